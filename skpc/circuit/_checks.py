@@ -21,11 +21,7 @@ from skpc.circuit._structure import (
     unsmooth_sum,
 )
 from skpc.exceptions import StructureError
-from skpc.variables.checks import (
-    TOLERANCE,
-    check_families,
-    check_params,
-)
+from skpc.variables.checks import TOLERANCE, check_families, check_params
 from skpc.variables.families import FAMILIES
 from skpc.variables.leaf_queries import (
     needed_cell,

@@ -13,12 +13,7 @@ from skpc._arrays import Floats, offsets
 from skpc.circuit._structure import DTYPES, SIZES, SUM, Structure, StructureFields
 from skpc.variables import Columns, Form
 from skpc.variables.gaussian import MultivariateGaussian
-from skpc.variables.leaf_queries import (
-    columns_of,
-    forms_of,
-    leaf_tables,
-    multivariate_gaussians,
-)
+from skpc.variables.leaf_queries import columns_of, forms_of, leaf_tables, multivariate_gaussians
 
 #: What says which variables there are.
 _VARIABLES = ("n_states", "axis_ptr", "axis")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
@@ -143,24 +144,20 @@ class Structure(StructureFields):
     @cached_property
     def scopes(self) -> list[int]:
         """The scope of each node as the bits of an integer: bit ``v`` for variable ``v``."""
-        ptr, child = self.child_ptr.tolist(), self.child.tolist()
         scopes = [0] * self.n_nodes
         owner = np.repeat(np.arange(self.n_nodes), np.diff(self.scope_ptr))
         for node, var in zip(owner.tolist(), self.scope.tolist()):
             scopes[node] |= 1 << var
-        for node in np.flatnonzero(self.kind != LEAF).tolist():
-            for below in child[ptr[node] : ptr[node + 1]]:
-                scopes[node] |= scopes[below]
+        for node, below in edges_from(self, SUM, PRODUCT):
+            scopes[node] |= scopes[below]
         return scopes
 
     @cached_property
     def depth(self) -> int:
         """Greatest number of edges between the root and a leaf."""
-        ptr, child = self.child_ptr.tolist(), self.child.tolist()
-        height: list[int] = []
-        for node in range(self.n_nodes):
-            below = child[ptr[node] : ptr[node + 1]]
-            height.append(1 + max(height[part] for part in below) if below else 0)
+        height = [0] * self.n_nodes
+        for node, below in edges_from(self, SUM, PRODUCT):
+            height[node] = max(height[node], 1 + height[below])
         return height[-1]
 
     @cached_property
@@ -206,27 +203,28 @@ class Structure(StructureFields):
         return splits
 
 
+def edges_from(structure: Structure, *kinds: int) -> Iterator[tuple[int, int]]:
+    """The edges that start from nodes of some kinds: each node and a child, children first."""
+    chosen = np.isin(structure.kind[structure.edge_parent], kinds)
+    return zip(structure.edge_parent[chosen].tolist(), structure.child[chosen].tolist())
+
+
 def unsmooth_sum(structure: Structure) -> tuple[int, int] | None:
     """The first sum (and its child) whose scope differs from that of the child."""
     scope = structure.scopes
-    ptr, child = structure.child_ptr.tolist(), structure.child.tolist()
-    for node in np.flatnonzero(structure.kind == SUM).tolist():
-        for below in child[ptr[node] : ptr[node + 1]]:
-            if scope[below] != scope[node]:
-                return node, below
+    for node, below in edges_from(structure, SUM):
+        if scope[below] != scope[node]:
+            return node, below
     return None
 
 
 def overlapping_product(structure: Structure) -> tuple[int, int] | None:
     """The first product with a child that shares variables with an earlier one of its children."""
-    scope = structure.scopes
-    ptr, child = structure.child_ptr.tolist(), structure.child.tolist()
-    for node in np.flatnonzero(structure.kind == PRODUCT).tolist():
-        covered = 0
-        for below in child[ptr[node] : ptr[node + 1]]:
-            if covered & scope[below]:
-                return node, below
-            covered |= scope[below]
+    scope, covered = structure.scopes, [0] * structure.n_nodes
+    for node, below in edges_from(structure, PRODUCT):
+        if covered[node] & scope[below]:
+            return node, below
+        covered[node] |= scope[below]
     return None
 
 

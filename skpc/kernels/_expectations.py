@@ -105,10 +105,7 @@ def leaf_second_moments(kernel: ColumnKernel, left: Form, first: Floats, second:
     """
     if isinstance(left, ScoredNormals):
         left = left.in_scores()
-    if isinstance(left, Points):
-        value = left.value[:, np.newaxis]
-        return left.prob @ (kernel.of_points(value, first) * kernel.of_points(value, second))
-    if not isinstance(kernel, RBF):
+    if isinstance(left, Points) or not isinstance(kernel, RBF):
         value, prob, rest = _known_values(left)
         # A draw of a density matches neither cell; an atom may.
         rest = rest * _of_unequal_cells(kernel, left, rest) ** 2

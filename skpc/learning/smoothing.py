@@ -13,7 +13,7 @@ from skpc.learning.held_out import quarters
 from skpc.learning.network import CutsetNetwork, cutset_circuit
 from skpc.queries import PseudoCounts, uniform_pseudo_counts
 from skpc.queries.passes.induced import count_entries, entries_of
-from skpc.queries.passes.rows import leaf_cells
+from skpc.queries.passes.rows import read_cells
 from skpc.variables.leaf_queries import counts_like_columns
 
 Codes = NDArray[np.int16]
@@ -145,7 +145,7 @@ def refinement_pseudo_counts(
     PseudoCounts
         To be passed to :func:`skpc.queries.fit_parameters`.
     """
-    codes = leaf_cells(circuit, rows)[0]
+    codes = read_cells(circuit.columns, rows)[0]
     shares = [_shares(cells, weight, count) for cells, count in zip(codes.T, circuit.n_states)]
     param = counts_like_columns(
         circuit.structure.leaves, circuit.param, shares, like_column, as_learned

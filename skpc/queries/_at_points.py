@@ -189,10 +189,7 @@ def gram_parts(
 
 
 def expected_at_points(
-    circuit: Circuit,
-    given: Conditionals,
-    patterns: Patterns,
-    factors: tuple[ColumnKernel, ...],
+    circuit: Circuit, given: Conditionals, patterns: Patterns, factors: tuple[ColumnKernel, ...]
 ) -> Floats:
     """Expected kernel between each conditional and each pattern of the root.
 

@@ -148,9 +148,8 @@ def _reached(
 def variables_of_leaves(circuit: Circuit) -> NDArray[np.bool_]:
     """Which variables have leaves of their own."""
     leaves = circuit.structure.leaves
-    alone = np.zeros(circuit.n_features, dtype=bool)
-    alone[leaves.var[np.diff(leaves.scope_ptr) == 1]] = True
-    return alone
+    alone = leaves.var[np.diff(leaves.scope_ptr) == 1]
+    return np.isin(np.arange(circuit.n_features), alone)
 
 
 def joint_groups(circuit: Circuit) -> list[MultivariateGaussian]:
@@ -203,10 +202,8 @@ def _joint(evaluator: Evaluator, rows: Floats, reached: Reached) -> list[Conditi
 
 def _words(marks: NDArray[np.bool_], n_words: int) -> NDArray[np.uint64]:
     """Marks of variables as the bits of words."""
-    octets = np.packbits(marks, axis=1, bitorder="little")
-    padded = np.zeros((len(marks), 8 * n_words), dtype=np.uint8)
-    padded[:, : octets.shape[1]] = octets
-    return padded.view("<u8").astype(np.uint64)
+    padded = np.pad(marks, ((0, 0), (0, 64 * n_words - marks.shape[1])))
+    return np.packbits(padded, axis=1, bitorder="little").view("<u8").astype(np.uint64)
 
 
 @inlined

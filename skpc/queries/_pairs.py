@@ -10,7 +10,7 @@ children, not the product of their numbers.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +30,6 @@ from skpc.queries._conditionals import (
     variables_of_leaves,
 )
 from skpc.queries.passes.plan import plan_of
-from skpc.variables import ScoredColumn
 from skpc.variables.leaf_queries import known_cells
 
 
@@ -84,10 +83,9 @@ class PairEvaluator:
         -------
         ndarray of shape (n_left, n_right)
         """
-        parts = [np.empty((0, 0))] * self._n_scopes
-        parts[: len(self._factors)] = self._tables(left.distinct, right.distinct)
-        for scope, part in self._joint_tables(left.given, right.given, upper).items():
-            parts[scope] = part
+        tables = self._tables(left.distinct, right.distinct)
+        tables |= self._joint_tables(left.given, right.given, upper)
+        parts = [tables.get(scope, np.empty((0, 0))) for scope in range(self._n_scopes)]
         at, width = offsets([part.size for part in parts]), np.array([p.shape[1] for p in parts])
         table = np.concatenate([part.ravel() for part in parts])
         sizes = [np.diff(side.entries.scope_ptr).max(axis=0) for side in (left, right)]
@@ -96,14 +94,13 @@ class PairEvaluator:
         _evaluate(left.entries, right.entries, at, width, table, upper, values, out)
         return out
 
-    def _tables(self, cells: list[Floats], others: list[Floats]) -> list[Floats]:
+    def _tables(self, cells: list[Floats], others: list[Floats]) -> dict[int, Floats]:
         """Expectations between leaves and known cells of each variable: the leaves come first."""
         p, q = (circuit.columns for circuit in self._circuits)
-        parts = []
-        for var, factor in enumerate(self._factors):
-            if not self._alone[var]:
-                parts.append(np.empty((0, 0)))
-                continue
+        tables = {}
+        # The scopes of single variables have their numbers.
+        for var in np.flatnonzero(self._alone).tolist():
+            factor = self._factors[var]
             known, other = known_cells(p, var, cells[var]), known_cells(q, var, others[var])
             leaves, other_leaves = self._leaves[var]
             above = [self._of_leaves[var], leaf_expectations(factor, leaves, other)]
@@ -111,8 +108,8 @@ class PairEvaluator:
                 leaf_expectations(factor, known, other_leaves),
                 leaf_expectations(factor, known, other),
             ]
-            parts.append(np.block([above, below]))
-        return parts
+            tables[var] = np.block([above, below])
+        return tables
 
     def _joint_tables(
         self, left: Conditionals, right: Conditionals, upper: bool
@@ -308,17 +305,12 @@ def _refuse_different_variables(p: Structure, q: Structure) -> None:
                 "an expected kernel needs two circuits over the same variables, but variable "
                 f"{var} is {kind} in the first and {other} in the second"
             )
-        if _score(p, var) != _score(q, var):
+        first, second = (getattr(side.axis_of(var), "score", None) for side in (p, q))
+        if first != second:
             raise IncompatibleError(
                 "an expected kernel compares numbers by their scores, and needs two circuits with "
                 f"the same ones; those of variable {var} differ"
             )
-
-
-def _score(structure: Structure, var: int) -> Any:
-    """The score of a variable, if it has one."""
-    axis = structure.axis_of(var)
-    return axis.score if isinstance(axis, ScoredColumn) else None
 
 
 def _kinds(structure: Structure) -> list[str]:

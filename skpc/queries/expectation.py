@@ -173,7 +173,7 @@ def expected_gram(circuit: Circuit, X: Any, Y: Any, kernel: Kernel) -> Floats:
         elif not np.isnan(rows).any():
             gram += weight * _gram_at_points(evaluator, others, rows, factors).T
         else:
-            gram += weight * _gram_of_pairs(evaluator, rows, None if Y is None else others, factors)
+            gram += weight * _gram_of_pairs(evaluator, rows, others, factors)
     return gram
 
 
@@ -320,24 +320,22 @@ def _gram_at_points(
 
 
 def _gram_of_pairs(
-    evaluator: Evaluator,
-    rows: Floats,
-    others: Floats | None,
-    factors: tuple[ColumnKernel, ...],
+    evaluator: Evaluator, rows: Floats, others: Floats, factors: tuple[ColumnKernel, ...]
 ) -> Floats:
     evaluate = PairEvaluator(evaluator.circuit, evaluator.circuit, factors)
     left = [evaluate.ranked(0, given) for given in conditionals(evaluator, rows)]
-    right = left
-    if others is not None:
+    # One table on both sides has a symmetric matrix: half of it is enough.
+    is_symmetric, right = others is rows, left
+    if not is_symmetric:
         right = [evaluate.ranked(1, given) for given in conditionals(evaluator, others)]
-    gram = np.empty((len(rows), len(rows if others is None else others)))
+    gram = np.empty((len(rows), len(others)))
     for number, one in enumerate(left):
-        for other in right[number if others is None else 0 :]:
+        for other in right[number if is_symmetric else 0 :]:
             values = evaluate(one, other, upper=one is other)
             if one is other:
                 values += np.triu(values, 1).T
             places = one.given.position, other.given.position
             gram[np.ix_(*places)] = values
-            if others is None:
+            if is_symmetric:
                 gram[np.ix_(*places[::-1])] = values.T
     return gram

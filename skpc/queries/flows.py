@@ -11,7 +11,7 @@ from scipy.special import gammaln
 
 from skpc._arrays import Floats, Ints, added
 from skpc.circuit import SUM, Circuit
-from skpc.queries.passes.downward import flow_down, sums_over_rows
+from skpc.queries.passes.downward import Collected, flow_down
 from skpc.queries.passes.induced import EDGES_OF_A_COUNT, induced_statistics, walkable
 from skpc.queries.passes.rows import check_rows, over_chunks
 from skpc.queries.passes.upward import Evaluator, refuse_impossible
@@ -119,7 +119,7 @@ def _statistics_of_all_edges(
     n_arguments, n_entries = len(evaluator.plan.arg), len(evaluator.tables.log_table)
 
     def work(part: Floats, start: int) -> tuple[Floats, Floats, float]:
-        into, total = sums_over_rows(n_arguments, n_entries), 0.0
+        into, total = Collected(np.zeros(n_arguments), np.zeros(n_entries)), 0.0
         flow, joint = evaluator.flows(), np.zeros((len(part), evaluator.reader.n_leaves))
         for batch in evaluator.batches(part, start, refuse=False):
             if batch.in_logs:

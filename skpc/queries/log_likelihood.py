@@ -152,7 +152,15 @@ def condition(circuit: Circuit, evidence: Any) -> Circuit:
         )
     if np.any(np.isinf(wanted)):
         raise ValueError(f"evidence must be finite or NaN, got {wanted[np.isinf(wanted)][0]}")
-    row = _with_known(circuit, wanted)
+    # The evidence, and what the circuit has been conditioned on, as one row.
+    row = check_rows(circuit, wanted[np.newaxis])
+    differs = np.flatnonzero(~np.isnan(wanted) & (row[0] != wanted))
+    if len(differs):
+        var = int(differs[0])
+        raise ValueError(
+            f"the circuit has been conditioned on variable {var} = {row[0, var]:g}, so that "
+            f"{wanted[var]:g} has probability zero"
+        )
     value, possible = Evaluator(circuit).log_values(row)
     if not possible:
         known = np.flatnonzero(~np.isnan(wanted))
@@ -171,16 +179,3 @@ def condition(circuit: Circuit, evidence: Any) -> Circuit:
     log_weight[edge] -= np.log(total[parent[edge]])
     observed = np.where(np.isnan(wanted), circuit.observed, wanted)
     return circuit.with_parameters(log_weight=log_weight, observed=observed)
-
-
-def _with_known(circuit: Circuit, evidence: Floats) -> Floats:
-    """The evidence and what the circuit has been conditioned on, as one row."""
-    read = check_rows(circuit, evidence[np.newaxis])
-    differs = np.flatnonzero(~np.isnan(evidence) & (read[0] != evidence))
-    if len(differs):
-        var = int(differs[0])
-        raise ValueError(
-            f"the circuit has been conditioned on variable {var} = {read[0, var]:g}, so that "
-            f"{evidence[var]:g} has probability zero"
-        )
-    return read

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from skpc._arrays import Floats
+from skpc._arrays import Floats, log_or_inf
 from skpc.circuit import SUM, Circuit
 from skpc.domain import column_moments
 from skpc.queries.flows import (
@@ -19,7 +19,7 @@ from skpc.queries.flows import (
     weights_of,
 )
 from skpc.queries.log_likelihood import log_likelihood
-from skpc.queries.passes.rows import check_rows, leaf_cells
+from skpc.queries.passes.rows import check_rows, read_cells
 from skpc.variables.leaf_queries import log_prior, updated_param
 from skpc.variables.leaves import Prior
 
@@ -153,7 +153,7 @@ def em_steps(
     if not np.all(np.isnan(circuit.observed)):
         raise ValueError("parameters can only be fitted before a circuit is conditioned")
     counts = _pseudo_counts(circuit, pseudo_count)
-    moments = column_moments(leaf_cells(circuit, rows)[1], weight)
+    moments = column_moments(read_cells(circuit.columns, rows)[1], weight)
     for _ in count() if n_objectives is None else range(n_objectives):
         statistics = expected_statistics(circuit, rows, weight)
         yield circuit, statistics.log_likelihood + _log_prior(circuit, counts, moments)
@@ -195,7 +195,7 @@ def fit_to_sums(
     log_likelihood : float
         That of all rows (nats), without the pseudo-counts.
     """
-    moments = column_moments(leaf_cells(circuit, sample)[1], weight)
+    moments = column_moments(read_cells(circuit.columns, sample)[1], weight)
     before = -np.inf
     for n_iter in range(max_iter + 1):
         statistics = expect(circuit)
@@ -254,8 +254,7 @@ def _maximised(
     total = np.bincount(parent, count, circuit.n_nodes)[parent]
     log_weight = circuit.log_weight.copy()
     changed = usable & (total > 0)
-    with np.errstate(divide="ignore"):
-        log_weight[changed] = np.log(count[changed] / total[changed])
+    log_weight[changed] = log_or_inf(count[changed] / total[changed])
     prior = Prior(counts.param, *moments)
     param = updated_param(*leaf_facts(circuit), statistics.leaf_statistic, prior)
     return circuit.with_parameters(log_weight=log_weight, param=param)

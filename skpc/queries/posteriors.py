@@ -277,13 +277,10 @@ def _forms(
     ]
     given = reader.conditionals(rows, probs)
     for var, some in zip(wanted.tolist(), chosen):
-        of_var = average[lines_of(leaves, columns, lines, var)][:, some].T
-        prob = _normalised(np.ascontiguousarray(of_var), rows[some, var])
+        prob = np.ascontiguousarray(average[lines_of(leaves, columns, lines, var)][:, some].T)
+        # An observed cell takes the first part, which nobody looks at.
+        prob[~np.isnan(rows[some, var])] = np.arange(prob.shape[1]) == 0
+        # Rounding is normalised away.
+        prob /= prob.sum(axis=1, keepdims=True)
         joint = reader.of_variable(given, var, some)
         yield posterior_form(leaves, circuit.param, columns, var, prob, joint)
-
-
-def _normalised(prob: Floats, column: Floats) -> Floats:
-    """Normalise away rounding; an observed cell takes the first part, which nobody looks at."""
-    prob[~np.isnan(column)] = np.arange(prob.shape[1]) == 0
-    return prob / prob.sum(axis=1, keepdims=True)

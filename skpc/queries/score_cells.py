@@ -182,14 +182,7 @@ def _differentiate(
 
 @inlined
 def _times(
-    target: Floats,
-    t: int,
-    left: Floats,
-    a: int,
-    right: Floats,
-    b: int,
-    n: int,
-    in_logs: bool,
+    target: Floats, t: int, left: Floats, a: int, right: Floats, b: int, n: int, in_logs: bool
 ) -> None:
     """Write the product of two lines into a third.
 

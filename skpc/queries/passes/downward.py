@@ -23,6 +23,9 @@ from skpc.queries.passes.upward import FLOW, QUOTIENT, VALUE, Evaluator
 from skpc.variables.families import add_statistics, leaf_values
 from skpc.variables.leaves import Cells, Lines, leaf_of
 
+_NO_FLOATS, _NO_INTS = np.empty(0), np.empty(0, dtype=np.int64)
+_NO_FEATURES = Lines(_NO_INTS, _NO_FLOATS, _NO_INTS, 0)
+
 
 class Collected(NamedTuple):
     """What a pass down adds up, over the rows or for each of them.
@@ -35,25 +38,15 @@ class Collected(NamedTuple):
     statistic : array of shape (n_entries,)
         Sufficient statistics of the leaves, in the layout of their tables.
     features : Lines
-        What each leaf adds to lines of ``average``, times its flow.
+        What each leaf adds to lines of ``average``, times its flow; nothing by default.
     average : array of shape (n_lines, size)
         The averages of each row.
     """
 
     edge_flow: Floats
     statistic: Floats
-    features: Lines
-    average: Floats
-
-
-_NO_FLOATS, _NO_INTS = np.empty(0), np.empty(0, dtype=np.int64)
-_NO_FEATURES = Lines(_NO_INTS, _NO_FLOATS, _NO_INTS, 0)
-
-
-def sums_over_rows(n_arguments: int, n_entries: int) -> Collected:
-    """Zeros, for the sums of flows and statistics over rows."""
-    zeros = np.zeros(n_arguments), np.zeros(n_entries)
-    return Collected(*zeros, _NO_FEATURES, np.empty((0, 0)))
+    features: Lines = _NO_FEATURES
+    average: Floats = np.empty((0, 0))
 
 
 @kernel

@@ -352,11 +352,7 @@ def induced_statistics(
     See :func:`skpc.queries.flows.expected_statistics`.
     """
     out, count = _walk_rows(circuit, rows, weight)
-    return *_spread(circuit, count), out[:, -1]
-
-
-def _spread(circuit: Circuit, count: Floats) -> tuple[Floats, Floats]:
-    """Flows of all edges and statistics of all leaves, from the counts of entries."""
+    # The counts of entries are spread over all edges and leaves.
     structure, leaves, n_edges = circuit.structure, circuit.structure.leaves, circuit.n_edges
     plan = _plan_of_walk(circuit)
     source = plan.source
@@ -373,7 +369,7 @@ def _spread(circuit: Circuit, count: Floats) -> tuple[Floats, Floats]:
     state = only_possible_states(leaves, circuit.param)
     alone = np.flatnonzero(state >= 0)
     statistic[leaves.first[alone] + state[alone]] = node_flow[leaves.node[alone]]
-    return edge_flow, statistic
+    return edge_flow, statistic, out[:, -1]
 
 
 @kernel

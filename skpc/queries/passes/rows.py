@@ -143,15 +143,17 @@ def read_batch(
     return -1
 
 
-def leaf_cells(circuit: Circuit, rows: Floats) -> tuple[Ints, Floats]:
+def read_cells(columns: Columns, rows: Floats, start: int = 0) -> tuple[Ints, Floats]:
     """What leaves read of encoded rows.
 
     Parameters
     ----------
-    circuit : Circuit
-        The circuit.
+    columns : Columns
+        The variables of the circuit.
     rows : ndarray of shape (n_rows, n_features)
         Encoded rows, NaN where missing.
+    start : int, default=0
+        Number of the first row in messages: its place among the rows of the caller.
 
     Returns
     -------
@@ -160,11 +162,6 @@ def leaf_cells(circuit: Circuit, rows: Floats) -> tuple[Ints, Floats]:
     values : ndarray of shape (n_rows, n_features)
         What formulas read: numbers, or their scores; NaN without a number.
     """
-    return read_cells(circuit.columns, rows, 0)
-
-
-def read_cells(columns: Columns, rows: Floats, start: int) -> tuple[Ints, Floats]:
-    """The same for rows from row ``start`` of the caller's on."""
     cells = new_cells(rows.shape[1], len(rows))
     bad = read_batch(columns, rows, np.empty((len(rows), 0)), 0, len(rows), cells)
     refuse_cell(columns, rows, bad, start)
@@ -180,7 +177,7 @@ def kernel_rows(circuit: Circuit, rows: Floats) -> Floats:
 
 def refuse_unreadable(columns: Columns, rows: Floats) -> None:
     """Raise the error for the first cell of rows that must be complete, and no leaf can read."""
-    read_cells(columns, rows, 0)
+    read_cells(columns, rows)
     missing = np.flatnonzero(np.isnan(rows))
     if len(missing):
         row, var = divmod(int(missing[0]), rows.shape[1])

@@ -85,13 +85,7 @@ def upward(plan: Plan, slot: Ints, tables: Tables, cells: Cells, n: int, lines: 
 
 @kernel
 def upward_log(
-    plan: Plan,
-    slot: Ints,
-    tables: Tables,
-    cells: Cells,
-    n: int,
-    lines: Floats,
-    maximise: bool,
+    plan: Plan, slot: Ints, tables: Tables, cells: Cells, n: int, lines: Floats, maximise: bool
 ) -> None:
     """Evaluate all inner nodes in the log domain; the last two lines are scratch.
 
@@ -216,7 +210,6 @@ class Evaluator:
         self.program = plan_of(circuit.structure)
         self.plan: Plan = self.program.plan
         self.columns = circuit.columns
-        self.tables: Tables
         self.mode = np.empty(0)
         if maximise:
             leaves = circuit.structure.leaves
