@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from skpc._arrays import Codes, Floats, Ints
 from skpc._jit import kernel, popcount
 from skpc.counting.tables import CountTables, Score
-from skpc.counting.trees import UNITS_PER_NAT, ChowLiuTree, ScoredTree, maximum_spanning_tree
+from skpc.counting.trees import UNITS_PER_NAT, ChowLiuTree, ScoredTrees, maximum_spanning_tree
 
 Words = NDArray[np.uint64]
 #: Rows (weights counted out) and cells beyond which the tables of this module, one number for
@@ -76,12 +76,12 @@ class BitRows:
         ones = float(self._pairs[column, column])
         return np.array([self._n_rows - ones, ones])
 
-    def tree(self, score: Score) -> ScoredTree:
+    def tree(self, score: Score) -> ScoredTrees:
         """Chow-Liu tree of all columns."""
         columns = np.arange(len(self.variables), dtype=np.uint32)
         return self._learned(self._pairs, self._n_rows, columns, score)
 
-    def branch_trees(self, column: int, score: Score, proportion: Floats) -> list[ScoredTree]:
+    def branch_trees(self, column: int, score: Score, proportion: Floats) -> list[ScoredTrees]:
         """Chow-Liu trees of the rows in each state of a column, over the other columns."""
         columns = np.delete(np.arange(len(self.variables), dtype=np.uint32), column)
         ones = int(self._pairs[column, column])
@@ -111,7 +111,7 @@ class BitRows:
 
     def _learned(
         self, pairs: NDArray[np.uint32], n_rows: int, columns: NDArray[np.uint32], score: Score
-    ) -> ScoredTree:
+    ) -> ScoredTrees:
         """Chow-Liu tree of some columns of a table of pair counts."""
         ones = pairs.diagonal().copy()
         counts = np.array([n_rows - ones.astype(np.float64), ones])
@@ -133,7 +133,7 @@ class BitRows:
         ends = np.sort([columns[1:], columns[parent[1:]]], axis=0)
         tables = self._edge_tables(counts, pairs[ends[0], ends[1]], parent)
         tree = ChowLiuTree(self.variables[columns], parent, tables)
-        return ScoredTree(tree, score.of_tables(tables), entropy)
+        return ScoredTrees([tree], score.of_tables(tables), entropy)
 
     def _edge_tables(self, counts: Floats, both: NDArray[np.uint32], parent: Ints) -> CountTables:
         """Tables of four cells for the edges, and of two cells for the root.

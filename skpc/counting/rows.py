@@ -6,7 +6,9 @@ number of states, weights that need not be whole, and missing cells.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +17,7 @@ from skpc._arrays import Codes, Floats, Ints, check_memory, offsets, within
 from skpc.counting.bit_rows import BitRows, fits_bits
 from skpc.counting.pairs import Places, count_edges, count_pairs, inform
 from skpc.counting.tables import CountTables, Score
-from skpc.counting.trees import ChowLiuTree, ScoredTree, maximum_spanning_tree
+from skpc.counting.trees import ChowLiuTree, ScoredTrees, maximum_spanning_tree
 
 _MISSING = -1
 
@@ -51,13 +53,9 @@ class WeightedRows:
             counts *= self.total_weight / counts.sum()
         return counts
 
-    def tree(self, score: Score) -> ScoredTree:
+    def tree(self, score: Score) -> ScoredTrees:
         """Chow-Liu tree of all columns."""
-        units, entropy = self.information(score)
-        parent = np.empty(len(entropy), np.int64)
-        maximum_spanning_tree(units, parent)
-        tree = self.tree_along(parent)
-        return ScoredTree(tree, score.of_tables(tree.tables), entropy)
+        return trees_along_shared_edges([self], score)
 
     def information(self, score: Score) -> tuple[Ints, Floats]:
         """Mutual information of all pairs times the weight of the rows, and the entropies.
@@ -91,19 +89,10 @@ class WeightedRows:
         )
         return ChowLiuTree(self.variables, parent, tables)
 
-    def branch_trees(self, column: int, score: Score, proportion: Floats) -> list[ScoredTree]:
+    def branch_trees(self, column: int, score: Score, proportion: Floats) -> list[ScoredTrees]:
         """Chow-Liu trees of the rows in each state of a column, over the other columns."""
-        trees: list[ScoredTree] = []
-        empty = None
-        for state in range(len(proportion)):
-            branch = self.branch(column, state, proportion)
-            if len(branch._codes) > 0:
-                trees.append(branch.tree(score))
-                continue
-            # One tree serves all branches without rows: there may be thousands.
-            empty = branch.tree(score) if empty is None else empty
-            trees.append(empty)
-        return trees
+        branches = (self.branch(column, state, proportion) for state in range(len(proportion)))
+        return list(_of_each(branches, lambda branch: branch.tree(score)))
 
     def branch(self, column: int, state: int, proportion: Floats) -> WeightedRows:
         """The rows in a state of a column, without that column."""
@@ -129,6 +118,32 @@ class WeightedRows:
         is_observed = (self._codes >= 0).astype(np.float64)
         both = is_observed.T @ (self._weight[:, np.newaxis] * is_observed)
         return np.divide(self.total_weight, both, out=np.zeros((m, m)), where=both > 0.0)
+
+
+def trees_along_shared_edges(nodes: Sequence[WeightedRows], score: Score) -> ScoredTrees:
+    """Trees along the edges of greatest information in all nodes together."""
+    m = len(nodes[0].variables)
+    units, entropy = np.zeros((m, m), np.int64), np.zeros(m)
+    for node in nodes:
+        node_units, left_over = node.information(score)
+        units += node_units
+        entropy += left_over
+    parent = np.empty(m, np.int64)
+    maximum_spanning_tree(units, parent)
+    trees = list(_of_each(nodes, lambda node: node.tree_along(parent)))
+    return ScoredTrees(trees, sum(score.of_tables(tree.tables) for tree in trees), entropy)
+
+
+def _of_each(nodes: Iterable[WeightedRows], learn: Callable[[WeightedRows], Any]) -> Iterator[Any]:
+    """What is learned from each node."""
+    empty = None
+    for node in nodes:
+        if node.total_weight > 0.0:
+            yield learn(node)
+            continue
+        # One tree serves all nodes without rows: there may be thousands.
+        empty = empty or learn(node)
+        yield empty
 
 
 #: What the search for a cutset network asks of rows, each kind answers: ``variables``,

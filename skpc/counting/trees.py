@@ -42,21 +42,21 @@ class ChowLiuTree(NamedTuple):
     tables: CountTables
 
 
-class ScoredTree(NamedTuple):
-    """A Chow-Liu tree of some rows with what the search wants to know of them.
+class ScoredTrees(NamedTuple):
+    """Chow-Liu trees of nodes that are cut alike, with what the search wants to know of them.
 
     Parameters
     ----------
-    tree : ChowLiuTree
-        The tree.
+    trees : list of ChowLiuTree
+        The tree of each node.
     score : float
-        Its structure score in nats.
+        Their structure score in nats.
     entropy : array of shape (m,)
         Entropy in nats of the other variables given a variable, summed over them and times
         the weight of the rows: what a cut on that variable leaves over (eqs. 13-15).
     """
 
-    tree: ChowLiuTree
+    trees: list[ChowLiuTree]
     score: float
     entropy: Floats
 
@@ -100,7 +100,7 @@ def add_tree(
     parent: Sequence[int] | Ints,
     log_prob: Sequence[Floats],
 ) -> int:
-    """Add a tree-shaped Bayesian network, or a product of several, to a circuit.
+    """Add a tree-shaped Bayesian network to a circuit.
 
     A variable with children becomes one product for each of its states and, for each state of
     its parent, one sum that decides among these products; one without children becomes a leaf
@@ -116,14 +116,14 @@ def add_tree(
     variables : sequence of int of shape (m,)
         The variable of each vertex.
     parent : sequence of int of shape (m,)
-        The parent vertex of each vertex; -1 for roots.
+        The parent vertex of each vertex; -1 for the root.
     log_prob : sequence of m arrays of shape (n_parent_states, n_states)
-        Log probabilities in nats of the states given those of the parent; one row at a root.
+        Log probabilities in nats of the states given those of the parent; one row at the root.
 
     Returns
     -------
     int
-        Number of the node of the whole tree, or of the product of the trees.
+        Number of the node of the whole tree.
 
     Examples
     --------
@@ -154,7 +154,6 @@ def add_tree(
                 shared[key] = builder.discrete(names[vertex], log_weight)
         return shared[key]
 
-    roots = []
     # Backwards, so that the nodes of a subtree stand together and before their parents.
     for vertex in children_first(parent):
         if children[vertex]:
@@ -162,9 +161,8 @@ def add_tree(
                 parts = [builder.indicator(names[vertex], state)]
                 parts += [given(child, state) for child in children[vertex]]
                 products[vertex].append(builder.product(parts))
-        if parent[vertex] < 0:
-            roots.append(given(vertex, 0))
-    return roots[0] if len(roots) == 1 else builder.product(roots)
+    # The root comes last.
+    return given(vertex, 0)
 
 
 def children_first(parent: Sequence[int] | Ints) -> list[int]:

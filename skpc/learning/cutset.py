@@ -5,7 +5,7 @@ Cuts of whole levels give structured-decomposable circuits.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import gen_batches
 
-from skpc._arrays import Floats, Ints, check_memory
+from skpc._arrays import Floats, Ints
 from skpc._threads import each
-from skpc.counting.rows import node_rows
+from skpc.counting.rows import node_rows, trees_along_shared_edges
 from skpc.counting.tables import BayesDirichlet, Bic, CountTables, Score
-from skpc.counting.trees import UNITS_PER_NAT, ChowLiuTree, ScoredTree, maximum_spanning_tree
+from skpc.counting.trees import UNITS_PER_NAT, ScoredTrees
 from skpc.learning.network import CutsetNetwork, Visited, frozen_network
 
 #: A cut must raise the score by more than this part of it: less may be rounding.
@@ -27,25 +27,12 @@ _TOLERANCE = 1e-11
 _ENTROPY_TOLERANCE = 2.0 / UNITS_PER_NAT
 
 
-class Trees(NamedTuple):
-    """Trees of nodes that are cut alike, their score, and what a cut on each column leaves over."""
-
-    trees: list[ChowLiuTree]
-    score: float
-    entropy: Floats
-
-    @classmethod
-    def of_node(cls, learned: ScoredTree) -> Trees:
-        """The tree of a single node."""
-        return cls([learned.tree], learned.score, learned.entropy)
-
-
 class _Group(NamedTuple):
     """Nodes that are cut alike: one node, or a whole level; ``weight`` is that of their rows."""
 
     nodes: list[Any]
     weight: list[float]
-    trees: Trees
+    trees: ScoredTrees
     prior: Score
     depth: int
     above: list[int]
@@ -57,7 +44,7 @@ class _Cut(NamedTuple):
     column: int
     counts: list[Floats]
     proportions: list[Floats]
-    below: list[Trees]
+    below: list[ScoredTrees]
     score: float
 
 
@@ -139,7 +126,7 @@ def learn_cutset_network(
     prior: Score = BayesDirichlet(ess) if criterion == "bd" else Bic(alpha, float(weight.sum()))
     rows = node_rows(codes, weight, n_states[varied], varied, as_bits=not structured)
     total_weight = [float(rows.state_counts(0).sum())]
-    root = _Group([rows], total_weight, Trees.of_node(rows.tree(prior)), prior, 0, [-1])
+    root = _Group([rows], total_weight, rows.tree(prior), prior, 0, [-1])
     search = _Search(n_candidates, max_depth, structured, cuts)
     visited, score = search.grow(root, advance)
     return frozen_network(visited, n_states, prior, score)
@@ -207,7 +194,7 @@ class _Search(NamedTuple):
             below = [trees_along_shared_edges(_branches(group, column, proportions), prior)]
         else:
             (rows,), (proportion,) = group.nodes, proportions
-            below = list(map(Trees.of_node, rows.branch_trees(column, prior, proportion)))
+            below = rows.branch_trees(column, prior, proportion)
         score = sum(group.prior.of_tables(CountTables.from_states(one)) for one in counts)
         score += sum(trees.score for trees in below)
         return _Cut(column, counts, proportions, below, score)
@@ -249,26 +236,3 @@ def _promising_columns(
     is_more = np.diff(entropy[order]) > _ENTROPY_TOLERANCE * len(entropy)
     order = order[np.lexsort((order, np.append(0, np.cumsum(is_more))))]
     return list(islice(filter(may_cut, order.tolist()), n_candidates))
-
-
-def trees_along_shared_edges(nodes: Sequence[Any], prior: Score) -> Trees:
-    """Trees along the edges of greatest information in all nodes together."""
-    m = len(nodes[0].variables)
-    check_memory(3.0 * m**2, f"The pairs of {m:,} columns", "Choose fewer columns.")
-    units, entropy = np.zeros((m, m), np.int64), np.zeros(m)
-    for node in nodes:
-        node_units, left_over = node.information(prior)
-        units += node_units
-        entropy += left_over
-    parent = np.empty(m, np.int64)
-    maximum_spanning_tree(units, parent)
-    trees: list[ChowLiuTree] = []
-    empty = None
-    for node in nodes:
-        if node.total_weight > 0.0:
-            trees.append(node.tree_along(parent))
-            continue
-        # One tree serves all nodes without rows: there may be thousands.
-        empty = node.tree_along(parent) if empty is None else empty
-        trees.append(empty)
-    return Trees(trees, sum(prior.of_tables(tree.tables) for tree in trees), entropy)

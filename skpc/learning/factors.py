@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skpc._arrays import Floats
+from skpc.domain import column_moments
 from skpc.variables.gaussians import Gaussians, conditionals
 from skpc.variables.patterns import Patterns
 
@@ -58,13 +59,8 @@ class Factors(NamedTuple):
         """
         observed = ~np.isnan(values)
         weights = observed * weight[:, np.newaxis]
-        counts = weights.sum(axis=0)
-        mean = (np.where(observed, values, 0.0) * weights).sum(axis=0) / counts
-        distance = np.where(observed, values - mean, 0.0)
-        scale = np.sqrt((distance**2 * weights).sum(axis=0) / counts)
-        # Squares of the smallest numbers are zero.
-        scale = np.where(scale > 0.0, scale, 1.0)
-        units = distance / scale
+        mean, scale = column_moments(values, weight)
+        units = np.where(observed, values - mean, 0.0) / scale
         in_both = weights.T @ observed.astype(np.float64)
         sums = (units * weights).T @ units
         correlation = sums / np.where(in_both > 0.0, in_both, 1.0)
@@ -95,10 +91,11 @@ class Factors(NamedTuple):
         ndarray of shape (n_rows, n_columns)
         """
         units = (values - self.mean) / self.scale
-        loadings, noise = self.loadings[np.newaxis], self.noise[np.newaxis]
-        gaussians = Gaussians.from_factors(np.zeros((1, len(self.mean))), loadings, noise)
+        standard = self._replace(mean=np.zeros_like(self.mean), scale=np.ones_like(self.scale))
         every_row = np.ones((1, len(values)), dtype=bool)
-        return conditionals(gaussians, units, Patterns.from_scores(units), every_row)[0][0]
+        return conditionals(standard.gaussians(), units, Patterns.from_scores(units), every_row)[0][
+            0
+        ]
 
 
 def factored(

@@ -255,5 +255,4 @@ def _sum(builder: CircuitBuilder, nodes: dict[int, int], probability: Floats) ->
 
 
 def _without_negligible(table: Floats) -> Floats:
-    kept = np.where(table < _NEGLIGIBLE, 0.0, table)
-    return np.asarray(kept / kept.sum(axis=-1, keepdims=True))
+    return _normalised(np.where(table < _NEGLIGIBLE, 0.0, table))

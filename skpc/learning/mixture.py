@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -105,8 +105,29 @@ def learn_mixture(
     check_n_components(n_components, weight)
 
     def continued(responsibility: Floats) -> CutsetMixture:
-        steps = _structural_em(rows, codes, weight, responsibility, learn, build, n_jobs)
-        return _best_iterate(steps, max_iter, tol, advance)
+        """Alternate networks and responsibilities until EM converges; the best iterate."""
+        best, bounds = None, list[float]()
+        while True:
+            total = weight @ responsibility
+            responsibility, total = responsibility[:, total > 0], total[total > 0]
+            weights = total / total.sum()
+            if len(total) == 1:
+                networks = [learn(codes, weight)]
+            else:
+                parts = ((codes[r > 0], (weight * r)[r > 0]) for r in responsibility.T)
+                networks = list(Parallel(n_jobs=n_jobs)(delayed(learn)(*part) for part in parts))
+            joint = np.column_stack([log_likelihood(build(network), rows) for network in networks])
+            joint += np.log(weights)
+            bound = float(np.average(np.logaddexp.reduce(joint, axis=1), weights=weight))
+            responsibility = softmax(joint, axis=1)
+            responsibility[responsibility < _NEGLIGIBLE] = 0.0
+            advance(1)
+            bounds.append(bound)
+            if best is None or bound > best.lower_bound:
+                best = CutsetMixture(networks, weights, responsibility, bound, 0, False)
+            converged = len(best.networks) == 1 or _has_settled(bounds, tol)
+            if converged or len(bounds) == max_iter:
+                return best._replace(n_iter=len(bounds), converged=converged)
 
     if responsibility is not None:
         return continued(responsibility)
@@ -129,50 +150,6 @@ def check_n_components(n_components: int, weight: Floats) -> None:
         )
 
 
-def _best_iterate(
-    steps: Iterator[CutsetMixture], max_iter: int, tol: float, advance: Callable[[float], object]
-) -> CutsetMixture:
-    """Run structural EM until it converges and return its best iterate."""
-    best = next(steps)
-    advance(1)
-    bounds = [best.lower_bound]
-    while len(bounds) < max_iter and len(best.networks) > 1 and not _has_settled(bounds, tol):
-        iterate = next(steps)
-        advance(1)
-        bounds.append(iterate.lower_bound)
-        if iterate.lower_bound > best.lower_bound:
-            best = iterate
-    converged = len(best.networks) == 1 or _has_settled(bounds, tol)
-    return best._replace(n_iter=len(bounds), converged=converged)
-
-
 def _has_settled(bounds: list[float], tol: float) -> bool:
     """Whether the last few iterations together have improved the bound by less than ``tol``."""
     return len(bounds) > _PATIENCE and max(bounds) - max(bounds[:-_PATIENCE]) < tol
-
-
-def _structural_em(
-    rows: Floats,
-    codes: Codes,
-    weight: Floats,
-    responsibility: Floats,
-    learn: Learn,
-    build: Build,
-    n_jobs: int | None,
-) -> Iterator[CutsetMixture]:
-    """Alternate networks and responsibilities, from given responsibilities on."""
-    while True:
-        total = weight @ responsibility
-        responsibility, total = responsibility[:, total > 0], total[total > 0]
-        weights = total / total.sum()
-        if len(total) == 1:
-            networks = [learn(codes, weight)]
-        else:
-            parts = ((codes[r > 0], (weight * r)[r > 0]) for r in responsibility.T)
-            networks = list(Parallel(n_jobs=n_jobs)(delayed(learn)(*part) for part in parts))
-        joint = np.column_stack([log_likelihood(build(network), rows) for network in networks])
-        joint += np.log(weights)
-        bound = float(np.average(np.logaddexp.reduce(joint, axis=1), weights=weight))
-        responsibility = softmax(joint, axis=1)
-        responsibility[responsibility < _NEGLIGIBLE] = 0.0
-        yield CutsetMixture(networks, weights, responsibility, bound, 0, False)

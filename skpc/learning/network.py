@@ -99,16 +99,6 @@ class CutsetNetwork:
         )
 
 
-def _node_priors(network: CutsetNetwork, prior: Score) -> list[Score]:
-    """What smooths the tables of each node, given what smooths those of the root."""
-    priors = [prior] * network.n_nodes
-    for node in range(network.n_nodes):
-        below = network.branches(node)
-        for branch in below:
-            priors[branch] = priors[node].after_cut(len(below))
-    return priors
-
-
 class Visited(NamedTuple):
     """What is kept of a node: its cut or its tree, and the number of the node above."""
 
@@ -169,13 +159,13 @@ def cutset_circuit(
     Circuit(n_features=2, n_nodes=7, n_edges=6)
     """
     builder = CircuitBuilder(network.n_states, axes)
-    _add_network(builder, network, param_ess)
-    return builder.build()
-
-
-def _add_network(builder: CircuitBuilder, network: CutsetNetwork, param_ess: float | None) -> int:
     prior: Score = network.prior if param_ess is None else BayesDirichlet(param_ess)
-    priors = _node_priors(network, prior)
+    # What smooths the tables of each node: cuts divide what smooths those above.
+    priors = [prior] * network.n_nodes
+    for node in range(network.n_nodes):
+        below = network.branches(node)
+        for branch in below:
+            priors[branch] = priors[node].after_cut(len(below))
     built: dict[int, int] = {}
     of_tree: dict[int, int] = {}
     # The loop runs backwards, so that branches come before their cut.
@@ -192,8 +182,8 @@ def _add_network(builder: CircuitBuilder, network: CutsetNetwork, param_ess: flo
     constants = np.setdiff1d(np.flatnonzero(network.n_states == 1), network.trees[0].variables)
     if len(constants):
         leaves = [builder.discrete(var, [0.0]) for var in constants.tolist()]
-        return builder.product([built[0], *leaves])
-    return built[0]
+        builder.product([built[0], *leaves])
+    return builder.build()
 
 
 def _add_cut(

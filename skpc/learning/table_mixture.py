@@ -145,13 +145,11 @@ class TableColumns(NamedTuple):
         """Complete coordinates of rows in which clusters are found, shape (n_rows, n_points)."""
         points = rows.copy()
         n_states = np.ones(rows.shape[1], dtype=np.int64)
+        n_states[self.tables] = np.diff(self.state_ptr)
         n_states[self.numbers] = 0
         for v, column, centre, scale in zip(self.numbers, self.scored, self.centre, self.scale):
             score = (column.score.transform(rows[:, v]) - centre) / scale
             points[:, v] = np.clip(score, -_REACH, _REACH)
-        for place, v in enumerate(self.tables):
-            if n_states[v]:
-                n_states[v] = self.state_ptr[place + 1] - self.state_ptr[place]
         scores = points[:, self.numbers]
         if np.isnan(scores).any():
             varies = np.nan_to_num(column_moments(scores, weight)[1]) > 0.0
@@ -281,10 +279,6 @@ class Candidate(NamedTuple):
         linear = changed.pop("linear", self.linear)
         atoms = changed.pop("atoms", self.atoms)
         return Candidate(self.params._replace(**changed), linear, atoms)
-
-    def is_like(self, other: Candidate) -> bool:
-        """Whether the scores are the same."""
-        return self[1:] == other[1:]
 
 
 class Choices(NamedTuple):

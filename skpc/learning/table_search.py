@@ -116,12 +116,9 @@ def learn_table_mixture(
     n_starts = _N_STARTS if (n_components or 1) > 1 else 1
     starts = ((table, choices, seed, start) for start in range(n_starts))
     work = n_starts * _work(table.rows, choices.candidates)
-    mixtures = [learn_chosen(*next(starts))] if n_starts == 1 else each(learn_chosen, starts, work)
+    mixtures = each(learn_chosen, starts, work)
     advance(N_STAGES - steps)
-    if n_starts == 1:
-        return mixtures[0]
-    scores = [table.weight @ mixture.log_density(table.rows) for mixture in mixtures]
-    return mixtures[int(np.argmax(scores))]
+    return max(mixtures, key=lambda mixture: table.weight @ mixture.log_density(table.rows))
 
 
 def learn_chosen(table: TableRows, choices: Choices, seed: int, start: int = 0) -> LearnedMixture:
@@ -251,7 +248,8 @@ class _Search:
         if not self.log_densities:
             return Choices(np.ones(1), [self.best])
         least = self.score(self.best) - _NEAR
-        tried = [c for c in self.log_densities if c.is_like(self.best)]
+        # Only candidates whose scores are the same are mixed.
+        tried = [c for c in self.log_densities if c[1:] == self.best[1:]]
         near = [candidate for candidate in tried if self.score(candidate) >= least]
         log_densities = np.array([self.log_densities[candidate] for candidate in near]).T
         weights = mixture_weights(log_densities, self.test_weight)

@@ -101,7 +101,7 @@ def test_what_the_counted_states_leave_is_never_negative():
     codes[:, 1] = codes[:, 0]
     node = WeightedRows(codes, rng.random(50) / 3, np.arange(6), np.full(6, 2))
     for tree in [node.tree(BayesDirichlet(0.1)), *node.branch_trees(0, BayesDirichlet(0.1), EVEN)]:
-        assert (tree.tree.tables.weight >= 0).all()
+        assert (tree.trees[0].tables.weight >= 0).all()
         assert np.isfinite(tree.score)
 
 
@@ -132,7 +132,7 @@ def test_bits_and_weights_learn_the_same_trees():
     pairs = [(bits.tree(score), weighted.tree(score))]
     pairs += zip(bits.branch_trees(4, score, EVEN), weighted.branch_trees(4, score, EVEN))
     for one, other in pairs:
-        np.testing.assert_array_equal(one.tree.parent, other.tree.parent)
+        np.testing.assert_array_equal(one.trees[0].parent, other.trees[0].parent)
         assert one.score == pytest.approx(other.score, rel=1e-12)
         # Both ways round the information: a millionth of a nat is far above what that does.
         np.testing.assert_allclose(one.entropy, other.entropy, atol=1e-5)
