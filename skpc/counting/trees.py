@@ -100,7 +100,7 @@ def add_tree(
     parent: Sequence[int] | Ints,
     log_prob: Sequence[Floats],
 ) -> int:
-    """Add a tree-shaped Bayesian network to a circuit.
+    """Add a tree-shaped Bayesian network, or a product of several, to a circuit.
 
     A variable with children becomes one product for each of its states and, for each state of
     its parent, one sum that decides among these products; one without children becomes a leaf
@@ -116,14 +116,14 @@ def add_tree(
     variables : sequence of int of shape (m,)
         The variable of each vertex.
     parent : sequence of int of shape (m,)
-        The parent vertex of each vertex; -1 for the root.
+        The parent vertex of each vertex; -1 for roots.
     log_prob : sequence of m arrays of shape (n_parent_states, n_states)
-        Log probabilities in nats of the states given those of the parent; one row at the root.
+        Log probabilities in nats of the states given those of the parent; one row at a root.
 
     Returns
     -------
     int
-        Number of the node of the whole tree.
+        Number of the node of the whole tree, or of the product of the trees.
 
     Examples
     --------
@@ -154,6 +154,7 @@ def add_tree(
                 shared[key] = builder.discrete(names[vertex], log_weight)
         return shared[key]
 
+    roots = []
     # Backwards, so that the nodes of a subtree stand together and before their parents.
     for vertex in children_first(parent):
         if children[vertex]:
@@ -161,8 +162,9 @@ def add_tree(
                 parts = [builder.indicator(names[vertex], state)]
                 parts += [given(child, state) for child in children[vertex]]
                 products[vertex].append(builder.product(parts))
-    # The root comes last.
-    return given(vertex, 0)
+        if parent[vertex] < 0:
+            roots.append(given(vertex, 0))
+    return roots[0] if len(roots) == 1 else builder.product(roots)
 
 
 def children_first(parent: Sequence[int] | Ints) -> list[int]:

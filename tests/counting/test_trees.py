@@ -24,6 +24,7 @@ def random_tables(parent, n_states, rng):
         ([-1, 0, 1, 2], [2, 3, 2, 4]),
         ([-1, 0, 0, 0], [3, 2, 2, 2]),
         ([2, 2, -1, 1, 1], [2, 3, 2, 2, 3]),
+        ([-1, 0, -1, 2], [2, 3, 2, 2]),
     ],
 )
 def test_the_circuit_multiplies_the_conditional_probabilities(parent, n_states):
