@@ -255,9 +255,20 @@ class AxisTable(NamedTuple):
         return self._read(rows)[1]
 
     def _read(self, rows: Floats) -> tuple[np.ndarray, Floats]:
-        codes, density = np.empty(rows.shape, dtype=np.int16), np.zeros(len(rows))
-        writable = np.require(rows, requirements=("C", "W"))
-        _read_rows(self.ptr, self.axis, writable, codes, density)
+        density = np.zeros(len(rows))
+        # Numbers that are too large for a code get one of their axis.
+        with np.errstate(invalid="ignore"):
+            codes = np.where(np.isnan(rows), -1.0, rows).astype(np.int16)
+        for v in np.flatnonzero(np.diff(self.ptr)).tolist():
+            axis = Axis.from_flat(self.axis[self.ptr[v] : self.ptr[v + 1]])
+            observed = np.flatnonzero(~np.isnan(rows[:, v]))
+            values = rows[observed, v]
+            cell = np.searchsorted(axis.edges, values, side="right")
+            codes[observed, v] = axis.states[cell]
+            # Tails are exponential: their density falls with the distance from their edge.
+            below = np.minimum((values - axis.edges[0]) / axis.lower_scale, 0.0)
+            above = np.minimum((axis.edges[-1] - values) / axis.upper_scale, 0.0)
+            density[observed] += axis.log_densities[cell] + below + above
         return codes, density
 
     def draw(self, codes: Ints, rows: Floats, seed: int) -> Floats:
@@ -325,23 +336,6 @@ def draw_in_state(axis: Floats, first: int, last: int, state: int, u: float) -> 
         return min(low - axis[first + 1] * math.log(least + (1.0 - least) * u), axis[first + 3])
     # Within a bin the density is flat.
     return low + u * (axis[begin + cell] - low)
-
-
-@kernel
-def _read_rows(ptr: Ints, axis: Floats, rows: Floats, codes: np.ndarray, density: Floats) -> None:
-    """Write the state of every cell, -1 where missing; add log densities within the states."""
-    for row in range(rows.shape[0]):
-        for v in range(rows.shape[1]):
-            x = rows[row, v]
-            # NaN has no state, and a category is its own.
-            if x != x:
-                codes[row, v] = -1
-            elif ptr[v] == ptr[v + 1]:
-                codes[row, v] = np.int16(x)
-            else:
-                state, log_density = state_and_log_density(axis, ptr[v], ptr[v + 1], x)
-                codes[row, v] = np.int16(state)
-                density[row] += log_density
 
 
 @kernel(new_arrays=True)

@@ -82,9 +82,20 @@ def flow_down(
     weight = tables.log_weight if in_logs else tables.weight
     table = tables.log_table if in_logs else tables.table
     sums_rows, incomplete = len(into.edge_flow) > 0, cells.incomplete
+    flow, quotient = lines.shape[0] - FLOW, lines.shape[0] - QUOTIENT
     # Parents before children: the flow of a node is complete when its turn comes.
     for i in range(len(is_sum) - 1, -1, -1):
-        line, total = slot[i], _begin(lines, flows, slot[i], i, is_sum[i] == 1, in_logs, n)
+        line, total = slot[i], 0.0
+        if is_sum[i] == 0:
+            # All children of a product get its whole flow.
+            for r in range(n):
+                lines[flow, r] = flows[line, r]
+                total += flows[line, r]
+        elif not in_logs:
+            # All children of a sum need its flow over its value.
+            for r in range(n):
+                value = lines[i, r]
+                lines[quotient, r] = flows[line, r] / value if value > 0.0 else 0.0
         for a in range(ptr[i + 1] - 1, ptr[i] - 1, -1):
             child = arg[a]
             # An observed cell has no average to fill.
@@ -100,33 +111,16 @@ def flow_down(
             if sums_rows:
                 into.edge_flow[a] += total
             if child >= 0:
-                # Going down, the last use is the first: nothing has flowed to this node yet.
-                _receive(lines, flows, slot[child], plan.last_use[a] == 1, n)
+                # Going down, the last use is the first: the line still holds the flow of a node
+                # that is done with.
+                starts, below = plan.last_use[a] == 1, slot[child]
+                for r in range(n):
+                    flows[below, r] = lines[flow, r] + (0.0 if starts else flows[below, r])
             elif sums_rows:
-                flow, leaf = lines.shape[0] - FLOW, leaf_of(leaves, ~child)
+                leaf = leaf_of(leaves, ~child)
                 add_statistics(leaf, tables.log_table, cells, n, lines, flow, into.statistic)
             else:
                 _add_features(lines, into, ~child, n)
-
-
-@inlined
-def _begin(
-    lines: Floats, flows: Floats, line: int, i: int, is_sum: bool, in_logs: bool, n: int
-) -> float:
-    """Prepare what node i sends; the total flow that each child of a product gets."""
-    flow, quotient = lines.shape[0] - FLOW, lines.shape[0] - QUOTIENT
-    total = 0.0
-    # All children of a product get its whole flow.
-    if not is_sum:
-        for r in range(n):
-            lines[flow, r] = flows[line, r]
-            total += flows[line, r]
-    elif not in_logs:
-        # All children of a sum need its flow over its value.
-        for r in range(n):
-            value = lines[i, r]
-            lines[quotient, r] = flows[line, r] / value if value > 0.0 else 0.0
-    return total
 
 
 @inlined
@@ -169,19 +163,6 @@ def _send(
             lines[flow, r] = sent
             total += sent
     return total
-
-
-@inlined
-def _receive(lines: Floats, flows: Floats, out: int, is_first: bool, n: int) -> None:
-    """Add the line FLOW to the flow of an inner child."""
-    flow = lines.shape[0] - FLOW
-    # The line still holds the flow of a node that is done with.
-    if is_first:
-        for r in range(n):
-            flows[out, r] = lines[flow, r]
-    else:
-        for r in range(n):
-            flows[out, r] += lines[flow, r]
 
 
 @internal_kernel
