@@ -50,7 +50,7 @@ class DensityClassifier(ClassifierMixin, PoolEstimator):
     classifiers : sequence or None, default=("boosting", "logistic")
         Further members, trained on one copy of the rows for each of ``missing_rates``; their
         probabilities are averaged over three draws of the cells to remove. "boosting":
-        ``HistGradientBoostingClassifier``, whose number of iterations is chosen on held-out rows.
+        ``HistGradientBoostingClassifier``, whose settings are chosen on held-out rows.
         "logistic": logistic regression on scores of numbers and indicators of categories, missing
         ones filled by their means given the others under a normal distribution. A pair (name,
         classifier): any classifier that takes missing cells; it learns from encoded rows
