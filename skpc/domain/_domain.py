@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skpc._arrays import Codes, Floats, Ints
+from skpc._arrays import Bools, Codes, Floats, Ints
 from skpc._validation import check_magnitude, describe_column
 from skpc.domain._coding import TableCoder, shorten
 from skpc.domain._numbers import fit_axes, fit_numbers
@@ -18,6 +18,7 @@ from skpc.domain._states import MAX_STATES, choose_categories, column_numbers, r
 from skpc.domain._tables import Form, read_table
 from skpc.domain._unseen import Unseen
 from skpc.variables import Axis, AxisTable, Margin, Number
+from skpc.variables.number import repeated
 
 #: The values of a new column of numbers are all atoms if there are no more than this.
 _FEW_VALUES = 5
@@ -254,6 +255,26 @@ class Domain(TableCoder):
                 drawn[cells, column] = number.snapped(drawn[cells, column])
         return drawn
 
+    @cached_property
+    def is_ordered(self) -> Bools:
+        """Which columns of numbers have ordered states: few values, with nothing between them."""
+        numbers = self.numbers or (None,) * self.n_features
+        return np.array([number is not None and number.is_ordered for number in numbers])
+
+    def fill(self, table: Any, rows: Floats) -> Any:
+        """See :meth:`TableCoder.fill`; a number of ordered states becomes the nearest one."""
+        return super().fill(table, self.nearest_states(rows))
+
+    def nearest_states(self, rows: Floats) -> Floats:
+        """Encoded rows in which the numbers of ordered states are such states."""
+        if not self.is_ordered.any():
+            return rows
+        columns = [
+            number.snapped(values) if number is not None and number.is_ordered else values
+            for values, number in zip(rows.T, self.numbers or ())
+        ]
+        return np.column_stack(columns)
+
     def codes(self, rows: Floats) -> Codes:
         """Give every cell of encoded rows its state: category or bin, -1 where missing.
 
@@ -301,8 +322,10 @@ class Domain(TableCoder):
         if self.numbers is not None:
             values = np.unique(rows[~np.isnan(rows[:, -1]), -1])
             # Between a few values, such as stars, there is nothing.
-            atoms = {0: values} if len(values) <= _FEW_VALUES else "auto"
-            (number,) = fit_numbers(rows[:, -1:], weight, is_number[-1:], atoms, None, None)
+            few = len(values) <= _FEW_VALUES
+            number = Number.fit(
+                rows[:, -1], weight, values if few else repeated(rows[:, -1], weight)
+            )
             numbers = (*self.numbers, number)
         if self.axes is not None and n_bins is not None:
             axis = fit_axes(rows, weight, is_number, numbers, n_bins)[-1]

@@ -334,7 +334,9 @@ class TableDensity(DensityMixin, TableLearner):
         hidden = rows.copy()
         hidden[:, chosen] = np.nan
         hidden[:, chosen] = self._density.means(hidden, [chosen])[:, chosen]
-        cells = column_of(self.domain_.decode(hidden, like=table), chosen)
+        cells = column_of(
+            self.domain_.decode(self.domain_.nearest_states(hidden), like=table), chosen
+        )
         if not isinstance(cells, np.ndarray):
             return cells
         states = self.domain_.categories[chosen]

@@ -42,8 +42,9 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
         :class:`MixtureOfAllTrees`, which is asked with few trees a row.
     regressors : sequence or None, default=("boosting", "ridge")
         Further members. "boosting": ``HistGradientBoostingRegressor``, whose leaves, learning rate
-        and number of iterations are chosen on held-out rows. "ridge": ridge regression on scores of numbers and indicators of
-        categories, missing ones filled by their means given the others under a normal distribution.
+        and number of iterations are chosen on held-out rows. "ridge": ridge regression on scores of
+        numbers and indicators of categories, missing ones filled by their means given the others
+        under a normal distribution.
         A pair (name, regressor): any regressor that takes missing cells. It learns from encoded
         rows (``domain_.encode(X)``: numbers, and codes of categories), for the target less its mean
         over its standard deviation. All are trained three times on one copy of the rows for each of

@@ -348,10 +348,10 @@ def _columns_for(table: TableRows, candidate: Candidate) -> TableColumns:
 
 
 def _changed(number: Number, linear: bool, atoms: bool, values: Floats, weight: Floats) -> Number:
-    """The number with the score of a candidate, and without atoms unless one of them prevails."""
+    """The number with the score of a candidate; atoms go unless one prevails or all values are."""
     if linear:
         number = number._replace(score=number.score._replace(power=1.0))
-    if atoms or not len(number.atoms):
+    if atoms or not len(number.atoms) or number.is_ordered:
         return number
     near = np.abs(values[:, np.newaxis] - number.atoms) <= number.reach
     prevails = (weight @ near).max() > _PREVAILS * weight[~np.isnan(values)].sum()

@@ -18,6 +18,9 @@ _NEAR_CONSTANT = 0.01
 _SHARE, _TIMES = 0.05, 4.0
 _FEW_ROWS, _SMALL_SHARE, _MORE_TIMES = 8.0, 0.01, 8.0
 _NEAREST, _MAX_ATOMS = 6, 8
+#: All values are atoms, such as brackets and doses, if there are no more than this, and each of
+#: them has ``_FEW_ROWS`` rows on average.
+_MAX_STATES = 20
 #: The least or greatest value is an atom, if it repeats as often, also where it is as far away from
 #: the others as this part of their range: a code for what is missing, say.
 _ISOLATED = 0.25
@@ -64,7 +67,7 @@ class Number(NamedTuple):
     score : Score
         The bijection that makes the other values look normal.
     seen : ndarray
-        The values that draws snap to; empty if they do not snap.
+        The values that draws snap to, all of them if these are atoms; empty if draws do not snap.
     size : float
         Magnitude of the values, which tells how large rounding errors are.
 
@@ -117,7 +120,8 @@ class Number(NamedTuple):
         points, mass = distinct(values, weight)
         step, origin = _lattice(points, mass)
         if atoms is None:
-            atoms = _atoms(points, mass, step == 0.0)
+            few = len(points) <= _MAX_STATES and mass.sum() >= _FEW_ROWS * len(points)
+            atoms = points if few else _repeated(points, mass)
         atoms = np.unique(np.asarray(atoms, dtype=float))
         low, high = float(points[0]), float(points[-1])
         size = float(min(np.median(np.abs(points)), _largest_size(points)))
@@ -128,7 +132,12 @@ class Number(NamedTuple):
         else:
             score = _score_around(points, mass, bounds)
         few = len(points) < min(_FEW_VALUES * mass.sum(), _MAX_VALUES) and step == 0.0
-        return number._replace(score=score, seen=points if few else points[:0])
+        return number._replace(score=score, seen=points if few or not rest.any() else points[:0])
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether the values are ordered states: all of them are atoms, with nothing between."""
+        return bool(len(self.seen)) and bool(self.is_atom(self.seen).all())
 
     @property
     def reach(self) -> float:
@@ -172,11 +181,9 @@ class Number(NamedTuple):
         return np.asarray(point + 0.5 * self.step)
 
     def snapped(self, values: Floats) -> Floats:
-        """Draws as values of the column: on its lattice, or the nearest of few seen; NaN stays."""
-        if self.step > 0.0:
-            return on_lattice(values, self.step, self.origin)
+        """Draws as values of the column: the nearest of few, or on its lattice; NaN stays."""
         if not len(self.seen):
-            return values
+            return values if self.step == 0.0 else on_lattice(values, self.step, self.origin)
         place = np.searchsorted(self.seen, values)
         below = self.seen[np.clip(place - 1, 0, None)]
         above = self.seen[np.clip(place, None, len(self.seen) - 1)]
@@ -282,11 +289,14 @@ def weight_without_say(total: float) -> float:
     return max(1.0, _UNUSUAL * total) if total >= _ROWS_TO_TELL else 0.0
 
 
-def _atoms(points: Floats, mass: Floats, without_lattice: bool) -> Floats:
-    """Values that repeat much more than their neighbours do."""
+def repeated(values: Floats, weight: Floats) -> Floats:
+    """Values of a column that repeat much more than their neighbours do; NaN is left out."""
+    return _repeated(*distinct(values, weight))
+
+
+def _repeated(points: Floats, mass: Floats) -> Floats:
     total = float(mass.sum())
-    few = without_lattice and len(points) <= _MAX_ATOMS and total >= _FEW_ROWS * len(points)
-    if len(points) == 1 or few:
+    if len(points) == 1:
         return points
     by_share, by_count = _SHARE * total, max(_FEW_ROWS, _SMALL_SHARE * total)
     chosen = []

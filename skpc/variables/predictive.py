@@ -237,7 +237,7 @@ class Predictive:
             raise ValueError(f"level must be a probability strictly between 0 and 1, got {level!r}")
         form, known = self._numbers()
         quantiles = form.quantiles(level)
-        if self.number is not None and self.number.step > 0.0:
+        if self.number is not None and (self.number.step > 0.0 or self.number.is_ordered):
             quantiles = self.number.snapped(quantiles)
         return _known_or(known, quantiles)
 

@@ -426,3 +426,36 @@ def test_rows_that_are_not_encoded_are_refused():
     domain = Domain.fit(frame, n_bins=3)
     with pytest.raises(ValueError, match=r"encoded rows .* got DataFrame of shape \(60, 1\)"):
         CutsetNetworkBD().fit_rows(domain, frame, np.ones(60))
+
+
+def brackets() -> pd.DataFrame:
+    """Brackets of ages on a coarse lattice and doses without one, and a number that follows."""
+    rng = np.random.default_rng(0)
+    age = rng.choice([0.19, 0.22, 0.27, 0.37, 0.52, 0.72], 600, p=[0.3, 0.2, 0.1, 0.1, 0.1, 0.2])
+    dose = np.sqrt(np.floor(10.0 * age) + rng.integers(0, 2, 600))
+    return pd.DataFrame({"age": age, "dose": dose, "x": rng.normal(5.0 * age, 1.0)})
+
+
+@pytest.mark.parametrize(
+    "density", [*DENSITIES, TableMixture(random_state=0), HiddenChowLiuTree(random_state=0)]
+)
+def test_whatever_is_said_of_ordered_states_is_a_value_of_the_column(density):
+    frame = brackets()
+    states = {name: set(frame[name]) for name in ("age", "dose")}
+    density.fit(frame)
+    assert density.domain_.is_ordered.tolist() == [True, True, False]
+    incomplete = frame.mask(np.random.default_rng(1).random(frame.shape) < 0.4)
+    tables = [density.sample(2000, random_state=0), *density.interval(incomplete, 0.8)]
+    tables += [density.complete(incomplete, how, 0) for how in ("mean", "mpe", "sample")]
+    for answer in tables:
+        assert all(set(answer[name]) <= values for name, values in states.items())
+    for name, values in states.items():
+        assert set(density.predict_column(frame, name)) <= values
+        shares = [
+            part[name].value_counts(normalize=True).sort_index() for part in (frame, tables[0])
+        ]
+        assert_allclose(*shares, atol=0.04)
+    lower, upper = tables[1:3]
+    missing = incomplete.isna().to_numpy()[:, 0]
+    inside = (lower["age"] <= frame["age"]) & (frame["age"] <= upper["age"])
+    assert inside[missing].mean() > 0.76

@@ -139,6 +139,27 @@ def test_a_constant_is_an_atom():
         assert low <= value <= high
 
 
+BRACKETS = np.repeat([0.19, 0.22, 0.27, 0.32, 0.42, 0.72], [40, 60, 20, 10, 30, 40])
+
+
+@pytest.mark.parametrize("values", [BRACKETS, np.sqrt(BRACKETS)], ids=["lattice", "no lattice"])
+def test_brackets_are_ordered_states_whether_they_lie_on_a_lattice_or_not(values):
+    number = fit(values)
+    assert number.is_ordered
+    assert_array_equal(number.atoms, np.unique(values))
+    drawn = np.array([0.0, values[0], 0.5, 9.0, np.nan])
+    nearest = number.atoms[np.abs(drawn[2] - number.atoms).argmin()]
+    expected = [number.low, values[0], nearest, number.high, np.nan]
+    assert_array_equal(number.snapped(drawn), expected)
+
+
+def test_many_values_or_few_rows_of_each_are_no_ordered_states():
+    assert not fit(np.repeat(np.arange(21) * 5.0, 50)).is_ordered
+    assert not fit(np.repeat(np.arange(10) * 5.0, 7)).is_ordered
+    assert fit(np.repeat(np.arange(20) * 5.0, 8)).is_ordered
+    assert not fit(BRACKETS, atoms=[]).is_ordered
+
+
 def test_few_values_without_a_lattice_are_snapped_to():
     number = fit(COLUMNS["thirds"])
     assert_array_equal(number.seen, np.unique(COLUMNS["thirds"]))
