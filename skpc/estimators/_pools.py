@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import is_classifier
 
 from skpc._arrays import Floats, Ints
 from skpc.domain import Domain, group_rows, merge_rows
-from skpc.estimators._estimator import TableEstimator, parameter
+from skpc.estimators._estimator import Estimator, TableEstimator, parameter
 from skpc.estimators._learner import DECLARATIONS
 from skpc.estimators.cutset import CutsetNetworkBD
 from skpc.estimators.moat import MixtureOfAllTrees
@@ -26,8 +26,90 @@ _METHODS = ("fit_rows", "score_samples", "sample")
 _N_TREES = 50
 
 
+class Composition(Estimator):
+    """An estimator of others, whose parameters are its too where they come in lists of pairs."""
+
+    #: The parameters that may be lists of (name, estimator).
+    _lists: ClassVar[tuple[str, ...]]
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Parameters of the estimator, and of its members as ``name__parameter``.
+
+        Parameters
+        ----------
+        deep : bool, default=True
+            Whether to return those of the members too.
+
+        Returns
+        -------
+        dict
+        """
+        params = dict(super().get_params(deep=deep))
+        for attribute in self._lists if deep else ():
+            for name, member in filter(_is_pair, _entries(getattr(self, attribute))):
+                nested = member.get_params() if hasattr(member, "get_params") else {}
+                params |= {name: member} | {f"{name}__{key}": nested[key] for key in nested}
+        return params
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters of the estimator, or of members as ``name__parameter``.
+
+        Parameters
+        ----------
+        **params : dict
+            A member's name replaces the member.
+
+        Returns
+        -------
+        Self
+            The estimator.
+        """
+        for attribute in self._lists:
+            if attribute in params:
+                setattr(self, attribute, params.pop(attribute))
+            entries = _entries(getattr(self, attribute))
+            if any(_is_pair(entry) and entry[0] in params for entry in entries):
+                new = [(e[0], params.pop(e[0], e[1])) if _is_pair(e) else e for e in entries]
+                setattr(self, attribute, new)
+        super().set_params(**params)
+        return self
+
+    def _named(self, parameter: str, known: Mapping[str, str] | None = None) -> list[Any]:
+        """Pairs of names and estimators from a parameter: such a list, or one estimator.
+
+        With ``known``, the list may be empty, and a name in it stands for what it has there.
+
+        Raises
+        ------
+        ValueError
+            If the list does not hold such pairs, or a name is there twice or cannot be one.
+        """
+        given = getattr(self, parameter)
+        if known is None and (not isinstance(given, Sequence) or isinstance(given, str)):
+            return [(parameter, given)]
+        wanted = "pairs (name, estimator)"
+        wanted += ", at least one" if known is None else f" or names among {list(known)}"
+        pairs = []
+        for entry in given or ([given] if known is None else []):
+            if known is not None and isinstance(entry, str) and entry in known:
+                entry = entry, known[entry]
+            if not _is_pair(entry):
+                raise ValueError(f"{parameter} must hold {wanted}; got {entry!r}.")
+            pairs.append(tuple(entry))
+        names = [name for name, _ in pairs]
+        if len(set(names)) < len(names):
+            raise ValueError(f"The names of {parameter} must differ; got {names}.")
+        for name in names:
+            if "__" in name or name in self._get_param_names():
+                raise ValueError(
+                    f"A name in {parameter} must be no parameter of {type(self).__name__} and have "
+                    f"no '__', since parameters of members are name__parameter; rename {name!r}."
+                )
+        return pairs
+
+
 @dataclass(kw_only=True, eq=False, repr=False)
-class PoolEstimator(TableEstimator):
+class PoolEstimator(Composition, TableEstimator):
     """A pool of densities, and of models that learn from masked copies of rows."""
 
     density: Any = field(default=None, kw_only=False)
@@ -35,14 +117,13 @@ class PoolEstimator(TableEstimator):
     missing_rates: Sequence[float] = parameter((0.0, 0.3, 0.6), "array-like")
 
     _pool: Any = field(init=False)
-    #: The parameter with the members that are no densities, what they need, and what names in it
-    #: stand for.
-    _others: ClassVar[tuple[str, str, Mapping[str, str]]]
+    #: What members that are no densities need, and what names of them stand for.
+    _others: ClassVar[tuple[str, Mapping[str, str]]]
 
     def _densities(self, random_state: np.random.RandomState) -> list[tuple[str, Any]]:
         """Names and densities, as given or by default."""
         if self.density is not None:
-            return named(self.density, "density")
+            return self._named("density")
         seed = int(random_state.randint(2**31))
         return [
             ("cutset", CutsetNetworkBD(random_state=seed)),
@@ -58,8 +139,8 @@ class PoolEstimator(TableEstimator):
         TypeError, ValueError
             If a model is not given as it should be, lacks a method, or has the name of a density.
         """
-        argument, method, known = self._others
-        others = named(getattr(self, argument), argument, known)
+        argument, (method, known) = self._lists[1], self._others
+        others = self._named(argument, known)
         for name, model in others:
             if not isinstance(model, str) and not hasattr(model, method):
                 raise TypeError(f"{argument} need {method}; {name!r}, {model!r}, has none.")
@@ -104,29 +185,14 @@ class PoolEstimator(TableEstimator):
         )
 
 
-def named(given: Any, parameter: str, known: Mapping[str, str] | None = None) -> list[Any]:
-    """Pairs of names and estimators from what the user gave: such a list, or one estimator.
+def _entries(given: Any) -> Sequence[Any]:
+    """The entries of a parameter that is a list, none of any other."""
+    return given if isinstance(given, list | tuple) else ()
 
-    With ``known``, the list may be empty, and a name in it stands for what it has there.
 
-    Raises
-    ------
-    ValueError
-        If the list does not hold such pairs.
-    """
-    if known is None and (not isinstance(given, Sequence) or isinstance(given, str)):
-        return [(parameter, given)]
-    wanted = "pairs (name, estimator)"
-    wanted += ", at least one" if known is None else f" or names among {list(known)}"
-    pairs = []
-    for entry in given or ([given] if known is None else []):
-        if known is not None and isinstance(entry, str) and entry in known:
-            entry = entry, known[entry]
-        is_pair = isinstance(entry, (tuple, list)) and len(entry) == 2
-        if not is_pair or not isinstance(entry[0], str):
-            raise ValueError(f"{parameter} must hold {wanted}; got {entry!r}.")
-        pairs.append(tuple(entry))
-    return pairs
+def _is_pair(entry: Any) -> bool:
+    is_pair = isinstance(entry, list | tuple) and len(entry) == 2
+    return is_pair and isinstance(entry[0], str)
 
 
 def shared_domain(
