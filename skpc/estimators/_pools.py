@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.base import is_classifier
 
 from skpc._arrays import Floats, Ints
+from skpc._validation import BaseComposition
 from skpc.domain import Domain, group_rows, merge_rows
 from skpc.estimators._estimator import Estimator, TableEstimator, parameter
 from skpc.estimators._learner import DECLARATIONS
@@ -26,7 +27,7 @@ _METHODS = ("fit_rows", "score_samples", "sample")
 _N_TREES = 50
 
 
-class Composition(Estimator):
+class Composition(BaseComposition, Estimator):
     """An estimator of others, whose parameters are its too where they come in lists of pairs."""
 
     #: The parameters that may be lists of (name, estimator).
@@ -46,7 +47,7 @@ class Composition(Estimator):
         """
         params = dict(super().get_params(deep=deep))
         for attribute in self._lists if deep else ():
-            for name, member in filter(_is_pair, _entries(getattr(self, attribute))):
+            for name, member in filter(_is_pair, _entries(params[attribute])):
                 nested = member.get_params() if hasattr(member, "get_params") else {}
                 params |= {name: member} | {f"{name}__{key}": nested[key] for key in nested}
         return params
@@ -65,12 +66,9 @@ class Composition(Estimator):
             The estimator.
         """
         for attribute in self._lists:
-            if attribute in params:
-                setattr(self, attribute, params.pop(attribute))
-            entries = _entries(getattr(self, attribute))
-            if any(_is_pair(entry) and entry[0] in params for entry in entries):
-                new = [(e[0], params.pop(e[0], e[1])) if _is_pair(e) else e for e in entries]
-                setattr(self, attribute, new)
+            given = params.pop(attribute, getattr(self, attribute))
+            new = [(e[0], params.pop(e[0], e[1])) if _is_pair(e) else e for e in _entries(given)]
+            setattr(self, attribute, type(given)(new) if new else given)
         super().set_params(**params)
         return self
 
@@ -84,28 +82,19 @@ class Composition(Estimator):
         ValueError
             If the list does not hold such pairs, or a name is there twice or cannot be one.
         """
-        given = getattr(self, parameter)
-        if known is None and (not isinstance(given, Sequence) or isinstance(given, str)):
+        given, models = getattr(self, parameter), known or {}
+        if known is None and not isinstance(given, list | tuple):
             return [(parameter, given)]
         wanted = "pairs (name, estimator)"
         wanted += ", at least one" if known is None else f" or names among {list(known)}"
-        pairs = []
-        for entry in given or ([given] if known is None else []):
-            if known is not None and isinstance(entry, str) and entry in known:
-                entry = entry, known[entry]
+        entries = given or ([given] if known is None else [])
+        pairs = [(e, models[e]) if isinstance(e, str) and e in models else e for e in entries]
+        for entry in pairs:
             if not _is_pair(entry):
                 raise ValueError(f"{parameter} must hold {wanted}; got {entry!r}.")
-            pairs.append(tuple(entry))
-        names = [name for name, _ in pairs]
-        if len(set(names)) < len(names):
-            raise ValueError(f"The names of {parameter} must differ; got {names}.")
-        for name in names:
-            if "__" in name or name in self._get_param_names():
-                raise ValueError(
-                    f"A name in {parameter} must be no parameter of {type(self).__name__} and have "
-                    f"no '__', since parameters of members are name__parameter; rename {name!r}."
-                )
-        return pairs
+        _refuse_repeated([name for name, _ in pairs], parameter)
+        self._validate_names([name for name, _ in pairs])
+        return [tuple(pair) for pair in pairs]
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -145,11 +134,7 @@ class PoolEstimator(Composition, TableEstimator):
             if not isinstance(model, str) and not hasattr(model, method):
                 raise TypeError(f"{argument} need {method}; {name!r}, {model!r}, has none.")
         members = [*members, *(Member(name, model, False) for name, model in others)]
-        names = [member.name for member in members]
-        if len(set(names)) < len(names):
-            raise ValueError(
-                f"The names of densities and {argument} must differ, got {names}; rename one."
-            )
+        _refuse_repeated([member.name for member in members], f"densities and {argument}")
         return members
 
     def _labelled_rows(
@@ -191,8 +176,12 @@ def _entries(given: Any) -> Sequence[Any]:
 
 
 def _is_pair(entry: Any) -> bool:
-    is_pair = isinstance(entry, list | tuple) and len(entry) == 2
-    return is_pair and isinstance(entry[0], str)
+    return isinstance(entry, list | tuple) and len(entry) == 2 and isinstance(entry[0], str)
+
+
+def _refuse_repeated(names: list[str], parameter: str) -> None:
+    if len(set(names)) < len(names):
+        raise ValueError(f"The names of {parameter} must differ; got {names}. Rename one.")
 
 
 def shared_domain(

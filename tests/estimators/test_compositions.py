@@ -51,6 +51,7 @@ def test_parameters_of_members_are_set_in_the_list_and_a_name_replaces_its_membe
     (_, c), (name, d) = getattr(model, attribute)
     assert (c.ess, name, d, d.ess, model.cv) == (3.0, "d", other, 4.0, 3)
     assert before[1][1] is not other
+    assert isinstance(getattr(model.set_params(cv=4), attribute), list)
     model.set_params(**{attribute: [("e", other)], "e__ess": 5.0})
     assert model.get_params()["e__ess"] == other.ess == 5.0
     with pytest.raises(ValueError, match="Invalid parameter 'c'"):
@@ -101,8 +102,8 @@ def test_defaults_and_single_densities_have_the_parameters_that_they_had(model):
     ("names", "message"),
     [
         (["c", "c"], r"The names of \w+ must differ; got \['c', 'c'\]"),
-        (["c", "c__d"], r"no '__', .*; rename 'c__d'"),
-        (["c", "random_state"], r"no parameter of \w+ .*; rename 'random_state'"),
+        (["c", "c__d"], r"must not contain __: got \['c__d'\]"),
+        (["c", "cv"], r"conflict with constructor arguments: \['cv'\]"),
     ],
 )
 def test_names_that_are_not_clear_are_refused(kind, names, message):
