@@ -1,4 +1,7 @@
-"""What a domain says of its columns: a line for each."""
+"""What a domain says of its columns: a line for each.
+
+It is apart from the domain, so that whoever adds a kind of column sees at once what to say of it.
+"""
 
 from __future__ import annotations
 
