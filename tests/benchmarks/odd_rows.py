@@ -62,13 +62,13 @@ def precisions(table: pd.DataFrame, n_draws: int) -> np.ndarray:
     train, test = table[::2], table[1::2].reset_index(drop=True)
     model = TableMixture(random_state=0).fit(train)
     usual = model.score_cells(train).median()
-    found = []
+    of_draws = []
     for seed in range(n_draws):
         wrong, is_odd = with_errors(test, seed)
         lowest = (model.score_cells(wrong) - usual).min(axis=1)
         scores = (model.score_samples(wrong), lowest)
-        found.append([average_precision_score(is_odd, -score) for score in scores])
-    return np.array(found)
+        of_draws.append([average_precision_score(is_odd, -score) for score in scores])
+    return np.array(of_draws)
 
 
 def main() -> None:
