@@ -75,8 +75,8 @@ for name, (error, right) in results.items():
 
 # %%
 # **Uncertainty.** A completion is one guess; the marginals say how sure the model is of it. Here
-# is one of the test rows whose diagnosis is missing. Blue: distributions of missing cells; orange:
-# observed cells.
+# is one of the test rows whose diagnosis is missing. Blue: the distribution of each cell given the
+# other observed cells of the row; orange: observed cells.
 columns = ["diagnosis", "worst radius", "worst concavity", "mean texture"]
 row = test[test[columns].isna().sum(axis=1).eq(3) & test.diagnosis.isna()].iloc[[0]]
 display = MarginalsDisplay.from_estimator(model, row, columns=columns)

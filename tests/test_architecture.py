@@ -41,7 +41,8 @@ CEILINGS = {
     "counting": 800,
     "datasets": 307,
     "discrepancies": 675,
-    "domain": 1235,
+    # 1235 before a domain said what its columns are and why, in print and as a table.
+    "domain": 1250,
     "estimators": 2548,
     "factor_graphs": 722,
     "kernels": 571,

@@ -15,6 +15,7 @@ from skpc.domain._coding import TableCoder, shorten
 from skpc.domain._numbers import fit_axes, fit_numbers
 from skpc.domain._rows import present_rows
 from skpc.domain._states import MAX_STATES, choose_categories, column_numbers, refuse_too_many
+from skpc.domain._summary import HEADINGS, lines_of, reasons
 from skpc.domain._tables import Form, read_table
 from skpc.domain._unseen import Unseen
 from skpc.variables import Axis, AxisTable, Margin, Number
@@ -49,6 +50,8 @@ class Domain(TableCoder):
     numbers : tuple of Number or None
         What each numeric column is (its atoms are ``numbers[j].atoms``), None for each categorical
         one; None altogether with ``margins="plain"``.
+    why : tuple of str, one a column
+        Why each column is of its kind.
 
     Examples
     --------
@@ -66,6 +69,10 @@ class Domain(TableCoder):
     array([['red', 0.5],
            ['blue', nan],
            [None, 1.5]], dtype=object)
+    >>> print(domain)
+    name  kind        values         atoms  lattice     why
+    0     categories  'blue', 'red'                     strings
+    1     number      0.5 to 1.5            1 from 0.5  other numbers
     """
 
     form: Form
@@ -74,6 +81,7 @@ class Domain(TableCoder):
     handle_unknown: str
     unseen: Unseen
     numbers: tuple[Number | None, ...] | None = None
+    why: tuple[str, ...] = ()
 
     @classmethod
     def fit(
@@ -164,7 +172,8 @@ class Domain(TableCoder):
             numbers = fit_numbers(rows, weight, is_number, atoms, bounds, form.names)
         if n_bins is not None:
             axes = fit_axes(rows, weight, is_number, numbers, n_bins)
-        return cls(form, chosen, axes, handle_unknown, unseen, numbers)
+        why = reasons(plain, cells, categorical_features, categories)
+        return cls(form, chosen, axes, handle_unknown, unseen, numbers, why)
 
     def __repr__(self) -> str:
         n_categorical = int(self.is_categorical.sum())
@@ -173,6 +182,28 @@ class Domain(TableCoder):
             f"Domain(n_features={self.n_features}, {n_categorical} categorical, "
             f"{self.n_features - n_categorical} {kind})"
         )
+
+    def __str__(self) -> str:
+        table = [HEADINGS, *([str(cell) for cell in line] for line in lines_of(self))]
+        widths = [max(map(len, cells)) for cells in zip(*table)]
+        return "\n".join("  ".join(map(str.ljust, line, widths)).rstrip() for line in table)
+
+    def to_frame(self) -> Any:
+        """What each column is, as a pandas DataFrame of texts with a row for each column.
+
+        Returns
+        -------
+        DataFrame
+            The index, "name", has the names of the columns, or their numbers. "kind" is
+            "categories", "number", "row names" (nearly every value is seen once) or "empty";
+            "values" the categories, or the range of the numbers in ``fit`` and their bounds;
+            "atoms" the values with a probability of their own; "lattice" the distance between the
+            numbers that a column can have, and where they start if not at zero; "why" what has
+            decided the kind. ``print(domain)`` prints the same.
+        """
+        import pandas as pd
+
+        return pd.DataFrame(lines_of(self), columns=HEADINGS).set_index("name")
 
     def columns(self, chosen: Any, parameter: str) -> NDArray[np.intp]:
         """Numbers of the columns that a user chose by a mask, by numbers, or by names.
@@ -274,6 +305,37 @@ class Domain(TableCoder):
             for values, number in zip(rows.T, self.numbers or ())
         ]
         return np.column_stack(columns)
+
+    def encode_given(self, row: NDArray[np.object_]) -> Floats:
+        """Translate one row that is given; its columns must be able to have its cells.
+
+        Parameters
+        ----------
+        row : ndarray of shape (1, n_features), object
+            As :meth:`row` returns it.
+
+        Returns
+        -------
+        rows : ndarray of shape (1, n_features), float64
+            Encoded.
+
+        Raises
+        ------
+        ValueError
+            If a cell holds a category that is not known, or a number outside its bounds.
+        """
+        cells = read_table(row)
+        rows, unknown = self._encode_cells(cells)
+        for column in np.flatnonzero(~self.unseen.is_hidden).tolist():
+            number, value = self.number_of(column), rows[0, column]
+            lower, upper = (-np.inf, np.inf) if number is None else number.score[:2]
+            if column in unknown or value < lower or value > upper:
+                allowed = [lower, upper] if number else shorten(self.categories[column])
+                raise ValueError(
+                    f"given must be in {allowed} in {describe_column(column, self.feature_names)}, "
+                    f"or leave the column out to draw it; found {cells.value(0, column)!r}."
+                )
+        return rows
 
     def codes(self, rows: Floats) -> Codes:
         """Give every cell of encoded rows its state: category or bin, -1 where missing.
@@ -390,10 +452,8 @@ def _check_options(n_bins: Any, handle_unknown: Any) -> None:
         raise ValueError(
             f"handle_unknown must be 'unseen', 'missing' or 'error'; got {handle_unknown!r}."
         )
-    if n_bins is None:
-        return
     is_integer = isinstance(n_bins, Integral) and not isinstance(n_bins, bool)
-    if not is_integer or not 1 <= n_bins <= MAX_STATES - 2:
+    if n_bins is not None and not (is_integer and 1 <= n_bins <= MAX_STATES - 2):
         raise ValueError(
             f"n_bins must be an integer in [1, {MAX_STATES - 2}] or None; got {n_bins!r}."
         )

@@ -118,8 +118,8 @@ class TableDensity(DensityMixin, TableLearner):
         given : dict, array-like, pandas Series or DataFrame of one row, default=None
             The known cells of the rows: a dict from columns (names or numbers) to values, or one
             row in which NaN (or None) marks the columns to draw. The rows drawn have these cells,
-            and the others jointly given them. An unknown category counts as missing, and so do the
-            columns that a dict, a Series or a DataFrame lacks. None draws all columns.
+            and the others jointly given them. A dict, a Series or a DataFrame may lack columns;
+            these are drawn too. None draws all columns.
 
         Returns
         -------
@@ -131,7 +131,8 @@ class TableDensity(DensityMixin, TableLearner):
         Raises
         ------
         ValueError
-            If ``n_samples`` is negative, or ``given`` is not one row of the columns of ``fit``.
+            If ``n_samples`` is negative, or ``given`` is not one row of the columns of ``fit``, has
+            a category that ``fit`` did not know, or a number outside the ``bounds`` of its column.
 
         Examples
         --------
@@ -153,8 +154,7 @@ class TableDensity(DensityMixin, TableLearner):
             drawn = self._density.draw(n_samples, random_state)
         else:
             given = self.domain_.row(given)
-            rows, _ = self.domain_.encode_with_mass(given)
-            repeated = np.repeat(rows, n_samples, axis=0)
+            repeated = np.repeat(self.domain_.encode_given(given), n_samples, axis=0)
             drawn = self._density.draw_missing(repeated, random_state)
         return self.domain_.decode(self.domain_.name(drawn, random_state, given))
 

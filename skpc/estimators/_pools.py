@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import is_classifier
 
 from skpc._arrays import Floats, Ints
+from skpc._validation import BaseComposition
 from skpc.domain import Domain, group_rows, merge_rows
-from skpc.estimators._estimator import TableEstimator, parameter
+from skpc.estimators._estimator import Estimator, TableEstimator, parameter
 from skpc.estimators._learner import DECLARATIONS
 from skpc.estimators.cutset import CutsetNetworkBD
 from skpc.estimators.moat import MixtureOfAllTrees
@@ -26,8 +27,78 @@ _METHODS = ("fit_rows", "score_samples", "sample")
 _N_TREES = 50
 
 
+class Composition(BaseComposition, Estimator):
+    """An estimator of others, whose parameters are its too where they come in lists of pairs."""
+
+    #: The parameters that may be lists of (name, estimator).
+    _lists: ClassVar[tuple[str, ...]]
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Parameters of the estimator, and of its members as ``name__parameter``.
+
+        Parameters
+        ----------
+        deep : bool, default=True
+            Whether to return those of the members too.
+
+        Returns
+        -------
+        dict
+        """
+        params = dict(super().get_params(deep=deep))
+        for attribute in self._lists if deep else ():
+            for name, member in filter(_is_pair, _entries(params[attribute])):
+                nested = member.get_params() if hasattr(member, "get_params") else {}
+                params |= {name: member} | {f"{name}__{key}": nested[key] for key in nested}
+        return params
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters of the estimator, or of members as ``name__parameter``.
+
+        Parameters
+        ----------
+        **params : dict
+            A member's name replaces the member.
+
+        Returns
+        -------
+        Self
+            The estimator.
+        """
+        for attribute in self._lists:
+            given = params.pop(attribute, getattr(self, attribute))
+            new = [(e[0], params.pop(e[0], e[1])) if _is_pair(e) else e for e in _entries(given)]
+            setattr(self, attribute, type(given)(new) if new else given)
+        super().set_params(**params)
+        return self
+
+    def _named(self, parameter: str, known: Mapping[str, str] | None = None) -> list[Any]:
+        """Pairs of names and estimators from a parameter: such a list, or one estimator.
+
+        With ``known``, the list may be empty, and a name in it stands for what it has there.
+
+        Raises
+        ------
+        ValueError
+            If the list does not hold such pairs, or a name is there twice or cannot be one.
+        """
+        given, models = getattr(self, parameter), known or {}
+        if known is None and not isinstance(given, list | tuple):
+            return [(parameter, given)]
+        wanted = "pairs (name, estimator)"
+        wanted += ", at least one" if known is None else f" or names among {list(known)}"
+        entries = given or ([given] if known is None else [])
+        pairs = [(e, models[e]) if isinstance(e, str) and e in models else e for e in entries]
+        for entry in pairs:
+            if not _is_pair(entry):
+                raise ValueError(f"{parameter} must hold {wanted}; got {entry!r}.")
+        _refuse_repeated([name for name, _ in pairs], parameter)
+        self._validate_names([name for name, _ in pairs])
+        return [tuple(pair) for pair in pairs]
+
+
 @dataclass(kw_only=True, eq=False, repr=False)
-class PoolEstimator(TableEstimator):
+class PoolEstimator(Composition, TableEstimator):
     """A pool of densities, and of models that learn from masked copies of rows."""
 
     density: Any = field(default=None, kw_only=False)
@@ -35,14 +106,13 @@ class PoolEstimator(TableEstimator):
     missing_rates: Sequence[float] = parameter((0.0, 0.3, 0.6), "array-like")
 
     _pool: Any = field(init=False)
-    #: The parameter with the members that are no densities, what they need, and what names in it
-    #: stand for.
-    _others: ClassVar[tuple[str, str, Mapping[str, str]]]
+    #: What members that are no densities need, and what names of them stand for.
+    _others: ClassVar[tuple[str, Mapping[str, str]]]
 
     def _densities(self, random_state: np.random.RandomState) -> list[tuple[str, Any]]:
         """Names and densities, as given or by default."""
         if self.density is not None:
-            return named(self.density, "density")
+            return self._named("density")
         seed = int(random_state.randint(2**31))
         return [
             ("cutset", CutsetNetworkBD(random_state=seed)),
@@ -58,17 +128,13 @@ class PoolEstimator(TableEstimator):
         TypeError, ValueError
             If a model is not given as it should be, lacks a method, or has the name of a density.
         """
-        argument, method, known = self._others
-        others = named(getattr(self, argument), argument, known)
+        argument, (method, known) = self._lists[1], self._others
+        others = self._named(argument, known)
         for name, model in others:
             if not isinstance(model, str) and not hasattr(model, method):
                 raise TypeError(f"{argument} need {method}; {name!r}, {model!r}, has none.")
         members = [*members, *(Member(name, model, False) for name, model in others)]
-        names = [member.name for member in members]
-        if len(set(names)) < len(names):
-            raise ValueError(
-                f"The names of densities and {argument} must differ, got {names}; rename one."
-            )
+        _refuse_repeated([member.name for member in members], f"densities and {argument}")
         return members
 
     def _labelled_rows(
@@ -104,29 +170,18 @@ class PoolEstimator(TableEstimator):
         )
 
 
-def named(given: Any, parameter: str, known: Mapping[str, str] | None = None) -> list[Any]:
-    """Pairs of names and estimators from what the user gave: such a list, or one estimator.
+def _entries(given: Any) -> Sequence[Any]:
+    """The entries of a parameter that is a list, none of any other."""
+    return given if isinstance(given, list | tuple) else ()
 
-    With ``known``, the list may be empty, and a name in it stands for what it has there.
 
-    Raises
-    ------
-    ValueError
-        If the list does not hold such pairs.
-    """
-    if known is None and (not isinstance(given, Sequence) or isinstance(given, str)):
-        return [(parameter, given)]
-    wanted = "pairs (name, estimator)"
-    wanted += ", at least one" if known is None else f" or names among {list(known)}"
-    pairs = []
-    for entry in given or ([given] if known is None else []):
-        if known is not None and isinstance(entry, str) and entry in known:
-            entry = entry, known[entry]
-        is_pair = isinstance(entry, (tuple, list)) and len(entry) == 2
-        if not is_pair or not isinstance(entry[0], str):
-            raise ValueError(f"{parameter} must hold {wanted}; got {entry!r}.")
-        pairs.append(tuple(entry))
-    return pairs
+def _is_pair(entry: Any) -> bool:
+    return isinstance(entry, list | tuple) and len(entry) == 2 and isinstance(entry[0], str)
+
+
+def _refuse_repeated(names: list[str], parameter: str) -> None:
+    if len(set(names)) < len(names):
+        raise ValueError(f"The names of {parameter} must differ; got {names}. Rename one.")
 
 
 def shared_domain(

@@ -150,7 +150,8 @@ class DensityClassifier(ClassifierMixin, PoolEstimator):
     joint: bool | str = parameter("auto", "boolean", StrOptions({"auto"}))
     classifiers: Any = parameter(("boosting", "logistic"), "array-like", None)
 
-    _others = "classifiers", "predict_proba", {"boosting": "classifier", "logistic": "logistic"}
+    _lists = "density", "classifiers"
+    _others = "predict_proba", {"boosting": "classifier", "logistic": "logistic"}
 
     @fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> DensityClassifier:

@@ -132,7 +132,8 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
 
     regressors: Any = parameter(("boosting", "ridge"), "array-like", None)
 
-    _others = "regressors", "predict", {"boosting": "regressor", "ridge": "ridge"}
+    _lists = "density", "regressors"
+    _others = "predict", {"boosting": "regressor", "ridge": "ridge"}
 
     @fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> DensityRegressor:

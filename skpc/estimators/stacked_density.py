@@ -13,14 +13,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from skpc._arrays import Floats
 from skpc._fitting import with_some_cell
-from skpc._validation import BaseComposition, fit_context
+from skpc._validation import fit_context
 from skpc.circuit import Circuit, mixture
 from skpc.densities import Density
 from skpc.domain import Domain, group_rows
 from skpc.estimators._base import CircuitDensity, TableDensity
 from skpc.estimators._estimator import parameter
 from skpc.estimators._learner import TrainingData
-from skpc.estimators._pools import most_bins, named, refuse_other_density
+from skpc.estimators._pools import Composition, most_bins, refuse_other_density
 from skpc.estimators.cutset import CutsetNetworkBD
 from skpc.estimators.hidden_chow_liu import HiddenChowLiuTree
 from skpc.estimators.soft_learn import SoftLearnSPN
@@ -35,7 +35,7 @@ _N_COMPONENTS = 5
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class StackedDensity(BaseComposition, TableDensity):
+class StackedDensity(Composition, TableDensity):
     """Mixture of densities of several kinds, weighed by rows that they have not seen.
 
         p(x) = sum_k w_k p_k(x)
@@ -128,6 +128,7 @@ class StackedDensity(BaseComposition, TableDensity):
     estimators: Any = field(default=None, kw_only=False, metadata={"constraints": [None, list]})
     cv: Any = parameter(5, "cv_object")
 
+    _lists = ("estimators",)
     #: Scores and atoms are what the members have in common.
     margins = "auto"
 
@@ -137,36 +138,6 @@ class StackedDensity(BaseComposition, TableDensity):
     _names: list[str] = field(init=False)
     #: Folds that are given, while they are used.
     _splits: list[Split] | None = field(default=None, init=False)
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Parameters of the stack, and of its members as ``name__parameter``.
-
-        Parameters
-        ----------
-        deep : bool, default=True
-            Whether to return those of the members too.
-
-        Returns
-        -------
-        dict
-        """
-        return dict(self._get_params("estimators", deep=deep))
-
-    def set_params(self, **params: Any) -> StackedDensity:
-        """Set parameters of the stack, or of members as ``name__parameter``.
-
-        Parameters
-        ----------
-        **params : dict
-            A member's name replaces the member.
-
-        Returns
-        -------
-        StackedDensity
-            The stack.
-        """
-        self._set_params("estimators", **params)
-        return self
 
     @fit_context(prefer_skip_nested_validation=False)
     def fit(
@@ -258,8 +229,7 @@ class StackedDensity(BaseComposition, TableDensity):
     ) -> list[tuple[str, Any]]:
         """Names and members, as given or by default; the latter for numbers or without any."""
         if self.estimators is not None:
-            members = named(self.estimators, "estimators")
-            self._validate_names([name for name, _ in members])
+            members = self._named("estimators")
             members = [(name, member) for name, member in members if not _is_dropped(member)]
             if not members:
                 raise ValueError("estimators are all 'drop'; a stack needs at least one density")

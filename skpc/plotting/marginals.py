@@ -38,17 +38,20 @@ _GRID_POINTS = 301
 
 
 class MarginalsDisplay(ShowsParameters):
-    """Drawing of the posterior distribution of each cell of one row.
+    """Drawing of the distribution of each cell of one row given its other observed cells.
 
-    A missing category has one bar for each of its states. A missing number has a density, and a
-    line for each atom. An observed cell is a single mark.
+    A category has one bar for each of its states; a number has a density, and a line for each atom.
+    An observed cell is a mark on the distribution given the others: it is odd where that is low.
+    Missing cells come first.
 
     Use :meth:`from_estimator` to make a display. All parameters are stored as attributes.
 
     Parameters
     ----------
     marginals : list of Predictive
-        The distribution of the one cell of each column, from ``marginals`` of an estimator.
+        The distribution of the one cell of each column given the other observed cells. Of tables
+        with more than 40 columns, :meth:`from_estimator` asks for those that it draws; the others
+        have all probability at an observed cell.
     row : ndarray of shape (n_features,)
         The encoded row: state codes and numbers, NaN where a cell is missing.
     domain : Domain
@@ -81,7 +84,7 @@ class MarginalsDisplay(ShowsParameters):
     ax_: np.ndarray
     figure_: Any
 
-    def __init__(self, *, marginals: Sequence[Predictive], row: Floats, domain: Domain) -> None:
+    def __init__(self, *, marginals: list[Predictive], row: Floats, domain: Domain) -> None:
         self.marginals = marginals
         self.row = row
         self.domain = domain
@@ -90,7 +93,7 @@ class MarginalsDisplay(ShowsParameters):
     def from_estimator(
         cls, estimator: Any, X: Any, *, columns: Sequence[Any] | None = None, ax: Any = None
     ) -> MarginalsDisplay:
-        """Draw the posterior distributions of the cells of one row.
+        """Draw the distributions of the cells of one row.
 
         Parameters
         ----------
@@ -99,8 +102,8 @@ class MarginalsDisplay(ShowsParameters):
         X : array-like or DataFrame of shape (1, n_features)
             The row; NaN (or None) marks missing cells.
         columns : sequence of str or int, default=None
-            Names or numbers of the columns to draw. None draws all except those without any value
-            in ``fit`` and those that name the rows.
+            Names or numbers of the columns to draw, in this order. None draws all except those
+            without any value in ``fit`` and those that name the rows, missing cells first.
         ax : matplotlib Axes or array of Axes, default=None
             One Axes is divided into as many panels as there are columns to draw. An array must
             hold as many Axes. None makes a figure.
@@ -133,17 +136,22 @@ class MarginalsDisplay(ShowsParameters):
                 f"{type(estimator).__name__} has not; {advice}."
             )
         domain = estimator.domain_
-        rows = domain.encode(check_table(estimator, X, reset=False))
+        table = check_table(estimator, X, reset=False)
+        rows = domain.encode(table)
         if len(rows) != 1:
             raise ValueError(
                 f"X must have exactly one row, got {len(rows)}; pass X[[i]], or X.iloc[[i]] of a "
                 "DataFrame"
             )
         display = cls(marginals=estimator.marginals(X), row=rows[0], domain=domain)
+        for column in display._chosen(columns if rows.size > _MAX_PANELS else None):
+            row = rows.copy()
+            row[0, column] = np.nan
+            display.marginals[column] = estimator.marginals(domain.decode(row, like=table))[column]
         return display.plot(ax, columns=columns)
 
     def plot(self, ax: Any = None, *, columns: Sequence[Any] | None = None) -> MarginalsDisplay:
-        """Draw the posterior distributions.
+        """Draw the distributions.
 
         Parameters
         ----------
@@ -181,7 +189,8 @@ class MarginalsDisplay(ShowsParameters):
         return self
 
     def _chosen(self, columns: Sequence[Any] | None) -> list[int]:
-        shown = np.flatnonzero(~self.domain.unseen.is_hidden).tolist()
+        shown = np.flatnonzero(~self.domain.unseen.is_hidden)
+        shown = shown[np.argsort(~np.isnan(self.row[shown]), kind="stable")].tolist()
         wanted = shown if columns is None else columns
         if isinstance(wanted, str) or not 1 <= len(wanted) <= _MAX_PANELS:
             raise ValueError(
@@ -220,10 +229,11 @@ def _panels(ax: Any, count: int) -> np.ndarray:
 def _draw_states(
     panel: Any, probability: Floats, categories: NDArray[Any], observed: float | None
 ) -> None:
-    """Draw a bar for each category, or a mark on the observed one; the first one on top."""
+    """Draw a bar for each category, the first one on top, and a mark on the observed one."""
     n_states = len(probability)
     n_shown = n_states if n_states <= _MAX_BARS else _MAX_BARS - 1
-    shown = sorted(np.argsort(-probability, kind="stable")[:n_shown].tolist())
+    rank = np.where(np.arange(n_states) == observed, np.inf, probability)
+    shown = sorted(np.argsort(-rank, kind="stable")[:n_shown].tolist())
     labels = [shown_value(categories[state]) for state in shown]
     lengths = probability[shown].tolist()
     if n_shown < n_states:
@@ -232,48 +242,47 @@ def _draw_states(
     place = np.arange(len(labels))
     panel.set_yticks(place, labels)
     panel.set_ylim(len(labels) - 0.4, -0.6)
-    if observed is None:
-        panel.barh(place, lengths, height=0.65, color=LIGHT_BLUE, edgecolor=BLUE)
-        for at, length in zip(place, lengths):
-            panel.text(length + 0.03, at, f"{length:.2f}", va="center", fontsize="small")
-        panel.set_xlim(0, 1.25)
-        panel.set_xticks([0, 0.5, 1])
-        panel.set_xlabel("probability")
-    else:
-        _mark(panel, 0.0, shown.index(int(observed)))
-        panel.set_xticks([])
+    panel.barh(place, lengths, height=0.65, color=LIGHT_BLUE, edgecolor=BLUE)
+    for at, length in zip(place, lengths):
+        panel.text(length + 0.08, at, f"{length:.2f}", va="center", fontsize="small")
+    if observed is not None:
+        marked = shown.index(int(observed))
+        _mark(panel, lengths[marked], marked, panel.transData)
+    panel.set_xlim(0, 1.3)
+    panel.set_xticks([0, 0.5, 1])
+    panel.set_xlabel("probability")
     panel.spines[["top", "right"]].set_visible(False)
 
 
 def _draw_density(panel: Any, cell: Predictive, observed: float | None) -> None:
-    """Draw the density of a number and its atoms, or a mark at the observed one.
+    """Draw the density of a number and its atoms, and a mark at the observed one.
 
     An atom is a line as high as its probability, where the panel's height is one.
     """
     x, density = _outline(cell)
-    low, high = x[0], x[-1]
+    atoms, probability = cell.atoms, cell.atom_probabilities()[0]
+    low, high = min(x[0], *atoms, x[0]), max(x[-1], *atoms, x[-1])
+    height = panel.get_xaxis_transform()
+    panel.vlines(atoms, 0.0, probability, color=BLUE, linewidth=2.0, transform=height)
+    panel.fill_between(x, density, color=LIGHT_BLUE)
+    panel.plot(x, density, color=BLUE)
+    panel.set_ylim(bottom=0.0)
     panel.set_yticks([])
-    if observed is None:
-        atoms, probability = cell.atoms, cell.atom_probabilities()[0]
-        low, high = min(low, *atoms, low), max(high, *atoms, high)
-        height = panel.get_xaxis_transform()
-        panel.vlines(atoms, 0.0, probability, color=BLUE, linewidth=2.0, transform=height)
-        panel.fill_between(x, density, color=LIGHT_BLUE)
-        panel.plot(x, density, color=BLUE)
-        panel.set_ylim(bottom=0.0)
-        panel.set_ylabel("density")
-    else:
+    panel.set_ylabel("density")
+    if observed is not None:
         low, high = min(low, observed), max(high, observed)
-        _mark(panel, observed, 0.0)
-        panel.set_ylim(-0.5, 4.0)
+        of_atom = probability[np.isclose(atoms, observed, rtol=1e-9, atol=0.0)]
+        at = np.append(of_atom, np.interp(observed, x, density, left=0.0, right=0.0))[0]
+        _mark(panel, observed, at, height if len(of_atom) else panel.transData)
         panel.set_xlabel(f"= {shown_value(observed)}")
     margin = 0.03 * (high - low)
     panel.set_xlim(low - margin, high + margin)
     panel.spines[["top", "right"]].set_visible(False)
 
 
-def _mark(panel: Any, x: float, y: float) -> None:
-    panel.plot([x], [y], marker="D", markersize=8, color=ORANGE, linestyle="none", clip_on=False)
+def _mark(panel: Any, x: float, y: float, transform: Any) -> None:
+    style = {"marker": "D", "markersize": 8, "color": ORANGE, "linestyle": "none", "zorder": 3}
+    panel.plot([x], [y], clip_on=False, transform=transform, **style)
 
 
 def _outline(cell: Predictive) -> tuple[Floats, Floats]:

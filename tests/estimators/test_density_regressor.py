@@ -355,7 +355,7 @@ def test_it_is_a_regressor_for_pipelines_grids_and_pickles():
     ("parameters", "error", "message"),
     [
         ({"density": FAST}, TypeError, "has no fit_rows"),
-        ({"density": [("a", CUTSET), ("a", SOFT)]}, ValueError, "densities and regressors must"),
+        ({"density": [("a", CUTSET), ("a", SOFT)]}, ValueError, "The names of density must differ"),
         ({"density": [("a", CUTSET)], "regressors": [("a", FAST)]}, ValueError, "must differ"),
         ({"regressors": [("scaler", FunctionTransformer())]}, TypeError, "need predict"),
         ({"regressors": ["forest"]}, ValueError, "boosting"),

@@ -395,8 +395,40 @@ def test_given_cells_go_by_name_and_may_be_some_of_them(library):
         model.sample(1, 0, given={"town": "Oslo"})
     with pytest.raises(ValueError, match=r"found a dict. Pass list\(given\)"):
         model.score_samples(drawn, given={"city": "Oslo"})
-    with pytest.warns(UserWarning, match="the first 'Paris' in column 'city', row 0"):
-        model.sample(1, 0, given=["Paris", None])
+
+
+@pytest.mark.parametrize("handle_unknown", ["unseen", "missing", "error"])
+def test_a_given_cell_that_its_column_cannot_have_is_refused(handle_unknown):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"city": rng.choice(["Rome", "Oslo"], 300), "full": rng.random(300)})
+    model = CutsetNetworkBD(bounds={"full": (0, 1)}, handle_unknown=handle_unknown).fit(frame)
+    for given in ({"city": "Paris"}, ["Paris", None], pd.DataFrame({"city": ["Paris"]})):
+        message = r"in \['Oslo', 'Rome'\] in column 'city', .* found 'Paris'"
+        if handle_unknown == "error":
+            message = r"'Paris' in column 'city'.* categories are \['Oslo', 'Rome'\]"
+        with pytest.raises(ValueError, match=message):
+            model.sample(1, 0, given=given)
+    for wrong in (-0.5, 1.25):
+        message = rf"in \[0.0, 1.0\] in column 'full', .* found {wrong}"
+        with pytest.raises(ValueError, match=message):
+            model.sample(1, 0, given={"full": wrong})
+    for end in (0.0, 1.0):
+        assert model.sample(3, 0, given={"full": end})["full"].tolist() == [end] * 3
+    free = CutsetNetworkBD(handle_unknown=handle_unknown).fit(frame)
+    assert free.sample(1, 0, given={"full": 1.25})["full"].tolist() == [1.25]
+    # Rows that are not given keep what handle_unknown says.
+    if handle_unknown != "error":
+        assert model.complete(pd.DataFrame({"city": [None], "full": [0.5]})).notna().all(axis=None)
+        assert np.isfinite(model.score_samples(frame[:1].assign(full=1.25))).all()
+
+
+@pytest.mark.filterwarnings("ignore:Some columns seem to name")
+def test_new_names_of_rows_may_be_given():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"id": [f"r{i}" for i in range(200)], "a": rng.integers(0, 2, 200)})
+    drawn = CutsetNetworkBD().fit(frame).sample(2, 0, given={"id": "new", "a": 1})
+    assert drawn["a"].tolist() == [1, 1]
+    assert set(drawn["id"]) <= set(frame["id"])
 
 
 def test_large_integers_are_not_mistaken_for_the_category_beside_them():

@@ -248,7 +248,11 @@ def test_a_stack_is_the_density_of_a_classifier_and_of_an_imputer():
 @pytest.mark.parametrize(
     ("estimators", "error", "message"),
     [
-        ([("a", CutsetNetworkBD()), ("a", CutsetNetworkBD())], ValueError, "not unique"),
+        (
+            [("a", CutsetNetworkBD()), ("a", CutsetNetworkBD())],
+            ValueError,
+            "The names of estimators must differ",
+        ),
         ([("a", SVC())], TypeError, "Give a density of skpc"),
         ([], ValueError, "pairs"),
     ],

@@ -161,18 +161,18 @@ def test_unknown_numbers_count_as_missing_as_ever(density):
 
 
 @every_density
-@pytest.mark.parametrize("ask", ["score", "score_samples", "complete", "marginals", "sample"])
+@pytest.mark.parametrize("ask", ["score", "score_samples", "complete", "marginals"])
 def test_a_number_that_no_training_row_holds_is_warned_of_once_a_call(density, ask):
     X = np.column_stack([np.tile([0.0, 1.0], 30), np.ones(60)])
     model, new = clone(density).fit(X), np.array([[1.0, 1.0], [0.0, np.nan], [1.0, 0.0]])
     call = getattr(model, ask)
     match = "in 1 of . rows, the first 0.0 in column 1, row .*as if it were certain.*in categories"
     with pytest.warns(UserWarning, match=match) as w:
-        call(3, given={1: 0.0}) if ask == "sample" else call(new)
+        call(new)
     assert len(w) == 1
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        call(3, given={1: 1.0}) if ask == "sample" else call(X)
+        call(X)
         declared = clone(density).set_params(categories=[[0, 1]] * 2).fit(X)
         assert (declared.score_samples(new[2:]) < declared.score_samples(new[:1])).all()
         clone(density).set_params(handle_unknown="missing").fit(X).score_samples(new)
@@ -194,12 +194,15 @@ def test_blocks_of_rows_warn_once_of_numbers_that_were_not_seen(monkeypatch):
         assert caught[0].filename == __file__
 
 
-@unseen_is_expected
 @every_density
-def test_an_unseen_category_that_is_given_counts_as_missing_in_draws(density):
+def test_an_unseen_category_that_is_given_is_refused(density):
     model = clone(density).fit(table())
-    drawn = model.sample(50, random_state=0, given=pd.Series({"kind": "new"}))
-    assert set(drawn["kind"]) <= {"low", "mid", "top"}
+    with pytest.raises(ValueError, match=r"\['low', 'mid', 'top'\] in column 'kind', .*'new'"):
+        model.sample(50, random_state=0, given=pd.Series({"kind": "new"}))
+    numbers = clone(density).fit(np.column_stack([np.tile([0.0, 1.0], 30), np.ones(60)]))
+    assert numbers.sample(3, random_state=0, given={1: 1.0})[:, 1].tolist() == [1.0] * 3
+    with pytest.raises(ValueError, match=r"\[1.0\] in column 1, .* found 0.0"):
+        numbers.sample(3, random_state=0, given={1: 0.0})
 
 
 CLASSIFIERS = [

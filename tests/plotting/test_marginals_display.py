@@ -6,6 +6,7 @@ import pandas as pd
 import polars as pl
 import pytest
 from matplotlib.collections import LineCollection
+from numpy.testing import assert_array_equal
 from sklearn.exceptions import NotFittedError
 
 from skpc import (
@@ -65,14 +66,77 @@ def test_a_missing_number_has_a_density_that_holds_the_mass_of_every_bin(table):
     assert np.trapezoid(density, x) == pytest.approx(0.998, abs=2e-3)
 
 
-def test_an_observed_cell_is_a_single_mark_at_its_value(model):
+def without(row, column):
+    return row.assign(**{column: None if column == "size" else np.nan})
+
+
+def mark(ax):
+    (line,) = (line for line in ax.lines if line.get_marker() == "D")
+    ((x, y),) = line.get_xydata()
+    return x, y
+
+
+def test_an_observed_number_is_a_mark_on_its_density_given_the_others(model):
     row = one_row(size="medium", price=7.25)
-    size, price, _ = MarginalsDisplay.from_estimator(model, row).ax_
-    assert [line.get_xydata().tolist() for line in price.lines] == [[[7.25, 0.0]]]
-    assert price.get_xlabel() == "= 7.25"
-    assert price.get_title() == "price (observed)"
-    assert size.lines[0].get_ydata().tolist() == [SIZES.index("medium")]
-    assert not size.patches
+    ax = MarginalsDisplay.from_estimator(model, row, columns=["price"]).ax_[0]
+    hidden = MarginalsDisplay.from_estimator(model, without(row, "price"), columns=["price"]).ax_[0]
+    assert_array_equal(ax.lines[0].get_xydata(), hidden.lines[0].get_xydata())
+    cell, at, half = model.marginals(without(row, "price"))[1], mark(ax), 0.05
+    assert at[0] == 7.25
+    density = (cell.cdf(7.25 + half) - cell.cdf(7.25 - half))[0] / (2 * half)
+    assert at[1] == pytest.approx(density, rel=0.1)
+    assert ax.get_xlabel() == "= 7.25"
+    assert ax.get_title() == "price (observed)"
+
+
+def test_an_observed_category_is_a_mark_on_its_bar_given_the_others(model):
+    row = one_row(size="medium", price=7.25)
+    ax = MarginalsDisplay.from_estimator(model, row, columns=["size"]).ax_[0]
+    expected = model.marginals(without(row, "size"))[0].probabilities[0]
+    np.testing.assert_allclose(bar_lengths(ax), expected)
+    assert mark(ax) == pytest.approx((expected[1], SIZES.index("medium")))
+    assert ax.get_title() == "size (observed)"
+
+
+def test_missing_cells_come_first_unless_columns_are_named(model):
+    row = one_row(size="medium", code=3)
+    titles = [ax.get_title() for ax in MarginalsDisplay.from_estimator(model, row).ax_]
+    assert titles == ["price (missing)", "size (observed)", "code (observed)"]
+    some = MarginalsDisplay.from_estimator(model, row, columns=["code", "price"]).ax_
+    assert [ax.get_title() for ax in some] == ["code (observed)", "price (missing)"]
+
+
+def test_columns_that_were_not_drawn_at_first_are_drawn_given_the_others_later(model):
+    display = MarginalsDisplay.from_estimator(model, one_row(code=3), columns=["size"])
+    (later,) = display.plot(columns=["code"]).ax_
+    (once,) = MarginalsDisplay.from_estimator(model, one_row(code=3), columns=["code"]).ax_
+    assert bar_lengths(later) == bar_lengths(once)
+    assert mark(later) == mark(once)
+
+
+def test_of_a_wide_table_only_columns_that_are_drawn_are_asked_for(monkeypatch):
+    X = np.random.default_rng(0).integers(0, 2, (50, 41)).astype(float)
+    model, rows = CutsetNetworkBD(max_depth=0).fit(X), []
+    ask = CutsetNetworkBD.marginals
+    monkeypatch.setattr(CutsetNetworkBD, "marginals", lambda *of: rows.append(of[1]) or ask(*of))
+    MarginalsDisplay.from_estimator(model, X[:1], columns=[5])
+    (whole, without_one) = rows
+    assert np.flatnonzero(np.isnan(without_one)).tolist() == [5]
+    assert not np.isnan(whole).any()
+
+
+def test_the_row_is_left_as_it_came_whatever_its_dtypes(table):
+    model = CutsetNetworkBD(n_bins=4).fit(table)
+    row = table.iloc[[0]]
+    before = row.copy()
+    panels = MarginalsDisplay.from_estimator(model, row).ax_
+    assert row.equals(before)
+    assert mark(panels[1])[0] == row["price"].iloc[0]
+    x, y = mark(panels[2])
+    labels = [label.get_text() for label in panels[2].get_yticklabels()]
+    assert labels[int(y)] == str(row["code"].iloc[0])
+    expected = model.marginals(row.assign(code=np.nan))[2].probabilities[0]
+    assert x == pytest.approx(expected[row["code"].iloc[0]])
 
 
 def test_an_observed_number_far_from_all_others_is_inside_its_panel(model):
@@ -95,7 +159,11 @@ def test_many_states_are_cut_to_the_most_probable_and_the_rest(model):
 def test_an_observed_state_of_many_is_marked_by_its_label(model):
     ax = MarginalsDisplay.from_estimator(model, one_row(code=14), columns=["code"]).ax_[0]
     labels = [label.get_text() for label in ax.get_yticklabels()]
-    assert labels[int(ax.lines[0].get_ydata()[0])] == "14"
+    assert labels[int(mark(ax)[1])] == "14"
+    unlikely = int(np.argmin(model.marginals(one_row())[2].probabilities[0]))
+    ax = MarginalsDisplay.from_estimator(model, one_row(code=unlikely), columns=["code"]).ax_[0]
+    labels = [label.get_text() for label in ax.get_yticklabels()]
+    assert labels[int(mark(ax)[1])] == str(unlikely)
 
 
 def test_columns_are_chosen_by_name_or_number(model):
@@ -186,7 +254,8 @@ def test_a_number_without_bins_has_the_density_of_its_distribution_function(tabl
         assert density[at] * (x[1] - x[0]) == pytest.approx(mass[0], rel=1e-6)
     assert np.trapezoid(density, x) == pytest.approx(0.998, abs=2e-3)
     observed = MarginalsDisplay.from_estimator(model, one_row(price=7.25), columns=["price"]).ax_[0]
-    assert [line.get_xydata().tolist() for line in observed.lines] == [[[7.25, 0.0]]]
+    height = np.interp(7.25, *observed.lines[0].get_data())
+    assert mark(observed) == pytest.approx((7.25, height))
 
 
 def test_what_has_no_marginals_is_refused_with_what_can_be_drawn(table):
@@ -225,6 +294,9 @@ def test_an_atom_is_a_line_as_high_as_its_probability():
         ((foot, top),) = lines.get_segments()
         assert foot.tolist() == [0.0, 0.0]
         assert top[1] == pytest.approx(model.marginals(asked)[0].atom_probabilities()[0, 0])
+        dry = asked.assign(rain=0.0)
+        panel = MarginalsDisplay.from_estimator(model, dry, columns=["rain"]).ax_[0]
+        assert mark(panel) == pytest.approx((0.0, top[1]))
 
 
 def test_a_circuit_built_by_hand_is_sent_to_where_it_is_taken():

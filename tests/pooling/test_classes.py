@@ -161,7 +161,7 @@ def test_what_is_no_member_is_refused():
     for density, message in [
         ([], "pairs .name, estimator."),
         ([CUTSET], "pairs .name, estimator."),
-        ([("a", CUTSET), ("a", SOFT)], "names of densities and classifiers must differ"),
+        ([("a", CUTSET), ("a", SOFT)], "The names of density must differ"),
         (
             [("a", CUTSET), ("b", SoftLearnSPN(margins="plain"))],
             "margins is 'auto' of 'a' and 'plain' of 'b'",

@@ -1,0 +1,76 @@
+"""What a domain says of its columns: a line for each.
+
+It is apart from the domain, so that whoever adds a kind of column sees at once what to say of it.
+"""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from skpc.domain._tables import Cells
+
+if TYPE_CHECKING:
+    from skpc.domain._domain import Domain
+
+HEADINGS = ("name", "kind", "values", "atoms", "lattice", "why")
+#: Values of a column that are listed.
+_LISTED = 6
+
+
+def kind_of(domain: Domain, column: int) -> str:
+    """The kind of a column. A further kind gets its name here, and its values in ``lines_of``."""
+    if domain.unseen.is_hidden[column]:
+        return "empty" if domain.unseen.is_empty[column] else "row names"
+    return "categories" if domain.is_categorical[column] else "number"
+
+
+def lines_of(domain: Domain) -> Iterator[tuple[Any, ...]]:
+    """Texts below the headings for each column, empty where there is nothing to say."""
+    for column, name in enumerate(domain.feature_names or range(domain.n_features)):
+        kind, number = kind_of(domain, column), domain.number_of(column)
+        values = atoms = lattice = ""
+        if number is not None:
+            atoms, ends = _listed(number.atoms), number.score[:2]
+            values = f"{number.low:.9g} to {number.high:.9g}"
+            values += f" in [{ends[0]:.9g}, {ends[1]:.9g}]" if np.isfinite(ends).any() else ""
+            lattice = " from ".join(f"{part:.9g}" for part in (number.step, number.origin) if part)
+        elif kind in ("categories", "row names"):
+            of_rows = domain.unseen.names[column]
+            values = _listed(domain.categories[column] if of_rows is None else of_rows)
+        # Domains of earlier versions have no reasons.
+        yield name, kind, values, atoms, lattice, domain.why[column] if domain.why else ""
+
+
+def reasons(domain: Domain, cells: Cells, features: Any, listed: Any) -> tuple[str, ...]:
+    """Why each column is of its kind.
+
+    ``features`` and ``listed`` are ``categorical_features`` and ``categories`` of ``Domain.fit``,
+    which has checked them.
+    """
+    is_word = features is None or isinstance(features, str)
+    has_states = [one is not None for one in listed if not isinstance(listed, str)]
+    rules: dict[str, Iterable[int]] = {
+        "whole numbers in 0..15": range(domain.n_features),
+        "strings": cells.strings,
+        "bools": cells.bools,
+        "a dtype with categories": cells.declared,
+        "other numbers": np.flatnonzero(~domain.is_categorical),
+        "declared in categorical_features": [] if is_word else domain.columns(features, ""),
+        "declared in categories": np.flatnonzero(has_states),
+        "nearly every value is seen once": np.flatnonzero(domain.unseen.is_hidden),
+        "no value in fit": np.flatnonzero(domain.unseen.is_empty),
+    }
+    # The last reason that holds for a column has decided.
+    why = {column: reason for reason, columns in rules.items() for column in columns}
+    return tuple(why[column] for column in range(domain.n_features))
+
+
+def _listed(values: Any) -> str:
+    """The first values, and how many there are if these are not all."""
+    first = values[:_LISTED].tolist()
+    text = ", ".join(f"{v:.9g}" if isinstance(v, float) else reprlib.repr(v) for v in first)
+    return text if len(values) <= _LISTED else f"{text}, ... ({len(values)} values)"
