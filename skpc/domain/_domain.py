@@ -141,8 +141,8 @@ class Domain(TableCoder):
         """
         _check_options(n_bins, handle_unknown)
         weight = np.ones(len(table)) if sample_weight is None else sample_weight
-        form = Form.from_table(table)
-        cells = read_table(table)
+        cells = read_table(table, weight=weight)
+        form = replace(Form.from_table(table), dates=cells.dates)
         chosen = choose_categories(cells, weight, form.names, categorical_features, categories)
         unseen = Unseen.fit(chosen, cells.strings, weight, handle_unknown == "unseen", categories)
         chosen = unseen.shown(chosen)
@@ -160,7 +160,7 @@ class Domain(TableCoder):
                 "out, or use margins='auto'."
             )
         if margins == "auto":
-            numbers = fit_numbers(rows, weight, is_number, atoms, bounds, form.names)
+            numbers = fit_numbers(rows, weight, is_number, atoms, bounds, form)
         if n_bins is not None:
             axes = fit_axes(rows, weight, is_number, numbers, n_bins)
         return cls(form, chosen, axes, handle_unknown, unseen, numbers)
@@ -302,7 +302,8 @@ class Domain(TableCoder):
             values = np.unique(rows[~np.isnan(rows[:, -1]), -1])
             # Between a few values, such as stars, there is nothing.
             atoms = {0: values} if len(values) <= _FEW_VALUES else "auto"
-            (number,) = fit_numbers(rows[:, -1:], weight, is_number[-1:], atoms, None, None)
+            target, form = rows[:, -1:], Form("numpy")
+            (number,) = fit_numbers(target, weight, is_number[-1:], atoms, None, form)
             numbers = (*self.numbers, number)
         if self.axes is not None and n_bins is not None:
             axis = fit_axes(rows, weight, is_number, numbers, n_bins)[-1]

@@ -186,8 +186,11 @@ class TableDensity(DensityMixin, TableLearner):
         """
         table, rows = self._encode(X)
         marginals = self._density.posteriors(rows)
-        for cells in marginals:
+        for column, cells in enumerate(marginals):
             cells.index = getattr(table, "index", None)
+            cells.dates = self.domain_.form.dates.get(column)
+            if cells.dates is not None and cells.labels is not None:
+                cells.labels = cells.dates.array(cells.labels)
         return marginals
 
     @by_chunks
@@ -335,7 +338,7 @@ class TableDensity(DensityMixin, TableLearner):
         hidden[:, chosen] = np.nan
         hidden[:, chosen] = self._density.means(hidden, [chosen])[:, chosen]
         cells = column_of(self.domain_.decode(hidden, like=table), chosen)
-        if not isinstance(cells, np.ndarray):
+        if not isinstance(cells, np.ndarray) or chosen in self.domain_.form.dates:
             return cells
         states = self.domain_.categories[chosen]
         return cells.astype(np.float64 if states is None else states.dtype)

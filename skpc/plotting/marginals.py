@@ -254,7 +254,7 @@ def _draw_density(panel: Any, cell: Predictive, observed: float | None) -> None:
     low, high = x[0], x[-1]
     panel.set_yticks([])
     if observed is None:
-        atoms, probability = cell.atoms, cell.atom_probabilities()[0]
+        atoms, probability = FormSum(cell.terms).atoms, cell.atom_probabilities()[0]
         low, high = min(low, *atoms, low), max(high, *atoms, high)
         height = panel.get_xaxis_transform()
         panel.vlines(atoms, 0.0, probability, color=BLUE, linewidth=2.0, transform=height)
@@ -266,7 +266,10 @@ def _draw_density(panel: Any, cell: Predictive, observed: float | None) -> None:
         low, high = min(low, observed), max(high, observed)
         _mark(panel, observed, 0.0)
         panel.set_ylim(-0.5, 4.0)
-        panel.set_xlabel(f"= {shown_value(observed)}")
+        panel.set_xlabel(f"= {shown_value(observed, cell.dates)}")
+    if cell.dates is not None:
+        panel.locator_params(axis="x", nbins=3, integer=True)
+        panel.xaxis.set_major_formatter(lambda at, _: shown_value(at, cell.dates))
     margin = 0.03 * (high - low)
     panel.set_xlim(low - margin, high + margin)
     panel.spines[["top", "right"]].set_visible(False)
