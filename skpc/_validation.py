@@ -444,8 +444,8 @@ def _refuse_other_kinds(held: NDArray[np.object_], kinds: set[str], where: str) 
         raise TypeError(
             "The X argument must be a table of strings, numbers and dates (None or NaN where "
             "missing), each column of one kind, and of the same one as in fit; "
-            f"found {cell!r} of type {type(cell).__name__} in {where}. Turn periods into dates, "
-            "other objects into strings."
+            f"found {cell!r} of type {type(cell).__name__} in {where}. Turn times into durations, "
+            "periods into dates, other objects into strings."
         )
     if "string" in kinds:
         raise TypeError(

@@ -297,7 +297,8 @@ def _fill_polars(series: Any, source: Any) -> Any:
 def _write_column(column: NDArray[Any], dtype: Any, calendar: Calendar | None, library: str) -> Any:
     """A Series of a dtype, or of the closest one that holds the values."""
     if calendar is not None:
-        fits = _kind_of(dtype) in {"M", "m"} or str(dtype) == "object"
+        is_plain, is_object = isinstance(dtype, np.dtype), str(dtype) == "object"
+        fits = _kind_of(dtype) in {"M", "m"} and not (calendar.zone and is_plain) or is_object
         # The dates of numpy have nanoseconds, those of Python time zones.
         is_fine = calendar.zone is None and calendar.stored.endswith("[ns]")
         values = calendar.dates(column) if is_fine else calendar.objects(column).tolist()

@@ -23,6 +23,7 @@ from skpc._validation import (
     join_columns,
     kinds_of_cells,
     missing_cells,
+    objects_of,
     output_library,
     read_cells,
 )
@@ -257,8 +258,9 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
 
 def _missing(table: Any) -> np.ndarray:
     """NaN where a cell is missing, zero elsewhere: a table that MissingIndicator can read."""
-    cells = table if isinstance(table, np.ndarray) else np.asarray(table, dtype=object)
-    return np.where(missing_cells(cells), np.nan, 0.0)
+    columns = [column_of(table, column) for column in range(table.shape[1])]
+    cells = [c if isinstance(c, np.ndarray) else objects_of(c) for c in columns]
+    return np.column_stack([np.where(missing_cells(column), np.nan, 0.0) for column in cells])
 
 
 def _as_array(column: Any, empty: Any) -> np.ndarray:

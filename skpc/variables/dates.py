@@ -22,6 +22,8 @@ _UNITS = ("D", "h", "m", "s", "ms", "us", "ns")
 #: The first and the last day of dates (years 1 to 9999), of durations, and of both in nanoseconds
 #: (of which int64 holds 292 years).
 _DAYS = {"M8": (-719_162, 2_932_896), "m8": (-(10**8), 10**8), "ns": (-106_742, 106_750)}
+#: Floats up to this are integers of 64 bits.
+_LARGE = 9.2e18
 #: The dates of fewer different months may be the same days of these by chance.
 _FEWEST_MONTHS = 3
 
@@ -136,11 +138,13 @@ class Calendar(NamedTuple):
     def dates(self, numbers: Floats) -> NDArray[Any]:
         """The nearest dates or durations, as numpy holds them in local time; NaT for NaN."""
         first, last = self._days
-        # No draw is beyond what the dtype holds.
-        ends = np.array([first, last + 1], self._dtype("D")).astype(self._dtype(self.unit))
-        low, high = ends.astype(np.int64) - [0, 1] - self.origin
-        count = np.clip(np.rint(np.nan_to_num(numbers)), low, high).astype(np.int64)
-        moments = self._starts(count + self.origin).astype(self.stored)
+        ends = np.array([first, last + 1], self._dtype("D"))
+        # No draw is beyond what the dtype holds; nor does a float exceed int64.
+        limits = ends.astype(self._dtype(self.unit)).astype(np.float64) - self.origin
+        count = np.clip(np.rint(np.nan_to_num(numbers)), *np.clip(limits, -_LARGE, _LARGE))
+        moments = self._starts(count.astype(np.int64) + self.origin)
+        ends = ends.astype(moments.dtype)
+        moments = np.clip(moments, ends[0], ends[1] - 1).astype(self.stored)
         moments[np.isnan(numbers)] = "NaT"
         return moments
 
