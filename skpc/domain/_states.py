@@ -25,11 +25,8 @@ MAX_STATES = 1_000
 #: Small integers are 0, 1, ..., 15.
 _SMALL_INTEGERS = 16
 
-#: Strings that spell dates: 2024-02-29, 2024-02, 29.2.2024, 2/29/24, perhaps with a time.
-_DATE = re.compile(
-    r"((1[5-9]|20)\d\d[-/.](0?[1-9]|1[0-2])([-/.]\d\d?)?|\d\d?[-/.]\d\d?[-/.](\d\d)?\d\d)"
-    r"([T ]\d\d?:\d\d.*)?"
-)
+#: Strings that spell dates: 2024-02-29 or 2/29/24, perhaps with a time.
+_DATE = re.compile(r"(\d{4}[-/.]\d\d?[-/.]\d\d?|\d\d?[-/.]\d\d?[-/.]\d\d(\d\d)?)([T ]\d.*)?")
 
 #: The states of a column in the order of their codes; None for a column of numbers.
 States = NDArray[Any] | None

@@ -28,7 +28,7 @@ from skpc._validation import (
     rounded_integer,
     unmasked,
 )
-from skpc.variables.dates import Calendar
+from skpc.variables.dates import Calendar, as_dates
 
 #: What dtypes of polars are made with.
 _MADE_WITH = ("precision", "scale", "time_unit", "time_zone")
@@ -249,10 +249,10 @@ def write_table(
         A pandas DataFrame lends its index.
     """
     if form.library == "numpy":
-        is_of_dates = len(dates) == len(columns) and len({d.stored for d in dates.values()}) == 1
+        is_array = len(dates) == len(columns) and len({d.stored for d in dates.values()}) == 1
         dated = {
-            column: (calendar.array if is_of_dates else calendar.objects)(columns[column])
-            for column, calendar in dates.items()
+            column: as_dates(columns[column], one) if is_array else one.objects(columns[column])
+            for column, one in dates.items()
         }
         return np.column_stack([dated.get(c, cells) for c, cells in enumerate(columns)])
     dtypes = (_restored(form.library, description) for description in form.dtypes)

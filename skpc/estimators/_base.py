@@ -26,6 +26,7 @@ from skpc.queries import PseudoCounts
 from skpc.queries.flows import ExpectedStatistics, expected_statistics, pseudo_counts_from
 from skpc.queries.parameters import em_step, fit_to_sums
 from skpc.variables import Predictive
+from skpc.variables.dates import as_dates
 
 _STRATEGIES = ("mean", "mpe", "sample")
 #: Rows whose posteriors are held at a time.
@@ -189,8 +190,8 @@ class TableDensity(DensityMixin, TableLearner):
         for column, cells in enumerate(marginals):
             cells.index = getattr(table, "index", None)
             cells.dates = self.domain_.form.dates.get(column)
-            if cells.dates is not None and cells.labels is not None:
-                cells.labels = cells.dates.array(cells.labels)
+            if cells.labels is not None:
+                cells.labels = as_dates(cells.labels, cells.dates)
         return marginals
 
     @by_chunks

@@ -22,8 +22,8 @@ _UNITS = ("D", "h", "m", "s", "ms", "us", "ns")
 #: The first and the last day of dates (years 1 to 9999), of durations, and of both in nanoseconds
 #: (of which int64 holds 292 years).
 _DAYS = {"M8": (-719_162, 2_932_896), "m8": (-(10**8), 10**8), "ns": (-106_742, 106_750)}
-#: Floats up to this are integers of 64 bits.
-_LARGE = 9.2e18
+#: Numbers of units that are added to the origin without an overflow.
+_LARGE = 4e18
 #: The dates of fewer different months may be the same days of these by chance.
 _FEWEST_MONTHS = 3
 
@@ -137,14 +137,11 @@ class Calendar(NamedTuple):
 
     def dates(self, numbers: Floats) -> NDArray[Any]:
         """The nearest dates or durations, as numpy holds them in local time; NaT for NaN."""
-        first, last = self._days
-        ends = np.array([first, last + 1], self._dtype("D"))
-        # No draw is beyond what the dtype holds; nor does a float exceed int64.
-        limits = ends.astype(self._dtype(self.unit)).astype(np.float64) - self.origin
-        count = np.clip(np.rint(np.nan_to_num(numbers)), *np.clip(limits, -_LARGE, _LARGE))
-        moments = self._starts(count.astype(np.int64) + self.origin)
-        ends = ends.astype(moments.dtype)
-        moments = np.clip(moments, ends[0], ends[1] - 1).astype(self.stored)
+        days = np.array(self._days, self._dtype("D")) + np.array([0, 1])
+        low, high = days.astype(self._dtype(self.unit)).astype(np.int64) - [0, 1]
+        near = np.clip(np.rint(np.nan_to_num(numbers)), -_LARGE, _LARGE).astype(np.int64)
+        # No draw is beyond what the dtype holds.
+        moments = self._starts(np.clip(near + self.origin, low, high)).astype(self.stored)
         moments[np.isnan(numbers)] = "NaT"
         return moments
 
@@ -161,10 +158,6 @@ class Calendar(NamedTuple):
                 # An hour that a clock leaves out is the one after it.
                 cells[place] = cell and cell.replace(tzinfo=zone).astimezone(UTC).astimezone(zone)
         return cells
-
-    def array(self, numbers: Floats) -> NDArray[Any]:
-        """The nearest dates or durations, as numpy holds them where they have no time zone."""
-        return self.dates(numbers) if self.zone is None else self.objects(numbers)
 
     def lengths(self, numbers: Floats) -> NDArray[Any]:
         """Durations of so many units; a month lasts 30.44 days."""
@@ -197,8 +190,13 @@ class Calendar(NamedTuple):
 
 
 def as_dates(numbers: Floats, calendar: Calendar | None) -> NDArray[Any]:
-    """The dates that numbers stand for; the numbers themselves without a calendar."""
-    return numbers if calendar is None else calendar.array(numbers)
+    """The dates that numbers stand for, of Python where they have a time zone, else of numpy.
+
+    Without a calendar, the numbers themselves.
+    """
+    if calendar is None:
+        return numbers
+    return calendar.dates(numbers) if calendar.zone is None else calendar.objects(numbers)
 
 
 def read_dates(values: Any, where: str) -> tuple[NDArray[Any], str | None] | None:
@@ -232,8 +230,11 @@ def read_dates(values: Any, where: str) -> tuple[NDArray[Any], str | None] | Non
     """
     dtype = getattr(values, "dtype", None)
     zone = getattr(dtype, "tz", getattr(dtype, "time_zone", None))
-    if zone is None and str(dtype).startswith(_DTYPES):
-        return np.asarray(values), None
+    if str(dtype).startswith(_DTYPES) and (zone is None or hasattr(values, "dt")):
+        if zone is not None:
+            is_pandas = hasattr(values, "iloc")
+            values = (values.dt.tz_localize if is_pandas else values.dt.replace_time_zone)(None)
+        return np.asarray(values), zone and str(zone)
     cells = objects_of(values)
     known = cells[~missing_cells(cells)].tolist()
     kinds, zones = kinds_of_cells(known), {str(getattr(cell, "tzinfo", None)) for cell in known}
@@ -245,10 +246,8 @@ def read_dates(values: Any, where: str) -> tuple[NDArray[Any], str | None] | Non
             "Convert them, by pandas.to_datetime(..., utc=True) for example."
         )
     zone = None if zones == {"None"} else zones.pop()
-    local = np.array(
-        [cell.replace(tzinfo=None) if zone else cell for cell in known],
-        dtype="M8" if kinds == {"date"} else "m8",
-    )
+    kind = "M8" if kinds == {"date"} else "m8"
+    local = np.array([cell.replace(tzinfo=None) if zone else cell for cell in known], dtype=kind)
     moments = np.full(cells.shape, "NaT", dtype=local.dtype)
     moments[~missing_cells(cells)] = local
     return moments, zone
