@@ -5,9 +5,10 @@ very object), or as a two-dimensional array: float64 where every cell is a numbe
 cells. NaN and None mean missing.
 """
 
+import datetime
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from importlib import import_module
 from numbers import Integral, Number, Real
 from typing import Any
@@ -36,8 +37,11 @@ _KINDS: dict[str, Any] = {
     "string": str,
     "bool": (bool, np.bool_),
     "complex": (complex, np.complexfloating),
+    "date": (datetime.date, np.datetime64),
+    "duration": (datetime.timedelta, np.timedelta64),
     "number": Number,
 }
+KINDS_OF_DATES = {"date", "duration"}
 #: What many parameters have to be.
 POSITIVE = Interval(Real, 0, None, closed="neither")
 NOT_NEGATIVE = Interval(Real, 0, None, closed="left")
@@ -61,7 +65,7 @@ def frame_library(table: Any) -> str | None:
 
 
 def unmasked(table: Any) -> Any:
-    """A masked array with its masked cells missing: NaN among floats, else None.
+    """A masked array with its masked cells missing: NaN, NaT among dates, or None.
 
     So are the rows of a list of masked arrays; anything else comes back as it is.
     """
@@ -72,10 +76,17 @@ def unmasked(table: Any) -> Any:
         return table
     if not np.ma.is_masked(table):
         return table.data
-    is_float = table.dtype.kind == "f"
-    cells = table.data.astype(table.dtype if is_float else object)
-    cells[table.mask] = np.nan if is_float else None
+    kind = table.dtype.kind
+    cells = table.data.astype(table.dtype if kind in "fmM" else object)
+    cells[table.mask] = np.nan if kind == "f" else None
     return cells
+
+
+def objects_of(values: Any) -> NDArray[np.object_]:
+    """The cells of a column of a table, or of a list."""
+    if not hasattr(values, "to_list"):
+        return np.asarray(values, dtype=object)
+    return np.fromiter(values.to_list(), dtype=object, count=len(values))
 
 
 def column_of(table: Any, column: int) -> Any:
@@ -133,8 +144,8 @@ def check_table(estimator: Any, X: Any, *, reset: bool) -> Any:
     estimator : estimator
         Receives (or is compared with) ``n_features_in_`` and ``feature_names_in_``.
     X : DataFrame or array-like of shape (n_samples, n_features)
-        Numbers, strings or both; NaN, None and what a masked array masks are missing. Strings stay
-        strings, also where they spell numbers.
+        Numbers, strings, dates; NaN, NaT, None and what a masked array masks are missing. Strings
+        stay strings, also where they spell numbers.
     reset : bool
         True in ``fit``: remember the columns. False elsewhere: they must be those of ``fit``.
 
@@ -142,8 +153,8 @@ def check_table(estimator: Any, X: Any, *, reset: bool) -> Any:
     -------
     table : DataFrame or ndarray of shape (n_samples, n_features)
         The DataFrame itself; or an array, float64 where every cell is a number that float64 holds
-        (an integer beyond 2**53 may not be), else object. Arrays are C-contiguous and writable; one
-        that already is, passes without a copy.
+        (an integer beyond 2**53 may not be), of dates as it came, else object. Arrays of numbers
+        are C-contiguous and writable; one that already is, passes without a copy.
 
     Raises
     ------
@@ -151,7 +162,7 @@ def check_table(estimator: Any, X: Any, *, reset: bool) -> Any:
         If the table is empty, not two-dimensional, complex, or holds an infinite value; if its
         columns are not those seen in ``fit``.
     TypeError
-        If the table is sparse or lazy, or a cell is neither a number nor a string.
+        If the table is sparse or lazy, or a cell is neither a number nor a string nor a date.
     """
     X = eager(X)
     if frame_library(X) is not None:
@@ -162,6 +173,8 @@ def check_table(estimator: Any, X: Any, *, reset: bool) -> Any:
         return X
     array = validate_data(estimator, X, reset=reset, dtype=None, order="C", ensure_all_finite=False)
     is_list = isinstance(X, list | tuple)
+    if array.dtype.kind in "mM":
+        return array
     if array.dtype.kind not in "biuf" or _may_be_rounded(array, is_list):
         # In a list of mixed types, numpy turns numbers into strings, and integers into floats.
         array = _numbers_where_possible(np.asarray(X if is_list else array, dtype=object))
@@ -354,8 +367,9 @@ def missing_cells(cells: NDArray[Any]) -> NDArray[np.bool_]:
         return np.isnan(cells)
     flat = cells.reshape(-1).tolist()
     types = set(map(type, flat))
-    never_held = tuple(t for t in types if t is type(None) or t.__name__ == "NAType")
-    may_be_nan = tuple(t for t in types if issubclass(t, float | np.floating))
+    never_held = tuple(t for t in types if t is type(None) or t.__name__ in {"NAType", "NaTType"})
+    with_nan = (float, np.floating, np.datetime64, np.timedelta64)
+    may_be_nan = tuple(t for t in types if issubclass(t, with_nan))
     if not never_held and not may_be_nan:
         return np.zeros(cells.shape, dtype=bool)
     marks = [
@@ -394,7 +408,7 @@ def read_cells(
     """
     present = ~missing_cells(cells)
     held = cells[present]
-    kinds = {_kind_of_type(cell_type) for cell_type in set(map(type, held.tolist()))}
+    kinds = kinds_of_cells(held.tolist())
     if kinds == {"string"}:
         strings = np.full(cells.shape, None, dtype=object)
         strings[present] = held
@@ -404,6 +418,11 @@ def read_cells(
     values[present] = held.astype(np.float64)
     check_finite(values, names, column)
     return values, kinds == {"bool"}
+
+
+def kinds_of_cells(cells: Iterable[Any]) -> set[str]:
+    """What cells are that are not missing: "string", "number", "date", ..., or "other"."""
+    return {_kind_of_type(cell_type) for cell_type in set(map(type, cells))}
 
 
 def _kind_of_type(cell_type: type) -> str:
@@ -419,12 +438,14 @@ def _refuse_other_kinds(held: NDArray[np.object_], kinds: set[str], where: str) 
         raise ValueError(
             f"Complex data not supported; found {example('complex')} in {where}. Take its parts."
         )
-    if "other" in kinds:
-        cell = example("other")
+    others = kinds & {*KINDS_OF_DATES, "other"}
+    if others:
+        cell = example(*others)
         raise TypeError(
-            "The X argument must be a table of strings and numbers (None or NaN where missing); "
-            f"found {cell!r} of type {type(cell).__name__} in {where}. Turn dates into numbers, "
-            "other objects into strings."
+            "The X argument must be a table of strings, numbers and dates (None or NaN where "
+            "missing), each column of one kind, and of the same one as in fit; "
+            f"found {cell!r} of type {type(cell).__name__} in {where}. Turn times into durations, "
+            "periods into dates, other objects into strings."
         )
     if "string" in kinds:
         raise TypeError(
@@ -473,6 +494,8 @@ def refuse_rounded(integer: int | None, column: int, names: Sequence[Any] | None
 
 def _numbers_where_possible(cells: NDArray[np.object_]) -> NDArray[Any]:
     """Turn an object table into float64 if that holds all of its cells."""
+    if kinds_of_cells(cells.reshape(-1).tolist()) & KINDS_OF_DATES:
+        return cells
     columns = [read_cells(cells[:, column], column)[0] for column in range(cells.shape[1])]
     for values, column in zip(columns, cells.T):
         if values.dtype == object or rounded_integer(column, values) is not None:

@@ -35,6 +35,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 
 #: Code lines (no blanks, comments or docstrings) that each package may have; "root" has the modules
 #: outside of packages. Whoever raises one writes here what that buys.
+#: variables: calendars, by which dates and durations are numbers and come back as dates.
 CEILINGS = {
     "all_trees": 1761,
     "circuit": 774,
@@ -52,7 +53,7 @@ CEILINGS = {
     "pooling": 1117,
     "queries": 2506,
     "root": 1146,
-    "variables": 2612,
+    "variables": 2640,
 }
 #: Words that say nothing to the next reader, and how often they may still be names.
 PRONOUNS = {"found", "told", "seen", "own", "there", "mine", "asked", "here", "away", "gone"}

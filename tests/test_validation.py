@@ -1,5 +1,7 @@
 """Tests of the one door for tables and weights."""
 
+import datetime
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -97,7 +99,7 @@ def test_a_frame_leaves_as_the_very_object_and_its_names_are_remembered(make):
         (np.array([["a", [1]]], dtype=object), TypeError, r"\[1\] of type list in column 1"),
         (np.array([["a"], [1]], dtype=object), TypeError, "column 0 holds both 'a' and 1"),
         (np.array([[b"a"]]), TypeError, "type bytes"),
-        (np.array([["2020-01-01"]], dtype="M8[D]"), TypeError, "type date"),
+        ([["a", datetime.time(10, 30)]], TypeError, "type time in column 1. Turn times into dur"),
     ],
 )
 def test_what_is_no_table_of_numbers_and_strings_is_refused(X, error, message):

@@ -16,6 +16,7 @@ from skpc._validation import (
     describe_column,
     frame_library,
     join_columns,
+    objects_of,
     refuse_rounded,
     unmasked,
 )
@@ -27,7 +28,7 @@ from skpc.domain._states import (
     encode_numbers,
     encode_strings,
 )
-from skpc.domain._tables import Cells, Form, fill_table, objects_of, read_table, write_table
+from skpc.domain._tables import Cells, Form, fill_table, read_table, write_table
 from skpc.domain._unseen import LogMass, Unseen
 
 
@@ -76,7 +77,7 @@ class TableCoder:
             integer beyond 2**53 as a category, or an unknown category while
             ``handle_unknown="error"``.
         """
-        return self._encode_cells(read_table(table))[0]
+        return self._encode_cells(read_table(table, self.form.dates))[0]
 
     def checked(self, rows: Any) -> Floats:
         """Encoded rows as kernels read them, every cell being one that its column can have.
@@ -125,7 +126,7 @@ class TableCoder:
             What the cells add to log densities of the encoded rows. With
             ``handle_unknown="unseen"`` a warning names the first category that was not seen.
         """
-        cells = read_table(table)
+        cells = read_table(table, self.form.dates)
         rows, unknown = self._encode_cells(cells)
         if self.handle_unknown == "unseen":
             self.unseen.warn_of_unseen(unknown, cells, self.feature_names)
@@ -148,20 +149,20 @@ class TableCoder:
             where the dtype holds integers. Where nothing changes this is ``rows`` itself.
         """
         form = self.form if like is None else Form.from_table(like)
-        if form.library == "numpy" and self._holds_codes:
+        if form.library == "numpy" and self._holds_codes and not self.form.dates:
             return rows
         columns = [
             decode_column(rows[:, column], self.unseen.written(column, states))
             for column, states in enumerate(self.categories)
         ]
-        return write_table(columns, form, like)
+        return write_table(columns, form, self.form.dates, like)
 
     def name(self, rows: Floats, random_state: np.random.RandomState, given: Any = None) -> Floats:
         """Encoded rows that :meth:`decode` gives names, in the columns that name rows.
 
         The names are drawn, unless the only row of the table ``given`` has one that is known.
         """
-        strings = {} if given is None else read_table(given).strings
+        strings = {} if given is None else read_table(given, self.form.dates).strings
         known = {column: cells[0] for column, cells in strings.items()}
         return self.unseen.draw_names(rows, random_state, known)
 

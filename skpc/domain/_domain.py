@@ -150,8 +150,8 @@ class Domain(TableCoder):
         """
         _check_options(n_bins, handle_unknown)
         weight = np.ones(len(table)) if sample_weight is None else sample_weight
-        form = Form.from_table(table)
-        cells = read_table(table)
+        cells = read_table(table, weight=weight)
+        form = replace(Form.from_table(table), dates=cells.dates)
         chosen = choose_categories(cells, weight, form.names, categorical_features, categories)
         unseen = Unseen.fit(chosen, cells.strings, weight, handle_unknown == "unseen", categories)
         chosen = unseen.shown(chosen)
@@ -169,7 +169,7 @@ class Domain(TableCoder):
                 "out, or use margins='auto'."
             )
         if margins == "auto":
-            numbers = fit_numbers(rows, weight, is_number, atoms, bounds, form.names)
+            numbers = fit_numbers(rows, weight, is_number, atoms, bounds, form)
         if n_bins is not None:
             axes = fit_axes(rows, weight, is_number, numbers, n_bins)
         why = reasons(plain, cells, categorical_features, categories)

@@ -21,6 +21,7 @@ from skpc._arrays import Bools, Codes, Floats, Ints, offsets
 from skpc._threads import in_threads
 from skpc._validation import describe_column
 from skpc.domain._states import column_numbers
+from skpc.domain._tables import Form
 from skpc.variables import Axis, Margin, Number, plain_axis
 
 Numbers = tuple[Number | None, ...]
@@ -46,7 +47,7 @@ def fit_numbers(
     is_number: Bools,
     atoms: Any,
     bounds: Any,
-    names: Sequence[Any] | None,
+    form: Form,
 ) -> Numbers:
     """Learn what each numeric column is; None for the others.
 
@@ -60,8 +61,8 @@ def fit_numbers(
         Which columns are numeric.
     atoms, bounds
         See :meth:`skpc.domain.Domain.fit`.
-    names : sequence or None
-        Column names.
+    form : Form
+        Names of the columns, and which are dates.
 
     Raises
     ------
@@ -69,7 +70,7 @@ def fit_numbers(
         If atoms or bounds are declared of a column that is not there or not numeric, or are not
         what they should be.
     """
-    n_columns = rows.shape[1]
+    n_columns, names = rows.shape[1], form.names
     atoms = _by_column({} if isinstance(atoms, str) else atoms, "atoms", n_columns, names)
     bounds = _by_column(bounds, "bounds", n_columns, names)
     for parameter, declared in (("atoms", atoms), ("bounds", bounds)):
@@ -78,6 +79,10 @@ def fit_numbers(
                 f"{parameter} must name numeric columns, but "
                 f"{describe_column(column, names)} is categorical."
             )
+        for column in form.dates.keys() & declared.keys():
+            where = f"The {parameter} of {describe_column(column, names)}"
+            given = form.dates[column].numbers_of(declared[column], where).tolist()
+            declared[column] = [None if date != date else date for date in given]
     numbers: list[Number | None] = [None] * n_columns
     for column in np.flatnonzero(is_number).tolist():
         values = rows[:, column]

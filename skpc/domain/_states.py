@@ -1,5 +1,6 @@
 """Which columns are categorical, what their states are, and cells to state codes and back."""
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ from skpc._validation import (
     refuse_rounded,
     rounded_integer,
 )
+from skpc._warnings import warn
 from skpc.domain._tables import Cells
 from skpc.variables.number import weight_without_say
 
@@ -22,6 +24,9 @@ from skpc.variables.number import weight_without_say
 MAX_STATES = 1_000
 #: Small integers are 0, 1, ..., 15.
 _SMALL_INTEGERS = 16
+
+#: Strings that spell dates: 2024-02-29 or 2/29/24, perhaps with a time.
+_DATE = re.compile(r"(\d{4}[-/.]\d\d?[-/.]\d\d?|\d\d?[-/.]\d\d?[-/.]\d\d(\d\d)?)([T ]\d.*)?")
 
 #: The states of a column in the order of their codes; None for a column of numbers.
 States = NDArray[Any] | None
@@ -162,6 +167,7 @@ def choose_categories(
     is_small = (observed > other) & (
         other <= [weight_without_say(one) for one in observed.tolist()]
     )
+    is_small[list(cells.dates)] = False
     is_categorical = _categorical_mask(cells, is_small, names, categorical_features)
     is_plain = ~np.isin(np.arange(n_columns), [*cells.strings, *cells.declared, *cells.bools])
     chosen: list[States] = []
@@ -189,6 +195,12 @@ def _observed_or_declared(cells: Cells, column: int, names: Sequence[Any] | None
         return np.array([False, True])
     if column in cells.strings:
         observed = sorted(set(cells.strings[column].tolist()) - {None})
+        if all(map(_DATE.fullmatch, observed)):
+            warn(
+                f"The strings of {describe_column(column, names)}, such as {observed[0]!r}, look "
+                "like dates but count as categories. Make them dates by pandas.to_datetime, or "
+                "declare their categories."
+            )
         return np.array(observed, dtype=object)
     values = np.unique(cells.numbers[:, column]) + 0.0
     return values[~np.isnan(values)]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from skpc.domain._tables import Cells
+from skpc.variables.dates import as_dates
 
 if TYPE_CHECKING:
     from skpc.domain._domain import Domain
@@ -25,7 +26,11 @@ def kind_of(domain: Domain, column: int) -> str:
     """The kind of a column. A further kind gets its name here, and its values in ``lines_of``."""
     if domain.unseen.is_hidden[column]:
         return "empty" if domain.unseen.is_empty[column] else "row names"
-    return "categories" if domain.is_categorical[column] else "number"
+    if domain.is_categorical[column]:
+        return "categories"
+    if column in domain.form.dates:
+        return "dates" if domain.form.dates[column].stored[0] == "M" else "durations"
+    return "ordered states" if domain.is_ordered[column] else "number"
 
 
 def lines_of(domain: Domain) -> Iterator[tuple[Any, ...]]:
@@ -34,9 +39,14 @@ def lines_of(domain: Domain) -> Iterator[tuple[Any, ...]]:
         kind, number = kind_of(domain, column), domain.number_of(column)
         values = atoms = lattice = ""
         if number is not None:
-            atoms, ends = _listed(number.atoms), number.score[:2]
-            values = f"{number.low:.9g} to {number.high:.9g}"
-            values += f" in [{ends[0]:.9g}, {ends[1]:.9g}]" if np.isfinite(ends).any() else ""
+            calendar = domain.form.dates.get(column)
+            texts = [
+                f"{value:.9g}" if calendar is None or np.isinf(value) else calendar.text(value)
+                for value in (number.low, number.high, *number.score[:2])
+            ]
+            values = f"{texts[0]} to {texts[1]}"
+            values += f" in [{texts[2]}, {texts[3]}]" if np.isfinite(number.score[:2]).any() else ""
+            atoms = _listed(as_dates(number.atoms, calendar))
             lattice = " from ".join(f"{part:.9g}" for part in (number.step, number.origin) if part)
         elif kind in ("categories", "row names"):
             of_rows = domain.unseen.names[column]

@@ -7,8 +7,8 @@ pandas or polars, and can be read without trust in its source.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -23,11 +23,15 @@ from skpc._validation import (
     frame_library,
     join_columns,
     missing_cells,
+    objects_of,
     read_cells,
     rounded_integer,
     unmasked,
 )
+from skpc.variables.dates import Calendar, as_dates
 
+#: What dtypes of polars are made with.
+_MADE_WITH = ("precision", "scale", "time_unit", "time_zone")
 #: Name of a dtype, and what it was made with.
 _Description = tuple[Any, ...]
 
@@ -45,15 +49,18 @@ class Form:
     dtypes : tuple
         Descriptions of the column dtypes of a DataFrame. They have no classes of its library:
         skops cannot save all of these, and would ask whether to trust the others.
+    dates : dict from column to Calendar
+        Columns of dates, times or durations, and how these are numbers.
     """
 
     library: str
     names: tuple[Any, ...] | None = None
     dtypes: tuple[_Description, ...] = ()
+    dates: Mapping[int, Calendar] = field(default_factory=dict)
 
     @classmethod
     def from_table(cls, table: Any) -> Form:
-        """Describe a table."""
+        """Describe a table, but for its dates."""
         library = frame_library(table)
         if library is None:
             return cls("numpy")
@@ -68,7 +75,7 @@ def _described(library: str, dtype: Any) -> _Description:
         name = str(dtype.base_type())
         if kind == "category":
             return (name, dtype.categories.to_list())
-        return (name, dtype.precision, dtype.scale) if name == "Decimal" else (name,)
+        return (name, *(getattr(dtype, made) for made in _MADE_WITH if hasattr(dtype, made)))
     import pandas as pd
 
     if kind == "category":
@@ -104,14 +111,16 @@ def _restored(library: str, description: _Description) -> Any:
 def _kind_of(dtype: Any) -> str:
     """What a dtype of pandas or polars holds, by numpy's letters; "category" if it lists states.
 
-    The letters "b", "i", "u" and "f" stand for bools and numbers.
+    The letters "b", "i", "u" and "f" stand for bools and numbers, "M" and "m" for dates.
     """
     if not hasattr(dtype, "base_type"):
         return "category" if str(dtype) == "category" else dtype.kind
     name = str(dtype.base_type())
     if name in {"Enum", "Boolean"}:
         return "category" if name == "Enum" else "b"
-    return "i" if dtype.is_integer() else "f" if dtype.is_numeric() else "O"
+    if dtype.is_numeric():
+        return "i" if dtype.is_integer() else "f"
+    return "M" if dtype.is_temporal() else "O"
 
 
 @dataclass(frozen=True)
@@ -130,6 +139,8 @@ class Cells:
         Columns of True and False (as numbers 1 and 0 in ``numbers``).
     rounded : dict from column to int
         Columns with an integer that float64 does not hold, and the first of these.
+    dates : dict from column to Calendar
+        Columns of dates, which ``numbers`` has as numbers.
     """
 
     numbers: Floats
@@ -137,6 +148,7 @@ class Cells:
     declared: dict[int, list[Any] | None]
     bools: set[int]
     rounded: dict[int, int]
+    dates: dict[int, Calendar] = field(default_factory=dict)
 
     def observed(self, column: int) -> Bools:
         """Which cells of a column are not missing."""
@@ -148,27 +160,39 @@ class Cells:
         return self.strings.get(column, self.numbers[:, column])[row : row + 1].tolist()[0]
 
 
-def read_table(table: Any) -> Cells:
+def read_table(
+    table: Any, dates: Mapping[int, Calendar] | None = None, weight: Floats | None = None
+) -> Cells:
     """Read a table that has passed ``check_table``.
 
-    A float64 array is taken as it is, without a copy.
+    A float64 array is taken as it is, without a copy. ``dates`` says how dates are numbers; None
+    learns it from the rows, which have these weights.
 
     Raises
     ------
     TypeError
-        If a cell is neither a number nor a string, or a column mixes the two.
+        If a cell is neither a number nor a string nor a date, or a column mixes these or holds
+        others than in ``fit``.
     ValueError
-        If a number is complex or infinite.
+        If a number is complex or infinite, or dates have several time zones.
     """
     table = unmasked(table)
-    if isinstance(table, np.ndarray) and table.dtype != object:
+    if isinstance(table, np.ndarray) and table.dtype.kind in "biuf" and not dates:
         # Kernels are compiled for one flavour of array; nothing is copied where it fits already.
         numbers = np.require(table, dtype=np.float64, requirements=("C", "W"))
         return Cells(numbers, {}, {}, set(), {})
     cells = Cells(np.full(table.shape, np.nan), {}, {}, set(), {})
     names = None if frame_library(table) is None else tuple(table.columns)
     for column in range(table.shape[1]):
-        _read_column(cells, column_of(table, column), column, names)
+        series, where = column_of(table, column), describe_column(column, names)
+        calendar = None if dates is None else dates.get(column)
+        if dates is None and _kind_of(series.dtype) in {"M", "m", "O"}:
+            calendar = Calendar.fit(series, weight, where)
+        if calendar is None:
+            _read_column(cells, series, column, names)
+        else:
+            cells.dates[column] = calendar
+            cells.numbers[:, column] = calendar.numbers_of(series, where)
     return cells
 
 
@@ -180,7 +204,7 @@ def _read_column(cells: Cells, series: Any, column: int, names: Sequence[Any] | 
             "Sparse data is not supported; make the column dense (series.sparse.to_dense()). Found "
             f"dtype {dtype} in {describe_column(column, names)}."
         )
-    if kind not in {"b", "i", "u", "f"}:
+    if isinstance(series, np.ndarray) or kind not in {"b", "i", "u", "f"}:
         if kind == "category" or str(dtype) == "Categorical":
             cells.declared[column] = dtype.categories.to_list() if kind == "category" else None
         objects = objects_of(series)
@@ -204,14 +228,12 @@ def _read_column(cells: Cells, series: Any, column: int, names: Sequence[Any] | 
         cells.rounded[column] = integer
 
 
-def objects_of(series: Any) -> NDArray[np.object_]:
-    """The cells of a column of a table."""
-    if isinstance(series, np.ndarray):
-        return series
-    return np.fromiter(series.to_list(), dtype=object, count=len(series))
-
-
-def write_table(columns: Sequence[NDArray[Any]], form: Form, like: Any = None) -> Any:
+def write_table(
+    columns: Sequence[NDArray[Any]],
+    form: Form,
+    dates: Mapping[int, Calendar],
+    like: Any = None,
+) -> Any:
     """Build a table of a given form from columns of numbers (float64) or objects.
 
     Parameters
@@ -221,13 +243,21 @@ def write_table(columns: Sequence[NDArray[Any]], form: Form, like: Any = None) -
     form : Form
         Library, names and dtypes. A dtype that cannot hold the values (an integer and NaN, an
         Enum and a foreign category) gives way to the closest one that can.
+    dates : dict from column to Calendar
+        Which numbers are dates.
     like : DataFrame or None
         A pandas DataFrame lends its index.
     """
     if form.library == "numpy":
-        return np.column_stack(columns)
+        is_array = len(dates) == len(columns) and len({d.stored for d in dates.values()}) == 1
+        dated = {
+            column: as_dates(columns[column], one) if is_array else one.objects(columns[column])
+            for column, one in dates.items()
+        }
+        return np.column_stack([dated.get(c, cells) for c, cells in enumerate(columns)])
     dtypes = (_restored(form.library, description) for description in form.dtypes)
-    series = [_write_column(*one, form.library) for one in zip(columns, dtypes)]
+    described = zip(columns, dtypes, map(dates.get, range(len(columns))))
+    series = [_write_column(*one, form.library) for one in described]
     names = list(form.names or ()) if like is None else like.columns
     return join_columns(series, form.library, names, like)
 
@@ -237,7 +267,7 @@ def fill_table(table: Any, decoded: Any) -> Any:
     library = frame_library(table)
     if library is None:
         missing = missing_cells(table)
-        filled = table.astype(object if table.dtype == object else decoded.dtype)
+        filled = table.astype(table.dtype if table.dtype.kind in "OmM" else decoded.dtype)
         filled[missing] = decoded[missing]
         return filled
     fill = _fill_pandas if library == "pandas" else _fill_polars
@@ -264,8 +294,15 @@ def _fill_polars(series: Any, source: Any) -> Any:
     return series.cast(source.dtype).zip_with(~missing, source)
 
 
-def _write_column(column: NDArray[Any], dtype: Any, library: str) -> Any:
+def _write_column(column: NDArray[Any], dtype: Any, calendar: Calendar | None, library: str) -> Any:
     """A Series of a dtype, or of the closest one that holds the values."""
+    if calendar is not None:
+        is_plain, is_object = isinstance(dtype, np.dtype), str(dtype) == "object"
+        fits = _kind_of(dtype) in {"M", "m"} and not (calendar.zone and is_plain) or is_object
+        # The dates of numpy have nanoseconds, those of Python time zones.
+        is_fine = calendar.zone is None and calendar.stored.endswith("[ns]")
+        values = calendar.dates(column) if is_fine else calendar.objects(column).tolist()
+        return sys.modules[library].Series(values, dtype=dtype if fits else None)
     kind, is_number = _kind_of(dtype), column.dtype == np.float64
     missing = missing_cells(column)
     if is_number and kind in {"i", "u"}:

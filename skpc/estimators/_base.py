@@ -26,6 +26,7 @@ from skpc.queries import PseudoCounts
 from skpc.queries.flows import ExpectedStatistics, expected_statistics, pseudo_counts_from
 from skpc.queries.parameters import em_step, fit_to_sums
 from skpc.variables import Predictive
+from skpc.variables.dates import as_dates
 
 _STRATEGIES = ("mean", "mpe", "sample")
 #: Rows whose posteriors are held at a time.
@@ -186,8 +187,11 @@ class TableDensity(DensityMixin, TableLearner):
         """
         table, rows = self._encode(X)
         marginals = self._density.posteriors(rows)
-        for cells in marginals:
+        for column, cells in enumerate(marginals):
             cells.index = getattr(table, "index", None)
+            cells.dates = self.domain_.form.dates.get(column)
+            if cells.labels is not None:
+                cells.labels = as_dates(cells.labels, cells.dates)
         return marginals
 
     @by_chunks
@@ -337,7 +341,7 @@ class TableDensity(DensityMixin, TableLearner):
         cells = column_of(
             self.domain_.decode(self.domain_.nearest_states(hidden), like=table), chosen
         )
-        if not isinstance(cells, np.ndarray):
+        if not isinstance(cells, np.ndarray) or chosen in self.domain_.form.dates:
             return cells
         states = self.domain_.categories[chosen]
         return cells.astype(np.float64 if states is None else states.dtype)

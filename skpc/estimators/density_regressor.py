@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from sklearn.base import RegressorMixin
+from sklearn.metrics import r2_score
 from sklearn.utils import check_random_state, gen_batches
 
 from skpc._arrays import Floats
@@ -17,6 +18,7 @@ from skpc.estimators._estimator import by_chunks, check_target, parameter
 from skpc.estimators._pools import PoolEstimator, check_rates, most_bins
 from skpc.pooling.numbers import NumberData, Target
 from skpc.pooling.pool import Member
+from skpc.variables.dates import Calendar, as_dates
 
 #: Rows whose predictive distributions are held at a time.
 _ROWS = 1024
@@ -132,6 +134,8 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
 
     regressors: Any = parameter(("boosting", "ridge"), "array-like", None)
 
+    #: How targets that are dates are numbers.
+    _dates: Calendar | None = field(default=None, init=False)
     _lists = "density", "regressors"
     _others = "predict", {"boosting": "regressor", "ridge": "ridge"}
 
@@ -144,7 +148,8 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
         X : array-like or DataFrame of shape (n_samples, n_features)
             Numbers and categories; NaN (or None) marks missing cells.
         y : array-like of shape (n_samples,)
-            Target, finite numbers.
+            Target: finite numbers, or dates, times or durations. Of these, predictions, quantiles
+            and draws are dates too, and standard deviations are durations.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the rows; a weight of two equals the row twice, zero its absence.
 
@@ -156,7 +161,7 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
         Raises
         ------
         TypeError
-            If a density is not one of skpc, a regressor has no ``predict``, or ``y`` holds dates.
+            If a density is not one of skpc, a regressor has no ``predict``, or ``y`` is no numbers.
         ValueError
             If the densities declare different columns, a name is there twice, rates of missing
             cells are not in [0, 1), all cells are missing, a cell or a target is infinite, or the
@@ -167,6 +172,8 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
             densities = self._densities(random_state)
             members = self._with_others([Member(name, one, True) for name, one in densities])
             rates = check_rates(self.missing_rates)
+            self._dates = Calendar.fit(y, sample_weight, "y")
+            y = self._numbers(y)
             checked = self._training_rows(X, sample_weight, y, check_target)
             rows, weight, splits = self._labelled_rows(densities, X, y, sample_weight, checked)
             whole = self.domain_.with_number(rows, weight, most_bins(densities))
@@ -200,14 +207,18 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
         """
         rows = self._encode(X)[1]
         if not return_std:
-            return self._of_parts(rows, lambda part: self._pool.predictive(rows[part]).mean())
+            mean = self._of_parts(rows, lambda part: self._pool.predictive(rows[part]).mean())
+            return as_dates(mean, self._dates)
 
         def moments(part: slice) -> Floats:
             cells = self._pool.predictive(rows[part])
             return np.column_stack([cells.mean(), cells.variance()])
 
         mean, variance = self._of_parts(rows, moments).T
-        return mean.copy(), np.sqrt(variance)
+        sd = np.sqrt(variance)
+        return as_dates(
+            mean.copy(), self._dates
+        ), sd if self._dates is None else self._dates.lengths(sd)
 
     @by_chunks
     def predict_quantiles(self, X: Any, levels: Any) -> Floats:
@@ -254,7 +265,7 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
             cells = self._pool.predictive(rows[part])
             return np.column_stack([np.empty((len(rows[part]), 0)), *map(cells.quantile, wanted)])
 
-        return self._of_parts(rows, quantiles)
+        return as_dates(self._of_parts(rows, quantiles), self._dates)
 
     def score_samples(self, X: Any, y: Any = None) -> Floats:
         """Log density of the target of each row given its observed cells.
@@ -283,7 +294,7 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
         if y is None:
             of_rows = self._pool.log_density_of_rows
             return mass.with_rows(self._of_parts(rows, lambda part: of_rows(rows[part])))
-        values, at = check_target(self, y, len(rows)), self._pool.log_density_at
+        values, at = check_target(self, self._numbers(y), len(rows)), self._pool.log_density_at
         return self._of_parts(rows, lambda part: at(rows[part], values[part]))
 
     def sample(self, X: Any, n_samples: int = 1, random_state: Any = None) -> Floats:
@@ -307,7 +318,32 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
         n_samples, random_state = check_n_samples(n_samples), check_random_state(random_state)
         rows = self._encode(X)[1]
         draw = self._pool.draw
-        return self._of_parts(rows, lambda part: draw(rows[part], n_samples, random_state))
+        draws = self._of_parts(rows, lambda part: draw(rows[part], n_samples, random_state))
+        return as_dates(draws, self._dates)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Coefficient of determination of the predictions, of dates as numbers.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Rows; NaN (or None) marks missing cells.
+        y : array-like of shape (n_samples,)
+            Their targets.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        float
+            One less the mean squared error over the variance of ``y``.
+        """
+        numbers = map(self._numbers, (y, self.predict(X)))
+        return float(r2_score(*numbers, sample_weight=sample_weight))
+
+    def _numbers(self, y: Any) -> Any:
+        """Targets, dates as numbers."""
+        return y if self._dates is None else self._dates.numbers_of(y, "y")
 
     def _of_parts(self, rows: Floats, answer: Callable[[slice], Floats]) -> Floats:
         """Answer for some of the rows at a time."""

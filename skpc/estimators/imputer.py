@@ -14,13 +14,16 @@ from skpc._arrays import Floats
 from skpc._fitting import all_or_nothing
 from skpc._threads import threads
 from skpc._validation import (
+    KINDS_OF_DATES,
     StrOptions,
     check_table,
     column_of,
     fit_context,
     frame_library,
     join_columns,
+    kinds_of_cells,
     missing_cells,
+    objects_of,
     output_library,
     read_cells,
 )
@@ -113,8 +116,9 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
     matter which cells are missing.
 
     As other transformers do, it returns arrays unless ``set_output`` (or scikit-learn's
-    configuration) asks for DataFrames: float64 where every column holds numbers or bools, else
-    object. DataFrames keep the dtypes of ``X`` if they are of the same library.
+    configuration) asks for DataFrames: float64 where every column holds numbers or bools,
+    dates where every column does, else object. DataFrames keep the dtypes of ``X`` if they are of
+    the same library.
 
     Examples
     --------
@@ -211,8 +215,14 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
             columns += [*self.indicator_.transform(_missing(table)).T]
         if library is not None:
             return join_columns(columns, library, like=None if is_other else filled)
-        is_object = any(column.dtype == object for column in columns)
-        return np.column_stack([c.astype(object if is_object else np.float64) for c in columns])
+        kinds = {column.dtype.kind for column in columns}
+        if kinds & {"M", "m"} and len(kinds) > 1:
+            # Not by astype, which makes numbers of nanoseconds.
+            columns = [np.array([*column], dtype=object) for column in columns]
+        elif not kinds & {"M", "m"}:
+            dtype = object if "O" in kinds else np.float64
+            columns = [column.astype(dtype) for column in columns]
+        return np.column_stack(columns)
 
     def _fit_default(self, table: Any, weight: Floats) -> CircuitDensity:
         """Fit a cutset network, or a TableMixture where that completes removed cells better."""
@@ -248,19 +258,21 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
 
 def _missing(table: Any) -> np.ndarray:
     """NaN where a cell is missing, zero elsewhere: a table that MissingIndicator can read."""
-    cells = table if isinstance(table, np.ndarray) else np.asarray(table, dtype=object)
-    return np.where(missing_cells(cells), np.nan, 0.0)
+    columns = [column_of(table, column) for column in range(table.shape[1])]
+    cells = [c if isinstance(c, np.ndarray) else objects_of(c) for c in columns]
+    return np.column_stack([np.where(missing_cells(column), np.nan, 0.0) for column in cells])
 
 
 def _as_array(column: Any, empty: Any) -> np.ndarray:
     """The cells of a column as numbers, bools, or objects for strings; what missing ones become."""
     cells = np.asarray(column)
     if cells.dtype.kind not in "OU":
-        return cells if empty is None else np.where(np.isnan(cells), empty, cells)
+        is_kept = empty is None or cells.dtype.kind in "mM"
+        return cells if is_kept else np.where(np.isnan(cells), empty, cells)
     cells = cells.astype(object)
     cells[missing_cells(cells)] = empty
     kinds = {isinstance(cell, str) for cell in cells.tolist()}
-    if len(kinds) > 1:
+    if len(kinds) > 1 or kinds_of_cells(cells.tolist()) & KINDS_OF_DATES:
         return cells
     values, is_bool = read_cells(cells, 0)
     return values.astype(bool) if is_bool else values

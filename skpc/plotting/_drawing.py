@@ -10,6 +10,7 @@ from skpc._arrays import Floats
 from skpc.circuit import Circuit
 from skpc.domain import Domain
 from skpc.variables import Axis
+from skpc.variables.dates import Calendar
 
 # Two colours that people with any kind of colour vision can tell apart; shape tells them as well.
 BLUE, LIGHT_BLUE = "#0072B2", "#D3E8F5"
@@ -222,7 +223,8 @@ class Names:
         """A category, or the range of a bin or tail."""
         axis = self._circuit.structure.axis_of(variable)
         if isinstance(axis, Axis):
-            return _range_of_state(axis, state)
+            dates = {} if self._domain is None else self._domain.form.dates
+            return _range_of_state(axis, state, dates.get(variable))
         categories = None if self._domain is None else self._domain.categories[variable]
         return shown_value(state if categories is None else categories[state])
 
@@ -233,12 +235,12 @@ def variable_names(n_variables: int, domain: Domain | None) -> list[str]:
     return [f"x{number}" for number in range(n_variables)] if names is None else [*map(str, names)]
 
 
-def _range_of_state(axis: Axis, state: int) -> str:
+def _range_of_state(axis: Axis, state: int, calendar: Calendar | None) -> str:
     """What the values of a state have in common: the atom, or the ends of its bins and tails."""
     cells = [np.flatnonzero(axis.states == other) for other in np.unique(axis.states)]
     points = axis.points[cells[state]]
     if not np.isnan(points).any():
-        return shown_value(float(points[0]))
+        return shown_value(float(points[0]), calendar)
     ends = np.concatenate([[-np.inf], axis.edges, [np.inf]])
     # Bins end at their atoms; the cells of these are no wider than rounding, or a step.
     atoms = np.flatnonzero(~np.isnan(axis.points))
@@ -246,7 +248,8 @@ def _range_of_state(axis: Axis, state: int) -> str:
     of_ranges = [
         ends[[cell[0], cell[-1] + 1]] for cell in cells if np.isnan(axis.points[cell]).any()
     ]
-    shown = _shown_edges(np.unique(of_ranges))
+    edges = np.unique(of_ranges)
+    shown = _shown_edges(edges) if calendar is None else {e: calendar.text(e) for e in edges}
     low, high = ends[cells[state][0]], ends[cells[state][-1] + 1]
     if low == -np.inf:
         return f"< {shown[high]}" if high < np.inf else "any other number"
@@ -262,8 +265,10 @@ def _shown_edges(edges: Floats) -> dict[float, str]:
     return dict(zip(edges.tolist(), shown))
 
 
-def shown_value(value: Any) -> str:
-    """A category or number for people: whole numbers without their point."""
+def shown_value(value: Any, calendar: Calendar | None = None) -> str:
+    """A category, number or date for people: whole numbers without their point."""
+    if calendar is not None:
+        return calendar.text(value)
     if isinstance(value, (float, np.floating)):
         return f"{value:.5g}"
     return str(value)

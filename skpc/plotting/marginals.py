@@ -260,7 +260,7 @@ def _draw_density(panel: Any, cell: Predictive, observed: float | None) -> None:
     An atom is a line as high as its probability, where the panel's height is one.
     """
     x, density = _outline(cell)
-    atoms, probability = cell.atoms, cell.atom_probabilities()[0]
+    atoms, probability = FormSum(cell.terms).atoms, cell.atom_probabilities()[0]
     low, high = min(x[0], *atoms, x[0]), max(x[-1], *atoms, x[-1])
     height = panel.get_xaxis_transform()
     panel.vlines(atoms, 0.0, probability, color=BLUE, linewidth=2.0, transform=height)
@@ -274,7 +274,10 @@ def _draw_density(panel: Any, cell: Predictive, observed: float | None) -> None:
         of_atom = probability[np.isclose(atoms, observed, rtol=1e-9, atol=0.0)]
         at = np.append(of_atom, np.interp(observed, x, density, left=0.0, right=0.0))[0]
         _mark(panel, observed, at, height if len(of_atom) else panel.transData)
-        panel.set_xlabel(f"= {shown_value(observed)}")
+        panel.set_xlabel(f"= {shown_value(observed, cell.dates)}")
+    if cell.dates is not None:
+        panel.locator_params(axis="x", nbins=3, integer=True)
+        panel.xaxis.set_major_formatter(lambda at, _: shown_value(at, cell.dates))
     margin = 0.03 * (high - low)
     panel.set_xlim(low - margin, high + margin)
     panel.spines[["top", "right"]].set_visible(False)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from skpc._arrays import Floats
+from skpc.variables.dates import Calendar, as_dates
 from skpc.variables.forms import Bins, Form, Points, ScoredNormals
 from skpc.variables.number import Number
 
@@ -93,6 +94,9 @@ class Predictive:
     number : Number, default=None
         What a numeric column is. If it has a lattice, distribution functions rise only at its
         points, and quantiles are such points.
+    dates : Calendar, default=None
+        How the numbers are dates, in a column of dates. Then means, quantiles, atoms and edges are
+        dates, ``cdf`` takes dates, and variances are squares of ``dates.unit``.
 
     Attributes
     ----------
@@ -120,9 +124,11 @@ class Predictive:
         labels: Any = None,
         index: Any = None,
         number: Number | None = None,
+        dates: Calendar | None = None,
     ) -> None:
         self.terms: tuple[Any, ...] = tuple(terms)
         self.known, self.labels, self.index, self.number = known, labels, index, number
+        self.dates = dates
 
     def __repr__(self) -> str:
         what = "numbers" if self.edges is None else f"numbers in {len(self.edges) + 1} bins"
@@ -163,7 +169,8 @@ class Predictive:
             for k, member in enumerate(members)
             for term in member.terms
         ]
-        return cls(_joined(terms), first.known, first.labels, first.index, first.number)
+        what = first.labels, first.index, first.number, first.dates
+        return cls(_joined(terms), first.known, *what)
 
     @property
     def probabilities(self) -> Floats | None:
@@ -182,24 +189,30 @@ class Predictive:
         return prob
 
     @property
-    def edges(self) -> Floats | None:
+    def edges(self) -> Any:
         """Edges between the bins; None for a column without bins."""
         term = self.terms[0]
-        return term.axis.stretches()[0] if isinstance(term, Bins) and not self.terms[1:] else None
+        has_bins = isinstance(term, Bins) and not self.terms[1:]
+        return as_dates(term.axis.stretches()[0], self.dates) if has_bins else None
 
     @property
-    def atoms(self) -> Floats:
+    def atoms(self) -> Any:
         """The numbers that have a probability of their own, increasing, shape (n_atoms,)."""
+        return as_dates(self._atoms, self.dates)
+
+    @property
+    def _atoms(self) -> Floats:
         return FormSum(self.terms).atoms if self.labels is None else np.empty(0)
 
     def atom_probabilities(self) -> Floats:
         """Probability of each of the :attr:`atoms`, shape (n_rows, n_atoms)."""
         columns = [
-            self.cdf(atom) - self.cdf(np.nextafter(atom, -np.inf)) for atom in self.atoms.tolist()
+            self._cdf(atom) - self._cdf(np.nextafter(atom, -np.inf))
+            for atom in self._atoms.tolist()
         ]
         return np.array(columns).reshape(len(columns), len(self.known)).T
 
-    def mean(self) -> Floats:
+    def mean(self) -> Any:
         """Mean of each cell, shape (n_rows,).
 
         Raises
@@ -208,7 +221,7 @@ class Predictive:
             If the column has categories that are not numbers; so do all methods below.
         """
         form, known = self._numbers()
-        return _known_or(known, form.means())
+        return as_dates(_known_or(known, form.means()), self.dates)
 
     def variance(self) -> Floats:
         """Variance of each cell, shape (n_rows,); zero where it is observed."""
@@ -217,6 +230,9 @@ class Predictive:
 
     def cdf(self, x: Any) -> Floats:
         """Probability that each cell is at most ``x``, which is one number, or one for each row."""
+        return self._cdf(x if self.dates is None else self.dates.numbers_of(x, "x"))
+
+    def _cdf(self, x: Any) -> Floats:
         form, known = self._numbers()
         at = np.asarray(x, dtype=np.float64)
         if at.shape not in ((), known.shape):
@@ -225,7 +241,7 @@ class Predictive:
         cell = at if self.number is None else self.number.end_of_cell(at)
         return np.where(np.isnan(known), form.below(cell), known <= at)
 
-    def quantile(self, level: float) -> Floats:
+    def quantile(self, level: float) -> Any:
         """The number below which each cell lies with probability ``level``, shape (n_rows,).
 
         Raises
@@ -239,18 +255,18 @@ class Predictive:
         quantiles = form.quantiles(level)
         if self.number is not None and (self.number.step > 0.0 or self.number.is_ordered):
             quantiles = self.number.snapped(quantiles)
-        return _known_or(known, quantiles)
+        return as_dates(_known_or(known, quantiles), self.dates)
 
     def to_frame(self) -> Any:
         """A pandas DataFrame with a row for each cell: probabilities of categories, or of bins.
 
-        The columns are the categories, or the intervals between the edges; for numbers without
-        bins they are the mean and the quantiles of 5, 50 and 95 percent.
+        The columns are the categories, or the intervals between the edges; for dates, and numbers
+        without bins, they are the mean and the quantiles of 5, 50 and 95 percent.
         """
         import pandas as pd
 
         prob = self.probabilities
-        if prob is None:
+        if prob is None or (self.dates is not None and self.labels is None):
             columns = {f"{level:g}": self.quantile(level) for level in (0.05, 0.5, 0.95)}
             return pd.DataFrame({"mean": self.mean(), **columns}, index=self.index)
         if self.labels is not None:

@@ -1,6 +1,5 @@
 """Tests of domains (what columns are) and of merged rows."""
 
-import datetime
 import pickle
 import re
 
@@ -323,11 +322,7 @@ def test_infinity_in_a_frame_is_refused_by_name(frame):
         Domain.fit(frame)
 
 
-def test_dates_and_sparse_columns_are_refused_by_name():
-    when = pd.DataFrame({"when": pd.to_datetime(["2020-01-01", None])})
-    for frame in (when, pl.DataFrame({"when": [datetime.date(2020, 1, 1), None]})):
-        with pytest.raises(TypeError, match="column 'when'"):
-            Domain.fit(frame)
+def test_sparse_columns_are_refused_by_name():
     with pytest.raises(TypeError, match="Sparse data is not supported.*column 'few'"):
         Domain.fit(pd.DataFrame({"few": pd.arrays.SparseArray([0.0, 1.0])}))
 

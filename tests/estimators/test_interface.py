@@ -117,5 +117,5 @@ def test_cells_that_are_no_table_are_refused_with_the_column_and_the_way_out():
     with pytest.raises(TypeError, match=r"column 'b' holds both 'one' and 0. Convert one kind"):
         CutsetNetworkBD().fit(frame)
     frame = frame.assign(b=pd.Series([{1}, {2}]))
-    with pytest.raises(TypeError, match=r"found \{1\} of type set in column 'b'. Turn dates"):
+    with pytest.raises(TypeError, match=r"found \{1\} of type set in column 'b'. Turn times"):
         CutsetNetworkBD().fit(frame)

@@ -1,0 +1,253 @@
+"""Dates and durations as numbers: whole months, days, ..., nanoseconds from an origin.
+
+Dates are taken in the local time of their zone, where they fall on whole days and hours.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skpc._arrays import Floats, Ints
+from skpc._validation import check_weight, kinds_of_cells, missing_cells, objects_of
+from skpc.variables.number import weight_without_say
+
+#: How names of dtypes for dates begin, in numpy, pandas and polars.
+_DTYPES = ("datetime64", "timedelta64", "Date", "Duration")
+_UNITS = ("D", "h", "m", "s", "ms", "us", "ns")
+#: The first and the last day of dates (years 1 to 9999), of durations, and of both in nanoseconds
+#: (of which int64 holds 292 years).
+_DAYS = {"M8": (-719_162, 2_932_896), "m8": (-(10**8), 10**8), "ns": (-106_742, 106_750)}
+#: Numbers of units that are added to the origin without an overflow.
+_LARGE = 4e18
+#: The dates of fewer different months may be the same days of these by chance.
+_FEWEST_MONTHS = 3
+
+
+class Calendar(NamedTuple):
+    """How the dates or durations of a column are numbers.
+
+    Parameters
+    ----------
+    stored : str
+        The dtype of numpy that holds them: "M8[us]" for dates, say, and "m8[ns]" for durations.
+    zone : str or None
+        The time zone of dates.
+    unit : str
+        One of the numbers, as numpy calls it: the greatest of which all dates are multiples.
+    day : int
+        The day of dates in a month (its last one in shorter months) where the unit is "M", else 0.
+    origin : int
+        What the number zero stands for, in units since the start of 1970; 0 for durations.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc.variables.dates import Calendar
+    >>> ends = np.array(["2024-01-31", "2024-02-29", "2024-05-31"], dtype="datetime64[D]")
+    >>> calendar = Calendar.fit(ends, None, "ends")
+    >>> calendar.unit, calendar.day, calendar.numbers_of(ends, "ends")
+    ('M', 31, array([-2., -1.,  2.]))
+    >>> calendar.dates(np.array([1.0, np.nan]))
+    array(['2024-04-30',        'NaT'], dtype='datetime64[D]')
+    """
+
+    stored: str
+    zone: str | None
+    unit: str = "D"
+    day: int = 0
+    origin: int = 0
+
+    @classmethod
+    def fit(cls, values: Any, weight: Any, where: str) -> Calendar | None:
+        """Learn the unit and the origin; a few unusual rows have no say in the unit.
+
+        Parameters
+        ----------
+        values : Series, array or list of length n_rows
+            See :func:`read_dates`.
+        weight : array-like of shape (n_rows,) or None
+            Not negative; None gives every row the weight one.
+        where : str
+            What errors call the values.
+
+        Returns
+        -------
+        Calendar or None
+            None if the values are no dates.
+        """
+        dated = read_dates(values, where)
+        if dated is None:
+            return None
+        moments, zone = dated
+        weight = check_weight(weight, len(moments))
+        kept = ~np.isnat(moments) & (weight > 0.0)
+        moments, weight = moments[kept], weight[kept]
+        plain = cls(moments.dtype.str[1:], zone)
+        calendars = [plain._replace(unit=unit) for unit in _UNITS]
+        months = moments.astype("M8[M]") if plain.stored[0] == "M" else moments[:0]
+        if len(np.unique(months)) >= _FEWEST_MONTHS:
+            day = 1 + int(np.median((moments.astype("M8[D]") - months).astype(np.int64)))
+            calendars[:0] = [plain._replace(unit="M", day=each) for each in (31, day)]
+        unusual = weight_without_say(float(weight.sum()))
+        for calendar in calendars:
+            off = calendar._starts(calendar._counts(moments)) != moments
+            if weight[off].sum() <= unusual:
+                break
+        if plain.stored[0] == "M" and len(moments):
+            # Draws do not cross zero, which is no end of dates: it is put into their middle.
+            ends = calendar._counts(np.array([moments.min(), moments.max()]))
+            calendar = calendar._replace(origin=int((ends // 2).sum()))
+        return calendar
+
+    def numbers_of(self, values: Any, where: str) -> Floats:
+        """The numbers of dates or durations in any form; NaN where missing.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If ``values``, which the error calls ``where``, are something else or of another time
+            zone, or lie beyond the dates that the column can hold.
+        """
+        moments, zone = read_dates(values, where) or (None, None)
+        if moments is None or (moments.dtype.kind, zone) != (self.stored[0], self.zone):
+            cells = objects_of(values)
+            for cell in cells[~missing_cells(cells)].reshape(-1)[:1]:
+                kind = "dates" if self.stored[0] == "M" else "durations"
+                zone = f" of the time zone {self.zone}" if self.zone else " without a time zone"
+                raise TypeError(f"{where} must hold {kind}{zone} as in fit; found {cell!r}.")
+            return np.full(cells.shape, np.nan)
+        first, last = self._days
+        day = moments.astype(self._dtype("D")).astype(np.int64)
+        outside = moments[~np.isnat(moments) & ((day < first) | (day > last))]
+        if len(outside):
+            ends = np.array(self._days, self._dtype("D"))
+            raise ValueError(
+                f"{where} must lie between {ends[0]} and {ends[1]}; found {outside[0]}. Leave it "
+                "missing, or convert the column to a dtype without nanoseconds."
+            )
+        count = self._counts(moments)
+        start = self._starts(count)
+        part = (moments - start) / (self._starts(count + 1) - start)
+        return np.asarray(count - self.origin + part)
+
+    def dates(self, numbers: Floats) -> NDArray[Any]:
+        """The nearest dates or durations, as numpy holds them in local time; NaT for NaN."""
+        days = np.array(self._days, self._dtype("D")) + np.array([0, 1])
+        low, high = days.astype(self._dtype(self.unit)).astype(np.int64) - [0, 1]
+        near = np.clip(np.rint(np.nan_to_num(numbers)), -_LARGE, _LARGE).astype(np.int64)
+        # No draw is beyond what the dtype holds.
+        moments = self._starts(np.clip(near + self.origin, low, high)).astype(self.stored)
+        moments[np.isnan(numbers)] = "NaT"
+        return moments
+
+    def objects(self, numbers: Floats) -> NDArray[np.object_]:
+        """The nearest dates or durations, as Python holds them; None for NaN."""
+        cells = self.dates(numbers)
+        cells = cells.astype(self.stored if self.stored == "M8[D]" else self._dtype("us"))
+        cells = cells.astype(object)
+        if self.zone is not None:
+            offset = self.zone.removeprefix("UTC")
+            is_name = offset[:1] not in {"+", "-"}
+            zone = ZoneInfo(self.zone) if is_name else datetime.strptime(offset, "%z").tzinfo
+            for place, cell in np.ndenumerate(cells):
+                # An hour that a clock leaves out is the one after it.
+                cells[place] = cell and cell.replace(tzinfo=zone).astimezone(UTC).astimezone(zone)
+        return cells
+
+    def lengths(self, numbers: Floats) -> NDArray[Any]:
+        """Durations of so many units; a month lasts 30.44 days."""
+        of_4800 = np.diff(self._starts(np.array([0, 4800]))) / np.timedelta64(1, "us")
+        return np.asarray(numbers * (of_4800 / 4800)).astype("m8[us]")
+
+    def text(self, number: float) -> str:
+        """The nearest date or duration, for people."""
+        return str(self.dates(np.array([number])).astype(self._dtype(self.unit))[0])
+
+    @property
+    def _days(self) -> tuple[int, int]:
+        return _DAYS["ns" if "[ns]" in self.stored else self.stored[:2]]
+
+    def _dtype(self, unit: str) -> str:
+        return f"{self.stored[:2]}[{unit}]"
+
+    def _starts(self, count: Ints) -> NDArray[Any]:
+        """The dates that are so many units from the start of 1970."""
+        start = count.astype(self._dtype(self.unit))
+        if not self.day:
+            return start
+        last_day = (start + 1).astype("M8[D]") - 1
+        return np.minimum(start.astype("M8[D]") + (self.day - 1), last_day)
+
+    def _counts(self, moments: NDArray[Any]) -> Ints:
+        """Whole units from the start of 1970 up to each date."""
+        count = moments.astype(self._dtype(self.unit)).astype(np.int64)
+        return np.asarray(count - (moments < self._starts(count)))
+
+
+def as_dates(numbers: Floats, calendar: Calendar | None) -> NDArray[Any]:
+    """The dates that numbers stand for, of Python where they have a time zone, else of numpy.
+
+    Without a calendar, the numbers themselves.
+    """
+    if calendar is None:
+        return numbers
+    return calendar.dates(numbers) if calendar.zone is None else calendar.objects(numbers)
+
+
+def read_dates(values: Any, where: str) -> tuple[NDArray[Any], str | None] | None:
+    """Dates or durations as numpy holds them, and their time zone; None for other things.
+
+    Parameters
+    ----------
+    values : Series, array or list
+        Of a dtype for dates, or of dates of Python, pandas and numpy.
+    where : str
+        What errors call them.
+
+    Returns
+    -------
+    moments : ndarray of datetime64 or timedelta64
+        In local time; NaT where missing.
+    zone : str or None
+        The time zone.
+
+    Raises
+    ------
+    ValueError
+        If they have several time zones.
+
+    Examples
+    --------
+    >>> import datetime
+    >>> from skpc.variables.dates import read_dates
+    >>> read_dates([datetime.date(2024, 2, 29), None], "X")
+    (array(['2024-02-29',        'NaT'], dtype='datetime64[D]'), None)
+    """
+    dtype = getattr(values, "dtype", None)
+    zone = getattr(dtype, "tz", getattr(dtype, "time_zone", None))
+    if str(dtype).startswith(_DTYPES) and (zone is None or hasattr(values, "dt")):
+        if zone is not None:
+            is_pandas = hasattr(values, "iloc")
+            values = (values.dt.tz_localize if is_pandas else values.dt.replace_time_zone)(None)
+        return np.asarray(values), zone and str(zone)
+    cells = objects_of(values)
+    known = cells[~missing_cells(cells)].tolist()
+    kinds, zones = kinds_of_cells(known), {str(getattr(cell, "tzinfo", None)) for cell in known}
+    if kinds not in ({"date"}, {"duration"}):
+        return None
+    if len(zones) > 1:
+        raise ValueError(
+            f"The dates of {where} must have one time zone; found {' and '.join(sorted(zones))}. "
+            "Convert them, by pandas.to_datetime(..., utc=True) for example."
+        )
+    zone = None if zones == {"None"} else zones.pop()
+    kind = "M8" if kinds == {"date"} else "m8"
+    local = np.array([cell.replace(tzinfo=None) if zone else cell for cell in known], dtype=kind)
+    moments = np.full(cells.shape, "NaT", dtype=local.dtype)
+    moments[~missing_cells(cells)] = local
+    return moments, zone
