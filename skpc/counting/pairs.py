@@ -17,8 +17,9 @@ from skpc._jit import kernel
 from skpc.counting.tables import Score
 from skpc.counting.trees import UNITS_PER_NAT
 
-#: Counts of pairs of places that are held at a time: columns of many states take several steps.
-_MAX_COUNTS = 2**22
+#: Counts of pairs of places that are held at a time, so that they stay in the cache: three times as
+#: fast with 500 columns of ten states as with the whole table at once.
+_MAX_COUNTS = 2**18
 
 
 class Places(NamedTuple):
@@ -111,18 +112,29 @@ def _count_pairs(codes: Codes, weight: Floats, places: Places, begin: int, count
             counts[t, i] = counts[i, t]
 
 
+@kernel
 def _restore_usual(places: Places, begin: int, counts: Floats) -> None:
     """Fill in the pairs of the most frequent states: what the other states leave of a place."""
-    first, chosen = places.first, slice(begin, begin + len(counts))
-    columns = np.unique(places.column[chosen])
-    usual = places.usual[columns] - begin
-    # Nothing has been counted in the columns of the usual places. Rounding must not leave less
-    # than nothing.
-    rest = places.weight[chosen, np.newaxis] - np.add.reduceat(counts, first[:-1], axis=1)
-    counts[:, places.usual] = np.maximum(rest, 0.0)
-    counts[usual] = 0.0
-    rest = places.weight - np.add.reduceat(counts, first[columns] - begin, axis=0)
-    counts[usual] = np.maximum(rest, 0.0)
+    first, usual, weight = places.first, places.usual, places.weight
+    for i in range(len(counts)):
+        place, row = begin + i, counts[i]
+        a = places.column[place]
+        left = counts[usual[a] - begin]
+        if place == first[a]:
+            for t in range(len(left)):
+                left[t] = weight[t]
+        if place != usual[a]:
+            for b in range(len(usual)):
+                rest = weight[place]
+                for t in range(np.uint64(first[b]), np.uint64(first[b + 1])):
+                    rest -= row[t]
+                # Rounding must not leave less than nothing.
+                row[usual[b]] = max(rest, 0.0)
+            for t in range(len(row)):
+                left[t] -= row[t]
+        if place == first[a + 1] - 1:
+            for t in range(len(left)):
+                left[t] = max(left[t], 0.0)
 
 
 def count_pairs(codes: Codes, weight: Floats, places: Places, begin: int, end: int) -> Floats:
@@ -132,8 +144,7 @@ def count_pairs(codes: Codes, weight: Floats, places: Places, begin: int, end: i
     """
     counts = np.zeros((end - begin, len(places.weight)))
     _count_pairs(codes, weight, places, begin, counts)
-    if len(counts):
-        _restore_usual(places, begin, counts)
+    _restore_usual(places, begin, counts)
     return counts
 
 
