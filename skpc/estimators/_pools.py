@@ -68,7 +68,7 @@ class Composition(BaseComposition, Estimator):
         for attribute in self._lists:
             given = params.pop(attribute, getattr(self, attribute))
             new = [(e[0], params.pop(e[0], e[1])) if _is_pair(e) else e for e in _entries(given)]
-            setattr(self, attribute, type(given)(new) if new else given)
+            setattr(self, attribute, type(given)(new) if new != [*_entries(given)] else given)
         super().set_params(**params)
         return self
 
