@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skpc._arrays import Floats
 from skpc._fitting import all_or_nothing
-from skpc._threads import threads
+from skpc._threads import in_threads, threads
 from skpc._validation import (
     StrOptions,
     check_table,
@@ -24,15 +24,20 @@ from skpc._validation import (
     output_library,
     read_cells,
 )
-from skpc.estimators._base import CircuitDensity
-from skpc.estimators._estimator import TableEstimator, parameter
+from skpc.estimators._estimator import TableEstimator, by_chunks, parameter
 from skpc.estimators.cutset import CutsetNetworkBD
+from skpc.estimators.hidden_chow_liu import HiddenChowLiuTree
+from skpc.estimators.soft_learn import SoftLearnSPN
+from skpc.estimators.stacked_density import StackedDensity
 from skpc.estimators.table_mixture import TableMixture
-from skpc.pooling.folds import column_variances, explained_variance, fit_best
+from skpc.learning import mean_weights
+from skpc.pooling.folds import FEWEST, cell_errors, column_variances, fit_to_part, log_score
+from skpc.pooling.mixture import RowPool
 
-#: By how much another density has to be better than a cutset network, whose answers are faster: as
-#: a proportion of the variance of removed cells.
-_WORTH = 0.005
+#: Kinds of columns, each of which is completed by the density that does it best.
+_KINDS = ("numbers", "categories")
+#: How often rows that are held out are asked about, each time with other cells removed.
+_N_MASKS = 5
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -171,9 +176,10 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
                 )
             table, weight, _ = self._training_rows(X, sample_weight)
             if density is None:
-                self.density_ = self._fit_default(table, weight)
+                self._fit_default(table, weight)
             else:
                 self.density_ = clone(density).fit(table, sample_weight=weight)
+                self.densities_ = dict.fromkeys(_KINDS, self.density_)
             self.indicator_, missing = None, _missing(table)
             self._is_empty = np.isnan(missing).all(axis=0)
             if self.add_indicator:
@@ -197,9 +203,7 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
         check_is_fitted(self)
         table = check_table(self, X, reset=False)
         with threads(self.n_jobs):
-            filled = self.density_.complete(
-                table, strategy=self.strategy, random_state=self.random_state
-            )
+            filled = self._complete(table)
         kept = np.flatnonzero(~self._is_empty | self.keep_empty_features)
         columns = [column_of(filled, column) for column in kept.tolist()]
         library = output_library(self)
@@ -214,15 +218,54 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
         is_object = any(column.dtype == object for column in columns)
         return np.column_stack([c.astype(object if is_object else np.float64) for c in columns])
 
-    def _fit_default(self, table: Any, weight: Floats) -> CircuitDensity:
-        """Fit a cutset network, or a TableMixture where that completes removed cells better."""
+    @by_chunks
+    def _complete(self, X: Any) -> Any:
+        """Fill the missing cells: means by the densities of kinds, all else by that of rows."""
+        numbers, categories = (self.densities_[kind] for kind in _KINDS)
+        if self.strategy != "mean" or numbers is categories:
+            density = numbers if self.strategy == "mean" else self.density_
+            return density.complete(X, strategy=self.strategy, random_state=self.random_state)
+        table, rows = numbers._encode(X)
+        filled, is_categorical = rows.copy(), numbers.domain_.is_categorical
+        for density, chosen in ((numbers, ~is_categorical), (categories, is_categorical)):
+            means = density._density.means(rows, np.flatnonzero(chosen))
+            filled[:, chosen] = means[:, chosen]
+        return numbers.domain_.fill(table, filled)
+
+    def _fit_default(self, table: Any, weight: Floats) -> None:
+        """Weigh densities by removed cells: those of numbers, of categories, and of whole rows."""
         shared = {"random_state": self.random_state, "verbose": self.verbose}
-        candidates: list[CircuitDensity] = [CutsetNetworkBD(**shared)]
-        domain, rows, weight = candidates[0]._prepare(table, weight)
-        if not domain.is_categorical.all():
-            candidates.append(TableMixture(**shared))
-        score = explained_variance(column_variances(domain, rows, weight))
-        return fit_best(candidates, domain, rows, weight, self.random_state, score, _WORTH)
+        members: list[tuple[str, Any]] = [
+            ("cutset", CutsetNetworkBD(**shared)),
+            ("hidden", HiddenChowLiuTree(**shared)),
+            ("soft", SoftLearnSPN(**shared)),
+            ("mixture", TableMixture(**shared)),
+        ]
+        stack = StackedDensity(members, **shared)
+        domain, rows, weight = stack._prepare(table, weight)
+        if domain.is_categorical.all():
+            members.pop()
+        candidates = [member for _, member in members]
+        if len(rows) < FEWEST:
+            self.density_ = candidates[0].fit_rows(domain, rows, weight)
+            self.densities_ = dict.fromkeys(_KINDS, self.density_)
+            return
+        data = domain, rows, weight
+        fitted, test_data = fit_to_part(candidates, *data, self.random_state, _N_MASKS)
+        choices = {"rows": _joint_choice(stack, fitted, test_data)}
+        variance, is_categorical = column_variances(*data), domain.is_categorical
+        for kind, columns in zip(_KINDS, (~is_categorical, is_categorical)):
+            if (variance[columns] > 0.0).any():
+                errors = [cell_errors(m._density, *test_data, variance * columns) for m in fitted]
+                choices[kind] = _cell_choice(np.column_stack(errors))
+        used = np.flatnonzero(sum(weights for weights, _ in choices.values())).tolist()
+        learned = in_threads(lambda k: fitted[k]._fit_again(*data), used)
+        best = {
+            kind: stack.composed(dict(zip(used, learned)), *choice, kind != "rows")
+            for kind, choice in choices.items()
+        }
+        self.density_ = best.pop("rows")
+        self.densities_ = dict.fromkeys(_KINDS, self.density_) | best
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Names of the columns that ``transform`` returns.
@@ -244,6 +287,25 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
         if self.indicator_ is None:
             return kept
         return np.concatenate([kept, self.indicator_.get_feature_names_out(names)])
+
+
+def _joint_choice(
+    stack: StackedDensity, fitted: list[Any], test_data: Any
+) -> tuple[Floats, Floats]:
+    """One density, or the mixture of all, by removed cells of a row jointly: weights, scores."""
+    log_density = [member._density.log_density(test_data[0]) for member in fitted]
+    weights = RowPool.weigh(np.column_stack(log_density), test_data[1]).weights
+    mixed = stack.composed(dict(enumerate(fitted)), weights, np.zeros(len(fitted) + 1), False)
+    scores = [log_score(one._density, *test_data) for one in (*fitted, mixed)]
+    # Nothing speaks for a density that vanishes.
+    best = int(np.nan_to_num(scores, nan=-np.inf).argmax())
+    return np.vstack([np.eye(len(fitted)), weights])[best], np.asarray(scores)
+
+
+def _cell_choice(errors: Floats) -> tuple[Floats, Floats]:
+    """Weights by which cells are mixed, and the proportions of variance that are explained."""
+    weights = mean_weights(errors)
+    return weights, 1.0 - (np.column_stack([errors, errors @ weights]) ** 2).sum(axis=0)
 
 
 def _missing(table: Any) -> np.ndarray:
