@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,7 @@ from skpc.estimators.soft_learn import SoftLearnSPN
 from skpc.estimators.stacked_density import StackedDensity
 from skpc.estimators.table_mixture import TableMixture
 from skpc.learning import mean_weights
-from skpc.pooling.folds import FEWEST, cell_errors, column_variances, fit_to_part, log_score
+from skpc.pooling.folds import FEWEST, cell_errors, column_variances, fit_to_part
 from skpc.pooling.mixture import RowPool
 
 #: Kinds of columns, each of which is completed by the density that does it best.
@@ -176,10 +177,10 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
                 )
             table, weight, _ = self._training_rows(X, sample_weight)
             if density is None:
-                self._fit_default(table, weight)
+                self.density_, of_kinds = self._fit_default(table, weight)
             else:
-                self.density_ = clone(density).fit(table, sample_weight=weight)
-                self.densities_ = dict.fromkeys(_KINDS, self.density_)
+                self.density_, of_kinds = clone(density).fit(table, sample_weight=weight), {}
+            self.densities_ = dict.fromkeys(_KINDS, self.density_) | of_kinds
             self.indicator_, missing = None, _missing(table)
             self._is_empty = np.isnan(missing).all(axis=0)
             if self.add_indicator:
@@ -232,40 +233,32 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
             filled[:, chosen] = means[:, chosen]
         return numbers.domain_.fill(table, filled)
 
-    def _fit_default(self, table: Any, weight: Floats) -> None:
-        """Weigh densities by removed cells: those of numbers, of categories, and of whole rows."""
+    def _fit_default(self, table: Any, weight: Floats) -> tuple[Any, dict[str, Any]]:
+        """A density of rows, weighed by rows held out; those of kinds, by their removed cells."""
         shared = {"random_state": self.random_state, "verbose": self.verbose}
-        members: list[tuple[str, Any]] = [
-            ("cutset", CutsetNetworkBD(**shared)),
-            ("hidden", HiddenChowLiuTree(**shared)),
-            ("soft", SoftLearnSPN(**shared)),
-            ("mixture", TableMixture(**shared)),
-        ]
-        stack = StackedDensity(members, **shared)
-        domain, rows, weight = stack._prepare(table, weight)
+        classes: list[Any] = [CutsetNetworkBD, HiddenChowLiuTree, SoftLearnSPN, TableMixture]
+        names, densities = [one.__name__ for one in classes], [one(**shared) for one in classes]
+        data = domain, rows, weight = StackedDensity([*zip(names, densities)])._prepare(
+            table, weight
+        )
         if domain.is_categorical.all():
-            members.pop()
-        candidates = [member for _, member in members]
+            densities.pop()
         if len(rows) < FEWEST:
-            self.density_ = candidates[0].fit_rows(domain, rows, weight)
-            self.densities_ = dict.fromkeys(_KINDS, self.density_)
-            return
-        data = domain, rows, weight
-        fitted, test_data = fit_to_part(candidates, *data, self.random_state, _N_MASKS)
-        choices = {"rows": _joint_choice(stack, fitted, test_data)}
+            return densities[0].fit_rows(*data), {}
+        fitted, test_data = fit_to_part(densities, *data, self.random_state, _N_MASKS)
+        log_density = [one._density.log_density(test_data[0]) for one in fitted]
+        choices = {"rows": RowPool.weigh(np.column_stack(log_density), test_data[1])[:2]}
         variance, is_categorical = column_variances(*data), domain.is_categorical
         for kind, columns in zip(_KINDS, (~is_categorical, is_categorical)):
             if (variance[columns] > 0.0).any():
                 errors = [cell_errors(m._density, *test_data, variance * columns) for m in fitted]
-                choices[kind] = _cell_choice(np.column_stack(errors))
-        used = np.flatnonzero(sum(weights for weights, _ in choices.values())).tolist()
-        learned = in_threads(lambda k: fitted[k]._fit_again(*data), used)
+                choices[kind] = mean_weights(np.column_stack(errors))
+        members = list(zip(names, in_threads(partial(_learned, data, test_data), fitted)))
         best = {
-            kind: stack.composed(dict(zip(used, learned)), *choice, kind != "rows")
+            kind: StackedDensity.composed(members, *choice, is_of_cells=kind != "rows")
             for kind, choice in choices.items()
         }
-        self.density_ = best.pop("rows")
-        self.densities_ = dict.fromkeys(_KINDS, self.density_) | best
+        return best.pop("rows"), best
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Names of the columns that ``transform`` returns.
@@ -289,23 +282,13 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
         return np.concatenate([kept, self.indicator_.get_feature_names_out(names)])
 
 
-def _joint_choice(
-    stack: StackedDensity, fitted: list[Any], test_data: Any
-) -> tuple[Floats, Floats]:
-    """One density, or the mixture of all, by removed cells of a row jointly: weights, scores."""
-    log_density = [member._density.log_density(test_data[0]) for member in fitted]
-    weights = RowPool.weigh(np.column_stack(log_density), test_data[1]).weights
-    mixed = stack.composed(dict(enumerate(fitted)), weights, np.zeros(len(fitted) + 1), False)
-    scores = [log_score(one._density, *test_data) for one in (*fitted, mixed)]
-    # Nothing speaks for a density that vanishes.
-    best = int(np.nan_to_num(scores, nan=-np.inf).argmax())
-    return np.vstack([np.eye(len(fitted)), weights])[best], np.asarray(scores)
-
-
-def _cell_choice(errors: Floats) -> tuple[Floats, Floats]:
-    """Weights by which cells are mixed, and the proportions of variance that are explained."""
-    weights = mean_weights(errors)
-    return weights, 1.0 - (np.column_stack([errors, errors @ weights]) ** 2).sum(axis=0)
+def _learned(data: Any, test_data: Any, density: Any) -> Any:
+    """A density of all rows, from one that does not know those of the test data."""
+    if not isinstance(density, SoftLearnSPN):
+        return density._fit_again(*data)
+    # To learn this structure again would take as long as before.
+    density._take_step(*test_data[:2])
+    return density
 
 
 def _missing(table: Any) -> np.ndarray:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from numbers import Integral
@@ -297,19 +296,16 @@ class StackedDensity(BaseComposition, TableDensity):
         row_data = RowData(self.domain_, rows, rows_val)
         pool = learn_pool(row_data, members, weight, folds, self.n_jobs, random_state, self.verbose)
         self._splits = None
+        fitted = [(name, member) for (name, _), member in zip(pairs, pool.fitted)]
         if rows_val is not None:
             log_density = [one._density.log_density(rows_val) for one in pool.fitted]
             pool = RowPool.weigh(np.column_stack(log_density), np.ones(len(rows_val)))
         weights, scores = pool[:2] if like is None else (like.weights_, like.scores_)
-        self._take_members(
-            [(name, one) for (name, _), one in zip(pairs, pool.fitted)], weights, scores
-        )
+        self._take_members(fitted, weights, scores)
 
-    def _take_members(
-        self, members: list[tuple[str, Any]], weights: Floats, scores: Floats
-    ) -> None:
-        """Members that have learned, their weights and their scores."""
-        self._names, self.estimators_ = [n for n, _ in members], [one for _, one in members]
+    def _take_members(self, members: Any, weights: Floats, scores: Floats) -> None:
+        """Names and fitted members, their weights and their scores."""
+        self._names, self.estimators_ = map(list, zip(*members))
         self.weights_, self.scores_ = weights, scores
         # The circuit of an earlier fit.
         self.__dict__.pop("circuit_", None)
@@ -317,22 +313,23 @@ class StackedDensity(BaseComposition, TableDensity):
             # The cells of a number are not those of bins alone.
             self.domain_ = replace(self.domain_, axes=None)
 
+    @classmethod
     def composed(
-        self, fitted: Mapping[int, Any], weights: Floats, scores: Floats, is_of_cells: bool
+        cls, members: list[tuple[str, Any]], weights: Floats, scores: Floats, is_of_cells: bool
     ) -> Any:
-        """The stack of members that have learned from the same rows; a single one as it is.
+        """The stack of fitted members of positive weight; a single one as it is.
 
-        ``fitted`` has those of positive weight by their numbers, the last of ``scores`` is that of
-        the stack. For ``is_of_cells`` see :class:`~skpc.pooling.mixture.DensityMixture`.
+        The last of ``scores`` is that of the stack. For ``is_of_cells`` see
+        :class:`~skpc.pooling.mixture.DensityMixture`.
         """
         used = np.flatnonzero(weights).tolist()
+        members = [members[k] for k in used]
         if len(used) == 1:
-            return fitted[used[0]]
-        stack = clone(self).set_params(estimators=[self.estimators[k] for k in used])
-        stack._take_domain(fitted[used[0]].domain_)
-        stack._is_of_cells = is_of_cells
-        members = [(self.estimators[k][0], fitted[k]) for k in used]
+            return members[0][1]
+        stack = cls([(name, clone(member)) for name, member in members])
+        stack._take_domain(members[0][1].domain_)
         stack._take_members(members, weights[used], scores[[*used, -1]])
+        stack._is_of_cells = is_of_cells
         return stack
 
 

@@ -68,32 +68,37 @@ def mixture_weights(log_density: Floats, weight: Floats) -> Floats:
     return np.asarray(weights / weights.sum())
 
 
-def mean_weights(errors: Floats) -> Floats:
+def mean_weights(errors: Floats) -> tuple[Floats, Floats]:
     """Weights of given predictions whose weighted mean has the least squared error.
 
     Parameters
     ----------
     errors : ndarray of shape (n_cells, n_components)
-        Errors of the predictions of each component, for cells that none has learned from.
+        Errors of the predictions of each component, for cells that none has learned from. Their
+        squares sum to the proportion of the variance that a component does not explain.
 
     Returns
     -------
-    ndarray of shape (n_components,)
+    weights : ndarray of shape (n_components,)
         Not negative; they sum to one. Components below one in a thousand get zero.
+    explained : ndarray of shape (n_components + 1,)
+        The proportion that each component explains, and last the weighted mean.
 
     Examples
     --------
     >>> import numpy as np
     >>> from skpc.learning import mean_weights
-    >>> mean_weights(np.array([[1.0, -1.0, 3.0], [-1.0, 1.0, 3.0]])).round(2)
-    array([0.5, 0.5, 0. ])
+    >>> weights, explained = mean_weights(np.array([[0.5, -0.5, 0.6], [-0.5, 0.5, 0.6]]))
+    >>> weights.round(1), explained.round(2)
+    (array([0.5, 0.5, 0. ]), array([0.5 , 0.5 , 0.28, 1.  ]))
     """
     n_components = errors.shape[1]
     noise = np.sqrt(_INDEPENDENT * (errors**2).sum() / n_components) * np.eye(n_components)
-    # Without the last row zero would be best: divided by their sum, weights are those that minimise
+    # Without the last row all would be zero: divided by their sum, weights are those that are best
     # under the condition that they sum to one.
     system = np.vstack([errors, noise, np.ones(n_components)])
     weights, _ = nnls(system, np.append(np.zeros(len(system) - 1), 1.0))
     weights /= weights.sum()
     weights[weights < _SMALLEST] = 0.0
-    return np.asarray(weights / weights.sum())
+    weights /= weights.sum()
+    return weights, 1.0 - (np.column_stack([errors, errors @ weights]) ** 2).sum(axis=0)

@@ -8,7 +8,7 @@ densities are compared on one part that is held out, by how well they predict it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import islice
 from numbers import Integral
 from typing import Any, NamedTuple
@@ -31,8 +31,6 @@ _FOLDS_UNTIL = 10_000
 _HELD_OUT = 5_000
 #: Greatest number of times that a row is asked at each rate.
 _MOST_COPIES = 20
-#: The score of a density, by rows held out, their weights, and what is left of these rows.
-Score = Callable[[Density, Floats, Floats, Floats], float]
 #: Fraction of the rows by which densities are compared, and of their cells that are removed.
 _COMPARED, _REMOVED = 0.2, 0.3
 #: With fewer distinct rows than this densities are not compared.
@@ -176,10 +174,9 @@ def fit_best(
     rows: Floats,
     weight: Floats,
     random_state: Any,
-    score: Score,
     worth: float,
 ) -> Any:
-    """Fit the first candidate, unless the score of another is better by ``worth``.
+    """Fit the first candidate, unless the :func:`log_score` of another is better by ``worth``.
 
     All learn from 80 % of the rows; they are asked about 30 % of the cells of the other rows given
     the rest of their row. The best learns from all rows in the end.
@@ -193,15 +190,13 @@ def fit_best(
     weight : ndarray of shape (n_rows,)
     random_state : int, RandomState instance or None
         Seeds what is held out and removed.
-    score : callable
-        Such as :func:`log_score`.
     worth : float
     """
     if len(candidates) == 1 or len(rows) < FEWEST:
         return candidates[0].fit_rows(domain, rows, weight)
     fitted, test_data = fit_to_part(candidates, domain, rows, weight, random_state)
     # Nothing speaks for a density that vanishes.
-    scores = np.nan_to_num([score(one._density, *test_data) for one in fitted], nan=-np.inf)
+    scores = np.nan_to_num([log_score(one._density, *test_data) for one in fitted], nan=-np.inf)
     scores[0] += worth
     return fitted[int(scores.argmax())]._fit_again(domain, rows, weight)
 
