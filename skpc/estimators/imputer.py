@@ -222,10 +222,10 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
     @by_chunks
     def _complete(self, X: Any) -> Any:
         """Fill the missing cells: means by the densities of kinds, all else by that of rows."""
-        numbers, categories = (self.densities_[kind] for kind in _KINDS)
-        if self.strategy != "mean" or numbers is categories:
-            density = numbers if self.strategy == "mean" else self.density_
-            return density.complete(X, strategy=self.strategy, random_state=self.random_state)
+        of_kinds = [self.densities_[kind] for kind in _KINDS]
+        numbers, categories = of_kinds if self.strategy == "mean" else [self.density_] * 2
+        if numbers is categories:
+            return numbers.complete(X, strategy=self.strategy, random_state=self.random_state)
         table, rows = numbers._encode(X)
         filled, is_categorical = rows.copy(), numbers.domain_.is_categorical
         for density, chosen in ((numbers, ~is_categorical), (categories, is_categorical)):
@@ -235,17 +235,14 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
 
     def _fit_default(self, table: Any, weight: Floats) -> tuple[Any, dict[str, Any]]:
         """A density of rows, weighed by rows held out; those of kinds, by their removed cells."""
-        shared = {"random_state": self.random_state, "verbose": self.verbose}
         classes: list[Any] = [CutsetNetworkBD, HiddenChowLiuTree, SoftLearnSPN, TableMixture]
-        names, densities = [one.__name__ for one in classes], [one(**shared) for one in classes]
-        data = domain, rows, weight = StackedDensity([*zip(names, densities)])._prepare(
-            table, weight
-        )
+        densities = [one(random_state=self.random_state, verbose=self.verbose) for one in classes]
+        data = domain, rows, weight = densities[0]._prepare(table, weight)
         if domain.is_categorical.all():
             densities.pop()
         if len(rows) < FEWEST:
             return densities[0].fit_rows(*data), {}
-        fitted, test_data = fit_to_part(densities, *data, self.random_state, _N_MASKS)
+        fitted, test_data = fit_to_part(densities, data, self.random_state, _N_MASKS)
         log_density = [one._density.log_density(test_data[0]) for one in fitted]
         choices = {"rows": RowPool.weigh(np.column_stack(log_density), test_data[1])[:2]}
         variance, is_categorical = column_variances(*data), domain.is_categorical
@@ -253,9 +250,9 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
             if (variance[columns] > 0.0).any():
                 errors = [cell_errors(m._density, *test_data, variance * columns) for m in fitted]
                 choices[kind] = mean_weights(np.column_stack(errors))
-        members = list(zip(names, in_threads(partial(_learned, data, test_data), fitted)))
+        learned = in_threads(partial(_learned, data, test_data), fitted)
         best = {
-            kind: StackedDensity.composed(members, *choice, is_of_cells=kind != "rows")
+            kind: StackedDensity.composed(learned, *choice, is_of_cells=kind != "rows")
             for kind, choice in choices.items()
         }
         return best.pop("rows"), best

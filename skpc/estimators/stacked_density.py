@@ -314,23 +314,19 @@ class StackedDensity(BaseComposition, TableDensity):
             self.domain_ = replace(self.domain_, axes=None)
 
     @classmethod
-    def composed(
-        cls, members: list[tuple[str, Any]], weights: Floats, scores: Floats, is_of_cells: bool
-    ) -> Any:
-        """The stack of fitted members of positive weight; a single one as it is.
+    def composed(cls, fitted: list[Any], weights: Floats, scores: Floats, is_of_cells: bool) -> Any:
+        """The stack of the densities of positive weight; a single one as it is.
 
         The last of ``scores`` is that of the stack. For ``is_of_cells`` see
         :class:`~skpc.pooling.mixture.DensityMixture`.
         """
         used = np.flatnonzero(weights).tolist()
-        members = [members[k] for k in used]
-        if len(used) == 1:
-            return members[0][1]
+        members = [(type(fitted[k]).__name__, fitted[k]) for k in used]
         stack = cls([(name, clone(member)) for name, member in members])
-        stack._take_domain(members[0][1].domain_)
+        stack._take_domain(fitted[used[0]].domain_)
         stack._take_members(members, weights[used], scores[[*used, -1]])
         stack._is_of_cells = is_of_cells
-        return stack
+        return stack if len(used) > 1 else fitted[used[0]]
 
 
 def _is_dropped(member: Any) -> bool:

@@ -80,7 +80,7 @@ def mean_weights(errors: Floats) -> tuple[Floats, Floats]:
     Returns
     -------
     weights : ndarray of shape (n_components,)
-        Not negative; they sum to one. Components below one in a thousand get zero.
+        Not negative; they sum to one.
     explained : ndarray of shape (n_components + 1,)
         The proportion that each component explains, and last the weighted mean.
 
@@ -98,7 +98,5 @@ def mean_weights(errors: Floats) -> tuple[Floats, Floats]:
     # under the condition that they sum to one.
     system = np.vstack([errors, noise, np.ones(n_components)])
     weights, _ = nnls(system, np.append(np.zeros(len(system) - 1), 1.0))
-    weights /= weights.sum()
-    weights[weights < _SMALLEST] = 0.0
     weights /= weights.sum()
     return weights, 1.0 - (np.column_stack([errors, errors @ weights]) ** 2).sum(axis=0)

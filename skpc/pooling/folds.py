@@ -194,7 +194,7 @@ def fit_best(
     """
     if len(candidates) == 1 or len(rows) < FEWEST:
         return candidates[0].fit_rows(domain, rows, weight)
-    fitted, test_data = fit_to_part(candidates, domain, rows, weight, random_state)
+    fitted, test_data = fit_to_part(candidates, (domain, rows, weight), random_state, 1)
     # Nothing speaks for a density that vanishes.
     scores = np.nan_to_num([log_score(one._density, *test_data) for one in fitted], nan=-np.inf)
     scores[0] += worth
@@ -202,18 +202,14 @@ def fit_best(
 
 
 def fit_to_part(
-    candidates: Sequence[Any],
-    domain: Domain,
-    rows: Floats,
-    weight: Floats,
-    random_state: Any,
-    n_masks: int = 1,
+    candidates: Sequence[Any], data: tuple[Domain, Floats, Floats], random_state: Any, n_masks: int
 ) -> tuple[list[Any], tuple[Floats, Floats, Floats]]:
     """Fit all candidates to 80 % of the rows; the others, their weights, and what is left of them.
 
-    See :func:`fit_best`. The rows that are held out are there ``n_masks`` times, each time with
-    other cells removed.
+    See :func:`fit_best`; ``data`` are a domain, rows and weights. The rows that are held out are
+    there ``n_masks`` times, each time with other cells removed.
     """
+    domain, rows, weight = data
     random_state = check_random_state(random_state)
     split = next(deal(weight, 1.0 / _COMPARED, random_state))
     fold = Fold.from_split(rows, split, [_REMOVED] * n_masks, random_state)
