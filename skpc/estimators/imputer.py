@@ -35,7 +35,7 @@ from skpc.learning import mean_weights
 from skpc.pooling.folds import FEWEST, cell_errors, column_variances, fit_to_part
 from skpc.pooling.mixture import RowPool
 
-#: Kinds of columns, each of which is completed by the density that does it best.
+#: Kinds of columns, each of which has densities weighed for it.
 _KINDS = ("numbers", "categories")
 #: How often rows that are held out are asked about, each time with other cells removed.
 _N_MASKS = 5
@@ -53,10 +53,9 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
     ----------
     density : density estimator, default=None
         The model of the rows; anything with ``fit`` and ``complete``, such as
-        :class:`CutsetNetworkBD`. It is cloned, and keeps its own ``random_state``. None means a
-        cutset network or, where there are numbers, :class:`TableMixture` if that explains more of
-        the removed cells of held-out rows (see Notes); pass one to tune its parameters in a grid
-        search (as ``density__n_components``).
+        :class:`CutsetNetworkBD`. It is cloned, and keeps its own ``random_state``. None weighs
+        several by removed cells of held-out rows, for numbers and for categories apart (see Notes);
+        pass one to tune its parameters in a grid search (as ``density__n_components``).
     strategy : {"mean", "mpe", "sample"}, default="mean"
         What to fill in. "mean": the posterior mean of a number, the most probable state of a
         category, each cell by itself. "mpe": the jointly most probable cells of a row. "sample":
@@ -82,7 +81,13 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
     Attributes
     ----------
     density_ : density estimator
-        The fitted density.
+        The fitted density of whole rows: that of draws, of "mpe", and to ask for intervals.
+    densities_ : dict
+        The densities of "mean" for ``"numbers"`` and for ``"categories"``. Where they are not
+        ``density_``, they are a :class:`StackedDensity` whose members have the same weights in each
+        row, or one member. Ask it about cells one by one (``complete``, ``marginals``): its rows
+        are no joint draws. Its ``scores_`` are the proportions of the variance of removed cells
+        that its members explain, and last all of them together.
     indicator_ : MissingIndicator or None
         The indicator of missing cells; None without ``add_indicator``.
     n_features_in_ : int
@@ -92,8 +97,8 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
 
     See Also
     --------
-    CutsetNetworkBD : The default density of categories; its ``complete`` does the work.
-    TableMixture : The other default density, of tables with numbers.
+    StackedDensity : What the default densities are, weighed by the likelihood of rows.
+    TableMixture : A density of numbers and categories that is fast to learn again.
     sklearn.impute.SimpleImputer : Fills each column by one value.
 
     Notes
@@ -110,10 +115,15 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
       show what the missing cells cost (multiple imputation). Seeds can be changed after ``fit``, by
       ``set_params``.
 
-    Without a ``density``, a cutset network and, where there are numbers, a :class:`TableMixture`
-    learn from 80 % of the rows and complete 30 % of the cells of the others. The mixture is taken
-    if it explains more of the variance of these cells, by at least 0.5 % of it. Means explain
-    numbers, and probabilities explain the indicators of categories.
+    Without a ``density``, :class:`CutsetNetworkBD`, :class:`HiddenChowLiuTree`,
+    :class:`SoftLearnSPN` and, where there are numbers, :class:`TableMixture` learn from 80 % of the
+    rows and predict 30 % of the cells of the others, five times. What "mean" fills in are their
+    predictions mixed by weights with the least squared error of these cells, one set of weights for
+    numbers (posterior means) and one for categories (posterior probabilities). Such cells do not
+    come from one joint distribution. All that needs one (draws, "mpe", intervals) has ``density_``:
+    the mixture of the four with the greatest likelihood of the rows held out. Then all learn the
+    other rows too: the soft network by a step of EM, the others anew. With fewer than 20 distinct
+    rows the cutset network is taken.
 
     The imputer assumes that cells are missing at random: given the observed cells, it does not
     matter which cells are missing.

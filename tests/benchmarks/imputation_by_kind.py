@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import time
+import warnings
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -79,6 +80,7 @@ def by_kind(options: argparse.Namespace, fill_one_hot: Callable[..., pd.DataFram
     """Print the errors of each imputer on each table, and which bars are missed."""
     print_title("by kind: error of removed cells, * if a bar is missed")
     print_row("table", "imputer", *KINDS, "seconds", "chosen")
+    warnings.filterwarnings("ignore", "Found categories that fit has not seen")
     verdicts = {}
     for name in options.names or TABLES:
         parts = list(splits(_table(name, options.rows), options.seeds))
