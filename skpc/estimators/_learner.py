@@ -184,15 +184,19 @@ class TableLearner(TableEstimator, ABC):
 
     def _learn_rows(self, domain: Domain, data: TrainingData) -> None:
         """Learn from checked rows; those without any cell that a learner sees are left out."""
+        self._take_domain(domain)
+        self._n_learned = float(data.weight.sum())
+        rows, weight = with_some_cell(domain, *present_rows(data.rows, data.weight))
+        self._learn(data._replace(rows=rows, weight=weight))
+
+    def _take_domain(self, domain: Domain) -> None:
+        """Know the columns, and their names if all of these are strings."""
         self.domain_, self.n_features_in_ = domain, domain.n_features
         names = domain.feature_names or ()
         if names and all(isinstance(name, str) for name in names):
             self.feature_names_in_ = np.array(names, dtype=object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
-        self._n_learned = float(data.weight.sum())
-        rows, weight = with_some_cell(domain, *present_rows(data.rows, data.weight))
-        self._learn(data._replace(rows=rows, weight=weight))
 
     def _learn_more(self, X: Any, sample_weight: Any) -> tuple[Floats, Floats]:
         """More rows of the columns that are known: distinct encoded rows and their weights."""

@@ -40,7 +40,7 @@ from skpc.estimators.cutset import CutsetNetworkBD
 from skpc.estimators.soft_learn import SoftLearnSPN
 from skpc.estimators.table_mixture import TableMixture
 from skpc.kernels import RBF, ExponentialHamming, ProductKernel
-from skpc.pooling.folds import fit_best, log_score
+from skpc.pooling.folds import fit_best
 from skpc.queries import KernelExpansion, expected_gram, sample_missing
 from skpc.queries.passes.rows import kernel_rows
 
@@ -208,7 +208,7 @@ class ExpectedKernelMachine(TableEstimator):
             candidates.append(SoftLearnSPN(**shared))
             if not domain.is_categorical.all():
                 candidates.append(TableMixture(**shared))
-        return fit_best(candidates, domain, rows, weight, self.random_state, log_score, _WORTH)
+        return fit_best(candidates, domain, rows, weight, self.random_state, _WORTH)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skpc._arrays import Floats
 from skpc._fitting import all_or_nothing
-from skpc._threads import threads
+from skpc._threads import in_threads, threads
 from skpc._validation import (
     KINDS_OF_DATES,
     StrOptions,
@@ -27,15 +28,20 @@ from skpc._validation import (
     output_library,
     read_cells,
 )
-from skpc.estimators._base import CircuitDensity
-from skpc.estimators._estimator import TableEstimator, parameter
+from skpc.estimators._estimator import TableEstimator, by_chunks, parameter
 from skpc.estimators.cutset import CutsetNetworkBD
+from skpc.estimators.hidden_chow_liu import HiddenChowLiuTree
+from skpc.estimators.soft_learn import SoftLearnSPN
+from skpc.estimators.stacked_density import StackedDensity
 from skpc.estimators.table_mixture import TableMixture
-from skpc.pooling.folds import column_variances, explained_variance, fit_best
+from skpc.learning import mean_weights
+from skpc.pooling.folds import FEWEST, cell_errors, column_variances, fit_to_part
+from skpc.pooling.mixture import RowPool
 
-#: By how much another density has to be better than a cutset network, whose answers are faster: as
-#: a proportion of the variance of removed cells.
-_WORTH = 0.005
+#: Kinds of columns, each of which has densities weighed for it.
+_KINDS = ("numbers", "categories")
+#: How often rows that are held out are asked about, each time with other cells removed.
+_N_MASKS = 5
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -50,10 +56,9 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
     ----------
     density : density estimator, default=None
         The model of the rows; anything with ``fit`` and ``complete``, such as
-        :class:`CutsetNetworkBD`. It is cloned, and keeps its own ``random_state``. None means a
-        cutset network or, where there are numbers, :class:`TableMixture` if that explains more of
-        the removed cells of held-out rows (see Notes); pass one to tune its parameters in a grid
-        search (as ``density__n_components``).
+        :class:`CutsetNetworkBD`. It is cloned, and keeps its own ``random_state``. None weighs
+        several by removed cells of held-out rows, for numbers and for categories apart (see Notes);
+        pass one to tune its parameters in a grid search (as ``density__n_components``).
     strategy : {"mean", "mpe", "sample"}, default="mean"
         What to fill in. "mean": the posterior mean of a number, the most probable state of a
         category, each cell by itself. "mpe": the jointly most probable cells of a row. "sample":
@@ -79,7 +84,13 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
     Attributes
     ----------
     density_ : density estimator
-        The fitted density.
+        The fitted density of whole rows: that of draws, of "mpe", and to ask for intervals.
+    densities_ : dict
+        The densities of "mean" for ``"numbers"`` and for ``"categories"``. Where they are not
+        ``density_``, they are a :class:`StackedDensity` whose members have the same weights in each
+        row, or one member. Ask it about cells one by one (``complete``, ``marginals``): its rows
+        are no joint draws. Its ``scores_`` are the proportions of the variance of removed cells
+        that its members explain, and last all of them together.
     indicator_ : MissingIndicator or None
         The indicator of missing cells; None without ``add_indicator``.
     n_features_in_ : int
@@ -89,8 +100,8 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
 
     See Also
     --------
-    CutsetNetworkBD : The default density of categories; its ``complete`` does the work.
-    TableMixture : The other default density, of tables with numbers.
+    StackedDensity : What the default densities are, weighed by the likelihood of rows.
+    TableMixture : A density of numbers and categories that is fast to learn again.
     sklearn.impute.SimpleImputer : Fills each column by one value.
 
     Notes
@@ -107,10 +118,15 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
       show what the missing cells cost (multiple imputation). Seeds can be changed after ``fit``, by
       ``set_params``.
 
-    Without a ``density``, a cutset network and, where there are numbers, a :class:`TableMixture`
-    learn from 80 % of the rows and complete 30 % of the cells of the others. The mixture is taken
-    if it explains more of the variance of these cells, by at least 0.5 % of it. Means explain
-    numbers, and probabilities explain the indicators of categories.
+    Without a ``density``, :class:`CutsetNetworkBD`, :class:`HiddenChowLiuTree`,
+    :class:`SoftLearnSPN` and, where there are numbers, :class:`TableMixture` learn from 80 % of the
+    rows and predict 30 % of the cells of the others, five times. What "mean" fills in are their
+    predictions mixed by weights with the least squared error of these cells, one set of weights for
+    numbers (posterior means) and one for categories (posterior probabilities). Such cells do not
+    come from one joint distribution. All that needs one (draws, "mpe", intervals) has ``density_``:
+    the mixture of the four with the greatest likelihood of the rows held out. Then all learn the
+    other rows too: the soft network by a step of EM, the others anew. With fewer than 20 distinct
+    rows the cutset network is taken.
 
     The imputer assumes that cells are missing at random: given the observed cells, it does not
     matter which cells are missing.
@@ -175,9 +191,10 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
                 )
             table, weight, _ = self._training_rows(X, sample_weight)
             if density is None:
-                self.density_ = self._fit_default(table, weight)
+                self.density_, of_kinds = self._fit_default(table, weight)
             else:
-                self.density_ = clone(density).fit(table, sample_weight=weight)
+                self.density_, of_kinds = clone(density).fit(table, sample_weight=weight), {}
+            self.densities_ = dict.fromkeys(_KINDS, self.density_) | of_kinds
             self.indicator_, missing = None, _missing(table)
             self._is_empty = np.isnan(missing).all(axis=0)
             if self.add_indicator:
@@ -201,9 +218,7 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
         check_is_fitted(self)
         table = check_table(self, X, reset=False)
         with threads(self.n_jobs):
-            filled = self.density_.complete(
-                table, strategy=self.strategy, random_state=self.random_state
-            )
+            filled = self._complete(table)
         kept = np.flatnonzero(~self._is_empty | self.keep_empty_features)
         columns = [column_of(filled, column) for column in kept.tolist()]
         library = output_library(self)
@@ -224,15 +239,43 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
             columns = [column.astype(dtype) for column in columns]
         return np.column_stack(columns)
 
-    def _fit_default(self, table: Any, weight: Floats) -> CircuitDensity:
-        """Fit a cutset network, or a TableMixture where that completes removed cells better."""
-        shared = {"random_state": self.random_state, "verbose": self.verbose}
-        candidates: list[CircuitDensity] = [CutsetNetworkBD(**shared)]
-        domain, rows, weight = candidates[0]._prepare(table, weight)
-        if not domain.is_categorical.all():
-            candidates.append(TableMixture(**shared))
-        score = explained_variance(column_variances(domain, rows, weight))
-        return fit_best(candidates, domain, rows, weight, self.random_state, score, _WORTH)
+    @by_chunks
+    def _complete(self, X: Any) -> Any:
+        """Fill the missing cells: means by the densities of kinds, all else by that of rows."""
+        of_kinds = [self.densities_[kind] for kind in _KINDS]
+        numbers, categories = of_kinds if self.strategy == "mean" else [self.density_] * 2
+        if numbers is categories:
+            return numbers.complete(X, strategy=self.strategy, random_state=self.random_state)
+        table, rows = numbers._encode(X)
+        filled, is_categorical = rows.copy(), numbers.domain_.is_categorical
+        for density, chosen in ((numbers, ~is_categorical), (categories, is_categorical)):
+            means = density._density.means(rows, np.flatnonzero(chosen))
+            filled[:, chosen] = means[:, chosen]
+        return numbers.domain_.fill(table, filled)
+
+    def _fit_default(self, table: Any, weight: Floats) -> tuple[Any, dict[str, Any]]:
+        """A density of rows, weighed by rows held out; those of kinds, by their removed cells."""
+        classes: list[Any] = [CutsetNetworkBD, HiddenChowLiuTree, SoftLearnSPN, TableMixture]
+        densities = [one(random_state=self.random_state, verbose=self.verbose) for one in classes]
+        data = domain, rows, weight = densities[0]._prepare(table, weight)
+        if domain.is_categorical.all():
+            densities.pop()
+        if len(rows) < FEWEST:
+            return densities[0].fit_rows(*data), {}
+        fitted, test_data = fit_to_part(densities, data, self.random_state, _N_MASKS)
+        log_density = [one._density.log_density(test_data[0]) for one in fitted]
+        choices = {"rows": RowPool.weigh(np.column_stack(log_density), test_data[1])[:2]}
+        variance, is_categorical = column_variances(*data), domain.is_categorical
+        for kind, columns in zip(_KINDS, (~is_categorical, is_categorical)):
+            if (variance[columns] > 0.0).any():
+                errors = [cell_errors(m._density, *test_data, variance * columns) for m in fitted]
+                choices[kind] = mean_weights(np.column_stack(errors))
+        learned = in_threads(partial(_learned, data, test_data), fitted)
+        best = {
+            kind: StackedDensity.composed(learned, *choice, is_of_cells=kind != "rows")
+            for kind, choice in choices.items()
+        }
+        return best.pop("rows"), best
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Names of the columns that ``transform`` returns.
@@ -254,6 +297,15 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
         if self.indicator_ is None:
             return kept
         return np.concatenate([kept, self.indicator_.get_feature_names_out(names)])
+
+
+def _learned(data: Any, test_data: Any, density: Any) -> Any:
+    """A density of all rows, from one that does not know those of the test data."""
+    if not isinstance(density, SoftLearnSPN):
+        return density._fit_again(*data)
+    # To learn this structure again would take as long as before.
+    density._take_step(*test_data[:2])
+    return density
 
 
 def _missing(table: Any) -> np.ndarray:

@@ -8,6 +8,7 @@ from numbers import Integral
 from typing import Any, cast
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.utils import Bunch, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -138,6 +139,8 @@ class StackedDensity(Composition, TableDensity):
     _names: list[str] = field(init=False)
     #: Folds that are given, while they are used.
     _splits: list[Split] | None = field(default=None, init=False)
+    #: Whether cells are mixed by the same weights in each row.
+    _is_of_cells: bool = field(default=False, init=False)
 
     @fit_context(prefer_skip_nested_validation=False)
     def fit(
@@ -222,7 +225,7 @@ class StackedDensity(Composition, TableDensity):
     def _density(self) -> Density:
         used = np.flatnonzero(self.weights_).tolist()
         members = [self.estimators_[k]._density for k in used]
-        return DensityMixture(members, self.weights_[used], self.domain_)
+        return DensityMixture(members, self.weights_[used], self.domain_, self._is_of_cells)
 
     def _members(
         self, random_state: np.random.RandomState, numeric: bool, n_rows: float = np.inf
@@ -263,16 +266,37 @@ class StackedDensity(Composition, TableDensity):
         row_data = RowData(self.domain_, rows, rows_val)
         pool = learn_pool(row_data, members, weight, folds, self.n_jobs, random_state, self.verbose)
         self._splits = None
-        self._names, self.estimators_ = [name for name, _ in pairs], list(pool.fitted)
+        fitted = [(name, member) for (name, _), member in zip(pairs, pool.fitted)]
         if rows_val is not None:
             log_density = [one._density.log_density(rows_val) for one in pool.fitted]
             pool = RowPool.weigh(np.column_stack(log_density), np.ones(len(rows_val)))
-        self.weights_, self.scores_ = pool[:2] if like is None else (like.weights_, like.scores_)
+        weights, scores = pool[:2] if like is None else (like.weights_, like.scores_)
+        self._take_members(fitted, weights, scores)
+
+    def _take_members(self, members: Any, weights: Floats, scores: Floats) -> None:
+        """Names and fitted members, their weights and their scores."""
+        self._names, self.estimators_ = map(list, zip(*members))
+        self.weights_, self.scores_ = weights, scores
         # The circuit of an earlier fit.
         self.__dict__.pop("circuit_", None)
         if any(self.estimators_[k].domain_.axes is None for k in np.flatnonzero(self.weights_)):
             # The cells of a number are not those of bins alone.
             self.domain_ = replace(self.domain_, axes=None)
+
+    @classmethod
+    def composed(cls, fitted: list[Any], weights: Floats, scores: Floats, is_of_cells: bool) -> Any:
+        """The stack of the densities of positive weight; a single one as it is.
+
+        The last of ``scores`` is that of the stack. For ``is_of_cells`` see
+        :class:`~skpc.pooling.mixture.DensityMixture`.
+        """
+        used = np.flatnonzero(weights).tolist()
+        members = [(type(fitted[k]).__name__, fitted[k]) for k in used]
+        stack = cls([(name, clone(member)) for name, member in members])
+        stack._take_domain(fitted[used[0]].domain_)
+        stack._take_members(members, weights[used], scores[[*used, -1]])
+        stack._is_of_cells = is_of_cells
+        return stack if len(used) > 1 else fitted[used[0]]
 
 
 def _is_dropped(member: Any) -> bool:

@@ -18,7 +18,7 @@ from skpc.learning.hidden_tree_search import (
 from skpc.learning.mixture import CutsetMixture, check_n_components, learn_mixture
 from skpc.learning.network import CutsetNetwork, cutset_circuit
 from skpc.learning.shrinkage import TrainingRows, learn_shrunken_mixture
-from skpc.learning.simplex import mixture_weights
+from skpc.learning.simplex import mean_weights, mixture_weights
 from skpc.learning.smoothing import choose_param_ess, refinement_pseudo_counts
 from skpc.learning.soft_learn import SoftLearnOptions, learn_soft_circuit
 from skpc.learning.table_mixture import LearnedMixture, TableRows, table_circuit
@@ -60,6 +60,7 @@ __all__ = [
     "learn_shrunken_mixture",
     "learn_soft_circuit",
     "learn_table_mixture",
+    "mean_weights",
     "mixture_weights",
     "refinement_pseudo_counts",
     "table_circuit",

@@ -1,8 +1,9 @@
-"""The weights of a mixture whose components are known."""
+"""Weights of known components: of densities in a mixture, and of predictions in a mean."""
 
 from __future__ import annotations
 
 import numpy as np
+from scipy.optimize import nnls
 
 from skpc._arrays import Floats
 
@@ -10,6 +11,9 @@ from skpc._arrays import Floats
 _TOL, _MAX_ITER = 1e-13, 5000
 #: A component that would weigh less than this is left out.
 _SMALLEST = 1e-3
+#: As if errors of components had independent parts too, of this proportion of their mean square:
+#: components that are about as good share the weight.
+_INDEPENDENT = 0.05
 
 
 def mixture_weights(log_density: Floats, weight: Floats) -> Floats:
@@ -62,3 +66,37 @@ def mixture_weights(log_density: Floats, weight: Floats) -> Floats:
             weights, mean = others, without
     weights[weights < _SMALLEST] = 0.0
     return np.asarray(weights / weights.sum())
+
+
+def mean_weights(errors: Floats) -> tuple[Floats, Floats]:
+    """Weights of given predictions whose weighted mean has the least squared error.
+
+    Parameters
+    ----------
+    errors : ndarray of shape (n_cells, n_components)
+        Errors of the predictions of each component, for cells that none has learned from. Their
+        squares sum to the proportion of the variance that a component does not explain.
+
+    Returns
+    -------
+    weights : ndarray of shape (n_components,)
+        Not negative; they sum to one.
+    explained : ndarray of shape (n_components + 1,)
+        The proportion that each component explains, and last the weighted mean.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc.learning import mean_weights
+    >>> weights, explained = mean_weights(np.array([[0.5, -0.5, 0.6], [-0.5, 0.5, 0.6]]))
+    >>> weights.round(1), explained.round(2)
+    (array([0.5, 0.5, 0. ]), array([0.5 , 0.5 , 0.28, 1.  ]))
+    """
+    n_components = errors.shape[1]
+    noise = np.sqrt(_INDEPENDENT * (errors**2).sum() / n_components) * np.eye(n_components)
+    # Without the last row all would be zero: divided by their sum, weights are those that are best
+    # under the condition that they sum to one.
+    system = np.vstack([errors, noise, np.ones(n_components)])
+    weights, _ = nnls(system, np.append(np.zeros(len(system) - 1), 1.0))
+    weights /= weights.sum()
+    return weights, 1.0 - (np.column_stack([errors, errors @ weights]) ** 2).sum(axis=0)

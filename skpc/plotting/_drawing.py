@@ -276,6 +276,6 @@ def shown_value(value: Any, calendar: Calendar | None = None) -> str:
 
 def inner_densities(estimator: Any) -> str | None:
     """What can be drawn of an estimator that has densities inside; else None."""
-    if hasattr(estimator, "densities_"):
-        return "draw one of its densities_"
-    return "draw its density_" if hasattr(estimator, "density_") else None
+    if hasattr(estimator, "density_"):
+        return "draw its density_"
+    return "draw one of its densities_" if hasattr(estimator, "densities_") else None

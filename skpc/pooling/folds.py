@@ -8,7 +8,7 @@ densities are compared on one part that is held out, by how well they predict it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import islice
 from numbers import Integral
 from typing import Any, NamedTuple
@@ -31,12 +31,10 @@ _FOLDS_UNTIL = 10_000
 _HELD_OUT = 5_000
 #: Greatest number of times that a row is asked at each rate.
 _MOST_COPIES = 20
-#: The score of a density, by rows held out, their weights, and what is left of these rows.
-Score = Callable[[Density, Floats, Floats, Floats], float]
 #: Fraction of the rows by which densities are compared, and of their cells that are removed.
 _COMPARED, _REMOVED = 0.2, 0.3
 #: With fewer distinct rows than this densities are not compared.
-_FEWEST = 20
+FEWEST = 20
 #: Rows that are asked about at a time.
 _ROWS = 1024
 
@@ -176,10 +174,9 @@ def fit_best(
     rows: Floats,
     weight: Floats,
     random_state: Any,
-    score: Score,
     worth: float,
 ) -> Any:
-    """Fit the first candidate, unless the score of another is better by ``worth``.
+    """Fit the first candidate, unless the :func:`log_score` of another is better by ``worth``.
 
     All learn from 80 % of the rows; they are asked about 30 % of the cells of the other rows given
     the rest of their row. The best learns from all rows in the end.
@@ -193,26 +190,36 @@ def fit_best(
     weight : ndarray of shape (n_rows,)
     random_state : int, RandomState instance or None
         Seeds what is held out and removed.
-    score : callable
-        :func:`log_score`, or :func:`explained_variance` with variances.
     worth : float
     """
-    if len(candidates) == 1 or len(rows) < _FEWEST:
+    if len(candidates) == 1 or len(rows) < FEWEST:
         return candidates[0].fit_rows(domain, rows, weight)
+    fitted, test_data = fit_to_part(candidates, (domain, rows, weight), random_state, 1)
+    # Nothing speaks for a density that vanishes.
+    scores = np.nan_to_num([log_score(one._density, *test_data) for one in fitted], nan=-np.inf)
+    scores[0] += worth
+    return fitted[int(scores.argmax())]._fit_again(domain, rows, weight)
+
+
+def fit_to_part(
+    candidates: Sequence[Any], data: tuple[Domain, Floats, Floats], random_state: Any, n_masks: int
+) -> tuple[list[Any], tuple[Floats, Floats, Floats]]:
+    """Fit all candidates to 80 % of the rows; the others, their weights, and what is left of them.
+
+    See :func:`fit_best`; ``data`` are a domain, rows and weights. The rows that are held out are
+    there ``n_masks`` times, each time with other cells removed.
+    """
+    domain, rows, weight = data
     random_state = check_random_state(random_state)
     split = next(deal(weight, 1.0 / _COMPARED, random_state))
-    fold = Fold.from_split(rows, split, [_REMOVED], random_state)
+    fold = Fold.from_split(rows, split, [_REMOVED] * n_masks, random_state)
     kept = fold.train_weight
     # Axes that held-out rows have a part in would speak for densities with bins.
     without = domain.with_axes_of(rows, kept)
     fitted = in_threads(lambda one: clone(one).fit_rows(without, rows, kept), candidates)
     # Columns that no learner sees do not count.
     held = np.where(domain.unseen.is_hidden, np.nan, rows[fold.test_index])
-    test_data = held, fold.test_weight, fold.test_rows
-    # Nothing speaks for a density that vanishes.
-    scores = np.nan_to_num([score(one._density, *test_data) for one in fitted], nan=-np.inf)
-    scores[0] += worth
-    return fitted[int(scores.argmax())]._fit_again(domain, rows, weight)
+    return fitted, (held, fold.test_weight, fold.test_rows)
 
 
 def log_score(density: Density, held: Floats, weight: Floats, left: Floats) -> float:
@@ -229,26 +236,25 @@ def log_score(density: Density, held: Floats, weight: Floats, left: Floats) -> f
     return float(weight @ gain / n_removed)
 
 
-def explained_variance(variance: Floats) -> Score:
-    """The score by the proportion of the variance of a removed cell that is explained.
+def cell_errors(
+    density: Density, held: Floats, weight: Floats, left: Floats, variance: Floats
+) -> Floats:
+    """Errors of removed cells, whose squares sum to the proportion of variance not explained.
 
     Posterior means explain numbers, and posterior probabilities explain the indicators of
-    categories. The score is a mean over the removed cells. The variances are those of all rows
-    (see :func:`column_variances`): where a few values are extreme, those of the rows held out would
-    be too small.
+    categories, each of which has an error. The variances are those of all rows (see
+    :func:`column_variances`): where a few values are extreme, those of the rows held out would be
+    too small. Columns of variance zero are left out.
     """
-
-    def score(density: Density, held: Floats, weight: Floats, left: Floats) -> float:
-        removed = np.isnan(left) & ~np.isnan(held) & (variance > 0.0)
-        n_removed, lost = float(weight @ removed.sum(axis=1)), 0.0
-        for part in gen_batches(len(held), _ROWS):
-            for column, cells in enumerate(density.posteriors(left[part])):
-                some = removed[part, column]
-                errors = _squared_errors(cells, held[part, column])[some]
-                lost += float(weight[part][some] @ errors) / (variance[column] or 1.0)
-        return 1.0 - lost / n_removed if n_removed else 0.0
-
-    return score
+    removed = np.isnan(left) & ~np.isnan(held) & (variance > 0.0)
+    columns, errors = np.flatnonzero(removed.any(axis=0)).tolist(), [np.empty(0)]
+    share = np.sqrt(weight / max(float(weight @ removed.sum(axis=1)), np.finfo(float).tiny))
+    for part in gen_batches(len(held), _ROWS):
+        for column, cells in zip(columns, density.posteriors(left[part], columns)):
+            some, scale = removed[part, column], share[part] / np.sqrt(variance[column])
+            error = _errors(cells, held[part, column]) * scale[:, np.newaxis]
+            errors.append(error[some].ravel())
+    return np.concatenate(errors)
 
 
 def column_variances(domain: Domain, rows: Floats, weight: Floats) -> Floats:
@@ -266,10 +272,9 @@ def column_variances(domain: Domain, rows: Floats, weight: Floats) -> Floats:
     return variance
 
 
-def _squared_errors(cells: Predictive, truth: Floats) -> Floats:
-    """Squared errors of means, or of the probabilities of categories, summed over these."""
+def _errors(cells: Predictive, truth: Floats) -> Floats:
+    """Errors of means in one column, or of the probabilities of each category."""
     if cells.labels is None:
-        return (truth - cells.mean()) ** 2
+        return np.asarray(cells.mean() - truth)[:, np.newaxis]
     prob = np.asarray(cells.probabilities)
-    indicators = truth[:, np.newaxis] == np.arange(prob.shape[1])
-    return np.asarray(((indicators - prob) ** 2).sum(axis=1))
+    return np.asarray(prob - (truth[:, np.newaxis] == np.arange(prob.shape[1])))

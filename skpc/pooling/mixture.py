@@ -98,11 +98,15 @@ class DensityMixture(NamedTuple):
         Positive; they sum to one.
     domain : Domain
         What the columns are.
+    is_of_cells : bool, default=False
+        Whether the distributions of cells are mixed by the same weights in each row, unless it is
+        impossible to a member: good predictions, but not those of one joint density.
     """
 
     members: Sequence[Density]
     weights: Floats
     domain: Domain
+    is_of_cells: bool = False
 
     def log_density(self, rows: Floats, given: Any = None) -> Floats:
         """See :class:`skpc.densities.Density`."""
@@ -192,6 +196,8 @@ class DensityMixture(NamedTuple):
     def _posterior_weights(self, rows: Floats) -> Floats:
         """Weights of the members given the observed cells of each row."""
         joint = self._joint(rows)
+        if self.is_of_cells:
+            joint = np.where(np.isneginf(joint), joint, np.log(self.weights))
         best = joint.max(axis=1, keepdims=True)
         # A row that is impossible under all members does not count.
         joint = np.where(np.isneginf(best), np.log(self.weights), joint)

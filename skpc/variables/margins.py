@@ -95,17 +95,20 @@ class Margin(NamedTuple):
         Within its bin a value follows the margin.
         """
         cells, point, state = self.masses, self.point, self.states(n_bins)
-        if state.max() == 0 and not np.isnan(point).all():
-            # A constant: what else may come is a small part of its only state.
-            cells = np.where(np.isnan(point), cells, 1.0 - cells[0] - cells[-1])
-        masses = np.where(np.isnan(point), cells, np.where(cells > 0.0, cells, 1.0))
+        masses = np.where(np.isnan(point), cells, 1.0)
+        if self.weight == 0.0:
+            # What else may come is a small part of the state of the nearest atom.
+            masses = np.where(np.isnan(point), cells[0], 0.0)
+            masses += np.where(np.isnan(point), 0.0, 1.0 - np.bincount(state, masses)[state])
         share = masses / np.bincount(state, masses)[state]
         return Axis(self.edges, *self.tails, state, share, point, *self.draws)
 
     def states(self, n_bins: int) -> Ints:
         """State of each cell of that axis, numbered by their first cells inside the range."""
-        if self.weight == 0.0 and (~np.isnan(self.point)).sum() == 1:
-            return np.zeros(len(self.point), dtype=np.int64)
+        if self.weight == 0.0:
+            # Cells without an atom follow one that ends at half the way, or begins there.
+            place = np.flatnonzero(~np.isnan(self.point))
+            return np.abs(np.arange(len(self.point))[:, np.newaxis] - place).argmin(axis=1)
         states = _bins(self.masses, self.point, n_bins, self.weight)
         # Tails come last: they are inside no range.
         numbers, first = np.unique(np.roll(states, -1), return_index=True)
@@ -198,9 +201,10 @@ def _heat(n_cells: int) -> tuple[Floats, Floats]:
 
 
 def _gaps(number: Number) -> tuple[Floats, Floats]:
-    """The range of a column that has nothing but atoms."""
-    half = number.step / 2.0 or number.reach
-    return np.array([number.low - half, number.high + half]), np.array([0.0, 1.0])
+    """Edges half the way between the atoms of a column that has nothing else, and at its ends."""
+    half, atoms = number.step / 2.0 or number.reach, number.atoms
+    edges = np.r_[atoms[0] - half, (atoms[1:] + atoms[:-1]) / 2.0, atoms[-1] + half]
+    return edges, np.linspace(0.0, 1.0, len(edges))
 
 
 def _with_atoms(edges: Floats, cumulated: Floats, number: Number) -> tuple[Floats, Floats, Floats]:

@@ -18,8 +18,9 @@ _NEAR_CONSTANT = 0.01
 _SHARE, _TIMES = 0.05, 4.0
 _FEW_ROWS, _SMALL_SHARE, _MORE_TIMES = 8.0, 0.01, 8.0
 _NEAREST, _MAX_ATOMS = 6, 8
-#: All values are atoms, such as brackets and doses, if there are no more than this, and each of
-#: them has ``_FEW_ROWS`` rows on average.
+#: All values are atoms, such as brackets and doses, if there are no more than ``_MAX_STATES``, and
+#: the table of two such columns has ``_FEW_ROWS`` rows a cell on average. With fewer rows, values
+#: next to each other say more together. Without a lattice, between eight values there is nothing.
 _MAX_STATES = 20
 #: The least or greatest value is an atom, if it repeats as often, also where it is as far away from
 #: the others as this part of their range: a code for what is missing, say.
@@ -120,8 +121,7 @@ class Number(NamedTuple):
         points, mass = distinct(values, weight)
         step, origin = _lattice(points, mass)
         if atoms is None:
-            few = len(points) <= _MAX_STATES and mass.sum() >= _FEW_ROWS * len(points)
-            atoms = points if few else _repeated(points, mass)
+            atoms = points if _are_states(points, mass, step) else _repeated(points, mass)
         atoms = np.unique(np.asarray(atoms, dtype=float))
         low, high = float(points[0]), float(points[-1])
         size = float(min(np.median(np.abs(points)), _largest_size(points)))
@@ -132,7 +132,9 @@ class Number(NamedTuple):
         else:
             score = _score_around(points, mass, bounds)
         few = len(points) < min(_FEW_VALUES * mass.sum(), _MAX_VALUES) and step == 0.0
-        return number._replace(score=score, seen=points if few or not rest.any() else points[:0])
+        return number._replace(
+            score=score, seen=points if few or (len(points) > 1 and not rest.any()) else points[:0]
+        )
 
     @property
     def is_ordered(self) -> bool:
@@ -287,6 +289,13 @@ def _common_step(multiples: Ints, mass: Any, unusual: float) -> int:
 def weight_without_say(total: float) -> float:
     """Weight of unusual values in a column of a total weight that do not decide what it is."""
     return max(1.0, _UNUSUAL * total) if total >= _ROWS_TO_TELL else 0.0
+
+
+def _are_states(points: Floats, mass: Floats, step: float) -> bool:
+    """Whether a column has so few values that all of them are atoms."""
+    n_points, n_rows = len(points), mass.sum() / _FEW_ROWS
+    few = n_points <= _MAX_STATES and n_rows >= n_points**2
+    return bool(few or (step == 0.0 and n_points <= _MAX_ATOMS and n_rows >= n_points))
 
 
 def repeated(values: Floats, weight: Floats) -> Floats:

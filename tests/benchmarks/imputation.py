@@ -1,6 +1,7 @@
 """Imputing mixed tables: CircuitImputer compared with the imputers of scikit-learn.
 
     SKPC_DATA=... python -m tests.benchmarks.imputation [names ...] [--seeds N] [--imputers ...]
+        [--by-kind [--rows N] [--keep FOLDER]]
 
 Cells of 70 % of the rows (at most 10,000) and of the others (at most 5,000) are removed; imputers
 are fitted to the former and fill the latter. "mcar": 30 % at random. "mar": depending on the first
@@ -12,6 +13,8 @@ Others than CircuitImputer see categories as one-hot columns (the largest of a g
 which all of them did better than with ordinal codes. K is the number of components of a
 CutsetNetworkBD, "soft" is SoftLearnSPN, "table" TableMixture, "default" no density but the default.
 IterativeImputer uses Bayesian ridge regressions, "forest" random forests of 50 trees.
+
+With --by-kind other tables, rivals and bars, see ``imputation_by_kind``.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ import argparse
 import os
 import time
 import warnings
+from pathlib import Path
 
 for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_variable, "1")
@@ -32,6 +36,7 @@ from sklearn.experimental import enable_iterative_imputer  # noqa: F401
 from sklearn.impute import IterativeImputer, KNNImputer, SimpleImputer
 
 from skpc import CircuitImputer, CutsetNetworkBD, SoftLearnSPN, TableMixture
+from tests.benchmarks.imputation_by_kind import by_kind
 from tests.benchmarks.mixed_tables import holes, present, read, split
 
 DENSITIES = {
@@ -54,13 +59,19 @@ FOREST_TABLES = ("cmc", "segment")
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", default=present())
+    parser.add_argument("names", nargs="*")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--imputers", nargs="*", help="all of them by default")
+    parser.add_argument("--by-kind", action="store_true")
+    parser.add_argument("--rows", type=int, default=2000, help="at most so many, by kind")
+    parser.add_argument("--keep", type=Path, help="folder of figures that are not measured again")
     options = parser.parse_args()
     warnings.simplefilter("ignore", ConvergenceWarning)
+    if options.by_kind:
+        by_kind(options, _fill_one_hot)
+        return
     print(f"{'set':11s}{'missing':>7s}{'imputer':>12s}{'nrmse':>8s}{'error':>8s}{'seconds':>9s}")
-    for name in options.names:
+    for name in options.names or present():
         for mechanism in ("mcar", "mar"):
             for imputer in options.imputers or _imputers(name):
                 found = [_measure(name, mechanism, imputer, s) for s in range(options.seeds)]

@@ -1,4 +1,7 @@
-"""The density that a kernel machine chooses, and that of an imputer."""
+"""The density that a kernel machine chooses, and those that an imputer weighs."""
+
+import itertools
+import pickle
 
 import numpy as np
 import pytest
@@ -9,12 +12,15 @@ from skpc import (
     CutsetNetworkBD,
     ExpectedKernelSVC,
     ExpectedKernelSVR,
+    HiddenChowLiuTree,
     SoftLearnSPN,
+    StackedDensity,
     TableMixture,
 )
+from skpc.circuit import CircuitBuilder
 from skpc.domain import Domain, merge_rows
-from skpc.learning import deal
-from skpc.pooling.folds import Fold, column_variances, explained_variance, log_score
+from skpc.learning import deal, mean_weights
+from skpc.pooling.folds import Fold, cell_errors, column_variances, log_score
 from tests.naive import calibration as naive
 
 
@@ -67,8 +73,9 @@ def log_scores(densities, held, weight, left):
 
 def explained(densities, held, weight, left):
     """Of the variance of the rows held out."""
-    score = explained_variance(column_variances(densities[0].domain_, held, weight))
-    return [score(density._density, held, weight, left) for density in densities]
+    variance = column_variances(densities[0].domain_, held, weight)
+    errors = [cell_errors(one._density, held, weight, left, variance) for one in densities]
+    return [1.0 - (error**2).sum() for error in errors]
 
 
 @pytest.mark.parametrize("score", [log_scores, explained])
@@ -167,7 +174,9 @@ def test_densities_score_nothing_where_no_cell_was_removed():
     rows, weight = merge_rows(domain.encode(X[:1]), np.ones(1))
     densities = [SoftLearnSPN().fit_rows(domain, rows, weight)]
     complete = rows, weight, rows
-    assert log_scores(densities, *complete) == explained(densities, *complete) == [0.0]
+    assert log_scores(densities, *complete) == [0.0]
+    variance = column_variances(domain, *complete[:2])
+    assert len(cell_errors(densities[0]._density, *complete, variance)) == 0
 
 
 def test_a_row_counts_as_often_as_its_weight_in_the_choice():
@@ -180,15 +189,106 @@ def test_a_row_counts_as_often_as_its_weight_in_the_choice():
     np.testing.assert_allclose(a.predict(X), b.predict(X), atol=1e-9)
 
 
-def test_an_imputer_takes_the_density_that_predicts_removed_cells_better():
-    rng = np.random.default_rng(0)
-    size = rng.normal(size=(300, 1))
-    numbers = size + 0.2 * rng.normal(size=(300, 4))
-    assert isinstance(CircuitImputer(random_state=0).fit(numbers).density_, TableMixture)
-    categories = chain()[0]
-    assert isinstance(CircuitImputer(random_state=0).fit(categories).density_, CutsetNetworkBD)
-    both = np.column_stack([categories, rng.normal(size=len(categories))])
-    assert isinstance(CircuitImputer(random_state=0).fit(both).density_, CutsetNetworkBD)
+def weight_of(density, kind):
+    """The weight of a kind of density: one for a density that is no stack."""
+    members = getattr(density, "estimators_", [density])
+    weights = getattr(density, "weights_", [1.0])
+    return sum(weight for one, weight in zip(members, weights) if isinstance(one, kind))
+
+
+def mixed(n_rows: int = 600, seed: int = 0):
+    """Numbers that depend on each other linearly, and categories that form a chain."""
+    rng = np.random.default_rng(seed)
+    numbers = rng.normal(size=(n_rows, 1)) + 0.2 * rng.normal(size=(n_rows, 3))
+    X = np.column_stack([chain(n_rows)[0][rng.permutation(n_rows)], numbers])
+    return np.where(rng.random(X.shape) < 0.1, np.nan, X)
+
+
+def test_an_imputer_weighs_what_predicts_removed_cells_better():
+    numbers = mixed()[:, 6:]
+    densities = CircuitImputer(random_state=0).fit(numbers).densities_
+    assert weight_of(densities["numbers"], (TableMixture, SoftLearnSPN)) > 0.5
+    imputer = CircuitImputer(random_state=0).fit(chain()[0])
+    trees = (CutsetNetworkBD, HiddenChowLiuTree)
+    assert weight_of(imputer.densities_["categories"], trees) > 0.5
+    assert weight_of(imputer.density_, TableMixture) == 0.0
+
+
+def test_means_are_those_of_the_density_of_each_kind_and_draws_those_of_one_density():
+    X = mixed()
+    imputer = CircuitImputer(random_state=0).fit(X)
+    filled = imputer.transform(X)
+    is_categorical = imputer.density_.domain_.is_categorical
+    assert is_categorical.tolist() == [True] * 6 + [False] * 3
+    for kind, columns in (("numbers", ~is_categorical), ("categories", is_categorical)):
+        completed = imputer.densities_[kind].complete(X)
+        np.testing.assert_allclose(filled[:, columns], completed[:, columns], atol=1e-9)
+    for strategy in ("mpe", "sample"):
+        imputer.set_params(strategy=strategy)
+        completed = imputer.density_.complete(X, strategy, random_state=0)
+        np.testing.assert_array_equal(imputer.transform(X), completed)
+
+
+def test_a_kind_that_the_table_lacks_and_a_density_that_is_given_have_one_density_for_all():
+    for density, X in ((None, mixed()[:, 6:]), (CutsetNetworkBD(), mixed())):
+        imputer = CircuitImputer(density, random_state=0).fit(X)
+        assert imputer.densities_["categories"] is imputer.density_
+        assert list(imputer.densities_) == ["numbers", "categories"]
+    assert imputer.densities_["numbers"] is imputer.density_
+
+
+def test_a_stack_of_cells_mixes_them_by_the_same_weights_in_each_row():
+    X = mixed()
+    stack = CircuitImputer(random_state=0).fit(X).densities_["numbers"]
+    assert isinstance(stack, StackedDensity)
+    assert stack.scores_[-1] >= stack.scores_[:-1].max() - 0.01
+    for copy in (stack, pickle.loads(pickle.dumps(stack))):
+        marginals = copy.marginals(X)
+        of_members = [one.marginals(X) for one in stack.estimators_]
+        for column, cells in enumerate(marginals):
+            values = [m[column] for m in of_members]
+            if cells.labels is None:
+                mixture, values = cells.mean(), [one.mean() for one in values]
+            else:
+                mixture, values = cells.probabilities, [one.probabilities for one in values]
+            np.testing.assert_allclose(mixture, np.tensordot(stack.weights_, values, 1), atol=1e-9)
+
+
+def test_a_member_says_nothing_of_cells_in_a_row_that_is_impossible_to_it():
+    X = np.random.default_rng(0).integers(0, 2, (80, 2)).astype(float)
+    domain = Domain.fit(X, n_bins=20)
+    whole, part = (CutsetNetworkBD().fit_rows(domain, *merge_rows(X, np.ones(80))) for _ in "ab")
+    builder = CircuitBuilder([2, 2])
+    builder.product([builder.discrete(0, [0.0, -np.inf]), builder.discrete(1, np.log([0.9, 0.1]))])
+    # Its first column is always zero.
+    part.circuit_ = builder.build()
+    stack = StackedDensity.composed([whole, part], np.array([0.3, 0.7]), np.zeros(3), True)
+    rows = [[0.0, np.nan], [1.0, np.nan]]
+    truth = whole.marginals(rows)[1].probabilities
+    truth[0] = 0.3 * truth[0] + 0.7 * np.array([0.9, 0.1])
+    np.testing.assert_allclose(stack.marginals(rows)[1].probabilities, truth, atol=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_weights_of_means_are_the_best_of_a_grid(seed):
+    rng = np.random.default_rng(seed)
+    errors = rng.normal(size=(60, 3)) * [1.0, 1.5, 3.0] + rng.normal(size=(60, 1))
+    errors /= np.sqrt((errors**2).sum(axis=0).max())
+    noise = 0.05 * (errors**2).sum() / 3.0
+
+    def loss(weights):
+        return ((errors @ weights) ** 2).sum() + noise * (weights**2).sum()
+
+    weights, explained = mean_weights(errors)
+    assert weights.min() >= 0.0
+    assert weights.sum() == pytest.approx(1.0)
+    grid = np.linspace(0.0, 1.0, 51)
+    corners = [
+        np.array([a, b, 1.0 - a - b]) for a, b in itertools.product(grid, grid) if a + b <= 1
+    ]
+    assert loss(weights) <= min(map(loss, corners)) + 1e-9
+    np.testing.assert_allclose(explained[:-1], 1.0 - (errors**2).sum(axis=0))
+    assert explained[-1] == pytest.approx(1.0 - ((errors @ weights) ** 2).sum())
 
 
 def test_an_imputer_asks_how_far_off_completions_are_not_how_dense_numbers_are():
@@ -199,14 +299,11 @@ def test_an_imputer_asks_how_far_off_completions_are_not_how_dense_numbers_are()
     X = grid[np.abs(X[:, :, np.newaxis] - grid).argmin(axis=2)]
     removed = rng.random((400, 4)) < 0.3
     left = np.where(removed, np.nan, X[400:])
-    error, density = {}, {}
-    for given in (None, CutsetNetworkBD(random_state=0)):
-        imputer = CircuitImputer(given, random_state=0).fit(X[:400])
-        name = type(imputer.density_)
-        density[name] = imputer.density_
-        error[name] = ((imputer.transform(left) - X[400:])[removed] ** 2).mean()
-    assert error[TableMixture] < 0.95 * error[CutsetNetworkBD]
-    gain = {
-        name: one.score_samples(X[400:]) - one.score_samples(left) for name, one in density.items()
-    }
-    assert gain[TableMixture].sum() < gain[CutsetNetworkBD].sum()
+    imputer = CircuitImputer(random_state=0).fit(X[:400])
+    cutset = CutsetNetworkBD(random_state=0).fit(X[:400])
+    errors = [
+        one[removed] - X[400:][removed] for one in (imputer.transform(left), cutset.complete(left))
+    ]
+    assert (errors[0] ** 2).mean() < 0.95 * (errors[1] ** 2).mean()
+    binned = (CutsetNetworkBD, HiddenChowLiuTree)
+    assert weight_of(imputer.density_, binned) > weight_of(imputer.densities_["numbers"], binned)

@@ -139,7 +139,7 @@ def test_a_constant_is_an_atom():
         assert low <= value <= high
 
 
-BRACKETS = np.repeat([0.19, 0.22, 0.27, 0.32, 0.42, 0.72], [40, 60, 20, 10, 30, 40])
+BRACKETS = np.repeat([0.19, 0.22, 0.27, 0.32, 0.42, 0.72], [80, 120, 20, 10, 30, 40])
 
 
 @pytest.mark.parametrize("values", [BRACKETS, np.sqrt(BRACKETS)], ids=["lattice", "no lattice"])
@@ -154,9 +154,9 @@ def test_brackets_are_ordered_states_whether_they_lie_on_a_lattice_or_not(values
 
 
 def test_many_values_or_few_rows_of_each_are_no_ordered_states():
-    assert not fit(np.repeat(np.arange(21) * 5.0, 50)).is_ordered
-    assert not fit(np.repeat(np.arange(10) * 5.0, 7)).is_ordered
-    assert fit(np.repeat(np.arange(20) * 5.0, 8)).is_ordered
+    assert not fit(np.repeat(np.arange(21) * 5.0, 200)).is_ordered
+    assert not fit(np.repeat(np.arange(10) * 5.0, 79)).is_ordered
+    assert fit(np.repeat(np.arange(10) * 5.0, 80)).is_ordered
     assert not fit(BRACKETS, atoms=[]).is_ordered
 
 
