@@ -40,6 +40,7 @@ _KINDS: dict[str, Any] = {
     "date": (datetime.date, np.datetime64),
     "duration": (datetime.timedelta, np.timedelta64),
     "number": Number,
+    "other": object,
 }
 KINDS_OF_DATES = {"date", "duration"}
 #: What many parameters have to be.
@@ -422,17 +423,13 @@ def read_cells(
 
 def kinds_of_cells(cells: Iterable[Any]) -> set[str]:
     """What cells are that are not missing: "string", "number", "date", ..., or "other"."""
-    return {_kind_of_type(cell_type) for cell_type in set(map(type, cells))}
-
-
-def _kind_of_type(cell_type: type) -> str:
-    kinds = (kind for kind, types in _KINDS.items() if issubclass(cell_type, types))
-    return next(kinds, "other")
+    types = set(map(type, cells))
+    return {next(k for k, held in _KINDS.items() if issubclass(one, held)) for one in types}
 
 
 def _refuse_other_kinds(held: NDArray[np.object_], kinds: set[str], where: str) -> None:
     def example(*wanted: str) -> Any:
-        return next(cell for cell in held.tolist() if _kind_of_type(type(cell)) in wanted)
+        return next(cell for cell in held.tolist() if kinds_of_cells([cell]) & {*wanted})
 
     if "complex" in kinds:
         raise ValueError(

@@ -42,8 +42,9 @@ CEILINGS = {
     "counting": 800,
     "datasets": 307,
     "discrepancies": 675,
-    # 1235 before a domain said what its columns are and why, in print and as a table.
-    "domain": 1250,
+    # 1235 before a domain said what its columns are and why, in print and as a table, and dates
+    # came back as dates.
+    "domain": 1330,
     "estimators": 2548,
     "factor_graphs": 722,
     "kernels": 571,

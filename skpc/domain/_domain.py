@@ -324,7 +324,7 @@ class Domain(TableCoder):
         ValueError
             If a cell holds a category that is not known, or a number outside its bounds.
         """
-        cells = read_table(row)
+        cells = read_table(row, self.form.dates)
         rows, unknown = self._encode_cells(cells)
         for column in np.flatnonzero(~self.unseen.is_hidden).tolist():
             number, value = self.number_of(column), rows[0, column]

@@ -98,8 +98,9 @@ class Margin(NamedTuple):
         masses = np.where(np.isnan(point), cells, 1.0)
         if self.weight == 0.0:
             # What else may come is a small part of the state of the nearest atom.
-            masses = np.where(np.isnan(point), cells[0], 0.0)
-            masses += np.where(np.isnan(point), 0.0, 1.0 - np.bincount(state, masses)[state])
+            rest = np.where(np.isnan(point), cells[0], 0.0)
+            left = 1.0 - np.bincount(state, rest)[state]
+            masses = np.where(np.isnan(point), rest, np.where(left > 0.0, left, 1.0))
         share = masses / np.bincount(state, masses)[state]
         return Axis(self.edges, *self.tails, state, share, point, *self.draws)
 

@@ -294,8 +294,11 @@ def weight_without_say(total: float) -> float:
 def _are_states(points: Floats, mass: Floats, step: float) -> bool:
     """Whether a column has so few values that all of them are atoms."""
     n_points, n_rows = len(points), mass.sum() / _FEW_ROWS
-    few = n_points <= _MAX_STATES and n_rows >= n_points**2
-    return bool(few or (step == 0.0 and n_points <= _MAX_ATOMS and n_rows >= n_points))
+    if step == 0.0 and n_points <= _MAX_ATOMS and n_rows >= n_points:
+        return True
+    # Where most points of the lattice are values, nothing is drawn that does not exist.
+    has_gaps = step == 0.0 or points[-1] - points[0] >= 2.0 * step * n_points
+    return bool(has_gaps and n_points <= _MAX_STATES and n_rows >= n_points**2)
 
 
 def repeated(values: Floats, weight: Floats) -> Floats:

@@ -154,9 +154,12 @@ def test_brackets_are_ordered_states_whether_they_lie_on_a_lattice_or_not(values
 
 
 def test_many_values_or_few_rows_of_each_are_no_ordered_states():
-    assert not fit(np.repeat(np.arange(21) * 5.0, 200)).is_ordered
-    assert not fit(np.repeat(np.arange(10) * 5.0, 79)).is_ordered
-    assert fit(np.repeat(np.arange(10) * 5.0, 80)).is_ordered
+    squares = np.arange(25.0) ** 2
+    assert not fit(np.repeat(squares[:21], 200)).is_ordered
+    assert not fit(np.repeat(squares[:10], 79)).is_ordered
+    assert fit(np.repeat(squares[:10], 80)).is_ordered
+    # Neighbours on a lattice are numbers.
+    assert not fit(np.repeat(np.arange(20.0, 30.0), 200)).is_ordered
     assert not fit(BRACKETS, atoms=[]).is_ordered
 
 
