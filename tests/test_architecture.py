@@ -35,7 +35,8 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 
 #: Code lines (no blanks, comments or docstrings) that each package may have; "root" has the modules
 #: outside of packages. Whoever raises one writes here what that buys.
-#: variables: calendars, by which dates and durations are numbers and come back as dates.
+#: variables: calendars, by which dates and durations are numbers and come back as dates; few values
+#: as ordered states.
 CEILINGS = {
     "all_trees": 1761,
     "circuit": 774,
@@ -54,7 +55,7 @@ CEILINGS = {
     "pooling": 1117,
     "queries": 2506,
     "root": 1146,
-    "variables": 2640,
+    "variables": 2660,
 }
 #: Words that say nothing to the next reader, and how often they may still be names.
 PRONOUNS = {"found", "told", "seen", "own", "there", "mine", "asked", "here", "away", "gone"}
