@@ -293,7 +293,21 @@ class Domain(TableCoder):
         return np.array([number is not None and number.is_ordered for number in numbers])
 
     def fill(self, table: Any, rows: Floats) -> Any:
-        """See :meth:`TableCoder.fill`; a number of ordered states becomes the nearest one."""
+        """Fill the missing cells of a table from encoded rows.
+
+        Parameters
+        ----------
+        table : DataFrame or ndarray of shape (n_rows, n_features)
+            As ``check_table`` returns it. Every cell that is not missing keeps its exact value,
+            unknown categories included; a DataFrame keeps its index. It is never modified.
+        rows : ndarray of shape (n_rows, n_features), float64
+            Encoded rows; only the cells that ``table`` lacks are read. A number in a column of
+            ordered states becomes the nearest state.
+
+        Returns
+        -------
+        table : DataFrame or ndarray of shape (n_rows, n_features)
+        """
         return super().fill(table, self.nearest_states(rows))
 
     def nearest_states(self, rows: Floats) -> Floats:

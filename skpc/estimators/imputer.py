@@ -272,7 +272,7 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
                 choices[kind] = mean_weights(np.column_stack(errors))
         learned = in_threads(partial(_learned, data, test_data), fitted)
         best = {
-            kind: StackedDensity.composed(learned, *choice, is_of_cells=kind != "rows")
+            kind: StackedDensity._composed(learned, *choice, is_of_cells=kind != "rows")
             for kind, choice in choices.items()
         }
         return best.pop("rows"), best
