@@ -284,7 +284,9 @@ class StackedDensity(Composition, TableDensity):
             self.domain_ = replace(self.domain_, axes=None)
 
     @classmethod
-    def _composed(cls, fitted: list[Any], weights: Floats, scores: Floats, is_of_cells: bool) -> Any:
+    def _composed(
+        cls, fitted: list[Any], weights: Floats, scores: Floats, is_of_cells: bool
+    ) -> Any:
         """The stack of the densities of positive weight; a single one as it is.
 
         The last of ``scores`` is that of the stack. For ``is_of_cells`` see
