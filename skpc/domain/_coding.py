@@ -30,6 +30,7 @@ from skpc.domain._states import (
 )
 from skpc.domain._tables import Cells, Form, fill_table, read_table, write_table
 from skpc.domain._unseen import LogMass, Unseen
+from skpc.variables import Number
 
 
 class TableCoder:
@@ -39,6 +40,7 @@ class TableCoder:
     categories: tuple[NDArray[Any] | None, ...]
     handle_unknown: str
     unseen: Unseen
+    numbers: tuple[Number | None, ...] | None
 
     @property
     def feature_names(self) -> tuple[Any, ...] | None:
@@ -54,6 +56,22 @@ class TableCoder:
     def is_categorical(self) -> Bools:
         """Which columns are categorical, shape (n_features,)."""
         return np.array([states is not None for states in self.categories])
+
+    @cached_property
+    def is_ordered(self) -> Bools:
+        """Which columns of numbers have ordered states: few values, with nothing between them."""
+        numbers = self.numbers or (None,) * self.n_features
+        return np.array([number is not None and number.is_ordered for number in numbers])
+
+    def nearest_states(self, rows: Floats) -> Floats:
+        """Encoded rows in which the numbers of ordered states are such states."""
+        if not self.is_ordered.any():
+            return rows
+        columns = [
+            number.snapped(values) if number is not None and number.is_ordered else values
+            for values, number in zip(rows.T, self.numbers or ())
+        ]
+        return np.column_stack(columns)
 
     def encode(self, table: Any) -> Floats:
         """Translate a table to encoded rows.
@@ -175,13 +193,14 @@ class TableCoder:
             As ``check_table`` returns it. Every cell that is not missing keeps its exact value,
             unknown categories included; a DataFrame keeps its index. It is never modified.
         rows : ndarray of shape (n_rows, n_features), float64
-            Encoded rows; only the cells that ``table`` lacks are read.
+            Encoded rows; only the cells that ``table`` lacks are read. A number in a column of
+            ordered states becomes the nearest state.
 
         Returns
         -------
         table : DataFrame or ndarray of shape (n_rows, n_features)
         """
-        return fill_table(table, self.decode(rows, like=table))
+        return fill_table(table, self.decode(self.nearest_states(rows), like=table))
 
     def tabulate(self, values: Floats, like: Any) -> Any:
         """Write one number for each cell of a table as a table of the same kind.

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skpc._arrays import Bools, Codes, Floats, Ints
+from skpc._arrays import Codes, Floats, Ints
 from skpc._validation import check_magnitude, describe_column
 from skpc.domain._coding import TableCoder, shorten
 from skpc.domain._numbers import fit_axes, fit_numbers
@@ -19,6 +19,7 @@ from skpc.domain._summary import HEADINGS, lines_of, reasons
 from skpc.domain._tables import Form, read_table
 from skpc.domain._unseen import Unseen
 from skpc.variables import Axis, AxisTable, Margin, Number
+from skpc.variables.dates import text_of
 from skpc.variables.number import repeated
 
 #: The values of a new column of numbers are all atoms if there are no more than this.
@@ -195,7 +196,8 @@ class Domain(TableCoder):
         -------
         DataFrame
             The index, "name", has the names of the columns, or their numbers. "kind" is
-            "categories", "number", "row names" (nearly every value is seen once) or "empty";
+            "categories", "number", "ordered states" (numbers with nothing between them), "dates",
+            "durations", "row names" (nearly every value is seen once) or "empty";
             "values" the categories, or the range of the numbers in ``fit`` and their bounds;
             "atoms" the values with a probability of their own; "lattice" the distance between the
             numbers that a column can have, and where they start if not at zero; "why" what has
@@ -286,40 +288,6 @@ class Domain(TableCoder):
                 drawn[cells, column] = number.snapped(drawn[cells, column])
         return drawn
 
-    @cached_property
-    def is_ordered(self) -> Bools:
-        """Which columns of numbers have ordered states: few values, with nothing between them."""
-        numbers = self.numbers or (None,) * self.n_features
-        return np.array([number is not None and number.is_ordered for number in numbers])
-
-    def fill(self, table: Any, rows: Floats) -> Any:
-        """Fill the missing cells of a table from encoded rows.
-
-        Parameters
-        ----------
-        table : DataFrame or ndarray of shape (n_rows, n_features)
-            As ``check_table`` returns it. Every cell that is not missing keeps its exact value,
-            unknown categories included; a DataFrame keeps its index. It is never modified.
-        rows : ndarray of shape (n_rows, n_features), float64
-            Encoded rows; only the cells that ``table`` lacks are read. A number in a column of
-            ordered states becomes the nearest state.
-
-        Returns
-        -------
-        table : DataFrame or ndarray of shape (n_rows, n_features)
-        """
-        return super().fill(table, self.nearest_states(rows))
-
-    def nearest_states(self, rows: Floats) -> Floats:
-        """Encoded rows in which the numbers of ordered states are such states."""
-        if not self.is_ordered.any():
-            return rows
-        columns = [
-            number.snapped(values) if number is not None and number.is_ordered else values
-            for values, number in zip(rows.T, self.numbers or ())
-        ]
-        return np.column_stack(columns)
-
     def encode_given(self, row: NDArray[np.object_]) -> Floats:
         """Translate one row that is given; its columns must be able to have its cells.
 
@@ -344,7 +312,9 @@ class Domain(TableCoder):
             number, value = self.number_of(column), rows[0, column]
             lower, upper = (-np.inf, np.inf) if number is None else number.score[:2]
             if column in unknown or value < lower or value > upper:
-                allowed = [lower, upper] if number else shorten(self.categories[column])
+                calendar = self.form.dates.get(column)
+                ends = ", ".join(text_of(end, calendar) for end in (lower, upper))
+                allowed = f"[{ends}]" if number else shorten(self.categories[column])
                 raise ValueError(
                     f"given must be in {allowed} in {describe_column(column, self.feature_names)}, "
                     f"or leave the column out to draw it; found {cells.value(0, column)!r}."

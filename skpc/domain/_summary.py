@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from skpc.domain._tables import Cells
-from skpc.variables.dates import as_dates
+from skpc.variables.dates import as_dates, text_of
 
 if TYPE_CHECKING:
     from skpc.domain._domain import Domain
@@ -39,20 +39,19 @@ def lines_of(domain: Domain) -> Iterator[tuple[Any, ...]]:
         kind, number = kind_of(domain, column), domain.number_of(column)
         values = atoms = lattice = ""
         if number is not None:
-            calendar = domain.form.dates.get(column)
-            texts = [
-                f"{value:.9g}" if calendar is None or np.isinf(value) else calendar.text(value)
-                for value in (number.low, number.high, *number.score[:2])
-            ]
-            values = f"{texts[0]} to {texts[1]}"
-            values += f" in [{texts[2]}, {texts[3]}]" if np.isfinite(number.score[:2]).any() else ""
+            calendar, ends = domain.form.dates.get(column), number.score[:2]
+            low, high, *bounds = (text_of(x, calendar) for x in (number.low, number.high, *ends))
+            values = f"{low} to {high}"
+            values += f" in [{', '.join(bounds)}]" if np.isfinite(ends).any() else ""
             atoms = _listed(as_dates(number.atoms, calendar))
             lattice = " from ".join(f"{part:.9g}" for part in (number.step, number.origin) if part)
         elif kind in ("categories", "row names"):
             of_rows = domain.unseen.names[column]
             values = _listed(domain.categories[column] if of_rows is None else of_rows)
         # Domains of earlier versions have no reasons.
-        yield name, kind, values, atoms, lattice, domain.why[column] if domain.why else ""
+        why = domain.why[column] if domain.why else ""
+        why = "few values" if kind == "ordered states" else why
+        yield name, kind, values, atoms, lattice, why
 
 
 def reasons(domain: Domain, cells: Cells, features: Any, listed: Any) -> tuple[str, ...]:

@@ -46,13 +46,12 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
         Further members. "boosting": ``HistGradientBoostingRegressor``, whose leaves, learning rate
         and number of iterations are chosen on held-out rows. "ridge": ridge regression on scores of
         numbers and indicators of categories, missing ones filled by their means given the others
-        under a normal distribution.
-        A pair (name, regressor): any regressor that takes missing cells. It learns from encoded
-        rows (``domain_.encode(X)``: numbers, and codes of categories), for the target less its mean
-        over its standard deviation. All are trained three times on one copy of the rows for each of
-        ``missing_rates``, and their predictions averaged; but one whose ``predict`` has
-        ``return_std``, such as :class:`ExpectedKernelSVR`, learns once from the rows as they are,
-        and its own variance counts. None: no such member.
+        under a normal distribution. A pair (name, regressor): any regressor that takes missing
+        cells. It learns from encoded rows (``domain_.encode(X)``: numbers, and codes of
+        categories), for the target less its mean over its standard deviation. All are trained three
+        times on one copy of the rows for each of ``missing_rates``, and their predictions averaged;
+        but one whose ``predict`` has ``return_std``, such as :class:`ExpectedKernelSVR`, learns
+        once from the rows as they are, and its own variance counts. None: no such member.
     cv : int, cross-validation generator or iterable, default=5
         Folds in which members are learned to weigh them: a number, a splitter of scikit-learn, or
         pairs of row numbers (train, test). A number deals rows at random; with more than 10,000

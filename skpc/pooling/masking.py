@@ -91,7 +91,7 @@ class MaskingEnsemble(NamedTuple):
         random_state : RandomState instance
         """
         targets, weights = np.tile(target, len(rates)), np.tile(weight, len(rates))
-        # Boosting bins weighted rows in ten times the time that it takes for others.
+        # Boosting sorts weighted rows to bin them: 1.1 s and not .04 for 1,707 x 30 numbers.
         unequal = weights if np.ptp(weight) > 0.0 else None
         if not isinstance(model, str):
             model = with_categories(model, domain)

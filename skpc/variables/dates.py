@@ -199,6 +199,11 @@ def as_dates(numbers: Floats, calendar: Calendar | None) -> NDArray[Any]:
     return calendar.dates(numbers) if calendar.zone is None else calendar.objects(numbers)
 
 
+def text_of(number: float, calendar: Calendar | None) -> str:
+    """A number, or the date that it stands for, as people read it."""
+    return f"{number:.9g}" if calendar is None or np.isinf(number) else calendar.text(number)
+
+
 def read_dates(values: Any, where: str) -> tuple[NDArray[Any], str | None] | None:
     """Dates or durations as numpy holds them, and their time zone; None for other things.
 

@@ -380,6 +380,9 @@ def test_bounds_and_atoms_take_dates():
     assert atoms.astype("M8[D]").astype(str).tolist() == ["2020-06-01", "2020-07-01"]
     with pytest.raises(ValueError, match="bounds of column 'day' must increase and hold all"):
         CutsetNetworkBD(bounds={"day": (pd.Timestamp("2020-03-01"), None)}).fit(frame)
+    bounded = CutsetNetworkBD(bounds={"day": (first, last)}).fit(frame)
+    with pytest.raises(ValueError, match=r"in \[2020-01-01, 2021-02-28\] in column 'day'"):
+        bounded.sample(1, given={"day": pd.Timestamp("2022-01-01")})
     with pytest.raises(TypeError, match="The bounds of column 'day' must hold dates"):
         CutsetNetworkBD(bounds={"day": (0, 1)}).fit(frame)
     with pytest.raises(TypeError, match="The atoms of column 'hours' must hold durations"):

@@ -74,6 +74,21 @@ def test_every_column_has_a_line_of_what_it_is_and_why():
     }
 
 
+def test_brackets_and_dates_are_kinds_of_their_own():
+    day = pd.date_range("2024-01-01", periods=400)
+    frame = pd.DataFrame({"day": day, "wait": day - day[0], "age": np.repeat([1, 5, 30, 90], 100)})
+    lines = fit(frame, bounds={"day": (pd.Timestamp("2024-01-01"), None)}).to_frame()
+    assert lines["kind"].tolist() == ["dates", "durations", "ordered states"]
+    assert lines.loc["day", "values"] == "2024-01-01 to 2025-02-03 in [2024-01-01, inf]"
+    assert lines.loc["age"].tolist() == [
+        "ordered states",
+        "1 to 90",
+        "1, 5, 30, 90",
+        "1",
+        "few values",
+    ]
+
+
 def test_the_text_has_the_cells_of_the_frame_below_each_other():
     domain = fit(table())
     head, *lines = str(domain).splitlines()

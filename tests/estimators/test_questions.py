@@ -409,7 +409,7 @@ def test_a_given_cell_that_its_column_cannot_have_is_refused(handle_unknown):
         with pytest.raises(ValueError, match=message):
             model.sample(1, 0, given=given)
     for wrong in (-0.5, 1.25):
-        message = rf"in \[0.0, 1.0\] in column 'full', .* found {wrong}"
+        message = rf"in \[0, 1\] in column 'full', .* found {wrong}"
         with pytest.raises(ValueError, match=message):
             model.sample(1, 0, given={"full": wrong})
     for end in (0.0, 1.0):

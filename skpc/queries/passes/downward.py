@@ -111,8 +111,8 @@ def flow_down(
             if sums_rows:
                 into.edge_flow[a] += total
             if child >= 0:
-                # Going down, the last use is the first: the line still holds the flow of a node
-                # that is done with.
+                # Going down, the last use is the first: until then the line holds the flow of
+                # another node.
                 starts, below = plan.last_use[a] == 1, slot[child]
                 for r in range(n):
                     flows[below, r] = lines[flow, r] + (0.0 if starts else flows[below, r])
