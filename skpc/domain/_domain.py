@@ -317,7 +317,7 @@ class Domain(TableCoder):
                 allowed = f"[{ends}]" if number else shorten(self.categories[column])
                 raise ValueError(
                     f"given must be in {allowed} in {describe_column(column, self.feature_names)}, "
-                    f"or leave the column out to draw it; found {cells.value(0, column)!r}."
+                    f"or leave the column out to draw it; found {row[0, column]!r}."
                 )
         return rows
 
