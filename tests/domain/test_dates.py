@@ -381,7 +381,9 @@ def test_bounds_and_atoms_take_dates():
     with pytest.raises(ValueError, match="bounds of column 'day' must increase and hold all"):
         CutsetNetworkBD(bounds={"day": (pd.Timestamp("2020-03-01"), None)}).fit(frame)
     bounded = CutsetNetworkBD(bounds={"day": (first, last)}).fit(frame)
-    with pytest.raises(ValueError, match=r"in \[2020-01-01, 2021-02-28\] in column 'day'.*found Timestamp"):
+    with pytest.raises(
+        ValueError, match=r"in \[2020-01-01, 2021-02-28\] in column 'day'.*found Timestamp"
+    ):
         bounded.sample(1, given={"day": pd.Timestamp("2022-01-01")})
     with pytest.raises(TypeError, match="The bounds of column 'day' must hold dates"):
         CutsetNetworkBD(bounds={"day": (0, 1)}).fit(frame)
