@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from skpc._arrays import Codes, Floats, Ints, check_memory, offsets, within
 from skpc.counting.bit_rows import BitRows, fits_bits
-from skpc.counting.pairs import Places, count_edges, count_pairs, inform
+from skpc.counting.pairs import Places, count_edges, count_pairs, inform, pack_states
 from skpc.counting.tables import CountTables, Score
 from skpc.counting.trees import ChowLiuTree, ScoredTrees, maximum_spanning_tree
 
@@ -224,7 +224,8 @@ def count_state_pairs(codes: NDArray[np.integer], weight: Floats, n_states: Ints
     )
     cells = np.require(codes, np.int16, ("C", "W"))
     places = Places.from_codes(cells, weight, n_states)
-    counts = count_pairs(cells, weight, places, 0, len(places.weight))
+    words = pack_states(cells, weight, places)
+    counts = count_pairs(cells, weight, places, 0, len(places.weight), words)
     # A column's own states are never in one row.
     counts[places.column[:, np.newaxis] == places.column] = 0.0
     np.fill_diagonal(counts, places.weight)

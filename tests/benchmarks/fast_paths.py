@@ -31,11 +31,14 @@ import skpc._fast_math
 import skpc._threads
 import skpc.all_trees.determinants
 import skpc.counting.bit_rows
+import skpc.counting.pairs
 import skpc.queries.passes.induced
 import skpc.variables.gaussian
 from skpc import CutsetNetworkBD, TableMixture
 from skpc.all_trees.determinants import expected_edges
 from skpc.circuit import CircuitBuilder, mixture
+from skpc.counting.rows import WeightedRows
+from skpc.counting.tables import BayesDirichlet
 from skpc.domain._rows import all_are_cells
 from skpc.learning import learn_cutset_network
 from skpc.messages import BayesianRegression
@@ -83,6 +86,20 @@ def bits_of_binary_columns() -> Pair:
         skpc.counting.bit_rows,
         lambda: no_bits,
         tolerance=1e-6,
+    )
+
+
+def bits_of_states() -> Pair:
+    codes = np.random.default_rng(0).integers(0, 10, (5000, 500)).astype(np.int16)
+    node = WeightedRows(codes, np.ones(5000), np.arange(500), np.full(500, 10))
+    no_bits = mock.patch("skpc.counting.pairs.pack_states", return_value=None)
+
+    return Pair(
+        lambda: node.information(BayesDirichlet(1.0))[1],
+        lambda: node.information(BayesDirichlet(1.0))[1],
+        "5,000 x 500 of 10 states",
+        skpc.counting.pairs._count_bits,
+        lambda: no_bits,
     )
 
 
@@ -221,6 +238,7 @@ def trees_side_by_side() -> Pair:
 PATHS = (
     trees_side_by_side,
     bits_of_binary_columns,
+    bits_of_states,
     induced_trees_of_complete_rows,
     induced_trees_of_mixtures,
     counting_walk_of_networks,

@@ -39,9 +39,16 @@ def pairs_of(codes, weight, n_states):
 @pytest.mark.parametrize("score", [BayesDirichlet(0.1), Bic(0.01, 300.0)])
 @pytest.mark.parametrize("missing", [0.0, 0.3, 0.8])
 @pytest.mark.parametrize("at_once", [1, 40, 2**22])
-def test_information_and_entropies_equal_their_definitions(score, missing, at_once, monkeypatch):
+@pytest.mark.parametrize("is_whole", [False, True])
+def test_information_and_entropies_equal_their_definitions(
+    score, missing, at_once, is_whole, monkeypatch
+):
     monkeypatch.setattr(counting_pairs, "_MAX_COUNTS", at_once)
-    codes, weight = codes_of(120, missing), np.random.default_rng(1).random(120)
+    # Complete rows that weigh one each are counted as bits, here in several turns.
+    monkeypatch.setattr(counting_pairs, "_CACHED_WORDS", 1)
+    n_rows = 600 if is_whole else 120
+    codes = codes_of(n_rows, missing)
+    weight = np.ones(n_rows) if is_whole else np.random.default_rng(1).random(n_rows)
     node = WeightedRows(codes, weight, np.arange(6), N_STATES)
     units, entropy = node.information(score)
     expected = np.zeros(6)
