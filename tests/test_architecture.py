@@ -40,12 +40,13 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 CEILINGS = {
     "all_trees": 1761,
     "circuit": 774,
-    "counting": 800,
+    # 800 before complete rows of few states were counted as bits.
+    "counting": 810,
     "datasets": 307,
     "discrepancies": 675,
     # 1235 before a domain said what its columns are and why, in print and as a table, and dates
-    # came back as dates.
-    "domain": 1330,
+    # came back as dates; 1330 before ordered states had a law of the values that were not seen.
+    "domain": 1390,
     "estimators": 2548,
     "factor_graphs": 722,
     "kernels": 571,
@@ -55,7 +56,7 @@ CEILINGS = {
     "pooling": 1117,
     "queries": 2506,
     "root": 1146,
-    "variables": 2660,
+    "variables": 2700,
 }
 #: Words that say nothing to the next reader, and how often they may still be names.
 PRONOUNS = {"found", "told", "seen", "own", "there", "mine", "asked", "here", "away", "gone"}

@@ -60,18 +60,22 @@ class TableCoder:
     @cached_property
     def is_ordered(self) -> Bools:
         """Which columns of numbers have ordered states: few values, with nothing between them."""
-        numbers = self.numbers or (None,) * self.n_features
-        return np.array([number is not None and number.is_ordered for number in numbers])
+        return np.isin(np.arange(self.n_features), [*self._ordered])
+
+    @cached_property
+    def _ordered(self) -> dict[int, Number]:
+        """The columns of ordered states."""
+        numbers = enumerate(self.numbers or ())
+        return {v: number for v, number in numbers if number is not None and number.is_ordered}
 
     def nearest_states(self, rows: Floats) -> Floats:
         """Encoded rows in which the numbers of ordered states are such states."""
-        if not self.is_ordered.any():
+        if not self._ordered:
             return rows
-        columns = [
-            number.snapped(values) if number is not None and number.is_ordered else values
-            for values, number in zip(rows.T, self.numbers or ())
-        ]
-        return np.column_stack(columns)
+        rows = rows.copy()
+        for column, number in self._ordered.items():
+            rows[:, column] = number.snapped(rows[:, column])
+        return rows
 
     def encode(self, table: Any) -> Floats:
         """Translate a table to encoded rows.
@@ -84,9 +88,9 @@ class TableCoder:
         Returns
         -------
         rows : ndarray of shape (n_rows, n_features), float64, C-contiguous
-            State codes of categories, the values of numeric columns, NaN where missing; 0 in a
-            column that no learner sees. A float64 array that is encoded already is returned
-            itself: treat the result as read-only.
+            State codes of categories, the values of numeric columns (the nearest state in a column
+            of ordered states), NaN where missing; 0 in a column that no learner sees. A float64
+            array that is encoded already is returned itself: treat the result as read-only.
 
         Raises
         ------
@@ -141,14 +145,19 @@ class TableCoder:
         rows : ndarray of shape (n_rows, n_features), float64
             As from :meth:`encode`.
         mass : LogMass
-            What the cells add to log densities of the encoded rows. With
-            ``handle_unknown="unseen"`` a warning names the first category that was not seen.
+            What the cells add to log densities of the encoded rows, those without the states that
+            were not seen (``mass.known(rows)``). With ``handle_unknown="unseen"`` a warning
+            names the first category that was not seen.
         """
         cells = read_table(table, self.form.dates)
         rows, unknown = self._encode_cells(cells)
         if self.handle_unknown == "unseen":
-            self.unseen.warn_of_unseen(unknown, cells, self.feature_names)
-        return rows, self.unseen.log_mass(unknown, cells)
+            self.unseen.warn_of_unseen(
+                {v: is_unknown for v, is_unknown in unknown.items() if v not in self._ordered},
+                cells,
+                self.feature_names,
+            )
+        return rows, self.unseen.log_mass(unknown, cells, self._ordered)
 
     def decode(self, rows: Floats, like: Any = None) -> Any:
         """Translate encoded rows back to a table in original units.
@@ -306,6 +315,18 @@ class TableCoder:
         return np.array(n_codes, dtype=np.float64)
 
     def _encode_cells(self, cells: Cells) -> tuple[Floats, dict[int, Bools]]:
+        """Encoded rows, and which rows hold an unknown state in which columns."""
+        rows, unknown = self._encode_categories(cells)
+        for column, number in self._ordered.items():
+            values = cells.numbers[:, column]
+            is_unknown = ~np.isnan(values) & ~number.is_atom(values)
+            if is_unknown.any():
+                unknown[column] = is_unknown
+                rows = rows.copy() if rows is cells.numbers else rows
+                rows[is_unknown, column] = number.snapped(values[is_unknown])
+        return rows, unknown
+
+    def _encode_categories(self, cells: Cells) -> tuple[Floats, dict[int, Bools]]:
         """Encoded rows, and which rows hold an unknown category in which columns."""
         unknown: dict[int, Bools] = {}
         if not cells.strings and self._holds_codes and all_are_cells(cells.numbers, self._n_codes):

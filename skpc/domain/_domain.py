@@ -41,8 +41,8 @@ class Domain(TableCoder):
         The categories in the order of their state codes (float64, bool, or objects for strings);
         None for a numeric column. A column that no learner sees has one state, None.
     axes : tuple of Axis or None
-        The histogram axis of each numeric column, None for each categorical one; None altogether
-        if numeric columns stay continuous.
+        The histogram axis of each numeric column, None for each categorical one. If numeric columns
+        stay continuous, only those of ordered states have one; None altogether without any.
     handle_unknown : {"unseen", "missing", "error"}
         What an undeclared category becomes.
     unseen : Unseen
@@ -107,9 +107,10 @@ class Domain(TableCoder):
         categorical_features : "auto", "from_dtype", None or array-like, default="auto"
             Which columns are categorical: a boolean mask, column numbers, or names.
             "from_dtype": those whose dtype is a category (pandas Categorical, polars Categorical
-            and Enum). "auto": these, strings, bools, and numeric columns whose values are all
-            integers in 0..15. Two samples of one table (the folds of a cross-validation) can then
-            disagree; declare the columns to be independent of the sample. None: no column.
+            and Enum). "auto": these, strings, bools, and numeric columns of two integers in 0..15
+            (with ``margins="plain"``, of any in 0..15). Two samples of one table (the folds of a
+            cross-validation) can then disagree; declare the columns to be independent of the
+            sample. None: no column.
         categories : "auto" or list, default="auto"
             The states of each column, in order, as in OrdinalEncoder; None in the list lets the
             data of that column decide. A column with declared categories is categorical. Dtypes
@@ -153,7 +154,10 @@ class Domain(TableCoder):
         weight = np.ones(len(table)) if sample_weight is None else sample_weight
         cells = read_table(table, weight=weight)
         form = replace(Form.from_table(table), dates=cells.dates)
-        chosen = choose_categories(cells, weight, form.names, categorical_features, categories)
+        most_integers = MAX_STATES if margins == "plain" else 2
+        chosen = choose_categories(
+            cells, weight, form.names, categorical_features, categories, most_integers
+        )
         unseen = Unseen.fit(chosen, cells.strings, weight, handle_unknown == "unseen", categories)
         chosen = unseen.shown(chosen)
         refuse_too_many(chosen, form.names)
@@ -163,7 +167,7 @@ class Domain(TableCoder):
         for column in np.flatnonzero(~plain.is_categorical):
             check_magnitude(rows[:, column], form.names, int(column))
         unseen.warn_of_hidden(form.names)
-        numbers, axes, is_number = None, None, ~plain.is_categorical
+        numbers, is_number = None, ~plain.is_categorical
         if margins == "plain" and (bounds is not None or not isinstance(atoms, str)):
             raise ValueError(
                 "margins='plain' has neither atoms nor bounds, but some are declared; leave them "
@@ -171,14 +175,13 @@ class Domain(TableCoder):
             )
         if margins == "auto":
             numbers = fit_numbers(rows, weight, is_number, atoms, bounds, form)
-        if n_bins is not None:
-            axes = fit_axes(rows, weight, is_number, numbers, n_bins)
+        axes = fit_axes(rows, weight, is_number, numbers, n_bins)
         why = reasons(plain, cells, categorical_features, categories)
         return cls(form, chosen, axes, handle_unknown, unseen, numbers, why)
 
     def __repr__(self) -> str:
         n_categorical = int(self.is_categorical.sum())
-        kind = "numeric" if self.axes is None else "binned"
+        kind = "binned" if self.has_bins else "numeric"
         return (
             f"Domain(n_features={self.n_features}, {n_categorical} categorical, "
             f"{self.n_features - n_categorical} {kind})"
@@ -247,6 +250,16 @@ class Domain(TableCoder):
             dtype=np.int64,
         )
 
+    @property
+    def has_bins(self) -> bool:
+        """Whether all columns of numbers have axes, not only those of ordered states."""
+        return self.axes is not None and bool(self.n_states.all())
+
+    def without_bins(self) -> "Domain":
+        """The domain in which only ordered states have axes."""
+        axes = tuple(a if o else None for a, o in zip(self.axes or (), self.is_ordered))
+        return replace(self, axes=axes if any(axes) else None)
+
     def axis_of(self, column: int) -> Axis:
         """The histogram axis of a column of numbers.
 
@@ -311,7 +324,8 @@ class Domain(TableCoder):
         for column in np.flatnonzero(~self.unseen.is_hidden).tolist():
             number, value = self.number_of(column), rows[0, column]
             lower, upper = (-np.inf, np.inf) if number is None else number.score[:2]
-            if column in unknown or value < lower or value > upper:
+            is_category = self.is_categorical[column]
+            if (is_category and column in unknown) or value < lower or value > upper:
                 calendar = self.form.dates.get(column)
                 ends = ", ".join(text_of(end, calendar) for end in (lower, upper))
                 allowed = f"[{ends}]" if number else shorten(self.categories[column])
@@ -374,13 +388,13 @@ class Domain(TableCoder):
             )
             numbers = (*self.numbers, number)
         if self.axes is not None and n_bins is not None:
-            axis = fit_axes(rows, weight, is_number, numbers, n_bins)[-1]
+            axis = (fit_axes(rows, weight, is_number, numbers, n_bins) or [None])[-1]
         return self._with_column(None, axis, number)
 
     def with_axes_of(self, rows: Floats, weight: Floats) -> "Domain":
         """The domain with axes that follow other rows, in as many bins; plain axes stay.
 
-        So does the axis of a column without values in these rows.
+        So do those of ordered states, and of a column without values in these rows.
         Axes follow the rows closely. Held-out rows that have taken part in the axes would make
         densities with bins seem better than they are.
 
@@ -396,7 +410,8 @@ class Domain(TableCoder):
         rows, weight = present_rows(rows, weight)
         axes = list(self.axes)
         for column, (values, axis, number) in enumerate(zip(rows.T, self.axes, self.numbers)):
-            if axis is not None and number is not None and not np.isnan(values).all():
+            is_empty = np.isnan(values).all()
+            if axis is not None and number is not None and not (number.is_ordered or is_empty):
                 n_bins = max(axis.n_states - len(axis.atoms), 1)
                 axes[column] = Margin.fit(values, weight, number).axis(n_bins)
         return replace(self, axes=tuple(axes))

@@ -35,6 +35,8 @@ _ESS = 8.0
 #: but locate a missing number less exactly: held-out errors grew, and densities fell on the
 #: smallest tables.
 _ENOUGH = 10
+#: Largest number of bins of ordered states where other numbers have none.
+_MOST_BINS = 20
 #: Rows on which numbers of bins are compared.
 _MOST_ROWS = 20_000
 #: Ratio of neighbouring numbers of bins that are tried, of all columns together.
@@ -93,8 +95,8 @@ def fit_numbers(
 
 
 def fit_axes(
-    rows: Floats, weight: Floats, is_number: Bools, numbers: Numbers | None, n_bins: int
-) -> tuple[Axis | None, ...]:
+    rows: Floats, weight: Floats, is_number: Bools, numbers: Numbers | None, n_bins: int | None
+) -> tuple[Axis | None, ...] | None:
     """The histogram axis of each numeric column.
 
     Parameters
@@ -107,13 +109,16 @@ def fit_axes(
         Which columns are numeric.
     numbers : tuple of Number or None
         What they are; None altogether for plain axes, with bins of equal mass.
-    n_bins : int
-        Largest number of bins.
+    n_bins : int or None
+        Largest number of bins. None: only ordered states have an axis.
 
     Returns
     -------
     tuple of Axis or None
+        None altogether if no column has an axis.
     """
+    if n_bins is None:
+        return _axes_of_states(rows, weight, is_number, numbers)
     if numbers is None or not is_number.any():
         return tuple(
             plain_axis(values, weight, n_bins) if numeric else None
@@ -125,7 +130,9 @@ def fit_axes(
         if number is not None:
             margins[column] = margin = Margin.fit(values, weight, number)
             enough = margin.n_bins(float(weight[~np.isnan(values)].sum()))
-            start[column] = min(n_bins, enough, _ENOUGH)
+            # Before bins of ordered states have several of them, these say more apart.
+            n_states = len(number.atoms) if number.is_ordered else 0
+            start[column] = min(n_bins, max(enough, n_states), _ENOUGH)
     # If there are many rows, some of them are enough to choose the number.
     step = 1 + len(rows) // _MOST_ROWS
     rows, weight = rows[::step], weight[::step]
@@ -138,6 +145,18 @@ def fit_axes(
     best = np.where(score.max(axis=1) > 0.0, score.argmax(axis=1), 0)
     chosen = np.array(sizes)[best, np.arange(len(margins))].tolist()
     return tuple(None if m is None else m.axis(size) for m, size in zip(margins, chosen))
+
+
+def _axes_of_states(
+    rows: Floats, weight: Floats, is_number: Bools, numbers: Numbers | None
+) -> tuple[Axis | None, ...] | None:
+    """The axes of ordered states, where other numbers have none."""
+    if numbers is None or not any(number and number.is_ordered for number in numbers):
+        return None
+    kept = [number is None or number.is_ordered for number in numbers]
+    some = tuple(number for number, is_kept in zip(numbers, kept) if is_kept)
+    axes = iter(fit_axes(rows[:, kept], weight, is_number[kept], some, _MOST_BINS) or ())
+    return tuple(next(axes) if is_kept else None for is_kept in kept)
 
 
 def _by_column(

@@ -140,8 +140,11 @@ def choose_categories(
     names: Sequence[Any] | None,
     categorical_features: Any,
     categories: Any,
+    most_states: int,
 ) -> tuple[States, ...]:
     """Choose the states of each categorical column; ``weight`` is that of the rows.
+
+    Small integers are categories if they are no more than ``most_states``.
 
     Returns
     -------
@@ -167,6 +170,7 @@ def choose_categories(
     is_small = (observed > other) & (
         other <= [weight_without_say(one) for one in observed.tolist()]
     )
+    is_small &= (of_integers[:, :_SMALL_INTEGERS] > 0.0).sum(axis=1) <= most_states
     is_small[list(cells.dates)] = False
     is_categorical = _categorical_mask(cells, is_small, names, categorical_features)
     is_plain = ~np.isin(np.arange(n_columns), [*cells.strings, *cells.declared, *cells.bools])

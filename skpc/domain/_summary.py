@@ -50,7 +50,7 @@ def lines_of(domain: Domain) -> Iterator[tuple[Any, ...]]:
             values = _listed(domain.categories[column] if of_rows is None else of_rows)
         # Domains of earlier versions have no reasons.
         why = domain.why[column] if domain.why else ""
-        why = "few values" if kind == "ordered states" else why
+        why = "few values" if why and kind == "ordered states" else why
         yield name, kind, values, atoms, lattice, why
 
 

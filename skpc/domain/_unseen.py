@@ -1,9 +1,12 @@
-"""Categories that training rows do not hold, and columns that no learner sees.
+"""States that training rows do not hold, and columns that no learner sees.
 
 The category of a new row may be one that no training row holds. Good and Turing estimate the
 probability of that by the share of the training rows whose category is seen once. Nothing is said
 about which category it is, so the constant belongs to the column: known categories are scaled by
 the rest in every row alike, and no model needs to know of it.
+
+So it is with ordered states, but that :class:`~skpc.variables.Number` says which values are how
+probable. What is asked about a row takes such a value for the nearest state.
 
 Two kinds of columns say nothing of the others: those without any value, and those that name the
 rows, their values being nearly all different. For a learner both are categories of one state, which
@@ -25,6 +28,7 @@ from skpc._arrays import Bools, Floats, Ints, exact_group_sums
 from skpc._validation import describe_column
 from skpc._warnings import warn
 from skpc.domain._tables import Cells
+from skpc.variables import Number
 
 #: A column of strings is an identifier if it has this many observed cells ...
 _IDENTIFIER_FROM = 50
@@ -48,7 +52,7 @@ class LogMass(NamedTuple):
     added : ndarray of shape (n_rows, n_columns)
         In nats; NaN where the cell is missing.
     is_unseen : ndarray of shape (n_rows, n_columns), bool
-        Whether the cell holds a category that is not known.
+        Whether the cell holds a state that is not known.
 
     Examples
     --------
@@ -63,6 +67,14 @@ class LogMass(NamedTuple):
     columns: Ints
     added: Floats
     is_unseen: Bools
+
+    def known(self, rows: Floats) -> Floats:
+        """The encoded rows, unseen states being missing: they are as probable in any row."""
+        if self.is_unseen.any():
+            rows = rows.copy()
+            row, place = np.nonzero(self.is_unseen)
+            rows[row, self.columns[place]] = np.nan
+        return rows
 
     def with_rows(self, log_density: Floats, given: Any = None) -> Floats:
         """Log densities of rows, or of their other cells given some columns (numbers)."""
@@ -166,17 +178,29 @@ class Unseen:
                 rows[:, column] = number + 1.0
         return rows
 
-    def log_mass(self, unknown: Mapping[int, Bools], cells: Cells) -> LogMass:
-        """What the cells of a table add; ``unknown`` says which of a column are no category."""
-        columns = self.columns
+    def log_mass(
+        self, unknown: Mapping[int, Bools], cells: Cells, ordered: Mapping[int, Number]
+    ) -> LogMass:
+        """What the cells of a table add; ``unknown`` says which of a column are no state.
+
+        ``ordered`` are the columns of ordered states.
+        """
+        columns = np.union1d(self.columns, [*ordered]).astype(np.int64)
         added = np.full((len(cells.numbers), len(columns)), np.nan)
         is_unseen = np.zeros(added.shape, dtype=bool)
         for place, column in enumerate(columns.tolist()):
-            if column not in cells.strings or self.is_empty[column]:
-                continue
-            names, mass = self.names[column], self.mass[column]
             is_unseen[:, place] = unknown.get(column, False)
             is_known = cells.observed(column) & ~is_unseen[:, place]
+            if column in ordered:
+                number, values = ordered[column], cells.numbers[:, column]
+                added[is_known, place] = math.log1p(-number.unseen)
+                others = values[is_unseen[:, place]]
+                added[is_unseen[:, place], place] = number.log_unseen(others)
+                continue
+            if column not in cells.strings or self.is_empty[column]:
+                is_unseen[:, place] = False
+                continue
+            names, mass = self.names[column], self.mass[column]
             added[is_known, place] = math.log1p(-mass) - math.log(
                 1 if names is None else len(names)
             )

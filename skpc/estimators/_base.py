@@ -68,7 +68,8 @@ class TableDensity(DensityMixin, TableLearner):
             Log densities in nats, with respect to the counting measure on categories and the
             Lebesgue measure on numbers. A row with every cell missing has 0. With
             ``handle_unknown="unseen"``, a category that was not seen adds the log probability of
-            unseen categories (``domain_.unseen.mass``), with a warning.
+            unseen categories (``domain_.unseen.mass``), with a warning; in a column of ordered
+            states, a value that was not seen adds its log density among these, without one.
 
         Raises
         ------
@@ -119,8 +120,9 @@ class TableDensity(DensityMixin, TableLearner):
         given : dict, array-like, pandas Series or DataFrame of one row, default=None
             The known cells of the rows: a dict from columns (names or numbers) to values, or one
             row in which NaN (or None) marks the columns to draw. The rows drawn have these cells,
-            and the others jointly given them. A dict, a Series or a DataFrame may lack columns;
-            these are drawn too. None draws all columns.
+            and the others jointly given them; among ordered states, a value that was not seen
+            becomes the nearest one. A dict, a Series or a DataFrame may lack columns; these are
+            drawn too. None draws all columns.
 
         Returns
         -------
@@ -178,12 +180,12 @@ class TableDensity(DensityMixin, TableLearner):
         --------
         >>> from skpc import CutsetNetworkBD
         >>> X = [["sun", 30.0], ["rain", 12.0], ["sun", 28.0], ["rain", 11.0]] * 20
-        >>> sky, warmth = CutsetNetworkBD().fit(X).marginals([[None, 29.0], ["rain", None]])
+        >>> sky, warmth = CutsetNetworkBD().fit(X).marginals([[None, 28.0], ["rain", None]])
         >>> sky.labels, sky.probabilities.round(1)
         (array(['rain', 'sun'], dtype=object), array([[0., 1.],
                [1., 0.]]))
         >>> warmth.mean().round()
-        array([29., 12.])
+        array([28., 12.])
         """
         table, rows = self._encode(X)
         marginals = self._density.posteriors(rows)

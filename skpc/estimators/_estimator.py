@@ -99,13 +99,17 @@ class TableEstimator(Estimator):
         return tags
 
     def _encode(self, X: Any) -> tuple[Any, Floats]:
-        return self._encode_with_mass(X)[:2]
-
-    def _encode_with_mass(self, X: Any) -> tuple[Any, Floats, LogMass]:
-        """The checked table, its encoded rows, and what its cells add to their log densities."""
+        """The checked table and its encoded rows."""
         check_is_fitted(self)
         table = check_table(self, X, reset=False)
-        return table, *self.domain_.encode_with_mass(table)
+        return table, self.domain_.encode_with_mass(table)[0]
+
+    def _encode_with_mass(self, X: Any) -> tuple[Any, Floats, LogMass]:
+        """The checked table, its rows of known states, and what its cells add to log densities."""
+        check_is_fitted(self)
+        table = check_table(self, X, reset=False)
+        rows, mass = self.domain_.encode_with_mass(table)
+        return table, mass.known(rows), mass
 
 
 def check_target(estimator: Any, y: Any, n_rows: int) -> Floats:

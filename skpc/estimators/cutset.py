@@ -99,9 +99,9 @@ class CutsetNetworkBD(CircuitDensity):
         is not "auto", 20 iterations of EM on all parameters end it. "plain": neither, as in [1]_.
     categorical_features : "auto", "from_dtype", None or array-like, default="auto"
         Which columns are categorical: a boolean mask, column numbers, or names. "from_dtype":
-        those with a category dtype. "auto": these, strings, bools, and numeric columns whose
-        values are all integers in 0..15, a few unusual ones apart (one in a thousand); the folds of
-        a cross-validation can then disagree, so declare the columns or their ``categories`` where
+        those with a category dtype. "auto": these, strings, bools, and numeric columns of two
+        integers in 0..15, a few unusual ones apart (one in a thousand); the folds of a
+        cross-validation can then disagree, so declare the columns or their ``categories`` where
         that matters.
     categories : "auto" or list, default="auto"
         The states of each column as in OrdinalEncoder; None in the list lets the data of that

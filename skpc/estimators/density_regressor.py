@@ -289,10 +289,11 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
         ValueError
             If there is not one finite target for each row.
         """
-        _, rows, mass = self._encode_with_mass(X)
         if y is None:
+            _, known, mass = self._encode_with_mass(X)
             of_rows = self._pool.log_density_of_rows
-            return mass.with_rows(self._of_parts(rows, lambda part: of_rows(rows[part])))
+            return mass.with_rows(self._of_parts(known, lambda part: of_rows(known[part])))
+        rows = self._encode(X)[1]
         values, at = check_target(self, self._numbers(y), len(rows)), self._pool.log_density_at
         return self._of_parts(rows, lambda part: at(rows[part], values[part]))
 

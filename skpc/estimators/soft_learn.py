@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
 
@@ -104,8 +104,8 @@ class SoftLearnSPN(CircuitDensity):
         numbers, where the structure gains more from the rows that refinement would hold out.
     categorical_features : "auto", "from_dtype", None or array-like, default="auto"
         Which columns are categorical: a boolean mask, column numbers, or names. "from_dtype":
-        those with a category dtype. "auto": these, strings, bools, and numeric columns whose
-        values are all integers in 0..15, a few unusual ones apart (one in a thousand).
+        those with a category dtype. "auto": these, strings, bools, and numeric columns of two
+        integers in 0..15, a few unusual ones apart (one in a thousand).
     categories : "auto" or list, default="auto"
         The states of each column as in OrdinalEncoder; None in the list lets the data of that
         column decide. A column with declared categories is categorical.
@@ -217,7 +217,7 @@ class SoftLearnSPN(CircuitDensity):
 
     def _learn_circuit(self, data: TrainingData) -> None:
         # Its numbers have Gaussian leaves, whatever bins the domain has for other densities.
-        domain = self.domain_ = replace(self.domain_, axes=None)
+        domain = self.domain_ = self.domain_.without_bins()
         numbers = domain.numbers or (None,) * domain.n_features
         random_state = check_random_state(self.random_state)
         options, n_refine = self._decided(domain)
@@ -246,6 +246,7 @@ class SoftLearnSPN(CircuitDensity):
                 options,
                 random_state,
                 advance,
+                domain.axes,
             )
         self.n_iter_ = 0
         if n_refine:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from numbers import Integral
 from typing import Any, cast
@@ -60,8 +60,8 @@ class StackedDensity(Composition, TableDensity):
         None means five.
     categorical_features : "auto", "from_dtype", None or array-like, default="auto"
         Which columns are categorical: a boolean mask, column numbers, or names. "from_dtype":
-        those with a category dtype. "auto": these, strings, bools, and numeric columns whose
-        values are all integers in 0..15, a few unusual ones apart (one in a thousand).
+        those with a category dtype. "auto": these, strings, bools, and numeric columns of two
+        integers in 0..15, a few unusual ones apart (one in a thousand).
     categories : "auto" or list, default="auto"
         The states of each column as in OrdinalEncoder; None in the list lets the data of that
         column decide. A column with declared categories is categorical.
@@ -279,9 +279,9 @@ class StackedDensity(Composition, TableDensity):
         self.weights_, self.scores_ = weights, scores
         # The circuit of an earlier fit.
         self.__dict__.pop("circuit_", None)
-        if any(self.estimators_[k].domain_.axes is None for k in np.flatnonzero(self.weights_)):
+        if any(not self.estimators_[k].domain_.has_bins for k in np.flatnonzero(self.weights_)):
             # The cells of a number are not those of bins alone.
-            self.domain_ = replace(self.domain_, axes=None)
+            self.domain_ = self.domain_.without_bins()
 
     @classmethod
     def _composed(

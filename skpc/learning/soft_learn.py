@@ -31,7 +31,7 @@ from skpc.learning.splits import (
     quantile_bins,
     score_split,
 )
-from skpc.variables import Number
+from skpc.variables import Axis, AxisTable, Number
 from skpc.variables.patterns import Patterns
 
 #: Level of all tests together that any two columns depend on each other.
@@ -103,8 +103,10 @@ class _Learner:
         numbers: Sequence[Number | None],
         options: SoftLearnOptions,
         random_state: np.random.RandomState,
+        axes: Sequence[Axis | None],
     ):
         self.options, self.random_state = options, random_state
+        rows = AxisTable.from_axes(axes).coded(rows)
         self.is_number, self.numbers = n_states == 0, numbers
         self._read(rows, weight)
         #: What leaves of numbers share, and the same without a smallest standard deviation.
@@ -114,6 +116,7 @@ class _Learner:
         )
         scored = np.array([0 if column is None else column.n_states for column in self.columns])
         self.n_states = np.where(self.is_number, scored, n_states)
+        self.axes = [axis or column for axis, column in zip(axes, self.columns)]
         #: Methods of the builder and what they take, numbers of nodes in place of children.
         self.nodes: list[tuple] = []
         self.n_folds = _FEW_FOLDS if len(rows) > _FEW_ROWS else _FOLDS
@@ -375,7 +378,7 @@ class _Learner:
 
     def circuit(self) -> Circuit:
         """Build the circuit, children first."""
-        builder = CircuitBuilder(self.n_states, self.columns)
+        builder = CircuitBuilder(self.n_states, self.axes)
         built: dict[int, int] = {}
         for number in range(len(self.nodes) - 1, -1, -1):
             kind, below, *content = self.nodes[number]
@@ -396,6 +399,7 @@ def learn_soft_circuit(
     options: SoftLearnOptions,
     random_state: np.random.RandomState,
     advance: Callable[[float], object],
+    axes: Sequence[Axis | None] | None = None,
 ) -> Circuit:
     """Learn a circuit by SoftLearn.
 
@@ -412,7 +416,7 @@ def learn_soft_circuit(
     weight : ndarray of shape (n_rows,)
         Positive weights.
     n_states : ndarray of shape (n_features,)
-        Number of categories; 0 for a column of numbers.
+        Number of categories, or of states of an axis; 0 for a column of numbers without one.
     numbers : sequence of Number or None
         What each column of numbers is: its leaves have the atoms and a Gaussian of the score. None
         gives it Gaussian leaves.
@@ -422,13 +426,17 @@ def learn_soft_circuit(
         Draws the starts of the clusters.
     advance : callable
         Called with the number of cells, by weight, that have reached a leaf.
+    axes : sequence of Axis or None, default=None
+        The axes of ordered states, which are states as categories are; None without any.
 
     Returns
     -------
     Circuit
         A smooth and decomposable circuit.
     """
-    learner = _Learner(rows, weight, n_states, numbers, options, random_state)
+    learner = _Learner(
+        rows, weight, n_states, numbers, options, random_state, axes or [None] * len(n_states)
+    )
     while learner.parts:
         advance(learner.step())
     return learner.circuit()

@@ -27,6 +27,7 @@ from skpc.learning.gaussian_mixture import (
     m_step,
 )
 from skpc.variables import Number, ScoredColumn
+from skpc.variables.margins import TO_NOTHING
 from skpc.variables.number import distinct
 from skpc.variables.patterns import Patterns
 from skpc.variables.score import Score
@@ -102,7 +103,7 @@ class TableColumns(NamedTuple):
         """
         is_number = np.flatnonzero(n_states == 0)
         scored = [_scored(numbers[v], rows[:, v], weight) for v in is_number.tolist()]
-        with_atoms = [v for v, column in zip(is_number, scored) if len(column.atoms)]
+        with_atoms = [v for v, column in zip(is_number.tolist(), scored) if len(column.atoms)]
         counts = np.array(n_states)
         counts[is_number] = [column.n_states for column in scored]
         tables = np.array([*with_atoms, *np.flatnonzero(n_states > 0)], dtype=np.int64)
@@ -110,6 +111,11 @@ class TableColumns(NamedTuple):
         unit, share = np.ones(len(is_number)), np.ones(state_ptr[-1])
         total = float(weight.sum())
         columns = cls(is_number, scored, tables, state_ptr, share, unit, unit, total)
+        for v, end in zip(with_atoms, state_ptr[1:]):
+            number = numbers[v]
+            if number is not None and number.is_ordered:
+                # Nothing but the states is expected.
+                share[end - 1] = TO_NOTHING
         codes, scores = columns._codes_and_scores(rows)
         share += weight @ indicators(codes, state_ptr)
         for begin, end in zip(state_ptr, state_ptr[1:]):

@@ -239,6 +239,13 @@ class AxisTable(NamedTuple):
         """
         return self._read(rows)[0]
 
+    def coded(self, rows: Floats) -> Floats:
+        """Encoded rows in which the numbers of columns with an axis are its states."""
+        rows, has_axis = rows.copy(), np.diff(self.ptr) > 0
+        codes = self.states(rows)[:, has_axis]
+        rows[:, has_axis] = np.where(codes < 0, np.nan, codes)
+        return rows
+
     def log_density(self, rows: Floats) -> Floats:
         """Log density (nats) of the observed numbers of each row, given their states.
 

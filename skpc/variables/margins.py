@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.fft import dct, idct
 
-from skpc._arrays import Floats, Ints, exact_group_sums, weighted_quantiles
+from skpc._arrays import Bools, Floats, Ints, exact_group_sums, weighted_quantiles
 from skpc.variables.axis import TINY, Axis
 from skpc.variables.number import Number, are_apart, distinct
 
@@ -27,6 +27,10 @@ _BANDWIDTHS = np.r_[0.0, np.geomspace(0.35, 100.0, 24)]
 #: bins on wine, iris, breast cancer, diabetes and samples of 100 to 5000 rows of two larger tables
 #: chose about as many bins as this allows.
 _ROWS_PER_CELL = 8
+#: Mass of what is no state, in a column of ordered states.
+TO_NOTHING = 1e-15
+#: A gap in which nothing was seen is wide if it is this part of the range.
+_WIDE_GAP = 0.25
 #: Tails start from the mean excess of this many of the outermost rows.
 _TAIL_ROWS = 10.0
 #: Smallest bins and tails of plain axes, as fractions of the column's spread. Both lost next to
@@ -48,7 +52,8 @@ class Margin(NamedTuple):
     edges : ndarray of shape (n_cells - 1,)
         Edges of the cells.
     masses : ndarray of shape (n_cells,)
-        Masses of the cells that are not atoms, tails included; they sum to one.
+        Masses of the cells that are not atoms, tails included, or are ordered states; they sum to
+        one.
     point : ndarray of shape (n_cells,)
         Values of the atoms, NaN in the other cells.
     weight : float
@@ -81,6 +86,15 @@ class Margin(NamedTuple):
         """Estimate it from numbers (NaN where missing), their weights, and what the column is."""
         points, mass = distinct(values, weight)
         total = float(mass.sum())
+        if number.is_ordered:
+            margin = cls.of_states(number)
+            is_state = ~np.isnan(margin.point)
+            # A state that these rows lack may be in others.
+            counts = np.bincount(margin.cells(points), mass, len(is_state)).astype(np.float64)
+            shares = np.where(
+                is_state, (counts + 0.5) / (counts[is_state] + 0.5).sum(), margin.masses
+            )
+            return margin._replace(masses=shares, weight=total)
         rest = ~number.is_atom(points)
         points, mass = points[rest], mass[rest]
         edges, cumulated = _margin(points, mass, number) if len(points) else _gaps(number)
@@ -89,13 +103,21 @@ class Margin(NamedTuple):
         tails = _tail_scales(points, mass, number)
         return cls(edges, masses, point, float(mass.sum()), tails, number.range_of_draws)
 
+    @classmethod
+    def of_states(cls, number: Number) -> Margin:
+        """That of ordered states whose axis has a state for each, as for other atoms."""
+        edges, _, point = _with_atoms(*_gaps(number), number)
+        masses, none = np.where(np.isnan(point), TO_NOTHING, 0.0), np.empty(0)
+        tails = _tail_scales(none, none, number)
+        return cls(edges, masses, point, 0.0, tails, number.range_of_draws)
+
     def axis(self, n_bins: int) -> Axis:
         """One state for each atom, and at most ``n_bins`` bins of equal mass.
 
-        Within its bin a value follows the margin.
+        Within its bin a value follows the margin. A bin of ordered states has several of them.
         """
         cells, point, state = self.masses, self.point, self.states(n_bins)
-        masses = np.where(np.isnan(point), cells, 1.0)
+        masses = np.where(self._is_alone, 1.0, cells)
         if self.weight == 0.0:
             # What else may come is a small part of the state of the nearest atom.
             rest = np.where(np.isnan(point), cells[0], 0.0)
@@ -110,10 +132,18 @@ class Margin(NamedTuple):
             # Cells without an atom follow one that ends at half the way, or begins there.
             place = np.flatnonzero(~np.isnan(self.point))
             return np.abs(np.arange(len(self.point))[:, np.newaxis] - place).argmin(axis=1)
-        states = _bins(self.masses, self.point, n_bins, self.weight)
+        # No bin goes on beyond a wide gap: what lies there is a code, not a neighbour.
+        width = np.r_[0.0, np.diff(self.edges), 0.0]
+        is_gap = (self.masses <= TO_NOTHING) & (width > _WIDE_GAP * width.sum())
+        states = _bins(self.masses, self._is_alone, is_gap, n_bins, self.weight)
         # Tails come last: they are inside no range.
         numbers, first = np.unique(np.roll(states, -1), return_index=True)
         return np.argsort(np.argsort(first))[np.searchsorted(numbers, states)]
+
+    @property
+    def _is_alone(self) -> Bools:
+        """Which cells are atoms with a state of their own."""
+        return np.asarray(~np.isnan(self.point) & (self.masses == 0.0))
 
     def cells(self, values: Floats) -> Ints:
         """Cell of each value."""
@@ -243,23 +273,22 @@ def _masses(cumulated: Floats, point: Floats, beyond: float) -> Floats:
     return np.concatenate([[beyond], inner, [beyond]])
 
 
-def _bins(cells: Floats, point: Floats, n_bins: int, n_rows: float) -> Ints:
+def _bins(cells: Floats, is_atom: Bools, is_gap: Bools, n_bins: int, n_rows: float) -> Ints:
     """A state for each cell: atoms by themselves, the others in bins of about equal mass.
 
     None has less than half of that, as nothing would be known of cells without rows. Only the last
-    one, and one that ends at an atom, may have as little as eight rows: what lies beyond zero is
-    another matter.
+    one, and one that ends at an atom or a gap, may have as little as eight rows: what lies beyond
+    zero is another matter.
     """
-    is_atom = ~np.isnan(point)
     state = np.full(len(cells), n_bins)
     state[is_atom] += 1 + np.arange(is_atom.sum())
     number, filled, below = 0, 0.0, 0.0
     enough, few = 0.5 / n_bins, _ROWS_PER_CELL / max(n_rows, 1.0)
     others = np.flatnonzero(~is_atom)
     numbers = list[int]()
-    for mass, after_atom in zip(cells[others].tolist(), is_atom[others - 1].tolist()):
+    for mass, is_apart in zip(cells[others].tolist(), (is_atom | is_gap)[others - 1].tolist()):
         full = filled >= enough and below + mass / 2.0 >= (number + 1) / n_bins
-        if full or (after_atom and filled >= few and 1.0 - below >= few):
+        if full or (is_apart and filled >= few and 1.0 - below >= few):
             number, filled = max(number + 1, int((below + mass / 2.0) * n_bins)), 0.0
         numbers.append(number)
         filled, below = filled + mass, below + mass

@@ -18,10 +18,10 @@ _NEAR_CONSTANT = 0.01
 _SHARE, _TIMES = 0.05, 4.0
 _FEW_ROWS, _SMALL_SHARE, _MORE_TIMES = 8.0, 0.01, 8.0
 _NEAREST, _MAX_ATOMS = 6, 8
-#: All values are atoms, such as brackets and doses, if there are no more than ``_MAX_STATES``, and
-#: the table of two such columns has ``_FEW_ROWS`` rows a cell on average. With fewer rows, values
-#: next to each other say more together. Without a lattice, between eight values there is nothing.
-_MAX_STATES = 20
+#: All values are atoms, such as brackets, doses and prices, if there are no more than
+#: ``_MAX_STATES``, of ``_FEW_ROWS`` rows each on average; or if they are among 0, 1, ...,
+#: ``_MOST_SMALL``.
+_MAX_STATES, _MOST_SMALL = 20, 15.0
 #: The least or greatest value is an atom, if it repeats as often, also where it is as far away from
 #: the others as this part of their range: a code for what is missing, say.
 _ISOLATED = 0.25
@@ -41,6 +41,8 @@ _FEW_FLOATS = 16.0 * np.finfo(float).eps
 #: From ``_ROWS_TO_TELL`` rows on, this share of them (one row at least) cannot change what a column
 #: is.
 _ROWS_TO_TELL, _UNUSUAL = 50.0, 1e-3
+#: Scale of the tails of values that were not seen, as a part of the range.
+_TAIL = 0.25
 #: Draws may leave the range seen by this part of it.
 _WIDENED = 0.01
 #: Draws snap to values seen where these are fewer than this share of the rows, and not too many.
@@ -71,6 +73,8 @@ class Number(NamedTuple):
         The values that draws snap to, all of them if these are atoms; empty if draws do not snap.
     size : float
         Magnitude of the values, which tells how large rounding errors are.
+    unseen : float, default=0
+        Probability that a new row has another value than these, if they are ordered states.
 
     Examples
     --------
@@ -92,6 +96,7 @@ class Number(NamedTuple):
     score: Score
     seen: Floats
     size: float
+    unseen: float = 0.0
 
     @classmethod
     def fit(
@@ -121,7 +126,7 @@ class Number(NamedTuple):
         points, mass = distinct(values, weight)
         step, origin = _lattice(points, mass)
         if atoms is None:
-            atoms = points if _are_states(points, mass, step) else _repeated(points, mass)
+            atoms = points if _are_states(points, mass) else _repeated(points, mass)
         atoms = np.unique(np.asarray(atoms, dtype=float))
         low, high = float(points[0]), float(points[-1])
         size = float(min(np.median(np.abs(points)), _largest_size(points)))
@@ -132,14 +137,38 @@ class Number(NamedTuple):
         else:
             score = _score_around(points, mass, bounds)
         few = len(points) < min(_FEW_VALUES * mass.sum(), _MAX_VALUES) and step == 0.0
+        are_states = len(points) > 1 and not rest.any()
         return number._replace(
-            score=score, seen=points if few or (len(points) > 1 and not rest.any()) else points[:0]
+            score=score,
+            seen=points if few or are_states else points[:0],
+            unseen=unseen_mass(mass) if are_states else 0.0,
         )
 
     @property
     def is_ordered(self) -> bool:
         """Whether the values are ordered states: all of them are atoms, with nothing between."""
-        return bool(len(self.seen)) and bool(self.is_atom(self.seen).all())
+        return self.unseen > 0.0
+
+    def log_unseen(self, values: Floats) -> Floats:
+        """Log density in nats of values that are none of the ordered states.
+
+        They are uniform over the points of the lattice between the states (the line between them
+        without a lattice), or in a geometric tail on either side: each of these alike.
+        """
+        step, size = self.step, self.high - self.low
+        room = size + step - step * len(self.atoms)
+        scale = max(_TAIL * size, step)
+        beyond = np.maximum(self.low - values, values - self.high)
+        if step > 0.0:
+            # The first point of a tail is one step away, and each holds what its cell does.
+            tail = math.log(-math.expm1(-step / scale) / step) - (np.rint(beyond / step) - 1) * (
+                step / scale
+            )
+        else:
+            tail = -beyond / scale - math.log(scale)
+        has_room = room > 0.5 * step
+        inside = np.where(beyond > 0.0, tail, -math.log(room) if has_room else -math.inf)
+        return np.asarray(inside + math.log(self.unseen / (3.0 if has_room else 2.0)))
 
     @property
     def reach(self) -> float:
@@ -291,14 +320,16 @@ def weight_without_say(total: float) -> float:
     return max(1.0, _UNUSUAL * total) if total >= _ROWS_TO_TELL else 0.0
 
 
-def _are_states(points: Floats, mass: Floats, step: float) -> bool:
+def _are_states(points: Floats, mass: Floats) -> bool:
     """Whether a column has so few values that all of them are atoms."""
-    n_points, n_rows = len(points), mass.sum() / _FEW_ROWS
-    if step == 0.0 and n_points <= _MAX_ATOMS and n_rows >= n_points:
-        return True
-    # Where most points of the lattice are values, nothing is drawn that does not exist.
-    has_gaps = step == 0.0 or points[-1] - points[0] >= 2.0 * step * n_points
-    return bool(has_gaps and n_points <= _MAX_STATES and n_rows >= n_points**2)
+    are_small = points[0] >= 0.0 and points[-1] <= _MOST_SMALL and np.all(points % 1.0 == 0.0)
+    are_few = len(points) <= _MAX_STATES and mass.sum() >= _FEW_ROWS * len(points)
+    return bool(are_small or are_few)
+
+
+def unseen_mass(mass: Floats) -> float:
+    """Probability that a new row has another value than the rows with these weights."""
+    return float((mass[mass <= 1.0].sum() + 0.5) / (mass.sum() + 1.0))
 
 
 def repeated(values: Floats, weight: Floats) -> Floats:

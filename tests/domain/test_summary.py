@@ -53,7 +53,7 @@ def test_every_column_has_a_line_of_what_it_is_and_why():
         "town": ("categories", "'a', 'b', 'c', 'd', 'e', 'f', ... (11 values)", "", "", "strings"),
         "vip": ("categories", "False, True", "", "", "bools"),
         "grade": ("categories", "'lo', 'hi'", "", "", "a dtype with categories"),
-        "rooms": ("categories", "0, 1, 2, 3", "", "", "whole numbers in 0..15"),
+        "rooms": ("ordered states", "0 to 3", "0, 1, 2, 3", "1", "few values"),
         "rent": (
             "number",
             "10.25 to 4000.5 in [0, inf]",
@@ -98,7 +98,7 @@ def test_the_text_has_the_cells_of_the_frame_below_each_other():
     cuts = list(zip(starts, [*starts[1:], None]))
     for line, (name, cells) in zip(lines, frame.iterrows()):
         assert [line[a:b].strip() for a, b in cuts] == [name, *cells]
-    assert repr(domain) == "Domain(n_features=9, 6 categorical, 3 numeric)"
+    assert repr(domain) == "Domain(n_features=9, 5 categorical, 4 numeric)"
 
 
 def test_the_text_needs_no_pandas(monkeypatch):
@@ -115,8 +115,8 @@ def test_the_text_needs_no_pandas(monkeypatch):
         ({"categories": [["a", "b", "c"], None]}, 0, "categories", "declared in categories"),
         ({"categories": [["a", "b"], [0, 1, 2]]}, 1, "categories", "declared in categories"),
         ({"categorical_features": ["a", "n"]}, 1, "categories", "declared in categorical_features"),
-        ({"categorical_features": [0]}, 1, "number", "other numbers"),
-        ({"categorical_features": [True, False]}, 1, "number", "other numbers"),
+        ({"categorical_features": [0]}, 1, "ordered states", "few values"),
+        ({"categorical_features": [True, False]}, 1, "ordered states", "few values"),
         ({"margins": "plain", "categorical_features": ["a"]}, 1, "number", "other numbers"),
     ],
 )
@@ -132,8 +132,10 @@ def test_words_for_all_columns_decide_too():
     of_none = Domain.fit(frame, categorical_features=None).to_frame()
     of_dtype = Domain.fit(frame, categorical_features="from_dtype").to_frame()
     of_auto = Domain.fit(frame).to_frame()
-    assert [*of_none["why"], *of_dtype["why"]] == ["other numbers"] * 2
-    assert [*of_auto["why"]] == ["whole numbers in 0..15"]
+    assert [*of_none["why"], *of_dtype["why"], *of_auto["why"]] == ["few values"] * 3
+    frame["n"] //= 2
+    assert [*Domain.fit(frame).to_frame()["why"]] == ["whole numbers in 0..15"]
+    assert [*Domain.fit(frame, categorical_features=None).to_frame()["why"]] == ["few values"]
 
 
 def test_polars_and_arrays_and_saved_domains_say_the_same():

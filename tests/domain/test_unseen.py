@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from skpc import CutsetNetworkBD, HiddenChowLiuTree, SoftLearnSPN, TableMixture
 from skpc.domain import Domain
+from tests.naive import ordered
 from tests.naive import unseen as naive
 
 
@@ -261,3 +263,84 @@ def test_pickles_know_what_was_not_seen():
     np.testing.assert_array_equal(again.unseen.mass, domain.unseen.mass)
     assert again.unseen.is_hidden.tolist() == [True, False, True]
     np.testing.assert_array_equal(again.encode(table), domain.encode(table))
+
+
+# ---------------------------------------------------------------- ordered states
+
+
+def counts(n_rows=300, seed=0):
+    """Counts of which some were not seen, half steps, brackets, and a number that follows them."""
+    rng = np.random.default_rng(seed)
+    visits = rng.poisson(2.0, n_rows) * 2.0
+    stars = rng.integers(2, 11, n_rows) / 2
+    doses = rng.choice([0.0, 50.0, 100.0, 250.0], n_rows)
+    return np.column_stack([visits, stars, doses, visits + rng.normal(size=n_rows)])
+
+
+def test_ordered_states_are_numbers_whose_other_values_have_a_probability():
+    X = counts()
+    weight = np.random.default_rng(1).choice([0.5, 1.0, 2.0], len(X))
+    domain = Domain.fit(X, sample_weight=weight)
+    assert domain.is_ordered.tolist() == [True, True, True, False]
+    assert not domain.is_categorical.any()
+    for column in range(3):
+        unseen = ordered.unseen_mass(X[:, column].tolist(), weight.tolist())
+        assert domain.numbers[column].unseen == pytest.approx(unseen)
+
+
+@pytest.mark.parametrize("column", [0, 1, 2])
+def test_unseen_values_have_the_law_that_is_listed(column):
+    X = counts()
+    domain = Domain.fit(X)
+    number = domain.numbers[column]
+    points = np.arange(-3000, 3000)
+    states = np.rint(np.unique(X[:, column]) / number.step).astype(int).tolist()
+    others = [k for k in points.tolist() if k not in states]
+    law = np.exp(number.log_unseen(number.step * np.array(others))) * number.step
+    expected = [ordered.probability_of_unseen(k, states) for k in others]
+    np.testing.assert_allclose(law / number.unseen, expected, rtol=1e-9, atol=1e-300)
+    assert law.sum() == pytest.approx(number.unseen, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    "density",
+    [
+        CutsetNetworkBD(n_components=2, random_state=0),
+        SoftLearnSPN(random_state=0),
+        HiddenChowLiuTree(random_state=0),
+        TableMixture(random_state=0),
+    ],
+    ids=lambda density: type(density).__name__,
+)
+def test_all_values_on_a_lattice_have_probability_one_in_every_row(density):
+    X = counts()
+    density.fit(X)
+    for column, step in ((0, 2.0), (2, 50.0)):
+        values = step * np.arange(-400, 500)
+        rows = np.tile(X[7], (len(values), 1))
+        rows[:, column] = values
+        without = rows[:1].copy()
+        without[:, column] = np.nan
+        gained = density.score_samples(rows) - density.score_samples(without)
+        assert step * np.exp(gained).sum() == pytest.approx(1.0, abs=1e-6)
+
+
+def test_a_value_that_was_not_seen_is_the_nearest_one_for_what_is_asked_and_no_warning_comes():
+    X = counts()
+    model = CutsetNetworkBD().fit(X)
+    row, nearest = np.array([-3.0, 2.0, 140.0, np.nan]), np.array([0.0, 2.0, 100.0, np.nan])
+    np.testing.assert_array_equal(model.domain_.encode(row[np.newaxis])[0], nearest)
+    assert model.complete([row])[0, 3] == model.complete([nearest])[0, 3]
+    np.testing.assert_array_equal(model.complete([row])[0, :3], row[:3])
+    assert model.sample(random_state=0, given=row)[0, 2] == 100.0
+
+
+def test_unseen_values_of_new_rows_are_about_as_frequent_as_they_are_probable():
+    rng = np.random.default_rng(0)
+    probable = frequent = 0.0
+    for _ in range(200):
+        values = rng.negative_binomial(1, 0.3, 400) % 16
+        number = Domain.fit(values[:200, np.newaxis] * 1.0).numbers[0]
+        probable += number.unseen
+        frequent += (~np.isin(values[200:], values[:200])).mean()
+    assert 1 / 3 < frequent / probable < 3.0

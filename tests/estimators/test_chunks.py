@@ -109,7 +109,7 @@ def test_an_infinite_cell_is_named_by_its_row_in_the_whole(small_chunks):
 
 
 def test_other_errors_in_a_chunk_say_from_where_its_rows_are_counted(small_chunks):
-    model = CutsetNetworkBD(handle_unknown="error").fit(table())
+    model = CutsetNetworkBD(handle_unknown="error", categorical_features=[0]).fit(table())
     X = table()
     X[57, 0] = 9.0
     small_chunks()

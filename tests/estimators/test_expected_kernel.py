@@ -27,6 +27,9 @@ from skpc.queries import log_likelihood
 from tests.estimators.cheap import NETWORK
 from tests.naive import kernels as naive
 
+#: Codes of categories are declared: in order they would be numbers.
+OF_CATEGORIES = clone(NETWORK).set_params(categorical_features=[0, 1, 2])
+
 
 def categories(n_rows: int = 120, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """Three columns that depend on each other, and a target."""
@@ -64,7 +67,7 @@ def all_completions(row: np.ndarray, n_states) -> np.ndarray:
 
 def test_predictions_of_incomplete_rows_are_means_over_all_completions():
     X, y = categories()
-    model = ExpectedKernelSVR(NETWORK, C=5.0).fit(X, y)
+    model = ExpectedKernelSVR(OF_CATEGORIES, C=5.0).fit(X, y)
     incomplete = with_missing_cells(X[:25], 0.5)
     mean, sd = model.predict(incomplete, return_std=True)
     for row, found, std in zip(incomplete, mean, sd):
@@ -101,7 +104,8 @@ def test_complete_rows_equal_scikit_learn_on_one_hot_columns():
     X, y = categories()
     one_hot = OneHotEncoder(sparse_output=False).fit(X)
     for gamma in ("scale", 0.3):
-        model = ExpectedKernelSVR(NETWORK, gamma=gamma, C=3.0, epsilon=0.05, tol=1e-9).fit(X, y)
+        model = ExpectedKernelSVR(OF_CATEGORIES, gamma=gamma, C=3.0, epsilon=0.05, tol=1e-9)
+        model.fit(X, y)
         plain = SVR(gamma=gamma, C=3.0, epsilon=0.05, tol=1e-9).fit(one_hot.transform(X), y)
         expected = plain.predict(one_hot.transform(X))
         assert_allclose(model.predict(X), expected, atol=1e-6)
@@ -133,7 +137,7 @@ def test_scale_is_that_of_scikit_learn_and_skips_missing_cells():
     assert model.gamma_ == pytest.approx(1 / 3)
     rows, target = categories()
     one_hot = OneHotEncoder(sparse_output=False).fit_transform(rows)
-    assert ExpectedKernelSVR(NETWORK).fit(rows, target).gamma_ == pytest.approx(
+    assert ExpectedKernelSVR(OF_CATEGORIES).fit(rows, target).gamma_ == pytest.approx(
         1 / (8 * one_hot.var())
     )
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -34,7 +35,8 @@ def test_margins_of_incomplete_rows_are_means_over_all_completions():
     rng = np.random.default_rng(0)
     a, b = rng.integers(0, 3, (2, 200))
     X = np.column_stack([a, np.where(rng.random(200) < 0.7, a, b)]).astype(float)
-    model = ExpectedKernelSVC(NETWORK).fit(X, (a + b > 2).astype(int))
+    density = clone(NETWORK).set_params(categorical_features=[0, 1])
+    model = ExpectedKernelSVC(density).fit(X, (a + b > 2).astype(int))
     states = np.array([[0.0, k] for k in range(3)] + [[1.0, k] for k in range(3)])
     for known in (0.0, 1.0):
         rows = states[states[:, 0] == known]

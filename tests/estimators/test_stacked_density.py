@@ -49,7 +49,7 @@ def incomplete_rows() -> np.ndarray:
 
 @pytest.fixture(scope="module")
 def stack() -> StackedDensity:
-    found = StackedDensity(members(), random_state=0).fit(table())
+    found = StackedDensity(members(), categorical_features=[0, 1, 2], random_state=0).fit(table())
     # Answers are to depend on both.
     found.weights_ = np.array([0.4, 0.6])
     return found
@@ -202,7 +202,9 @@ def test_a_stack_that_is_fitted_again_keeps_its_weights(stack):
 
 
 def test_the_circuit_is_that_of_the_last_fit():
-    stack = StackedDensity(members(), cv=2, random_state=0).fit(table())
+    stack = StackedDensity(members(), cv=2, categorical_features=[0, 1, 2], random_state=0).fit(
+        table()
+    )
     before = stack.circuit_
     assert stack.circuit_ is before
     rows = stack.fit(table(seed=4)).domain_.encode(table(seed=4))
@@ -263,7 +265,7 @@ def test_members_that_cannot_be_stacked_are_refused(estimators, error, message):
 
 
 def test_rows_that_are_impossible_under_one_member_are_left_to_the_others():
-    mixed = StackedDensity(members(), random_state=0).fit(table())
+    mixed = StackedDensity(members(), categorical_features=[0, 1, 2], random_state=0).fit(table())
     mixed.weights_ = np.array([0.4, 0.6])
     builder = CircuitBuilder(list(STATES))
     columns = [builder.discrete(0, [-np.inf, 0.0])]

@@ -33,7 +33,7 @@ def table():
 
 @pytest.fixture(scope="module")
 def model(table):
-    return CutsetNetworkBD(n_bins=4).fit(table)
+    return CutsetNetworkBD(n_bins=4, categorical_features=["size", "code"]).fit(table)
 
 
 def one_row(**cells):
@@ -126,7 +126,7 @@ def test_of_a_wide_table_only_columns_that_are_drawn_are_asked_for(monkeypatch):
 
 
 def test_the_row_is_left_as_it_came_whatever_its_dtypes(table):
-    model = CutsetNetworkBD(n_bins=4).fit(table)
+    model = CutsetNetworkBD(n_bins=4, categorical_features=["size", "code"]).fit(table)
     row = table.iloc[[0]]
     before = row.copy()
     panels = MarginalsDisplay.from_estimator(model, row).ax_

@@ -33,7 +33,7 @@ def smooth(n_rows: int = 600, seed: int = 0):
 
 
 def chain(n_rows: int = 600):
-    """Categories of which each depends on the one before, as in a tree."""
+    """Few values of which each depends on the one before, as in a tree."""
     rng = np.random.default_rng(1)
     X = np.zeros((n_rows, 6))
     for j in range(1, 6):
@@ -83,7 +83,7 @@ def explained(densities, held, weight, left):
 def test_scores_of_removed_cells_are_those_of_listed_completions(score, lost):
     X, _ = chain(120)
     X[np.random.default_rng(1).random(X.shape) < lost] = np.nan
-    domain = Domain.fit(X, n_bins=20)
+    domain = Domain.fit(X, n_bins=20, categorical_features=[*range(6)])
     rows, weight = merge_rows(domain.encode(X), np.random.default_rng(0).random(120) + 0.5)
     random_state = np.random.RandomState(0)
     fold = Fold.from_split(rows, next(deal(weight, 5, random_state)), [0.3], random_state)
@@ -170,7 +170,7 @@ def test_incomplete_or_few_rows_have_the_structured_network(machine):
 
 def test_densities_score_nothing_where_no_cell_was_removed():
     X, y = chain(40)
-    domain = Domain.fit(X, n_bins=20)
+    domain = Domain.fit(X, n_bins=20, categorical_features=[*range(6)])
     rows, weight = merge_rows(domain.encode(X[:1]), np.ones(1))
     densities = [SoftLearnSPN().fit_rows(domain, rows, weight)]
     complete = rows, weight, rows
@@ -197,10 +197,11 @@ def weight_of(density, kind):
 
 
 def mixed(n_rows: int = 600, seed: int = 0):
-    """Numbers that depend on each other linearly, and categories that form a chain."""
+    """Numbers that depend on each other linearly, and flags that form a chain."""
     rng = np.random.default_rng(seed)
     numbers = rng.normal(size=(n_rows, 1)) + 0.2 * rng.normal(size=(n_rows, 3))
-    X = np.column_stack([chain(n_rows)[0][rng.permutation(n_rows)], numbers])
+    flags = chain(n_rows)[0] > 1.0
+    X = np.column_stack([flags[rng.permutation(n_rows)], numbers])
     return np.where(rng.random(X.shape) < 0.1, np.nan, X)
 
 

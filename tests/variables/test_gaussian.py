@@ -160,8 +160,8 @@ def test_predictive_distributions_are_those_of_the_leaf(column):
 def test_on_a_lattice_the_cdf_is_a_step_function_and_the_quantile_its_inverse(values):
     number = Number.fit(values, np.ones(len(values)))
     assert number.step
+    number = number._replace(atoms=np.empty(0), seen=np.empty(0), unseen=0.0)
     column = number.scored_column(0.01)
-    assert column.n_states == 1
     form = ScoredNormals(column, np.empty((1, 0)), Normals(np.zeros(1), np.ones(1)))
     cells = Predictive([form], np.array([np.nan]), number=number)
     points = np.arange(values.min(), values.max() + number.step / 2, number.step)
