@@ -153,9 +153,12 @@ class TableMixture(CircuitDensity):
         rows, weight, rows_val = data.rows, data.weight, data.rows_val
         n_components = None if self.n_components == "auto" else int(self.n_components)
         check_n_components(n_components or 1, weight)
-        domain = replace(self.domain_, axes=None)
-        numbers = domain.numbers or (None,) * domain.n_features
-        n_numbers = int((~domain.is_categorical).sum())
+        domain = self.domain_.without_bins()
+        is_number = domain.n_states == 0
+        learned = domain.numbers or (None,) * domain.n_features
+        # Ordered states are like categories.
+        numbers: list[Any] = [n if v else None for n, v in zip(learned, is_number)]
+        n_numbers = int(is_number.sum())
         check_memory(
             4.0 * float(n_numbers) ** 2,
             f"Covariances of {n_numbers:,} columns of numbers",
@@ -164,7 +167,7 @@ class TableMixture(CircuitDensity):
         random_state = check_random_state(self.random_state)
         seed = int(random_state.randint(np.iinfo(np.int32).max))
         keeps_atoms = data.is_compared or self.atoms != "auto"
-        table = TableRows(rows, weight, domain.n_states, numbers, keeps_atoms)
+        table = TableRows(rows, weight, domain.n_states, numbers, keeps_atoms, domain.axes)
         with threads(self.n_jobs):
             some = table.sampled(seed)
             rows, weight = some.rows, some.weight
@@ -178,11 +181,12 @@ class TableMixture(CircuitDensity):
                     mixture = learn_table_mixture(some, parts, n_components, seed, advance)
             mixture = mixture if some is table else mixture.refitted(table)
         scored = dict(zip(mixture.columns.numbers.tolist(), mixture.columns.scored))
-        numbers = tuple(
-            n and n._replace(score=scored[v].score, atoms=scored[v].atoms)
-            for v, n in enumerate(numbers)
-        )
-        self.domain_ = replace(domain, numbers=numbers if domain.numbers else domain.numbers)
+        if domain.numbers is not None:
+            numbers = list(learned)
+            for v, column in scored.items():
+                numbers[v] = numbers[v]._replace(score=column.score, atoms=column.atoms)
+            domain = replace(domain, numbers=tuple(numbers))
+        self.domain_ = domain
         self._describe(mixture)
 
     def _refit(self, chunks: EncodedChunks, rows: Floats, weight: Floats) -> None:

@@ -26,8 +26,7 @@ from skpc.learning.gaussian_mixture import (
     expected_sums,
     m_step,
 )
-from skpc.variables import Number, ScoredColumn
-from skpc.variables.margins import TO_NOTHING
+from skpc.variables import Axis, AxisTable, Number, ScoredColumn
 from skpc.variables.number import distinct
 from skpc.variables.patterns import Patterns
 from skpc.variables.score import Score
@@ -73,6 +72,8 @@ class TableColumns(NamedTuple):
         Median of the scores of each number, and a standard deviation that outliers do not touch.
     n_rows : float
         Weight of all rows.
+    axes : sequence of Axis or None, default=None
+        The axes of ordered states, which are states as categories are; None without any.
     """
 
     numbers: Ints
@@ -83,10 +84,16 @@ class TableColumns(NamedTuple):
     centre: Floats
     scale: Floats
     n_rows: float
+    axes: Sequence[Axis | None] | None = None
 
     @classmethod
     def from_rows(
-        cls, rows: Floats, weight: Floats, n_states: Ints, numbers: Sequence[Number | None]
+        cls,
+        rows: Floats,
+        weight: Floats,
+        n_states: Ints,
+        numbers: Sequence[Number | None],
+        axes: Sequence[Axis | None] | None = None,
     ) -> TableColumns:
         """Learn the columns.
 
@@ -97,9 +104,11 @@ class TableColumns(NamedTuple):
         weight : ndarray of shape (n_rows,)
             Positive.
         n_states : ndarray of shape (n_features,)
-            Number of categories; 0 for a column of numbers.
+            Number of categories, or of states of an axis; 0 for a column of numbers without one.
         numbers : sequence of Number or None
             What each column of numbers is. None has no atoms, and its score is linear.
+        axes : sequence of Axis or None, default=None
+            The axes of ordered states, which are states as categories are; None without any.
         """
         is_number = np.flatnonzero(n_states == 0)
         scored = [_scored(numbers[v], rows[:, v], weight) for v in is_number.tolist()]
@@ -110,12 +119,7 @@ class TableColumns(NamedTuple):
         state_ptr = offsets(counts[tables])
         unit, share = np.ones(len(is_number)), np.ones(state_ptr[-1])
         total = float(weight.sum())
-        columns = cls(is_number, scored, tables, state_ptr, share, unit, unit, total)
-        for v, end in zip(with_atoms, state_ptr[1:]):
-            number = numbers[v]
-            if number is not None and number.is_ordered:
-                # Nothing but the states is expected.
-                share[end - 1] = TO_NOTHING
+        columns = cls(is_number, scored, tables, state_ptr, share, unit, unit, total, axes)
         codes, scores = columns._codes_and_scores(rows)
         share += weight @ indicators(codes, state_ptr)
         for begin, end in zip(state_ptr, state_ptr[1:]):
@@ -133,6 +137,7 @@ class TableColumns(NamedTuple):
 
     def _codes_and_scores(self, rows: Floats) -> tuple[Ints, Floats]:
         """States, -1 where missing, and scores, NaN where a cell is missing or an atom."""
+        rows = self._axes_of(rows).coded(rows)
         scores = np.empty((len(rows), len(self.numbers)))
         codes = np.empty((len(rows), len(self.tables)), dtype=np.int64)
         state = {}
@@ -149,7 +154,7 @@ class TableColumns(NamedTuple):
 
     def points(self, rows: Floats, weight: Floats) -> Floats:
         """Complete coordinates of rows in which clusters are found, shape (n_rows, n_points)."""
-        points = rows.copy()
+        points = self._axes_of(rows).coded(rows)
         n_states = np.ones(rows.shape[1], dtype=np.int64)
         n_states[self.tables] = np.diff(self.state_ptr)
         n_states[self.numbers] = 0
@@ -165,6 +170,9 @@ class TableColumns(NamedTuple):
             points[:, some] = factors.completed(points[:, some]) * factors.scale + factors.mean
         unit = np.ones(rows.shape[1])
         return as_numbers(points, n_states, 0.0 * unit, unit)[0]
+
+    def _axes_of(self, rows: Floats) -> AxisTable:
+        return AxisTable.from_axes(self.axes or [None] * rows.shape[1])
 
     @property
     def prior(self) -> MixturePrior:
@@ -199,7 +207,7 @@ class TableColumns(NamedTuple):
 
     def _log_base(self, rows: Floats, scores: Floats) -> Floats:
         """What the log densities of rows gain by the scales of their numbers, shape (n_rows,)."""
-        log_base = np.zeros(len(rows))
+        log_base = self._axes_of(rows).log_density(rows)
         for v, column, score in zip(self.numbers, self.scored, scores.T):
             values = np.ascontiguousarray(rows[:, v])
             plain, atom = ~np.isnan(score), np.isnan(score) & ~np.isnan(values)
@@ -253,6 +261,7 @@ class TableRows(NamedTuple):
     n_states: Ints
     numbers: Sequence[Number | None]
     keeps_atoms: bool = False
+    axes: Sequence[Axis | None] | None = None
 
     def sampled(self, seed: int) -> TableRows:
         """The rows, or some of very many."""
@@ -390,7 +399,7 @@ class _Maker:
         self.columns = columns
         n_states = np.zeros(n_features, dtype=np.int64)
         n_states[columns.tables] = np.diff(columns.state_ptr)
-        axes: list = [None] * n_features
+        axes: list = list(columns.axes or [None] * n_features)
         for v, scored, scale in zip(columns.numbers, columns.scored, columns.scale):
             n_states[v] = scored.n_states
             axes[v] = scored._replace(smallest_sd=SMALLEST_SD * float(scale))

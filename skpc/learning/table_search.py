@@ -339,19 +339,19 @@ def _work(rows: Floats, candidates: Sequence[Candidate]) -> float:
 
 def _columns_for(table: TableRows, candidate: Candidate) -> TableColumns:
     """The columns, with the scores of a candidate."""
-    rows, weight, n_states, numbers, _ = table
+    rows, weight, n_states, numbers, _, axes = table
     changed = [
         n and _changed(n, v in candidate.linear, candidate.atoms, rows[:, v], weight)
         for v, n in enumerate(numbers)
     ]
-    return TableColumns.from_rows(rows, weight, n_states, changed)
+    return TableColumns.from_rows(rows, weight, n_states, changed, axes)
 
 
 def _changed(number: Number, linear: bool, atoms: bool, values: Floats, weight: Floats) -> Number:
-    """The number with the score of a candidate; atoms go unless one prevails or all values are."""
+    """The number with the score of a candidate; its atoms go unless one prevails."""
     if linear:
         number = number._replace(score=number.score._replace(power=1.0))
-    if atoms or not len(number.atoms) or number.is_ordered:
+    if atoms or not len(number.atoms):
         return number
     near = np.abs(values[:, np.newaxis] - number.atoms) <= number.reach
     prevails = (weight @ near).max() > _PREVAILS * weight[~np.isnan(values)].sum()

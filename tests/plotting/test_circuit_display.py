@@ -172,7 +172,7 @@ def test_max_depth_counts_what_lies_below(shops):
 def test_cuts_below_max_depth_are_counted():
     # A tiny equivalent sample size and many states cut even noise.
     X = np.random.default_rng(1).integers(0, 6, (60, 5))
-    model = CutsetNetworkBD(ess=0.1).fit(X)
+    model = CutsetNetworkBD(ess=0.1, categorical_features=[0, 1, 2, 3, 4]).fit(X)
     assert model.n_cuts_ > 3
     shown = texts(CircuitDisplay.from_estimator(model, max_depth=0).ax_)
     assert shown[1] == f"+{model.n_cuts_ - 1} cuts, 4 variables"
