@@ -53,10 +53,7 @@ for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 import numpy as np
 import pandas as pd
 from sklearn.base import clone
-from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics import roc_auc_score
-from sklearn.model_selection import StratifiedKFold, cross_val_predict
 
 from skpc import CutsetNetworkBD
 from skpc.datasets import fetch_debd
@@ -71,6 +68,7 @@ from tests.benchmarks.numbers_tables import (
     WITH_BLOCKS,
     Estimate,
     Split,
+    auc_of_boosting,
     chosen,
     fits_and_scores,
     fitted,
@@ -275,32 +273,7 @@ def _beside(areas: np.ndarray, real: np.ndarray | float) -> list[str]:
 def _areas(split: Split, rows: pd.DataFrame) -> list[float]:
     """Areas under the curve with all held-out rows and with few of them."""
     few = split._replace(test=split.test[:AUC_ROWS])
-    return [_auc(part, rows) for part in (split, few)]
-
-
-def _auc(split: Split, rows: pd.DataFrame) -> float:
-    """Out-of-fold area under the curve of boosting that tells some rows from the held-out ones."""
-    rows = rows.sample(len(split.test), random_state=split.seed)
-    X = np.vstack([_codes(rows, split.test), _codes(split.test, split.test)])
-    y = np.repeat([1, 0], len(split.test))
-    categories = [column not in numbers_of(split.test) for column in split.test]
-    model = HistGradientBoostingClassifier(categorical_features=categories, random_state=0)
-    folds = StratifiedKFold(5, shuffle=True, random_state=split.seed)
-    proba = cross_val_predict(model, X, y, cv=folds, method="predict_proba")
-    return float(roc_auc_score(y, proba[:, 1]))
-
-
-def _codes(rows: pd.DataFrame, like: pd.DataFrame) -> np.ndarray:
-    """Numbers, and the codes that categories have in a table."""
-    numbers = numbers_of(like)
-    return np.column_stack(
-        [
-            rows[column].to_numpy(dtype=np.float64)
-            if column in numbers
-            else like[column].cat.categories.get_indexer(rows[column])
-            for column in like
-        ]
-    )
+    return [auc_of_boosting(part, rows) for part in (split, few)]
 
 
 def loglik(options: argparse.Namespace) -> None:

@@ -11,7 +11,9 @@ import numpy as np
 import pandas as pd
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, load_wine
-from sklearn.model_selection import train_test_split
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import StratifiedKFold, cross_val_predict, train_test_split
 
 from skpc import CutsetNetworkBD, MixtureOfAllTrees, SoftLearnSPN, TableMixture
 from skpc.variables import Predictive
@@ -171,6 +173,31 @@ def randomised_pit(cells: Predictive, x: np.ndarray, rng: np.random.Generator) -
     """Uniform draws between F(x-) and F(x), which are uniform where F is true, atoms or not."""
     below, upto = cells.cdf(np.nextafter(x, -np.inf)), cells.cdf(x)
     return below + rng.random(len(x)) * (upto - below)
+
+
+def auc_of_boosting(split: Split, rows: pd.DataFrame) -> float:
+    """Out-of-fold area under the curve of boosting that tells some rows from the held-out ones."""
+    rows = rows.sample(len(split.test), random_state=split.seed)
+    X = np.vstack([_codes(rows, split.test), _codes(split.test, split.test)])
+    y = np.repeat([1, 0], len(split.test))
+    categories = [column not in numbers_of(split.test) for column in split.test]
+    model = HistGradientBoostingClassifier(categorical_features=categories, random_state=0)
+    folds = StratifiedKFold(5, shuffle=True, random_state=split.seed)
+    proba = cross_val_predict(model, X, y, cv=folds, method="predict_proba")
+    return float(roc_auc_score(y, proba[:, 1]))
+
+
+def _codes(rows: pd.DataFrame, like: pd.DataFrame) -> np.ndarray:
+    """Numbers, and the codes that categories have in a table."""
+    numbers = numbers_of(like)
+    return np.column_stack(
+        [
+            rows[column].to_numpy(dtype=np.float64)
+            if column in numbers
+            else like[column].cat.categories.get_indexer(rows[column])
+            for column in like
+        ]
+    )
 
 
 def print_row(name: str, *cells: str) -> None:
