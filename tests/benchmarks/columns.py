@@ -120,13 +120,13 @@ def few(options: argparse.Namespace) -> None:
             cells[label] = pd.DataFrame(measured)
         best = max(set(_BEST) & set(scores), key=lambda label: scores[label].mean(), default=None)
         for label, of_parts in cells.items():
-            less = "" if best is None else of_rows(scores[label] - scores[best], rows)
+            less = of_rows(scores[label] - scores.get(best, np.nan), rows)
             share, auc = of_splits(of_parts["share"]), of_splits(of_parts["auc"])
             print_row(
                 name,
                 label,
                 str(of_rows(scores[label], rows)),
-                f"{less}{star(best is not None and less.mean < _LESS_BAR)}",
+                f"{less}{star(less.mean < _LESS_BAR)}",
                 *(f"{n}{star(n > 0)}" for n in of_parts[["drawn", "filled"]].sum()),
                 f"{share}{star(share.mean > _SHARE_BAR)}",
                 f"{auc}{star(auc.mean > _AUC_BARS.get(name, np.inf))}",
