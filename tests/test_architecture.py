@@ -49,7 +49,8 @@ CEILINGS = {
     "estimators": 2548,
     "factor_graphs": 722,
     "kernels": 571,
-    "learning": 2484,
+    # 2484 before TableMixture had a tree of hidden variables for tables that depend on each other.
+    "learning": 2575,
     "messages": 1050,
     "plotting": 646,
     "pooling": 1117,
