@@ -46,11 +46,13 @@ CEILINGS = {
     # 1235 before a domain said what its columns are and why, in print and as a table, and dates
     # came back as dates.
     "domain": 1330,
-    "estimators": 2548,
+    # 2548 before SoftLearnSPN tried a tree of hidden variables beside its network.
+    "estimators": 2575,
     "factor_graphs": 722,
     "kernels": 571,
-    # 2484 before TableMixture had a tree of hidden variables for tables that depend on each other.
-    "learning": 2575,
+    # 2484 before TableMixture and SoftLearnSPN had a tree of hidden variables beside them, for
+    # tables that depend on each other.
+    "learning": 2605,
     "messages": 1050,
     "plotting": 646,
     "pooling": 1117,

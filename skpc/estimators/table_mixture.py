@@ -94,8 +94,8 @@ class TableMixture(CircuitDensity):
     Attributes
     ----------
     circuit_ : Circuit
-        The learned circuit over encoded rows. Its root is a sum of the components, the tree if there
-        is one, and the background last.
+        The learned circuit over encoded rows. Its root is a sum of the components, the tree if
+        there is one, and the background last.
     domain_ : Domain
         What each column is; translates rows to encoded rows and back. The scores are those of
         ``domain_.numbers``.

@@ -388,6 +388,7 @@ def table_circuit(
     n_features: int,
     tree: TableTree | None = None,
     tree_weight: float = 0.0,
+    like: Circuit | None = None,
 ) -> Circuit:
     """Build the circuit of a mixture.
 
@@ -406,13 +407,15 @@ def table_circuit(
     tree : TableTree, default=None
     tree_weight : float, default=0.0
         Weight of the tree; that of the components is the rest of one.
+    like : Circuit, default=None
+        A circuit that reads the same scores, and is to be mixed with this one.
 
     Returns
     -------
     Circuit
         A smooth and decomposable circuit.
     """
-    maker = _Maker(columns, n_features)
+    maker = _Maker(columns, n_features, like)
     tops, weights = list[int](), np.empty(0)
     if model is not None:
         tops = [maker.component(model, k) for k in range(len(model.weights))]
@@ -427,7 +430,7 @@ def table_circuit(
 
 
 class _Maker:
-    def __init__(self, columns: TableColumns, n_features: int):
+    def __init__(self, columns: TableColumns, n_features: int, like: Circuit | None):
         self.columns = columns
         n_states = np.zeros(n_features, dtype=np.int64)
         n_states[columns.tables] = np.diff(columns.state_ptr)
@@ -435,6 +438,8 @@ class _Maker:
         for v, scored, scale in zip(columns.numbers, columns.scored, columns.scale):
             n_states[v] = scored.n_states
             axes[v] = scored._replace(smallest_sd=SMALLEST_SD * float(scale))
+        if like is not None:
+            axes = [like.structure.axis_of(v) for v in range(n_features)]
         self.builder = CircuitBuilder(n_states, axes)
 
     def component(self, model: GaussianMixture, k: int) -> int:

@@ -10,6 +10,7 @@ import numpy as np
 
 from skpc._arrays import Floats
 from skpc._threads import each
+from skpc.circuit import Circuit
 from skpc.counting.clustering import cluster_points
 from skpc.learning.gaussian_mixture import (
     TAILS,
@@ -54,6 +55,8 @@ _ROWS_EACH, _MOST_NUMBERS = 2.0, 2**24
 _NEAR, _SMALLEST = 2.0, 0.05
 #: A tree of hidden variables leaves some weight to the mixtures.
 _MOST_OF_TREE = 0.999
+#: Gaussians that a tree has to be better than, to be mixed with other circuits.
+_RIVALS = 8
 #: Atoms stay states of their own where one of them is more than this share of its column, and where
 #: taking them for values gains less than ``_GAIN`` nats a row; a cell then counts for ``_LOWEST``
 #: nats at least.
@@ -125,6 +128,32 @@ def learn_table_mixture(
     mixtures = each(learn_chosen, starts, work)
     advance(N_STAGES - steps)
     return max(mixtures, key=lambda mixture: table.weight @ mixture.log_density(table.rows))
+
+
+def try_tree(table: TableRows, part: HeldOutRows, seed: int) -> tuple[TreeChoice, Floats] | None:
+    """A tree of hidden variables above all columns, where numbers and states are in the table.
+
+    Returns
+    -------
+    choice : TreeChoice
+        What :func:`tree_circuit` learns it with.
+    log_density : ndarray
+        Log densities (nats) of the held-out rows. None in place of both, if a few Gaussians and
+        independent tables describe these rows better.
+    """
+    search = _Search(table, [part], _RIVALS, seed)
+    if not (search.has_tables and search.n_numbers):
+        return None
+    choice, log_density = search._try_tree()
+    is_better = search.test_weight @ log_density > search.score(search.best)
+    return (choice, log_density) if is_better else None
+
+
+def tree_circuit(table: TableRows, choice: TreeChoice, seed: int, like: Circuit) -> Circuit:
+    """The circuit of such a tree and a background, to be mixed with another circuit."""
+    columns = _columns_for(table, Candidate(MixtureParams(1)))
+    tree = learn_table_tree(columns, table.rows, table.weight, choice, seed)
+    return table_circuit(columns, None, table.rows.shape[1], tree, 1.0, like)
 
 
 def learn_chosen(table: TableRows, choices: Choices, seed: int, start: int = 0) -> LearnedMixture:

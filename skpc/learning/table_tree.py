@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 #: Bins of a number, at most, and rows of each, at least; how much wider than a bin its normal is.
 _MOST_BINS, _ROWS_EACH, _WIDER = 30, 40.0, 1.3
 #: Starts of EM.
-_N_STARTS = 4
+_N_STARTS = 3
 #: A value of a lattice has a bin of its own, if it has this share of the rows, and so many of them.
 _REPEATED, _ROWS_OF_VALUE = 0.01, 8.0
 

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from skpc import TableMixture
+from skpc import SoftLearnSPN, TableMixture
 from skpc.domain import Domain
+from skpc.learning import HeldOutRows, TableRows, try_tree
 from skpc.learning.hidden_tree import Counts
 from skpc.learning.hidden_tree_search import TreeChoice
 from skpc.learning.table_mixture import TableColumns, table_circuit
@@ -118,6 +119,13 @@ def test_tables_that_depend_on_each_other_get_a_tree():
     assert model.score(X_test) > single.fit(X).score(X_test) + 1.0
 
 
+def test_a_soft_network_gets_a_tree_where_tables_depend_on_each_other():
+    X, X_test = _brackets(), _brackets(seed=1)
+    model, network = SoftLearnSPN(random_state=0), SoftLearnSPN(leaves="univariate", random_state=0)
+    assert model.fit(X).score(X_test) > network.fit(X).score(X_test) + 0.1
+    assert model.sample(200, random_state=0).shape == (200, 8)
+
+
 def test_marginals_sum_over_the_states_of_a_missing_cell():
     X = _brackets()
     model = TableMixture(random_state=0).fit(X)
@@ -137,6 +145,8 @@ def test_numbers_alone_have_no_tree():
     model = TableMixture(random_state=0).fit(X)
     assert model._mixture.tree is None
     assert model._mixture.choices.tree_weight == 0.0
+    rows = TableRows(X, np.ones(400), np.zeros(3, dtype=np.int64), [None] * 3)
+    assert try_tree(rows, HeldOutRows(X[:300], np.ones(300), X[300:], np.ones(100)), 0) is None
 
 
 def test_a_tree_learns_more_rows():
