@@ -47,10 +47,13 @@ CEILINGS = {
     # 1235 before a domain said what its columns are and why, in print and as a table, and dates
     # came back as dates; 1330 before ordered states had a law of the values that were not seen.
     "domain": 1390,
-    "estimators": 2548,
+    # 2548 before SoftLearnSPN tried a tree of hidden variables beside its network.
+    "estimators": 2575,
     "factor_graphs": 722,
     "kernels": 571,
-    "learning": 2484,
+    # 2484 before TableMixture and SoftLearnSPN had a tree of hidden variables beside them, for
+    # tables that depend on each other.
+    "learning": 2590,
     "messages": 1050,
     "plotting": 646,
     "pooling": 1117,

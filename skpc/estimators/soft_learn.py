@@ -13,17 +13,29 @@ from skpc._arrays import Floats, check_memory
 from skpc._fitting import progress
 from skpc._threads import threads
 from skpc._validation import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, Interval, StrOptions
-from skpc.circuit import PRODUCT, SUM
+from skpc.circuit import PRODUCT, SUM, mixture
 from skpc.domain import Domain
 from skpc.estimators._base import CircuitDensity
 from skpc.estimators._estimator import parameter
 from skpc.estimators._learner import TrainingData
-from skpc.learning import SoftLearnOptions, learn_soft_circuit, refinement_pseudo_counts
-from skpc.queries import PseudoCounts, fit_parameters
+from skpc.learning import (
+    HeldOutRows,
+    SoftLearnOptions,
+    TableRows,
+    TreeChoice,
+    learn_soft_circuit,
+    mixture_weights,
+    refinement_pseudo_counts,
+    tree_circuit,
+    try_tree,
+)
+from skpc.queries import PseudoCounts, fit_parameters, log_likelihood
 
 #: Fraction of the rows on which refinement watches the likelihood, where no others are given, and
 #: the greatest number of them.
 _HELD_OUT, _MOST_HELD_OUT = 0.1, 5_000.0
+#: A tree of hidden variables is left out below this weight; the network has the other at least.
+_SMALLEST_TREE, _LEAST = 0.05, 1e-3
 #: Pseudo-counts of refinement. Leaves that stay near what was learned do better on most of the
 #: Twenty Datasets than leaves drawn to the column alone.
 _PSEUDO_COUNTS = {"per_edge": 0.1, "like_column": 1.0, "as_learned": 10.0}
@@ -59,7 +71,9 @@ class SoftLearnSPN(CircuitDensity):
     Numeric columns have atoms (values that repeat much more than others) and a score of the other
     values. The numbers of a part that is not divided any further are one leaf, a multivariate
     Gaussian of their scores (a block), so that a part need not be divided until its numbers are
-    independent.
+    independent. Where a table with blocks has states too (categories, brackets), a tree of hidden
+    variables above all columns, whose numbers are atoms and normals, is mixed with the network if
+    held-out rows gain by it.
 
     Parameters
     ----------
@@ -167,6 +181,11 @@ class SoftLearnSPN(CircuitDensity):
     two iterations of refinement follow, on the other rows too; about 5,000 rows are held out for
     it.
 
+    A tree is tried on a tenth of the rows (about 5,000 at most), or on ``X_val``. If it describes
+    them better than a mixture of eight Gaussians, the network is learned from the other rows, and
+    both are weighed; a tree of a weight below .05 is left out, and a network without refinement
+    learned from all rows again.
+
     The paper is reproduced with ``leaves="univariate"``, ``margins="plain"``,
     ``clusterer="kmeans"``, ``significance`` as a number, ``root_test="pairs"`` and ``n_refine=0``.
 
@@ -212,12 +231,54 @@ class SoftLearnSPN(CircuitDensity):
     margins: str = parameter("auto", StrOptions({"auto", "plain"}))
 
     def _learn(self, data: TrainingData) -> None:
+        # Its numbers have Gaussian leaves, whatever bins the domain has for other densities.
+        self.domain_ = self.domain_.without_bins()
         with threads(self.n_jobs):
+            part = self._divided(data)
+            tree = None if part is None else self._tried(part)
+            if part is None or tree is None:
+                self._learn_circuit(data)
+            else:
+                self._learn_circuit(data, part)
+                self._mix(data, part, *tree)
+        self.n_sums_ = int((self.circuit_.kind == SUM).sum())
+        self.n_products_ = int((self.circuit_.kind == PRODUCT).sum())
+        self.depth_ = self.circuit_.depth
+
+    def _table(self, rows: Floats, weight: Floats) -> TableRows:
+        """The rows, or some of very many, as trees learn from them."""
+        return TableRows.from_domain(self.domain_, rows, weight, True).sampled(0)
+
+    def _tried(self, part: HeldOutRows) -> tuple[TreeChoice, Floats] | None:
+        table = self._table(part.rows, part.weight)
+        return try_tree(table, part._replace(rows=table.rows, weight=table.weight), 0)
+
+    def _divided(self, data: TrainingData) -> HeldOutRows | None:
+        """Rows on which a tree of hidden variables is tried, where there are blocks."""
+        if not self._decided(self.domain_)[0].blocks:
+            return None
+        fraction = min(_HELD_OUT, _MOST_HELD_OUT / len(data.rows))
+        # Where no tree is worth a try, the seed means what it does without one.
+        rows, weight, *held_out = data.divided(fraction, np.random.RandomState(0))
+        return None if held_out[0] is None else HeldOutRows(rows, weight, *held_out)
+
+    def _mix(
+        self, data: TrainingData, part: HeldOutRows, choice: TreeChoice, of_tree: Floats
+    ) -> None:
+        """Mix the circuit with the tree, or learn it from all rows if that has hardly any weight.
+
+        ``of_tree`` are log densities of the held-out rows.
+        """
+        of_rows = np.column_stack([log_likelihood(self.circuit_, part.test_rows), of_tree])
+        weights = mixture_weights(of_rows, part.test_weight).clip(_LEAST, None)
+        if weights[1] >= _SMALLEST_TREE:
+            tree = tree_circuit(self._table(data.rows, data.weight), choice, 0, self.circuit_)
+            self.circuit_ = mixture([self.circuit_, tree], weights / weights.sum())
+        elif not self.n_iter_:
             self._learn_circuit(data)
 
-    def _learn_circuit(self, data: TrainingData) -> None:
-        # Its numbers have Gaussian leaves, whatever bins the domain has for other densities.
-        domain = self.domain_ = self.domain_.without_bins()
+    def _learn_circuit(self, data: TrainingData, part: HeldOutRows | None = None) -> None:
+        domain = self.domain_
         numbers = domain.numbers or (None,) * domain.n_features
         random_state = check_random_state(self.random_state)
         options, n_refine = self._decided(domain)
@@ -230,8 +291,10 @@ class SoftLearnSPN(CircuitDensity):
         most_rows = int(_MOST_ROWS / (1.0 + (_INCOMPLETE - 1.0) * share_incomplete))
         if len(data.rows) > most_rows:
             n_refine = max(n_refine, _AFTER_SAMPLE)
-        rows, weight, *held_out = data.rows, data.weight, None, None
-        if n_refine:
+        rows, weight, held_out = data.rows, data.weight, list[Any]([None, None])
+        if part is not None:
+            rows, weight, *held_out = part
+        elif n_refine:
             fraction = min(_HELD_OUT, _MOST_HELD_OUT / len(rows))
             rows, weight, *held_out = data.divided(fraction, random_state)
         of_structure: Any = slice(None)
@@ -262,9 +325,6 @@ class SoftLearnSPN(CircuitDensity):
                 return_n_iter=True,
             )
         self.circuit_ = circuit
-        self.n_sums_ = int((circuit.kind == SUM).sum())
-        self.n_products_ = int((circuit.kind == PRODUCT).sum())
-        self.depth_ = circuit.depth
 
     def _as_learned(self, rows: Floats, weight: Floats) -> PseudoCounts:
         return refinement_pseudo_counts(self.circuit_, rows, weight, **_PSEUDO_COUNTS)

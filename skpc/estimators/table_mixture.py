@@ -26,7 +26,6 @@ from skpc.learning import (
     deal,
     learn_chosen,
     learn_table_mixture,
-    table_circuit,
 )
 
 #: A table of fewer rows than the first number of a pair is divided into the second number of parts,
@@ -51,7 +50,10 @@ class TableMixture(CircuitDensity):
     decide how much, and whether tails are heavy, which scores are linear, and how many components
     there are. Mixtures that are nearly as good as the best are mixed. In tables with few rows
     for each column, covariances of few factors are tried too. A background component, of the weight
-    of one row and with independent columns of heavy tails, takes outliers.
+    of one row and with independent columns of heavy tails, takes outliers. In tables with states
+    (categories, brackets) a tree of hidden variables above all columns, whose numbers are atoms and
+    normals, gets a weight of its own if held-out rows gain by it: within a component tables are
+    independent.
 
     The result is a smooth and decomposable circuit: likelihoods, marginals, conditionals, samples
     and expectations are exact.
@@ -60,7 +62,7 @@ class TableMixture(CircuitDensity):
     ----------
     n_components : "auto" or int, default="auto"
         Number of components. "auto": held-out rows choose it, and the result combines several
-        mixtures.
+        mixtures, and the tree. A mixture of a given number of components has no tree.
     categorical_features : "auto", "from_dtype", None or array-like, default="auto"
         Which columns are categorical: a boolean mask, column numbers, or names. "from_dtype":
         those with a category dtype. "auto": these, strings, bools, and numeric columns of two
@@ -92,15 +94,15 @@ class TableMixture(CircuitDensity):
     Attributes
     ----------
     circuit_ : Circuit
-        The learned circuit over encoded rows. Its root is a sum of the components, the background
-        last.
+        The learned circuit over encoded rows. Its root is a sum of the components, the tree if
+        there is one, and the background last.
     domain_ : Domain
         What each column is; translates rows to encoded rows and back. The scores are those of
         ``domain_.numbers``.
     n_components_ : int
-        Number of components, the background not counted.
+        Number of components; neither the tree nor the background counts.
     weights_ : ndarray of shape (`n_components_`,)
-        Weights of the components, the background not counted; they sum to one.
+        Weights of the components alone; they sum to one.
     means_ : ndarray of shape (`n_components_`, n_numbers)
         Mean scores of the numeric columns in each component.
     covariances_ : ndarray of shape (`n_components_`, n_numbers, n_numbers)
@@ -154,11 +156,7 @@ class TableMixture(CircuitDensity):
         n_components = None if self.n_components == "auto" else int(self.n_components)
         check_n_components(n_components or 1, weight)
         domain = self.domain_.without_bins()
-        is_number = domain.n_states == 0
-        learned = domain.numbers or (None,) * domain.n_features
-        # Ordered states are like categories.
-        numbers: list[Any] = [n if v else None for n, v in zip(learned, is_number)]
-        n_numbers = int(is_number.sum())
+        n_numbers = int((domain.n_states == 0).sum())
         check_memory(
             4.0 * float(n_numbers) ** 2,
             f"Covariances of {n_numbers:,} columns of numbers",
@@ -167,7 +165,7 @@ class TableMixture(CircuitDensity):
         random_state = check_random_state(self.random_state)
         seed = int(random_state.randint(np.iinfo(np.int32).max))
         keeps_atoms = data.is_compared or self.atoms != "auto"
-        table = TableRows(rows, weight, domain.n_states, numbers, keeps_atoms, domain.axes)
+        table = TableRows.from_domain(domain, rows, weight, keeps_atoms)
         with threads(self.n_jobs):
             some = table.sampled(seed)
             rows, weight = some.rows, some.weight
@@ -182,7 +180,7 @@ class TableMixture(CircuitDensity):
             mixture = mixture if some is table else mixture.refitted(table)
         scored = dict(zip(mixture.columns.numbers.tolist(), mixture.columns.scored))
         if domain.numbers is not None:
-            numbers = list(learned)
+            numbers: list[Any] = list(domain.numbers)
             for v, column in scored.items():
                 numbers[v] = numbers[v]._replace(score=column.score, atoms=column.atoms)
             domain = replace(domain, numbers=tuple(numbers))
@@ -194,7 +192,8 @@ class TableMixture(CircuitDensity):
         mixture, before = self._mixture._replace(columns=columns), -np.inf
         for _ in range(PASSES):
             sums = chunks.total(mixture.expected)
-            log_density = float(mixture.choices.weights @ [part.log_density for part in sums])
+            parts = zip(mixture.choices.weights, sums)
+            log_density = float(sum(share * part.log_density for share, part in parts))
             mixture = mixture.m_step(sums)
             if log_density - before < PASS_TOL * chunks.n_rows:
                 break
@@ -210,7 +209,7 @@ class TableMixture(CircuitDensity):
 
     def _describe(self, mixture: LearnedMixture) -> None:
         """Set the attributes that say what has been learned."""
-        self.circuit_ = table_circuit(mixture.columns, mixture.model, self.domain_.n_features)
+        self.circuit_ = mixture.circuit(self.domain_.n_features)
         self._mixture, model = mixture, mixture.model
         self.weights_, self.n_components_ = model.weights, len(model.weights)
         self.means_ = model.gaussians.mean
@@ -229,7 +228,7 @@ class TableMixture(CircuitDensity):
         Returns
         -------
         ndarray of shape (n_samples, `n_components_`)
-            The rows sum to one: the background, which takes outliers, is not counted.
+            The rows sum to one: the background, which takes outliers, and the tree do not count.
         """
         _, rows = self._encode(X)
         columns, model, *_ = self._mixture

@@ -21,12 +21,14 @@ from skpc.learning.shrinkage import TrainingRows, learn_shrunken_mixture
 from skpc.learning.simplex import mean_weights, mixture_weights
 from skpc.learning.smoothing import choose_param_ess, refinement_pseudo_counts
 from skpc.learning.soft_learn import SoftLearnOptions, learn_soft_circuit
-from skpc.learning.table_mixture import LearnedMixture, TableRows, table_circuit
+from skpc.learning.table_mixture import LearnedMixture, TableRows
 from skpc.learning.table_search import (
     N_STAGES,
     HeldOutRows,
     learn_chosen,
     learn_table_mixture,
+    tree_circuit,
+    try_tree,
 )
 
 __all__ = [
@@ -63,5 +65,6 @@ __all__ = [
     "mean_weights",
     "mixture_weights",
     "refinement_pseudo_counts",
-    "table_circuit",
+    "tree_circuit",
+    "try_tree",
 ]

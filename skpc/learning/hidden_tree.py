@@ -10,7 +10,7 @@ of as many numbers as a part of the table has rows. The result is a circuit.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any, NamedTuple
 
@@ -79,6 +79,12 @@ class HiddenTree(NamedTuple):
         """Number of states of each hidden variable."""
         return len(self.first)
 
+    @property
+    def n_parameters(self) -> int:
+        """Number of free parameters."""
+        k, n_states = self.n_hidden, sum(table.shape[1] - 1 for table in self.emission)
+        return k - 1 + (len(self.parent) - 1) * k * (k - 1) + k * n_states
+
     def log_likelihood(self, codes: Codes) -> Floats:
         """Log-likelihood (nats) of rows, missing cells summed out; shape (n_rows,)."""
         parts = [_pass_up(self, codes[part])[2] for part in _parts(self, len(codes))]
@@ -106,6 +112,22 @@ class Counts(NamedTuple):
     def times(self, factor: float) -> Counts:
         """All weights times a number."""
         return Counts(*(factor * counts for counts in self))
+
+    @classmethod
+    def from_tree(cls, tree: HiddenTree, n_rows: float) -> Counts:
+        """The counts of ``n_rows`` rows that are distributed like a tree."""
+        transition, hidden = np.zeros_like(tree.transition), [tree.first] * len(tree.parent)
+        for v in children_first(tree.parent)[-2::-1]:
+            transition[v] = hidden[tree.parent[v]][:, np.newaxis] * tree.transition[v]
+            hidden[v] = transition[v].sum(axis=0)
+        by_state = [(mass[:, np.newaxis] * of).T for mass, of in zip(hidden, tree.emission)]
+        return cls(tree.first, transition, np.concatenate(by_state)).times(n_rows)
+
+    def tree_like(self, tree: HiddenTree) -> HiddenTree:
+        """The most probable parameters of a tree of the same columns, drawn to their counts."""
+        state_ptr = offsets([table.shape[1] for table in tree.emission])
+        parts = np.split(self.by_state.sum(axis=1) + 0.5, state_ptr[1:-1])
+        return self.tree(tree.parent, [_normalised(part) for part in parts])
 
     def tree(self, parent: Ints, share: Sequence[Floats]) -> HiddenTree:
         """The most probable parameters.
@@ -224,6 +246,28 @@ def hidden_tree_circuit(tree: HiddenTree, axes: Sequence[Any] | None = None) -> 
     -------
     Circuit
     """
+    builder = CircuitBuilder([table.shape[1] for table in tree.emission], axes)
+    add_hidden_tree(builder, tree, builder.discrete)
+    return builder.build()
+
+
+def add_hidden_tree(
+    builder: CircuitBuilder, tree: HiddenTree, leaf: Callable[[int, Floats], int]
+) -> int:
+    """Add a tree of hidden variables to a circuit.
+
+    Parameters
+    ----------
+    builder : CircuitBuilder
+    tree : HiddenTree
+    leaf : callable
+        Adds the leaf of a column, whose states have some log probabilities.
+
+    Returns
+    -------
+    int
+        Number of the root.
+    """
     upwards = children_first(tree.parent)
     first = _without_negligible(tree.first[np.newaxis])[0]
     transition = {v: _without_negligible(tree.transition[v]) for v in upwards[:-1]}
@@ -231,19 +275,17 @@ def hidden_tree_circuit(tree: HiddenTree, axes: Sequence[Any] | None = None) -> 
     reached = {upwards[-1]: first > 0.0}
     for v in upwards[-2::-1]:
         reached[v] = transition[v][reached[int(tree.parent[v])]].any(axis=0)
-    builder = CircuitBuilder([table.shape[1] for table in tree.emission], axes)
     #: The nodes below each hidden state of a column: of its children.
     below: list[list[list[int]]] = [[[] for _ in first] for _ in upwards]
     for v in upwards:
         nodes: dict[int, int] = {}
         for state in np.flatnonzero(reached[v]).tolist():
-            leaf, subtrees = builder.discrete(v, np.log(tree.emission[v][state])), below[v][state]
-            nodes[state] = builder.product([leaf, *subtrees]) if subtrees else leaf
+            node, subtrees = leaf(int(v), np.log(tree.emission[v][state])), below[v][state]
+            nodes[state] = builder.product([node, *subtrees]) if subtrees else node
         above = int(tree.parent[v])
         for state in np.flatnonzero(reached[above]).tolist() if above >= 0 else ():
             below[above][state].append(_sum(builder, nodes, transition[v][state]))
-    _sum(builder, nodes, first)
-    return builder.build()
+    return _sum(builder, nodes, first)
 
 
 def _sum(builder: CircuitBuilder, nodes: dict[int, int], probability: Floats) -> int:

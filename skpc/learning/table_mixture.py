@@ -14,7 +14,7 @@ from skpc._arrays import Floats, Ints, added, offsets, weighted_quantiles
 from skpc._threads import each
 from skpc.circuit import Circuit, CircuitBuilder
 from skpc.counting.clustering import as_numbers
-from skpc.domain import column_moments
+from skpc.domain import Domain, column_moments
 from skpc.learning.categorical import indicators
 from skpc.learning.factors import Factors
 from skpc.learning.gaussian_mixture import (
@@ -26,6 +26,10 @@ from skpc.learning.gaussian_mixture import (
     expected_sums,
     m_step,
 )
+from skpc.learning.hidden_tree import Counts
+from skpc.learning.hidden_tree_search import TreeChoice
+from skpc.learning.table_tree import TableTree
+from skpc.queries import log_likelihood
 from skpc.variables import Axis, AxisTable, Number, ScoredColumn
 from skpc.variables.number import distinct
 from skpc.variables.patterns import Patterns
@@ -120,7 +124,7 @@ class TableColumns(NamedTuple):
         unit, share = np.ones(len(is_number)), np.ones(state_ptr[-1])
         total = float(weight.sum())
         columns = cls(is_number, scored, tables, state_ptr, share, unit, unit, total, axes)
-        codes, scores = columns._codes_and_scores(rows)
+        codes, scores = columns.codes_and_scores(rows)
         share += weight @ indicators(codes, state_ptr)
         for begin, end in zip(state_ptr, state_ptr[1:]):
             share[begin:end] /= share[begin:end].sum()
@@ -130,12 +134,12 @@ class TableColumns(NamedTuple):
 
     def cells(self, rows: Floats) -> MixtureRows:
         """The cells of encoded rows."""
-        codes, scores = self._codes_and_scores(rows)
+        codes, scores = self.codes_and_scores(rows)
         states, patterns = indicators(codes, self.state_ptr), Patterns.from_scores(scores)
         background, log_base = self._background(scores, states), self._log_base(rows, scores)
         return MixtureRows(scores, patterns, states, background, log_base)
 
-    def _codes_and_scores(self, rows: Floats) -> tuple[Ints, Floats]:
+    def codes_and_scores(self, rows: Floats) -> tuple[Ints, Floats]:
         """States, -1 where missing, and scores, NaN where a cell is missing or an atom."""
         rows = self._axes_of(rows).coded(rows)
         scores = np.empty((len(rows), len(self.numbers)))
@@ -190,11 +194,13 @@ class TableColumns(NamedTuple):
 
     def _added_variances(self, mean: Floats) -> Floats:
         """The squares of half a step of the lattice of each column at the mean, at least."""
-        variances = np.tile((SMALLEST_SD * self.scale) ** 2, (len(mean), 1))
-        for place, column in enumerate(self.scored):
-            at = np.ascontiguousarray(mean[:, place])
-            variances[:, place] += column.smallest_sds(at) ** 2
-        return variances
+        places = range(len(self.scored))
+        sds = [self.smallest_sds(place, mean[:, place].copy()) for place in places]
+        return np.square(sds).T.reshape(mean.shape)
+
+    def smallest_sds(self, place: int, mean: Floats) -> Floats:
+        """What is added to standard deviations of a number around some means."""
+        return np.hypot(SMALLEST_SD * self.scale[place], self.scored[place].smallest_sds(mean))
 
     def log_density(self, model: GaussianMixture, cells: MixtureRows) -> Floats:
         """Log density (nats) of rows, the background included, shape (n_rows,)."""
@@ -263,6 +269,15 @@ class TableRows(NamedTuple):
     keeps_atoms: bool = False
     axes: Sequence[Axis | None] | None = None
 
+    @classmethod
+    def from_domain(
+        cls, domain: Domain, rows: Floats, weight: Floats, keeps_atoms: bool
+    ) -> TableRows:
+        """Rows of a domain in which only ordered states have axes; these are like categories."""
+        numbers = domain.numbers or (None,) * domain.n_features
+        scored = [None if states else n for n, states in zip(numbers, domain.n_states)]
+        return cls(rows, weight, domain.n_states, scored, keeps_atoms, domain.axes)
+
     def sampled(self, seed: int) -> TableRows:
         """The rows, or some of very many."""
         if len(self.rows) <= _MOST_ROWS:
@@ -297,10 +312,15 @@ class Candidate(NamedTuple):
 
 
 class Choices(NamedTuple):
-    """Candidates that are mixed (their scores are alike), and their weights."""
+    """Candidates that are mixed (their scores are alike), and their weights.
+
+    ``tree_weight`` is the weight of a tree of hidden variables besides them all.
+    """
 
     weights: Floats
     candidates: list[Candidate]
+    tree: TreeChoice | None = None
+    tree_weight: float = 0.0
 
 
 class LearnedMixture(NamedTuple):
@@ -316,12 +336,15 @@ class LearnedMixture(NamedTuple):
         Their parameters.
     models : list of GaussianMixture
         Those that are mixed, one for each candidate.
+    tree : TableTree, default=None
+        A tree of hidden variables, where there is one besides the Gaussians.
     """
 
     columns: TableColumns
     model: GaussianMixture
     choices: Choices
     models: list[GaussianMixture]
+    tree: TableTree | None = None
 
     @property
     def n_parameters(self) -> int:
@@ -329,10 +352,18 @@ class LearnedMixture(NamedTuple):
         state_ptr, n_free = self.columns.state_ptr, len(self.models) - 1
         for model, candidate in zip(self.models, self.choices.candidates):
             n_free += model.n_parameters(state_ptr, candidate.params.n_factors)
-        return n_free
+        return n_free + (self.tree.tree.n_parameters + 1 if self.tree else 0)
+
+    def circuit(self, n_features: int) -> Circuit:
+        """The circuit over encoded rows of some columns; see :func:`table_circuit`."""
+        return table_circuit(
+            self.columns, self.model, n_features, self.tree, self.choices.tree_weight
+        )
 
     def log_density(self, rows: Floats) -> Floats:
         """Log density (nats) of encoded rows, shape (n_rows,)."""
+        if self.tree is not None:
+            return log_likelihood(self.circuit(rows.shape[1]), rows)
         return self.columns.log_density(self.model, self.columns.cells(rows))
 
     def refitted(self, table: TableRows) -> LearnedMixture:
@@ -347,55 +378,83 @@ class LearnedMixture(NamedTuple):
             mixture = mixture.m_step(reduce(added, each(LearnedMixture.expected, chunks, work)))
         return mixture
 
-    def expected(self, rows: Floats, weight: Floats | None = None) -> tuple[Sums, ...]:
-        """The E-step of each candidate, on encoded rows; of weight one by default."""
+    def expected(self, rows: Floats, weight: Floats | None = None) -> tuple[Any, ...]:
+        """The E-step of each candidate and of the tree, on encoded rows; of weight one by default.
+
+        Returns the :class:`Sums` of each candidate, then the :class:`Counts` of the tree, if any.
+        """
         weight, cells = np.ones(len(rows)) if weight is None else weight, self.columns.cells(rows)
         prior = self.columns.prior
-        return tuple(expected_sums(model, cells, weight, prior) for model in self.models)
+        sums = [expected_sums(model, cells, weight, prior) for model in self.models]
+        counts = [self.tree.expected(self.columns, rows, weight)] if self.tree else []
+        return (*sums, *counts)
 
-    def before(self, n_rows: float) -> tuple[Sums, ...]:
-        """The sums of ``n_rows`` rows that are distributed like each candidate."""
-        return tuple(Sums.from_model(model, n_rows) for model in self.models)
+    def before(self, n_rows: float) -> tuple[Any, ...]:
+        """What :meth:`expected` returns for ``n_rows`` rows that are distributed like each part."""
+        counts = [Counts.from_tree(self.tree.tree, n_rows)] if self.tree else []
+        return (*(Sums.from_model(model, n_rows) for model in self.models), *counts)
 
-    def m_step(self, sums: Sequence[Sums]) -> LearnedMixture:
+    def m_step(self, sums: Sequence[Any]) -> LearnedMixture:
         """The mixture with parameters from sums over all rows."""
-        weights, candidates = self.choices
+        weights, candidates, *_ = self.choices
         models = [
             m_step(model, of_model, self.columns.prior, candidate.params)
             for model, of_model, candidate in zip(self.models, sums, candidates)
         ]
-        return self._replace(model=GaussianMixture.stacked(models, weights), models=models)
+        tree = self.tree and self.tree.m_step(sums[-1])
+        model = GaussianMixture.stacked(models, weights)
+        return self._replace(model=model, models=models, tree=tree)
 
 
-def table_circuit(columns: TableColumns, model: GaussianMixture, n_features: int) -> Circuit:
+def table_circuit(
+    columns: TableColumns,
+    model: GaussianMixture | None,
+    n_features: int,
+    tree: TableTree | None = None,
+    tree_weight: float = 0.0,
+    like: Circuit | None = None,
+) -> Circuit:
     """Build the circuit of a mixture.
 
-    The root is a sum over components, the background last. A component is a product of a block leaf
-    of all numbers (a sum of these, where it has several widths) and a leaf for each category; the
-    background is a product of columns, where a number is a sum of normals around its median.
+    The root is a sum over components, the tree, if any, and the background last. A component is a
+    product of a block leaf of all numbers (a sum of these, where it has several widths) and a leaf
+    for each category; the background is a product of columns, where a number is a sum of normals
+    around its median.
 
     Parameters
     ----------
     columns : TableColumns
-    model : GaussianMixture
+    model : GaussianMixture or None
+        None, where the tree has all the weight.
     n_features : int
         Number of columns of encoded rows.
+    tree : TableTree, default=None
+    tree_weight : float, default=0.0
+        Weight of the tree; that of the components is the rest of one.
+    like : Circuit, default=None
+        A circuit that reads the same scores, and is to be mixed with this one.
 
     Returns
     -------
     Circuit
         A smooth and decomposable circuit.
     """
-    maker = _Maker(columns, n_features)
-    tops = [maker.component(model, k) for k in range(len(model.weights))]
+    maker = _Maker(columns, n_features, like)
+    tops, weights = list[int](), np.empty(0)
+    if model is not None:
+        tops = [maker.component(model, k) for k in range(len(model.weights))]
+        weights = (1.0 - tree_weight) * model.weights
+    if tree is not None:
+        tops.append(tree.add(maker.builder, columns))
+        weights = np.append(weights, tree_weight)
     rest = columns.background_weight
-    weights = np.append((1.0 - rest) * model.weights, rest)
+    weights = np.append((1.0 - rest) * weights, rest)
     maker.builder.sum([*tops, maker.background()], np.log(weights))
     return maker.builder.build()
 
 
 class _Maker:
-    def __init__(self, columns: TableColumns, n_features: int):
+    def __init__(self, columns: TableColumns, n_features: int, like: Circuit | None):
         self.columns = columns
         n_states = np.zeros(n_features, dtype=np.int64)
         n_states[columns.tables] = np.diff(columns.state_ptr)
@@ -403,6 +462,8 @@ class _Maker:
         for v, scored, scale in zip(columns.numbers, columns.scored, columns.scale):
             n_states[v] = scored.n_states
             axes[v] = scored._replace(smallest_sd=SMALLEST_SD * float(scale))
+        if like is not None:
+            axes = [like.structure.axis_of(v) for v in range(n_features)]
         self.builder = CircuitBuilder(n_states, axes)
 
     def component(self, model: GaussianMixture, k: int) -> int:

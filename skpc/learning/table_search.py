@@ -10,6 +10,7 @@ import numpy as np
 
 from skpc._arrays import Floats
 from skpc._threads import each
+from skpc.circuit import Circuit
 from skpc.counting.clustering import cluster_points
 from skpc.learning.gaussian_mixture import (
     TAILS,
@@ -18,6 +19,7 @@ from skpc.learning.gaussian_mixture import (
     MixtureRows,
     fit_gaussian_mixture,
 )
+from skpc.learning.hidden_tree_search import TreeChoice
 from skpc.learning.simplex import mixture_weights
 from skpc.learning.table_mixture import (
     Candidate,
@@ -25,7 +27,10 @@ from skpc.learning.table_mixture import (
     LearnedMixture,
     TableColumns,
     TableRows,
+    table_circuit,
 )
+from skpc.learning.table_tree import choose_table_tree, learn_table_tree
+from skpc.queries import log_likelihood
 from skpc.variables import Number
 
 #: Numbers of components to choose from; ``_PATIENCE`` in a row that are not better end a walk.
@@ -48,6 +53,10 @@ _ROWS_EACH, _MOST_NUMBERS = 2.0, 2**24
 #: Candidates that are worse than the best by more nats a row, or that would weigh less in the
 #: stack, are left out.
 _NEAR, _SMALLEST = 2.0, 0.05
+#: A tree of hidden variables leaves some weight to the mixtures.
+_MOST_OF_TREE = 0.999
+#: Gaussians that a tree has to be better than, to be mixed with other circuits.
+_RIVALS = 8
 #: Atoms stay states of their own where one of them is more than this share of its column, and where
 #: taking them for values gains less than ``_GAIN`` nats a row; a cell then counts for ``_LOWEST``
 #: nats at least.
@@ -121,6 +130,32 @@ def learn_table_mixture(
     return max(mixtures, key=lambda mixture: table.weight @ mixture.log_density(table.rows))
 
 
+def try_tree(table: TableRows, part: HeldOutRows, seed: int) -> tuple[TreeChoice, Floats] | None:
+    """A tree of hidden variables above all columns, where numbers and states are in the table.
+
+    Returns
+    -------
+    choice : TreeChoice
+        What :func:`tree_circuit` learns it with.
+    log_density : ndarray
+        Log densities (nats) of the held-out rows. None in place of both, if a few Gaussians and
+        independent tables describe these rows better.
+    """
+    search = _Search(table, [part], _RIVALS, seed)
+    if not (search.has_tables and search.n_numbers):
+        return None
+    choice, log_density = search._try_tree()
+    is_better = search.test_weight @ log_density > search.score(search.best)
+    return (choice, log_density) if is_better else None
+
+
+def tree_circuit(table: TableRows, choice: TreeChoice, seed: int, like: Circuit) -> Circuit:
+    """The circuit of such a tree and a background, to be mixed with another circuit."""
+    columns = _columns_for(table, Candidate(MixtureParams(1)))
+    tree = learn_table_tree(columns, table.rows, table.weight, choice, seed)
+    return table_circuit(columns, None, table.rows.shape[1], tree, 1.0, like)
+
+
 def learn_chosen(table: TableRows, choices: Choices, seed: int, start: int = 0) -> LearnedMixture:
     """Learn the mixtures that have been chosen; see :func:`learn_table_mixture`.
 
@@ -137,8 +172,10 @@ def learn_chosen(table: TableRows, choices: Choices, seed: int, start: int = 0) 
         whole.points *= scale**2
     tasks = ((candidate.params,) for candidate in candidates)
     models = each(whole.fit, tasks, _work(table.rows, candidates))
-    stacked = GaussianMixture.stacked(models, choices.weights)
-    return LearnedMixture(columns, stacked, choices, models)
+    stacked, tree = GaussianMixture.stacked(models, choices.weights), None
+    if choices.tree is not None:
+        tree = learn_table_tree(columns, table.rows, table.weight, choices.tree, seed)
+    return LearnedMixture(columns, stacked, choices, models, tree)
 
 
 class _Learner:
@@ -202,6 +239,8 @@ class _Search:
         is_wide = self.n_numbers > _WIDE * table.weight.sum()
         #: The greatest number of factors to try.
         self.most_factors = self.n_numbers - 1 if is_wide else 0
+        #: Whether columns of states may depend on each other within a component.
+        self.has_tables = not is_wide and bool((table.n_states > 1).any())
         most = min(n_rows / _ROWS_EACH, _MOST_NUMBERS / max(self.n_numbers, 1) ** 2)
         some = tuple(k for k in N_COMPONENTS if k == 1 or k <= most)
         self.counts = some if n_components is None else (n_components,)
@@ -253,9 +292,30 @@ class _Search:
         near = [candidate for candidate in tried if self.score(candidate) >= least]
         log_densities = np.array([self.log_densities[candidate] for candidate in near]).T
         weights = mixture_weights(log_densities, self.test_weight)
+        tree, tree_weight = None, 0.0
+        if self.has_tables:
+            tree, of_tree = self._try_tree()
+            with_tree = np.column_stack([log_densities, of_tree])
+            *others, tree_weight = mixture_weights(with_tree, self.test_weight).tolist()
+            if tree_weight < _SMALLEST:
+                tree, tree_weight = None, 0.0
+            elif sum(others) > 0.0:
+                weights = np.array(others) / sum(others)
+            tree_weight = min(tree_weight, _MOST_OF_TREE)
         kept = weights >= min(_SMALLEST, weights.max())
         chosen = [candidate for candidate, is_kept in zip(near, kept) if is_kept]
-        return Choices(weights[kept] / weights[kept].sum(), chosen)
+        return Choices(weights[kept] / weights[kept].sum(), chosen, tree, tree_weight)
+
+    def _try_tree(self) -> tuple[TreeChoice, Floats]:
+        """A tree of hidden variables; what it is, and log densities (nats) of the held-out rows."""
+        columns, first = _columns_for(self.table, self.best), self.parts[0]
+        choice = choose_table_tree(columns, *first, self.seed)
+        of_parts = []
+        for rows, weight, test_rows, _ in self.parts:
+            tree = learn_table_tree(columns, rows, weight, choice, self.seed)
+            circuit = table_circuit(columns, None, rows.shape[1], tree, 1.0)
+            of_parts.append(log_likelihood(circuit, test_rows))
+        return choice, np.concatenate(of_parts)
 
     def _each(
         self, test: Callable[..., Floats], candidate: Candidate, *more: list[bool]

@@ -1,0 +1,167 @@
+"""A tree of hidden variables above the columns of a table, whose numbers are atoms and normals.
+
+Cells of a number are its atoms, and bins of the other scores, for the tree and its EM. The density
+has a normal in place of each bin, so that numbers are read as mixtures of Gaussians read them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from skpc._arrays import Floats, weighted_quantiles
+from skpc.circuit import CircuitBuilder
+from skpc.learning.hidden_tree import (
+    CodedRows,
+    Codes,
+    Counts,
+    HiddenTree,
+    add_hidden_tree,
+    expected_counts,
+)
+from skpc.learning.hidden_tree_search import (
+    TreeChoice,
+    TreeRows,
+    choose_hidden_tree,
+    learn_hidden_tree,
+)
+from skpc.variables.number import distinct
+
+if TYPE_CHECKING:
+    from skpc.learning.table_mixture import TableColumns
+
+#: Bins of a number, at most, and rows of each, at least; how much wider than a bin its normal is.
+_MOST_BINS, _ROWS_EACH, _WIDER = 30, 40.0, 1.3
+#: Starts of EM.
+_N_STARTS = 3
+#: A value of a lattice has a bin of its own, if it has this share of the rows, and so many of them.
+_REPEATED, _ROWS_OF_VALUE = 0.01, 8.0
+
+
+class ScoreBins(NamedTuple):
+    """Bins of about equal weight of the scores of a number, and a normal for each of them.
+
+    Attributes
+    ----------
+    edges : ndarray of shape (n_bins - 1,)
+        The greatest score of each bin but the last.
+    mean, sd : ndarrays of shape (n_bins,)
+        Moments of the normals.
+    """
+
+    edges: Floats
+    mean: Floats
+    sd: Floats
+
+
+class TableTree(NamedTuple):
+    """The tree, and the bins of each number of a table."""
+
+    bins: list[ScoreBins]
+    tree: HiddenTree
+
+    def expected(self, columns: TableColumns, rows: Floats, weight: Floats) -> Counts:
+        """The E-step, on encoded rows."""
+        return expected_counts(self.tree, CodedRows(_codes(columns, self.bins, rows), weight))
+
+    def m_step(self, counts: Counts) -> TableTree:
+        """The tree with parameters from counts of all rows."""
+        return self._replace(tree=counts.tree_like(self.tree))
+
+    def add(self, builder: CircuitBuilder, columns: TableColumns) -> int:
+        """Add the tree to a circuit; the number of its root."""
+        places = {int(v): place for place, v in enumerate(columns.numbers)}
+        normals: dict[int, list[int]] = {}
+
+        def leaf(v: int, log_prob: Floats) -> int:
+            if v not in places:
+                return builder.discrete(v, log_prob)
+            _, mean, sd = self.bins[places[v]]
+            # The first normal goes with the atoms; those of the other bins are shared.
+            n_first = len(log_prob) - len(mean) + 1
+            weight = np.logaddexp.reduce(log_prob[:n_first])
+            first = builder.scored(v, log_prob[:n_first] - weight, float(mean[0]), float(sd[0]))
+            if len(mean) == 1:
+                return first
+            if v not in normals:
+                no_atom = np.where(np.arange(n_first) < n_first - 1, -np.inf, 0.0)
+                moments = list(zip(mean.tolist(), sd.tolist()))[1:]
+                normals[v] = [builder.scored(v, no_atom, *normal) for normal in moments]
+            return builder.sum([first, *normals[v]], np.append(weight, log_prob[n_first:]))
+
+        return add_hidden_tree(builder, self.tree, leaf)
+
+
+def choose_table_tree(
+    columns: TableColumns,
+    rows: Floats,
+    weight: Floats,
+    test_rows: Floats,
+    test_weight: Floats,
+    seed: int,
+) -> TreeChoice:
+    """Let held-out rows choose the number of hidden states, and how long EM goes on."""
+    bins, table = _tree_rows(columns, rows, weight)
+    held_out = CodedRows(_codes(columns, bins, test_rows), test_weight)
+    is_category = ~np.isin(columns.tables, columns.numbers)
+    most = int(np.diff(columns.state_ptr)[is_category].max(initial=1))
+    return choose_hidden_tree(table, held_out, None, most, seed, lambda n_epochs: None)[1]
+
+
+def learn_table_tree(
+    columns: TableColumns, rows: Floats, weight: Floats, choice: TreeChoice, seed: int
+) -> TableTree:
+    """Learn a tree with the choices of another one; the likeliest of some starts is kept."""
+    bins, table = _tree_rows(columns, rows, weight)
+    trees = [learn_hidden_tree(table, choice, seed + start) for start in range(_N_STARTS)]
+    likeliest = max(trees, key=lambda tree: weight @ tree.log_likelihood(table.rows.codes))
+    return TableTree(bins, likeliest)
+
+
+def _tree_rows(
+    columns: TableColumns, rows: Floats, weight: Floats
+) -> tuple[list[ScoreBins], TreeRows]:
+    _, scores = columns.codes_and_scores(rows)
+    bins = []
+    for place, score in enumerate(scores.T):
+        points, mass = distinct(score, weight)
+        bins.append(_bins(points, mass, columns, place))
+    n_states = np.zeros(rows.shape[1], dtype=np.int64)
+    n_states[columns.tables] = np.diff(columns.state_ptr)
+    n_bins = [len(of_number.mean) for of_number in bins]
+    n_states[columns.numbers] = np.add([len(one.atoms) for one in columns.scored], n_bins)
+    coded = CodedRows(_codes(columns, bins, rows), weight)
+    return bins, TreeRows.from_codes(coded, columns.points(rows, weight), n_states)
+
+
+def _bins(points: Floats, mass: Floats, columns: TableColumns, place: int) -> ScoreBins:
+    """The bins of distinct scores, increasing; without any, one normal around the centre."""
+    scale = float(columns.scale[place])
+    edges, mean, sd = np.empty(0), columns.centre[[place]], np.array([scale])
+    if len(points):
+        n_bins = int(np.clip(mass.sum() / _ROWS_EACH, 1, _MOST_BINS))
+        edges = weighted_quantiles(points, mass.cumsum(), np.arange(1, n_bins), n_bins)
+        if columns.scored[place].step > 0.0:
+            is_repeated = mass >= max(_REPEATED * mass.sum(), _ROWS_OF_VALUE)
+            edges = np.append(edges, points[is_repeated | np.append(is_repeated[1:], False)])
+        edges = np.unique(edges[edges < points[-1]])
+        place_of = np.searchsorted(edges, points)
+        total = np.bincount(place_of, mass)
+        mean = np.bincount(place_of, mass * points) / total
+        variance = np.bincount(place_of, mass * (points - mean[place_of]) ** 2) / total
+        sd = _WIDER * np.sqrt(variance)
+    smallest = columns.smallest_sds(place, mean)
+    return ScoreBins(edges, mean, np.hypot(sd, smallest))
+
+
+def _codes(columns: TableColumns, bins: list[ScoreBins], rows: Floats) -> Codes:
+    """States of all cells: of a number its atoms, then its bins; -1 where missing."""
+    states, scores = columns.codes_and_scores(rows)
+    codes = np.full(rows.shape, -1)
+    codes[:, columns.tables] = states
+    for v, scored, of_number, score in zip(columns.numbers, columns.scored, bins, scores.T):
+        plain = ~np.isnan(score)
+        place = np.searchsorted(of_number.edges, score[plain])
+        codes[plain, v] = len(scored.atoms) + place
+    return codes
