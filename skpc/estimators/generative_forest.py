@@ -29,7 +29,7 @@ from skpc.learning import Forest, ForestOptions, learn_forest
 from skpc.pooling.pool import labelled
 
 #: A share of the columns, or what scikit-learn calls shares of them.
-_SHARES = (StrOptions({"sqrt", "log2"}), Interval(RealNotInt, 0.0, 1.0, closed="right"))
+_SHARES = (StrOptions({"auto", "sqrt", "log2"}), Interval(RealNotInt, 0.0, 1.0, closed="right"))
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -49,15 +49,16 @@ class GenerativeForest(ClassifierMixin, ColumnsEstimator):
     leaves : {"auto", "all", "class"}, default="auto"
         What the density of the columns in a leaf is of. "all": of all its rows. "class": of those
         of each class, so that the cells of a row go on telling classes apart within its leaf, as in
-        naive Bayes. "auto": "class" if this predicts better, by two standard errors, the rows that
+        naive Bayes. "auto": "class" if this predicts better, by three standard errors, the rows that
         are out of the bags of a few trees, whole and with 40 % of their cells removed.
     min_samples_leaf : "auto" or int, default="auto"
         Least weight of the training rows in a leaf. "auto": 2 or 8, whichever predicts these rows
         better, 8 with ``leaves="class"``; more in very large tables, whose leaves would take more
         than a gigabyte.
-    max_features : {"sqrt", "log2"}, int, float or None, default=0.5
+    max_features : {"auto", "sqrt", "log2"}, int, float or None, default="auto"
         Number (or share) of the columns that compete for each split, as in
-        :class:`sklearn.ensemble.RandomForestClassifier`.
+        :class:`sklearn.ensemble.RandomForestClassifier`. "auto": twice the square root of their
+        number.
     bootstrap : bool, default=True
         Whether each tree is grown from a draw of the rows with replacement, or from all rows.
     n_bins : int, default=None
@@ -139,7 +140,7 @@ class GenerativeForest(ClassifierMixin, ColumnsEstimator):
     n_estimators: int = field(default=60, kw_only=False, metadata={"constraints": (AT_LEAST_ONE,)})
     leaves: str = parameter("auto", StrOptions({"auto", "all", "class"}))
     min_samples_leaf: Any = parameter("auto", StrOptions({"auto"}), AT_LEAST_ONE)
-    max_features: Any = parameter(0.5, *_SHARES, AT_LEAST_ONE, None)
+    max_features: Any = parameter("auto", *_SHARES, AT_LEAST_ONE, None)
     bootstrap: bool = parameter(True, "boolean")
     n_bins: int | None = parameter(None, None, AT_LEAST_ONE)
 
@@ -205,7 +206,8 @@ class GenerativeForest(ClassifierMixin, ColumnsEstimator):
         ndarray of shape (n_samples, n_classes)
             Classes in the order of ``classes_``.
         """
-        return self._forest.posterior(self._encode(X)[1])
+        rows = self._encode(X)[1]
+        return self._forest.posterior(rows)
 
     def predict_log_proba(self, X: Any) -> Floats:
         """Log probability of each class given the observed cells of each row.

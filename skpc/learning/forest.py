@@ -26,8 +26,8 @@ from skpc.domain import Domain
 from skpc.variables import Axis, AxisTable
 from skpc.variables.number import distinct
 
-#: Numbers that are held at a time: log densities of rows, trees and classes, or bins of draws.
-_HELD = 2**20
+#: Cells of rows that are answered for at a time, or bins of draws that are held.
+_HELD = 2**17
 #: The least part of its place that a bin may be: all of a box may lie in it.
 _LEAST_SHARE = 1e-12
 
@@ -176,12 +176,12 @@ class Forest(NamedTuple):
 
     def posterior(self, rows: Floats) -> Floats:
         """Probabilities of the classes given the observed cells, the mean over the trees."""
-        return self._ask(rows, lambda bins: posterior(self.layout, self.trees, bins))
+        return self._ask(rows, posterior)
 
     def log_density(self, rows: Floats) -> Floats:
         """Log density of the observed cells with each class, shape (n_rows, n_classes)."""
         within = self.domain.axis_table.log_density(rows) - math.log(len(self.trees.root))
-        return within[:, np.newaxis] + self._ask(rows, self._log_sum)
+        return within[:, np.newaxis] + self._ask(rows, _log_sum)
 
     def draw(self, code: Ints, random_state: np.random.RandomState) -> Floats:
         """Draw an encoded row for each number of a class."""
@@ -208,32 +208,30 @@ class Forest(NamedTuple):
             codes[:, column] = (below <= u).sum(axis=1)
         return codes
 
-    def _log_sum(self, bins: Ints) -> Floats:
-        """Log of the sum over the trees."""
-        joint = np.empty((len(bins), len(self.trees.root), self.n_classes))
-        _log_joint(self.layout, self.trees, bins, FALSE, joint)
-        return np.asarray(logsumexp(joint, axis=1))
-
-    def _ask(self, rows: Floats, ask: Callable[[Ints], Floats]) -> Floats:
+    def _ask(self, rows: Floats, ask: Callable[[Layout, Trees, Ints], Floats]) -> Floats:
         """An answer of shape (n_rows, n_classes), for some rows at a time."""
         answer = np.empty((len(rows), self.n_classes))
 
         def work(part: slice) -> None:
-            answer[part] = ask(self.layout.of_codes(self.bins.states(rows[part])))
+            bins = self.layout.of_codes(self.bins.states(rows[part]))
+            answer[part] = ask(self.layout, self.trees, bins)
 
-        size = max(1, _HELD // (len(self.trees.root) * self.n_classes))
-        in_threads(work, slices(len(rows), size))
+        in_threads(work, slices(len(rows), max(1, _HELD // rows.shape[1])))
         return answer
 
 
 def posterior(layout: Layout, trees: Trees, bins: Ints) -> Floats:
-    """Probabilities of the classes of rows, given as :meth:`Layout.bins`: means over the trees."""
-    joint = np.empty((len(bins), len(trees.root), trees.log_joint.shape[1]))
-    _log_joint(layout, trees, bins, TRUE, joint)
-    joint -= joint.max(axis=2, keepdims=True)
-    np.exp(joint, out=joint)
-    joint /= joint.sum(axis=2, keepdims=True)
-    return np.asarray(joint.mean(axis=1))
+    """Probabilities of the classes of rows, given as :meth:`Layout.of_codes`."""
+    total = np.zeros((len(bins), trees.log_joint.shape[1]))
+    _sum_over_trees(layout, trees, bins, TRUE, total)
+    return total / len(trees.root)
+
+
+def _log_sum(layout: Layout, trees: Trees, bins: Ints) -> Floats:
+    """Log of the sum over the trees of their densities of rows and classes."""
+    total = np.full((len(bins), trees.log_joint.shape[1]), -np.inf)
+    _sum_over_trees(layout, trees, bins, FALSE, total)
+    return total
 
 
 def _order_by_class(table: Floats) -> Ints:
@@ -276,41 +274,36 @@ def _refined(axis: Axis, cuts: Floats) -> tuple[Axis, Ints, Floats]:
 
 
 @kernel(new_arrays=True)
-def _log_joint(layout: Layout, trees: Trees, bins: Ints, relative: bool, joint: Floats) -> None:
-    """Log densities of rows and classes under each tree, shape (n_rows, n_trees, n_classes).
-
-    ``relative``: a number of each row and tree may be left out that is the same for all classes.
-    """
-    n_features, n_classes = bins.shape[1], joint.shape[2]
-    n_tables, n_leaves = trees.log_table.shape[1], len(trees.low)
+def _sum_over_trees(
+    layout: Layout, trees: Trees, bins: Ints, as_posterior: bool, total: Floats
+) -> None:
+    """Add up probabilities of the classes of rows, or joint densities in logs, over all trees."""
+    n_rows, n_leaves, n_classes = len(bins), len(trees.low), total.shape[1]
     waiting, reached = np.empty(n_leaves, np.int64), np.empty(n_leaves, np.int64)
-    value, place = np.empty((n_leaves, n_classes)), np.empty(n_features, np.int64)
-    for i in range(len(bins)):
-        n_places = 0
-        for j in range(n_features):
-            if bins[i, j] >= 0:
-                place[n_places] = layout.place[bins[i, j]]
-                n_places += 1
-        for t in range(len(trees.root)):
-            n_reached = _reach(layout.position, trees, trees.root[t], bins[i], waiting, reached)
-            if relative and n_reached == 1 and n_tables == 1:
-                # The tables of a single leaf say the same of all classes.
-                joint[i, t] = trees.log_joint[reached[0]]
-                continue
-            for r in range(n_reached):
-                value[r] = trees.log_joint[reached[r]]
-                for k in range(n_tables):
-                    density = 0.0
-                    for p in range(n_places):
-                        density += trees.log_table[reached[r], k, place[p]]
-                    for c in range(k, n_classes, n_tables):
-                        value[r, c] += density
-            for c in range(n_classes):
-                top = value[:n_reached, c].max()
-                total = 0.0
-                for r in range(n_reached):
-                    total += math.exp(value[r, c] - top)
-                joint[i, t, c] = top + math.log(total)
+    value, joint = np.empty((n_classes, n_leaves)), np.empty(n_classes)
+    places, n_places = np.empty(bins.shape, np.int64), np.zeros(n_rows, np.int64)
+    for i in range(n_rows):
+        for cell in bins[i]:
+            if cell >= 0:
+                places[i, n_places[i]] = layout.place[cell]
+                n_places[i] += 1
+    # All rows under one tree, so that its tables stay in the cache.
+    for root in trees.root:
+        for i in range(n_rows):
+            n_reached = _reach(layout.position, trees, root, bins[i], waiting, reached)
+            # What the table of a single leaf says is the same for all classes.
+            n_told = (
+                0 if as_posterior and n_reached == trees.log_table.shape[1] == 1 else n_places[i]
+            )
+            _add_leaves(trees, reached[:n_reached], places[i, :n_told], value, joint)
+            if as_posterior:
+                whole = _log_sum_exp(joint, n_classes)
+                for c in range(n_classes):
+                    total[i, c] += math.exp(joint[c] - whole)
+            else:
+                for c in range(n_classes):
+                    low, high = min(total[i, c], joint[c]), max(total[i, c], joint[c])
+                    total[i, c] = high + math.log1p(math.exp(low - high))
 
 
 @inlined
@@ -335,3 +328,29 @@ def _reach(
         reached[n_reached] = trees.left[node]
         n_reached += 1
     return n_reached
+
+
+@inlined
+def _add_leaves(trees: Trees, leaves: Ints, places: Ints, value: Floats, joint: Floats) -> None:
+    """Log density of the cells in these places with each class, in any of some leaves."""
+    n_classes, n_tables = len(joint), trees.log_table.shape[1]
+    for r in range(len(leaves)):
+        for k in range(n_tables):
+            density = 0.0
+            for place in places:
+                density += trees.log_table[leaves[r], k, place]
+            for c in range(k, n_classes, n_tables):
+                value[c, r] = trees.log_joint[leaves[r], c] + density
+    for c in range(n_classes):
+        joint[c] = _log_sum_exp(value[c], len(leaves))
+
+
+@inlined
+def _log_sum_exp(values: Floats, n: int) -> float:
+    """Logarithm of the sum of the exponentials of the first numbers."""
+    top, total = values[0], 0.0
+    for k in range(1, n):
+        top = max(top, values[k])
+    for k in range(n):
+        total += math.exp(values[k] - top)
+    return top + math.log(total)

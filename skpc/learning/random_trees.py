@@ -27,7 +27,7 @@ _TABLE_ROWS, _CLASS_ROWS = 10.0, 0.3
 _LEAST = {"all": (2.0, 8.0), "class": (8.0,)}
 _RATES, _FEW_TREES, _MOST_ROWS = (0.0, 0.4), 15, 20_000
 #: Tables of each class must gain this many standard errors.
-_ERRORS = 2.0
+_ERRORS = 3.0
 #: Entries of the tables of a forest, beyond which leaves have more rows by themselves.
 _ENTRIES = 2.0**27
 
@@ -38,7 +38,7 @@ class ForestOptions(NamedTuple):
     n_estimators: int = 60
     leaves: str = "auto"
     min_samples_leaf: Any = "auto"
-    max_features: Any = 0.5
+    max_features: Any = "auto"
     bootstrap: bool = True
 
 
@@ -177,10 +177,12 @@ def _grow(data: _Rows, least: float, options: ForestOptions, seed: int, bootstra
         weight = counts * (weight.sum() / n_draws)
     position = data.layout.position[_filled(data, random_state)].astype(np.float32)
     drawn = weight > 0.0
-    share = min(least / weight.sum(), 0.5)
+    n_columns, max_features = position.shape[1], options.max_features
+    if max_features == "auto":
+        max_features = min(n_columns, round(2.0 * n_columns**0.5))
     tree = DecisionTreeClassifier(
-        max_features=options.max_features,
-        min_weight_fraction_leaf=share,
+        max_features=max_features,
+        min_weight_fraction_leaf=min(least / weight.sum(), 0.5),
         random_state=random_state,
     ).fit(position[drawn], data.code[drawn], sample_weight=weight[drawn])
     return _Grown(tree.tree_, tree.tree_.apply(position).astype(np.int64), weight)
