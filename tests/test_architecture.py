@@ -46,10 +46,12 @@ CEILINGS = {
     # 1235 before a domain said what its columns are and why, in print and as a table, and dates
     # came back as dates.
     "domain": 1330,
-    "estimators": 2548,
+    # 2548 before a random forest was a density of rows and classes.
+    "estimators": 2612,
     "factor_graphs": 722,
     "kernels": 571,
-    "learning": 2484,
+    # 2484 before trees of scikit-learn got tables, and answered for rows with missing cells.
+    "learning": 2749,
     "messages": 1050,
     "plotting": 646,
     "pooling": 1117,

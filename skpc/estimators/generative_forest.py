@@ -49,8 +49,8 @@ class GenerativeForest(ClassifierMixin, ColumnsEstimator):
     leaves : {"auto", "all", "class"}, default="auto"
         What the density of the columns in a leaf is of. "all": of all its rows. "class": of those
         of each class, so that the cells of a row go on telling classes apart within its leaf, as in
-        naive Bayes. "auto": "class" if this predicts better, by three standard errors, the rows that
-        are out of the bags of a few trees, whole and with 40 % of their cells removed.
+        naive Bayes. "auto": "class" if this predicts better, by three standard errors, the rows
+        that are out of the bags of a few trees, whole and with 40 % of their cells removed.
     min_samples_leaf : "auto" or int, default="auto"
         Least weight of the training rows in a leaf. "auto": 2 or 8, whichever predicts these rows
         better, 8 with ``leaves="class"``; more in very large tables, whose leaves would take more
@@ -177,19 +177,14 @@ class GenerativeForest(ClassifierMixin, ColumnsEstimator):
             self.class_count_ = np.bincount(code, weight)
             self.domain_ = self._domain_of(table, weight)
             rows, weight = merge_rows(labelled(self.domain_.encode(table), code), weight)
-            code = rows[:, -1].astype(np.int64)
+            of_class = rows[:, -1:] == np.arange(len(self.classes_))
+            data = np.ascontiguousarray(rows[:, :-1]), weight[:, np.newaxis] * of_class
             options = ForestOptions(*(getattr(self, name) for name in ForestOptions._fields))
-            data = self.domain_, np.ascontiguousarray(rows[:, :-1]), code, weight
-            random_state = check_random_state(self.random_state)
-            with (
-                threads(self.n_jobs),
-                progress(self.n_estimators, "trees", self.verbose) as advance,
-            ):
-                self._forest = learn_forest(
-                    *data, len(self.classes_), options, random_state, advance
-                )
+            random_state, total = check_random_state(self.random_state), self.n_estimators
+            with threads(self.n_jobs), progress(total, "trees", self.verbose) as advance:
+                self._forest = learn_forest(self.domain_, *data, options, random_state, advance)
             self.leaves_, self.min_samples_leaf_ = self._forest.choices
-            self.n_leaves_ = len(self._forest.trees.low)
+            self.n_leaves_ = sum(len(tree.low) for tree in self._forest.trees)
         return self
 
     @by_chunks
@@ -279,6 +274,5 @@ class GenerativeForest(ClassifierMixin, ColumnsEstimator):
         """
         check_is_fitted(self)
         n_samples, random_state = check_n_samples(n_samples), check_random_state(random_state)
-        code = random_state.choice(len(self.classes_), n_samples, p=self._forest.class_prior)
-        rows = self.domain_.name(self._forest.draw(code, random_state), random_state)
-        return self.domain_.decode(rows), self.classes_[code]
+        rows, code = self._forest.draw(n_samples, random_state)
+        return self.domain_.decode(self.domain_.name(rows, random_state)), self.classes_[code]

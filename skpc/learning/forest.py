@@ -12,14 +12,13 @@ in the whole table, what lies outside of the box left out.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.special import logsumexp, softmax
+from scipy.special import softmax
 
-from skpc._arrays import Floats, Ints, offsets
+from skpc._arrays import Codes, Floats, Ints, offsets
 from skpc._jit import FALSE, TRUE, inlined, kernel
 from skpc._threads import in_threads, slices
 from skpc.domain import Domain
@@ -53,61 +52,16 @@ class Layout(NamedTuple):
     place: Ints
     share: Floats
 
-    def of_codes(self, codes: NDArray[np.integer]) -> Ints:
+    def of_codes(self, codes: Codes) -> Ints:
         """Where the bin of each cell stands, -1 where missing."""
         return np.where(codes < 0, -1, codes + self.first[:-1])
 
 
-def lay_out(
-    domain: Domain, rows: Floats, code: Ints, weight: Floats, n_classes: int, n_cuts: int
-) -> tuple[Layout, AxisTable]:
-    """The layout of columns, and the axes of the bins of numbers.
-
-    Parameters
-    ----------
-    domain : Domain
-        With bins for numbers.
-    rows : ndarray of shape (n_rows, n_features)
-        Encoded rows, NaN where missing.
-    code, weight : ndarrays of shape (n_rows,)
-        Numbers of their classes, and positive weights.
-    n_classes : int
-    n_cuts : int
-        Cuts of a column that trees may choose from, beside the edges of its axis.
-    """
-    axes: list[Axis | None] = []
-    parts, n_places = [], 0
-    for column, cells in enumerate(rows.T):
-        n_states, observed = int(domain.n_states[column]), ~np.isnan(cells)
-        axis, place, share = None, np.arange(n_states), np.ones(n_states)
-        states = domain.categories[column]
-        if states is not None:
-            position = place
-            # Numbers have an order of their own.
-            if states.dtype.kind not in "biuf":
-                table = np.zeros((n_states, n_classes))
-                known = cells[observed].astype(np.int64), code[observed]
-                np.add.at(table, known, weight[observed])
-                position = _order_by_class(table)
-        else:
-            cuts = _cuts(*distinct(cells, weight), n_cuts)
-            number = domain.number_of(column)
-            cuts = cuts if number is None else number.end_of_cell(cuts)
-            axis, place, share = _refined(domain.axis_of(column), cuts)
-            position = np.arange(len(place))
-        axes.append(axis)
-        parts.append((position, n_places + place, share))
-        n_places += n_states
-    first = offsets([len(part[0]) for part in parts])
-    return Layout(first, *map(np.concatenate, zip(*parts))), AxisTable.from_axes(axes)
-
-
-class Trees(NamedTuple):
-    """Trees end to end, and the distributions in their leaves.
+class Tree(NamedTuple):
+    """A tree, and the distributions in its leaves.
 
     Attributes
     ----------
-    root : ndarray of shape (n_trees,)
     column, cut : ndarrays of shape (n_nodes,)
         Rows go to the left up to this position of this column; column -1 for a leaf.
     left, right : ndarrays of shape (n_nodes,)
@@ -121,7 +75,6 @@ class Trees(NamedTuple):
         The box of a leaf: positions from the first to below the second.
     """
 
-    root: Ints
     column: Ints
     cut: Ints
     left: Ints
@@ -131,15 +84,20 @@ class Trees(NamedTuple):
     low: Ints
     high: Ints
 
-    @classmethod
-    def joined(cls, trees: Sequence[Trees]) -> Trees:
-        """Several end to end."""
-        whole = cls(*map(np.concatenate, zip(*trees)))
-        sizes = [len(tree.column) for tree in trees]
-        node = np.repeat(offsets(sizes)[:-1], sizes)
-        leaf = np.repeat(offsets([len(tree.low) for tree in trees])[:-1], sizes)
-        left = whole.left + np.where(whole.column < 0, leaf, node)
-        return whole._replace(root=offsets(sizes)[:-1], left=left, right=whole.right + node)
+    def posterior(self, layout: Layout, bins: Ints) -> Floats:
+        """Probabilities of the classes of rows, given as :meth:`Layout.of_codes`."""
+        joint = self.joint(layout, bins, TRUE)
+        joint = np.exp(joint - joint.max(axis=1, keepdims=True))
+        return np.asarray(joint / joint.sum(axis=1, keepdims=True))
+
+    def joint(self, layout: Layout, bins: Ints, relative: bool = FALSE) -> Floats:
+        """Log densities of rows with each class.
+
+        ``relative``: a number of each row may be left out that is the same for all classes.
+        """
+        joint = np.empty((len(bins), self.log_joint.shape[1]))
+        _joint(layout, self, bins, relative, joint)
+        return joint
 
 
 class Forest(NamedTuple):
@@ -152,7 +110,7 @@ class Forest(NamedTuple):
     bins : AxisTable
         The bins of numbers between which trees cut.
     layout : Layout
-    trees : Trees
+    trees : list of Tree
     choices : tuple
         Whether a leaf has tables of "all" its rows or of those of each "class", and the least
         weight of its rows.
@@ -161,196 +119,176 @@ class Forest(NamedTuple):
     domain: Domain
     bins: AxisTable
     layout: Layout
-    trees: Trees
+    trees: list[Tree]
     choices: tuple[str, float]
-
-    @property
-    def n_classes(self) -> int:
-        """Number of classes."""
-        return int(self.trees.log_joint.shape[1])
-
-    @property
-    def class_prior(self) -> Floats:
-        """Probabilities of the classes of rows without any cell."""
-        return softmax(logsumexp(self.trees.log_joint, axis=0))
 
     def posterior(self, rows: Floats) -> Floats:
         """Probabilities of the classes given the observed cells, the mean over the trees."""
-        return self._ask(rows, posterior)
+        total = self._fold(rows, lambda tree, bins: tree.posterior(self.layout, bins), np.add)
+        return total / len(self.trees)
 
     def log_density(self, rows: Floats) -> Floats:
         """Log density of the observed cells with each class, shape (n_rows, n_classes)."""
-        within = self.domain.axis_table.log_density(rows) - math.log(len(self.trees.root))
-        return within[:, np.newaxis] + self._ask(rows, _log_sum)
+        within = self.domain.axis_table.log_density(rows) - math.log(len(self.trees))
+        joint = self._fold(rows, lambda tree, bins: tree.joint(self.layout, bins), np.logaddexp)
+        return within[:, np.newaxis] + joint
 
-    def draw(self, code: Ints, random_state: np.random.RandomState) -> Floats:
-        """Draw an encoded row for each number of a class."""
-        codes = np.empty((len(code), self.domain.n_features), np.int64)
-        for part in slices(len(code), max(1, _HELD // len(self.layout.place))):
-            codes[part] = self._draw_codes(code[part], random_state)
-        seed = int(random_state.randint(2**31))
-        return self.domain.snapped(self.bins.draw(codes, np.full(codes.shape, np.nan), seed))
-
-    def _draw_codes(self, code: Ints, random_state: np.random.RandomState) -> Ints:
-        trees, (first, position, place, share) = self.trees, self.layout
-        leaf = np.empty(len(code), np.int64)
-        for c in np.unique(code).tolist():
-            of_leaves = softmax(trees.log_joint[:, c])
-            leaf[code == c] = random_state.choice(len(of_leaves), (code == c).sum(), p=of_leaves)
-        table = trees.log_table[leaf, code % trees.log_table.shape[1]]
-        low, high = trees.low[leaf].T[:, :, np.newaxis], trees.high[leaf].T[:, :, np.newaxis]
-        codes = np.empty((len(code), len(low)), np.int64)
-        for column, bins in enumerate(map(slice, first, first[1:])):
-            in_box = (low[column] <= position[bins]) & (position[bins] < high[column])
-            mass = np.exp(table[:, place[bins]]) * share[bins] * in_box
-            below = np.cumsum(mass, axis=1)
-            u = random_state.random_sample((len(code), 1)) * below[:, -1:]
-            codes[:, column] = (below <= u).sum(axis=1)
-        return codes
-
-    def _ask(self, rows: Floats, ask: Callable[[Layout, Trees, Ints], Floats]) -> Floats:
-        """An answer of shape (n_rows, n_classes), for some rows at a time."""
-        answer = np.empty((len(rows), self.n_classes))
+    def _fold(
+        self, rows: Floats, ask: Callable[[Tree, Ints], Floats], add: Callable[..., Floats]
+    ) -> Floats:
+        """Add up what the trees say of rows, for some rows at a time."""
+        answer = np.empty((len(rows), self.trees[0].log_joint.shape[1]))
 
         def work(part: slice) -> None:
             bins = self.layout.of_codes(self.bins.states(rows[part]))
-            answer[part] = ask(self.layout, self.trees, bins)
+            total = ask(self.trees[0], bins)
+            for tree in self.trees[1:]:
+                add(total, ask(tree, bins), out=total)
+            answer[part] = total
 
         in_threads(work, slices(len(rows), max(1, _HELD // rows.shape[1])))
         return answer
 
+    def draw(self, n_rows: int, random_state: np.random.RandomState) -> tuple[Floats, Ints]:
+        """Draw encoded rows, and the numbers of their classes."""
+        tree, code = random_state.randint(len(self.trees), size=n_rows), np.empty(n_rows, np.int64)
+        codes = np.empty((n_rows, self.domain.n_features), np.int64)
+        for part in slices(n_rows, max(1, _HELD // len(self.layout.place))):
+            for t in np.unique(tree[part]).tolist():
+                some = part.start + np.flatnonzero(tree[part] == t)
+                codes[some], code[some] = self._draw(self.trees[t], len(some), random_state)
+        seed = int(random_state.randint(2**31))
+        return self.domain.snapped(self.bins.draw(codes, np.full(codes.shape, np.nan), seed)), code
 
-def posterior(layout: Layout, trees: Trees, bins: Ints) -> Floats:
-    """Probabilities of the classes of rows, given as :meth:`Layout.of_codes`."""
-    total = np.zeros((len(bins), trees.log_joint.shape[1]))
-    _sum_over_trees(layout, trees, bins, TRUE, total)
-    return total / len(trees.root)
+    def _draw(
+        self, tree: Tree, n_rows: int, random_state: np.random.RandomState
+    ) -> tuple[Ints, Ints]:
+        n_classes, (first, position, place, share) = tree.log_joint.shape[1], self.layout
+        joint = softmax(tree.log_joint.ravel())
+        leaf, code = np.divmod(random_state.choice(len(joint), n_rows, p=joint), n_classes)
+        mass = np.exp(tree.log_table[leaf, code % tree.log_table.shape[1]])[:, place] * share
+        codes = np.empty((n_rows, len(first) - 1), np.int64)
+        for column, bins in enumerate(map(slice, first, first[1:])):
+            low, high = (ends[leaf, column, np.newaxis] for ends in (tree.low, tree.high))
+            in_box = (low <= position[bins]) & (position[bins] < high)
+            below = np.cumsum(mass[:, bins] * in_box, axis=1)
+            u = random_state.random_sample((n_rows, 1)) * below[:, -1:]
+            codes[:, column] = (below <= u).sum(axis=1)
+        return codes, code
 
 
-def _log_sum(layout: Layout, trees: Trees, bins: Ints) -> Floats:
-    """Log of the sum over the trees of their densities of rows and classes."""
-    total = np.full((len(bins), trees.log_joint.shape[1]), -np.inf)
-    _sum_over_trees(layout, trees, bins, FALSE, total)
-    return total
+def lay_out(
+    domain: Domain, rows: Floats, class_weight: Floats, n_cuts: int
+) -> tuple[Layout, AxisTable]:
+    """The layout of columns, and the axes of the bins of numbers.
+
+    Parameters
+    ----------
+    domain : Domain
+        With bins for numbers.
+    rows : ndarray of shape (n_rows, n_features)
+        Encoded rows, NaN where missing.
+    class_weight : ndarray of shape (n_rows, n_classes)
+        The weight of each row under its class, 0 under the others.
+    n_cuts : int
+        Cuts of a column that trees may choose from, beside the edges of its axis.
+    """
+    axes: list[Axis | None] = []
+    parts, n_places = [], 0
+    for column, (cells, states) in enumerate(zip(rows.T, domain.categories)):
+        n_states = int(domain.n_states[column])
+        axis, place, share = None, np.arange(n_states), np.ones(n_states)
+        if states is None:
+            axis, place, share = _refined(domain, column, cells, class_weight.sum(axis=1), n_cuts)
+        position = np.arange(len(place))
+        # Names have no order of their own.
+        if states is not None and states.dtype.kind not in "biuf":
+            observed, table = ~np.isnan(cells), np.zeros((n_states, class_weight.shape[1]))
+            np.add.at(table, cells[observed].astype(np.int64), class_weight[observed])
+            position = _order_by_class(table)
+        axes.append(axis)
+        parts.append((position, n_places + place, share))
+        n_places += n_states
+    first = offsets([len(part[0]) for part in parts])
+    return Layout(first, *map(np.concatenate, zip(*parts))), AxisTable.from_axes(axes)
 
 
 def _order_by_class(table: Floats) -> Ints:
-    """Ranks of categories by their shares of the classes.
+    """Ranks of categories along the direction in which their shares of the classes differ most.
 
-    Two classes order them so that the best division of the categories is a cut; more classes do
-    along the direction in which the shares differ most.
+    If there are two classes, the best division of the categories is a cut of this order.
     """
-    total = table.sum(axis=1, keepdims=True)
-    prior = table.sum(axis=0) / max(table.sum(), 1e-300)
+    total, prior = table.sum(axis=1, keepdims=True), table.sum(axis=0) / table.sum()
     difference = (table + prior) / (total + 1.0) - prior
     direction = np.linalg.svd(np.sqrt(total) * difference)[2][0]
-    # The sign of a direction is arbitrary.
-    direction *= np.sign(direction[np.abs(direction).argmax()])
     return np.argsort(np.argsort(difference @ direction, kind="stable"))
 
 
-def _cuts(points: Floats, mass: Floats, n_cuts: int) -> Floats:
-    """Places between neighbouring values of a column; between about equal masses if many."""
-    middle = points[:-1] + 0.5 * np.diff(points)
-    if len(middle) > n_cuts:
-        level = np.floor(np.cumsum(mass) * ((n_cuts + 1) / mass.sum()))
-        middle = middle[np.diff(level) > 0.0]
-    return middle
+def _refined(
+    domain: Domain, column: int, cells: Floats, weight: Floats, n_cuts: int
+) -> tuple[Axis, Ints, Floats]:
+    """An axis of parts of the cells of another one: where each part belongs, and its share there.
 
-
-def _refined(axis: Axis, cuts: Floats) -> tuple[Axis, Ints, Floats]:
-    """An axis whose states are the parts of another one's cells, and what part of which state."""
+    The cuts lie between neighbouring values: of about equal masses, if these are many.
+    """
+    axis, number = domain.axis_of(column), domain.number_of(column)
+    points, mass = distinct(cells, weight)
+    level = np.floor(np.cumsum(mass) * ((n_cuts + 1) / mass.sum()))
+    some = np.diff(level) > 0.0 if len(points) > n_cuts else slice(None)
+    cuts = (points[:-1] + 0.5 * np.diff(points))[some]
+    cuts = cuts if number is None else number.end_of_cell(cuts)
     cell = np.searchsorted(axis.edges, cuts, side="right")
     # Tails and atoms stay whole.
     whole = (cell == 0) | (cell == len(axis.edges)) | ~np.isnan(axis.points[cell])
     edges = np.unique(np.append(axis.edges, cuts[~whole]))
     cell = np.append(0, np.searchsorted(axis.edges, edges, side="right"))
-    part = np.ones(len(cell))
-    part[1:-1] = np.diff(edges) / axis.widths[cell[1:-1]]
-    share = np.maximum(axis.shares[cell] * part, _LEAST_SHARE)
-    scales, draws = (axis.lower_scale, axis.upper_scale), (axis.low, axis.high)
-    bins = Axis(edges, *scales, None, None, axis.points[cell], *draws)
-    return bins, axis.states[cell], share
+    part = np.concatenate([[1.0], np.diff(edges) / axis.widths[cell[1:-1]], [1.0]])
+    bins = axis._replace(edges=edges, state=None, share=None, point=axis.points[cell])
+    return bins, axis.states[cell], np.maximum(axis.shares[cell] * part, _LEAST_SHARE)
 
 
 @kernel(new_arrays=True)
-def _sum_over_trees(
-    layout: Layout, trees: Trees, bins: Ints, as_posterior: bool, total: Floats
-) -> None:
-    """Add up probabilities of the classes of rows, or joint densities in logs, over all trees."""
-    n_rows, n_leaves, n_classes = len(bins), len(trees.low), total.shape[1]
+def _joint(layout: Layout, tree: Tree, bins: Ints, relative: bool, joint: Floats) -> None:
+    """See :meth:`Tree.joint`."""
+    n_leaves, n_tables = tree.log_table.shape[:2]
     waiting, reached = np.empty(n_leaves, np.int64), np.empty(n_leaves, np.int64)
-    value, joint = np.empty((n_classes, n_leaves)), np.empty(n_classes)
-    places, n_places = np.empty(bins.shape, np.int64), np.zeros(n_rows, np.int64)
-    for i in range(n_rows):
-        for cell in bins[i]:
-            if cell >= 0:
-                places[i, n_places[i]] = layout.place[cell]
-                n_places[i] += 1
-    # All rows under one tree, so that its tables stay in the cache.
-    for root in trees.root:
-        for i in range(n_rows):
-            n_reached = _reach(layout.position, trees, root, bins[i], waiting, reached)
-            # What the table of a single leaf says is the same for all classes.
-            n_told = (
-                0 if as_posterior and n_reached == trees.log_table.shape[1] == 1 else n_places[i]
-            )
-            _add_leaves(trees, reached[:n_reached], places[i, :n_told], value, joint)
-            if as_posterior:
-                whole = _log_sum_exp(joint, n_classes)
-                for c in range(n_classes):
-                    total[i, c] += math.exp(joint[c] - whole)
-            else:
-                for c in range(n_classes):
-                    low, high = min(total[i, c], joint[c]), max(total[i, c], joint[c])
-                    total[i, c] = high + math.log1p(math.exp(low - high))
+    n_classes, value = joint.shape[1], np.empty((joint.shape[1], n_leaves))
+    for i in range(len(bins)):
+        n_reached = _reach(layout.position, tree, bins[i], waiting, reached)
+        if relative and n_reached == n_tables == 1:
+            # The table of a single leaf says the same of all classes.
+            joint[i] = tree.log_joint[reached[0]]
+            continue
+        places = layout.place[bins[i][bins[i] >= 0]]
+        for r in range(n_reached):
+            for k in range(n_tables):
+                density = 0.0
+                for place in places:
+                    density += tree.log_table[reached[r], k, place]
+                for c in range(k, n_classes, n_tables):
+                    value[c, r] = tree.log_joint[reached[r], c] + density
+        for c in range(n_classes):
+            top, total = value[c, :n_reached].max(), 0.0
+            for r in range(n_reached):
+                total += math.exp(value[c, r] - top)
+            joint[i, c] = top + math.log(total)
 
 
 @inlined
-def _reach(
-    position: Ints, trees: Trees, root: int, bins: Ints, waiting: Ints, reached: Ints
-) -> int:
+def _reach(position: Ints, tree: Tree, bins: Ints, waiting: Ints, reached: Ints) -> int:
     """The number of leaves whose boxes have a row's observed cells; lists them in ``reached``."""
-    n_waiting, n_reached, waiting[0] = 1, 0, root
+    n_waiting, n_reached, waiting[0] = 1, 0, 0
     while n_waiting:
         n_waiting -= 1
         node = waiting[n_waiting]
-        while trees.column[node] >= 0:
-            cell = bins[trees.column[node]]
+        while tree.column[node] >= 0:
+            cell = bins[tree.column[node]]
             if cell < 0:
                 # Both ways: the right one waits.
-                waiting[n_waiting] = trees.right[node]
+                waiting[n_waiting] = tree.right[node]
                 n_waiting += 1
-            if cell < 0 or position[cell] <= trees.cut[node]:
-                node = trees.left[node]
-            else:
-                node = trees.right[node]
-        reached[n_reached] = trees.left[node]
+            is_left = cell < 0 or position[cell] <= tree.cut[node]
+            node = tree.left[node] if is_left else tree.right[node]
+        reached[n_reached] = tree.left[node]
         n_reached += 1
     return n_reached
-
-
-@inlined
-def _add_leaves(trees: Trees, leaves: Ints, places: Ints, value: Floats, joint: Floats) -> None:
-    """Log density of the cells in these places with each class, in any of some leaves."""
-    n_classes, n_tables = len(joint), trees.log_table.shape[1]
-    for r in range(len(leaves)):
-        for k in range(n_tables):
-            density = 0.0
-            for place in places:
-                density += trees.log_table[leaves[r], k, place]
-            for c in range(k, n_classes, n_tables):
-                value[c, r] = trees.log_joint[leaves[r], c] + density
-    for c in range(n_classes):
-        joint[c] = _log_sum_exp(value[c], len(leaves))
-
-
-@inlined
-def _log_sum_exp(values: Floats, n: int) -> float:
-    """Logarithm of the sum of the exponentials of the first numbers."""
-    top, total = values[0], 0.0
-    for k in range(1, n):
-        top = max(top, values[k])
-    for k in range(n):
-        total += math.exp(values[k] - top)
-    return top + math.log(total)

@@ -29,8 +29,8 @@ def learned(options, X, code, n_classes=3, seed=0, n_bins=3):
     domain = Domain.fit(X, n_bins=n_bins)
     rows, weight = merge_rows(np.column_stack([domain.encode(X), code]), np.ones(len(X)))
     rows, code = np.ascontiguousarray(rows[:, :-1]), rows[:, -1].astype(np.int64)
-    random_state = np.random.RandomState(seed)
-    forest = learn_forest(domain, rows, code, weight, n_classes, options, random_state)
+    class_weight = weight[:, np.newaxis] * (code[:, np.newaxis] == np.arange(n_classes))
+    forest = learn_forest(domain, rows, class_weight, options, np.random.RandomState(seed))
     return forest, rows, code, weight
 
 
@@ -71,7 +71,7 @@ def of_bins(forest, rows):
 @pytest.mark.parametrize("leaves", ["all", "class"])
 def test_a_tree_is_the_sum_over_all_completions_of_its_tables(leaves):
     forest, rows, code, weight = learned(SMALL._replace(leaves=leaves), *table())
-    columns, trees = columns_of(forest), forest.trees
+    columns, trees = columns_of(forest), forest.trees[0]
     assert len(trees.low) > 4
     assert any(len(column) > len({place for place, _ in column}) for column in columns)
     data = list(zip(positions_of(forest, rows), code.tolist(), weight.tolist()))
@@ -102,7 +102,8 @@ def test_all_rows_of_bins_and_classes_have_probability_one(leaves):
     assert len(np.unique(positions_of(forest, grid), axis=0)) == len(forest_grid(forest))
     assert_allclose(np.exp(of_bins(forest, grid)).sum(), 1.0, rtol=1e-10)
     empty = np.full((1, 3), np.nan)
-    assert_allclose(np.exp(forest.log_density(empty))[0], forest.class_prior, rtol=1e-10)
+    shares = [np.exp(tree.log_joint).sum(axis=0) for tree in forest.trees]
+    assert_allclose(np.exp(forest.log_density(empty))[0], np.mean(shares, axis=0), rtol=1e-10)
 
 
 def forest_grid(forest):
@@ -115,11 +116,7 @@ def test_the_forest_averages_probabilities_of_its_trees_and_mixes_their_densitie
     forest, rows, *_ = learned(options, *table())
     asked = rows.copy()
     asked[::2, 1] = np.nan
-    ends = np.append(forest.trees.root, len(forest.trees.column))
-    joints = []
-    for root in ends[:-1]:
-        one = forest._replace(trees=forest.trees._replace(root=np.array([root])))
-        joints.append(one.log_density(asked))
+    joints = [forest._replace(trees=[tree]).log_density(asked) for tree in forest.trees]
     normed = [np.exp(j - logsumexp(j, axis=1, keepdims=True)) for j in joints]
     assert_allclose(forest.posterior(asked), np.mean(normed, axis=0), rtol=1e-10)
     mixed = logsumexp(joints, axis=0) - np.log(4.0)
@@ -140,8 +137,9 @@ def test_densities_of_numbers_integrate_to_one_whatever_else_is_known():
 @pytest.mark.parametrize("leaves", ["all", "class"])
 def test_draws_follow_the_density(leaves):
     forest = learned(ForestOptions(5, leaves, 3), *table(200))[0]
-    code = np.repeat(np.arange(3), 20_000)
-    drawn = forest.draw(code, np.random.RandomState(0))
+    drawn, code = forest.draw(60_000, np.random.RandomState(0))
+    prior = np.exp(forest.log_density(np.full((1, 3), np.nan)))[0]
+    assert_allclose(np.bincount(code) / 60_000, prior, atol=0.01)
     cells = np.array(positions_of(forest, drawn))
     # Draws from tails stay in the range of the values, so that they may leave their bin.
     cells[:, 1:] = np.clip(cells[:, 1:], 1, np.diff(forest.layout.first)[1:] - 2)
@@ -151,9 +149,9 @@ def test_draws_follow_the_density(leaves):
             n = (cells[code == c, column][:, np.newaxis] == position).sum(axis=0)
             one = np.full((len(first), 3), np.nan)
             one[:, column] = drawn[first, column]
-            expected = np.exp(of_bins(forest, one)[:, c]) / forest.class_prior[c]
+            expected = np.exp(of_bins(forest, one)[:, c]) / prior[c]
             inner = (position > 1) & (position < cells[:, column].max()) | (column == 0)
-            assert_allclose((n / 20_000)[inner], expected[inner], atol=0.012)
+            assert_allclose((n / (code == c).sum())[inner], expected[inner], atol=0.012)
     assert np.all(np.isfinite(forest.log_density(drawn)))
 
 
@@ -161,7 +159,7 @@ def test_complete_rows_are_judged_as_by_the_tree_of_scikit_learn():
     X, code = table(300)
     forest, rows, code, weight = learned(SMALL._replace(leaves="all"), X, code)
     cells = np.array(positions_of(forest, rows))
-    trees = forest.trees
+    (trees,) = forest.trees
     for row, posterior in zip(cells[::7], forest.posterior(rows[::7])):
         node = 0
         while trees.column[node] >= 0:
@@ -190,10 +188,10 @@ def test_missing_cells_of_training_rows_are_drawn_and_do_not_count():
     stump, rows, code, weight = learned(
         ForestOptions(1, "all", 400, bootstrap=False), X, code=table(400, missing=0.3)[1]
     )
-    assert len(stump.trees.low) == 1
+    assert len(stump.trees[0].low) == 1
     observed = ~np.isnan(rows[:, 0])
     count = np.bincount(rows[observed, 0].astype(int), weight[observed], 4)
-    table_of_names = np.exp(stump.trees.log_table[0, 0, :4])
+    table_of_names = np.exp(stump.trees[0].log_table[0, 0, :4])
     prior = (count + 0.25) / (count.sum() + 1.0)
     assert_allclose(table_of_names, (count + 10.0 * prior) / (count.sum() + 10.0), rtol=1e-10)
 
@@ -237,6 +235,7 @@ def test_weights_need_not_be_whole_or_large():
     rows = domain.encode(X)
     options = ForestOptions(5, "all", 1)
     for weight in (np.full(200, 1e-9), np.full(200, 1e9), np.r_[np.full(199, 1e-3), 1e6]):
-        forest = learn_forest(domain, rows, code, weight, 3, options, np.random.RandomState(0))
+        class_weight = weight[:, np.newaxis] * (code[:, np.newaxis] == np.arange(3))
+        forest = learn_forest(domain, rows, class_weight, options, np.random.RandomState(0))
         assert np.all(np.isfinite(forest.log_density(rows)))
         assert_allclose(forest.posterior(rows).sum(axis=1), 1.0)

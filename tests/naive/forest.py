@@ -18,7 +18,8 @@ def leaves_of(tree, columns, rows, by_class, n_classes):
     """
     total = sum(weight for _, _, weight in rows)
     n_tables = n_classes if by_class else 1
-    uniform = [{place: 1.0 / len(column) for place, _ in column} for column in columns]
+    places = [{place for place, _ in column} for column in columns]
+    uniform = [dict.fromkeys(of_column, 1.0 / len(of_column)) for of_column in places]
     of_all = count_tables(columns, rows, lambda c: 0, 1)[0]
     prior = [
         {place: of_all[j].get(place, 0.0) + uniform[j][place] for place in uniform[j]}
