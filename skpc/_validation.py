@@ -19,7 +19,7 @@ from sklearn.base import _fit_context as fit_context  # noqa: F401
 from sklearn.calibration import _SigmoidCalibration as SigmoidCalibration  # noqa: F401
 from sklearn.svm._base import _one_vs_one_coef as coefficients_of_pairs  # noqa: F401
 from sklearn.utils._optional_dependencies import check_matplotlib_support  # noqa: F401
-from sklearn.utils._param_validation import HasMethods, Interval, StrOptions  # noqa: F401
+from sklearn.utils._param_validation import HasMethods, Interval, RealNotInt, StrOptions  # noqa: F401
 from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.metaestimators import _BaseComposition as BaseComposition  # noqa: F401
 from sklearn.utils.multiclass import _ovr_decision_function as decisions_of_pairs  # noqa: F401

@@ -112,6 +112,7 @@ def _estimators_of_tables() -> list[Any]:
         skpc.CircuitImputer(network),
         skpc.DensityClassifier(network, classifiers=None),
         skpc.ExpectedKernelSVC(network),
+        skpc.GenerativeForest(2, random_state=0),
     ]
 
 

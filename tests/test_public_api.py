@@ -35,6 +35,7 @@ PUBLIC = {
         "DensityRegressor",
         "ExpectedKernelSVC",
         "ExpectedKernelSVR",
+        "GenerativeForest",
         "HiddenChowLiuTree",
         "KernelEPOperator",
         "LogisticEPClassifier",

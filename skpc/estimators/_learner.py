@@ -96,8 +96,8 @@ class TrainingData(NamedTuple):
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class TableLearner(TableEstimator, ABC):
-    """An estimator that learns a density of encoded rows, from a table or from rows like these."""
+class ColumnsEstimator(TableEstimator):
+    """An estimator whose parameters say what the columns are."""
 
     categorical_features: Any = parameter("auto", *CATEGORICAL_FEATURES)
     categories: Any = parameter("auto", StrOptions({"auto"}), list)
@@ -105,15 +105,25 @@ class TableLearner(TableEstimator, ABC):
     bounds: Any = parameter(None, dict, None)
     handle_unknown: str = parameter("unseen", StrOptions({"unseen", "missing", "error"}))
 
-    #: Weight of the rows that have been learned from: partial_fit goes on from here.
-    _n_learned: float = field(init=False)
-
     @property
     def _n_bins(self) -> int | None:
         """Largest number of bins of a numeric column; None where the learner needs no bins."""
         if not hasattr(self, "n_bins"):
             return None
         return self.n_bins or _N_BINS[self.margins]
+
+    def _domain_of(self, table: Any, weight: Floats) -> Domain:
+        """What the columns of a checked table are."""
+        declared = {name: getattr(self, name) for name in DECLARATIONS}
+        return Domain.fit(table, sample_weight=weight, n_bins=self._n_bins, **declared)
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class TableLearner(ColumnsEstimator, ABC):
+    """An estimator that learns a density of encoded rows, from a table or from rows like these."""
+
+    #: Weight of the rows that have been learned from: partial_fit goes on from here.
+    _n_learned: float = field(init=False)
 
     @abstractmethod
     def _learn(self, data: TrainingData) -> None:
@@ -178,8 +188,7 @@ class TableLearner(TableEstimator, ABC):
     def _prepare(self, X: Any, sample_weight: Any) -> tuple[Domain, Floats, Floats]:
         """Learn the domain; return it with the distinct encoded rows and their weights."""
         table, weight, _ = self._training_rows(X, sample_weight)
-        declared = {name: getattr(self, name) for name in DECLARATIONS}
-        domain = Domain.fit(table, sample_weight=weight, n_bins=self._n_bins, **declared)
+        domain = self._domain_of(table, weight)
         return domain, *merge_rows(domain.encode(table), weight)
 
     def _learn_rows(self, domain: Domain, data: TrainingData) -> None:

@@ -6,6 +6,7 @@ Internal: it may change in any version.
 from skpc.learning.cutset import learn_cutset_network
 from skpc.learning.factors import Factors
 from skpc.learning.filling import fill_missing
+from skpc.learning.forest import Forest
 from skpc.learning.held_out import Split, deal, hold_out
 from skpc.learning.hidden_tree import CodedRows, HiddenTree, hidden_tree_circuit
 from skpc.learning.hidden_tree_search import (
@@ -17,6 +18,7 @@ from skpc.learning.hidden_tree_search import (
 )
 from skpc.learning.mixture import CutsetMixture, check_n_components, learn_mixture
 from skpc.learning.network import CutsetNetwork, cutset_circuit
+from skpc.learning.random_trees import ForestOptions, learn_forest
 from skpc.learning.shrinkage import TrainingRows, learn_shrunken_mixture
 from skpc.learning.simplex import mean_weights, mixture_weights
 from skpc.learning.smoothing import choose_param_ess, refinement_pseudo_counts
@@ -36,6 +38,8 @@ __all__ = [
     "CutsetMixture",
     "CutsetNetwork",
     "Factors",
+    "Forest",
+    "ForestOptions",
     "HeldOutRows",
     "HiddenTree",
     "LearnedMixture",
@@ -57,6 +61,7 @@ __all__ = [
     "hold_out",
     "learn_chosen",
     "learn_cutset_network",
+    "learn_forest",
     "learn_hidden_tree",
     "learn_mixture",
     "learn_shrunken_mixture",

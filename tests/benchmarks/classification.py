@@ -8,11 +8,12 @@ of the others are removed: a share of all at random (0 to 0.7); depending on the
 row, which is always there ("mar": with 0.9 times the quantile that it stands at); or with the
 quantile that the value itself stands at in its column ("mnar", a half on average).
 
-"pool": DensityClassifier() as it is; "densities alone": without boosting among its members. The
-others are described in ``rivals``. Log loss in nats (probabilities kept above 1e-15), accuracy, and
-calibration error: the mean over ten bins of equally many rows of how far the share of right
-predictions is from the mean probability of the predicted class. Means over the draws of a mask and
-over the splits. CPU seconds of a fit, and of predictions for 1,000 rows.
+"pool": DensityClassifier() as it is; "densities alone": without boosting among its members;
+"generative forest": GenerativeForest(), printed beside a random forest behind an imputer at the
+end. The others are described in ``rivals``. Log loss in nats (probabilities kept above 1e-15),
+accuracy, and calibration error: the mean over ten bins of equally many rows of how far the share of
+right predictions is from the mean probability of the predicted class. Means over the draws of a
+mask and over the splits. CPU seconds of a fit, and of predictions for 1,000 rows.
 
 The bars compare "pool" with "masked copies", row by row (``prediction`` says how). With --keep,
 figures of each table, split and model are files of that folder, and are read instead of measured:
@@ -28,32 +29,41 @@ from functools import partial
 for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_variable, "1")
 
+import time
+
 import numpy as np
 import pandas as pd
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.model_selection import train_test_split
 
-from skpc import DensityClassifier
+from skpc import DensityClassifier, GenerativeForest
 from tests.benchmarks.mixed_tables import MIXED
 from tests.benchmarks.prediction import (
     ALONE,
+    MASKS,
     OURS,
     Benchmark,
     Figures,
     Fitted,
+    Found,
     Split,
+    compare,
     fit_ours,
     options,
     print_bars,
+    rows_of,
     run,
     sampled,
     split_of,
 )
-from tests.benchmarks.rivals import CLASSIFICATION
+from tests.benchmarks.rivals import CLASSIFICATION, encoder
 
+FOREST, OTHER_FOREST = "generative forest", "iterative + forest"
 MODELS = {
     OURS: partial(DensityClassifier, random_state=0),
     ALONE: partial(DensityClassifier, classifiers=None, random_state=0),
+    FOREST: partial(GenerativeForest, random_state=0),
 }
 TABLES = ("wine", "breast_cancer", "cmc", "segment", "electricity", "bank")
 LOADERS = {"breast_cancer": load_breast_cancer, "wine": load_wine, "digits": load_digits}
@@ -78,6 +88,7 @@ def main() -> None:
     )
     found = run(benchmark, asked)
     print_bars(found, benchmark, NEEDED, CLASSIFICATION.imputed)
+    print_forests(found)
 
 
 def load(name: str) -> tuple[pd.DataFrame, np.ndarray]:
@@ -97,7 +108,32 @@ def _split(name: str, number: int, n_draws: int) -> Split:
 
 
 def _fit(label: str, split: Split) -> dict[str, Fitted]:
-    return {label: fit_ours(MODELS[label](), split, "predict_proba")}
+    model = MODELS[label]()
+    fitted = fit_ours(model, split, "predict_proba")
+    if label == FOREST:
+        rows = encoder().fit_transform(split.train)
+        start = time.process_time()
+        RandomForestClassifier(model.n_estimators, random_state=0).fit(rows, split.y_train)
+        ratio = fitted.seconds / (time.process_time() - start)
+        note = f"{model.leaves_} {model.min_samples_leaf_:g}, {ratio:.1f} fits of scikit-learn's"
+        fitted = fitted._replace(note=note)
+    return {label: fitted}
+
+
+def print_forests(found: dict[str, Found]) -> None:
+    """The forest beside a random forest behind an imputer: losses, and the paired error."""
+    for name, models in found.items():
+        if {FOREST, OTHER_FOREST} <= set(models):
+            for mask in (0.0, 0.3, 0.5):
+                at = MASKS.index(mask)
+                ours, other = (
+                    rows_of(models[label], "loss")[at] for label in (FOREST, OTHER_FOREST)
+                )
+                difference, error = compare(ours, other, False)
+                print(
+                    f"{name + ', forests':26s}{mask!s:>6s}{ours.mean():8.3f}{other.mean():8.3f}"
+                    f"{difference:+8.3f} +-{error:6.3f}{difference / other.mean():+8.1%}"
+                )
 
 
 def _figures(proba: np.ndarray, split: Split) -> Figures:

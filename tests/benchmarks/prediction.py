@@ -226,7 +226,7 @@ def print_table(name: str, found: Found, benchmark: Benchmark) -> None:
         if measured:
             print(f"{name + ', ' + title:34s}" + "".join(f"{mask!s:>8s}" for mask in MASKS))
         for label, splits in measured.items():
-            means = _rows(splits, key).mean(axis=1)
+            means = rows_of(splits, key).mean(axis=1)
             if benchmark.root and key == "loss":
                 means = np.sqrt(means)
             print(f"  {label:32s}" + "".join(f"{value:8.3f}" for value in means))
@@ -263,7 +263,7 @@ def print_bars(
         print(f"{name + ', bars':34s}{line}  best imputer + model")
         for mask in BAR_MASKS:
             at = MASKS.index(mask)
-            losses = {label: _rows(splits, "loss")[at] for label, splits in models.items()}
+            losses = {label: rows_of(splits, "loss")[at] for label, splits in models.items()}
             values = {label: _loss(rows, benchmark.root) for label, rows in losses.items()}
             difference, error = compare(losses[OURS], losses[RIVAL], benchmark.root)
             below = difference < 0.0
@@ -305,7 +305,7 @@ def _loss(rows: np.ndarray, root: bool) -> float:
     return float(np.sqrt(rows.mean()) if root else rows.mean())
 
 
-def _rows(splits: list[Figures], key: str) -> np.ndarray:
+def rows_of(splits: list[Figures], key: str) -> np.ndarray:
     """A figure under each mask, the rows of all splits side by side."""
     return np.concatenate([figures[key] for figures in splits], axis=1)
 

@@ -15,6 +15,7 @@ from skpc import (
     DensityRegressor,
     ExpectedKernelSVC,
     ExpectedKernelSVR,
+    GenerativeForest,
     HiddenChowLiuTree,
     KernelEPOperator,
     LogisticEPClassifier,
@@ -51,6 +52,7 @@ OF_TABLES: dict[str, BaseEstimator] = {
     "regressor": DensityRegressor(
         CutsetNetworkBD(random_state=0), regressors=["ridge"], cv=2, random_state=0
     ),
+    "forest": GenerativeForest(8, random_state=0),
     "SVR": ExpectedKernelSVR(NETWORK, random_state=0),
     "SVC": ExpectedKernelSVC(NETWORK, random_state=0),
 }

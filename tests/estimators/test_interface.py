@@ -16,6 +16,7 @@ from skpc import (
     DensityRegressor,
     ExpectedKernelSVC,
     ExpectedKernelSVR,
+    GenerativeForest,
     KernelEPOperator,
     LogisticEPClassifier,
     StackedDensity,
@@ -32,9 +33,9 @@ QUIET = {LogisticEPClassifier}
 
 
 @every_estimator
-def test_parameters_are_given_by_name_but_for_one_leading_estimator(estimator):
+def test_parameters_are_given_by_name_but_for_leading_estimators_or_their_number(estimator):
     _, *parameters = inspect.signature(estimator.__init__).parameters.values()
-    if parameters[0].name in {"density", "estimators"}:
+    if parameters[0].name in {"density", "estimators", "n_estimators"}:
         parameters = parameters[1:]
     assert all(parameter.kind is parameter.KEYWORD_ONLY for parameter in parameters)
 
@@ -68,6 +69,7 @@ TALKATIVE = [
     (DensityRegressor(CutsetNetworkBD(), cv=2, regressors=("ridge",)), "0/6|6 fits"),
     (ExpectedKernelSVC(CutsetNetworkBD(), calibration="temperature"), "0/5|5 folds"),
     (ExpectedKernelSVR(CutsetNetworkBD()), "SVR: 60 distinct rows"),
+    (GenerativeForest(4), "0/4|4 trees"),
     (KernelEPOperator(n_inner=10, n_outer=10), "0/60|60 rows"),
     (StackedDensity([("a", CutsetNetworkBD()), ("b", CutsetNetworkBD())], cv=2), "0/6|6 fits"),
 ]

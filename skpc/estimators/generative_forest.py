@@ -1,0 +1,278 @@
+"""Random forests as joint densities of columns and classes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import ClassifierMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from skpc._arrays import Floats, log_or_inf
+from skpc._fitting import all_or_nothing, progress
+from skpc._threads import threads
+from skpc._validation import (
+    AT_LEAST_ONE,
+    Interval,
+    RealNotInt,
+    StrOptions,
+    check_n_samples,
+    fit_context,
+)
+from skpc.domain import merge_rows
+from skpc.estimators._estimator import by_chunks, check_labels, parameter
+from skpc.estimators._learner import ColumnsEstimator
+from skpc.learning import Forest, ForestOptions, learn_forest
+from skpc.pooling.pool import labelled
+
+#: A share of the columns, or what scikit-learn calls shares of them.
+_SHARES = (StrOptions({"auto", "sqrt", "log2"}), Interval(RealNotInt, 0.0, 1.0, closed="right"))
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class GenerativeForest(ClassifierMixin, ColumnsEstimator):
+    """Random forest that is a joint density, for rows with any cells missing.
+
+    Each tree divides the rows as scikit-learn's random forests do. Its leaves have densities of the
+    columns [1]_, so that the tree is a density of rows and classes. Given the observed cells of a
+    row, the probabilities of the classes follow exactly, and no cell has to be imputed. Those of
+    the forest are the means over its trees. Where all cells are observed and ``leaves="all"``, it
+    is an ordinary random forest with smoothed leaves.
+
+    Parameters
+    ----------
+    n_estimators : int, default=60
+        Number of trees.
+    leaves : {"auto", "all", "class"}, default="auto"
+        What the density of the columns in a leaf is of. "all": of all its rows. "class": of those
+        of each class, so that the cells of a row go on telling classes apart within its leaf, as in
+        naive Bayes. "auto": "class" if this predicts better, by three standard errors, the rows
+        that are out of the bags of a few trees, whole and with 40 % of their cells removed.
+    min_samples_leaf : "auto" or int, default="auto"
+        Least weight of the training rows in a leaf. "auto": 2 or 8, whichever predicts these rows
+        better, 8 with ``leaves="class"``; more in very large tables, whose leaves would take more
+        than a gigabyte.
+    max_features : {"auto", "sqrt", "log2"}, int, float or None, default="auto"
+        Number (or share) of the columns that compete for each split, as in
+        :class:`sklearn.ensemble.RandomForestClassifier`. "auto": twice the square root of their
+        number.
+    bootstrap : bool, default=True
+        Whether each tree is grown from a draw of the rows with replacement, or from all rows.
+    n_bins : int, default=None
+        Greatest number of bins of a numeric column in the tables of leaves, not counting its atoms
+        and tails. None: the data decide, 20 at most. Trees cut between up to 255 values.
+    categorical_features : "auto", "from_dtype", None or array-like, default="auto"
+        Which columns are categorical: a boolean mask, column numbers, or names. "from_dtype":
+        those with a category dtype. "auto": these, strings, bools, and numeric columns whose
+        values are all integers in 0..15, a few unusual ones apart (one in a thousand).
+    categories : "auto" or list, default="auto"
+        The states of each column as in OrdinalEncoder; None in the list lets the data of that
+        column decide. A column with declared categories is categorical.
+    atoms : "auto" or dict, default="auto"
+        A dict from columns (names or numbers) to the values that are atoms, where you know them;
+        the atoms of the other columns are found.
+    bounds : dict, default=None
+        A dict from columns (names or numbers) to pairs (lower, upper), between which all values
+        lie. None stands for a side without a bound.
+    handle_unknown : {"unseen", "missing", "error"}, default="unseen"
+        What to do with a category that has not been seen or declared: take it as missing, or
+        refuse it. "unseen" takes it as missing too, but in columns of strings log densities count
+        the probability of such a category, the share of the training rows whose category is seen
+        once.
+    random_state : int, RandomState instance or None, default=None
+        Seeds the draws of rows and columns, and of the missing cells of training rows.
+    n_jobs : int, default=None
+        Number of threads that grow trees, and that answer. The result does not depend on it.
+    verbose : int, default=0
+        With 1, a progress bar counts the trees (a line at the end where tqdm is not installed).
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The classes, sorted.
+    class_count_ : ndarray of shape (n_classes,)
+        Total weight of the training rows of each class.
+    leaves_ : str
+        "all" or "class".
+    min_samples_leaf_ : float
+        Least weight of the rows in a leaf.
+    n_leaves_ : int
+        Number of leaves of all trees.
+    domain_ : Domain
+        What each column is; translates rows to encoded rows and back.
+    n_features_in_ : int
+        Number of columns seen in ``fit``.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of the columns, where ``X`` has names.
+
+    See Also
+    --------
+    DensityClassifier : A pool of densities and classifiers.
+
+    Notes
+    -----
+    As a density of rows (:meth:`score_samples`, :meth:`sample`), the forest is the mixture of its
+    trees with equal weights. A row of weight two equals the row twice, also in the draws of rows.
+
+    A missing cell of a training row is drawn anew for each tree, from the rows of its class. The
+    draws decide where the row goes; densities are learned from the observed cells alone.
+
+    References
+    ----------
+    .. [1] A. H. C. Correia, R. Peharz, C. P. de Campos. "Joints in Random Forests". NeurIPS 2020.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.datasets import load_iris
+    >>> from skpc import GenerativeForest
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = GenerativeForest(random_state=0).fit(X, y)
+    >>> model.predict([[np.nan, np.nan, 1.4, np.nan], [6.0, np.nan, np.nan, 2.1]])
+    array([0, 2])
+    >>> model.predict_proba(np.full((1, 4), np.nan)).round(1)
+    array([[0.3, 0.3, 0.3]])
+    """
+
+    n_estimators: int = field(default=60, kw_only=False, metadata={"constraints": (AT_LEAST_ONE,)})
+    leaves: str = parameter("auto", StrOptions({"auto", "all", "class"}))
+    min_samples_leaf: Any = parameter("auto", StrOptions({"auto"}), AT_LEAST_ONE)
+    max_features: Any = parameter("auto", *_SHARES, AT_LEAST_ONE, None)
+    bootstrap: bool = parameter(True, "boolean")
+    n_bins: int | None = parameter(None, None, AT_LEAST_ONE)
+
+    margins: ClassVar[str] = "auto"
+    _forest: Forest = field(init=False)
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> GenerativeForest:
+        """Grow the trees, and learn the densities of their leaves.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Numbers and categories; NaN (or None) marks missing cells.
+        y : array-like of shape (n_samples,)
+            Classes, numbers or strings. A single class is allowed.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows; a weight of two equals the row twice, zero its absence.
+
+        Returns
+        -------
+        GenerativeForest
+            The fitted forest.
+
+        Raises
+        ------
+        ValueError
+            If all cells are missing, one is infinite, a class is missing or not a class, or the
+            weights are negative or all zero.
+        """
+        with all_or_nothing(self):
+            table, weight, labels = self._training_rows(X, sample_weight, y, check_labels)
+            self.classes_, code = np.unique(labels, return_inverse=True)
+            self.class_count_ = np.bincount(code, weight)
+            self.domain_ = self._domain_of(table, weight)
+            rows, weight = merge_rows(labelled(self.domain_.encode(table), code), weight)
+            of_class = rows[:, -1:] == np.arange(len(self.classes_))
+            data = np.ascontiguousarray(rows[:, :-1]), weight[:, np.newaxis] * of_class
+            options = ForestOptions(*(getattr(self, name) for name in ForestOptions._fields))
+            random_state, total = check_random_state(self.random_state), self.n_estimators
+            with threads(self.n_jobs), progress(total, "trees", self.verbose) as advance:
+                self._forest = learn_forest(self.domain_, *data, options, random_state, advance)
+            self.leaves_, self.min_samples_leaf_ = self._forest.choices
+            self.n_leaves_ = sum(len(tree.low) for tree in self._forest.trees)
+        return self
+
+    @by_chunks
+    def predict_proba(self, X: Any) -> Floats:
+        """Probability of each class given the observed cells of each row.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Rows; NaN (or None) marks missing cells. A row may lack all of them.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            Classes in the order of ``classes_``.
+        """
+        rows = self._encode(X)[1]
+        return self._forest.posterior(rows)
+
+    def predict_log_proba(self, X: Any) -> Floats:
+        """Log probability of each class given the observed cells of each row.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Rows; NaN (or None) marks missing cells. A row may lack all of them.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            In nats; classes in the order of ``classes_``.
+        """
+        return log_or_inf(self.predict_proba(X))
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The most probable class of each row.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Rows; NaN (or None) marks missing cells.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Classes.
+        """
+        proba = self.predict_proba(X)
+        return np.asarray(self.classes_[proba.argmax(axis=1)])
+
+    @by_chunks
+    def score_samples(self, X: Any) -> Floats:
+        """Log density of each row, whatever its class, with missing cells integrated out.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Rows; NaN (or None) marks missing cells.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Log densities in nats, with respect to the counting measure on categories and the
+            Lebesgue measure on numbers. A category that was not seen counts as in
+            :meth:`CutsetNetworkBD.score_samples`; it says nothing about the class.
+        """
+        _, rows, mass = self._encode_with_mass(X)
+        return mass.with_rows(np.logaddexp.reduce(self._forest.log_density(rows), axis=1))
+
+    def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[Any, NDArray[Any]]:
+        """Draw rows and their classes.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+            Number of rows.
+        random_state : int, RandomState instance or None, default=None
+            The same seed gives the same rows. ``None`` draws anew at each call; the estimator's
+            own ``random_state`` is not used.
+
+        Returns
+        -------
+        X : ndarray or DataFrame of shape (n_samples, n_features)
+            Complete rows in original units, of the kind that ``fit`` was given.
+        y : ndarray of shape (n_samples,)
+            Their classes.
+        """
+        check_is_fitted(self)
+        n_samples, random_state = check_n_samples(n_samples), check_random_state(random_state)
+        rows, code = self._forest.draw(n_samples, random_state)
+        return self.domain_.decode(self.domain_.name(rows, random_state)), self.classes_[code]

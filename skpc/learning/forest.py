@@ -1,0 +1,294 @@
+"""Random forests as joint densities of rows and classes: what they answer.
+
+A leaf of a tree is a box of columns. It has a share of the training rows, shares of the classes,
+and tables of independent columns, in all or for each class. Where the cell that a node asks for is
+missing, both branches count. So what a tree says of the observed cells is exact.
+
+Trees cut numbers more finely than tables can count them. They cut between bins, which are parts of
+the bins of the domain, the places of the tables. Within its place a number is distributed as it is
+in the whole table, what lies outside of the box left out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import softmax
+
+from skpc._arrays import Codes, Floats, Ints, offsets
+from skpc._jit import FALSE, TRUE, inlined, kernel
+from skpc._threads import in_threads, slices
+from skpc.domain import Domain
+from skpc.variables import Axis, AxisTable
+from skpc.variables.number import distinct
+
+#: Cells of rows that are answered for at a time, or bins of draws that are held.
+_HELD = 2**17
+#: The least part of its place that a bin may be: all of a box may lie in it.
+_LEAST_SHARE = 1e-12
+
+
+class Layout(NamedTuple):
+    """What the columns are for trees and for tables.
+
+    Attributes
+    ----------
+    first : ndarray of shape (n_features + 1,)
+        Where the bins (or categories) of each column begin, end to end.
+    position : ndarray of shape (n_bins,)
+        Rank of each bin in the order in which trees cut its column: that of numbers, or that of the
+        shares of the classes among names.
+    place : ndarray of shape (n_bins,)
+        The entry of a table that the bin is a part of: a bin of the domain, or a category.
+    share : ndarray of shape (n_bins,)
+        How large a part it is.
+    """
+
+    first: Ints
+    position: Ints
+    place: Ints
+    share: Floats
+
+    def of_codes(self, codes: Codes) -> Ints:
+        """Where the bin of each cell stands, -1 where missing."""
+        return np.where(codes < 0, -1, codes + self.first[:-1])
+
+
+class Tree(NamedTuple):
+    """A tree, and the distributions in its leaves.
+
+    Attributes
+    ----------
+    column, cut : ndarrays of shape (n_nodes,)
+        Rows go to the left up to this position of this column; column -1 for a leaf.
+    left, right : ndarrays of shape (n_nodes,)
+        The nodes below; ``left`` of a leaf is its number among the leaves.
+    log_joint : ndarray of shape (n_leaves, n_classes)
+        Log share among all rows of those of a class in a leaf.
+    log_table : ndarray of shape (n_leaves, 1 or n_classes, n_places)
+        Log probability of each place less that of its share in the box of the leaf, among all rows
+        or those of each class; -inf outside of the box.
+    low, high : ndarrays of shape (n_leaves, n_features)
+        The box of a leaf: positions from the first to below the second.
+    """
+
+    column: Ints
+    cut: Ints
+    left: Ints
+    right: Ints
+    log_joint: Floats
+    log_table: Floats
+    low: Ints
+    high: Ints
+
+    def posterior(self, layout: Layout, bins: Ints) -> Floats:
+        """Probabilities of the classes of rows, given as :meth:`Layout.of_codes`."""
+        joint = self.joint(layout, bins, TRUE)
+        joint = np.exp(joint - joint.max(axis=1, keepdims=True))
+        return np.asarray(joint / joint.sum(axis=1, keepdims=True))
+
+    def joint(self, layout: Layout, bins: Ints, relative: bool = FALSE) -> Floats:
+        """Log densities of rows with each class.
+
+        ``relative``: a number of each row may be left out that is the same for all classes.
+        """
+        joint = np.empty((len(bins), self.log_joint.shape[1]))
+        _joint(layout, self, bins, relative, joint)
+        return joint
+
+
+class Forest(NamedTuple):
+    """A random forest that is a density of encoded rows and of numbers of classes.
+
+    Attributes
+    ----------
+    domain : Domain
+        What the columns are.
+    bins : AxisTable
+        The bins of numbers between which trees cut.
+    layout : Layout
+    trees : list of Tree
+    choices : tuple
+        Whether a leaf has tables of "all" its rows or of those of each "class", and the least
+        weight of its rows.
+    """
+
+    domain: Domain
+    bins: AxisTable
+    layout: Layout
+    trees: list[Tree]
+    choices: tuple[str, float]
+
+    def posterior(self, rows: Floats) -> Floats:
+        """Probabilities of the classes given the observed cells, the mean over the trees."""
+        total = self._fold(rows, lambda tree, bins: tree.posterior(self.layout, bins), np.add)
+        return total / len(self.trees)
+
+    def log_density(self, rows: Floats) -> Floats:
+        """Log density of the observed cells with each class, shape (n_rows, n_classes)."""
+        within = self.domain.axis_table.log_density(rows) - math.log(len(self.trees))
+        joint = self._fold(rows, lambda tree, bins: tree.joint(self.layout, bins), np.logaddexp)
+        return within[:, np.newaxis] + joint
+
+    def _fold(
+        self, rows: Floats, ask: Callable[[Tree, Ints], Floats], add: Callable[..., Floats]
+    ) -> Floats:
+        """Add up what the trees say of rows, for some rows at a time."""
+        answer = np.empty((len(rows), self.trees[0].log_joint.shape[1]))
+
+        def work(part: slice) -> None:
+            bins = self.layout.of_codes(self.bins.states(rows[part]))
+            total = ask(self.trees[0], bins)
+            for tree in self.trees[1:]:
+                add(total, ask(tree, bins), out=total)
+            answer[part] = total
+
+        in_threads(work, slices(len(rows), max(1, _HELD // rows.shape[1])))
+        return answer
+
+    def draw(self, n_rows: int, random_state: np.random.RandomState) -> tuple[Floats, Ints]:
+        """Draw encoded rows, and the numbers of their classes."""
+        tree, code = random_state.randint(len(self.trees), size=n_rows), np.empty(n_rows, np.int64)
+        codes = np.empty((n_rows, self.domain.n_features), np.int64)
+        for part in slices(n_rows, max(1, _HELD // len(self.layout.place))):
+            for t in np.unique(tree[part]).tolist():
+                some = part.start + np.flatnonzero(tree[part] == t)
+                codes[some], code[some] = self._draw(self.trees[t], len(some), random_state)
+        seed = int(random_state.randint(2**31))
+        return self.domain.snapped(self.bins.draw(codes, np.full(codes.shape, np.nan), seed)), code
+
+    def _draw(
+        self, tree: Tree, n_rows: int, random_state: np.random.RandomState
+    ) -> tuple[Ints, Ints]:
+        n_classes, (first, position, place, share) = tree.log_joint.shape[1], self.layout
+        joint = softmax(tree.log_joint.ravel())
+        leaf, code = np.divmod(random_state.choice(len(joint), n_rows, p=joint), n_classes)
+        mass = np.exp(tree.log_table[leaf, code % tree.log_table.shape[1]])[:, place] * share
+        codes = np.empty((n_rows, len(first) - 1), np.int64)
+        for column, bins in enumerate(map(slice, first, first[1:])):
+            low, high = (ends[leaf, column, np.newaxis] for ends in (tree.low, tree.high))
+            in_box = (low <= position[bins]) & (position[bins] < high)
+            below = np.cumsum(mass[:, bins] * in_box, axis=1)
+            u = random_state.random_sample((n_rows, 1)) * below[:, -1:]
+            codes[:, column] = (below <= u).sum(axis=1)
+        return codes, code
+
+
+def lay_out(
+    domain: Domain, rows: Floats, class_weight: Floats, n_cuts: int
+) -> tuple[Layout, AxisTable]:
+    """The layout of columns, and the axes of the bins of numbers.
+
+    Parameters
+    ----------
+    domain : Domain
+        With bins for numbers.
+    rows : ndarray of shape (n_rows, n_features)
+        Encoded rows, NaN where missing.
+    class_weight : ndarray of shape (n_rows, n_classes)
+        The weight of each row under its class, 0 under the others.
+    n_cuts : int
+        Cuts of a column that trees may choose from, beside the edges of its axis.
+    """
+    axes: list[Axis | None] = []
+    parts, n_places = [], 0
+    for column, (cells, states) in enumerate(zip(rows.T, domain.categories)):
+        n_states = int(domain.n_states[column])
+        axis, place, share = None, np.arange(n_states), np.ones(n_states)
+        if states is None:
+            axis, place, share = _refined(domain, column, cells, class_weight.sum(axis=1), n_cuts)
+        position = np.arange(len(place))
+        # Names have no order of their own.
+        if states is not None and states.dtype.kind not in "biuf":
+            observed, table = ~np.isnan(cells), np.zeros((n_states, class_weight.shape[1]))
+            np.add.at(table, cells[observed].astype(np.int64), class_weight[observed])
+            position = _order_by_class(table)
+        axes.append(axis)
+        parts.append((position, n_places + place, share))
+        n_places += n_states
+    first = offsets([len(part[0]) for part in parts])
+    return Layout(first, *map(np.concatenate, zip(*parts))), AxisTable.from_axes(axes)
+
+
+def _order_by_class(table: Floats) -> Ints:
+    """Ranks of categories along the direction in which their shares of the classes differ most.
+
+    If there are two classes, the best division of the categories is a cut of this order.
+    """
+    total, prior = table.sum(axis=1, keepdims=True), table.sum(axis=0) / table.sum()
+    difference = (table + prior) / (total + 1.0) - prior
+    direction = np.linalg.svd(np.sqrt(total) * difference)[2][0]
+    return np.argsort(np.argsort(difference @ direction, kind="stable"))
+
+
+def _refined(
+    domain: Domain, column: int, cells: Floats, weight: Floats, n_cuts: int
+) -> tuple[Axis, Ints, Floats]:
+    """An axis of parts of the cells of another one: where each part belongs, and its share there.
+
+    The cuts lie between neighbouring values: of about equal masses, if these are many.
+    """
+    axis, number = domain.axis_of(column), domain.number_of(column)
+    points, mass = distinct(cells, weight)
+    level = np.floor(np.cumsum(mass) * ((n_cuts + 1) / mass.sum()))
+    some = np.diff(level) > 0.0 if len(points) > n_cuts else slice(None)
+    cuts = (points[:-1] + 0.5 * np.diff(points))[some]
+    cuts = cuts if number is None else number.end_of_cell(cuts)
+    cell = np.searchsorted(axis.edges, cuts, side="right")
+    # Tails and atoms stay whole.
+    whole = (cell == 0) | (cell == len(axis.edges)) | ~np.isnan(axis.points[cell])
+    edges = np.unique(np.append(axis.edges, cuts[~whole]))
+    cell = np.append(0, np.searchsorted(axis.edges, edges, side="right"))
+    part = np.concatenate([[1.0], np.diff(edges) / axis.widths[cell[1:-1]], [1.0]])
+    bins = axis._replace(edges=edges, state=None, share=None, point=axis.points[cell])
+    return bins, axis.states[cell], np.maximum(axis.shares[cell] * part, _LEAST_SHARE)
+
+
+@kernel(new_arrays=True)
+def _joint(layout: Layout, tree: Tree, bins: Ints, relative: bool, joint: Floats) -> None:
+    """See :meth:`Tree.joint`."""
+    n_leaves, n_tables = tree.log_table.shape[:2]
+    waiting, reached = np.empty(n_leaves, np.int64), np.empty(n_leaves, np.int64)
+    n_classes, value = joint.shape[1], np.empty((joint.shape[1], n_leaves))
+    for i in range(len(bins)):
+        n_reached = _reach(layout.position, tree, bins[i], waiting, reached)
+        if relative and n_reached == n_tables == 1:
+            # The table of a single leaf says the same of all classes.
+            joint[i] = tree.log_joint[reached[0]]
+            continue
+        places = layout.place[bins[i][bins[i] >= 0]]
+        for r in range(n_reached):
+            for k in range(n_tables):
+                density = 0.0
+                for place in places:
+                    density += tree.log_table[reached[r], k, place]
+                for c in range(k, n_classes, n_tables):
+                    value[c, r] = tree.log_joint[reached[r], c] + density
+        for c in range(n_classes):
+            top, total = value[c, :n_reached].max(), 0.0
+            for r in range(n_reached):
+                total += math.exp(value[c, r] - top)
+            joint[i, c] = top + math.log(total)
+
+
+@inlined
+def _reach(position: Ints, tree: Tree, bins: Ints, waiting: Ints, reached: Ints) -> int:
+    """The number of leaves whose boxes have a row's observed cells; lists them in ``reached``."""
+    n_waiting, n_reached, waiting[0] = 1, 0, 0
+    while n_waiting:
+        n_waiting -= 1
+        node = waiting[n_waiting]
+        while tree.column[node] >= 0:
+            cell = bins[tree.column[node]]
+            if cell < 0:
+                # Both ways: the right one waits.
+                waiting[n_waiting] = tree.right[node]
+                n_waiting += 1
+            is_left = cell < 0 or position[cell] <= tree.cut[node]
+            node = tree.left[node] if is_left else tree.right[node]
+        reached[n_reached] = tree.left[node]
+        n_reached += 1
+    return n_reached

@@ -1,0 +1,283 @@
+"""Growing random trees, the tables of their leaves, and what a forest chooses.
+
+Trees are grown by scikit-learn on the positions of bins. The tables of a tree are shrunk along its
+paths: what a node says is the prior of the nodes below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.tree import DecisionTreeClassifier
+
+from skpc._arrays import Floats, Ints
+from skpc._jit import internal_kernel, kernel
+from skpc._threads import in_threads
+from skpc.domain import Domain
+from skpc.learning.forest import Forest, Layout, Tree, lay_out
+
+#: Cuts of a column of numbers that trees choose from.
+_CUTS = 255
+#: What is known above a node counts in it as this many rows: of columns, and of the class.
+_TABLE_ROWS, _CLASS_ROWS = 10.0, 0.3
+#: Least weights of leaves that compete. Small forests predict the rows that are in none of their
+#: bags, whole and with this share of their cells removed. Of many rows, some are enough.
+_LEAST = {"all": (2.0, 8.0), "class": (8.0,)}
+_RATES, _FEW_TREES, _MOST_ROWS = (0.0, 0.4), 15, 20_000
+#: Tables of classes are sure of more than they know: they must gain this many standard errors.
+_ERRORS = 3.0
+#: Entries of the tables of a forest, beyond which leaves have more rows by themselves.
+_ENTRIES = 2.0**27
+
+
+class ForestOptions(NamedTuple):
+    """Parameters of :class:`skpc.GenerativeForest`."""
+
+    n_estimators: int = 60
+    leaves: str = "auto"
+    min_samples_leaf: Any = "auto"
+    max_features: Any = "auto"
+    bootstrap: bool = True
+
+
+class _Grown(NamedTuple):
+    """A tree of scikit-learn, the node where each row ends, and the weights it was grown with."""
+
+    tree: Any
+    node: Ints
+    weight: Floats
+
+
+class _Rows(NamedTuple):
+    """What trees are grown from: bins of distinct rows, -1 where missing, classes and weights."""
+
+    layout: Layout
+    bins: Ints
+    code: Ints
+    weight: Floats
+    n_classes: int
+
+
+def learn_forest(
+    domain: Domain,
+    rows: Floats,
+    class_weight: Floats,
+    options: ForestOptions,
+    random_state: np.random.RandomState,
+    advance: Callable[[float], object] = lambda n_trees: None,
+) -> Forest:
+    """Learn a forest from distinct encoded rows and their classes.
+
+    Parameters
+    ----------
+    domain : Domain
+        What the columns are, with bins of numbers.
+    rows : ndarray of shape (n_rows, n_features)
+        Encoded rows, NaN where missing.
+    class_weight : ndarray of shape (n_rows, n_classes)
+        The positive weight of each row under its class, 0 under the others.
+    options : ForestOptions
+    random_state : RandomState instance
+    advance : callable
+        Called with the number of trees that have just been grown.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc.domain import Domain
+    >>> from skpc.learning import ForestOptions, learn_forest
+    >>> rows, class_weight = np.repeat([[0.0], [1.0]], 50, axis=0), np.repeat(np.eye(2), 50, axis=0)
+    >>> data = Domain.fit(rows, n_bins=10), rows, class_weight
+    >>> forest = learn_forest(*data, ForestOptions(), np.random.RandomState(0))
+    >>> forest.posterior(np.array([[0.0], [np.nan]])).round(1)
+    array([[1. , 0. ],
+           [0.5, 0.5]])
+    """
+    layout, bins = lay_out(domain, rows, class_weight, _CUTS)
+    code, weight = class_weight.argmax(axis=1), class_weight.sum(axis=1)
+    data = _Rows(layout, layout.of_codes(bins.states(rows)), code, weight, class_weight.shape[1])
+    choices = _chosen(data, options, random_state)
+
+    def tree(seed: int) -> Tree:
+        grown = _grow(data, choices[1], options, seed)
+        advance(1.0)
+        return _with_tables(data, grown, choices[0])
+
+    seeds = random_state.randint(2**31, size=options.n_estimators)
+    return Forest(domain, bins, layout, in_threads(tree, seeds.tolist()), choices)
+
+
+def _chosen(
+    data: _Rows, options: ForestOptions, random_state: np.random.RandomState
+) -> tuple[str, float]:
+    """What the tables of a leaf are of, and its least weight."""
+    kinds = list(_LEAST) if options.leaves == "auto" else [options.leaves]
+    candidates: list[tuple[str, float]] = []
+    for kind in kinds[: data.n_classes]:
+        n_entries = (data.layout.place.max() + 1.0) * data.n_classes ** (kind == "class")
+        enough = options.n_estimators * data.weight.sum() * n_entries / _ENTRIES
+        given = options.min_samples_leaf
+        sizes = np.maximum(_LEAST[kind], enough) if given == "auto" else [float(given)]
+        candidates += [(kind, float(size)) for size in np.unique(sizes)]
+    if len(candidates) == 1:
+        return candidates[0]
+    some = slice(None, None, 1 + len(data.code) // _MOST_ROWS)
+    data = data._replace(bins=data.bins[some], code=data.code[some], weight=data.weight[some])
+    removed, share = random_state.random_sample(data.bins.shape), data.weight / data.weight.sum()
+    copies = [np.where(removed < rate, -1, data.bins) for rate in _RATES]
+    seeds = random_state.randint(2**31, size=_FEW_TREES).tolist()
+    options = options._replace(bootstrap=True)
+    grown: dict[float, list[_Grown]] = {}
+    best, losses = candidates[0], np.full(len(share), np.inf)
+    for kind, size in candidates:
+        if size not in grown:
+            grown[size] = in_threads(partial(_grow, data, size, options), seeds)
+        of_rows = _losses(data, grown[size], kind, copies)
+        gain = losses - of_rows
+        error = np.sqrt(share**2 @ (gain - share @ gain) ** 2) if kind != best[0] else 0.0
+        if share @ gain > _ERRORS * error:
+            best, losses = (kind, size), of_rows
+    return best
+
+
+def _losses(data: _Rows, grown: list[_Grown], leaves: str, copies: list[Ints]) -> Floats:
+    """Log loss of each row under the trees that did not have it in their bag."""
+
+    def predict(one: _Grown) -> list[Floats]:
+        tree, out = _with_tables(data, one, leaves), one.weight == 0.0
+        return [tree.posterior(data.layout, bins[out]) for bins in copies]
+
+    total = np.zeros((len(copies), len(data.code), data.n_classes))
+    for one, predictions in zip(grown, in_threads(predict, grown)):
+        total[:, one.weight == 0.0] += predictions
+    known = total[:, np.arange(len(data.code)), data.code] + 0.5 / data.n_classes
+    return np.asarray(-np.log(known / (total.sum(axis=2) + 0.5)).mean(axis=0))
+
+
+def _grow(data: _Rows, least: float, options: ForestOptions, seed: int) -> _Grown:
+    """Grow a tree from rows whose missing cells are drawn from those of their class."""
+    random_state, weight, bins = np.random.RandomState(seed), data.weight, data.bins.copy()
+    for column in np.flatnonzero((bins < 0).any(axis=0)).tolist():
+        for c in range(data.n_classes):
+            missing = (data.bins[:, column] < 0) & (data.code == c)
+            known = (data.bins[:, column] >= 0) & (data.code == c)
+            known = known if known.any() else data.bins[:, column] >= 0
+            # Some rows may lack a column altogether.
+            of_known = (data.bins[known, column], weight[known] / weight[known].sum())
+            values, shares = (
+                of_known if known.any() else (data.layout.first[column : column + 1], None)
+            )
+            bins[missing, column] = random_state.choice(values, missing.sum(), p=shares)
+    if options.bootstrap:
+        # As many draws as rows at least, also where weights are small.
+        n_draws = max(round(weight.sum()), len(weight))
+        counts = random_state.multinomial(n_draws, weight / weight.sum())
+        weight = counts * (weight.sum() / n_draws)
+    position, drawn = data.layout.position[bins].astype(np.float32), weight > 0.0
+    n_columns, max_features = bins.shape[1], options.max_features
+    if max_features == "auto":
+        max_features = min(n_columns, round(2.0 * n_columns**0.5))
+    share = min(least / weight.sum(), 0.5)
+    tree = DecisionTreeClassifier(
+        max_features=max_features, min_weight_fraction_leaf=share, random_state=random_state
+    ).fit(position[drawn], data.code[drawn], sample_weight=weight[drawn])
+    return _Grown(tree.tree_, tree.tree_.apply(position), weight)
+
+
+def _with_tables(data: _Rows, grown: _Grown, leaves: str) -> Tree:
+    """A tree with the distributions of its leaves."""
+    (tree, node, weight), n_classes = grown, data.n_classes
+    is_leaf, n_nodes, n_columns = tree.children_left < 0, tree.node_count, data.bins.shape[1]
+    n_leaves, n_places = int(is_leaf.sum()), int(data.layout.place.max()) + 1
+    n_tables = n_classes if leaves == "class" else 1
+    result = Tree(
+        np.where(is_leaf, -1, tree.feature),
+        np.floor(tree.threshold).astype(np.int64),
+        np.where(is_leaf, np.cumsum(is_leaf) - 1, tree.children_left),
+        tree.children_right.astype(np.int64),
+        np.empty((n_leaves, n_classes)),
+        np.empty((n_leaves, n_tables, n_places)),
+        np.empty((n_leaves, n_columns), np.int64),
+        np.empty((n_leaves, n_columns), np.int64),
+    )
+    row, column = np.nonzero((data.bins >= 0) & (weight > 0.0)[:, np.newaxis])
+    table = node[row] * n_tables + data.code[row] % n_tables
+    entry = table * n_places + data.layout.place[data.bins[row, column]]
+    counts = np.bincount(entry, weight[row], n_nodes * n_tables * n_places).astype(np.float64)
+    of_class = np.bincount(node * n_classes + data.code, weight, n_nodes * n_classes)
+    shape = n_nodes, n_tables, n_places
+    of_nodes = counts.reshape(shape), of_class.astype(np.float64).reshape(n_nodes, n_classes)
+    _shrink(data.layout, result, *of_nodes, _TABLE_ROWS, _CLASS_ROWS)
+    return result
+
+
+@kernel(new_arrays=True)
+def _shrink(
+    layout: Layout,
+    tree: Tree,
+    counts: Floats,
+    of_class: Floats,
+    table_rows: float,
+    class_rows: float,
+) -> None:
+    """Turn the counts of the leaves of a tree into probabilities, from the root on.
+
+    ``table_rows`` and ``class_rows`` that are like those above it join the rows of a node.
+    """
+    n_nodes, n_columns, n_places = len(counts), len(layout.first) - 1, counts.shape[2]
+    # Children stand behind their parents.
+    for node in range(n_nodes - 1, -1, -1):
+        if tree.column[node] >= 0:
+            counts[node] = counts[tree.left[node]] + counts[tree.right[node]]
+            of_class[node] = of_class[tree.left[node]] + of_class[tree.right[node]]
+    # The box of each node, and the part of each place that is inside.
+    low, high = np.zeros((n_nodes, n_columns), np.int64), np.zeros((n_nodes, n_columns), np.int64)
+    inside, first_place = np.zeros((n_nodes, n_places)), np.zeros(n_columns + 1, np.int64)
+    mass, prior = of_class.sum(axis=1), np.zeros_like(counts[0])
+    for j in range(n_columns):
+        high[0, j] = layout.first[j + 1] - layout.first[j]
+        for s in range(layout.first[j], layout.first[j + 1]):
+            first_place[j + 1] = max(first_place[j + 1], layout.place[s] + 1)
+            inside[0, layout.place[s]] += layout.share[s]
+        # The tables of the classes are like that of all rows.
+        n = first_place[j + 1] - first_place[j]
+        places = slice(first_place[j], first_place[j + 1])
+        prior[:, places] = counts[0][:, places].sum(axis=0) + 1.0 / n
+    _blend(first_place, prior, table_rows, counts[0])
+    of_class[0] = (of_class[0] + class_rows / of_class.shape[1]) / (mass[0] + class_rows)
+    for node in range(n_nodes):
+        column, leaf = tree.column[node], tree.left[node]
+        if column < 0:
+            tree.low[leaf], tree.high[leaf] = low[node], high[node]
+            tree.log_joint[leaf] = np.log(of_class[node] * (mass[node] / mass[0]))
+            # Outside of the box both are zero.
+            part = np.where(inside[node] > 0.0, inside[node], 1.0)
+            tree.log_table[leaf] = np.log(counts[node] / part)
+            continue
+        for child in (tree.left[node], tree.right[node]):
+            low[child], high[child], inside[child] = low[node], high[node], inside[node]
+            ends = high if child == tree.left[node] else low
+            ends[child, column] = tree.cut[node] + 1
+            inside[child, first_place[column] : first_place[column + 1]] = 0.0
+            for s in range(layout.first[column], layout.first[column + 1]):
+                if low[child, column] <= layout.position[s] < high[child, column]:
+                    inside[child, layout.place[s]] += layout.share[s]
+            part = np.where(inside[node] > 0.0, inside[node], 1.0)
+            _blend(first_place, counts[node] * (inside[child] / part), table_rows, counts[child])
+            of_class[child] = of_class[child] + class_rows * of_class[node]
+            of_class[child] /= mass[child] + class_rows
+
+
+@internal_kernel
+def _blend(first_place: Ints, prior: Floats, n_rows: float, counts: Floats) -> None:
+    """Turn counts into probabilities: each column gets ``n_rows`` more that are like the prior."""
+    for j in range(len(first_place) - 1):
+        places = slice(first_place[j], first_place[j + 1])
+        for k in range(len(counts)):
+            weight = n_rows / prior[k, places].sum()
+            total = counts[k, places].sum() + n_rows
+            for place in range(places.start, places.stop):
+                counts[k, place] = (counts[k, place] + weight * prior[k, place]) / total
