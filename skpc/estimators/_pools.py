@@ -7,24 +7,20 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import is_classifier
+from sklearn.base import clone, is_classifier
 
 from skpc._arrays import Floats, Ints
 from skpc._validation import BaseComposition
 from skpc.domain import Domain, group_rows, merge_rows
 from skpc.estimators._estimator import Estimator, TableEstimator, parameter
 from skpc.estimators._learner import DECLARATIONS
-from skpc.estimators.cutset import CutsetNetworkBD
-from skpc.estimators.moat import MixtureOfAllTrees
-from skpc.estimators.soft_learn import SoftLearnSPN
 from skpc.pooling.folds import given_splits, make_folds
 from skpc.pooling.pool import Member, labelled, learn_pool
 
 #: What a pool asks of a density.
 _METHODS = ("fit_rows", "score_samples", "sample")
-#: Trees with which the default mixture of all trees estimates a row with missing cells: a pool asks
-#: many such rows, and learns how far to trust the answers.
-_N_TREES = 50
+#: Largest number of bins of a column in a pool with a forest.
+_BINS_OF_FOREST = 20
 
 
 class Composition(BaseComposition, Estimator):
@@ -106,19 +102,17 @@ class PoolEstimator(Composition, TableEstimator):
     missing_rates: Sequence[float] = parameter((0.0, 0.3, 0.6), "array-like")
 
     _pool: Any = field(init=False)
+    #: Densities by default.
+    _usual: ClassVar[tuple[tuple[str, Any], ...]]
     #: What members that are no densities need, and what names of them stand for.
     _others: ClassVar[tuple[str, Mapping[str, str]]]
 
     def _densities(self, random_state: np.random.RandomState) -> list[tuple[str, Any]]:
         """Names and densities, as given or by default."""
+        seed = int(random_state.randint(2**31))
         if self.density is not None:
             return self._named("density")
-        seed = int(random_state.randint(2**31))
-        return [
-            ("cutset", CutsetNetworkBD(random_state=seed)),
-            ("soft", SoftLearnSPN(random_state=seed)),
-            ("trees", MixtureOfAllTrees(n_inference_samples=_N_TREES, random_state=seed)),
-        ]
+        return [(name, clone(one).set_params(random_state=seed)) for name, one in self._usual]
 
     def _with_others(self, members: list[Member]) -> list[Member]:
         """All members: densities, and models that learn from masked copies.
@@ -145,7 +139,9 @@ class PoolEstimator(Composition, TableEstimator):
         ``checked`` are the table, its weights and its targets without the rows of weight zero.
         """
         table, weight, target = checked
-        self.domain_ = shared_domain(densities, type(self).__name__, table, weight)
+        others = self._named(self._lists[1], self._others[1])
+        n_bins = _BINS_OF_FOREST if "forest" in [model for _, model in others] else 0
+        self.domain_ = shared_domain(densities, type(self).__name__, table, weight, n_bins)
         rows = labelled(self.domain_.encode(table), target)
         distinct = group_rows(rows)[1]
         splits = given_splits(self.cv, X, y, sample_weight, distinct, is_classifier(self))
@@ -185,9 +181,9 @@ def _refuse_repeated(names: list[str], parameter: str) -> None:
 
 
 def shared_domain(
-    densities: Sequence[tuple[str, Any]], owner: str, table: Any, weight: Floats
+    densities: Sequence[tuple[str, Any]], owner: str, table: Any, weight: Floats, n_bins: int = 0
 ) -> Domain:
-    """The domain of a table that all densities share.
+    """The domain of a table that all densities share, with as many bins as any wants.
 
     Raises
     ------
@@ -207,7 +203,8 @@ def shared_domain(
                     f"{name!r}."
                 )
     declared = {key: getattr(first, key) for key in DECLARATIONS}
-    return Domain.fit(table, sample_weight=weight, n_bins=most_bins(densities), **declared)
+    n_bins = max(n_bins, most_bins(densities) or 0)
+    return Domain.fit(table, sample_weight=weight, n_bins=n_bins or None, **declared)
 
 
 def most_bins(densities: Sequence[tuple[str, Any]]) -> int | None:

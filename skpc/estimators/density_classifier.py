@@ -17,9 +17,14 @@ from skpc._fitting import all_or_nothing
 from skpc._validation import StrOptions, check_n_samples, fit_context
 from skpc.estimators._estimator import by_chunks, check_labels, parameter
 from skpc.estimators._pools import PoolEstimator, check_rates
+from skpc.estimators.soft_learn import SoftLearnSPN
 from skpc.estimators.table_mixture import TableMixture
 from skpc.pooling.classes import ClassData, ClassDensities
 from skpc.pooling.pool import Member
+
+#: By default there is a mixture for each class if there are no more than these, and SoftLearnSPN if
+#: there are no more rows than these: with more it costs much and adds little.
+_FEW_CLASSES, _FEW_ROWS = 10, 1_500
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -38,18 +43,19 @@ class DensityClassifier(ClassifierMixin, PoolEstimator):
     ----------
     density : density estimator or list of (str, estimator), default=None
         Densities of skpc. They are cloned, and keep their own ``random_state``; they share one
-        Domain, and must declare the same columns. None means a cutset network, a
-        :class:`SoftLearnSPN`, a :class:`MixtureOfAllTrees` (asked with 50 trees a row) and, where
-        there are numbers, a :class:`TableMixture`.
+        Domain, and must declare the same columns. None means a :class:`TableMixture` and, up to
+        1,500 distinct rows, a :class:`SoftLearnSPN`.
     priors : array-like of shape (n_classes,), default=None
         Probabilities of the classes, in sorted order. None takes their frequencies in ``fit``;
         with a single joint density their probabilities under it, which are close to these.
     joint : bool or "auto", default="auto"
         Whether one density of the columns and the class together takes the place of one for each
-        class. "auto": both are members of the pool.
-    classifiers : sequence or None, default=("boosting", "logistic")
-        Further members, trained on one copy of the rows for each of ``missing_rates``; their
-        probabilities are averaged over three draws of the cells to remove. "boosting":
+        class. "auto": both are members of the pool; of the default densities, a mixture for each
+        class (a joint one of more than ten classes), and a joint SoftLearnSPN.
+    classifiers : sequence or None, default=("forest", "boosting", "logistic")
+        Further members. "forest": a :class:`GenerativeForest`. Others are trained on one copy of
+        the rows for each of ``missing_rates``; their probabilities are averaged over three draws of
+        the cells to remove (one, where members are weighed). "boosting":
         ``HistGradientBoostingClassifier``, whose settings are chosen on held-out rows.
         "logistic": logistic regression on scores of numbers and indicators of categories, missing
         ones filled by their means given the others under a normal distribution. A pair (name,
@@ -148,10 +154,14 @@ class DensityClassifier(ClassifierMixin, PoolEstimator):
 
     priors: Any = parameter(None, "array-like", None)
     joint: bool | str = parameter("auto", "boolean", StrOptions({"auto"}))
-    classifiers: Any = parameter(("boosting", "logistic"), "array-like", None)
+    classifiers: Any = parameter(("forest", "boosting", "logistic"), "array-like", None)
 
+    _usual = ("mixture", TableMixture()), ("soft", SoftLearnSPN())
     _lists = "density", "classifiers"
-    _others = "predict_proba", {"boosting": "classifier", "logistic": "logistic"}
+    _others = (
+        "predict_proba",
+        {"forest": "forest", "boosting": "classifier", "logistic": "logistic"},
+    )
 
     @fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> DensityClassifier:
@@ -193,25 +203,24 @@ class DensityClassifier(ClassifierMixin, PoolEstimator):
             checked = table, weight, code
             rows, weight, splits = self._labelled_rows(densities, X, y, sample_weight, checked)
             rows, code = np.ascontiguousarray(rows[:, :-1]), rows[:, -1].astype(np.int64)
-            members = self._members(densities, random_state)
+            members = self._members(densities, len(rows))
             data = ClassData(self.domain_, rows, code, self.classes_, log_or_inf(shares), rates)
             self._learn_pool(data, members, weight, code, splits, random_state)
             self._describe(members)
         return self
 
-    def _members(
-        self, densities: list[tuple[str, Any]], random_state: np.random.RandomState
-    ) -> list[Member]:
+    def _members(self, densities: list[tuple[str, Any]], n_rows: int) -> list[Member]:
         """The members that densities and classifiers make."""
-        if self.density is None:
-            seed = int(random_state.randint(2**31))
-            if not self.domain_.is_categorical.all():
-                densities = [*densities, ("mixture", TableMixture(random_state=seed))]
         ways = (False, True) if self.joint == "auto" else (bool(self.joint),)
+        chosen = [(name, density, joint) for joint in ways for name, density in densities]
+        if self.density is None:
+            mixture, soft = densities
+            if self.joint == "auto":
+                chosen = [(*mixture, len(self.classes_) > _FEW_CLASSES), (*soft, True)]
+            chosen = chosen if n_rows <= _FEW_ROWS else [one for one in chosen if one[0] != soft[0]]
         members = [
             Member(f"{name} joint" if joint else name, density, True, joint)
-            for joint in ways
-            for name, density in densities
+            for name, density, joint in chosen
         ]
         # With a single class, only the density of the rows is left to learn.
         return members if len(self.classes_) == 1 else self._with_others(members)

@@ -16,6 +16,9 @@ from skpc._fitting import all_or_nothing
 from skpc._validation import check_n_samples, fit_context
 from skpc.estimators._estimator import by_chunks, check_target, parameter
 from skpc.estimators._pools import PoolEstimator, check_rates, most_bins
+from skpc.estimators.cutset import CutsetNetworkBD
+from skpc.estimators.hidden_chow_liu import HiddenChowLiuTree
+from skpc.estimators.table_mixture import TableMixture
 from skpc.pooling.numbers import NumberData, Target
 from skpc.pooling.pool import Member
 from skpc.variables.dates import Calendar, as_dates
@@ -40,8 +43,8 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
     density : density estimator or list of (str, estimator), default=None
         Densities of skpc, which learn the rows with the target as a last column. They are cloned,
         and keep their own ``random_state``; they share one Domain, and must declare the same
-        columns. None means a cutset network, a :class:`SoftLearnSPN` and a
-        :class:`MixtureOfAllTrees`, which is asked with few trees a row.
+        columns. None means a :class:`CutsetNetworkBD`, a :class:`HiddenChowLiuTree` and a
+        :class:`TableMixture`.
     regressors : sequence or None, default=("boosting", "ridge")
         Further members. "boosting": ``HistGradientBoostingRegressor``, whose leaves, learning rate
         and number of iterations are chosen on held-out rows. "ridge": ridge regression on scores of
@@ -49,9 +52,10 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
         under a normal distribution. A pair (name, regressor): any regressor that takes missing
         cells. It learns from encoded rows (``domain_.encode(X)``: numbers, and codes of
         categories), for the target less its mean over its standard deviation. All are trained three
-        times on one copy of the rows for each of ``missing_rates``, and their predictions averaged;
-        but one whose ``predict`` has ``return_std``, such as :class:`ExpectedKernelSVR`, learns
-        once from the rows as they are, and its own variance counts. None: no such member.
+        times on one copy of the rows for each of ``missing_rates``, and their predictions averaged
+        (once, where members are weighed); but one whose ``predict`` has ``return_std``, such as
+        :class:`ExpectedKernelSVR`, learns once from the rows as they are, and its own variance
+        counts. None: no such member.
     cv : int, cross-validation generator or iterable, default=5
         Folds in which members are learned to weigh them: a number, a splitter of scikit-learn, or
         pairs of row numbers (train, test). A number deals rows at random; with more than 10,000
@@ -135,6 +139,11 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
 
     #: How targets that are dates are numbers.
     _dates: Calendar | None = field(default=None, init=False)
+    _usual = (
+        ("cutset", CutsetNetworkBD()),
+        ("hidden", HiddenChowLiuTree()),
+        ("mixture", TableMixture()),
+    )
     _lists = "density", "regressors"
     _others = "predict", {"boosting": "regressor", "ridge": "ridge"}
 

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 #: Bins of a number, at most, and rows of each, at least; how much wider than a bin its normal is.
 _MOST_BINS, _ROWS_EACH, _WIDER = 30, 40.0, 1.3
+#: Least width of a normal without a lattice, as a part of the distance to its neighbours.
+_OF_GAP = 0.3
 #: Starts of EM.
 _N_STARTS = 3
 #: A value of a lattice has a bin of its own, if it has this share of the rows, and so many of them.
@@ -151,6 +153,9 @@ def _bins(points: Floats, mass: Floats, columns: TableColumns, place: int) -> Sc
         mean = np.bincount(place_of, mass * points) / total
         variance = np.bincount(place_of, mass * (points - mean[place_of]) ** 2) / total
         sd = _WIDER * np.sqrt(variance)
+        if columns.scored[place].step == 0.0 and len(mean) > 1:
+            # Values that repeat without a lattice are no reason for a spike.
+            sd = np.maximum(sd, _OF_GAP * np.gradient(mean))
     smallest = columns.smallest_sds(place, mean)
     return ScoreBins(edges, mean, np.hypot(sd, smallest))
 

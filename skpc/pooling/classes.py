@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from skpc._arrays import Floats, Ints, log_or_inf
 from skpc._fitting import noted, without_warnings
 from skpc.domain import Domain
-from skpc.learning import mixture_weights
+from skpc.learning import Forest, ForestOptions, learn_forest, mixture_weights
 from skpc.pooling.folds import Fold, observed_fraction
 from skpc.pooling.masking import MaskingEnsemble
 from skpc.pooling.pool import (
@@ -127,16 +127,33 @@ class MaskingClassifier(NamedTuple):
 
     def evidence(self, rows: Floats) -> Floats:
         """Log odds of the classes beyond those of the training rows; -inf for unseen classes."""
-        total = self.class_count.sum()
-        prior = self.class_count / total
+        prior = self.class_count / self.class_count.sum()
         probability = np.tile(prior, (len(rows), 1))
         if self.ensemble is not None and len(rows):
             classes = self.ensemble.models[0].classes_
             probability[:, classes] = self.ensemble.predict(rows, "predict_proba")
-        # One row of doubt, as densities have: leaves of trees may know zeros.
-        probability = (total * probability + prior) / (total + 1.0)
-        log_odds = log_or_inf(probability) - np.log(np.where(prior > 0.0, prior, 1.0))
-        return bounded_evidence(log_odds, self.class_count)
+        return evidence_of(probability, self.class_count)
+
+
+class ForestClassifier(NamedTuple):
+    """A random forest that is a density of rows and classes."""
+
+    forest: Forest
+    class_count: Floats
+
+    def evidence(self, rows: Floats) -> Floats:
+        """Log odds of the classes beyond those of the training rows; -inf for unseen classes."""
+        return evidence_of(self.forest.posterior(rows), self.class_count)
+
+
+def evidence_of(probability: Floats, class_count: Floats) -> Floats:
+    """Log odds beyond those of the training rows, from probabilities of the classes."""
+    total = class_count.sum()
+    prior = class_count / total
+    # One row of doubt, as densities have: leaves of trees may know zeros.
+    probability = (total * probability + prior) / (total + 1.0)
+    log_odds = log_or_inf(probability) - np.log(np.where(prior > 0.0, prior, 1.0))
+    return bounded_evidence(log_odds, class_count)
 
 
 def bounded_evidence(log_density: Floats, class_count: Floats) -> Floats:
@@ -148,6 +165,10 @@ def bounded_evidence(log_density: Floats, class_count: Floats) -> Floats:
     with np.errstate(invalid="ignore"):
         gap = np.maximum(log_density - best, -_MOST_EVIDENCE)
     return np.where(class_count > 0.0, np.where(np.isneginf(best), 0.0, gap), -np.inf)
+
+
+#: What members of a pool are once they are learned.
+ClassMember = ClassDensities | MaskingClassifier | ForestClassifier
 
 
 class ClassData(NamedTuple):
@@ -179,7 +200,7 @@ class ClassData(NamedTuple):
         """See :class:`~skpc.pooling.pool.TrainingData`."""
         return self
 
-    def fit(self, member: Member, weight: Floats, seed: int) -> ClassDensities | MaskingClassifier:
+    def fit(self, member: Member, weight: Floats, seed: int) -> ClassMember:
         """See :class:`~skpc.pooling.pool.TrainingData`."""
         some = weight > 0.0
         rows, code, weight = self.rows[some], self.code[some], weight[some]
@@ -189,9 +210,25 @@ class ClassData(NamedTuple):
             return ClassDensities(learn(member.model, rows, code, weight), member.joint, count)
         if (count > 0.0).sum() == 1:
             return MaskingClassifier(None, count)
-        training_data = self.domain, rows, code, weight, self.rates, np.random.RandomState(seed)
+        model, random_state = member.model, np.random.RandomState(seed)
+        if model == "forest" or isinstance(model, ForestClassifier):
+            return self._fit_forest(model, rows, code, weight, random_state)
+        model = model.ensemble if isinstance(model, MaskingClassifier) else model
+        training_data = self.domain, rows, code, weight, self.rates, random_state
         with noted(f"This came from the member {member.name!r}. {NEEDED}"):
-            return MaskingClassifier(MaskingEnsemble.fit(member.model, *training_data), count)
+            return MaskingClassifier(MaskingEnsemble.fit(model, *training_data), count)
+
+    def _fit_forest(
+        self, model: Any, rows: Floats, code: Ints, weight: Floats, random_state: Any
+    ) -> ForestClassifier:
+        """Learn a random forest, which needs no masked copies."""
+        options = ForestOptions()
+        if isinstance(model, ForestClassifier):
+            leaves, least = model.forest.choices
+            options = options._replace(leaves=leaves, min_samples_leaf=least)
+        of_class = np.where(code[:, np.newaxis] == np.arange(len(self.classes)), weight[:, None], 0)
+        forest = learn_forest(self.domain, rows, of_class, options, random_state)
+        return ForestClassifier(forest, of_class.sum(axis=0))
 
     def _fit_joint(self, model: Any, rows: Floats, code: Ints, weight: Floats) -> list[Any]:
         """Learn a density of rows and classes."""
@@ -217,7 +254,7 @@ class ClassData(NamedTuple):
 
         The latter is -inf from a classifier. Shapes (n_test_rows, n_classes) and (n_test_rows,).
         """
-        if isinstance(fitted, MaskingClassifier):
+        if not isinstance(fitted, ClassDensities):
             return fitted.evidence(fold.test_rows), np.full(len(fold.test_rows), -np.inf)
         with without_warnings():
             log_density = fitted.log_density(fold.test_rows)
@@ -263,7 +300,7 @@ class ClassPool(NamedTuple):
         That of the pool.
     used : list of int
         Members that weigh something.
-    fitted : list of ClassDensities, MaskingClassifier or None
+    fitted : list of ClassMember or None
     """
 
     domain: Domain

@@ -74,7 +74,8 @@ class MaskingEnsemble(NamedTuple):
 
         Parameters
         ----------
-        model : classifier, regressor, or one of {"classifier", "regressor", "logistic", "ridge"}
+        model : classifier, regressor, ensemble, or {"classifier", "regressor", "logistic", "ridge"}
+            An ensemble of all rows has made its choices, and one draw is enough for held-out rows.
             The first two strings stand for boosting, whose leaves, learning rate and number of
             iterations are chosen on held-out rows (the copies of a row are held out together); the
             others for linear models of completed rows.
@@ -93,10 +94,13 @@ class MaskingEnsemble(NamedTuple):
         targets, weights = np.tile(target, len(rates)), np.tile(weight, len(rates))
         # Boosting sorts weighted rows to bin them: 1.1 s and not .04 for 1,707 x 30 numbers.
         unequal = weights if np.ptp(weight) > 0.0 else None
+        n_draws = _N_DRAWS
+        if isinstance(model, MaskingEnsemble):
+            model, n_draws = model.models[0], 1
         if not isinstance(model, str):
             model = with_categories(model, domain)
         fitted = []
-        for _ in range(_N_DRAWS):
+        for _ in range(n_draws):
             copies = np.concatenate([remove_cells(rows, rate, random_state) for rate in rates])
             with few_threads(copies):
                 if isinstance(model, str) and model in _LINEAR:

@@ -197,6 +197,8 @@ class NumberData(NamedTuple):
         centre = float(share @ values)
         scale = float(np.sqrt(share @ (values - centre) ** 2))
         scaled = (values - centre) / scale
+        if isinstance(model, TargetRegressor):
+            model = model.model
         if not isinstance(model, str) and "return_std" in signature(model.predict).parameters:
             model = with_categories(model, features).fit(rows, scaled, sample_weight=weight)
             return TargetRegressor(model, centre, scale, not np.isnan(rows).any())

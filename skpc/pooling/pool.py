@@ -7,6 +7,7 @@ them and what it predicts, and how members are weighed by that: classes, numbers
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import repeat
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -67,7 +68,7 @@ class TrainingData(Protocol):
         """Learn a member from the rows of positive weight.
 
         The model of a member may be what this has returned for all rows: then it shows what to
-        choose, such as a number of components.
+        choose, such as a number of components or of leaves.
         """
 
     def predict(self, fitted: Any, fold: Fold) -> tuple[Floats, ...]:
@@ -121,19 +122,14 @@ def learn_pool(
                 advance(1.0)
             return results
 
-        def fit(chosen: list[int]) -> dict[int, Any]:
-            calls = (delayed(data.fit)(members[m], weight, seeds[m]) for m in chosen)
-            return dict(zip(chosen, run(calls)))
-
-        # What densities choose, such as a number of components, they choose once, by all rows.
-        fitted = fit([m for m, member in enumerate(members) if member.is_density])
+        # What members choose, such as a number of components, they choose once, by all rows.
+        fitted = run(delayed(data.fit)(*one) for one in zip(members, repeat(weight), seeds))
         predictions = run(
-            delayed(_predict_fold)(data_of_fold, member, fitted.get(m), fold, seeds[m])
+            delayed(_predict_fold)(data_of_fold, *one, fold)
             for data_of_fold, fold in zip([data.without(fold) for fold in folds], folds)
-            for m, member in enumerate(members)
+            for one in zip(members, fitted, seeds)
         )
         pool = data.weigh(members, _gather(folds, predictions) if folds else None)
-        fitted |= fit([m for m in pool.used if m not in fitted])
     used = [fitted[m] if m in pool.used else None for m in range(len(members))]
     return pool._replace(fitted=used)
 
@@ -173,7 +169,7 @@ def draw_by_source(
 
 
 def _predict_fold(
-    data: TrainingData, member: Member, fitted_to_all: Any, fold: Fold, seed: int
+    data: TrainingData, member: Member, fitted_to_all: Any, seed: int, fold: Fold
 ) -> tuple[Floats, ...]:
     """Predictions of a member that has not learned the rows of a fold."""
     if fitted_to_all is not None:

@@ -31,7 +31,8 @@ _MAX_DECIMALS, _OFF_LATTICE = 9, 1e-6
 _SOME_POINTS = 100
 #: Multiples of a step beyond which floats cannot show whether there is a lattice.
 _MAX_MULTIPLE = 2.0**32
-#: Most points of a lattice in the range of the values.
+#: Most points of a lattice in the range of the values, and of one that has no decimal step.
+_MAX_SCALED = 10_000
 _MAX_POINTS = 2.0**26
 #: Values this close, relative to them or a typical one, are one value with errors of rounding; but
 #: far away from zero values may spread over little more than that. A size counts up to
@@ -136,7 +137,8 @@ class Number(NamedTuple):
             score = _fitted_score(points[rest], mass[rest], bounds)
         else:
             score = _score_around(points, mass, bounds)
-        few = len(points) < min(_FEW_VALUES * mass.sum(), _MAX_VALUES) and step == 0.0
+        few = len(points) < min(_FEW_VALUES * mass.sum(), _MAX_VALUES)
+        few &= step == 0.0 or not _is_decimal(step)
         are_states = len(points) > 1 and not rest.any()
         return number._replace(
             score=score,
@@ -259,6 +261,12 @@ def _largest_size(points: Floats) -> float:
     return math.inf if is_one else _MOST_SPREADS * (high - low)
 
 
+def _is_decimal(step: float) -> bool:
+    """Whether the points of a lattice have few decimals."""
+    scaled = step * 10.0**_MAX_DECIMALS
+    return abs(scaled - round(scaled)) <= 1e-3
+
+
 def on_lattice(values: Floats, step: float, origin: float) -> Floats:
     """The nearest points of a lattice."""
     decimals = 1.0 / step
@@ -266,6 +274,8 @@ def on_lattice(values: Floats, step: float, origin: float) -> Floats:
         # Division gives 0.3 where a multiple of 0.1 would give 0.30000000000000004.
         return np.asarray(np.rint(values * round(decimals)) / round(decimals) + 0.0)
     nearest = origin + step * np.rint((values - origin) / step)
+    if not _is_decimal(step):
+        return np.asarray(nearest)
     digits = max(0, _MAX_DECIMALS - math.floor(math.log10(step)) - 6)
     return np.asarray(np.round(nearest, min(digits, 15)) + 0.0)
 
@@ -292,7 +302,29 @@ def _lattice(points: Floats, mass: Floats) -> tuple[float, float]:
             return 0.0, 0.0
         origin = int(multiples[len(multiples) // 2]) % step
         return step / 10.0**decimals, origin / 10.0**decimals
-    return 0.0, 0.0
+    return _scaled_lattice(points, mass)
+
+
+def _scaled_lattice(points: Floats, mass: Floats) -> tuple[float, float]:
+    """Step and origin of a lattice of any step, such as that of whole numbers in another unit.
+
+    Most neighbours are one step apart, and values repeat.
+    """
+    if not _FEW_ROWS < len(points) <= 0.5 * mass.sum():
+        return 0.0, 0.0
+    distance = points - points[len(points) // 2]
+    step = float(np.median(np.diff(points)))
+    for _ in range(2):
+        multiples = np.rint(distance / step)
+        off = np.abs(distance / step - multiples) > _OFF_LATTICE
+        off |= np.abs(multiples) > _MAX_SCALED
+        if mass[off].sum() > weight_without_say(float(mass.sum())):
+            return 0.0, 0.0
+        # What rounding leaves of one step is less in many.
+        ends = np.flatnonzero(~off)[[0, -1]]
+        step = float(np.diff(distance[ends])[0] / np.diff(multiples[ends])[0])
+    origin = float(points[len(points) // 2] % step)
+    return step, origin if min(origin, step - origin) > _OFF_LATTICE * step else 0.0
 
 
 def _off_lattice(points: Floats, decimals: int) -> tuple[Floats, np.ndarray]:

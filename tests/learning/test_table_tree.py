@@ -120,10 +120,13 @@ def test_tables_that_depend_on_each_other_get_a_tree():
 
 
 def test_a_soft_network_gets_a_tree_where_tables_depend_on_each_other():
-    X, X_test = _brackets(), _brackets(seed=1)
+    X, X_test = (
+        np.column_stack([table, np.random.default_rng(0).normal(size=len(table))])
+        for table in (_brackets(), _brackets(seed=1))
+    )
     model, network = SoftLearnSPN(random_state=0), SoftLearnSPN(leaves="univariate", random_state=0)
     assert model.fit(X).score(X_test) > network.fit(X).score(X_test) + 0.1
-    assert model.sample(200, random_state=0).shape == (200, 8)
+    assert model.sample(200, random_state=0).shape == (200, 9)
 
 
 def test_marginals_sum_over_the_states_of_a_missing_cell():

@@ -294,7 +294,7 @@ def test_weights_of_means_are_the_best_of_a_grid(seed):
 
 def test_an_imputer_asks_how_far_off_completions_are_not_how_dense_numbers_are():
     rng = np.random.default_rng(1)
-    grid = np.sort(rng.normal(size=15))
+    grid = np.sort(rng.normal(size=25))
     X = rng.normal(size=(800, 1)) + rng.normal(size=(800, 4))
     # Bins can hold one number each, and are dense there.
     X = grid[np.abs(X[:, :, np.newaxis] - grid).argmin(axis=2)]

@@ -33,7 +33,7 @@ STEPS = {
     "fives": (5.0, 0.0),
     "odd": (2.0, 1.0),
     "tens and three": (10.0, 3.0),
-    "thirds": (0.0, 0.0),
+    "thirds": (1 / 3, 0.0),
     "zeros": (0.0, 0.0),
     "negative": (0.0, 0.0),
 }
