@@ -17,6 +17,7 @@ from skpc._fitting import all_or_nothing
 from skpc._validation import StrOptions, check_n_samples, fit_context
 from skpc.estimators._estimator import by_chunks, check_labels, parameter
 from skpc.estimators._pools import PoolEstimator, check_rates
+from skpc.estimators.hidden_chow_liu import HiddenChowLiuTree
 from skpc.estimators.soft_learn import SoftLearnSPN
 from skpc.estimators.table_mixture import TableMixture
 from skpc.pooling.classes import ClassData, ClassDensities
@@ -43,15 +44,15 @@ class DensityClassifier(ClassifierMixin, PoolEstimator):
     ----------
     density : density estimator or list of (str, estimator), default=None
         Densities of skpc. They are cloned, and keep their own ``random_state``; they share one
-        Domain, and must declare the same columns. None means a :class:`TableMixture` and, up to
-        1,500 distinct rows, a :class:`SoftLearnSPN`.
+        Domain, and must declare the same columns. None means a :class:`TableMixture`, a
+        :class:`HiddenChowLiuTree` and, up to 1,500 distinct rows, a :class:`SoftLearnSPN`.
     priors : array-like of shape (n_classes,), default=None
         Probabilities of the classes, in sorted order. None takes their frequencies in ``fit``;
         with a single joint density their probabilities under it, which are close to these.
     joint : bool or "auto", default="auto"
         Whether one density of the columns and the class together takes the place of one for each
         class. "auto": both are members of the pool; of the default densities, a mixture for each
-        class (a joint one of more than ten classes), and a joint SoftLearnSPN.
+        class (a joint one of more than ten classes), and joint ones of the other kinds.
     classifiers : sequence or None, default=("forest", "boosting", "logistic")
         Further members. "forest": a :class:`GenerativeForest`. Others are trained on one copy of
         the rows for each of ``missing_rates``; their probabilities are averaged over three draws of
@@ -156,7 +157,11 @@ class DensityClassifier(ClassifierMixin, PoolEstimator):
     joint: bool | str = parameter("auto", "boolean", StrOptions({"auto"}))
     classifiers: Any = parameter(("forest", "boosting", "logistic"), "array-like", None)
 
-    _usual = ("mixture", TableMixture()), ("soft", SoftLearnSPN())
+    _usual = (
+        ("mixture", TableMixture()),
+        ("hidden", HiddenChowLiuTree()),
+        ("soft", SoftLearnSPN()),
+    )
     _lists = "density", "classifiers"
     _others = (
         "predict_proba",
@@ -214,10 +219,11 @@ class DensityClassifier(ClassifierMixin, PoolEstimator):
         ways = (False, True) if self.joint == "auto" else (bool(self.joint),)
         chosen = [(name, density, joint) for joint in ways for name, density in densities]
         if self.density is None:
-            mixture, soft = densities
+            mixture, *others = densities
             if self.joint == "auto":
-                chosen = [(*mixture, len(self.classes_) > _FEW_CLASSES), (*soft, True)]
-            chosen = chosen if n_rows <= _FEW_ROWS else [one for one in chosen if one[0] != soft[0]]
+                chosen = [(*mixture, len(self.classes_) > _FEW_CLASSES)]
+                chosen += [(*other, True) for other in others]
+            chosen = [one for one in chosen if one[0] != "soft" or n_rows <= _FEW_ROWS]
         members = [
             Member(f"{name} joint" if joint else name, density, True, joint)
             for name, density, joint in chosen
