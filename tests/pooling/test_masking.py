@@ -132,3 +132,17 @@ def test_rows_that_are_all_alike_and_numbers_far_away_are_fine():
     far = np.array([[0.0, 1e300, -1e300, 1.0], [1.0, np.nan, np.nan, np.nan]])
     assert np.isfinite(model.predict_proba(far)).all()
     assert_array_equal(model.classes_, [0.0, 1.0])
+
+
+def test_an_ensemble_of_all_rows_shows_its_settings_and_is_drawn_once_for_a_fold():
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(200, 3))
+    target = (rows[:, 0] + rng.normal(size=200) > 0.0).astype(int)
+    domain, weight = Domain.fit(rows), np.ones(200)
+    for model in ("classifier", "logistic"):
+        data = domain, rows, target, weight, [0.0, 0.5]
+        whole = MaskingEnsemble.fit(model, *data, np.random.RandomState(0))
+        fold = MaskingEnsemble.fit(whole, *data, np.random.RandomState(1))
+        assert (len(whole.models), len(fold.models)) == (3, 1)
+        shown, kept = whole.models[0].get_params(), fold.models[0].get_params()
+        assert repr(kept) == repr(shown)
