@@ -92,7 +92,7 @@ class DensityClassifier(ClassifierMixin, PoolEstimator):
     weights_ : ndarray of shape (2, n_members)
         How much the log odds of each member count: first in rows with hardly a cell, then in
         complete rows. Rows between have weights in between. A member whose weight is zero in both
-        was not learned again from all rows.
+        is left out.
     offsets_ : ndarray of shape (n_classes,)
         What is added to the log odds of a complete row.
     mixture_weights_ : ndarray of shape (n_members,)

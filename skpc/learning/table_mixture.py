@@ -421,23 +421,8 @@ def table_circuit(
     for each category; the background is a product of columns, where a number is a sum of normals
     around its median.
 
-    Parameters
-    ----------
-    columns : TableColumns
-    model : GaussianMixture or None
-        None, where the tree has all the weight.
-    n_features : int
-        Number of columns of encoded rows.
-    tree : TableTree, default=None
-    tree_weight : float, default=0.0
-        Weight of the tree; that of the components is the rest of one.
-    like : Circuit, default=None
-        A circuit that reads the same scores, and is to be mixed with this one.
-
-    Returns
-    -------
-    Circuit
-        A smooth and decomposable circuit.
+    There is no ``model`` where the tree has all the weight. ``n_features`` is the number of columns
+    of encoded rows; ``like`` is a circuit of the same scores, to be mixed with this one.
     """
     maker = _Maker(columns, n_features, like)
     tops, weights = list[int](), np.empty(0)
