@@ -322,7 +322,7 @@ class Domain(TableCoder):
         cells = read_table(row, self.form.dates)
         rows, unknown = self._encode_cells(cells)
         for column in np.flatnonzero(~self.unseen.is_hidden).tolist():
-            number, value = self.number_of(column), rows[0, column]
+            number, value = self.number_of(column), cells.numbers[0, column]
             lower, upper = (-np.inf, np.inf) if number is None else number.score[:2]
             is_category = self.is_categorical[column]
             if (is_category and column in unknown) or value < lower or value > upper:
@@ -334,6 +334,12 @@ class Domain(TableCoder):
                     f"or leave the column out to draw it; found {row[0, column]!r}."
                 )
         return rows
+
+    def with_given(self, drawn: Floats, row: NDArray[np.object_]) -> Floats:
+        """Drawn encoded rows that have the given cells of ordered states, whether seen or not."""
+        cells = read_table(row, self.form.dates).numbers[0]
+        kept = self.is_ordered & ~np.isnan(cells)
+        return np.where(kept, cells, drawn)
 
     def codes(self, rows: Floats) -> Codes:
         """Give every cell of encoded rows its state: category or bin, -1 where missing.

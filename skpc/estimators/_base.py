@@ -121,7 +121,7 @@ class TableDensity(DensityMixin, TableLearner):
             The known cells of the rows: a dict from columns (names or numbers) to values, or one
             row in which NaN (or None) marks the columns to draw. The rows drawn have these cells,
             and the others jointly given them; among ordered states, a value that was not seen
-            becomes the nearest one. A dict, a Series or a DataFrame may lack columns; these are
+            counts as the nearest one. A dict, a Series or a DataFrame may lack columns; these are
             drawn too. None draws all columns.
 
         Returns
@@ -159,6 +159,7 @@ class TableDensity(DensityMixin, TableLearner):
             given = self.domain_.row(given)
             repeated = np.repeat(self.domain_.encode_given(given), n_samples, axis=0)
             drawn = self._density.draw_missing(repeated, random_state)
+            drawn = self.domain_.with_given(drawn, given)
         return self.domain_.decode(self.domain_.name(drawn, random_state, given))
 
     def marginals(self, X: Any) -> list[Predictive]:

@@ -155,7 +155,8 @@ class Number(NamedTuple):
         """Log density in nats of values that are none of the ordered states.
 
         They are uniform over the points of the lattice between the states (the line between them
-        without a lattice), or in a geometric tail on either side: each of these alike.
+        without a lattice), or in a geometric tail on either side: each of these alike, if there is
+        room. Nothing lies beyond the bounds, and what is off the lattice is as if it were on it.
         """
         step, size = self.step, self.high - self.low
         room = size + step - step * len(self.atoms)
@@ -169,12 +170,18 @@ class Number(NamedTuple):
         else:
             tail = -beyond / scale - math.log(scale)
         has_room = room > 0.5 * step
-        inside = np.where(beyond > 0.0, tail, -math.log(room) if has_room else -math.inf)
-        return np.asarray(inside + math.log(self.unseen / (3.0 if has_room else 2.0)))
+        lower, upper = self.score.lower, self.score.upper
+        n_parts = has_room + (self.low - step >= lower) + (self.high + step <= upper)
+        part = math.log(self.unseen / max(int(n_parts), 1))
+        inside = -math.log(room if has_room else size + step)
+        log_density = np.where(beyond > 0.0, tail, inside) + part
+        return np.where((values < lower) | (values > upper), -math.inf, log_density)
 
     @property
     def reach(self) -> float:
-        """Distance from an atom up to which a value is that atom."""
+        """Distance from an atom up to which a value is that atom: rounding, for ordered states."""
+        if self.is_ordered:
+            return max(_OFF_LATTICE * self.step, _ROUNDING * self.size, 0.1 * TINY)
         return 0.499 * self.step or max(_ROUNDING * self.size, 0.1 * TINY)
 
     def is_atom(self, values: Floats) -> np.ndarray:

@@ -332,7 +332,7 @@ def test_a_value_that_was_not_seen_is_the_nearest_one_for_what_is_asked_and_no_w
     np.testing.assert_array_equal(model.domain_.encode(row[np.newaxis])[0], nearest)
     assert model.complete([row])[0, 3] == model.complete([nearest])[0, 3]
     np.testing.assert_array_equal(model.complete([row])[0, :3], row[:3])
-    assert model.sample(random_state=0, given=row)[0, 2] == 100.0
+    assert model.sample(random_state=0, given=row)[0, 2] == 140.0
 
 
 def test_unseen_values_of_new_rows_are_about_as_frequent_as_they_are_probable():
@@ -344,3 +344,19 @@ def test_unseen_values_of_new_rows_are_about_as_frequent_as_they_are_probable():
         probable += number.unseen
         frequent += (~np.isin(values[200:], values[:200])).mean()
     assert 1 / 3 < frequent / probable < 3.0
+
+
+def test_what_is_off_the_lattice_is_improbable_and_what_is_beyond_the_bounds_impossible():
+    X = counts()
+    domain = Domain.fit(X, bounds={0: (0, None)})
+    visits, stars, doses, _ = domain.numbers
+    # Halves between all half stars, and doses near one that was seen.
+    assert np.isfinite(stars.log_unseen(np.array([2.25]))).all()
+    assert not doses.is_atom(np.array([50.1, 60.0, 74.0])).any()
+    assert visits.log_unseen(np.array([-2.0]))[0] == -np.inf
+    points = 2.0 * np.arange(3000)
+    others = points[~visits.is_atom(points)]
+    assert 2.0 * np.exp(visits.log_unseen(others)).sum() == pytest.approx(visits.unseen)
+    row = np.array([[-2.0, None, None, None]], dtype=object)
+    with pytest.raises(ValueError, match=r"given must be in \[0, inf\] in column 0"):
+        domain.encode_given(row)
