@@ -239,8 +239,11 @@ class _Search:
         is_wide = self.n_numbers > _WIDE * table.weight.sum()
         #: The greatest number of factors to try.
         self.most_factors = self.n_numbers - 1 if is_wide else 0
-        #: Whether columns of states may depend on each other within a component.
-        self.has_tables = not is_wide and bool((table.n_states > 1).any())
+        #: Whether a tree is tried. Where most columns are numbers, it gains by values that repeat,
+        #: and has a say in conditionals that Gaussians know better: a regression of electricity
+        #: prices lost .5 nats and a third of its precision.
+        n_tables = int((table.n_states > 1).sum())
+        self.has_tables = not is_wide and n_tables >= max(self.n_numbers, 1)
         most = min(n_rows / _ROWS_EACH, _MOST_NUMBERS / max(self.n_numbers, 1) ** 2)
         some = tuple(k for k in N_COMPONENTS if k == 1 or k <= most)
         self.counts = some if n_components is None else (n_components,)
