@@ -54,12 +54,14 @@ joint = np.log(weights) + np.transpose([log_likelihood(each, test) for each in c
 member = joint.argmax(axis=1)
 
 _, axes = plt.subplots(2, 5, figsize=(8, 3.6), layout="constrained")
-for index, ax in enumerate(axes.flat):
+for ax in axes.flat:
+    ax.set_axis_off()
+# EM may leave out a component.
+for index, ax in enumerate(axes.flat[: len(components)]):
     ink = [states[0, 1] for states in marginals(components[index], np.full((1, 64), np.nan))]
     ax.imshow(np.reshape(ink, (8, 8)), cmap="gray_r", vmin=0, vmax=1)
     proportion = np.bincount(label[member == index], minlength=10) / (member == index).sum()
     ax.set_title(f"weight {weights[index]:.2f}\n{proportion.max():.0%} are {proportion.argmax()}s")
-    ax.set_axis_off()
 plt.show()
 
 # %%
