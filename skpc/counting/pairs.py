@@ -11,11 +11,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skpc._arrays import Codes, Floats, Ints, offsets
 from skpc._fast_math import fast_log
 from skpc._jit import kernel, popcount
+from skpc.counting.bit_rows import Words
 from skpc.counting.tables import Score
 from skpc.counting.trees import UNITS_PER_NAT
 
@@ -27,8 +27,6 @@ _MAX_COUNTS = 2**18
 _MOST_PACKED = 16
 #: Words of 64 rows that stay in the cache while all places are counted in them.
 _CACHED_WORDS = 2**15
-
-Words = NDArray[np.uint64]
 
 
 class Places(NamedTuple):
@@ -123,7 +121,7 @@ def _count_pairs(codes: Codes, weight: Floats, places: Places, begin: int, count
 
 @kernel(new_arrays=True)
 def _pack(codes: Codes, places: Places) -> Words:
-    """A bit for each row and place: 64 rows to a word, and four words more than there are rows."""
+    """A bit for each row and place: 64 rows to a word, in fours of words."""
     state_ptr, of_state = places.state_ptr, places.of_state
     words = np.zeros((len(codes) // 256 * 4 + 4, len(places.weight)), np.uint64)
     for r in range(len(codes)):
@@ -135,7 +133,10 @@ def _pack(codes: Codes, places: Places) -> Words:
 
 @kernel
 def _count_bits(words: Words, begin: int, counts: Floats) -> None:
-    """Count the rows of every place, and of one from ``begin`` on, from their bits."""
+    """Count the rows of the pairs of places from their bits.
+
+    ``counts[i, t]`` is the pair of place ``begin + i`` with place t.
+    """
     n_cached = (_CACHED_WORDS // counts.shape[1] // 4 + 1) * 4
     for first in range(0, len(words), n_cached):
         for i in range(len(counts)):

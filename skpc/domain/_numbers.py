@@ -35,8 +35,8 @@ _ESS = 8.0
 #: but locate a missing number less exactly: held-out errors grew, and densities fell on the
 #: smallest tables.
 _ENOUGH = 10
-#: Largest number of bins of ordered states where other numbers have none.
-_MOST_BINS = 20
+#: Largest number of bins of a column, unless a user says otherwise.
+MOST_BINS = 20
 #: Rows on which numbers of bins are compared.
 _MOST_ROWS = 20_000
 #: Ratio of neighbouring numbers of bins that are tried, of all columns together.
@@ -155,7 +155,7 @@ def _axes_of_states(
         return None
     kept = [number is None or number.is_ordered for number in numbers]
     some = tuple(number for number, is_kept in zip(numbers, kept) if is_kept)
-    axes = iter(fit_axes(rows[:, kept], weight, is_number[kept], some, _MOST_BINS) or ())
+    axes = iter(fit_axes(rows[:, kept], weight, is_number[kept], some, MOST_BINS) or ())
     return tuple(next(axes) if is_kept else None for is_kept in kept)
 
 

@@ -68,8 +68,8 @@ class TableDensity(DensityMixin, TableLearner):
             Log densities in nats, with respect to the counting measure on categories and the
             Lebesgue measure on numbers. A row with every cell missing has 0. With
             ``handle_unknown="unseen"``, a category that was not seen adds the log probability of
-            unseen categories (``domain_.unseen.mass``), with a warning; in a column of ordered
-            states, a value that was not seen adds its log density among these, without one.
+            unseen categories (``domain_.unseen.mass``), and a warning names it. A number that is
+            none of the ordered states of its column adds its log density among all such numbers.
 
         Raises
         ------

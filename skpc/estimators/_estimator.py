@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from functools import partial, wraps
@@ -12,12 +13,12 @@ from typing import Any, TypeVar, cast
 import joblib
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import assert_all_finite, check_random_state, gen_batches
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d
 
-from skpc._arrays import Floats
+from skpc._arrays import Floats, log_or_inf
 from skpc._fitting import announce, noted
 from skpc._threads import in_threads, threads
 from skpc._validation import (
@@ -110,6 +111,48 @@ class TableEstimator(Estimator):
         table = check_table(self, X, reset=False)
         rows, mass = self.domain_.encode_with_mass(table)
         return table, mass.known(rows), mass
+
+
+class ProbabilisticClassifier(ClassifierMixin):
+    """A classifier whose other answers follow from its probabilities of the classes."""
+
+    classes_: NDArray[Any]
+
+    @abstractmethod
+    def predict_proba(self, X: Any) -> Floats:
+        """Probability of each class given the observed cells of each row."""
+
+    def predict_log_proba(self, X: Any) -> Floats:
+        """Log probability of each class given the observed cells of each row.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Rows; NaN (or None) marks missing cells. A row may lack all of them.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            In nats; classes in the order of ``classes_``.
+        """
+        return log_or_inf(self.predict_proba(X))
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The most probable class of each row.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Rows; NaN (or None) marks missing cells.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Classes.
+        """
+        # An estimator that is not fitted says so, and has no classes.
+        most_probable = self.predict_proba(X).argmax(axis=1)
+        return np.asarray(self.classes_[most_probable])
 
 
 def check_target(estimator: Any, y: Any, n_rows: int) -> Floats:

@@ -34,6 +34,7 @@ from skpc._validation import (
 )
 from skpc._warnings import collected, warn
 from skpc.domain import Domain, merge_rows, present_rows
+from skpc.domain._numbers import MOST_BINS
 from skpc.estimators._estimator import (
     CATEGORICAL_FEATURES,
     TableEstimator,
@@ -53,7 +54,7 @@ DECLARATIONS = (
     "handle_unknown",
 )
 #: Largest number of bins of a numeric column where the user does not give one.
-_N_BINS = {"auto": 20, "plain": 10}
+_N_BINS = {"auto": MOST_BINS, "plain": 10}
 #: In a table of more rows or more cells than these, a sample tells what the columns are and the
 #: structure of a model. The sample has at most this many rows and this many cells.
 SAMPLE_ROWS, SAMPLE_CELLS = 100_000, 2**26

@@ -12,6 +12,7 @@ from sklearn.base import clone, is_classifier
 from skpc._arrays import Floats, Ints
 from skpc._validation import BaseComposition
 from skpc.domain import Domain, group_rows, merge_rows
+from skpc.domain._numbers import MOST_BINS
 from skpc.estimators._estimator import Estimator, TableEstimator, parameter
 from skpc.estimators._learner import DECLARATIONS
 from skpc.pooling.folds import given_splits, make_folds
@@ -19,8 +20,6 @@ from skpc.pooling.pool import Member, labelled, learn_pool
 
 #: What a pool asks of a density.
 _METHODS = ("fit_rows", "score_samples", "sample")
-#: Largest number of bins of a column in a pool with a forest.
-_BINS_OF_FOREST = 20
 
 
 class Composition(BaseComposition, Estimator):
@@ -109,9 +108,9 @@ class PoolEstimator(Composition, TableEstimator):
 
     def _densities(self, random_state: np.random.RandomState) -> list[tuple[str, Any]]:
         """Names and densities, as given or by default."""
-        seed = int(random_state.randint(2**31))
         if self.density is not None:
             return self._named("density")
+        seed = int(random_state.randint(2**31))
         return [(name, clone(one).set_params(random_state=seed)) for name, one in self._usual]
 
     def _with_others(self, members: list[Member]) -> list[Member]:
@@ -140,7 +139,8 @@ class PoolEstimator(Composition, TableEstimator):
         """
         table, weight, target = checked
         others = self._named(self._lists[1], self._others[1])
-        n_bins = _BINS_OF_FOREST if "forest" in [model for _, model in others] else 0
+        # A forest has tables of bins.
+        n_bins = MOST_BINS if "forest" in [model for _, model in others] else 0
         self.domain_ = shared_domain(densities, type(self).__name__, table, weight, n_bins)
         rows = labelled(self.domain_.encode(table), target)
         distinct = group_rows(rows)[1]

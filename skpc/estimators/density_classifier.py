@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
-from sklearn.base import ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from skpc._arrays import Floats, log_or_inf
 from skpc._fitting import all_or_nothing
 from skpc._validation import StrOptions, check_n_samples, fit_context
-from skpc.estimators._estimator import by_chunks, check_labels, parameter
+from skpc.estimators._estimator import ProbabilisticClassifier, by_chunks, check_labels, parameter
 from skpc.estimators._pools import PoolEstimator, check_rates
 from skpc.estimators.hidden_chow_liu import HiddenChowLiuTree
 from skpc.estimators.soft_learn import SoftLearnSPN
@@ -29,7 +28,7 @@ _FEW_CLASSES, _FEW_ROWS = 10, 1_500
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class DensityClassifier(ClassifierMixin, PoolEstimator):
+class DensityClassifier(ProbabilisticClassifier, PoolEstimator):
     """Classifier by a pool of densities, for rows with any cells missing.
 
     Densities of the rows of each class, and of rows and classes together, give probabilities of
@@ -316,22 +315,6 @@ class DensityClassifier(ClassifierMixin, PoolEstimator):
             Classes in the order of ``classes_``.
         """
         return np.asarray(np.exp(self.predict_log_proba(X)))
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """The most probable class of each row.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_samples, n_features)
-            Rows; NaN (or None) marks missing cells.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            Classes.
-        """
-        log_proba = self.predict_log_proba(X)
-        return np.asarray(self.classes_[log_proba.argmax(axis=1)])
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[Any, NDArray[Any]]:
         """Draw rows and their classes.

@@ -7,11 +7,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from skpc._arrays import Floats, log_or_inf
+from skpc._arrays import Floats
 from skpc._fitting import all_or_nothing, progress
 from skpc._threads import threads
 from skpc._validation import (
@@ -23,7 +22,7 @@ from skpc._validation import (
     fit_context,
 )
 from skpc.domain import merge_rows
-from skpc.estimators._estimator import by_chunks, check_labels, parameter
+from skpc.estimators._estimator import ProbabilisticClassifier, by_chunks, check_labels, parameter
 from skpc.estimators._learner import ColumnsEstimator
 from skpc.learning import Forest, ForestOptions, learn_forest
 from skpc.pooling.pool import labelled
@@ -33,7 +32,7 @@ _SHARES = (StrOptions({"auto", "sqrt", "log2"}), Interval(RealNotInt, 0.0, 1.0, 
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class GenerativeForest(ClassifierMixin, ColumnsEstimator):
+class GenerativeForest(ProbabilisticClassifier, ColumnsEstimator):
     """Random forest that is a joint density, for rows with any cells missing.
 
     Each tree divides the rows as scikit-learn's random forests do. Its leaves have densities of the
@@ -66,8 +65,8 @@ class GenerativeForest(ClassifierMixin, ColumnsEstimator):
         and tails. None: the data decide, 20 at most. Trees cut between up to 255 values.
     categorical_features : "auto", "from_dtype", None or array-like, default="auto"
         Which columns are categorical: a boolean mask, column numbers, or names. "from_dtype":
-        those with a category dtype. "auto": these, strings, bools, and numeric columns whose
-        values are all integers in 0..15, a few unusual ones apart (one in a thousand).
+        those with a category dtype. "auto": these, strings, bools, and numeric columns of two
+        integers in 0..15, a few unusual ones apart (one in a thousand).
     categories : "auto" or list, default="auto"
         The states of each column as in OrdinalEncoder; None in the list lets the data of that
         column decide. A column with declared categories is categorical.
@@ -203,37 +202,6 @@ class GenerativeForest(ClassifierMixin, ColumnsEstimator):
         """
         rows = self._encode(X)[1]
         return self._forest.posterior(rows)
-
-    def predict_log_proba(self, X: Any) -> Floats:
-        """Log probability of each class given the observed cells of each row.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_samples, n_features)
-            Rows; NaN (or None) marks missing cells. A row may lack all of them.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes)
-            In nats; classes in the order of ``classes_``.
-        """
-        return log_or_inf(self.predict_proba(X))
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """The most probable class of each row.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_samples, n_features)
-            Rows; NaN (or None) marks missing cells.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            Classes.
-        """
-        proba = self.predict_proba(X)
-        return np.asarray(self.classes_[proba.argmax(axis=1)])
 
     @by_chunks
     def score_samples(self, X: Any) -> Floats:

@@ -71,9 +71,9 @@ class SoftLearnSPN(CircuitDensity):
     Numeric columns have atoms (values that repeat much more than others) and a score of the other
     values. The numbers of a part that is not divided any further are one leaf, a multivariate
     Gaussian of their scores (a block), so that a part need not be divided until its numbers are
-    independent. Where a table with blocks has states too (categories, brackets), a tree of hidden
-    variables above all columns, whose numbers are atoms and normals, is mixed with the network if
-    held-out rows gain by it.
+    independent. Where a table has blocks, and no fewer columns of states (categories, brackets)
+    than of numbers, a tree of hidden variables above all columns, whose numbers are atoms and
+    normals, is mixed with the network if held-out rows gain by it.
 
     Parameters
     ----------

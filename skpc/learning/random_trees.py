@@ -165,11 +165,11 @@ def _grow(data: _Rows, least: float, options: ForestOptions, seed: int) -> _Grow
             missing = (data.bins[:, column] < 0) & (data.code == c)
             known = (data.bins[:, column] >= 0) & (data.code == c)
             known = known if known.any() else data.bins[:, column] >= 0
-            # Some rows may lack a column altogether.
-            of_known = (data.bins[known, column], weight[known] / weight[known].sum())
-            values, shares = (
-                of_known if known.any() else (data.layout.first[column : column + 1], None)
-            )
+            if not known.any():
+                # Some rows may lack a column altogether.
+                bins[missing, column] = data.layout.first[column]
+                continue
+            values, shares = data.bins[known, column], weight[known] / weight[known].sum()
             bins[missing, column] = random_state.choice(values, missing.sum(), p=shares)
     if options.bootstrap:
         # As many draws as rows at least, also where weights are small.

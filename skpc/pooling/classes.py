@@ -226,7 +226,7 @@ class ClassData(NamedTuple):
         if isinstance(model, ForestClassifier):
             leaves, least = model.forest.choices
             options = options._replace(leaves=leaves, min_samples_leaf=least)
-        of_class = np.where(code[:, np.newaxis] == np.arange(len(self.classes)), weight[:, None], 0)
+        of_class = weight[:, np.newaxis] * (code[:, np.newaxis] == np.arange(len(self.classes)))
         forest = learn_forest(self.domain, rows, of_class, options, random_state)
         return ForestClassifier(forest, of_class.sum(axis=0))
 

@@ -7,7 +7,6 @@ them and what it predicts, and how members are weighed by that: classes, numbers
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from itertools import repeat
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -123,7 +122,7 @@ def learn_pool(
             return results
 
         # What members choose, such as a number of components, they choose once, by all rows.
-        fitted = run(delayed(data.fit)(*one) for one in zip(members, repeat(weight), seeds))
+        fitted = run(delayed(data.fit)(m, weight, seed) for m, seed in zip(members, seeds))
         predictions = run(
             delayed(_predict_fold)(data_of_fold, *one, fold)
             for data_of_fold, fold in zip([data.without(fold) for fold in folds], folds)

@@ -242,8 +242,9 @@ class AxisTable(NamedTuple):
     def coded(self, rows: Floats) -> Floats:
         """Encoded rows in which the numbers of columns with an axis are its states."""
         rows, has_axis = rows.copy(), np.diff(self.ptr) > 0
-        codes = self.states(rows)[:, has_axis]
-        rows[:, has_axis] = np.where(codes < 0, np.nan, codes)
+        if has_axis.any():
+            codes = self.states(rows)[:, has_axis]
+            rows[:, has_axis] = np.where(codes < 0, np.nan, codes)
         return rows
 
     def log_density(self, rows: Floats) -> Floats:

@@ -28,7 +28,7 @@ _BANDWIDTHS = np.r_[0.0, np.geomspace(0.35, 100.0, 24)]
 #: chose about as many bins as this allows.
 _ROWS_PER_CELL = 8
 #: Mass of what is no state, in a column of ordered states.
-TO_NOTHING = 1e-15
+_NOTHING = 1e-15
 #: A gap in which nothing was seen is wide if it is this part of the range.
 _WIDE_GAP = 0.25
 #: Tails start from the mean excess of this many of the outermost rows.
@@ -87,14 +87,7 @@ class Margin(NamedTuple):
         points, mass = distinct(values, weight)
         total = float(mass.sum())
         if number.is_ordered:
-            margin = cls.of_states(number)
-            is_state = ~np.isnan(margin.point)
-            # A state that these rows lack may be in others.
-            counts = np.bincount(margin.cells(points), mass, len(is_state)).astype(np.float64)
-            shares = np.where(
-                is_state, (counts + 0.5) / (counts[is_state] + 0.5).sum(), margin.masses
-            )
-            return margin._replace(masses=shares, weight=total)
+            return cls._of_states(points, mass, number)
         rest = ~number.is_atom(points)
         points, mass = points[rest], mass[rest]
         edges, cumulated = _margin(points, mass, number) if len(points) else _gaps(number)
@@ -104,12 +97,16 @@ class Margin(NamedTuple):
         return cls(edges, masses, point, float(mass.sum()), tails, number.range_of_draws)
 
     @classmethod
-    def of_states(cls, number: Number) -> Margin:
-        """That of ordered states whose axis has a state for each, as for other atoms."""
+    def _of_states(cls, points: Floats, mass: Floats, number: Number) -> Margin:
+        """That of ordered states: their shares, and next to nothing anywhere else."""
         edges, _, point = _with_atoms(*_gaps(number), number)
-        masses, none = np.where(np.isnan(point), TO_NOTHING, 0.0), np.empty(0)
-        tails = _tail_scales(none, none, number)
-        return cls(edges, masses, point, 0.0, tails, number.range_of_draws)
+        counts = np.zeros(len(point))
+        np.add.at(counts, np.searchsorted(edges, points, side="right"), mass)
+        # A state that these rows lack may be in others.
+        counts = np.where(np.isnan(point), 0.0, counts + 0.5)
+        masses = np.where(np.isnan(point), _NOTHING, counts / counts.sum())
+        tails = _tail_scales(np.empty(0), np.empty(0), number)
+        return cls(edges, masses, point, float(mass.sum()), tails, number.range_of_draws)
 
     def axis(self, n_bins: int) -> Axis:
         """One state for each atom, and at most ``n_bins`` bins of equal mass.
@@ -134,7 +131,7 @@ class Margin(NamedTuple):
             return np.abs(np.arange(len(self.point))[:, np.newaxis] - place).argmin(axis=1)
         # No bin goes on beyond a wide gap: what lies there is a code, not a neighbour.
         width = np.r_[0.0, np.diff(self.edges), 0.0]
-        is_gap = (self.masses <= TO_NOTHING) & (width > _WIDE_GAP * width.sum())
+        is_gap = (self.masses <= _NOTHING) & (width > _WIDE_GAP * width.sum())
         states = _bins(self.masses, self._is_alone, is_gap, n_bins, self.weight)
         # Tails come last: they are inside no range.
         numbers, first = np.unique(np.roll(states, -1), return_index=True)

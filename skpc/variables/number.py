@@ -32,8 +32,7 @@ _SOME_POINTS = 100
 #: Multiples of a step beyond which floats cannot show whether there is a lattice.
 _MAX_MULTIPLE = 2.0**32
 #: Most points of a lattice in the range of the values, and of one that has no decimal step.
-_MAX_SCALED = 10_000
-_MAX_POINTS = 2.0**26
+_MAX_POINTS, _MAX_SCALED = 2.0**26, 10_000
 #: Values this close, relative to them or a typical one, are one value with errors of rounding; but
 #: far away from zero values may spread over little more than that. A size counts up to
 #: ``_MOST_SPREADS`` spreads, unless the values spread over a few neighbouring floats only.
@@ -158,20 +157,20 @@ class Number(NamedTuple):
         without a lattice), or in a geometric tail on either side: each of these alike, if there is
         room. Nothing lies beyond the bounds, and what is off the lattice is as if it were on it.
         """
-        step, size = self.step, self.high - self.low
+        step, low, high = self.step, float(self.atoms[0]), float(self.atoms[-1])
+        size = high - low
         room = size + step - step * len(self.atoms)
         scale = max(_TAIL * size, step)
-        beyond = np.maximum(self.low - values, values - self.high)
+        beyond = np.maximum(low - values, values - high)
+        tail = -beyond / scale - math.log(scale)
         if step > 0.0:
             # The first point of a tail is one step away, and each holds what its cell does.
-            tail = math.log(-math.expm1(-step / scale) / step) - (np.rint(beyond / step) - 1) * (
+            tail = math.log(-math.expm1(-step / scale) / step) - (np.rint(beyond / step) - 1.0) * (
                 step / scale
             )
-        else:
-            tail = -beyond / scale - math.log(scale)
         has_room = room > 0.5 * step
         lower, upper = self.score.lower, self.score.upper
-        n_parts = has_room + (self.low - step >= lower) + (self.high + step <= upper)
+        n_parts = has_room + (low - step >= lower) + (high + step <= upper)
         part = math.log(self.unseen / max(int(n_parts), 1))
         inside = -math.log(room if has_room else size + step)
         log_density = np.where(beyond > 0.0, tail, inside) + part

@@ -322,7 +322,7 @@ def test_all_values_on_a_lattice_have_probability_one_in_every_row(density):
         without = rows[:1].copy()
         without[:, column] = np.nan
         gained = density.score_samples(rows) - density.score_samples(without)
-        assert step * np.exp(gained).sum() == pytest.approx(1.0, abs=1e-6)
+        assert step * np.exp(gained).sum() == pytest.approx(1.0, abs=1e-9)
 
 
 def test_a_value_that_was_not_seen_is_the_nearest_one_for_what_is_asked_and_no_warning_comes():
@@ -344,6 +344,14 @@ def test_unseen_values_of_new_rows_are_about_as_frequent_as_they_are_probable():
         probable += number.unseen
         frequent += (~np.isin(values[200:], values[:200])).mean()
     assert 1 / 3 < frequent / probable < 3.0
+
+
+def test_declared_atoms_that_no_row_holds_are_no_unseen_values():
+    X = counts()[:, [0]]
+    number = Domain.fit(X, atoms={0: [*range(-4, 24, 2)]}).numbers[0]
+    points = 2.0 * np.arange(-3000, 3000)
+    others = points[~number.is_atom(points)]
+    assert 2.0 * np.exp(number.log_unseen(others)).sum() == pytest.approx(number.unseen)
 
 
 def test_what_is_off_the_lattice_is_improbable_and_what_is_beyond_the_bounds_impossible():

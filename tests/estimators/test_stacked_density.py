@@ -153,6 +153,19 @@ def test_the_circuit_of_a_stack_is_the_stack(stack, truth):
     assert_allclose(found, stack.score_samples(rows), atol=1e-12)
 
 
+def test_a_stack_over_ordered_states_has_one_circuit():
+    rng = np.random.default_rng(0)
+    visits = rng.poisson(3.0, 200)
+    X = np.column_stack([visits, visits + rng.integers(0, 5, 200), rng.choice([0, 50, 250], 200)])
+    both = [*members(), ("three", TableMixture(random_state=0))]
+    stack = StackedDensity(both, cv=2, random_state=0).fit(X)
+    stack.weights_ = np.array([0.3, 0.4, 0.3])
+    assert stack.domain_.is_ordered.all()
+    rows, mass = stack.domain_.encode_with_mass(X)
+    found = mass.with_rows(log_likelihood(stack.circuit_, rows))
+    assert_allclose(found, stack.score_samples(X), atol=1e-9)
+
+
 def test_a_stack_without_one_circuit_says_why():
     X = load_wine().data[:, :2]
     pair = [("cutset", CutsetNetworkBD()), ("soft", SoftLearnSPN(random_state=0))]

@@ -139,8 +139,17 @@ def test_marginals_sum_over_the_states_of_a_missing_cell():
         full = row.copy()
         full[0, 2] = value
         total = np.logaddexp(total, model.score_samples(full)[0])
-    # States lie on a lattice of steps of 50, and densities are probabilities over the step.
-    assert model.score_samples(row)[0] == pytest.approx(total + np.log(50.0), abs=0.05)
+    # States lie on a lattice of steps of 50, and densities are probabilities over the step. What
+    # is left is that of other values.
+    total += np.log(50.0) - np.log1p(-model.domain_.numbers[2].unseen)
+    assert model.score_samples(row)[0] == pytest.approx(total, abs=1e-9)
+
+
+def test_tables_of_more_numbers_than_states_have_no_tree():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([_brackets(600)[:, :3], rng.integers(0, 40, (600, 4)) / 40.0])
+    assert TableMixture(random_state=0).fit(X)._mixture.tree is None
+    assert TableMixture(random_state=0).fit(X[:, :6])._mixture.choices.tree_weight > 0.0
 
 
 def test_numbers_alone_have_no_tree():
