@@ -23,6 +23,7 @@ from skpc._validation import describe_column
 from skpc.domain._states import column_numbers
 from skpc.domain._tables import Form
 from skpc.variables import Axis, Margin, Number, plain_axis
+from skpc.variables.margins import MOST_BINS
 
 Numbers = tuple[Number | None, ...]
 _NO_BOUNDS = (-math.inf, math.inf)
@@ -35,8 +36,6 @@ _ESS = 8.0
 #: but locate a missing number less exactly: held-out errors grew, and densities fell on the
 #: smallest tables.
 _ENOUGH = 10
-#: Largest number of bins of a column, unless a user says otherwise.
-MOST_BINS = 20
 #: Rows on which numbers of bins are compared.
 _MOST_ROWS = 20_000
 #: Ratio of neighbouring numbers of bins that are tried, of all columns together.

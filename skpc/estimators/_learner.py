@@ -34,7 +34,6 @@ from skpc._validation import (
 )
 from skpc._warnings import collected, warn
 from skpc.domain import Domain, merge_rows, present_rows
-from skpc.domain._numbers import MOST_BINS
 from skpc.estimators._estimator import (
     CATEGORICAL_FEATURES,
     TableEstimator,
@@ -43,6 +42,7 @@ from skpc.estimators._estimator import (
     parameter,
 )
 from skpc.learning import hold_out
+from skpc.variables.margins import MOST_BINS
 
 #: Parameters that say what the columns are.
 DECLARATIONS = (

@@ -12,11 +12,11 @@ from sklearn.base import clone, is_classifier
 from skpc._arrays import Floats, Ints
 from skpc._validation import BaseComposition
 from skpc.domain import Domain, group_rows, merge_rows
-from skpc.domain._numbers import MOST_BINS
 from skpc.estimators._estimator import Estimator, TableEstimator, parameter
 from skpc.estimators._learner import DECLARATIONS
 from skpc.pooling.folds import given_splits, make_folds
 from skpc.pooling.pool import Member, labelled, learn_pool
+from skpc.variables.margins import MOST_BINS
 
 #: What a pool asks of a density.
 _METHODS = ("fit_rows", "score_samples", "sample")

@@ -17,6 +17,8 @@ from skpc._arrays import Bools, Floats, Ints, exact_group_sums, weighted_quantil
 from skpc.variables.axis import TINY, Axis
 from skpc.variables.number import Number, are_apart, distinct
 
+#: Largest number of bins of a column, unless a user says otherwise.
+MOST_BINS = 20
 #: Cells of the grid on which the margin is smoothed, and cells of an axis.
 _GRID, _CELLS = 512, 64
 #: Largest number of points of a lattice that is its own grid.
