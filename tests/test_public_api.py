@@ -35,6 +35,7 @@ PUBLIC = {
         "DensityRegressor",
         "ExpectedKernelSVC",
         "ExpectedKernelSVR",
+        "ExtraCutsets",
         "GenerativeForest",
         "HiddenChowLiuTree",
         "KernelEPOperator",

@@ -16,6 +16,7 @@ from skpc._fitting import progress
 from skpc._threads import threads
 from skpc._validation import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, Interval, StrOptions, fit_context
 from skpc.circuit import Circuit, mixture
+from skpc.domain import Domain
 from skpc.estimators._base import CircuitDensity, complete_points
 from skpc.estimators._estimator import parameter
 from skpc.estimators._learner import EncodedChunks, TrainingData
@@ -259,8 +260,10 @@ class CutsetNetworkBD(CircuitDensity):
         random_state = check_random_state(self.random_state)
         # Components of a mixture are learned where the configuration of joblib says.
         with threads(self.n_jobs if self.n_components == 1 else None):
-            is_complete = not np.isnan(rows).any()
-            complete = rows if is_complete else self._filled(rows, weight, random_state)
+            learn_tree = partial(self._learner(), max_depth=0, structured=False)
+            complete = filled_rows(
+                self.domain_, rows, weight, learn_tree, self.n_components, random_state
+            )
             self.n_iter_, self.converged_ = 1, True
             if self.n_components == 1:
                 networks = [self._network(rows, complete, weight)]
@@ -315,19 +318,6 @@ class CutsetNetworkBD(CircuitDensity):
         )
         self.n_iter_, self.converged_ = learned.n_iter, learned.converged
         return learned.networks
-
-    def _filled(self, rows: Floats, weight: Floats, random_state: np.random.RandomState) -> Floats:
-        """Rows whose missing cells are drawn from a mixture of Chow-Liu trees."""
-        return fill_missing(
-            rows,
-            self.domain_.codes(rows),
-            weight,
-            partial(self._learner(), max_depth=0, structured=False),
-            partial(complete_points, self.domain_),
-            self.domain_.axes,
-            self.n_components,
-            random_state,
-        )
 
     def _learner(
         self, advance: Callable[[float], object] | None = None
@@ -394,6 +384,30 @@ class CutsetNetworkBD(CircuitDensity):
         return fit_parameters(
             circuit, rows, weight, pseudo_count=counts, max_iter=max_iter, tol=tol
         )
+
+
+def filled_rows(
+    domain: Domain,
+    rows: Floats,
+    weight: Floats,
+    learn_tree: Callable[..., CutsetNetwork],
+    n_components: int,
+    random_state: np.random.RandomState,
+) -> Floats:
+    """Rows whose missing cells are drawn from a mixture of Chow-Liu trees."""
+    if not np.isnan(rows).any():
+        return rows
+    points = partial(complete_points, domain)
+    return fill_missing(
+        rows,
+        domain.codes(rows),
+        weight,
+        learn_tree,
+        points,
+        domain.axes,
+        n_components,
+        random_state,
+    )
 
 
 def _missing_cells(rows: Floats, weight: Floats) -> float:

@@ -18,6 +18,7 @@ from skpc.learning.hidden_tree_search import (
 )
 from skpc.learning.mixture import CutsetMixture, check_n_components, learn_mixture
 from skpc.learning.network import CutsetNetwork, cutset_circuit
+from skpc.learning.random_cuts import RandomCuts
 from skpc.learning.random_trees import ForestOptions, learn_forest
 from skpc.learning.shrinkage import TrainingRows, learn_shrunken_mixture
 from skpc.learning.simplex import mean_weights, mixture_weights
@@ -45,6 +46,7 @@ __all__ = [
     "LearnedMixture",
     "MAX_EPOCHS",
     "N_STAGES",
+    "RandomCuts",
     "SoftLearnOptions",
     "Split",
     "TableRows",

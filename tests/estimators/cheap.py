@@ -15,6 +15,7 @@ from skpc import (
     DensityRegressor,
     ExpectedKernelSVC,
     ExpectedKernelSVR,
+    ExtraCutsets,
     GenerativeForest,
     HiddenChowLiuTree,
     KernelEPOperator,
@@ -33,6 +34,7 @@ WITH_CIRCUIT: dict[str, BaseEstimator] = {
     "soft": SoftLearnSPN(n_refine=3, random_state=0),
     "table mixture": TableMixture(n_components=3, random_state=0),
     "hidden": HiddenChowLiuTree(n_hidden=3, random_state=0),
+    "random cuts": ExtraCutsets(3, min_samples_split=40, random_state=0),
 }
 DENSITIES: dict[str, BaseEstimator] = {
     **WITH_CIRCUIT,

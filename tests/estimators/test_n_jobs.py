@@ -9,6 +9,7 @@ from skpc import (
     CutsetNetworkBD,
     ExpectedKernelSVC,
     ExpectedKernelSVR,
+    ExtraCutsets,
     HiddenChowLiuTree,
     KernelEPOperator,
     SoftLearnSPN,
@@ -22,6 +23,7 @@ LEARNERS = [
     SoftLearnSPN(leaves="univariate", n_refine=3, random_state=0),
     TableMixture(n_components=3, random_state=0),
     HiddenChowLiuTree(n_hidden=2, random_state=0),
+    ExtraCutsets(4, random_state=0),
 ]
 
 

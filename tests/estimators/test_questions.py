@@ -10,6 +10,7 @@ from sklearn.exceptions import NotFittedError
 
 from skpc import (
     CutsetNetworkBD,
+    ExtraCutsets,
     HiddenChowLiuTree,
     MixtureOfAllTrees,
     SoftLearnSPN,
@@ -471,7 +472,13 @@ def brackets() -> pd.DataFrame:
 
 
 @pytest.mark.parametrize(
-    "density", [*DENSITIES, TableMixture(random_state=0), HiddenChowLiuTree(random_state=0)]
+    "density",
+    [
+        *DENSITIES,
+        TableMixture(random_state=0),
+        HiddenChowLiuTree(random_state=0),
+        ExtraCutsets(random_state=0),
+    ],
 )
 def test_whatever_is_said_of_ordered_states_is_a_value_of_the_column(density):
     frame = brackets()

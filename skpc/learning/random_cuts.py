@@ -1,0 +1,181 @@
+"""Ensembles of cutset networks with random cuts: extremely randomised trees for densities.
+
+No score is computed above the leaves, so that a network costs little more than the Chow-Liu trees
+at its leaves. Networks of small leaves are poor by themselves; their mixture with equal weights is
+not, since each of them errs in another way.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from joblib import Parallel, delayed
+from scipy.special import logsumexp
+
+from skpc._arrays import Codes, Floats, Ints, offsets
+from skpc.counting.rows import node_rows
+from skpc.counting.tables import BayesDirichlet, CountTables, Score, smoothed_log_probabilities
+from skpc.counting.trees import ChowLiuTree
+from skpc.learning.held_out import quarters
+from skpc.learning.network import CutsetNetwork, Visited, frozen_network
+
+#: Least weights of the rows of a cut to choose from, and the networks by which they are compared.
+_SPLITS, _TRIED = (1000.0, 500.0, 200.0, 100.0, 50.0), 10
+#: At least two branches of a cut have this weight of rows, and this part of those of the cut.
+_LEAST_ROWS, _LEAST_PART = 5.0, 0.01
+
+
+class RandomCuts(NamedTuple):
+    """How the networks of an ensemble are grown.
+
+    Attributes
+    ----------
+    n_states : ndarray of shape (n_features,)
+        Number of states of each column.
+    param_ess : float
+        Equivalent sample size of the parameters at the root; divided by the branches of a cut.
+    n_columns : int
+        Number of columns that may be cut, drawn for each network.
+    bootstrap : bool
+        Whether each network learns from rows drawn with replacement.
+    n_jobs : int or None
+        Networks learned at a time, by joblib.
+    """
+
+    n_states: Ints
+    param_ess: float
+    n_columns: int
+    bootstrap: bool
+    n_jobs: int | None
+
+    def learn(
+        self, codes: Codes, weight: Floats, min_samples_split: float, seeds: Ints
+    ) -> list[CutsetNetwork]:
+        """Grow a network for each seed.
+
+        Parameters
+        ----------
+        codes : ndarray of shape (n_rows, n_features)
+            States of complete rows.
+        weight : ndarray of shape (n_rows,)
+            Their weights.
+        min_samples_split : float
+            Rows of less weight are not cut.
+        seeds : sequence of int
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skpc.learning import RandomCuts
+        >>> codes = np.random.default_rng(0).integers(0, 2, (200, 3)).astype(np.int16)
+        >>> cuts = RandomCuts(np.array([2, 2, 2]), 100.0, 3, False, None)
+        >>> cuts.learn(codes, np.ones(200), 150.0, [0])
+        [CutsetNetwork(n_features=3, n_cuts=1, n_parameters=7)]
+        """
+        rows = np.require(codes, np.int16), weight, min_samples_split
+        grow = delayed(_grow)
+        return list(Parallel(n_jobs=self.n_jobs)(grow(self, *rows, int(seed)) for seed in seeds))
+
+    def choose_split(self, codes: Codes, weight: Floats, seeds: Ints) -> float:
+        """The least weight of a cut under which a few networks predict held-out rows best.
+
+        From the greatest on, until a smaller one is worse.
+        """
+        best, choice = -np.inf, _SPLITS[0]
+        held_out = list(quarters(weight))
+        for split in _SPLITS if held_out else ():
+            score = 0.0
+            for kept, held in held_out:
+                networks = self.learn(codes[kept > 0], kept[kept > 0], split, seeds[:_TRIED])
+                rows = codes[held > 0]
+                joint = [log_density(network, rows) for network in networks]
+                score += float(held[held > 0] @ logsumexp(joint, axis=0))
+            if score < best:
+                break
+            best, choice = score, split
+        return choice
+
+
+def _grow(
+    cuts: RandomCuts, codes: Codes, weight: Floats, min_samples_split: float, seed: int
+) -> CutsetNetwork:
+    """A network whose cuts are drawn."""
+    random_state = np.random.RandomState(seed)
+    if cuts.bootstrap:
+        total = weight.sum()
+        drawn = random_state.multinomial(max(int(total), 1), weight / total)
+        codes, weight = codes[drawn > 0], drawn[drawn > 0].astype(np.float64)
+    variables = np.flatnonzero(cuts.n_states > 1)
+    if not len(variables):
+        variables = np.zeros(1, np.int64)
+    may_cut = random_state.permutation(variables)[: cuts.n_columns]
+    prior: Score = BayesDirichlet(cuts.param_ess)
+    visited = list[Visited]()
+    pending = [(np.arange(len(codes)), variables, prior, -1)]
+    while pending:
+        row, variables, score, above = pending.pop()
+        rows_weight = weight[row]
+        cut = None
+        if rows_weight.sum() >= min_samples_split and len(variables) > 1:
+            candidates = random_state.permutation(np.intersect1d(may_cut, variables))
+            cut = _first_cut(candidates, codes, row, rows_weight, cuts.n_states)
+        if cut is None:
+            leaf = np.ascontiguousarray(codes[np.ix_(row, variables)])
+            counted = node_rows(leaf, rows_weight, cuts.n_states[variables], variables)
+            visited.append(Visited(above, -1, np.empty(0), counted.tree(score).trees[0]))
+            continue
+        column, counts = cut
+        others, below = variables[variables != column], score.after_cut(len(counts))
+        state = codes[row, column]
+        pending += [
+            (row[state == s], others, below, len(visited)) for s in reversed(range(len(counts)))
+        ]
+        visited.append(Visited(above, column, counts, None))
+    return frozen_network(visited, cuts.n_states, prior, np.nan)
+
+
+def _first_cut(
+    candidates: Ints, codes: Codes, row: Ints, weight: Floats, n_states: Ints
+) -> tuple[int, Floats] | None:
+    """The first column that divides the rows well enough, and the weights of its branches."""
+    least = max(_LEAST_ROWS, _LEAST_PART * weight.sum())
+    for column in candidates.tolist():
+        counts = np.bincount(codes[row, column], weight, n_states[column])
+        if np.count_nonzero(counts >= least) > 1:
+            return column, counts
+    return None
+
+
+def log_density(network: CutsetNetwork, codes: Codes) -> Floats:
+    """Log probability of complete rows of states: 10x as fast as by way of a circuit on plants.
+
+    Parameters
+    ----------
+    network : CutsetNetwork
+    codes : ndarray of shape (n_rows, n_features)
+        States.
+    """
+    out = np.zeros(len(codes))
+    pending = [(0, np.arange(len(codes)), network.prior)]
+    while pending:
+        node, row, prior = pending.pop()
+        column = network.variable[node]
+        if column < 0:
+            out[row] += _of_tree(network.trees[network.leaf[node]], prior, codes[row])
+            continue
+        counts, state = CountTables.from_states(network.branch_counts(node)), codes[row, column]
+        out[row] += smoothed_log_probabilities(counts, prior)[0][0][state]
+        below = prior.after_cut(len(network.branches(node)))
+        for s in np.unique(state).tolist():
+            pending.append((int(network.branches(node)[s]), row[state == s], below))
+    return out
+
+
+def _of_tree(tree: ChowLiuTree, prior: Score, codes: Codes) -> Floats:
+    tables = smoothed_log_probabilities(tree.tables, prior)
+    start = offsets([table.size for table in tables])[:-1]
+    cells = codes[:, tree.variables].astype(np.int64)
+    above = np.where(tree.parent < 0, 0, cells[:, tree.parent])
+    place = start + above * tree.tables.n_states + cells
+    return np.asarray(np.concatenate([table.ravel() for table in tables])[place].sum(axis=1))
