@@ -75,7 +75,9 @@ PUBLIC = {
         "SUM",
         "Circuit",
         "CircuitBuilder",
+        "Decisions",
         "Structure",
+        "decision_circuit",
         "load_circuit",
         "mixture",
         "save_circuit",
@@ -187,6 +189,7 @@ PUBLIC = {
 INTERNAL = ["skpc.all_trees", "skpc.counting", "skpc.estimators", "skpc.learning", "skpc.pooling"]
 #: Public names without an example in their docstring, and why.
 WITHOUT_EXAMPLE = {
+    "skpc.circuit.Decisions": "a record; decision_circuit has an example",
     "skpc.circuit.Structure": "a part of a circuit; CircuitBuilder makes it",
     "skpc.densities.Density": "a protocol; CircuitAnswers shows it at work",
     "skpc.kernels.Kernel": "abstract; its subclasses have examples",

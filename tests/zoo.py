@@ -230,7 +230,7 @@ def random_block(
     """Add a block of correlated scores."""
     d = len(variables)
     root = rng.normal(size=(d, d)) * 0.6
-    log_probs = [log_simplex(rng, builder._n_states[var]) for var in variables]
+    log_probs = [log_simplex(rng, builder.n_states[var]) for var in variables]
     covariance = root @ root.T + 0.1 * np.eye(d)
     return builder.block(variables, log_probs, rng.normal(size=d), covariance)
 
@@ -252,7 +252,7 @@ def _without_idle_nodes(builder: CircuitBuilder) -> Circuit:
             if child not in used:
                 used.add(child)
                 pending.append(child)
-    again = CircuitBuilder(builder._n_states, builder._axes)
+    again = CircuitBuilder(builder.n_states, builder.axes)
     for number in sorted(used):
         node = builder._nodes[number]
         children = [kept[child] for child in node.children]

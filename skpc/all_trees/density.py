@@ -17,8 +17,8 @@ from skpc.all_trees.all_trees import Components
 from skpc.all_trees.completions import Estimates
 from skpc.all_trees.incomplete import draw_rows, estimate_missing, local_modes
 from skpc.all_trees.spanning_trees import draw_trees
-from skpc.circuit import Circuit, CircuitBuilder
-from skpc.counting.trees import add_tree
+from skpc.circuit import Circuit, Decisions, decision_circuit, mixture
+from skpc.counting.trees import tree_vertices
 from skpc.domain import Domain, group_codes
 from skpc.variables import Bins, Form, Points, Predictive
 
@@ -198,9 +198,10 @@ class AllTreesDensity(NamedTuple):
 
     def sampled_circuit(self, n_trees: int, random_state: np.random.RandomState) -> Circuit:
         """A finite mixture of trees that are drawn from the mixture of all, of equal weights."""
-        builder = CircuitBuilder(self.domain.n_states, self.domain.axes)
+        columns = np.arange(self.domain.n_features)
+        variables = self.domain.n_states, self.domain.axes
         counts = random_state.multinomial(n_trees, np.exp(self.mixture.log_weight))
-        nodes, weights = [], []
+        circuits, weights = [], []
         for model, n_of_model in zip(self.mixture.models, counts):
             tables, seed = model.tree_tables(), np.uint64(random_state.randint(2**31))
             parents, _ = draw_trees(tables.into, int(n_of_model), seed)
@@ -212,11 +213,11 @@ class AllTreesDensity(NamedTuple):
                     np.log(tables.conditional[block, blocks[above]]).T
                     for block, above in zip(blocks, parent)
                 ]
-                nodes.append(add_tree(builder, range(len(parent)), parent, log_prob))
+                vertices = tree_vertices(columns, parent, log_prob)
+                decisions = Decisions(*vertices[:2], *vertices.edges)
+                circuits.append(decision_circuit(*variables, decisions))
                 weights.append(count / n_trees)
-        if len(nodes) > 1:
-            builder.sum(nodes, np.log(weights))
-        return builder.build()
+        return mixture(circuits, np.array(weights))
 
     def _codes(self, rows: Floats) -> Ints:
         return self.domain.codes(rows).astype(np.int64)

@@ -76,24 +76,25 @@ class CircuitBuilder:
     """
 
     def __init__(self, n_states: Sequence[int] | np.ndarray, axes: Sequence[Any] | None = None):
-        self._n_states = [int(count) for count in n_states]
-        given = [None] * len(self._n_states) if axes is None else axes
-        self._axes = [
+        #: Number of states of each variable, and its axis or None.
+        self.n_states = [int(count) for count in n_states]
+        given = [None] * len(self.n_states) if axes is None else axes
+        self.axes = [
             axis if axis is None or isinstance(axis, ScoredColumn) else Axis(*axis)
             for axis in given
         ]
-        if len(self._axes) != len(self._n_states):
+        if len(self.axes) != len(self.n_states):
             raise ValueError(
-                f"axes needs one entry for each of the {len(self._n_states)} variables, "
-                f"got {len(self._axes)}"
+                f"axes needs one entry for each of the {len(self.n_states)} variables, "
+                f"got {len(self.axes)}"
             )
-        for var, (count, axis) in enumerate(zip(self._n_states, self._axes)):
+        for var, (count, axis) in enumerate(zip(self.n_states, self.axes)):
             check_variable(var, count, axis)
         self._nodes: list[_Node] = []
         self._indicators: dict[tuple[int, int], np.ndarray] = {}
 
     def __repr__(self) -> str:
-        return f"CircuitBuilder(n_features={len(self._n_states)}, n_nodes={len(self._nodes)})"
+        return f"CircuitBuilder(n_features={len(self.n_states)}, n_nodes={len(self._nodes)})"
 
     def discrete(self, var: int, log_prob: Any) -> int:
         """Add a leaf over the states of a variable.
@@ -112,8 +113,8 @@ class CircuitBuilder:
         int
             Number of the new node.
         """
-        family = self._discrete_family(var)
-        return self._leaf((var,), family, _log_probs(var, log_prob, self._n_states[var]))
+        family = self.discrete_family(var)
+        return self._leaf((var,), family, _log_probs(var, log_prob, self.n_states[var]))
 
     def indicator(self, var: int, state: int) -> int:
         """Add a discrete leaf with all its mass on one state.
@@ -128,13 +129,13 @@ class CircuitBuilder:
         int
             Number of the new node.
         """
-        family, log_prob = self._discrete_family(var), self._indicators.get((var, state))
+        family, log_prob = self.discrete_family(var), self._indicators.get((var, state))
         if log_prob is None:
-            if not 0 <= state < self._n_states[var]:
+            if not 0 <= state < self.n_states[var]:
                 raise ValueError(
-                    f"variable {var} has states 0..{self._n_states[var] - 1}, got state {state}"
+                    f"variable {var} has states 0..{self.n_states[var] - 1}, got state {state}"
                 )
-            log_prob = np.full(self._n_states[var], -np.inf)
+            log_prob = np.full(self.n_states[var], -np.inf)
             log_prob[state] = 0.0
             self._indicators[var, state] = log_prob
         return self._leaf((var,), family, log_prob)
@@ -195,7 +196,7 @@ class CircuitBuilder:
             Number of the new node.
         """
         self._check_variable(var, SCORED)
-        log_prob = _log_probs(var, log_prob, self._n_states[var])
+        log_prob = _log_probs(var, log_prob, self.n_states[var])
         check_formula(SCORED, (mean, sd))
         return self._leaf((var,), SCORED, np.append(log_prob, [mean, sd]))
 
@@ -228,7 +229,7 @@ class CircuitBuilder:
         states = []
         for var, log_prob in zip(scope, log_probs):
             self._check_variable(var, BLOCK)
-            states.append(_log_probs(var, log_prob, self._n_states[var]))
+            states.append(_log_probs(var, log_prob, self.n_states[var]))
         mean, covariance = np.array(mean, dtype=np.float64), np.array(covariance, dtype=np.float64)
         d = len(scope)
         if mean.shape != (d,) or covariance.shape != (d, d):
@@ -319,25 +320,22 @@ class CircuitBuilder:
         if not self._nodes:
             raise StructureError("a circuit needs at least one node, none has been added")
         kind, children, log_weight, var, state, scope, family, params = zip(*self._nodes)
-        axis_ptr, axis = AxisTable.from_axes(self._axes)
+        axis_ptr, axis = AxisTable.from_axes(self.axes)
         structure = Structure(
             kind=kind,
             child_ptr=_offsets(children),
-            child=_joined(children),
+            child=joined(children),
             scope_ptr=_offsets(scope),
-            scope=_joined(scope),
+            scope=joined(scope),
             leaf_family=family,
             param_ptr=_offsets(params),
             decision_var=var,
-            decision_state=_joined(state),
-            n_states=self._n_states,
+            decision_state=joined(state),
+            n_states=self.n_states,
             axis_ptr=axis_ptr,
             axis=axis,
         )
-        check_structure(structure)
-        circuit = Circuit(structure, _joined(log_weight), _joined(params))
-        check_parameters(circuit)
-        return circuit
+        return checked_circuit(structure, joined(log_weight), joined(params))
 
     def _leaf(self, scope: Sequence[int], family: int, params: Floats) -> int:
         self._nodes.append(_Node(LEAF, scope=scope, family=family, params=params))
@@ -356,31 +354,45 @@ class CircuitBuilder:
         return node
 
     def _check_exists(self, var: int) -> None:
-        if not 0 <= var < len(self._n_states):
-            raise ValueError(f"the variables are 0..{len(self._n_states) - 1}, got {var}")
+        if not 0 <= var < len(self.n_states):
+            raise ValueError(f"the variables are 0..{len(self.n_states) - 1}, got {var}")
 
     def _check_variable(self, var: int, family: int) -> None:
         """Refuse a variable that does not suit a leaf of a family."""
         self._check_exists(var)
-        axis = self._axes[var]
+        axis = self.axes[var]
         if axis is None:
-            suitable = CATEGORICAL if self._n_states[var] else GAUSSIAN
+            suitable = CATEGORICAL if self.n_states[var] else GAUSSIAN
         else:
             suitable = SCORED if isinstance(axis, ScoredColumn) else HISTOGRAM
         needed, actual = FAMILIES[family].variable, FAMILIES[suitable].variable
         if needed != actual:
-            count = f"{self._n_states[var]} " if suitable == CATEGORICAL else ""
+            count = f"{self.n_states[var]} " if suitable == CATEGORICAL else ""
             raise ValueError(
                 f"a {FAMILIES[family].name} leaf needs a variable with {needed}, but variable "
                 f"{var} has {count}{actual}: it takes {FAMILIES[suitable].name} leaves"
             )
 
-    def _discrete_family(self, var: int) -> int:
-        """The family of the leaves over the states of a variable."""
+    def discrete_family(self, var: int) -> int:
+        """The family of the leaves over the states of a variable.
+
+        Parameters
+        ----------
+        var : int
+            A variable with states, or with a histogram axis.
+        """
         self._check_exists(var)
-        family = CATEGORICAL if self._axes[var] is None else HISTOGRAM
+        family = CATEGORICAL if self.axes[var] is None else HISTOGRAM
         self._check_variable(var, family)
         return family
+
+
+def checked_circuit(structure: Structure, log_weight: Floats, param: Floats) -> Circuit:
+    """A circuit, once its structure and its parameters have been checked."""
+    check_structure(structure)
+    circuit = Circuit(structure, log_weight, param)
+    check_parameters(circuit)
+    return circuit
 
 
 def _log_probs(var: int, given: Any, n_states: int) -> Floats:
@@ -403,6 +415,6 @@ def _offsets(lists: Sequence[Any]) -> Ints:
     return offsets([len(entry) for entry in lists])
 
 
-def _joined(lists: Sequence[Any]) -> Floats:
+def joined(lists: Sequence[Any]) -> Floats:
     """Lists of numbers end to end; arrays of a structure get their types there."""
     return np.concatenate([np.empty(0), *(x for x in lists if len(x))])

@@ -12,9 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skpc._arrays import Floats, Ints
+from skpc._arrays import Floats, Ints, within
 from skpc._jit import kernel
-from skpc.circuit import CircuitBuilder
 from skpc.counting.tables import CountTables
 
 #: Information times the weight of the rows is rounded to this many units per nat.
@@ -94,77 +93,49 @@ def maximum_spanning_tree(weight: Ints, parent: Ints) -> None:
         newest = following
 
 
-def add_tree(
-    builder: CircuitBuilder,
-    variables: Sequence[int] | Ints,
-    parent: Sequence[int] | Ints,
-    log_prob: Sequence[Floats],
-) -> int:
-    """Add a tree-shaped Bayesian network, or a product of several, to a circuit.
+class Vertices(NamedTuple):
+    """The vertices of a tree as those of :class:`skpc.circuit.Decisions`; the root is the last."""
 
-    A variable with children becomes one product for each of its states and, for each state of
-    its parent, one sum that decides among these products; one without children becomes a leaf
-    for each state of its parent. Parent states under which a variable has the same
-    probabilities share the node: with many states, most have never been seen together. So the
-    nodes are smooth, decomposable and deterministic, and their number is at most linear in
-    the number of parameters.
+    variable: Ints
+    tables: list[Floats]
+    edges: tuple[Ints, Ints, Ints, Ints]
+
+
+def tree_vertices(
+    variables: Ints, parent: Ints, log_prob: Sequence[Floats], first: int = 0
+) -> Vertices:
+    """Turn a tree-shaped Bayesian network into vertices that decide on its variables.
 
     Parameters
     ----------
-    builder : CircuitBuilder
-        Where the nodes are added.
-    variables : sequence of int of shape (m,)
+    variables : ndarray of shape (m,)
         The variable of each vertex.
-    parent : sequence of int of shape (m,)
-        The parent vertex of each vertex; -1 for roots.
+    parent : ndarray of shape (m,)
+        The parent of each vertex; -1 for the root.
     log_prob : sequence of m arrays of shape (n_parent_states, n_states)
-        Log probabilities in nats of the states given those of the parent; one row at a root.
-
-    Returns
-    -------
-    int
-        Number of the node of the whole tree, or of the product of the trees.
+        Log probabilities in nats of the states given those of the parent; one row at the root.
+    first : int, default=0
+        Number of the first vertex.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from skpc.circuit import CircuitBuilder
-    >>> from skpc.counting.trees import add_tree
-    >>> builder = CircuitBuilder(n_states=[2, 2])
+    >>> from skpc.circuit import Decisions, decision_circuit
+    >>> from skpc.counting.trees import tree_vertices
     >>> root, below = np.log([[0.4, 0.6]]), np.log([[0.9, 0.1], [0.2, 0.8]])
-    >>> _ = add_tree(builder, [0, 1], [-1, 0], [root, below])
-    >>> builder.build()
+    >>> vertices = tree_vertices(np.array([0, 1]), np.array([-1, 0]), [root, below])
+    >>> decision_circuit([2, 2], None, Decisions(*vertices[:2], *vertices.edges))
     Circuit(n_features=2, n_nodes=7, n_edges=6)
     """
-    names = [int(v) for v in variables]
-    children = _children(parent)
-    # The products of a vertex, one for each of its states, serve all sums above them.
-    products: list[list[int]] = [[] for _ in names]
-    shared: dict[tuple[int, bytes], int] = {}
-
-    def given(vertex: int, row: int) -> int:
-        key = (vertex, log_prob[vertex][row].tobytes())
-        if key not in shared:
-            # A copy, lest one row keep the tables of the whole tree in memory.
-            log_weight = log_prob[vertex][row].copy()
-            if children[vertex]:
-                states = range(len(log_weight))
-                shared[key] = builder.sum(products[vertex], log_weight, names[vertex], states)
-            else:
-                shared[key] = builder.discrete(names[vertex], log_weight)
-        return shared[key]
-
-    roots = []
     # Backwards, so that the nodes of a subtree stand together and before their parents.
-    for vertex in children_first(parent):
-        if children[vertex]:
-            for state in range(log_prob[vertex].shape[1]):
-                parts = [builder.indicator(names[vertex], state)]
-                parts += [given(child, state) for child in children[vertex]]
-                products[vertex].append(builder.product(parts))
-        if parent[vertex] < 0:
-            roots.append(given(vertex, 0))
-    return roots[0] if len(roots) == 1 else builder.product(roots)
+    order = children_first(parent)
+    place = np.argsort(order) + first
+    vertex = np.flatnonzero(parent >= 0)
+    size = np.array([len(table) for table in log_prob])[vertex]
+    row = within(size)
+    above, below = np.repeat(place[parent[vertex]], size), np.repeat(place[vertex], size)
+    tables = [log_prob[vertex] for vertex in order]
+    return Vertices(variables[order], tables, (above, row, below, row))
 
 
 def children_first(parent: Sequence[int] | Ints) -> list[int]:

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skpc._arrays import Floats, Ints, offsets
-from skpc.circuit import Circuit, CircuitBuilder
+from skpc.circuit import Circuit, Decisions, decision_circuit
 from skpc.counting.tables import BayesDirichlet, CountTables, Score, smoothed_log_probabilities
-from skpc.counting.trees import ChowLiuTree, add_tree
+from skpc.counting.trees import ChowLiuTree, tree_vertices
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,7 +158,6 @@ def cutset_circuit(
     >>> cutset_circuit(network)
     Circuit(n_features=2, n_nodes=7, n_edges=6)
     """
-    builder = CircuitBuilder(network.n_states, axes)
     prior: Score = network.prior if param_ess is None else BayesDirichlet(param_ess)
     # What smooths the tables of each node: cuts divide what smooths those above.
     priors = [prior] * network.n_nodes
@@ -166,34 +165,35 @@ def cutset_circuit(
         below = network.branches(node)
         for branch in below:
             priors[branch] = priors[node].after_cut(len(below))
-    built: dict[int, int] = {}
+    # Trees leave out variables with one state.
+    constants = np.setdiff1d(np.flatnonzero(network.n_states == 1), network.trees[0].variables)
+    variables, tables = [constants], [np.zeros((1, 1))] * len(constants)
+    edges, built = list[tuple[Any, ...]](), dict[int, int]()
     of_tree: dict[int, int] = {}
     # The loop runs backwards, so that branches come before their cut.
     for node in range(network.n_nodes - 1, -1, -1):
         leaf = int(network.leaf[node])
         if leaf < 0:
-            built[node] = _add_cut(builder, network, node, priors[node], built)
+            counts = CountTables.from_states(network.branch_counts(node))
+            tables += smoothed_log_probabilities(counts, priors[node])
+            variables.append(network.variable[node : node + 1])
+            built[node] = len(tables) - 1
+            below = [built[int(branch)] for branch in network.branches(node)]
+            size = len(below)
+            edges.append(
+                (np.full(size, built[node]), np.arange(size), below, np.zeros(size, np.int64))
+            )
             continue
         if leaf not in of_tree:
-            tree = network.trees[leaf]
+            tree, first = network.trees[leaf], len(tables)
             log_prob = smoothed_log_probabilities(tree.tables, priors[node])
-            of_tree[leaf] = add_tree(builder, tree.variables, tree.parent, log_prob)
+            vertices = tree_vertices(tree.variables, tree.parent, log_prob, first)
+            variables.append(vertices.variable)
+            tables += vertices.tables
+            edges.append(vertices.edges)
+            of_tree[leaf] = len(tables) - 1
         built[node] = of_tree[leaf]
-    constants = np.setdiff1d(np.flatnonzero(network.n_states == 1), network.trees[0].variables)
-    if len(constants):
-        leaves = [builder.discrete(var, [0.0]) for var in constants.tolist()]
-        builder.product([built[0], *leaves])
-    return builder.build()
-
-
-def _add_cut(
-    builder: CircuitBuilder, network: CutsetNetwork, node: int, prior: Score, built: dict[int, int]
-) -> int:
-    variable = int(network.variable[node])
-    tables = CountTables.from_states(network.branch_counts(node))
-    log_weight = smoothed_log_probabilities(tables, prior)[0][0]
-    branches = [
-        builder.product([builder.indicator(variable, state), built[int(branch)]])
-        for state, branch in enumerate(network.branches(node))
-    ]
-    return builder.sum(branches, log_weight, variable, range(len(branches)))
+    columns = map(np.concatenate, zip(*edges))
+    return decision_circuit(
+        network.n_states, axes, Decisions(np.concatenate(variables), tables, *columns)
+    )

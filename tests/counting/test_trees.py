@@ -6,14 +6,19 @@ import numpy as np
 import pytest
 from scipy.sparse.csgraph import minimum_spanning_tree
 
-from skpc.circuit import CircuitBuilder
-from skpc.counting.trees import add_tree, maximum_spanning_tree
+from skpc.circuit import Decisions, decision_circuit
+from skpc.counting.trees import maximum_spanning_tree, tree_vertices
 from tests.naive.cutset import evaluate
 
 
 def random_tables(parent, n_states, rng):
     sizes = [(1 if p < 0 else n_states[p], k) for p, k in zip(parent, n_states)]
     return [np.log(rng.dirichlet(np.ones(k), rows)) for rows, k in sizes]
+
+
+def tree_circuit(n_states, parent, log_prob):
+    vertices = tree_vertices(np.arange(len(parent)), np.array(parent), log_prob)
+    return decision_circuit(n_states, None, Decisions(*vertices[:2], *vertices.edges))
 
 
 @pytest.mark.parametrize(
@@ -29,9 +34,7 @@ def random_tables(parent, n_states, rng):
 )
 def test_the_circuit_multiplies_the_conditional_probabilities(parent, n_states):
     log_prob = random_tables(parent, n_states, np.random.default_rng(0))
-    builder = CircuitBuilder(n_states)
-    add_tree(builder, range(len(parent)), parent, log_prob)
-    circuit = builder.build()
+    circuit = tree_circuit(n_states, parent, log_prob)
     assert circuit.smooth
     assert circuit.decomposable
     assert circuit.deterministic
@@ -43,18 +46,14 @@ def test_the_circuit_multiplies_the_conditional_probabilities(parent, n_states):
 def test_parent_states_with_the_same_probabilities_share_a_node():
     root = np.log(np.full((1, 50), 1 / 50))
     below = np.log(np.full((50, 2), 0.5))
-    builder = CircuitBuilder([50, 2])
-    add_tree(builder, [0, 1], [-1, 0], [root, below])
-    assert builder.build().n_nodes == 50 + 50 + 1 + 1
+    assert tree_circuit([50, 2], [-1, 0], [root, below]).n_nodes == 50 + 50 + 1 + 1
 
 
 def test_a_long_chain_needs_no_recursion():
     m = 3000
     parent = [v - 1 for v in range(m)]
     log_prob = random_tables(parent, [2] * m, np.random.default_rng(0))
-    builder = CircuitBuilder([2] * m)
-    root = add_tree(builder, range(m), parent, log_prob)
-    assert root == 6 * (m - 1)
+    assert tree_circuit([2] * m, parent, log_prob).n_nodes == 6 * (m - 1) + 1
 
 
 def prim(weight):

@@ -252,7 +252,7 @@ def test_grid_search_over_a_pipeline_uses_score(name):
     pipeline = make_pipeline(FunctionTransformer(np.log1p), new(name))
     step, density = pipeline.steps[-1]
     candidates = {"alpha": [0.01, 1.0], "n_components": [1, 2], "n_hidden": [1, 2], "cv": [2, 3]}
-        candidates["bootstrap"] = [False, True]
+    candidates["bootstrap"] = [False, True]
     parameter = next(p for p in candidates if hasattr(density, p))
     grid = {f"{step}__{parameter}": candidates[parameter]}
     search = GridSearchCV(pipeline, grid, cv=2).fit(X)

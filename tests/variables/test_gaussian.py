@@ -279,10 +279,10 @@ def test_a_block_of_a_variable_that_others_read_in_another_way_is_refused():
     columns = [PLAIN, Axis(np.array([0.0]), 1.0, 1.0)]
     builder = CircuitBuilder([1, 2], columns)
     block = builder.block([0], [[0.0]], [0.0], [[1.0]])
-    builder._axes[1] = PLAIN
-    builder._n_states[1] = 1
+    builder.axes[1] = PLAIN
+    builder.n_states[1] = 1
     other = builder.block([0, 1], [[0.0], [0.0]], [0.0, 0.0], np.eye(2))
-    builder._axes[1], builder._n_states[1] = columns[1], 2
+    builder.axes[1], builder.n_states[1] = columns[1], 2
     histogram = builder.discrete(1, np.log([0.5, 0.5]))
     builder.sum([builder.product([block, histogram]), other], np.log([0.5, 0.5]))
     message = (
