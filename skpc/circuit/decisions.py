@@ -68,69 +68,56 @@ def decision_circuit(
     builder = CircuitBuilder(n_states, axes)
     family = np.array([builder.discrete_family(var) for var in range(len(builder.n_states))])
     variable, tables, above, state, below, row = decisions
+    roots = np.setdiff1d(np.arange(len(variable)), below)
     width, is_inner = np.array(builder.n_states)[variable], np.zeros(len(variable), bool)
     is_inner[above] = True
-    roots = np.setdiff1d(np.arange(len(variable)), below)
     n_rows, n_pairs = np.array([len(table) for table in tables]), width * is_inner
-    vertex = np.repeat(np.arange(len(variable)), n_rows)
+    first_row, vertex = offsets(n_rows), np.repeat(np.arange(len(variable)), n_rows)
     log_prob, first_cell = joined([t.ravel() for t in tables]), offsets(width[vertex])
     alike = _first_alike(vertex, width[vertex], log_prob, first_cell)
     is_kept = alike == np.arange(len(vertex))
     # A vertex has an indicator and a product for each state, and then what its rows have become.
     base = offsets(2 * n_pairs + np.bincount(vertex, is_kept).astype(np.int64))
     rank = np.cumsum(is_kept) - 1
-    node = base[vertex] + 2 * n_pairs[vertex] + rank - rank[offsets(n_rows)[vertex]]
-    kept = np.flatnonzero(is_kept)
+    node = base[vertex] + 2 * n_pairs[vertex] + rank - rank[first_row[vertex]]
     indicator = ranges(base[:-1], n_pairs) + within(n_pairs)
-    sums = kept[is_inner[vertex[kept]]]
+    sums, leaves = (np.flatnonzero(is_kept & (is_inner[vertex] == inner)) for inner in (1, 0))
+    # Several roots have a product above them.
+    top = roots if len(roots) > 1 else roots[:0]
+    n_nodes = base[-1] + (len(top) > 0)
     size = width[vertex[sums]]
-    parent = [indicator + 1, base[above] + 2 * state + 1, np.repeat(node[sums], size)]
-    child = [indicator, node[alike][offsets(n_rows)[below] + row]]
-    child.append(np.repeat(base[vertex[sums]], size) + 2 * within(size) + 1)
-    if len(roots) > 1:
-        parent.insert(2, np.full(len(roots), base[-1]))
-        child.insert(2, node[offsets(n_rows)[roots]])
-    n_others = len(np.concatenate(child[:-1]))
-    order = np.argsort(np.concatenate(parent), kind="stable")
+    of_sums = np.repeat(base[vertex[sums]], size) + 2 * within(size) + 1
+    children = [indicator, node[alike][first_row[below] + row], node[first_row[top]], of_sums]
+    parents = [indicator + 1, base[above] + 2 * state + 1, np.full(len(top), base[-1])]
+    parent = np.concatenate([*parents, np.repeat(node[sums], size)])
+    order, n_others = np.argsort(parent, kind="stable"), len(parent) - len(of_sums)
     weights = np.append(np.zeros(n_others), log_prob[ranges(first_cell[sums], size)])
     states = np.append(np.full(n_others, -1), within(size))
-    n_nodes = base[-1] + (len(roots) > 1)
-    kind, decided = np.full(n_nodes, LEAF), np.full(n_nodes, -1)
-    kind[base[-1] :] = PRODUCT
-    kind[indicator + 1], kind[node[sums]] = PRODUCT, SUM
-    decided[node[sums]] = variable[vertex[sums]]
-    leaves = kept[~is_inner[vertex[kept]]]
-    of_node = np.full(n_nodes, -1)
-    of_node[indicator], of_node[node[leaves]] = (
-        np.repeat(variable, n_pairs),
-        variable[vertex[leaves]],
-    )
-    is_leaf = kind == LEAF
-    n_params = np.where(is_leaf, np.array(builder.n_states)[of_node], 0)
-    first_param = offsets(n_params)
-    params = np.full(first_param[-1], -np.inf)
-    params[first_param[indicator] + within(n_pairs)] = 0.0
+    of_sum, of_leaf = np.full((2, n_nodes), -1)
+    of_sum[node[sums]], of_leaf[indicator] = variable[vertex[sums]], np.repeat(variable, n_pairs)
+    of_leaf[node[leaves]] = variable[vertex[leaves]]
+    is_leaf = of_leaf >= 0
+    first_param = offsets(np.where(is_leaf, np.array(builder.n_states)[of_leaf], 0))
+    param = np.full(first_param[-1], -np.inf)
+    param[first_param[indicator] + within(n_pairs)] = 0.0
     size = width[vertex[leaves]]
-    params[ranges(first_param[node[leaves]], size)] = log_prob[ranges(first_cell[leaves], size)]
+    param[ranges(first_param[node[leaves]], size)] = log_prob[ranges(first_cell[leaves], size)]
     axis_ptr, axis = AxisTable.from_axes(builder.axes)
-    return checked_circuit(
-        Structure(
-            kind=kind,
-            child_ptr=offsets(np.bincount(np.concatenate(parent), minlength=n_nodes)),
-            child=np.concatenate(child)[order],
-            scope_ptr=offsets(is_leaf),
-            scope=of_node[is_leaf],
-            leaf_family=np.where(is_leaf, family[of_node], -1),
-            param_ptr=first_param,
-            decision_var=decided,
-            decision_state=states[order],
-            n_states=n_states,
-            axis_ptr=axis_ptr,
-            axis=axis,
-        ),
-        weights[order],
-        params,
+    structure = Structure(
+        kind=np.select([is_leaf, of_sum >= 0], [LEAF, SUM], PRODUCT),
+        child_ptr=offsets(np.bincount(parent, minlength=n_nodes)),
+        child=np.concatenate(children)[order],
+        scope_ptr=offsets(is_leaf),
+        scope=of_leaf[is_leaf],
+        leaf_family=np.where(is_leaf, family[of_leaf], -1),
+        param_ptr=first_param,
+        decision_var=of_sum,
+        decision_state=states[order],
+        n_states=n_states,
+        axis_ptr=axis_ptr,
+        axis=axis,
     )
+    return checked_circuit(structure, weights[order], param)
 
 
 def _first_alike(vertex: Ints, width: Ints, log_prob: Floats, first_cell: Ints) -> Ints:

@@ -23,6 +23,7 @@ from skpc.estimators._estimator import parameter
 from skpc.estimators._learner import TrainingData
 from skpc.estimators._pools import Composition, most_bins, refuse_other_density
 from skpc.estimators.cutset import CutsetNetworkBD
+from skpc.estimators.extra_cutsets import ExtraCutsets
 from skpc.estimators.hidden_chow_liu import HiddenChowLiuTree
 from skpc.estimators.soft_learn import SoftLearnSPN
 from skpc.estimators.table_mixture import TableMixture
@@ -53,7 +54,7 @@ class StackedDensity(Composition, TableDensity):
         parameters that describe columns (``categorical_features``, ``atoms`` and so on) do not
         matter: all share the columns of the stack, and the greatest ``n_bins`` among them. None: a
         :class:`HiddenChowLiuTree`, two :class:`SoftLearnSPN` of different seeds, a mixture of
-        :class:`CutsetNetworkBD` and, where there are numbers, a :class:`TableMixture`.
+        :class:`CutsetNetworkBD`, :class:`ExtraCutsets` and, where there are numbers, a :class:`TableMixture`.
     cv : int, splitter of scikit-learn or iterable of (train, test) row numbers, default=5
         Folds in which the members are learned to weigh them, where ``fit`` gets no ``X_val``. Where
         there are more than 10,000 distinct rows, an int holds out one part of about 5,000 instead.
@@ -239,13 +240,14 @@ class StackedDensity(Composition, TableDensity):
             for _, member in members:
                 refuse_other_density(member, type(self).__name__)
             return members
-        seeds = random_state.randint(np.iinfo(np.int32).max, size=5).tolist()
+        seeds = random_state.randint(np.iinfo(np.int32).max, size=6).tolist()
         n_components = int(min(_N_COMPONENTS, max(1.0, n_rows / 2)))
         members = [
             ("hidden", HiddenChowLiuTree(random_state=seeds[0])),
             ("soft", SoftLearnSPN(random_state=seeds[1])),
             ("soft_2", SoftLearnSPN(random_state=seeds[2])),
             ("cutset", CutsetNetworkBD(n_components=n_components, random_state=seeds[3])),
+            ("random_cuts", ExtraCutsets(random_state=seeds[5])),
         ]
         if numeric:
             members.append(("mixture", TableMixture(random_state=seeds[4])))

@@ -178,10 +178,10 @@ def cutset_circuit(
             tables += smoothed_log_probabilities(counts, priors[node])
             variables.append(network.variable[node : node + 1])
             built[node] = len(tables) - 1
-            below = [built[int(branch)] for branch in network.branches(node)]
-            size = len(below)
+            branches = [built[int(branch)] for branch in network.branches(node)]
+            size = len(branches)
             edges.append(
-                (np.full(size, built[node]), np.arange(size), below, np.zeros(size, np.int64))
+                (np.full(size, built[node]), np.arange(size), branches, np.zeros(size, np.int64))
             )
             continue
         if leaf not in of_tree:

@@ -141,7 +141,7 @@ def _first_cut(
     """The first column that divides the rows well enough, and the weights of its branches."""
     least = max(_LEAST_ROWS, _LEAST_PART * weight.sum())
     for column in candidates.tolist():
-        counts = np.bincount(codes[row, column], weight, n_states[column])
+        counts = np.bincount(codes[row, column], weight, n_states[column]).astype(np.float64)
         if np.count_nonzero(counts >= least) > 1:
             return column, counts
     return None

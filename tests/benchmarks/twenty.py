@@ -41,10 +41,15 @@ from skpc import (
 from skpc.datasets import fetch_debd
 from tests.benchmarks.published import PUBLISHED
 
-COLUMNS = ["hidden", "soft", "cutset K", "stack", "trees", "slow stack"]
+COLUMNS = ["hidden", "soft", "cutset K", "random cuts", "stack", "trees", "slow stack"]
 #: Names of members of the two stacks, and their columns.
 ALONE = {
-    "stack": {"hidden": "hidden", "soft": "soft", "cutset": "cutset K"},
+    "stack": {
+        "hidden": "hidden",
+        "soft": "soft",
+        "cutset": "cutset K",
+        "random_cuts": "random cuts",
+    },
     "slow stack": {"trees": "trees"},
 }
 
@@ -61,7 +66,7 @@ def main() -> None:
     unknown = sorted(set(options.names) - set(PUBLISHED))
     if unknown:
         parser.error(f"unknown sets {unknown}; choose from {list(PUBLISHED)}")
-    columns = COLUMNS if options.slow else COLUMNS[:4]
+    columns = COLUMNS if options.slow else COLUMNS[:5]
     print(f"{'set':12s}", *(f"{name:>18s}" for name in [*columns, "published", "seen"]))
     found = {}
     with ProcessPoolExecutor(1, mp_context=get_context("spawn"), max_tasks_per_child=1) as pool:
