@@ -97,8 +97,8 @@ class HiddenChowLiuTree(CircuitDensity):
     -----
     There are two starts. In one the hidden states of all columns are the same clusters of the rows,
     found by k-means; in the other they are half as many clusters, and each hidden state stands for
-    lower or upper values of its column. Held-out rows choose between them, as they choose
-    ``n_hidden``.
+    lower or upper values of its column. Held-out rows choose between them at the middle size, then
+    ``n_hidden``, and between them again at the chosen size.
 
     EM takes steps on batches of rows: each step moves the expected counts towards those of its
     batch. Batches begin with 512 rows and double after an epoch that does not raise the likelihood

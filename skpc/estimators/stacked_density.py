@@ -54,7 +54,8 @@ class StackedDensity(Composition, TableDensity):
         parameters that describe columns (``categorical_features``, ``atoms`` and so on) do not
         matter: all share the columns of the stack, and the greatest ``n_bins`` among them. None: a
         :class:`HiddenChowLiuTree`, two :class:`SoftLearnSPN` of different seeds, a mixture of
-        :class:`CutsetNetworkBD`, :class:`ExtraCutsets` and, where there are numbers, a :class:`TableMixture`.
+        :class:`CutsetNetworkBD`, :class:`ExtraCutsets` and, where there are numbers, a
+        :class:`TableMixture`.
     cv : int, splitter of scikit-learn or iterable of (train, test) row numbers, default=5
         Folds in which the members are learned to weigh them, where ``fit`` gets no ``X_val``. Where
         there are more than 10,000 distinct rows, an int holds out one part of about 5,000 instead.

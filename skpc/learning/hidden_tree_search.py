@@ -136,6 +136,10 @@ def choose_hidden_tree(
             best = tried
         if best is not of_middle:
             break
+    if best is not of_middle and best[2].n_hidden > 1:
+        # The start that is better at one size need not be at another.
+        other = attempt(best[2].n_hidden, not of_middle[2].by_value)
+        best = max(best, other, key=lambda tried: tried[0])
     advance(float(max(MAX_EPOCHS - n_epochs, 0)))
     return best[1:]
 
