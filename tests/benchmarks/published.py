@@ -410,7 +410,7 @@ def _best() -> dict[str, float]:
 #: The greatest mean log-likelihood of test rows in the tables of the five papers.
 PUBLISHED = _best()
 #: Greater ones from elsewhere: Di Mauro et al., "Random Probabilistic Circuits" (UAI 2021), table 7
-#: of the supplement, or Liu and Van den Broeck, "Tractable Regularization of Probabilistic Circuits"
+#: of the supplement; Liu and Van den Broeck, "Tractable Regularization of Probabilistic Circuits"
 #: (NeurIPS 2021; accidents is its best run).
 ELSEWHERE = {
     "nltcs": -6.00,
