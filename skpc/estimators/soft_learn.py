@@ -234,13 +234,10 @@ class SoftLearnSPN(CircuitDensity):
         # Its numbers have Gaussian leaves, whatever bins the domain has for other densities.
         self.domain_ = self.domain_.without_bins()
         with threads(self.n_jobs):
-            part = self._divided(data)
-            tree = None if part is None else self._tried(part)
-            if part is None or tree is None:
-                self._learn_circuit(data)
-            else:
-                self._learn_circuit(data, part)
-                self._mix(data, part, *tree)
+            tried = self._tried(data)
+            self._learn_circuit(data, tried and tried[0])
+            if tried:
+                self._mix(data, *tried)
         self.n_sums_ = int((self.circuit_.kind == SUM).sum())
         self.n_products_ = int((self.circuit_.kind == PRODUCT).sum())
         self.depth_ = self.circuit_.depth
@@ -249,18 +246,21 @@ class SoftLearnSPN(CircuitDensity):
         """The rows, or some of very many, as trees learn from them."""
         return TableRows.from_domain(self.domain_, rows, weight, True).sampled(0)
 
-    def _tried(self, part: HeldOutRows) -> tuple[TreeChoice, Floats] | None:
-        table = self._table(part.rows, part.weight)
-        return try_tree(table, part._replace(rows=table.rows, weight=table.weight), 0)
+    def _tried(self, data: TrainingData) -> tuple[HeldOutRows, TreeChoice, Floats] | None:
+        """A tree of hidden variables that is worth a try, and what is held out to weigh it.
 
-    def _divided(self, data: TrainingData) -> HeldOutRows | None:
-        """Rows on which a tree of hidden variables is tried, where there are blocks."""
+        Only where there are blocks; see :func:`try_tree`.
+        """
+        fraction = min(_HELD_OUT, _MOST_HELD_OUT / len(data.rows))
         if not self._decided(self.domain_)[0].blocks:
             return None
-        fraction = min(_HELD_OUT, _MOST_HELD_OUT / len(data.rows))
         # Where no tree is worth a try, the seed means what it does without one.
         rows, weight, *held_out = data.divided(fraction, np.random.RandomState(0))
-        return None if held_out[0] is None else HeldOutRows(rows, weight, *held_out)
+        if held_out[0] is None:
+            return None
+        table = self._table(rows, weight)
+        tree = try_tree(table, HeldOutRows(table.rows, table.weight, *held_out), 0)
+        return tree and (HeldOutRows(rows, weight, *held_out), *tree)
 
     def _mix(
         self, data: TrainingData, part: HeldOutRows, choice: TreeChoice, of_tree: Floats
