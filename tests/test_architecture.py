@@ -55,7 +55,7 @@ CEILINGS = {
     # 2484 before TableMixture and SoftLearnSPN had a tree of hidden variables beside them, for
     # tables that depend on each other, and trees of scikit-learn got tables, and answered for rows
     # with missing cells; 2980 before kernels counted their tables and filled their training rows.
-    "learning": 2991,
+    "learning": 2992,
     "messages": 1050,
     "plotting": 646,
     "pooling": 1117,

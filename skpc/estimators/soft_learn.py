@@ -24,18 +24,16 @@ from skpc.learning import (
     TableRows,
     TreeChoice,
     learn_soft_circuit,
-    mixture_weights,
     refinement_pseudo_counts,
     tree_circuit,
     try_tree,
+    weigh_tree,
 )
 from skpc.queries import PseudoCounts, fit_parameters, log_likelihood
 
 #: Fraction of the rows on which refinement watches the likelihood, where no others are given, and
 #: the greatest number of them.
 _HELD_OUT, _MOST_HELD_OUT = 0.1, 5_000.0
-#: A tree of hidden variables is left out below this weight; the network has the other at least.
-_SMALLEST_TREE, _LEAST = 0.05, 1e-3
 #: Pseudo-counts of refinement. Leaves that stay near what was learned do better on most of the
 #: Twenty Datasets than leaves drawn to the column alone.
 _PSEUDO_COUNTS = {"per_edge": 0.1, "like_column": 1.0, "as_learned": 10.0}
@@ -269,11 +267,11 @@ class SoftLearnSPN(CircuitDensity):
 
         ``of_tree`` are log densities of the held-out rows.
         """
-        of_rows = np.column_stack([log_likelihood(self.circuit_, part.test_rows), of_tree])
-        weights = mixture_weights(of_rows, part.test_weight).clip(_LEAST, None)
-        if weights[1] >= _SMALLEST_TREE:
+        of_circuit = log_likelihood(self.circuit_, part.test_rows)[:, np.newaxis]
+        _, share = weigh_tree(of_circuit, of_tree, part.test_weight)
+        if share > 0.0:
             tree = tree_circuit(self._table(data.rows, data.weight), choice, 0, self.circuit_)
-            self.circuit_ = mixture([self.circuit_, tree], weights / weights.sum())
+            self.circuit_ = mixture([self.circuit_, tree], [1.0 - share, share])
         elif not self.n_iter_:
             self._learn_circuit(data)
 
