@@ -18,13 +18,14 @@ from sklearn.utils import assert_all_finite, check_random_state, gen_batches
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d
 
-from skpc._arrays import Floats, log_or_inf
+from skpc._arrays import Floats, Ints
 from skpc._fitting import announce, noted
 from skpc._threads import in_threads, threads
 from skpc._validation import (
     N_JOBS,
     StrOptions,
     check_finite,
+    check_n_samples,
     check_table,
     check_weight,
     is_from,
@@ -111,48 +112,6 @@ class TableEstimator(Estimator):
         table = check_table(self, X, reset=False)
         rows, mass = self.domain_.encode_with_mass(table)
         return table, mass.known(rows), mass
-
-
-class ProbabilisticClassifier(ClassifierMixin):
-    """A classifier whose other answers follow from its probabilities of the classes."""
-
-    classes_: NDArray[Any]
-
-    @abstractmethod
-    def predict_proba(self, X: Any) -> Floats:
-        """Probability of each class given the observed cells of each row."""
-
-    def predict_log_proba(self, X: Any) -> Floats:
-        """Log probability of each class given the observed cells of each row.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_samples, n_features)
-            Rows; NaN (or None) marks missing cells. A row may lack all of them.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes)
-            In nats; classes in the order of ``classes_``.
-        """
-        return log_or_inf(self.predict_proba(X))
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """The most probable class of each row.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_samples, n_features)
-            Rows; NaN (or None) marks missing cells.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            Classes.
-        """
-        # An estimator that is not fitted says so, and has no classes.
-        most_probable = self.predict_proba(X).argmax(axis=1)
-        return np.asarray(self.classes_[most_probable])
 
 
 def check_target(estimator: Any, y: Any, n_rows: int) -> Floats:
@@ -358,3 +317,112 @@ def _collection(parts: list[Any], sizes: Any, like: Any) -> Any:
         [array.from_delayed(part, shape, like.dtype) for part, shape in zip(parts, shapes)],
         allow_unknown_chunksizes=True,
     )
+
+
+class ProbabilisticClassifier(ClassifierMixin, TableEstimator):
+    """A classifier of incomplete rows that is a joint density of rows and classes."""
+
+    classes_: NDArray[Any]
+
+    @abstractmethod
+    def _log_posterior(self, rows: Floats) -> Floats:
+        """Log probability of each class given the observed cells of encoded rows."""
+
+    @abstractmethod
+    def _log_density(self, rows: Floats) -> Floats:
+        """Log density of the observed cells of encoded rows, whatever their class."""
+
+    @abstractmethod
+    def _draw(self, n_rows: int, random_state: np.random.RandomState) -> tuple[Floats, Ints]:
+        """Draw encoded rows, and the numbers of their classes."""
+
+    @by_chunks
+    def predict_log_proba(self, X: Any) -> Floats:
+        """Log probability of each class given the observed cells of each row.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Rows; NaN (or None) marks missing cells. A row may lack all of them.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            In nats; classes in the order of ``classes_``.
+        """
+        return self._log_posterior(self._encode(X)[1])
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Probability of each class given the observed cells of each row.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Rows; NaN (or None) marks missing cells. A row may lack all of them.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            Classes in the order of ``classes_``.
+        """
+        return np.asarray(np.exp(self.predict_log_proba(X)))
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The most probable class of each row.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Rows; NaN (or None) marks missing cells.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Classes.
+        """
+        # An estimator that is not fitted says so, and has no classes.
+        most_probable = self.predict_proba(X).argmax(axis=1)
+        return np.asarray(self.classes_[most_probable])
+
+    @by_chunks
+    def score_samples(self, X: Any) -> Floats:
+        """Log density of each row, whatever its class, with missing cells integrated out.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Rows; NaN (or None) marks missing cells.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Log densities in nats, with respect to the counting measure on categories and the
+            Lebesgue measure on numbers. Low where a row is unlike the training rows. A category
+            that was not seen counts as in :meth:`CutsetNetworkBD.score_samples`; it says nothing
+            about the class.
+        """
+        _, rows, mass = self._encode_with_mass(X)
+        return mass.with_rows(self._log_density(rows))
+
+    def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[Any, NDArray[Any]]:
+        """Draw rows and their classes.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+            Number of rows.
+        random_state : int, RandomState instance or None, default=None
+            The same seed gives the same rows. ``None`` draws anew at each call; the estimator's
+            own ``random_state`` is not used.
+
+        Returns
+        -------
+        X : ndarray or DataFrame of shape (n_samples, n_features)
+            Complete rows in original units, of the kind that ``fit`` was given.
+        y : ndarray of shape (n_samples,)
+            Their classes.
+        """
+        check_is_fitted(self)
+        n_samples, random_state = check_n_samples(n_samples), check_random_state(random_state)
+        rows, code = self._draw(n_samples, random_state)
+        return self.domain_.decode(self.domain_.name(rows, random_state)), self.classes_[code]

@@ -18,6 +18,8 @@ from skpc.pooling.folds import given_splits, make_folds
 from skpc.pooling.pool import Member, labelled, learn_pool
 from skpc.variables.margins import MOST_BINS
 
+#: Up to this number of distinct rows the default densities may be those that cost most.
+FEW_ROWS = 1_500
 #: What a pool asks of a density.
 _METHODS = ("fit_rows", "score_samples", "sample")
 

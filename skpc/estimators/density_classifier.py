@@ -6,25 +6,22 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import softmax
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 
-from skpc._arrays import Floats, log_or_inf
+from skpc._arrays import Floats, Ints, log_or_inf
 from skpc._fitting import all_or_nothing
-from skpc._validation import StrOptions, check_n_samples, fit_context
-from skpc.estimators._estimator import ProbabilisticClassifier, by_chunks, check_labels, parameter
-from skpc.estimators._pools import PoolEstimator, check_rates
+from skpc._validation import StrOptions, fit_context
+from skpc.estimators._estimator import ProbabilisticClassifier, check_labels, parameter
+from skpc.estimators._pools import FEW_ROWS, PoolEstimator, check_rates
 from skpc.estimators.hidden_chow_liu import HiddenChowLiuTree
 from skpc.estimators.soft_learn import SoftLearnSPN
 from skpc.estimators.table_mixture import TableMixture
 from skpc.pooling.classes import ClassData, ClassDensities
 from skpc.pooling.pool import Member
 
-#: By default there is a mixture for each class if there are no more than these, and SoftLearnSPN if
-#: there are no more rows than these: with more it costs much and adds little.
-_FEW_CLASSES, _FEW_ROWS = 10, 1_500
+#: By default there is a mixture for each class if there are no more classes than this.
+_FEW_CLASSES = 10
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -44,7 +41,8 @@ class DensityClassifier(ProbabilisticClassifier, PoolEstimator):
     density : density estimator or list of (str, estimator), default=None
         Densities of skpc. They are cloned, and keep their own ``random_state``; they share one
         Domain, and must declare the same columns. None means a :class:`TableMixture`, a
-        :class:`HiddenChowLiuTree` and, up to 1,500 distinct rows, a :class:`SoftLearnSPN`.
+        :class:`HiddenChowLiuTree` and, for more than two classes in up to 1,500 distinct rows, a
+        :class:`SoftLearnSPN`.
     priors : array-like of shape (n_classes,), default=None
         Probabilities of the classes, in sorted order. None takes their frequencies in ``fit``;
         with a single joint density their probabilities under it, which are close to these.
@@ -215,14 +213,15 @@ class DensityClassifier(ProbabilisticClassifier, PoolEstimator):
 
     def _members(self, densities: list[tuple[str, Any]], n_rows: int) -> list[Member]:
         """The members that densities and classifiers make."""
-        ways = (False, True) if self.joint == "auto" else (bool(self.joint),)
-        chosen = [(name, density, joint) for joint in ways for name, density in densities]
-        if self.density is None:
-            mixture, *others = densities
-            if self.joint == "auto":
-                chosen = [(*mixture, len(self.classes_) > _FEW_CLASSES)]
-                chosen += [(*other, True) for other in others]
-            chosen = [one for one in chosen if one[0] != "soft" or n_rows <= _FEW_ROWS]
+        n_classes, is_auto = len(self.classes_), self.joint == "auto"
+        if self.density is None and (n_classes == 2 or n_rows > FEW_ROWS):
+            # It costs most, and tells two classes apart no better than the others.
+            densities = [one for one in densities if one[0] != "soft"]
+        ways = (False, True) if is_auto else (bool(self.joint),)
+        chosen = [(*one, joint) for joint in ways for one in densities]
+        if self.density is None and is_auto:
+            by_class = "mixture" if n_classes <= _FEW_CLASSES else None
+            chosen = [(name, one, name != by_class) for name, one in densities]
         members = [
             Member(f"{name} joint" if joint else name, density, True, joint)
             for name, density, joint in chosen
@@ -263,81 +262,13 @@ class DensityClassifier(ProbabilisticClassifier, PoolEstimator):
             )
         return prior
 
-    @by_chunks
-    def score_samples(self, X: Any) -> Floats:
-        """Log density of each row, whatever its class, with missing cells integrated out.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_samples, n_features)
-            Rows; NaN (or None) marks missing cells.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            Log densities in nats, with respect to the counting measure on categories and the
-            Lebesgue measure on numbers. Low where a row is unlike the training rows. A category
-            that was not seen counts as in :meth:`CutsetNetworkBD.score_samples`; it says nothing
-            about the class.
-        """
-        _, rows, mass = self._encode_with_mass(X)
-        return mass.with_rows(self._pool.log_density(rows, log_or_inf(self.class_prior_)))
-
-    @by_chunks
-    def predict_log_proba(self, X: Any) -> Floats:
-        """Log probability of each class given the observed cells of each row.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_samples, n_features)
-            Rows; NaN (or None) marks missing cells. A row may lack all of them.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes)
-            In nats; classes in the order of ``classes_``.
-        """
-        rows, log_prior = self._encode(X)[1], log_or_inf(self.class_prior_)
-        odds = log_prior + self._pool.log_odds(rows)
+    def _log_posterior(self, rows: Floats) -> Floats:
+        odds = log_or_inf(self.class_prior_) + self._pool.log_odds(rows)
         return np.asarray(odds - np.logaddexp.reduce(odds, axis=1, keepdims=True))
 
-    def predict_proba(self, X: Any) -> Floats:
-        """Probability of each class given the observed cells of each row.
+    def _log_density(self, rows: Floats) -> Floats:
+        return self._pool.log_density(rows, log_or_inf(self.class_prior_))
 
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_samples, n_features)
-            Rows; NaN (or None) marks missing cells. A row may lack all of them.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes)
-            Classes in the order of ``classes_``.
-        """
-        return np.asarray(np.exp(self.predict_log_proba(X)))
-
-    def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[Any, NDArray[Any]]:
-        """Draw rows and their classes.
-
-        Parameters
-        ----------
-        n_samples : int, default=1
-            Number of rows.
-        random_state : int, RandomState instance or None, default=None
-            The same seed gives the same rows. ``None`` draws anew at each call; the estimator's
-            own ``random_state`` is not used.
-
-        Returns
-        -------
-        X : ndarray or DataFrame of shape (n_samples, n_features)
-            Complete rows in original units, of the kind that ``fit`` was given.
-        y : ndarray of shape (n_samples,)
-            Their classes.
-        """
-        check_is_fitted(self)
-        n_samples = check_n_samples(n_samples)
-        random_state = check_random_state(random_state)
-        code = random_state.choice(len(self.classes_), n_samples, p=self.class_prior_)
-        rows = self._pool.draw(code, self.domain_.n_features, random_state)
-        rows = self.domain_.name(rows, random_state)
-        return self.domain_.decode(rows), self.classes_[code]
+    def _draw(self, n_rows: int, random_state: np.random.RandomState) -> tuple[Floats, Ints]:
+        code = random_state.choice(len(self.classes_), n_rows, p=self.class_prior_)
+        return self._pool.draw(code, self.domain_.n_features, random_state), code

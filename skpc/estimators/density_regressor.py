@@ -15,9 +15,9 @@ from skpc._arrays import Floats
 from skpc._fitting import all_or_nothing
 from skpc._validation import check_n_samples, fit_context
 from skpc.estimators._estimator import by_chunks, check_target, parameter
-from skpc.estimators._pools import PoolEstimator, check_rates, most_bins
-from skpc.estimators.cutset import CutsetNetworkBD
+from skpc.estimators._pools import FEW_ROWS, PoolEstimator, check_rates, most_bins
 from skpc.estimators.hidden_chow_liu import HiddenChowLiuTree
+from skpc.estimators.soft_learn import SoftLearnSPN
 from skpc.estimators.table_mixture import TableMixture
 from skpc.pooling.numbers import NumberData, Target
 from skpc.pooling.pool import Member
@@ -43,8 +43,9 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
     density : density estimator or list of (str, estimator), default=None
         Densities of skpc, which learn the rows with the target as a last column. They are cloned,
         and keep their own ``random_state``; they share one Domain, and must declare the same
-        columns. None means a :class:`CutsetNetworkBD`, a :class:`HiddenChowLiuTree` and a
-        :class:`TableMixture`.
+        columns. None means a :class:`HiddenChowLiuTree` and, up to 1,500 distinct rows, a
+        :class:`TableMixture`; of more rows a :class:`SoftLearnSPN` with ``min_weight=60``, which
+        costs less and knows more.
     regressors : sequence or None, default=("boosting", "ridge")
         Further members. "boosting": ``HistGradientBoostingRegressor``, whose leaves, learning rate
         and number of iterations are chosen on held-out rows. "ridge": ridge regression on scores of
@@ -140,9 +141,9 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
     #: How targets that are dates are numbers.
     _dates: Calendar | None = field(default=None, init=False)
     _usual = (
-        ("cutset", CutsetNetworkBD()),
         ("hidden", HiddenChowLiuTree()),
         ("mixture", TableMixture()),
+        ("soft", SoftLearnSPN(min_weight=60.0)),
     )
     _lists = "density", "regressors"
     _others = "predict", {"boosting": "regressor", "ridge": "ridge"}
@@ -178,7 +179,6 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
         with all_or_nothing(self):
             random_state = check_random_state(self.random_state)
             densities = self._densities(random_state)
-            members = self._with_others([Member(name, one, True) for name, one in densities])
             rates = check_rates(self.missing_rates)
             self._dates = Calendar.fit(y, sample_weight, "y")
             y = self._numbers(y)
@@ -186,6 +186,10 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
             rows, weight, splits = self._labelled_rows(densities, X, y, sample_weight, checked)
             whole = self.domain_.with_number(rows, weight, most_bins(densities))
             rows, values = np.ascontiguousarray(rows[:, :-1]), rows[:, -1].copy()
+            if self.density is None:
+                left_out = "soft" if len(rows) <= FEW_ROWS else "mixture"
+                densities = [one for one in densities if one[0] != left_out]
+            members = self._with_others([Member(name, one, True) for name, one in densities])
             data = NumberData(rows, Target(whole, self.domain_), values, rates)
             group = data.target.states(values)
             self._learn_pool(data, members, weight, group, splits, random_state)

@@ -6,23 +6,14 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 
-from skpc._arrays import Floats
+from skpc._arrays import Floats, Ints
 from skpc._fitting import all_or_nothing, progress
 from skpc._threads import threads
-from skpc._validation import (
-    AT_LEAST_ONE,
-    Interval,
-    RealNotInt,
-    StrOptions,
-    check_n_samples,
-    fit_context,
-)
+from skpc._validation import AT_LEAST_ONE, Interval, RealNotInt, StrOptions, fit_context
 from skpc.domain import merge_rows
-from skpc.estimators._estimator import ProbabilisticClassifier, by_chunks, check_labels, parameter
+from skpc.estimators._estimator import ProbabilisticClassifier, check_labels, parameter
 from skpc.estimators._learner import ColumnsEstimator
 from skpc.learning import Forest, ForestOptions, learn_forest
 from skpc.pooling.pool import labelled
@@ -186,61 +177,11 @@ class GenerativeForest(ProbabilisticClassifier, ColumnsEstimator):
             self.n_leaves_ = sum(len(tree.low) for tree in self._forest.trees)
         return self
 
-    @by_chunks
-    def predict_proba(self, X: Any) -> Floats:
-        """Probability of each class given the observed cells of each row.
+    def _log_posterior(self, rows: Floats) -> Floats:
+        return np.log(self._forest.posterior(rows))
 
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_samples, n_features)
-            Rows; NaN (or None) marks missing cells. A row may lack all of them.
+    def _log_density(self, rows: Floats) -> Floats:
+        return np.asarray(np.logaddexp.reduce(self._forest.log_density(rows), axis=1))
 
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes)
-            Classes in the order of ``classes_``.
-        """
-        rows = self._encode(X)[1]
-        return self._forest.posterior(rows)
-
-    @by_chunks
-    def score_samples(self, X: Any) -> Floats:
-        """Log density of each row, whatever its class, with missing cells integrated out.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_samples, n_features)
-            Rows; NaN (or None) marks missing cells.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            Log densities in nats, with respect to the counting measure on categories and the
-            Lebesgue measure on numbers. A category that was not seen counts as in
-            :meth:`CutsetNetworkBD.score_samples`; it says nothing about the class.
-        """
-        _, rows, mass = self._encode_with_mass(X)
-        return mass.with_rows(np.logaddexp.reduce(self._forest.log_density(rows), axis=1))
-
-    def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[Any, NDArray[Any]]:
-        """Draw rows and their classes.
-
-        Parameters
-        ----------
-        n_samples : int, default=1
-            Number of rows.
-        random_state : int, RandomState instance or None, default=None
-            The same seed gives the same rows. ``None`` draws anew at each call; the estimator's
-            own ``random_state`` is not used.
-
-        Returns
-        -------
-        X : ndarray or DataFrame of shape (n_samples, n_features)
-            Complete rows in original units, of the kind that ``fit`` was given.
-        y : ndarray of shape (n_samples,)
-            Their classes.
-        """
-        check_is_fitted(self)
-        n_samples, random_state = check_n_samples(n_samples), check_random_state(random_state)
-        rows, code = self._forest.draw(n_samples, random_state)
-        return self.domain_.decode(self.domain_.name(rows, random_state)), self.classes_[code]
+    def _draw(self, n_rows: int, random_state: np.random.RandomState) -> tuple[Floats, Ints]:
+        return self._forest.draw(n_rows, random_state)

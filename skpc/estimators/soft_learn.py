@@ -24,18 +24,16 @@ from skpc.learning import (
     TableRows,
     TreeChoice,
     learn_soft_circuit,
-    mixture_weights,
     refinement_pseudo_counts,
     tree_circuit,
     try_tree,
+    weigh_tree,
 )
 from skpc.queries import PseudoCounts, fit_parameters, log_likelihood
 
 #: Fraction of the rows on which refinement watches the likelihood, where no others are given, and
 #: the greatest number of them.
 _HELD_OUT, _MOST_HELD_OUT = 0.1, 5_000.0
-#: A tree of hidden variables is left out below this weight; the network has the other at least.
-_SMALLEST_TREE, _LEAST = 0.05, 1e-3
 #: Pseudo-counts of refinement. Leaves that stay near what was learned do better on most of the
 #: Twenty Datasets than leaves drawn to the column alone.
 _PSEUDO_COUNTS = {"per_edge": 0.1, "like_column": 1.0, "as_learned": 10.0}
@@ -234,13 +232,10 @@ class SoftLearnSPN(CircuitDensity):
         # Its numbers have Gaussian leaves, whatever bins the domain has for other densities.
         self.domain_ = self.domain_.without_bins()
         with threads(self.n_jobs):
-            part = self._divided(data)
-            tree = None if part is None else self._tried(part)
-            if part is None or tree is None:
-                self._learn_circuit(data)
-            else:
-                self._learn_circuit(data, part)
-                self._mix(data, part, *tree)
+            tried = self._tried(data)
+            self._learn_circuit(data, tried and tried[0])
+            if tried:
+                self._mix(data, *tried)
         self.n_sums_ = int((self.circuit_.kind == SUM).sum())
         self.n_products_ = int((self.circuit_.kind == PRODUCT).sum())
         self.depth_ = self.circuit_.depth
@@ -249,18 +244,21 @@ class SoftLearnSPN(CircuitDensity):
         """The rows, or some of very many, as trees learn from them."""
         return TableRows.from_domain(self.domain_, rows, weight, True).sampled(0)
 
-    def _tried(self, part: HeldOutRows) -> tuple[TreeChoice, Floats] | None:
-        table = self._table(part.rows, part.weight)
-        return try_tree(table, part._replace(rows=table.rows, weight=table.weight), 0)
+    def _tried(self, data: TrainingData) -> tuple[HeldOutRows, TreeChoice, Floats] | None:
+        """A tree of hidden variables that is worth a try, and what is held out to weigh it.
 
-    def _divided(self, data: TrainingData) -> HeldOutRows | None:
-        """Rows on which a tree of hidden variables is tried, where there are blocks."""
+        Only where there are blocks; see :func:`try_tree`.
+        """
+        fraction = min(_HELD_OUT, _MOST_HELD_OUT / len(data.rows))
         if not self._decided(self.domain_)[0].blocks:
             return None
-        fraction = min(_HELD_OUT, _MOST_HELD_OUT / len(data.rows))
         # Where no tree is worth a try, the seed means what it does without one.
         rows, weight, *held_out = data.divided(fraction, np.random.RandomState(0))
-        return None if held_out[0] is None else HeldOutRows(rows, weight, *held_out)
+        if held_out[0] is None:
+            return None
+        table = self._table(rows, weight)
+        tree = try_tree(table, HeldOutRows(table.rows, table.weight, *held_out), 0)
+        return tree and (HeldOutRows(rows, weight, *held_out), *tree)
 
     def _mix(
         self, data: TrainingData, part: HeldOutRows, choice: TreeChoice, of_tree: Floats
@@ -269,11 +267,11 @@ class SoftLearnSPN(CircuitDensity):
 
         ``of_tree`` are log densities of the held-out rows.
         """
-        of_rows = np.column_stack([log_likelihood(self.circuit_, part.test_rows), of_tree])
-        weights = mixture_weights(of_rows, part.test_weight).clip(_LEAST, None)
-        if weights[1] >= _SMALLEST_TREE:
+        of_circuit = log_likelihood(self.circuit_, part.test_rows)[:, np.newaxis]
+        _, share = weigh_tree(of_circuit, of_tree, part.test_weight)
+        if share > 0.0:
             tree = tree_circuit(self._table(data.rows, data.weight), choice, 0, self.circuit_)
-            self.circuit_ = mixture([self.circuit_, tree], weights / weights.sum())
+            self.circuit_ = mixture([self.circuit_, tree], [1.0 - share, share])
         elif not self.n_iter_:
             self._learn_circuit(data)
 

@@ -32,6 +32,7 @@ from skpc.learning.table_search import (
     learn_table_mixture,
     tree_circuit,
     try_tree,
+    weigh_tree,
 )
 
 __all__ = [
@@ -74,4 +75,5 @@ __all__ = [
     "refinement_pseudo_counts",
     "tree_circuit",
     "try_tree",
+    "weigh_tree",
 ]

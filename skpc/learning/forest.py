@@ -12,7 +12,6 @@ in the whole table, what lies outside of the box left out.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -84,21 +83,6 @@ class Tree(NamedTuple):
     low: Ints
     high: Ints
 
-    def posterior(self, layout: Layout, bins: Ints) -> Floats:
-        """Probabilities of the classes of rows, given as :meth:`Layout.of_codes`."""
-        joint = self.joint(layout, bins, TRUE)
-        joint = np.exp(joint - joint.max(axis=1, keepdims=True))
-        return np.asarray(joint / joint.sum(axis=1, keepdims=True))
-
-    def joint(self, layout: Layout, bins: Ints, relative: bool = FALSE) -> Floats:
-        """Log densities of rows with each class.
-
-        ``relative``: a number of each row may be left out that is the same for all classes.
-        """
-        joint = np.empty((len(bins), self.log_joint.shape[1]))
-        _joint(layout, self, bins, relative, joint)
-        return joint
-
 
 class Forest(NamedTuple):
     """A random forest that is a density of encoded rows and of numbers of classes.
@@ -124,30 +108,24 @@ class Forest(NamedTuple):
 
     def posterior(self, rows: Floats) -> Floats:
         """Probabilities of the classes given the observed cells, the mean over the trees."""
-        total = self._fold(rows, lambda tree, bins: tree.posterior(self.layout, bins), np.add)
-        return total / len(self.trees)
+        return self._total(rows, 0.0, TRUE) / len(self.trees)
 
     def log_density(self, rows: Floats) -> Floats:
         """Log density of the observed cells with each class, shape (n_rows, n_classes)."""
         within = self.domain.axis_table.log_density(rows) - math.log(len(self.trees))
-        joint = self._fold(rows, lambda tree, bins: tree.joint(self.layout, bins), np.logaddexp)
-        return within[:, np.newaxis] + joint
+        return within[:, np.newaxis] + self._total(rows, -np.inf, FALSE)
 
-    def _fold(
-        self, rows: Floats, ask: Callable[[Tree, Ints], Floats], add: Callable[..., Floats]
-    ) -> Floats:
-        """Add up what the trees say of rows, for some rows at a time."""
-        answer = np.empty((len(rows), self.trees[0].log_joint.shape[1]))
+    def _total(self, rows: Floats, start: float, of_posteriors: bool) -> Floats:
+        """Add up what the trees say of rows, for some rows at a time; see :func:`add_tree`."""
+        total = np.full((len(rows), self.trees[0].log_joint.shape[1]), start)
 
         def work(part: slice) -> None:
             bins = self.layout.of_codes(self.bins.states(rows[part]))
-            total = ask(self.trees[0], bins)
-            for tree in self.trees[1:]:
-                add(total, ask(tree, bins), out=total)
-            answer[part] = total
+            for tree in self.trees:
+                add_tree(self.layout, tree, bins, of_posteriors, total[part])
 
         in_threads(work, slices(len(rows), max(1, _HELD // rows.shape[1])))
-        return answer
+        return total
 
     def draw(self, n_rows: int, random_state: np.random.RandomState) -> tuple[Floats, Ints]:
         """Draw encoded rows, and the numbers of their classes."""
@@ -248,30 +226,53 @@ def _refined(
 
 
 @kernel(new_arrays=True)
-def _joint(layout: Layout, tree: Tree, bins: Ints, relative: bool, joint: Floats) -> None:
-    """See :meth:`Tree.joint`."""
-    n_leaves, n_tables = tree.log_table.shape[:2]
+def add_tree(layout: Layout, tree: Tree, bins: Ints, of_posteriors: bool, total: Floats) -> None:
+    """Add what a tree says of rows, given as :meth:`Layout.of_codes`, to that of other trees.
+
+    Probabilities of the classes, or densities of rows with each class, all as logarithms.
+    """
+    n_leaves, n_classes = tree.log_joint.shape
     waiting, reached = np.empty(n_leaves, np.int64), np.empty(n_leaves, np.int64)
-    n_classes, value = joint.shape[1], np.empty((joint.shape[1], n_leaves))
+    joint, density = np.empty(n_classes), np.empty((tree.log_table.shape[1], n_leaves))
+    of_leaves = np.exp(tree.log_joint)
+    of_leaves /= of_leaves.sum(axis=1).reshape(-1, 1)
     for i in range(len(bins)):
         n_reached = _reach(layout.position, tree, bins[i], waiting, reached)
-        if relative and n_reached == n_tables == 1:
+        if of_posteriors and n_reached == len(density) == 1:
             # The table of a single leaf says the same of all classes.
-            joint[i] = tree.log_joint[reached[0]]
+            total[i] += of_leaves[reached[0]]
             continue
-        places = layout.place[bins[i][bins[i] >= 0]]
-        for r in range(n_reached):
-            for k in range(n_tables):
-                density = 0.0
-                for place in places:
-                    density += tree.log_table[reached[r], k, place]
-                for c in range(k, n_classes, n_tables):
-                    value[c, r] = tree.log_joint[reached[r], c] + density
-        for c in range(n_classes):
-            top, total = value[c, :n_reached].max(), 0.0
+        _joint(layout.place, tree, bins[i], reached[:n_reached], density, joint)
+        if of_posteriors:
+            joint = np.exp(joint - joint.max())
+            total[i] += joint / joint.sum()
+        else:
+            total[i] = np.logaddexp(total[i], joint)
+
+
+@inlined
+def _joint(
+    place: Ints, tree: Tree, bins: Ints, reached: Ints, density: Floats, joint: Floats
+) -> None:
+    """Log densities of a row with each class, from the leaves that it reaches.
+
+    ``density`` is room for what the tables of the leaves say, shape (n_tables, n_leaves).
+    """
+    n_tables, n_reached = len(density), len(reached)
+    density[:, :n_reached] = 0.0
+    for cell in bins:
+        if cell >= 0:
             for r in range(n_reached):
-                total += math.exp(value[c, r] - top)
-            joint[i, c] = top + math.log(total)
+                for k in range(n_tables):
+                    density[k, r] += tree.log_table[reached[r], k, place[cell]]
+    for c in range(len(joint)):
+        top = -math.inf
+        for r in range(n_reached):
+            top = max(top, density[c % n_tables, r] + tree.log_joint[reached[r], c])
+        sums = 0.0
+        for r in range(n_reached):
+            sums += math.exp(density[c % n_tables, r] + tree.log_joint[reached[r], c] - top)
+        joint[c] = top + math.log(sums)
 
 
 @inlined

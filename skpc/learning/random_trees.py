@@ -14,10 +14,10 @@ import numpy as np
 from sklearn.tree import DecisionTreeClassifier
 
 from skpc._arrays import Floats, Ints
-from skpc._jit import internal_kernel, kernel
+from skpc._jit import TRUE, internal_kernel, kernel
 from skpc._threads import in_threads
 from skpc.domain import Domain
-from skpc.learning.forest import Forest, Layout, Tree, lay_out
+from skpc.learning.forest import Forest, Layout, Tree, add_tree, lay_out
 
 #: Cuts of a column of numbers that trees choose from.
 _CUTS = 255
@@ -26,7 +26,7 @@ _TABLE_ROWS, _CLASS_ROWS = 10.0, 0.3
 #: Least weights of leaves that compete. Small forests predict the rows that are in none of their
 #: bags, whole and with this share of their cells removed. Of many rows, some are enough.
 _LEAST = {"all": (2.0, 8.0), "class": (8.0,)}
-_RATES, _FEW_TREES, _MOST_ROWS = (0.0, 0.4), 15, 20_000
+_RATES, _FEW_TREES, _MOST_ROWS = (0.0, 0.4), 10, 20_000
 #: Tables of classes are sure of more than they know: they must gain this many standard errors.
 _ERRORS = 3.0
 #: Entries of the tables of a forest, beyond which leaves have more rows by themselves.
@@ -51,7 +51,7 @@ class _Grown(NamedTuple):
     weight: Floats
 
 
-class _Rows(NamedTuple):
+class Rows(NamedTuple):
     """What trees are grown from: bins of distinct rows, -1 where missing, classes and weights."""
 
     layout: Layout
@@ -98,7 +98,7 @@ def learn_forest(
     """
     layout, bins = lay_out(domain, rows, class_weight, _CUTS)
     code, weight = class_weight.argmax(axis=1), class_weight.sum(axis=1)
-    data = _Rows(layout, layout.of_codes(bins.states(rows)), code, weight, class_weight.shape[1])
+    data = Rows(layout, layout.of_codes(bins.states(rows)), code, weight, class_weight.shape[1])
     choices = _chosen(data, options, random_state)
 
     def tree(seed: int) -> Tree:
@@ -111,7 +111,7 @@ def learn_forest(
 
 
 def _chosen(
-    data: _Rows, options: ForestOptions, random_state: np.random.RandomState
+    data: Rows, options: ForestOptions, random_state: np.random.RandomState
 ) -> tuple[str, float]:
     """What the tables of a leaf are of, and its least weight."""
     kinds = list(_LEAST) if options.leaves == "auto" else [options.leaves]
@@ -143,12 +143,15 @@ def _chosen(
     return best
 
 
-def _losses(data: _Rows, grown: list[_Grown], leaves: str, copies: list[Ints]) -> Floats:
+def _losses(data: Rows, grown: list[_Grown], leaves: str, copies: list[Ints]) -> Floats:
     """Log loss of each row under the trees that did not have it in their bag."""
 
-    def predict(one: _Grown) -> list[Floats]:
+    def predict(one: _Grown) -> Floats:
         tree, out = _with_tables(data, one, leaves), one.weight == 0.0
-        return [tree.posterior(data.layout, bins[out]) for bins in copies]
+        answers = np.zeros((len(copies), out.sum(), data.n_classes))
+        for bins, answer in zip(copies, answers):
+            add_tree(data.layout, tree, bins[out], TRUE, answer)
+        return answers
 
     total = np.zeros((len(copies), len(data.code), data.n_classes))
     for one, predictions in zip(grown, in_threads(predict, grown)):
@@ -157,20 +160,11 @@ def _losses(data: _Rows, grown: list[_Grown], leaves: str, copies: list[Ints]) -
     return np.asarray(-np.log(known / (total.sum(axis=2) + 0.5)).mean(axis=0))
 
 
-def _grow(data: _Rows, least: float, options: ForestOptions, seed: int) -> _Grown:
+def _grow(data: Rows, least: float, options: ForestOptions, seed: int) -> _Grown:
     """Grow a tree from rows whose missing cells are drawn from those of their class."""
     random_state, weight, bins = np.random.RandomState(seed), data.weight, data.bins.copy()
-    for column in np.flatnonzero((bins < 0).any(axis=0)).tolist():
-        for c in range(data.n_classes):
-            missing = (data.bins[:, column] < 0) & (data.code == c)
-            known = (data.bins[:, column] >= 0) & (data.code == c)
-            known = known if known.any() else data.bins[:, column] >= 0
-            if not known.any():
-                # Some rows may lack a column altogether.
-                bins[missing, column] = data.layout.first[column]
-                continue
-            values, shares = data.bins[known, column], weight[known] / weight[known].sum()
-            bins[missing, column] = random_state.choice(values, missing.sum(), p=shares)
+    u = random_state.random_sample((bins < 0).sum())
+    fill(data, u, np.empty((data.n_classes + 1, len(bins))), bins)
     if options.bootstrap:
         # As many draws as rows at least, also where weights are small.
         n_draws = max(round(weight.sum()), len(weight))
@@ -187,7 +181,32 @@ def _grow(data: _Rows, least: float, options: ForestOptions, seed: int) -> _Grow
     return _Grown(tree.tree_, tree.tree_.apply(position), weight)
 
 
-def _with_tables(data: _Rows, grown: _Grown, leaves: str) -> Tree:
+@kernel
+def fill(data: Rows, u: Floats, reached: Floats, bins: Ints) -> None:
+    """Draw missing cells by uniform numbers, one each, from those that rows of their class know.
+
+    Where none of these does, any row will do; a column without a cell gets its first bin.
+    ``reached`` is room for the weight of the rows that know a cell of a column, up to each row: of
+    each class, and of all; shape (n_classes + 1, n_rows).
+    """
+    (n_rows, n_columns), of_all, n_drawn = bins.shape, data.n_classes, 0
+    for j in range(n_columns):
+        for c in range(len(reached)):
+            total = 0.0
+            for i in range(n_rows):
+                if data.bins[i, j] >= 0 and (c == data.code[i] or c == of_all):
+                    total += data.weight[i]
+                reached[c, i] = total
+        for i in range(n_rows):
+            if bins[i, j] < 0:
+                c = data.code[i] if reached[data.code[i], -1] > 0.0 else of_all
+                drawn = np.searchsorted(reached[c], u[n_drawn] * reached[c, -1], side="right")
+                # Nothing is reached where all rows lack the column.
+                bins[i, j] = bins[drawn, j] if drawn < n_rows else data.layout.first[j]
+                n_drawn += 1
+
+
+def _with_tables(data: Rows, grown: _Grown, leaves: str) -> Tree:
     """A tree with the distributions of its leaves."""
     (tree, node, weight), n_classes = grown, data.n_classes
     is_leaf, n_nodes, n_columns = tree.children_left < 0, tree.node_count, data.bins.shape[1]
@@ -200,18 +219,25 @@ def _with_tables(data: _Rows, grown: _Grown, leaves: str) -> Tree:
         tree.children_right.astype(np.int64),
         np.empty((n_leaves, n_classes)),
         np.empty((n_leaves, n_tables, n_places)),
-        np.empty((n_leaves, n_columns), np.int64),
-        np.empty((n_leaves, n_columns), np.int64),
+        *np.empty((2, n_leaves, n_columns), np.int64),
     )
-    row, column = np.nonzero((data.bins >= 0) & (weight > 0.0)[:, np.newaxis])
-    table = node[row] * n_tables + data.code[row] % n_tables
-    entry = table * n_places + data.layout.place[data.bins[row, column]]
-    counts = np.bincount(entry, weight[row], n_nodes * n_tables * n_places).astype(np.float64)
-    of_class = np.bincount(node * n_classes + data.code, weight, n_nodes * n_classes)
-    shape = n_nodes, n_tables, n_places
-    of_nodes = counts.reshape(shape), of_class.astype(np.float64).reshape(n_nodes, n_classes)
-    _shrink(data.layout, result, *of_nodes, _TABLE_ROWS, _CLASS_ROWS)
+    counts, of_class = np.zeros((n_nodes, n_tables, n_places)), np.zeros((n_nodes, n_classes))
+    _count(data, node, weight, counts, of_class)
+    _shrink(data.layout, result, counts, of_class, _TABLE_ROWS, _CLASS_ROWS)
     return result
+
+
+@kernel
+def _count(data: Rows, node: Ints, weight: Floats, counts: Floats, of_class: Floats) -> None:
+    """Add up weights of places and of classes in the nodes where rows end.
+
+    Shapes (n_nodes, n_tables, n_places) and (n_nodes, n_classes).
+    """
+    for i, code in enumerate(data.code):
+        of_class[node[i], code] += weight[i]
+        for cell in data.bins[i]:
+            if cell >= 0:
+                counts[node[i], code % counts.shape[1], data.layout.place[cell]] += weight[i]
 
 
 @kernel(new_arrays=True)

@@ -156,6 +156,20 @@ def tree_circuit(table: TableRows, choice: TreeChoice, seed: int, like: Circuit)
     return table_circuit(columns, None, table.rows.shape[1], tree, 1.0, like)
 
 
+def weigh_tree(others: Floats, tree: Floats | None, weight: Floats) -> tuple[Floats, float]:
+    """Weights of densities among themselves, and of a tree beside them, by held-out rows.
+
+    ``others`` and ``tree`` are log densities, shapes (n_rows, n_others) and (n_rows,). A tree that
+    is worth hardly any weight gets none.
+    """
+    weights, of_tree = mixture_weights(others, weight), 0.0
+    if tree is not None:
+        *some, of_tree = mixture_weights(np.column_stack([others, tree]), weight).tolist()
+        if of_tree >= _SMALLEST and sum(some) > 0.0:
+            weights = np.array(some) / sum(some)
+    return weights, min(of_tree, _MOST_OF_TREE) if of_tree >= _SMALLEST else 0.0
+
+
 def learn_chosen(table: TableRows, choices: Choices, seed: int, start: int = 0) -> LearnedMixture:
     """Learn the mixtures that have been chosen; see :func:`learn_table_mixture`.
 
@@ -294,19 +308,11 @@ class _Search:
         tried = [c for c in self.log_densities if c[1:] == self.best[1:]]
         near = [candidate for candidate in tried if self.score(candidate) >= least]
         log_densities = np.array([self.log_densities[candidate] for candidate in near]).T
-        weights = mixture_weights(log_densities, self.test_weight)
-        tree, tree_weight = None, 0.0
-        if self.has_tables:
-            tree, of_tree = self._try_tree()
-            with_tree = np.column_stack([log_densities, of_tree])
-            *others, tree_weight = mixture_weights(with_tree, self.test_weight).tolist()
-            if tree_weight < _SMALLEST:
-                tree, tree_weight = None, 0.0
-            elif sum(others) > 0.0:
-                weights = np.array(others) / sum(others)
-            tree_weight = min(tree_weight, _MOST_OF_TREE)
+        tree, of_tree = self._try_tree() if self.has_tables else (None, None)
+        weights, tree_weight = weigh_tree(log_densities, of_tree, self.test_weight)
         kept = weights >= min(_SMALLEST, weights.max())
         chosen = [candidate for candidate, is_kept in zip(near, kept) if is_kept]
+        tree = tree if tree_weight > 0.0 else None
         return Choices(weights[kept] / weights[kept].sum(), chosen, tree, tree_weight)
 
     def _try_tree(self) -> tuple[TreeChoice, Floats]:

@@ -222,10 +222,8 @@ class ClassData(NamedTuple):
         self, model: Any, rows: Floats, code: Ints, weight: Floats, random_state: Any
     ) -> ForestClassifier:
         """Learn a random forest, which needs no masked copies."""
-        options = ForestOptions()
-        if isinstance(model, ForestClassifier):
-            leaves, least = model.forest.choices
-            options = options._replace(leaves=leaves, min_samples_leaf=least)
+        choices = model.forest.choices if isinstance(model, ForestClassifier) else ("auto", "auto")
+        options = ForestOptions(leaves=choices[0], min_samples_leaf=choices[1])
         of_class = weight[:, np.newaxis] * (code[:, np.newaxis] == np.arange(len(self.classes)))
         forest = learn_forest(self.domain, rows, of_class, options, random_state)
         return ForestClassifier(forest, of_class.sum(axis=0))

@@ -1,7 +1,7 @@
 """Classes of incomplete rows: pools of densities compared with boosting and imputers.
 
     SKPC_DATA=... python -m tests.benchmarks.classification [names ...] [--splits N] [--draws N]
-        [--models ...] [--keep FOLDER] [--quick]
+        [--rows N] [--models ...] [--keep FOLDER] [--quick]
 
 At most 4,000 rows of a table; classifiers learn from 60 % of them, complete and stratified. Cells
 of the others are removed: a share of all at random (0 to 0.7); depending on the first number of the
@@ -15,9 +15,10 @@ accuracy, and calibration error: the mean over ten bins of equally many rows of 
 right predictions is from the mean probability of the predicted class. Means over the draws of a
 mask and over the splits. CPU seconds of a fit, and of predictions for 1,000 rows.
 
-The bars compare "pool" with "masked copies", row by row (``prediction`` says how). With --keep,
-figures of each table, split and model are files of that folder, and are read instead of measured:
-delete those that should be measured again. Digits are black and white (pixels from 8 on).
+The bars compare "pool" with "masked copies", row by row (``prediction`` says how), and its fits
+with boosting's grid in the same run: --rows 1500 learns from no more rows. With --keep, figures of
+each table, split and model are files of that folder, and are read instead of measured: delete those
+that should be measured again. Digits are black and white (pixels from 8 on).
 """
 
 from __future__ import annotations
@@ -52,6 +53,7 @@ from tests.benchmarks.prediction import (
     fit_ours,
     options,
     print_bars,
+    print_cost,
     rows_of,
     run,
     sampled,
@@ -88,6 +90,7 @@ def main() -> None:
     )
     found = run(benchmark, asked)
     print_bars(found, benchmark, NEEDED, CLASSIFICATION.imputed)
+    print_cost(found)
     print_forests(found)
 
 

@@ -26,7 +26,7 @@ MASKS = (0.0, 0.1, 0.3, 0.5, 0.7, "mar", "mnar")
 #: Those that count for the bars.
 BAR_MASKS = tuple(mask for mask in MASKS if mask != "mar")
 N_ROWS = 4000
-OURS, ALONE, RIVAL = "pool", "densities alone", "masked copies"
+OURS, ALONE, RIVAL, GRID = "pool", "densities alone", "masked copies", "boosting's grid"
 
 #: What was measured of one model on one split: arrays whose rows are the masks.
 Figures = dict[str, np.ndarray]
@@ -82,6 +82,7 @@ def options(description: str | None, names: Sequence[str]) -> argparse.Namespace
     parser.add_argument("names", nargs="*", default=list(names))
     parser.add_argument("--splits", type=int, default=3)
     parser.add_argument("--draws", type=int, default=5, help="of each mask")
+    parser.add_argument("--rows", type=int, default=N_ROWS, help="to learn from, at most")
     parser.add_argument("--models", nargs="*", help="labels; all of them by default")
     parser.add_argument("--keep", type=Path, help="folder of figures that are not measured again")
     parser.add_argument("--quick", action="store_true", help="one split, two draws")
@@ -154,6 +155,8 @@ def _measure_table(benchmark: Benchmark, name: str, options: argparse.Namespace)
     found: Found = {label: [] for label in wanted}
     for number in range(options.splits):
         split = benchmark.split(name, number, options.draws)
+        some = slice(options.rows)
+        split = split._replace(train=split.train[some], y_train=split.y_train[some])
         for served, fit in benchmark.fits.items():
             served = tuple(label for label in served if label in wanted)
             files = [_file(options, name, number, label) for label in served]
@@ -174,7 +177,8 @@ def _measure_table(benchmark: Benchmark, name: str, options: argparse.Namespace)
 def _file(options: argparse.Namespace, name: str, number: int, label: str) -> Path | None:
     if options.keep is None:
         return None
-    stem = f"{name}_split{number}_draws{options.draws}_{label.replace(' ', '-')}"
+    stem = f"{name}_split{number}_rows{options.rows}_draws{options.draws}"
+    stem += f"_{label.replace(' ', '-')}"
     return options.keep / f"{stem}.npz"
 
 
@@ -308,6 +312,19 @@ def _loss(rows: np.ndarray, root: bool) -> float:
 def rows_of(splits: list[Figures], key: str) -> np.ndarray:
     """A figure under each mask, the rows of all splits side by side."""
     return np.concatenate([figures[key] for figures in splits], axis=1)
+
+
+def print_cost(found: dict[str, Found]) -> None:
+    """CPU seconds of fits of ours over those of boosting's grid, and their geometric mean."""
+    ratios = {}
+    for name, models in found.items():
+        if {OURS, GRID} <= set(models):
+            ours, grid = (sum(one["seconds"][0] for one in models[label]) for label in (OURS, GRID))
+            ratios[name] = ours / grid
+    if ratios:
+        each = ", ".join(f"{name} {ratio:.2f}" for name, ratio in ratios.items())
+        mean = np.exp(np.mean(np.log([*ratios.values()])))
+        print(f"CPU of fits over {GRID}: geometric mean {mean:.2f} ({each})")
 
 
 def _yes(answer: bool) -> str:

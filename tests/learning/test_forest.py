@@ -7,6 +7,8 @@ from scipy.special import logsumexp
 
 from skpc.domain import Domain, merge_rows
 from skpc.learning import ForestOptions, learn_forest
+from skpc.learning.forest import Layout
+from skpc.learning.random_trees import Rows, fill
 from tests.naive import forest as naive
 
 SMALL = ForestOptions(n_estimators=1, min_samples_leaf=4, max_features=None, bootstrap=False)
@@ -194,6 +196,20 @@ def test_missing_cells_of_training_rows_are_drawn_and_do_not_count():
     table_of_names = np.exp(stump.trees[0].log_table[0, 0, :4])
     prior = (count + 0.25) / (count.sum() + 1.0)
     assert_allclose(table_of_names, (count + 10.0 * prior) / (count.sum() + 10.0), rtol=1e-10)
+
+
+def test_missing_cells_are_drawn_from_those_of_their_class_or_of_all_rows():
+    rng = np.random.default_rng(0)
+    first = np.array([0, 5, 9, 12])
+    bins = first[:-1] + rng.integers(0, 3, (40, 3))
+    code, weight = rng.integers(0, 3, 40), rng.integers(1, 5, 40).astype(float)
+    bins[rng.random(bins.shape) < 0.4] = -1
+    # No row of a class knows a column, and no row another one.
+    bins[code == 1, 0] = bins[:, 2] = -1
+    uniform, filled = rng.random((bins < 0).sum()), bins.copy()
+    layout = Layout(first, *(np.zeros(12, dtype) for dtype in (int, int, float)))
+    fill(Rows(layout, bins, code, weight, 3), uniform, np.empty((4, 40)), filled)
+    assert_array_equal(filled, naive.fill(bins, code, weight, uniform, first[:-1]))
 
 
 def test_names_are_cut_in_the_order_of_their_classes_and_numbers_in_their_own():

@@ -102,3 +102,21 @@ def _of_row(leaves, columns, row, c):
                 density *= table[place] * share / inside(column, positions, place)
             return density
     raise AssertionError(f"no leaf has {row}")
+
+
+def fill(bins, code, weight, uniform, first):
+    """Missing cells (-1), drawn column by column from the known ones of the class, or of all."""
+    filled, uniform = [list(row) for row in bins], iter(uniform)
+    for column, nothing in enumerate(first):
+        known = [i for i, row in enumerate(bins) if row[column] >= 0]
+        for i, row in enumerate(bins):
+            if row[column] < 0:
+                donors = [k for k in known if code[k] == code[i]] or known
+                u = next(uniform) * sum(weight[k] for k in donors)
+                filled[i][column] = nothing
+                for k in donors:
+                    u -= weight[k]
+                    if u < 0.0:
+                        filled[i][column] = bins[k][column]
+                        break
+    return filled
