@@ -323,7 +323,7 @@ class Domain(TableCoder):
         rows, unknown = self._encode_cells(cells)
         for column in np.flatnonzero(~self.unseen.is_hidden).tolist():
             number, value = self.number_of(column), cells.numbers[0, column]
-            lower, upper = (-np.inf, np.inf) if number is None else number.score[:2]
+            lower, upper = (-np.inf, np.inf) if number is None else number.bounds
             is_category = self.is_categorical[column]
             if (is_category and column in unknown) or value < lower or value > upper:
                 calendar = self.form.dates.get(column)

@@ -88,7 +88,10 @@ def fit_numbers(
     for column in np.flatnonzero(is_number).tolist():
         values = rows[:, column]
         points = _atoms(atoms[column], column, names) if column in atoms else None
-        ends = _bounds(bounds[column], values, column, names) if column in bounds else _NO_BOUNDS
+        # Dates go on beyond those of the table.
+        ends = _NO_BOUNDS if column in form.dates else None
+        if column in bounds:
+            ends = _bounds(bounds[column], values, column, names)
         numbers[column] = Number.fit(values, weight, points, ends)
     return tuple(numbers)
 

@@ -39,7 +39,7 @@ def lines_of(domain: Domain) -> Iterator[tuple[Any, ...]]:
         kind, number = kind_of(domain, column), domain.number_of(column)
         values = atoms = lattice = ""
         if number is not None:
-            calendar, ends = domain.form.dates.get(column), number.score[:2]
+            calendar, ends = domain.form.dates.get(column), number.bounds
             low, high, *bounds = (text_of(x, calendar) for x in (number.low, number.high, *ends))
             values = f"{low} to {high}"
             values += f" in [{', '.join(bounds)}]" if np.isfinite(ends).any() else ""

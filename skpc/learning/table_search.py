@@ -364,7 +364,7 @@ def _work(rows: Floats, candidates: Sequence[Candidate]) -> float:
 def _columns_for(table: TableRows, candidate: Candidate) -> TableColumns:
     """The columns, with the scores of a candidate."""
     numbers = [
-        n._replace(score=n.score._replace(power=1.0)) if n and v in candidate.linear else n
+        n._replace(score=n.linear_score) if n and v in candidate.linear else n
         for v, n in enumerate(table.numbers)
     ]
     return TableColumns.from_rows(*table[:3], numbers, table.axes)
@@ -372,7 +372,7 @@ def _columns_for(table: TableRows, candidate: Candidate) -> TableColumns:
 
 def _linear(table: TableRows) -> list[tuple[int, ...]]:
     """Columns whose scores may be linear instead: zero, those that others explain, and all."""
-    is_bent = [number is not None and number.score.power != 1.0 for number in table.numbers]
+    is_bent = [n is not None and n.score != n.linear_score for n in table.numbers]
     explained = np.where(is_bent, explained_by_others(table), -np.inf)
     return [tuple(np.flatnonzero(explained > least).tolist()) for least in _EXPLAINED]
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from skpc._arrays import Floats
+from skpc.variables.axis import TINY
 from skpc.variables.dates import Calendar, as_dates
 from skpc.variables.forms import Bins, Form, Points, ScoredNormals
 from skpc.variables.number import Number
@@ -221,7 +222,10 @@ class Predictive:
             If the column has categories that are not numbers; so do all methods below.
         """
         form, known = self._numbers()
-        return as_dates(_known_or(known, form.means()), self.dates)
+        means = form.means()
+        if self.number is not None:
+            means = np.clip(means, *self.number.ends)
+        return as_dates(_known_or(known, means), self.dates)
 
     def variance(self) -> Floats:
         """Variance of each cell, shape (n_rows,); zero where it is observed."""
@@ -238,8 +242,9 @@ class Predictive:
         if at.shape not in ((), known.shape):
             raise ValueError(f"x must be one number or {len(known)}, one a row; got {at.shape}")
         at = np.broadcast_to(at, known.shape)
-        cell = at if self.number is None else self.number.end_of_cell(at)
-        return np.where(np.isnan(known), form.below(cell), known <= at)
+        low, high = self._below_ends(form)
+        below = np.clip((self._below(form, at) - low) / np.maximum(high - low, TINY), 0.0, 1.0)
+        return np.where(np.isnan(known), below, known <= at)
 
     def quantile(self, level: float) -> Any:
         """The number below which each cell lies with probability ``level``, shape (n_rows,).
@@ -252,9 +257,12 @@ class Predictive:
         if not isinstance(level, Real) or not 0.0 < level < 1.0:
             raise ValueError(f"level must be a probability strictly between 0 and 1, got {level!r}")
         form, known = self._numbers()
-        quantiles = form.quantiles(level)
-        if self.number is not None and (self.number.step > 0.0 or self.number.is_ordered):
-            quantiles = self.number.snapped(quantiles)
+        low, high = self._below_ends(form)
+        quantiles = form.quantiles(low + level * (high - low))
+        if self.number is not None:
+            quantiles = np.clip(quantiles, *self.number.ends)
+            if self.number.step > 0.0 or self.number.is_ordered:
+                quantiles = self.number.snapped(quantiles)
         return as_dates(_known_or(known, quantiles), self.dates)
 
     def to_frame(self) -> Any:
@@ -274,6 +282,22 @@ class Predictive:
         limits = [-np.inf, *(float(f"{edge:.6g}") for edge in np.asarray(self.edges)), np.inf]
         bins = pd.IntervalIndex.from_breaks(limits, closed="left")
         return pd.DataFrame(prob, columns=bins, index=self.index)
+
+    def _below_ends(self, form: FormSum) -> tuple[Any, Any]:
+        """Probability below the lower end of the column, and up to its upper end.
+
+        What lies beyond counts for nothing, as no draw is there.
+        """
+        low, high = (-np.inf, np.inf) if self.number is None else self.number.ends
+        return (
+            0.0 if low == -np.inf else self._below(form, float(np.nextafter(low, -np.inf))),
+            1.0 if high == np.inf else self._below(form, high),
+        )
+
+    def _below(self, form: FormSum, x: float | Floats) -> Floats:
+        """Probability of each distribution up to ``x``, where a lattice has its points alone."""
+        at = np.broadcast_to(x, self.known.shape)
+        return form.below(at if self.number is None else self.number.end_of_cell(at))
 
     def _numbers(self) -> tuple[FormSum, Floats]:
         """Distributions and known cells as numbers: the labels in place of their codes."""
