@@ -10,11 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpc._arrays import Codes, Floats, Ints
-from skpc._validation import check_magnitude, describe_column
+from skpc._validation import check_magnitude, describe_column, missing_cells
 from skpc.domain._coding import TableCoder, shorten
 from skpc.domain._numbers import fit_axes, fit_numbers
 from skpc.domain._rows import present_rows
-from skpc.domain._states import MAX_STATES, choose_categories, column_numbers, refuse_too_many
+from skpc.domain._states import (
+    MAX_STATES,
+    choose_categories,
+    column_numbers,
+    ranks_of,
+    refuse_too_many,
+)
 from skpc.domain._summary import HEADINGS, lines_of, reasons
 from skpc.domain._tables import Form, read_table
 from skpc.domain._unseen import Unseen
@@ -107,10 +113,11 @@ class Domain(TableCoder):
         categorical_features : "auto", "from_dtype", None or array-like, default="auto"
             Which columns are categorical: a boolean mask, column numbers, or names.
             "from_dtype": those whose dtype is a category (pandas Categorical, polars Categorical
-            and Enum). "auto": these, strings, bools, and numeric columns of two integers in 0..15
-            (with ``margins="plain"``, of any in 0..15). Two samples of one table (the folds of a
-            cross-validation) can then disagree; declare the columns to be independent of the
-            sample. None: no column.
+            and Enum). "auto": these, but for three ordered categories or more of pandas, which are
+            ordered states; strings, bools, and numeric columns of two integers in 0..15 (with
+            ``margins="plain"``, ordered categories, and any integers in 0..15). Two samples of one
+            table (the folds of a cross-validation) can then disagree; declare the columns to be
+            independent of the sample. None: no column.
         categories : "auto" or list, default="auto"
             The states of each column, in order, as in OrdinalEncoder; None in the list lets the
             data of that column decide. A column with declared categories is categorical. Dtypes
@@ -152,7 +159,11 @@ class Domain(TableCoder):
         """
         _check_options(n_bins, handle_unknown)
         weight = np.ones(len(table)) if sample_weight is None else sample_weight
-        cells = read_table(table, weight=weight)
+        is_strict = handle_unknown == "error"
+        ranks = None
+        if margins == "auto":
+            ranks = ranks_of(table, categorical_features, categories, is_strict)
+        cells = read_table(table, weight=weight, ranks=ranks)
         form = replace(Form.from_table(table), dates=cells.dates)
         most_integers = MAX_STATES if margins == "plain" else 2
         chosen = choose_categories(
@@ -199,12 +210,12 @@ class Domain(TableCoder):
         -------
         DataFrame
             The index, "name", has the names of the columns, or their numbers. "kind" is
-            "categories", "number", "ordered states" (numbers with nothing between them), "dates",
-            "durations", "row names" (nearly every value is seen once) or "empty";
-            "values" the categories, or the range of the numbers in ``fit`` and their bounds;
-            "atoms" the values with a probability of their own; "lattice" the distance between the
-            numbers that a column can have, and where they start if not at zero; "why" what has
-            decided the kind. ``print(domain)`` prints the same.
+            "categories", "number", "ordered states" (numbers with nothing between them),
+            "ordered categories", "dates", "durations", "row names" (nearly every value is seen
+            once) or "empty"; "values" the categories, or the range of the numbers in ``fit`` and
+            their bounds; "atoms" the values with a probability of their own; "lattice" the distance
+            between the numbers that a column can have, and where they start if not at zero; "why"
+            what has decided the kind. ``print(domain)`` prints the same.
         """
         import pandas as pd
 
@@ -321,12 +332,13 @@ class Domain(TableCoder):
         """
         cells = read_table(row, self.form.dates)
         rows, unknown = self._encode_cells(cells)
+        lost = ~missing_cells(row)[0] & np.isnan(cells.numbers[0])
         for column in np.flatnonzero(~self.unseen.is_hidden).tolist():
             number, value = self.number_of(column), cells.numbers[0, column]
             lower, upper = (-np.inf, np.inf) if number is None else number.bounds
-            is_category = self.is_categorical[column]
-            if (is_category and column in unknown) or value < lower or value > upper:
-                calendar = self.form.dates.get(column)
+            calendar = self.form.dates.get(column)
+            is_unknown = column in unknown if self.is_categorical[column] else lost[column]
+            if is_unknown or value < lower or value > upper:
                 ends = ", ".join(text_of(end, calendar) for end in (lower, upper))
                 allowed = f"[{ends}]" if number else shorten(self.categories[column])
                 raise ValueError(

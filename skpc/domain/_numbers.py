@@ -24,6 +24,7 @@ from skpc.domain._states import column_numbers
 from skpc.domain._tables import Form
 from skpc.variables import Axis, Margin, Number, plain_axis
 from skpc.variables.margins import MOST_BINS
+from skpc.variables.ranks import Ranks
 
 Numbers = tuple[Number | None, ...]
 _NO_BOUNDS = (-math.inf, math.inf)
@@ -89,7 +90,11 @@ def fit_numbers(
         values = rows[:, column]
         points = _atoms(atoms[column], column, names) if column in atoms else None
         # Dates go on beyond those of the table.
-        ends = _NO_BOUNDS if column in form.dates else None
+        scale, ends = form.dates.get(column), _NO_BOUNDS if column in form.dates else None
+        if isinstance(scale, Ranks):
+            # Other categories than those of the dtype cannot come.
+            ranks = np.arange(float(len(scale.labels)))
+            points, ends = ranks if points is None else points, (0.0, ranks[-1])
         if column in bounds:
             ends = _bounds(bounds[column], values, column, names)
         numbers[column] = Number.fit(values, weight, points, ends)

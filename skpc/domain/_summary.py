@@ -5,14 +5,13 @@ It is apart from the domain, so that whoever adds a kind of column sees at once 
 
 from __future__ import annotations
 
-import reprlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from skpc.domain._tables import Cells
-from skpc.variables.dates import as_dates, text_of
+from skpc.variables.dates import text_of
 
 if TYPE_CHECKING:
     from skpc.domain._domain import Domain
@@ -20,6 +19,15 @@ if TYPE_CHECKING:
 HEADINGS = ("name", "kind", "values", "atoms", "lattice", "why")
 #: Values of a column that are listed.
 _LISTED = 6
+#: Characters of a value that are shown.
+_LONGEST = 30
+#: Reasons that follow from the kind.
+_OF_KINDS = {
+    "ordered states": "few values",
+    "ordered categories": "a dtype with ordered categories",
+    "dates": "dates",
+    "durations": "durations",
+}
 
 
 def kind_of(domain: Domain, column: int) -> str:
@@ -29,7 +37,7 @@ def kind_of(domain: Domain, column: int) -> str:
     if domain.is_categorical[column]:
         return "categories"
     if column in domain.form.dates:
-        return "dates" if domain.form.dates[column].stored[0] == "M" else "durations"
+        return domain.form.dates[column].kind
     return "ordered states" if domain.is_ordered[column] else "number"
 
 
@@ -42,15 +50,17 @@ def lines_of(domain: Domain) -> Iterator[tuple[Any, ...]]:
             calendar, ends = domain.form.dates.get(column), number.bounds
             low, high, *bounds = (text_of(x, calendar) for x in (number.low, number.high, *ends))
             values = f"{low} to {high}"
-            values += f" in [{', '.join(bounds)}]" if np.isfinite(ends).any() else ""
-            atoms = _listed(as_dates(number.atoms, calendar))
+            is_bound = np.isfinite(ends).any() and kind != "ordered categories"
+            values += f" in [{', '.join(bounds)}]" if is_bound else ""
+            atoms = _listed([text_of(atom, calendar) for atom in number.atoms.tolist()])
             lattice = " from ".join(f"{part:.9g}" for part in (number.step, number.origin) if part)
         elif kind in ("categories", "row names"):
             of_rows = domain.unseen.names[column]
-            values = _listed(domain.categories[column] if of_rows is None else of_rows)
+            states = np.asarray(domain.categories[column] if of_rows is None else of_rows).tolist()
+            values = _listed([f"{s:.9g}" if isinstance(s, float) else repr(s) for s in states])
         # Domains of earlier versions have no reasons.
         why = domain.why[column] if domain.why else ""
-        why = "few values" if why and kind == "ordered states" else why
+        why = _OF_KINDS.get(kind, why) if why else why
         yield name, kind, values, atoms, lattice, why
 
 
@@ -63,11 +73,11 @@ def reasons(domain: Domain, cells: Cells, features: Any, listed: Any) -> tuple[s
     is_word = features is None or isinstance(features, str)
     has_states = [one is not None for one in listed if not isinstance(listed, str)]
     rules: dict[str, Iterable[int]] = {
-        "whole numbers in 0..15": range(domain.n_features),
+        "few whole numbers in 0..15": range(domain.n_features),
         "strings": cells.strings,
         "bools": cells.bools,
         "a dtype with categories": cells.declared,
-        "other numbers": np.flatnonzero(~domain.is_categorical),
+        "numbers of many values": np.flatnonzero(~domain.is_categorical),
         "declared in categorical_features": [] if is_word else domain.columns(features, ""),
         "declared in categories": np.flatnonzero(has_states),
         "nearly every value is seen once": np.flatnonzero(domain.unseen.is_hidden),
@@ -78,8 +88,7 @@ def reasons(domain: Domain, cells: Cells, features: Any, listed: Any) -> tuple[s
     return tuple(why[column] for column in range(domain.n_features))
 
 
-def _listed(values: Any) -> str:
-    """The first values, and how many there are if these are not all."""
-    first = values[:_LISTED].tolist()
-    text = ", ".join(f"{v:.9g}" if isinstance(v, float) else reprlib.repr(v) for v in first)
-    return text if len(values) <= _LISTED else f"{text}, ... ({len(values)} values)"
+def _listed(texts: Sequence[str]) -> str:
+    """The first texts, none too long, and how many there are if these are not all."""
+    first = [text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..." for text in texts[:_LISTED]]
+    return ", ".join(first) + (f", ... ({len(texts)} values)" if len(texts) > _LISTED else "")

@@ -14,6 +14,7 @@ from skpc.variables.axis import TINY
 from skpc.variables.dates import Calendar, as_dates
 from skpc.variables.forms import Bins, Form, Points, ScoredNormals
 from skpc.variables.number import Number
+from skpc.variables.ranks import Ranks
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,9 +96,10 @@ class Predictive:
     number : Number, default=None
         What a numeric column is. If it has a lattice, distribution functions rise only at its
         points, and quantiles are such points.
-    dates : Calendar, default=None
-        How the numbers are dates, in a column of dates. Then means, quantiles, atoms and edges are
-        dates, ``cdf`` takes dates, and variances are squares of ``dates.unit``.
+    dates : Calendar or Ranks, default=None
+        How the numbers are dates or ordered categories. Then means, quantiles, atoms and edges are
+        such (the nearest category), ``cdf`` takes them, and variances are squares of
+        ``dates.unit`` or of ranks.
 
     Attributes
     ----------
@@ -125,7 +127,7 @@ class Predictive:
         labels: Any = None,
         index: Any = None,
         number: Number | None = None,
-        dates: Calendar | None = None,
+        dates: Calendar | Ranks | None = None,
     ) -> None:
         self.terms: tuple[Any, ...] = tuple(terms)
         self.known, self.labels, self.index, self.number = known, labels, index, number
