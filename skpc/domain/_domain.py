@@ -14,13 +14,7 @@ from skpc._validation import check_magnitude, describe_column, missing_cells
 from skpc.domain._coding import TableCoder, shorten
 from skpc.domain._numbers import fit_axes, fit_numbers
 from skpc.domain._rows import present_rows
-from skpc.domain._states import (
-    MAX_STATES,
-    choose_categories,
-    column_numbers,
-    ranks_of,
-    refuse_too_many,
-)
+from skpc.domain._states import MAX_STATES, choose_categories, column_numbers, refuse_too_many
 from skpc.domain._summary import HEADINGS, lines_of, reasons
 from skpc.domain._tables import Form, read_table
 from skpc.domain._unseen import Unseen
@@ -159,16 +153,19 @@ class Domain(TableCoder):
         """
         _check_options(n_bins, handle_unknown)
         weight = np.ones(len(table)) if sample_weight is None else sample_weight
-        is_strict = handle_unknown == "error"
-        ranks = None
-        if margins == "auto":
-            ranks = ranks_of(table, categorical_features, categories, is_strict)
-        cells = read_table(table, weight=weight, ranks=ranks)
-        form = replace(Form.from_table(table), dates=cells.dates)
-        most_integers = MAX_STATES if margins == "plain" else 2
+        cells, form, most_integers = read_table(table, weight=weight), Form.from_table(table), 2
+        if margins == "plain":
+            cells.ordered.clear()
+            most_integers = MAX_STATES
         chosen = choose_categories(
             cells, weight, form.names, categorical_features, categories, most_integers
         )
+        ranks = {v: one for v, one in cells.ordered.items() if chosen[v] is None}
+        if ranks:
+            is_strict = handle_unknown == "error"
+            ranks = {v: one._replace(is_strict=is_strict) for v, one in ranks.items()}
+            cells = read_table(table, cells.dates | ranks)
+        form = replace(form, dates=cells.dates)
         unseen = Unseen.fit(chosen, cells.strings, weight, handle_unknown == "unseen", categories)
         chosen = unseen.shown(chosen)
         refuse_too_many(chosen, form.names)

@@ -23,6 +23,7 @@ from skpc._validation import describe_column
 from skpc.domain._states import column_numbers
 from skpc.domain._tables import Form
 from skpc.variables import Axis, Margin, Number, plain_axis
+from skpc.variables.axis import TINY
 from skpc.variables.margins import MOST_BINS
 from skpc.variables.ranks import Ranks
 
@@ -92,12 +93,14 @@ def fit_numbers(
         # Dates go on beyond those of the table.
         scale, ends = form.dates.get(column), _NO_BOUNDS if column in form.dates else None
         if isinstance(scale, Ranks):
-            # Other categories than those of the dtype cannot come.
             ranks = np.arange(float(len(scale.labels)))
             points, ends = ranks if points is None else points, (0.0, ranks[-1])
         if column in bounds:
             ends = _bounds(bounds[column], values, column, names)
-        numbers[column] = Number.fit(values, weight, points, ends)
+        number = Number.fit(values, weight, points, ends)
+        # The categories of a dtype are all that can come.
+        is_closed = isinstance(scale, Ranks) and number.is_ordered
+        numbers[column] = number._replace(unseen=TINY) if is_closed else number
     return tuple(numbers)
 
 

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from skpc._arrays import Bools, Floats
 from skpc._validation import (
     describe_column,
-    frame_library,
     missing_cells,
     read_cells,
     refuse_rounded,
@@ -19,7 +18,6 @@ from skpc._validation import (
 from skpc._warnings import warn
 from skpc.domain._tables import Cells
 from skpc.variables.number import weight_without_say
-from skpc.variables.ranks import Ranks
 
 #: The table of a pair of columns has as many cells as the product of their states, and circuits
 #: list all states below each state of a parent: a thousand of them take 8 MB in every tree.
@@ -134,25 +132,6 @@ def _small_integers(numbers: Floats, weight: Floats) -> Floats:
         kind = np.where(is_small, column, _SMALL_INTEGERS + np.isnan(column)).astype(np.int64)
         of_column[:] = np.bincount(kind, weight, len(of_column))
     return total
-
-
-def ranks_of(
-    table: Any, categorical_features: Any, categories: Any, is_strict: bool
-) -> dict[int, Ranks]:
-    """The columns whose dtype orders three categories or more, unless they are declared others."""
-    dtypes = table.dtypes if frame_library(table) == "pandas" else []
-    listed = _check_categories(categories, len(dtypes), None) if len(dtypes) else []
-    ranks = {
-        column: Ranks(tuple(dtype.categories.tolist()), is_strict)
-        for column, dtype in enumerate(dtypes)
-        if getattr(dtype, "ordered", False) and len(dtype.categories) > 2 and listed[column] is None
-    }
-    if ranks and categorical_features is not None:
-        if isinstance(categorical_features, str):
-            return ranks if categorical_features == "auto" else {}
-        for column in _columns_of(categorical_features, len(dtypes), tuple(table.columns)).tolist():
-            ranks.pop(column, None)
-    return ranks
 
 
 def choose_categories(
@@ -283,20 +262,16 @@ def _categorical_mask(
         if categorical_features == "auto":
             mask |= is_small
             mask[[*cells.strings, *cells.bools]] = True
+            mask[list(cells.ordered)] = False
         return mask
-    mask[_columns_of(categorical_features, len(mask), names)] = True
+    words = "'auto', 'from_dtype', None, "
+    chosen = np.asarray(categorical_features)
+    mask[column_numbers(chosen, len(mask), names, "categorical_features", words)] = True
     return mask
 
 
-def _columns_of(
-    categorical_features: Any, n_columns: int, names: Sequence[Any] | None
-) -> NDArray[np.intp]:
-    words, chosen = "'auto', 'from_dtype', None, ", np.asarray(categorical_features)
-    return column_numbers(chosen, n_columns, names, "categorical_features", words)
-
-
 def _refuse_strings(cells: Cells, column: int, names: Sequence[Any] | None) -> None:
-    if column in cells.strings:
+    if column in cells.strings and column not in cells.ordered:
         value = next(cell for cell in cells.strings[column].tolist() if cell is not None)
         raise ValueError(
             f"A numeric column must hold numbers; {describe_column(column, names)} holds strings "

@@ -5,13 +5,14 @@ It is apart from the domain, so that whoever adds a kind of column sees at once 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import reprlib
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from skpc.domain._tables import Cells
-from skpc.variables.dates import text_of
+from skpc.variables.dates import as_dates, text_of
 
 if TYPE_CHECKING:
     from skpc.domain._domain import Domain
@@ -19,15 +20,6 @@ if TYPE_CHECKING:
 HEADINGS = ("name", "kind", "values", "atoms", "lattice", "why")
 #: Values of a column that are listed.
 _LISTED = 6
-#: Characters of a value that are shown.
-_LONGEST = 30
-#: Reasons that follow from the kind.
-_OF_KINDS = {
-    "ordered states": "few values",
-    "ordered categories": "a dtype with ordered categories",
-    "dates": "dates",
-    "durations": "durations",
-}
 
 
 def kind_of(domain: Domain, column: int) -> str:
@@ -52,15 +44,15 @@ def lines_of(domain: Domain) -> Iterator[tuple[Any, ...]]:
             values = f"{low} to {high}"
             is_bound = np.isfinite(ends).any() and kind != "ordered categories"
             values += f" in [{', '.join(bounds)}]" if is_bound else ""
-            atoms = _listed([text_of(atom, calendar) for atom in number.atoms.tolist()])
+            atoms = _listed(as_dates(number.atoms, calendar))
             lattice = " from ".join(f"{part:.9g}" for part in (number.step, number.origin) if part)
         elif kind in ("categories", "row names"):
             of_rows = domain.unseen.names[column]
-            states = np.asarray(domain.categories[column] if of_rows is None else of_rows).tolist()
-            values = _listed([f"{s:.9g}" if isinstance(s, float) else repr(s) for s in states])
+            values = _listed(domain.categories[column] if of_rows is None else of_rows)
         # Domains of earlier versions have no reasons.
         why = domain.why[column] if domain.why else ""
-        why = _OF_KINDS.get(kind, why) if why else why
+        why = "few values" if why and kind == "ordered states" else why
+        why = kind if why and number and column in domain.form.dates else why
         yield name, kind, values, atoms, lattice, why
 
 
@@ -88,7 +80,12 @@ def reasons(domain: Domain, cells: Cells, features: Any, listed: Any) -> tuple[s
     return tuple(why[column] for column in range(domain.n_features))
 
 
-def _listed(texts: Sequence[str]) -> str:
-    """The first texts, none too long, and how many there are if these are not all."""
-    first = [text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..." for text in texts[:_LISTED]]
-    return ", ".join(first) + (f", ... ({len(texts)} values)" if len(texts) > _LISTED else "")
+def _listed(values: Any) -> str:
+    """The first values, and how many there are if these are not all."""
+    text = ", ".join(map(_shown, values[:_LISTED].tolist()))
+    return text if len(values) <= _LISTED else f"{text}, ... ({len(values)} values)"
+
+
+def _shown(value: Any) -> str:
+    shown = f"{value:.9g}" if isinstance(value, float) else str(value)
+    return reprlib.repr(value) if isinstance(value, str) else shown

@@ -144,6 +144,8 @@ class Cells:
         Columns with an integer that float64 does not hold, and the first of these.
     dates : dict from column to Calendar or Ranks
         Columns of dates or ordered categories, which ``numbers`` has as numbers.
+    ordered : dict of int to Ranks
+        Columns whose dtype orders three categories or more, and how they would be numbers.
     """
 
     numbers: Floats
@@ -152,6 +154,7 @@ class Cells:
     bools: set[int]
     rounded: dict[int, int]
     dates: dict[int, Scale] = field(default_factory=dict)
+    ordered: dict[int, Ranks] = field(default_factory=dict)
 
     def observed(self, column: int) -> Bools:
         """Which cells of a column are not missing."""
@@ -164,15 +167,12 @@ class Cells:
 
 
 def read_table(
-    table: Any,
-    dates: Mapping[int, Scale] | None = None,
-    weight: Floats | None = None,
-    ranks: Mapping[int, Ranks] | None = None,
+    table: Any, dates: Mapping[int, Scale] | None = None, weight: Floats | None = None
 ) -> Cells:
     """Read a table that has passed ``check_table``.
 
     A float64 array is taken as it is, without a copy. ``dates`` says how dates are numbers; None
-    learns it from the rows, which have these weights, and takes ``ranks`` for ordered categories.
+    learns it from the rows, which have these weights.
 
     Raises
     ------
@@ -191,7 +191,7 @@ def read_table(
     names = None if frame_library(table) is None else tuple(table.columns)
     for column in range(table.shape[1]):
         series, where = column_of(table, column), describe_column(column, names)
-        scale = ((ranks or {}) if dates is None else dates).get(column)
+        scale = None if dates is None else dates.get(column)
         if dates is None and _kind_of(series.dtype) in {"M", "m", "O"}:
             scale = Calendar.fit(series, weight, where)
         if scale is None:
@@ -213,6 +213,8 @@ def _read_column(cells: Cells, series: Any, column: int, names: Sequence[Any] | 
     if isinstance(series, np.ndarray) or kind not in {"b", "i", "u", "f"}:
         if kind == "category" or str(dtype) == "Categorical":
             cells.declared[column] = dtype.categories.to_list() if kind == "category" else None
+            if getattr(dtype, "ordered", False) and len(dtype.categories) > 2:
+                cells.ordered[column] = Ranks(tuple(dtype.categories.to_list()))
         objects = objects_of(series)
         values, is_bool = read_cells(objects, column, names)
         if values.dtype == object:

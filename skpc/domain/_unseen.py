@@ -213,10 +213,9 @@ class Unseen:
         """Name a category that was not seen of each column. New names of rows are expected."""
         columns = [column for column in unknown if self.names[column] is None]
         if columns:
-            first = [(int(unknown[column].argmax()), column) for column in columns]
             listed = "; ".join(
                 f"{cells.value(row, v)!r} in {describe_column(v, feature_names)}, row {row}"
-                for row, v in first
+                for v, row in ((v, int(unknown[v].argmax())) for v in columns)
             )
             n_rows = int(np.any([unknown[column] for column in columns], axis=0).sum())
             warn(

@@ -176,12 +176,11 @@ class TableMixture(CircuitDensity):
                     mixture = learn_table_mixture(some, parts, n_components, seed, advance)
             mixture = mixture if some is table else mixture.refitted(table)
         scored = dict(zip(mixture.columns.numbers.tolist(), mixture.columns.scored))
-        if domain.numbers is not None:
-            numbers: list[Any] = list(domain.numbers)
-            for v, column in scored.items():
-                numbers[v] = numbers[v]._replace(score=column.score)
-            domain = replace(domain, numbers=tuple(numbers))
-        self.domain_ = domain
+        numbers = domain.numbers and tuple(
+            n and n._replace(score=scored[v].score) if v in scored else n
+            for v, n in enumerate(domain.numbers)
+        )
+        self.domain_ = replace(domain, numbers=numbers)
         self._describe(mixture)
 
     def _refit(self, chunks: EncodedChunks, rows: Floats, weight: Floats) -> None:

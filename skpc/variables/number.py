@@ -154,7 +154,7 @@ class Number(NamedTuple):
         return number._replace(
             score=score,
             seen=points if few or are_states else points[:0],
-            unseen=(unseen_mass(mass) if any(number._room()) else TINY) if are_states else 0.0,
+            unseen=unseen_mass(mass) if are_states else 0.0,
         )
 
     @property
@@ -170,8 +170,8 @@ class Number(NamedTuple):
         room. Nothing lies beyond the bounds, and what is off the lattice is as if it were on it.
         """
         step, low, high = self.step, float(self.atoms[0]), float(self.atoms[-1])
-        size, (has_room, *tails) = high - low, self._room()
-        room = size + step - step * len(self.atoms) if has_room else size + step
+        size = high - low
+        room = size + step - step * len(self.atoms)
         scale = max(_TAIL * size, step)
         beyond = np.maximum(low - values, values - high)
         tail = -beyond / scale - math.log(scale)
@@ -180,17 +180,13 @@ class Number(NamedTuple):
             tail = math.log(-math.expm1(-step / scale) / step) - (np.rint(beyond / step) - 1.0) * (
                 step / scale
             )
-        part = math.log(self.unseen / max(has_room + sum(tails), 1))
-        log_density = np.where(beyond > 0.0, tail, -math.log(room)) + part
-        lower, upper = self.score[:2]
+        has_room = room > 0.5 * step
+        lower, upper = self.score.lower, self.score.upper
+        n_parts = has_room + (low - step >= lower) + (high + step <= upper)
+        part = math.log(self.unseen / max(int(n_parts), 1))
+        inside = -math.log(room if has_room else size + step)
+        log_density = np.where(beyond > 0.0, tail, inside) + part
         return np.where((values < lower) | (values > upper), -math.inf, log_density)
-
-    def _room(self) -> tuple[bool, bool, bool]:
-        """Whether values that are no states may lie between these, below them, and above them."""
-        step, low, high = self.step, float(self.atoms[0]), float(self.atoms[-1])
-        lower, upper = self.score[:2]
-        between = high - low > step * (len(self.atoms) - 0.5)
-        return between, low - step >= lower, high + step <= upper
 
     @property
     def reach(self) -> float:
@@ -455,11 +451,9 @@ def _crowd_ends(points: Floats, mass: Floats) -> bool:
     """Whether values are as frequent near both ends of their range as about the middle."""
     total = float(mass.sum())
     outer = max(_OUTER, _ROWS_AT_END / total)
-    if outer > _MOST_OUTER or len(points) < 2:
-        return False
-    place = (points - points[0]) / (points[-1] - points[0])
+    place = (points - points[0]) / max(points[-1] - points[0], TINY)
     at_ends = mass[place < outer].sum(), mass[place > 1.0 - outer].sum()
-    return bool(min(at_ends) >= 0.5 * outer * total)
+    return bool(outer <= _MOST_OUTER and min(at_ends) >= 0.5 * outer * total)
 
 
 def _fitted_score(points: Floats, mass: Floats, bounds: tuple[float, float]) -> Score:

@@ -21,6 +21,9 @@ class Ranks(NamedTuple):
         The categories, increasing.
     is_strict : bool, default=False
         Whether other categories are refused; else they count as missing.
+    kind, stored, zone
+        What a ``Calendar`` says of itself: what the column holds, in a dtype of numpy, without a
+        time zone.
 
     Examples
     --------
@@ -35,20 +38,9 @@ class Ranks(NamedTuple):
 
     labels: tuple[Any, ...]
     is_strict: bool = False
-
-    @property
-    def kind(self) -> str:
-        """What the column holds, in words."""
-        return "ordered categories"
-
-    @property
-    def stored(self) -> str:
-        """The dtype of numpy that holds the categories."""
-        return "O"
-
-    @property
-    def zone(self) -> None:
-        """Categories have no time zone."""
+    kind: str = "ordered categories"
+    stored: str = "O"
+    zone: None = None
 
     def numbers_of(self, values: Any, where: str) -> Floats:
         """The ranks of categories in any form; NaN where missing.

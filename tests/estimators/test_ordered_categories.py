@@ -108,9 +108,9 @@ def test_the_domain_says_what_they_are():
     assert line == [
         "ordered categories",
         "low to top",
-        "low, mid, high, top, never",
+        "'low', 'mid', 'high', 'top', 'never'",
         "1",
-        "a dtype with ordered categories",
+        "ordered categories",
     ]
 
 
