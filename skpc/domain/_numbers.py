@@ -86,20 +86,20 @@ def fit_numbers(
             where = f"The {parameter} of {describe_column(column, names)}"
             given = form.dates[column].numbers_of(declared[column], where).tolist()
             declared[column] = [None if date != date else date for date in given]
+    for column, scale in form.dates.items():
+        # Dates go on beyond those of the table. The categories of a dtype are all that can come.
+        ends: Any = (None, None)
+        if isinstance(scale, Ranks):
+            ends = (0, len(scale.labels) - 1)
+            atoms.setdefault(column, range(len(scale.labels)))
+        bounds.setdefault(column, ends)
     numbers: list[Number | None] = [None] * n_columns
     for column in np.flatnonzero(is_number).tolist():
         values = rows[:, column]
         points = _atoms(atoms[column], column, names) if column in atoms else None
-        # Dates go on beyond those of the table.
-        scale, ends = form.dates.get(column), _NO_BOUNDS if column in form.dates else None
-        if isinstance(scale, Ranks):
-            ranks = np.arange(float(len(scale.labels)))
-            points, ends = ranks if points is None else points, (0.0, ranks[-1])
-        if column in bounds:
-            ends = _bounds(bounds[column], values, column, names)
+        ends = _bounds(bounds[column], values, column, names) if column in bounds else None
         number = Number.fit(values, weight, points, ends)
-        # The categories of a dtype are all that can come.
-        is_closed = isinstance(scale, Ranks) and number.is_ordered
+        is_closed = isinstance(form.dates.get(column), Ranks) and number.is_ordered
         numbers[column] = number._replace(unseen=TINY) if is_closed else number
     return tuple(numbers)
 

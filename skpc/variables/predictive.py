@@ -243,7 +243,6 @@ class Predictive:
         at = np.asarray(x, dtype=np.float64)
         if at.shape not in ((), known.shape):
             raise ValueError(f"x must be one number or {len(known)}, one a row; got {at.shape}")
-        at = np.broadcast_to(at, known.shape)
         low, high = self._below_ends(form)
         below = np.clip((self._below(form, at) - low) / np.maximum(high - low, TINY), 0.0, 1.0)
         return np.where(np.isnan(known), below, known <= at)
