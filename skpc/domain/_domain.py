@@ -160,10 +160,9 @@ class Domain(TableCoder):
         chosen = choose_categories(
             cells, weight, form.names, categorical_features, categories, most_integers
         )
-        ranks = {v: one for v, one in cells.ordered.items() if chosen[v] is None}
+        is_strict, ordered = handle_unknown == "error", cells.ordered.items()
+        ranks = {v: r._replace(is_strict=is_strict) for v, r in ordered if chosen[v] is None}
         if ranks:
-            is_strict = handle_unknown == "error"
-            ranks = {v: one._replace(is_strict=is_strict) for v, one in ranks.items()}
             cells = read_table(table, cells.dates | ranks)
         form = replace(form, dates=cells.dates)
         unseen = Unseen.fit(chosen, cells.strings, weight, handle_unknown == "unseen", categories)

@@ -224,10 +224,7 @@ class Predictive:
             If the column has categories that are not numbers; so do all methods below.
         """
         form, known = self._numbers()
-        means = form.means()
-        if self.number is not None:
-            means = np.clip(means, *self.number.ends)
-        return as_dates(_known_or(known, means), self.dates)
+        return as_dates(_known_or(known, np.clip(form.means(), *self._ends)), self.dates)
 
     def variance(self) -> Floats:
         """Variance of each cell, shape (n_rows,); zero where it is observed."""
@@ -259,11 +256,9 @@ class Predictive:
             raise ValueError(f"level must be a probability strictly between 0 and 1, got {level!r}")
         form, known = self._numbers()
         low, high = self._below_ends(form)
-        quantiles = form.quantiles(low + level * (high - low))
-        if self.number is not None:
-            quantiles = np.clip(quantiles, *self.number.ends)
-            if self.number.step > 0.0 or self.number.is_ordered:
-                quantiles = self.number.snapped(quantiles)
+        quantiles = np.clip(form.quantiles(low + level * (high - low)), *self._ends)
+        if self.number is not None and (self.number.step > 0.0 or self.number.is_ordered):
+            quantiles = self.number.snapped(quantiles)
         return as_dates(_known_or(known, quantiles), self.dates)
 
     def to_frame(self) -> Any:
@@ -284,16 +279,18 @@ class Predictive:
         bins = pd.IntervalIndex.from_breaks(limits, closed="left")
         return pd.DataFrame(prob, columns=bins, index=self.index)
 
+    @property
+    def _ends(self) -> tuple[float, float]:
+        return (-np.inf, np.inf) if self.number is None else self.number.ends
+
     def _below_ends(self, form: FormSum) -> tuple[Any, Any]:
         """Probability below the lower end of the column, and up to its upper end.
 
         What lies beyond counts for nothing, as no draw is there.
         """
-        low, high = (-np.inf, np.inf) if self.number is None else self.number.ends
-        return (
-            0.0 if low == -np.inf else self._below(form, float(np.nextafter(low, -np.inf))),
-            1.0 if high == np.inf else self._below(form, high),
-        )
+        low, high = self._ends
+        below = 0.0 if low == -np.inf else self._below(form, float(np.nextafter(low, -np.inf)))
+        return below, 1.0 if high == np.inf else self._below(form, high)
 
     def _below(self, form: FormSum, x: float | Floats) -> Floats:
         """Probability of each distribution up to ``x``, where a lattice has its points alone."""
