@@ -396,10 +396,9 @@ class Domain(TableCoder):
         if self.numbers is not None:
             values = np.unique(rows[~np.isnan(rows[:, -1]), -1])
             # Between a few values, such as stars, there is nothing.
-            few = len(values) <= _FEW_VALUES
-            number = Number.fit(
-                rows[:, -1], weight, values if few else repeated(rows[:, -1], weight)
-            )
+            atoms = values if len(values) <= _FEW_VALUES else repeated(rows[:, -1], weight)
+            # Targets may go on beyond those of the table.
+            number = Number.fit(rows[:, -1], weight, atoms, (-np.inf, np.inf))
             numbers = (*self.numbers, number)
         if self.axes is not None and n_bins is not None:
             axis = (fit_axes(rows, weight, is_number, numbers, n_bins) or [None])[-1]

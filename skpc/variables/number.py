@@ -55,8 +55,9 @@ _NO_BOUNDS = (-math.inf, math.inf)
 _BEYOND = 0.1
 #: Values crowd an end if the outermost part of the range there, ``_OUTER`` or the one that has
 #: ``_ROWS_AT_END`` rows of a uniform column, holds half as many rows as there. The part is at most
-#: ``_MOST_OUTER``.
-_OUTER, _ROWS_AT_END, _MOST_OUTER = 0.025, 10.0, 0.05
+#: ``_MOST_OUTER``. The range is more than this part of the greatest magnitude, and of one: log-odds
+#: next to an end would be rounding.
+_OUTER, _ROWS_AT_END, _MOST_OUTER, _LEAST_RANGE = 0.025, 10.0, 0.05, 1e-9
 
 
 class Number(NamedTuple):
@@ -451,9 +452,12 @@ def _crowd_ends(points: Floats, mass: Floats) -> bool:
     """Whether values are as frequent near both ends of their range as about the middle."""
     total = float(mass.sum())
     outer = max(_OUTER, _ROWS_AT_END / total)
-    place = (points - points[0]) / max(points[-1] - points[0], TINY)
+    size = float(points[-1] - points[0])
+    if outer > _MOST_OUTER or size <= _LEAST_RANGE * max(1.0, *np.abs(points[[0, -1]])):
+        return False
+    place = (points - points[0]) / size
     at_ends = mass[place < outer].sum(), mass[place > 1.0 - outer].sum()
-    return bool(outer <= _MOST_OUTER and min(at_ends) >= 0.5 * outer * total)
+    return bool(min(at_ends) >= 0.5 * outer * total)
 
 
 def _fitted_score(points: Floats, mass: Floats, bounds: tuple[float, float]) -> Score:

@@ -258,6 +258,8 @@ def _samples():
         "exponential": (rng.exponential(size=1000), False),
         "clusters": (rng.choice([-3.0, 3.0], 1000) + 0.3 * rng.normal(size=1000), False),
         "few rows": (rng.uniform(size=150), False),
+        "far away": (1e12 + rng.uniform(size=1000), False),
+        "tiny": (1e-12 * rng.uniform(size=1000), False),
     }
 
 
