@@ -73,7 +73,7 @@ class Domain(TableCoder):
     >>> print(domain)
     name  kind        values         atoms  lattice     why
     0     categories  'blue', 'red'                     strings
-    1     number      0.5 to 1.5            1 from 0.5  other numbers
+    1     number      0.5 to 1.5            1 from 0.5  numbers
     """
 
     form: Form

@@ -69,7 +69,7 @@ def reasons(domain: Domain, cells: Cells, features: Any, listed: Any) -> tuple[s
         "strings": cells.strings,
         "bools": cells.bools,
         "a dtype with categories": cells.declared,
-        "numbers of many values": np.flatnonzero(~domain.is_categorical),
+        "numbers": np.flatnonzero(~domain.is_categorical),
         "declared in categorical_features": [] if is_word else domain.columns(features, ""),
         "declared in categories": np.flatnonzero(has_states),
         "nearly every value is seen once": np.flatnonzero(domain.unseen.is_hidden),
