@@ -68,13 +68,13 @@ class TableCoder:
         numbers = enumerate(self.numbers or ())
         return {v: number for v, number in numbers if number is not None and number.is_ordered}
 
-    def nearest_states(self, rows: Floats) -> Floats:
-        """Encoded rows in which the numbers of ordered states are such states."""
-        if not self._ordered:
-            return rows
+    def within_ends(self, rows: Floats) -> Floats:
+        """Encoded rows whose numbers lie between the ends of their columns, or are states."""
         rows = rows.copy()
-        for column, number in self._ordered.items():
-            rows[:, column] = number.snapped(rows[:, column])
+        for column, number in enumerate(self.numbers or ()):
+            if number is not None:
+                values = np.clip(rows[:, column], *number.ends)
+                rows[:, column] = number.snapped(values) if number.is_ordered else values
         return rows
 
     def encode(self, table: Any) -> Floats:
@@ -202,14 +202,14 @@ class TableCoder:
             As ``check_table`` returns it. Every cell that is not missing keeps its exact value,
             unknown categories included; a DataFrame keeps its index. It is never modified.
         rows : ndarray of shape (n_rows, n_features), float64
-            Encoded rows; only the cells that ``table`` lacks are read. A number in a column of
-            ordered states becomes the nearest state.
+            Encoded rows; only the cells that ``table`` lacks are read. Numbers do not cross the
+            ends of their columns, and become the nearest of ordered states.
 
         Returns
         -------
         table : DataFrame or ndarray of shape (n_rows, n_features)
         """
-        return fill_table(table, self.decode(self.nearest_states(rows), like=table))
+        return fill_table(table, self.decode(self.within_ends(rows), like=table))
 
     def tabulate(self, values: Floats, like: Any) -> Any:
         """Write one number for each cell of a table as a table of the same kind.

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpc._arrays import Codes, Floats, Ints
-from skpc._validation import check_magnitude, describe_column
+from skpc._validation import check_magnitude, describe_column, missing_cells
 from skpc.domain._coding import TableCoder, shorten
 from skpc.domain._numbers import fit_axes, fit_numbers
 from skpc.domain._rows import present_rows
@@ -73,7 +73,7 @@ class Domain(TableCoder):
     >>> print(domain)
     name  kind        values         atoms  lattice     why
     0     categories  'blue', 'red'                     strings
-    1     number      0.5 to 1.5            1 from 0.5  other numbers
+    1     number      0.5 to 1.5            1 from 0.5  numbers
     """
 
     form: Form
@@ -107,10 +107,11 @@ class Domain(TableCoder):
         categorical_features : "auto", "from_dtype", None or array-like, default="auto"
             Which columns are categorical: a boolean mask, column numbers, or names.
             "from_dtype": those whose dtype is a category (pandas Categorical, polars Categorical
-            and Enum). "auto": these, strings, bools, and numeric columns of two integers in 0..15
-            (with ``margins="plain"``, of any in 0..15). Two samples of one table (the folds of a
-            cross-validation) can then disagree; declare the columns to be independent of the
-            sample. None: no column.
+            and Enum). "auto": these, but for three ordered categories or more of pandas, which are
+            ordered states; strings, bools, and numeric columns of two integers in 0..15 (with
+            ``margins="plain"``, ordered categories, and any integers in 0..15). Two samples of one
+            table (the folds of a cross-validation) can then disagree; declare the columns to be
+            independent of the sample. None: no column.
         categories : "auto" or list, default="auto"
             The states of each column, in order, as in OrdinalEncoder; None in the list lets the
             data of that column decide. A column with declared categories is categorical. Dtypes
@@ -152,12 +153,18 @@ class Domain(TableCoder):
         """
         _check_options(n_bins, handle_unknown)
         weight = np.ones(len(table)) if sample_weight is None else sample_weight
-        cells = read_table(table, weight=weight)
-        form = replace(Form.from_table(table), dates=cells.dates)
-        most_integers = MAX_STATES if margins == "plain" else 2
+        cells, form, most_integers = read_table(table, weight=weight), Form.from_table(table), 2
+        if margins == "plain":
+            cells.ordered.clear()
+            most_integers = MAX_STATES
         chosen = choose_categories(
             cells, weight, form.names, categorical_features, categories, most_integers
         )
+        is_strict, ordered = handle_unknown == "error", cells.ordered.items()
+        ranks = {v: r._replace(is_strict=is_strict) for v, r in ordered if chosen[v] is None}
+        if ranks:
+            cells = read_table(table, cells.dates | ranks)
+        form = replace(form, dates=cells.dates)
         unseen = Unseen.fit(chosen, cells.strings, weight, handle_unknown == "unseen", categories)
         chosen = unseen.shown(chosen)
         refuse_too_many(chosen, form.names)
@@ -199,12 +206,12 @@ class Domain(TableCoder):
         -------
         DataFrame
             The index, "name", has the names of the columns, or their numbers. "kind" is
-            "categories", "number", "ordered states" (numbers with nothing between them), "dates",
-            "durations", "row names" (nearly every value is seen once) or "empty";
-            "values" the categories, or the range of the numbers in ``fit`` and their bounds;
-            "atoms" the values with a probability of their own; "lattice" the distance between the
-            numbers that a column can have, and where they start if not at zero; "why" what has
-            decided the kind. ``print(domain)`` prints the same.
+            "categories", "number", "ordered states" (numbers with nothing between them),
+            "ordered categories", "dates", "durations", "row names" (nearly every value is seen
+            once) or "empty"; "values" the categories, or the range of the numbers in ``fit`` and
+            their bounds; "atoms" the values with a probability of their own; "lattice" the distance
+            between the numbers that a column can have, and where they start if not at zero; "why"
+            what has decided the kind. ``print(domain)`` prints the same.
         """
         import pandas as pd
 
@@ -321,12 +328,13 @@ class Domain(TableCoder):
         """
         cells = read_table(row, self.form.dates)
         rows, unknown = self._encode_cells(cells)
+        lost = ~missing_cells(row)[0] & np.isnan(cells.numbers[0])
         for column in np.flatnonzero(~self.unseen.is_hidden).tolist():
             number, value = self.number_of(column), cells.numbers[0, column]
-            lower, upper = (-np.inf, np.inf) if number is None else number.score[:2]
-            is_category = self.is_categorical[column]
-            if (is_category and column in unknown) or value < lower or value > upper:
-                calendar = self.form.dates.get(column)
+            lower, upper = (-np.inf, np.inf) if number is None else number.bounds
+            calendar = self.form.dates.get(column)
+            is_unknown = column in unknown if self.is_categorical[column] else lost[column]
+            if is_unknown or value < lower or value > upper:
                 ends = ", ".join(text_of(end, calendar) for end in (lower, upper))
                 allowed = f"[{ends}]" if number else shorten(self.categories[column])
                 raise ValueError(
@@ -388,10 +396,9 @@ class Domain(TableCoder):
         if self.numbers is not None:
             values = np.unique(rows[~np.isnan(rows[:, -1]), -1])
             # Between a few values, such as stars, there is nothing.
-            few = len(values) <= _FEW_VALUES
-            number = Number.fit(
-                rows[:, -1], weight, values if few else repeated(rows[:, -1], weight)
-            )
+            atoms = values if len(values) <= _FEW_VALUES else repeated(rows[:, -1], weight)
+            # Targets may go on beyond those of the table.
+            number = Number.fit(rows[:, -1], weight, atoms, (-np.inf, np.inf))
             numbers = (*self.numbers, number)
         if self.axes is not None and n_bins is not None:
             axis = (fit_axes(rows, weight, is_number, numbers, n_bins) or [None])[-1]

@@ -23,7 +23,9 @@ from skpc._validation import describe_column
 from skpc.domain._states import column_numbers
 from skpc.domain._tables import Form
 from skpc.variables import Axis, Margin, Number, plain_axis
+from skpc.variables.axis import TINY
 from skpc.variables.margins import MOST_BINS
+from skpc.variables.ranks import Ranks
 
 Numbers = tuple[Number | None, ...]
 _NO_BOUNDS = (-math.inf, math.inf)
@@ -84,12 +86,21 @@ def fit_numbers(
             where = f"The {parameter} of {describe_column(column, names)}"
             given = form.dates[column].numbers_of(declared[column], where).tolist()
             declared[column] = [None if date != date else date for date in given]
+    for column, scale in form.dates.items():
+        # Dates go on beyond those of the table. The categories of a dtype are all that can come.
+        ends: Any = (None, None)
+        if isinstance(scale, Ranks):
+            ends = (0, len(scale.labels) - 1)
+            atoms.setdefault(column, range(len(scale.labels)))
+        bounds.setdefault(column, ends)
     numbers: list[Number | None] = [None] * n_columns
     for column in np.flatnonzero(is_number).tolist():
         values = rows[:, column]
         points = _atoms(atoms[column], column, names) if column in atoms else None
-        ends = _bounds(bounds[column], values, column, names) if column in bounds else _NO_BOUNDS
-        numbers[column] = Number.fit(values, weight, points, ends)
+        ends = _bounds(bounds[column], values, column, names) if column in bounds else None
+        number = Number.fit(values, weight, points, ends)
+        is_closed = isinstance(form.dates.get(column), Ranks) and number.is_ordered
+        numbers[column] = number._replace(unseen=TINY) if is_closed else number
     return tuple(numbers)
 
 

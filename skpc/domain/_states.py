@@ -262,6 +262,7 @@ def _categorical_mask(
         if categorical_features == "auto":
             mask |= is_small
             mask[[*cells.strings, *cells.bools]] = True
+            mask[list(cells.ordered)] = False
         return mask
     words = "'auto', 'from_dtype', None, "
     chosen = np.asarray(categorical_features)
@@ -270,7 +271,7 @@ def _categorical_mask(
 
 
 def _refuse_strings(cells: Cells, column: int, names: Sequence[Any] | None) -> None:
-    if column in cells.strings:
+    if column in cells.strings and column not in cells.ordered:
         value = next(cell for cell in cells.strings[column].tolist() if cell is not None)
         raise ValueError(
             f"A numeric column must hold numbers; {describe_column(column, names)} holds strings "

@@ -29,7 +29,7 @@ def kind_of(domain: Domain, column: int) -> str:
     if domain.is_categorical[column]:
         return "categories"
     if column in domain.form.dates:
-        return "dates" if domain.form.dates[column].stored[0] == "M" else "durations"
+        return domain.form.dates[column].kind
     return "ordered states" if domain.is_ordered[column] else "number"
 
 
@@ -39,10 +39,11 @@ def lines_of(domain: Domain) -> Iterator[tuple[Any, ...]]:
         kind, number = kind_of(domain, column), domain.number_of(column)
         values = atoms = lattice = ""
         if number is not None:
-            calendar, ends = domain.form.dates.get(column), number.score[:2]
+            calendar, ends = domain.form.dates.get(column), number.bounds
             low, high, *bounds = (text_of(x, calendar) for x in (number.low, number.high, *ends))
             values = f"{low} to {high}"
-            values += f" in [{', '.join(bounds)}]" if np.isfinite(ends).any() else ""
+            is_bound = np.isfinite(ends).any() and kind != "ordered categories"
+            values += f" in [{', '.join(bounds)}]" if is_bound else ""
             atoms = _listed(as_dates(number.atoms, calendar))
             lattice = " from ".join(f"{part:.9g}" for part in (number.step, number.origin) if part)
         elif kind in ("categories", "row names"):
@@ -51,6 +52,7 @@ def lines_of(domain: Domain) -> Iterator[tuple[Any, ...]]:
         # Domains of earlier versions have no reasons.
         why = domain.why[column] if domain.why else ""
         why = "few values" if why and kind == "ordered states" else why
+        why = kind if why and number and column in domain.form.dates else why
         yield name, kind, values, atoms, lattice, why
 
 
@@ -63,11 +65,11 @@ def reasons(domain: Domain, cells: Cells, features: Any, listed: Any) -> tuple[s
     is_word = features is None or isinstance(features, str)
     has_states = [one is not None for one in listed if not isinstance(listed, str)]
     rules: dict[str, Iterable[int]] = {
-        "whole numbers in 0..15": range(domain.n_features),
+        "few whole numbers in 0..15": range(domain.n_features),
         "strings": cells.strings,
         "bools": cells.bools,
         "a dtype with categories": cells.declared,
-        "other numbers": np.flatnonzero(~domain.is_categorical),
+        "numbers": np.flatnonzero(~domain.is_categorical),
         "declared in categorical_features": [] if is_word else domain.columns(features, ""),
         "declared in categories": np.flatnonzero(has_states),
         "nearly every value is seen once": np.flatnonzero(domain.unseen.is_hidden),
@@ -80,6 +82,10 @@ def reasons(domain: Domain, cells: Cells, features: Any, listed: Any) -> tuple[s
 
 def _listed(values: Any) -> str:
     """The first values, and how many there are if these are not all."""
-    first = values[:_LISTED].tolist()
-    text = ", ".join(f"{v:.9g}" if isinstance(v, float) else reprlib.repr(v) for v in first)
+    text = ", ".join(map(_shown, values[:_LISTED].tolist()))
     return text if len(values) <= _LISTED else f"{text}, ... ({len(values)} values)"
+
+
+def _shown(value: Any) -> str:
+    shown = f"{value:.9g}" if isinstance(value, float) else str(value)
+    return reprlib.repr(value) if isinstance(value, str) else shown

@@ -29,9 +29,12 @@ from skpc._validation import (
     unmasked,
 )
 from skpc.variables.dates import Calendar, as_dates
+from skpc.variables.ranks import Ranks
 
 #: What dtypes of polars are made with.
 _MADE_WITH = ("precision", "scale", "time_unit", "time_zone")
+#: How cells are numbers, and written back.
+Scale = Calendar | Ranks
 #: Name of a dtype, and what it was made with.
 _Description = tuple[Any, ...]
 
@@ -49,14 +52,14 @@ class Form:
     dtypes : tuple
         Descriptions of the column dtypes of a DataFrame. They have no classes of its library:
         skops cannot save all of these, and would ask whether to trust the others.
-    dates : dict from column to Calendar
-        Columns of dates, times or durations, and how these are numbers.
+    dates : dict from column to Calendar or Ranks
+        Columns of dates, times, durations or ordered categories, and how these are numbers.
     """
 
     library: str
     names: tuple[Any, ...] | None = None
     dtypes: tuple[_Description, ...] = ()
-    dates: Mapping[int, Calendar] = field(default_factory=dict)
+    dates: Mapping[int, Scale] = field(default_factory=dict)
 
     @classmethod
     def from_table(cls, table: Any) -> Form:
@@ -139,8 +142,10 @@ class Cells:
         Columns of True and False (as numbers 1 and 0 in ``numbers``).
     rounded : dict from column to int
         Columns with an integer that float64 does not hold, and the first of these.
-    dates : dict from column to Calendar
-        Columns of dates, which ``numbers`` has as numbers.
+    dates : dict from column to Calendar or Ranks
+        Columns of dates or ordered categories, which ``numbers`` has as numbers.
+    ordered : dict of int to Ranks
+        Columns whose dtype orders three categories or more, and how they would be numbers.
     """
 
     numbers: Floats
@@ -148,7 +153,8 @@ class Cells:
     declared: dict[int, list[Any] | None]
     bools: set[int]
     rounded: dict[int, int]
-    dates: dict[int, Calendar] = field(default_factory=dict)
+    dates: dict[int, Scale] = field(default_factory=dict)
+    ordered: dict[int, Ranks] = field(default_factory=dict)
 
     def observed(self, column: int) -> Bools:
         """Which cells of a column are not missing."""
@@ -161,7 +167,7 @@ class Cells:
 
 
 def read_table(
-    table: Any, dates: Mapping[int, Calendar] | None = None, weight: Floats | None = None
+    table: Any, dates: Mapping[int, Scale] | None = None, weight: Floats | None = None
 ) -> Cells:
     """Read a table that has passed ``check_table``.
 
@@ -185,14 +191,14 @@ def read_table(
     names = None if frame_library(table) is None else tuple(table.columns)
     for column in range(table.shape[1]):
         series, where = column_of(table, column), describe_column(column, names)
-        calendar = None if dates is None else dates.get(column)
+        scale = None if dates is None else dates.get(column)
         if dates is None and _kind_of(series.dtype) in {"M", "m", "O"}:
-            calendar = Calendar.fit(series, weight, where)
-        if calendar is None:
+            scale = Calendar.fit(series, weight, where)
+        if scale is None:
             _read_column(cells, series, column, names)
         else:
-            cells.dates[column] = calendar
-            cells.numbers[:, column] = calendar.numbers_of(series, where)
+            cells.dates[column] = scale
+            cells.numbers[:, column] = scale.numbers_of(series, where)
     return cells
 
 
@@ -207,6 +213,8 @@ def _read_column(cells: Cells, series: Any, column: int, names: Sequence[Any] | 
     if isinstance(series, np.ndarray) or kind not in {"b", "i", "u", "f"}:
         if kind == "category" or str(dtype) == "Categorical":
             cells.declared[column] = dtype.categories.to_list() if kind == "category" else None
+            if getattr(dtype, "ordered", False) and len(dtype.categories) > 2:
+                cells.ordered[column] = Ranks(tuple(dtype.categories.to_list()))
         objects = objects_of(series)
         values, is_bool = read_cells(objects, column, names)
         if values.dtype == object:
@@ -231,7 +239,7 @@ def _read_column(cells: Cells, series: Any, column: int, names: Sequence[Any] | 
 def write_table(
     columns: Sequence[NDArray[Any]],
     form: Form,
-    dates: Mapping[int, Calendar],
+    dates: Mapping[int, Scale],
     like: Any = None,
 ) -> Any:
     """Build a table of a given form from columns of numbers (float64) or objects.
@@ -243,8 +251,8 @@ def write_table(
     form : Form
         Library, names and dtypes. A dtype that cannot hold the values (an integer and NaN, an
         Enum and a foreign category) gives way to the closest one that can.
-    dates : dict from column to Calendar
-        Which numbers are dates.
+    dates : dict from column to Calendar or Ranks
+        Which numbers are dates or ordered categories.
     like : DataFrame or None
         A pandas DataFrame lends its index.
     """
@@ -294,9 +302,11 @@ def _fill_polars(series: Any, source: Any) -> Any:
     return series.cast(source.dtype).zip_with(~missing, source)
 
 
-def _write_column(column: NDArray[Any], dtype: Any, calendar: Calendar | None, library: str) -> Any:
+def _write_column(column: NDArray[Any], dtype: Any, calendar: Scale | None, library: str) -> Any:
     """A Series of a dtype, or of the closest one that holds the values."""
-    if calendar is not None:
+    if isinstance(calendar, Ranks):
+        column = calendar.objects(column)
+    elif calendar is not None:
         is_plain, is_object = isinstance(dtype, np.dtype), str(dtype) == "object"
         fits = _kind_of(dtype) in {"M", "m"} and not (calendar.zone and is_plain) or is_object
         # The dates of numpy have nanoseconds, those of Python time zones.

@@ -210,19 +210,21 @@ class Unseen:
     def warn_of_unseen(
         self, unknown: Mapping[int, Bools], cells: Cells, feature_names: Sequence[Any] | None
     ) -> None:
-        """Name the first category that was not seen. New rows are expected to have new names."""
+        """Name a category that was not seen of each column. New names of rows are expected."""
         columns = [column for column in unknown if self.names[column] is None]
         if columns:
-            row, column = int(unknown[columns[0]].argmax()), columns[0]
+            listed = "; ".join(
+                f"{cells.value(row, v)!r} in {describe_column(v, feature_names)}, row {row}"
+                for v, row in ((v, int(unknown[v].argmax())) for v in columns)
+            )
             n_rows = int(np.any([unknown[column] for column in columns], axis=0).sum())
             warn(
                 f"Found categories that fit has not seen in {n_rows} of {len(cells.numbers)} rows, "
-                f"the first {cells.value(row, column)!r} in "
-                f"{describe_column(column, feature_names)}, row {row}. They count as missing. In "
-                "columns of strings, log densities count how probable an unseen category is; in "
-                "columns of numbers an unseen category adds 0 to them, as if it were certain. "
-                "Declare the states of such columns in categories; if this is a column of "
-                "numbers, name those of categories in categorical_features."
+                f"the first {listed}. They count as missing. In columns of strings, log densities "
+                "count how probable an unseen category is; in columns of numbers an unseen "
+                "category adds 0 to them, as if it were certain. Declare the states of such "
+                "columns in categories; if this is a column of numbers, name those of categories "
+                "in categorical_features."
             )
 
     def warn_of_hidden(self, feature_names: Sequence[Any] | None) -> None:

@@ -341,9 +341,7 @@ class TableDensity(DensityMixin, TableLearner):
         hidden = rows.copy()
         hidden[:, chosen] = np.nan
         hidden[:, chosen] = self._density.means(hidden, [chosen])[:, chosen]
-        cells = column_of(
-            self.domain_.decode(self.domain_.nearest_states(hidden), like=table), chosen
-        )
+        cells = column_of(self.domain_.decode(self.domain_.within_ends(hidden), like=table), chosen)
         if not isinstance(cells, np.ndarray) or chosen in self.domain_.form.dates:
             return cells
         states = self.domain_.categories[chosen]

@@ -79,15 +79,12 @@ class TrainingData(NamedTuple):
         Encoded rows that make choices; None holds out some of the training rows.
     like : TableDensity or None
         A fitted density of the same kind, whose choices hold here too.
-    is_compared : bool
-        Whether the density will be compared with others under the same domain.
     """
 
     rows: Floats
     weight: Floats
     rows_val: Floats | None = None
     like: Any = None
-    is_compared: bool = True
 
     def divided(self, fraction: float, random_state: np.random.RandomState) -> tuple[Any, ...]:
         """Rows and weights to learn from, and those that make choices: None where too few."""
@@ -172,7 +169,7 @@ class TableLearner(ColumnsEstimator, ABC):
             domain, rows, weight = self._prepare(X, sample_weight)
             if X_val is not None:
                 X_val = domain.encode(check_table(self, X_val, reset=False))
-            self._learn_rows(domain, TrainingData(rows, weight, X_val, is_compared=False))
+            self._learn_rows(domain, TrainingData(rows, weight, X_val))
             if chunks is not None and not is_whole:
                 self._refit(EncodedChunks(chunks, domain, self.n_jobs), rows, weight)
         return self

@@ -69,9 +69,9 @@ class SoftLearnSPN(CircuitDensity):
     Numeric columns have atoms (values that repeat much more than others) and a score of the other
     values. The numbers of a part that is not divided any further are one leaf, a multivariate
     Gaussian of their scores (a block), so that a part need not be divided until its numbers are
-    independent. Where a table has blocks, and no fewer columns of states (categories, brackets)
-    than of numbers, a tree of hidden variables above all columns, whose numbers are atoms and
-    normals, is mixed with the network if held-out rows gain by it.
+    independent. Where a table has blocks, and half as many columns of states (categories,
+    brackets) as of numbers, or more, a tree of hidden variables above all columns, whose numbers
+    are atoms and normals, is mixed with the network if held-out rows gain by it.
 
     Parameters
     ----------
@@ -242,7 +242,7 @@ class SoftLearnSPN(CircuitDensity):
 
     def _table(self, rows: Floats, weight: Floats) -> TableRows:
         """The rows, or some of very many, as trees learn from them."""
-        return TableRows.from_domain(self.domain_, rows, weight, True).sampled(0)
+        return TableRows.from_domain(self.domain_, rows, weight).sampled(0)
 
     def _tried(self, data: TrainingData) -> tuple[HeldOutRows, TreeChoice, Floats] | None:
         """A tree of hidden variables that is worth a try, and what is held out to weigh it.

@@ -255,7 +255,7 @@ class StackedDensity(Composition, TableDensity):
         return members
 
     def _learn(self, data: TrainingData) -> None:
-        rows, weight, rows_val, like, _ = data
+        rows, weight, rows_val, like = data
         random_state = check_random_state(self.random_state)
         folds, pairs = [], [] if like is None else list(zip(like._names, like.estimators_))
         if like is None:

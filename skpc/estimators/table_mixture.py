@@ -51,9 +51,9 @@ class TableMixture(CircuitDensity):
     there are. Mixtures that are nearly as good as the best are mixed. In tables with few rows
     for each column, covariances of few factors are tried too. A background component, of the weight
     of one row and with independent columns of heavy tails, takes outliers. Within a component
-    tables are independent. So, in a table of no fewer columns of states (categories, brackets) than
-    of numbers, a tree of hidden variables above all columns, whose numbers are atoms and normals,
-    gets a weight of its own if held-out rows gain by it.
+    tables are independent. So, in a table of half as many columns of states (categories, brackets)
+    as of numbers, or more, a tree of hidden variables above all columns, whose numbers are atoms
+    and normals, gets a weight of its own if held-out rows gain by it.
 
     The result is a smooth and decomposable circuit: likelihoods, marginals, conditionals, samples
     and expectations are exact.
@@ -72,7 +72,7 @@ class TableMixture(CircuitDensity):
         column decide. A column with declared categories is categorical.
     atoms : "auto" or dict, default="auto"
         A dict from columns (names or numbers) to the values that are atoms, where you know them;
-        the atoms of the other columns are found. With a dict all of them stay atoms (see Notes).
+        the atoms of the other columns are found.
     bounds : dict, default=None
         A dict from columns (names or numbers) to pairs (lower, upper), between which all values
         lie. None stands for a side without a bound.
@@ -119,13 +119,11 @@ class TableMixture(CircuitDensity):
     (zero, those that the other columns explain by more than 0.9, or all), heavy tails (a component
     is then four Gaussians of one mean, 0.6, 1, 1.7 and 3 times as wide), the weight of the pooled
     covariance (0.1, 0.5, 2 or 8 rows for each numeric column), the part of it that is drawn to its
-    diagonal (0, 0.1, 0.4 or 1), and again. Atoms become values like others, unless one of them is
-    more than half of its column, if columns without atoms are predicted better then; they stay
-    atoms if ``atoms`` is a dict, and where densities are compared (``fit_rows``). Tables of less
-    than 300 rows hold out eight parts in turn, those of less than 600 four, and those of less than
-    1,500 two; larger tables hold out one part of 2,500 rows or a quarter. Above 10,000 rows the
-    choices are made on 10,000 of them. Mixtures within 2 nats a row of the best get the weights
-    that suit the held-out rows best; those above 0.05 are learned anew from all rows.
+    diagonal (0, 0.1, 0.4 or 1), and again. Tables of less than 300 rows hold out eight parts in
+    turn, those of less than 600 four, and those of less than 1,500 two; larger tables hold out one
+    part of 2,500 rows or a quarter. Above 10,000 rows the choices are made on 10,000 of them.
+    Mixtures within 2 nats a row of the best get the weights that suit the held-out rows best; those
+    above 0.05 are learned anew from all rows.
 
     If there are more than 30,000 distinct rows, 30,000 drawn at random make the choices and the
     first parameters; two steps of EM on all rows follow.
@@ -164,8 +162,7 @@ class TableMixture(CircuitDensity):
         )
         random_state = check_random_state(self.random_state)
         seed = int(random_state.randint(np.iinfo(np.int32).max))
-        keeps_atoms = data.is_compared or self.atoms != "auto"
-        table = TableRows.from_domain(domain, rows, weight, keeps_atoms)
+        table = TableRows.from_domain(domain, rows, weight)
         with threads(self.n_jobs):
             some = table.sampled(seed)
             rows, weight = some.rows, some.weight
@@ -179,12 +176,11 @@ class TableMixture(CircuitDensity):
                     mixture = learn_table_mixture(some, parts, n_components, seed, advance)
             mixture = mixture if some is table else mixture.refitted(table)
         scored = dict(zip(mixture.columns.numbers.tolist(), mixture.columns.scored))
-        if domain.numbers is not None:
-            numbers: list[Any] = list(domain.numbers)
-            for v, column in scored.items():
-                numbers[v] = numbers[v]._replace(score=column.score, atoms=column.atoms)
-            domain = replace(domain, numbers=tuple(numbers))
-        self.domain_ = domain
+        numbers = domain.numbers and tuple(
+            n and n._replace(score=scored[v].score) if v in scored else n
+            for v, n in enumerate(domain.numbers)
+        )
+        self.domain_ = replace(domain, numbers=numbers)
         self._describe(mixture)
 
     def _refit(self, chunks: EncodedChunks, rows: Floats, weight: Floats) -> None:

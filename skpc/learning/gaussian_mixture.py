@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from skpc._arrays import Floats, Ints
 from skpc.learning.categorical import log_tables
 from skpc.learning.factors import N_START, Factors, factored
-from skpc.variables.gaussians import Gaussians, leave_one_out, squared_distances, statistics
+from skpc.variables.gaussians import Gaussians, squared_distances, statistics
 from skpc.variables.patterns import Patterns
 
 #: Widths of the Gaussians of a component with heavy tails, in the unit of its covariance.
@@ -93,7 +93,8 @@ class MixturePrior(NamedTuple):
     covariance : ndarray of shape (d, d)
         Where EM starts, and what ``prior_strength`` draws covariances to.
     added_variances : callable
-        From means of components, shape (n_components, d), what is added to their variances.
+        From means of components, shape (n_components, d), what is added to the variances of their
+        narrowest Gaussians.
     smallest_sd : ndarray of shape (d,)
         Smallest standard deviations of a component.
     background_weight : float
@@ -199,20 +200,6 @@ class GaussianMixture(NamedTuple):
     def log_density(self, rows: MixtureRows, background_weight: float) -> Floats:
         """Log density (nats) of rows, the background included, shape (n_rows,)."""
         return _to_responsibilities(self.joint(rows), rows, background_weight) + rows.log_base
-
-    def log_cells(self, rows: MixtureRows) -> Floats:
-        """Log density (nats) of scores given the other cells of the row, shape (n_rows, d).
-
-        Zero where a cell is missing or an atom. The background is not counted.
-        """
-        joint = self.joint(rows)
-        rest = np.full(rows.scores.shape, -np.inf)
-        for log_joint, k, width in zip(joint, self.component, self.width):
-            mean, covariance = (part[k : k + 1] for part in self.gaussians[:2])
-            one = Gaussians.from_covariance(mean, width**2 * covariance)
-            log_cell = leave_one_out(one, rows.scores, rows.patterns)[0]
-            np.logaddexp(rest, log_joint[:, np.newaxis] - log_cell, out=rest)
-        return np.asarray(np.logaddexp.reduce(joint, axis=0)[:, np.newaxis] - rest)
 
     @classmethod
     def stacked(cls, models: list[GaussianMixture], weights: Floats) -> GaussianMixture:
@@ -332,7 +319,9 @@ def m_step(
     if params.factorised:
         covariance *= np.eye(mean.shape[1])
     diagonal = np.arange(mean.shape[1])
-    variance = covariance[:, diagonal, diagonal] + prior.added_variances(mean)
+    # Where a component has several widths, its narrowest Gaussian sees a lattice as coarse, too.
+    added = prior.added_variances(mean) / min(params.widths) ** 2
+    variance = covariance[:, diagonal, diagonal] + added
     covariance[:, diagonal, diagonal] = np.maximum(variance, prior.smallest_sd**2)
     noise = None
     if params.n_factors:

@@ -256,27 +256,20 @@ def _robust(scores: Floats, weight: Floats) -> tuple[float, float]:
 
 
 class TableRows(NamedTuple):
-    """Distinct encoded rows, their weights, and what their columns are.
-
-    ``keeps_atoms``: atoms stay states of their own, as densities that are compared need the same
-    measure.
-    """
+    """Distinct encoded rows, their weights, and what their columns are."""
 
     rows: Floats
     weight: Floats
     n_states: Ints
     numbers: Sequence[Number | None]
-    keeps_atoms: bool = False
     axes: Sequence[Axis | None] | None = None
 
     @classmethod
-    def from_domain(
-        cls, domain: Domain, rows: Floats, weight: Floats, keeps_atoms: bool
-    ) -> TableRows:
+    def from_domain(cls, domain: Domain, rows: Floats, weight: Floats) -> TableRows:
         """Rows of a domain in which only ordered states have axes; these are like categories."""
         numbers = domain.numbers or (None,) * domain.n_features
         scored = [None if states else n for n, states in zip(numbers, domain.n_states)]
-        return cls(rows, weight, domain.n_states, scored, keeps_atoms, domain.axes)
+        return cls(rows, weight, domain.n_states, scored, domain.axes)
 
     def sampled(self, seed: int) -> TableRows:
         """The rows, or some of very many."""
@@ -296,19 +289,15 @@ class Candidate(NamedTuple):
         The mixture.
     linear : tuple of int
         The columns whose scores are linear.
-    atoms : bool
-        Whether atoms are states of their own, rather than values like others.
     """
 
     params: MixtureParams
     linear: tuple[int, ...] = ()
-    atoms: bool = True
 
     def but(self, **changed: Any) -> Candidate:
         """The candidate with other choices."""
         linear = changed.pop("linear", self.linear)
-        atoms = changed.pop("atoms", self.atoms)
-        return Candidate(self.params._replace(**changed), linear, atoms)
+        return Candidate(self.params._replace(**changed), linear)
 
 
 class Choices(NamedTuple):

@@ -31,7 +31,6 @@ from skpc.learning.table_mixture import (
 )
 from skpc.learning.table_tree import choose_table_tree, learn_table_tree
 from skpc.queries import log_likelihood
-from skpc.variables import Number
 
 #: Numbers of components to choose from; ``_PATIENCE`` in a row that are not better end a walk.
 N_COMPONENTS, _PATIENCE = (1, 2, 3, 5, 8, 12, 20, 32, 50, 80, 120), 2
@@ -57,10 +56,6 @@ _NEAR, _SMALLEST = 2.0, 0.05
 _MOST_OF_TREE = 0.999
 #: Gaussians that a tree has to be better than, to be mixed with other circuits.
 _RIVALS = 8
-#: Atoms stay states of their own where one of them is more than this share of its column, and where
-#: taking them for values gains less than ``_GAIN`` nats a row; a cell then counts for ``_LOWEST``
-#: nats at least.
-_PREVAILS, _GAIN, _LOWEST = 0.5, 0.02, -10.0
 #: EM ends when an iteration raises the mean log density by less, in nats a row; with more than
 #: ``_COLUMNS`` numbers the tolerance grows in proportion.
 _MAX_ITER, _TOL, _COLUMNS = 60, 1e-2, 50
@@ -228,12 +223,6 @@ class _Learner:
         """Log densities (nats) of held-out rows."""
         return self.columns.log_density(self.fit_like(params), cells)
 
-    def test_cells(self, cells: MixtureRows, params: MixtureParams, plain: list[bool]) -> Floats:
-        """Log densities of some held-out cells given the rest of their rows, summed by row."""
-        log_cells = self.fit_like(params).log_cells(cells)
-        some = np.array(plain)[self.columns.numbers]
-        return np.asarray(np.maximum(log_cells[:, some], _LOWEST).sum(axis=1))
-
 
 class _Search:
     """Candidates, and what held-out rows say about them."""
@@ -253,11 +242,11 @@ class _Search:
         is_wide = self.n_numbers > _WIDE * table.weight.sum()
         #: The greatest number of factors to try.
         self.most_factors = self.n_numbers - 1 if is_wide else 0
-        #: Whether a tree is tried. Where most columns are numbers, it gains by values that repeat,
-        #: and has a say in conditionals that Gaussians know better: a regression of electricity
-        #: prices lost .5 nats and a third of its precision.
+        #: Whether a tree is tried. Where nearly all columns are numbers, it gains by values that
+        #: repeat, and has a say in conditionals that Gaussians know better: a regression of
+        #: electricity prices lost .5 nats and a third of its precision.
         n_tables = int((table.n_states > 1).sum())
-        self.has_tables = not is_wide and n_tables >= max(self.n_numbers, 1)
+        self.has_tables = not is_wide and 2 * n_tables >= max(self.n_numbers, 1)
         most = min(n_rows / _ROWS_EACH, _MOST_NUMBERS / max(self.n_numbers, 1) ** 2)
         some = tuple(k for k in N_COMPONENTS if k == 1 or k <= most)
         self.counts = some if n_components is None else (n_components,)
@@ -273,7 +262,7 @@ class _Search:
         self._try_factors()
         yield
         kinds = {"linear": _linear(self.table), "widths": ((1.0,), TAILS)} if self.n_numbers else {}
-        for n_before in range(_ROUNDS):
+        for _ in range(_ROUNDS):
             before = self.best
             for name, kind in kinds.items():
                 self._try(self.best.but(**{name: value}) for value in kind)
@@ -283,8 +272,6 @@ class _Search:
                 yield
             self._walk("n_components", self.counts)
             yield
-            if n_before == 0 and not self.table.keeps_atoms:
-                self._try_without_atoms()
             if self.best == before:
                 break
         count = self.best.params.n_components
@@ -295,8 +282,10 @@ class _Search:
     def score(self, candidate: Candidate) -> float:
         """Mean log density (nats) of the held-out rows."""
         if candidate not in self.log_densities:
-            tested = self._each(_Learner.test, candidate)
-            self.log_densities[candidate] = np.concatenate(tested)
+            learners = self._learners(candidate)
+            tasks = ((learner, cells, candidate.params) for learner, cells in learners)
+            work = sum(_work(part.rows, [candidate]) for part in self.parts)
+            self.log_densities[candidate] = np.concatenate(each(_Learner.test, tasks, work))
         return float(self.test_weight @ self.log_densities[candidate])
 
     def stack(self) -> Choices:
@@ -326,14 +315,6 @@ class _Search:
             of_parts.append(log_likelihood(circuit, test_rows))
         return choice, np.concatenate(of_parts)
 
-    def _each(
-        self, test: Callable[..., Floats], candidate: Candidate, *more: list[bool]
-    ) -> list[Floats]:
-        """Test the held-out rows of each part."""
-        learners = self._learners(candidate)
-        tasks = ((learner, cells, candidate.params, *more) for learner, cells in learners)
-        return each(test, tasks, sum(_work(part.rows, [candidate]) for part in self.parts))
-
     def _learners(self, candidate: Candidate) -> list[tuple[_Learner, MixtureRows]]:
         like = candidate._replace(params=MixtureParams(1))
         if like not in self.learners:
@@ -346,26 +327,6 @@ class _Search:
                 for part in self.parts
             ]
         return self.learners[like]
-
-    def _try_without_atoms(self) -> None:
-        """Take atoms for values like others, if these explain columns without atoms better.
-
-        Densities of all cells do not compare: those of atoms are probabilities.
-        """
-        plain = [n is not None and not len(n.atoms) for n in self.table.numbers]
-        if not any(plain) or all(n is None or not len(n.atoms) for n in self.table.numbers):
-            return
-        before = self.best
-        self.best = before.but(atoms=False)
-        self._walk("n_components", self.counts)
-        gain = self._score_cells(self.best, plain) - self._score_cells(before, plain)
-        if gain < _GAIN:
-            self.best = before
-
-    def _score_cells(self, candidate: Candidate, plain: list[bool]) -> float:
-        """Mean log density (nats) of cells of some columns given the rest of the row."""
-        tested = self._each(_Learner.test_cells, candidate, plain)
-        return float(self.test_weight @ np.concatenate(tested))
 
     def _try(self, candidates: Iterable[Candidate]) -> None:
         self.best = max([self.best, *candidates], key=self.score)
@@ -408,28 +369,16 @@ def _work(rows: Floats, candidates: Sequence[Candidate]) -> float:
 
 def _columns_for(table: TableRows, candidate: Candidate) -> TableColumns:
     """The columns, with the scores of a candidate."""
-    rows, weight, n_states, numbers, _, axes = table
-    changed = [
-        n and _changed(n, v in candidate.linear, candidate.atoms, rows[:, v], weight)
-        for v, n in enumerate(numbers)
+    numbers = [
+        n._replace(score=n.linear_score) if n and v in candidate.linear else n
+        for v, n in enumerate(table.numbers)
     ]
-    return TableColumns.from_rows(rows, weight, n_states, changed, axes)
-
-
-def _changed(number: Number, linear: bool, atoms: bool, values: Floats, weight: Floats) -> Number:
-    """The number with the score of a candidate; its atoms go unless one prevails."""
-    if linear:
-        number = number._replace(score=number.score._replace(power=1.0))
-    if atoms or not len(number.atoms):
-        return number
-    near = np.abs(values[:, np.newaxis] - number.atoms) <= number.reach
-    prevails = (weight @ near).max() > _PREVAILS * weight[~np.isnan(values)].sum()
-    return number if prevails else number._replace(atoms=number.atoms[:0])
+    return TableColumns.from_rows(*table[:3], numbers, table.axes)
 
 
 def _linear(table: TableRows) -> list[tuple[int, ...]]:
     """Columns whose scores may be linear instead: zero, those that others explain, and all."""
-    is_bent = [number is not None and number.score.power != 1.0 for number in table.numbers]
+    is_bent = [n is not None and n.score != n.linear_score for n in table.numbers]
     explained = np.where(is_bent, explained_by_others(table), -np.inf)
     return [tuple(np.flatnonzero(explained > least).tolist()) for least in _EXPLAINED]
 

@@ -11,6 +11,7 @@ from skpc.circuit import Circuit
 from skpc.domain import Domain
 from skpc.variables import Axis
 from skpc.variables.dates import Calendar
+from skpc.variables.ranks import Ranks
 
 # Two colours that people with any kind of colour vision can tell apart; shape tells them as well.
 BLUE, LIGHT_BLUE = "#0072B2", "#D3E8F5"
@@ -235,7 +236,7 @@ def variable_names(n_variables: int, domain: Domain | None) -> list[str]:
     return [f"x{number}" for number in range(n_variables)] if names is None else [*map(str, names)]
 
 
-def _range_of_state(axis: Axis, state: int, calendar: Calendar | None) -> str:
+def _range_of_state(axis: Axis, state: int, calendar: Calendar | Ranks | None) -> str:
     """What the values of a state have in common: the atom, or the ends of its bins and tails."""
     cells = [np.flatnonzero(axis.states == other) for other in np.unique(axis.states)]
     points = axis.points[cells[state]]
@@ -265,7 +266,7 @@ def _shown_edges(edges: Floats) -> dict[float, str]:
     return dict(zip(edges.tolist(), shown))
 
 
-def shown_value(value: Any, calendar: Calendar | None = None) -> str:
+def shown_value(value: Any, calendar: Calendar | Ranks | None = None) -> str:
     """A category, number or date for people: whole numbers without their point."""
     if calendar is not None:
         return calendar.text(value)

@@ -291,7 +291,8 @@ def _mark(panel: Any, x: float, y: float, transform: Any) -> None:
 def _outline(cell: Predictive) -> tuple[Floats, Floats]:
     """Points of the outline of a density: the slope of its distribution function, without atoms."""
     form = FormSum(cell.terms)
-    low, high = (float(form.quantiles(level)[0]) for level in (_COVERED, 1.0 - _COVERED))
+    numbers = Predictive(cell.terms, np.full(len(cell.known), np.nan), number=cell.number)
+    low, high = (float(numbers.quantile(level)[0]) for level in (_COVERED, 1.0 - _COVERED))
     if low == high:
         low, high = low - 0.5, high + 0.5
     x, rest = np.linspace(low, high, _GRID_POINTS), form.without_atoms()

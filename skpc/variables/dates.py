@@ -6,7 +6,7 @@ Dates are taken in the local time of their zone, where they fall on whole days a
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -15,6 +15,9 @@ from numpy.typing import NDArray
 from skpc._arrays import Floats, Ints
 from skpc._validation import check_weight, kinds_of_cells, missing_cells, objects_of
 from skpc.variables.number import weight_without_say
+
+if TYPE_CHECKING:
+    from skpc.variables.ranks import Ranks
 
 #: How names of dtypes for dates begin, in numpy, pandas and polars.
 _DTYPES = ("datetime64", "timedelta64", "Date", "Duration")
@@ -117,9 +120,8 @@ class Calendar(NamedTuple):
         if moments is None or (moments.dtype.kind, zone) != (self.stored[0], self.zone):
             cells = objects_of(values)
             for cell in cells[~missing_cells(cells)].reshape(-1)[:1]:
-                kind = "dates" if self.stored[0] == "M" else "durations"
                 zone = f" of the time zone {self.zone}" if self.zone else " without a time zone"
-                raise TypeError(f"{where} must hold {kind}{zone} as in fit; found {cell!r}.")
+                raise TypeError(f"{where} must hold {self.kind}{zone} as in fit; found {cell!r}.")
             return np.full(cells.shape, np.nan)
         first, last = self._days
         day = moments.astype(self._dtype("D")).astype(np.int64)
@@ -169,6 +171,11 @@ class Calendar(NamedTuple):
         return str(self.dates(np.array([number])).astype(self._dtype(self.unit))[0])
 
     @property
+    def kind(self) -> str:
+        """What the column holds, in words."""
+        return "dates" if self.stored[0] == "M" else "durations"
+
+    @property
     def _days(self) -> tuple[int, int]:
         return _DAYS["ns" if "[ns]" in self.stored else self.stored[:2]]
 
@@ -189,18 +196,18 @@ class Calendar(NamedTuple):
         return np.asarray(count - (moments < self._starts(count)))
 
 
-def as_dates(numbers: Floats, calendar: Calendar | None) -> NDArray[Any]:
+def as_dates(numbers: Floats, calendar: Calendar | Ranks | None) -> NDArray[Any]:
     """The dates that numbers stand for, of Python where they have a time zone, else of numpy.
 
-    Without a calendar, the numbers themselves.
+    Without a calendar, the numbers themselves; ordered categories where it is their ranks.
     """
     if calendar is None:
         return numbers
     return calendar.dates(numbers) if calendar.zone is None else calendar.objects(numbers)
 
 
-def text_of(number: float, calendar: Calendar | None) -> str:
-    """A number, or the date that it stands for, as people read it."""
+def text_of(number: float, calendar: Calendar | Ranks | None) -> str:
+    """A number, or the date or ordered category that it stands for, as people read it."""
     return f"{number:.9g}" if calendar is None or np.isinf(number) else calendar.text(number)
 
 

@@ -71,8 +71,8 @@ class Form(ABC):
         (mean, square), shift = self.moments(origin), centre - origin
         return square - 2.0 * shift * mean + shift**2 * self.total()
 
-    def quantiles(self, level: float) -> Floats:
-        """The number below which each distribution has ``level`` of its mass."""
+    def quantiles(self, level: float | Floats) -> Floats:
+        """The number below which each distribution has ``level`` of its mass, or its own."""
         wanted = level * self.total()
         return bisected(lambda x: self.below(x) >= wanted, len(wanted))
 

@@ -50,8 +50,14 @@ _FEW_VALUES, _MAX_VALUES = 1.0 / 3.0, 10_000
 #: Quantiles on which powers of the score are compared, at most and at least; and the powers, from a
 #: logarithm to its mirror image: beyond, means of what lies outside the range seen explode.
 _SKETCH, _ENOUGH, _POWERS = 2000, 8, np.arange(0.0, 2.25, 0.25)
+_NO_BOUNDS = (-math.inf, math.inf)
 #: The power transform goes on linearly beyond the range seen, widened by this part of it.
 _BEYOND = 0.1
+#: Values crowd an end if the outermost part of the range there, ``_OUTER`` or the one that has
+#: ``_ROWS_AT_END`` rows of a uniform column, holds half as many rows as there. The part is at most
+#: ``_MOST_OUTER``. The range is more than this part of the greatest magnitude, and of one: log-odds
+#: next to an end would be rounding.
+_OUTER, _ROWS_AT_END, _MOST_OUTER, _LEAST_RANGE = 0.025, 10.0, 0.05, 1e-9
 
 
 class Number(NamedTuple):
@@ -75,6 +81,8 @@ class Number(NamedTuple):
         Magnitude of the values, which tells how large rounding errors are.
     unseen : float, default=0
         Probability that a new row has another value than these, if they are ordered states.
+    bounds : (float, float), default=(-inf, inf)
+        Declared bounds of the values.
 
     Examples
     --------
@@ -97,6 +105,7 @@ class Number(NamedTuple):
     seen: Floats
     size: float
     unseen: float = 0.0
+    bounds: tuple[float, float] = _NO_BOUNDS
 
     @classmethod
     def fit(
@@ -104,7 +113,7 @@ class Number(NamedTuple):
         values: Floats,
         weight: Floats,
         atoms: Any = None,
-        bounds: tuple[float, float] = (-math.inf, math.inf),
+        bounds: tuple[float, float] | None = None,
     ) -> Number:
         """Learn what a column is.
 
@@ -116,8 +125,9 @@ class Number(NamedTuple):
             Positive.
         atoms : array-like, default=None
             The atoms, if they are known; None finds them.
-        bounds : (float, float)
-            Bounds of the values; infinite for no bound.
+        bounds : (float, float), default=None
+            Bounds of the values; infinite for no bound. None: a column whose values crowd both ends
+            of its range, such as a uniform one, has a score between these.
 
         Returns
         -------
@@ -130,12 +140,15 @@ class Number(NamedTuple):
         atoms = np.unique(np.asarray(atoms, dtype=float))
         low, high = float(points[0]), float(points[-1])
         size = float(min(np.median(np.abs(points)), _largest_size(points)))
-        number = cls(step, origin, atoms, low, high, Score(), points[:0], size)
+        ends = bounds or _NO_BOUNDS
+        number = cls(step, origin, atoms, low, high, Score(*ends), points[:0], size, bounds=ends)
         rest = ~number.is_atom(points)
         if rest.any():
-            score = _fitted_score(points[rest], mass[rest], bounds)
+            if bounds is None and _crowd_ends(points[rest], mass[rest]):
+                ends = number.range_of_draws
+            score = _fitted_score(points[rest], mass[rest], ends)
         else:
-            score = _score_around(points, mass, bounds)
+            score = _score_around(points, mass, ends)
         few = len(points) < min(_FEW_VALUES * mass.sum(), _MAX_VALUES)
         few &= step == 0.0 or not _is_decimal(step)
         are_states = len(points) > 1 and not rest.any()
@@ -188,17 +201,31 @@ class Number(NamedTuple):
         return states_among(self.atoms, self.reach, values) < len(self.atoms)
 
     @property
+    def ends(self) -> tuple[float, float]:
+        """What no answer lies beyond: bounds, and zero if all values have one sign."""
+        lower, upper = self.score[:2]
+        low = max(lower, 0.0 if self.low >= 0.0 else -math.inf)
+        return low, min(upper, 0.0 if self.high <= 0.0 else math.inf)
+
+    @property
+    def linear_score(self) -> Score:
+        """The score without a power, and between the declared bounds alone."""
+        if self.score[:2] == self.bounds:
+            return self.score._replace(power=1.0)
+        middle = self.low + 0.5 * (self.high - self.low)
+        return Score(*self.bounds, centre=middle, spread=0.5 * (self.high - self.low))
+
+    @property
     def range_of_draws(self) -> tuple[float, float]:
         """The two numbers between which draws lie: the range seen, a little widened.
 
-        The range crosses no bound, and does not cross zero if all values have one sign. It ends at
-        an atom that is the least or greatest value.
+        The range does not cross the ends of the column. It ends at an atom that is the least or
+        greatest value.
         """
         widened = _WIDENED * (self.high - self.low)
         low = self.low - (0.0 if self.low in self.atoms else widened)
         high = self.high + (0.0 if self.high in self.atoms else widened)
-        low = max(low, self.score.lower, 0.0 if self.low >= 0.0 else -math.inf)
-        high = min(high, self.score.upper, 0.0 if self.high <= 0.0 else math.inf)
+        low, high = max(low, self.ends[0]), min(high, self.ends[1])
         if self.step > 0.0:
             # Draws are rounded: the last points of the lattice in the range have whole cells.
             first = self.low - self.step * math.floor((self.low - low) / self.step)
@@ -220,7 +247,11 @@ class Number(NamedTuple):
         return np.asarray(point + 0.5 * self.step)
 
     def snapped(self, values: Floats) -> Floats:
-        """Draws as values of the column: the nearest of few, or on its lattice; NaN stays."""
+        """Draws as values of the column: the nearest of few, or on its lattice; NaN stays.
+
+        They do not lie beyond its ends.
+        """
+        values = np.clip(values, *self.ends)
         if not len(self.seen):
             return values if self.step == 0.0 else on_lattice(values, self.step, self.origin)
         place = np.searchsorted(self.seen, values)
@@ -415,6 +446,18 @@ def _log_likelihood(power: float, u: Floats) -> float:
     """Log-likelihood (nats, up to a constant) of increasing values whose powers are normal."""
     score = Score(power=power, low=float(u[0]), high=float(u[-1]))
     return float(score.log_slope(u).sum() - 0.5 * len(u) * np.log(score.transform(u).var()))
+
+
+def _crowd_ends(points: Floats, mass: Floats) -> bool:
+    """Whether values are as frequent near both ends of their range as about the middle."""
+    total = float(mass.sum())
+    outer = max(_OUTER, _ROWS_AT_END / total)
+    size = float(points[-1] - points[0])
+    if outer > _MOST_OUTER or size <= _LEAST_RANGE * max(1.0, *np.abs(points[[0, -1]])):
+        return False
+    place = (points - points[0]) / size
+    at_ends = mass[place < outer].sum(), mass[place > 1.0 - outer].sum()
+    return bool(min(at_ends) >= 0.5 * outer * total)
 
 
 def _fitted_score(points: Floats, mass: Floats, bounds: tuple[float, float]) -> Score:

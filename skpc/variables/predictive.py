@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 
 from skpc._arrays import Floats
+from skpc.variables.axis import TINY
 from skpc.variables.dates import Calendar, as_dates
 from skpc.variables.forms import Bins, Form, Points, ScoredNormals
 from skpc.variables.number import Number
+from skpc.variables.ranks import Ranks
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,9 +96,10 @@ class Predictive:
     number : Number, default=None
         What a numeric column is. If it has a lattice, distribution functions rise only at its
         points, and quantiles are such points.
-    dates : Calendar, default=None
-        How the numbers are dates, in a column of dates. Then means, quantiles, atoms and edges are
-        dates, ``cdf`` takes dates, and variances are squares of ``dates.unit``.
+    dates : Calendar or Ranks, default=None
+        How the numbers are dates or ordered categories. Then means, quantiles, atoms and edges are
+        such (the nearest category), ``cdf`` takes them, and variances are squares of
+        ``dates.unit`` or of ranks.
 
     Attributes
     ----------
@@ -124,7 +127,7 @@ class Predictive:
         labels: Any = None,
         index: Any = None,
         number: Number | None = None,
-        dates: Calendar | None = None,
+        dates: Calendar | Ranks | None = None,
     ) -> None:
         self.terms: tuple[Any, ...] = tuple(terms)
         self.known, self.labels, self.index, self.number = known, labels, index, number
@@ -221,7 +224,7 @@ class Predictive:
             If the column has categories that are not numbers; so do all methods below.
         """
         form, known = self._numbers()
-        return as_dates(_known_or(known, form.means()), self.dates)
+        return as_dates(_known_or(known, np.clip(form.means(), *self._ends)), self.dates)
 
     def variance(self) -> Floats:
         """Variance of each cell, shape (n_rows,); zero where it is observed."""
@@ -237,9 +240,9 @@ class Predictive:
         at = np.asarray(x, dtype=np.float64)
         if at.shape not in ((), known.shape):
             raise ValueError(f"x must be one number or {len(known)}, one a row; got {at.shape}")
-        at = np.broadcast_to(at, known.shape)
-        cell = at if self.number is None else self.number.end_of_cell(at)
-        return np.where(np.isnan(known), form.below(cell), known <= at)
+        low, high = self._below_ends(form)
+        below = np.clip((self._below(form, at) - low) / np.maximum(high - low, TINY), 0.0, 1.0)
+        return np.where(np.isnan(known), below, known <= at)
 
     def quantile(self, level: float) -> Any:
         """The number below which each cell lies with probability ``level``, shape (n_rows,).
@@ -252,7 +255,8 @@ class Predictive:
         if not isinstance(level, Real) or not 0.0 < level < 1.0:
             raise ValueError(f"level must be a probability strictly between 0 and 1, got {level!r}")
         form, known = self._numbers()
-        quantiles = form.quantiles(level)
+        low, high = self._below_ends(form)
+        quantiles = np.clip(form.quantiles(low + level * (high - low)), *self._ends)
         if self.number is not None and (self.number.step > 0.0 or self.number.is_ordered):
             quantiles = self.number.snapped(quantiles)
         return as_dates(_known_or(known, quantiles), self.dates)
@@ -274,6 +278,24 @@ class Predictive:
         limits = [-np.inf, *(float(f"{edge:.6g}") for edge in np.asarray(self.edges)), np.inf]
         bins = pd.IntervalIndex.from_breaks(limits, closed="left")
         return pd.DataFrame(prob, columns=bins, index=self.index)
+
+    @property
+    def _ends(self) -> tuple[float, float]:
+        return (-np.inf, np.inf) if self.number is None else self.number.ends
+
+    def _below_ends(self, form: FormSum) -> tuple[Any, Any]:
+        """Probability below the lower end of the column, and up to its upper end.
+
+        What lies beyond counts for nothing, as no draw is there.
+        """
+        low, high = self._ends
+        below = 0.0 if low == -np.inf else self._below(form, float(np.nextafter(low, -np.inf)))
+        return below, 1.0 if high == np.inf else self._below(form, high)
+
+    def _below(self, form: FormSum, x: float | Floats) -> Floats:
+        """Probability of each distribution up to ``x``, where a lattice has its points alone."""
+        at = np.broadcast_to(x, self.known.shape)
+        return form.below(at if self.number is None else self.number.end_of_cell(at))
 
     def _numbers(self) -> tuple[FormSum, Floats]:
         """Distributions and known cells as numbers: the labels in place of their codes."""

@@ -43,7 +43,7 @@ class Score(NamedTuple):
     Parameters
     ----------
     lower, upper : float
-        Bounds of the column; infinite without a bound.
+        Bounds of the column, or the ends of a range that its values crowd; infinite without.
     centre, spread : float
         What is subtracted, and what the rest is divided by, before the power transform.
     power : float

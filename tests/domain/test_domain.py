@@ -713,7 +713,7 @@ def test_filling_a_column_that_is_all_missing_takes_the_kind_of_the_domain():
 
 
 def test_filling_a_float_array_keeps_every_bit():
-    X = np.array([[-0.0, np.nan], [5e-324, 1.0], [np.nan, 0.5]])
+    X = np.array([[-0.0, np.nan], [5e-324, 1.0], [np.nan, 0.5], [8.5, 2.0]])
     domain = Domain.fit(X, categorical_features=None)
     filled = domain.fill(X, np.full(X.shape, 9.0))
     expected = X.copy()

@@ -59,10 +59,10 @@ def test_every_column_has_a_line_of_what_it_is_and_why():
             "10.25 to 4000.5 in [0, inf]",
             "",
             "0.01",
-            "other numbers",
+            "numbers",
         ),
-        "gift": ("number", f"0 to {high}", "0", "", "other numbers"),
-        "year": ("number", "1903 to 2393", "", "10 from 3", "other numbers"),
+        "gift": ("number", f"0 to {high}", "0", "", "numbers"),
+        "year": ("number", "1903 to 2393", "", "10 from 3", "numbers"),
         "id": (
             "row names",
             "'r000', 'r001', 'r002', 'r003', 'r004', 'r005', ... (300 values)",
@@ -117,7 +117,12 @@ def test_the_text_needs_no_pandas(monkeypatch):
         ({"categorical_features": ["a", "n"]}, 1, "categories", "declared in categorical_features"),
         ({"categorical_features": [0]}, 1, "ordered states", "few values"),
         ({"categorical_features": [True, False]}, 1, "ordered states", "few values"),
-        ({"margins": "plain", "categorical_features": ["a"]}, 1, "number", "other numbers"),
+        (
+            {"margins": "plain", "categorical_features": ["a"]},
+            1,
+            "number",
+            "numbers",
+        ),
     ],
 )
 def test_what_is_declared_is_the_reason(parameters, column, kind, why):
@@ -134,7 +139,7 @@ def test_words_for_all_columns_decide_too():
     of_auto = Domain.fit(frame).to_frame()
     assert [*of_none["why"], *of_dtype["why"], *of_auto["why"]] == ["few values"] * 3
     frame["n"] //= 2
-    assert [*Domain.fit(frame).to_frame()["why"]] == ["whole numbers in 0..15"]
+    assert [*Domain.fit(frame).to_frame()["why"]] == ["few whole numbers in 0..15"]
     assert [*Domain.fit(frame, categorical_features=None).to_frame()["why"]] == ["few values"]
 
 

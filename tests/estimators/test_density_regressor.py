@@ -427,3 +427,15 @@ def test_a_stack_whose_members_have_several_forms_is_a_density_like_others(regre
     assert total == pytest.approx(1.0, abs=3e-3)
     found = model.predict(row, return_std=True)
     assert_allclose(np.ravel(found), [mean, sd], rtol=2e-2)
+
+
+def test_no_prediction_of_a_target_that_never_is_negative_is_negative():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 1))
+    y = np.maximum(np.rint(4.0 * X[:, 0] + rng.normal(size=200) - 2.0), 0.0) * 40.0
+    model = DensityRegressor(SOFT, regressors=[("fast", FAST)], random_state=0)
+    model.fit(X, y)
+    asked = np.array([[-6.0], [-2.0], [0.0], [3.0]])
+    assert (model.predict(asked) >= 0.0).all()
+    assert (model.predict_quantiles(asked, [0.01, 0.5]) >= 0.0).all()
+    assert (model.sample(asked, 50, random_state=0) >= 0.0).all()

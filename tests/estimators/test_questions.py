@@ -284,6 +284,37 @@ def test_rows_given_for_draws_must_be_one(density):
 
 
 @every_density
+def test_no_answer_about_a_number_that_never_is_negative_is_negative(density):
+    rng = np.random.default_rng(0)
+    size = rng.normal(size=300)
+    X = np.column_stack([np.exp(1.5 * size), size, np.rint(40.0 * rng.exponential(size=300))])
+    model = clone(density).fit(X)
+    rows = np.full((3, 3), np.nan)
+    rows[:, 1] = [-4.0, 0.0, 4.0]
+    lower, upper = model.interval(rows, 0.98)
+    for cells in (lower, upper, model.complete(rows), model.complete(rows, strategy="mpe")):
+        assert (cells[:, [0, 2]] >= 0.0).all()
+    for column in (0, 2):
+        cells = model.marginals(rows)[column]
+        assert_array_equal(cells.cdf(-0.6), 0.0)
+        assert (cells.mean() >= 0.0).all()
+        assert (cells.quantile(0.001) >= 0.0).all()
+
+
+@pytest.mark.parametrize("density", [TableMixture(), SoftLearnSPN()], ids=["table", "soft"])
+def test_intervals_hold_the_values_of_a_uniform_column_between_hard_ends(density):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1300, 4))
+    X[:, 1] = X[:, 0] + X[:, 1]
+    X[:, 2] = rng.uniform(0.0, 3000.0, 1300)
+    model, test = clone(density).set_params(random_state=0).fit(X[:1000]), X[1000:]
+    rows = test.copy()
+    rows[:, 2] = np.nan
+    lower, upper = (ends[:, 2] for ends in model.interval(rows, 0.8))
+    assert ((lower <= test[:, 2]) & (test[:, 2] <= upper)).mean() > 0.76
+
+
+@every_density
 @pytest.mark.parametrize("make", [numbers, table, polars_table])
 def test_densities_learn_from_rows_under_a_domain_as_from_a_table(density, make):
     X = make()

@@ -145,19 +145,25 @@ def test_rows_whose_squares_overflow_are_impossible_and_never_nan(row):
                 ask([row])
 
 
-def test_atoms_stay_where_densities_are_compared_or_atoms_are_declared():
-    """As in tests of the search, where taking the five values for numbers tells more."""
+def test_rare_values_that_repeat_are_drawn_as_often_as_they_occur():
+    """Of 1,000 customers about 2 % have no orders, and so have spent nothing."""
     rng = np.random.default_rng(0)
-    x = np.where(rng.random(150) < 0.7, rng.integers(0, 5, 150) / 7.0, rng.random(150) * 5.0 / 7.0)
-    X = np.column_stack([x, x[:, np.newaxis] + 0.05 * rng.normal(size=(150, 2))])
-    domain = Domain.fit(X)
-    atoms = domain.numbers[0].atoms
-    model = TableMixture(random_state=0)
-    assert len(model.fit(X).domain_.numbers[0].atoms) == 0
-    rows, weight = merge_rows(domain.encode(X), np.ones(150))
-    assert_array_equal(model.fit_rows(domain, rows, weight).domain_.numbers[0].atoms, atoms)
-    declared = TableMixture(atoms={0: atoms}, random_state=0).fit(X)
-    assert_array_equal(declared.domain_.numbers[0].atoms, atoms)
+    orders = rng.poisson(rng.choice([3.0, 10.0, 20.0], 1000))
+    spent = np.round(orders * np.exp(3 + 0.4 * rng.normal(size=1000)), 2)
+    model = TableMixture(random_state=0).fit(np.column_stack([orders, spent]))
+    draws = model.sample(20_000, random_state=0)[:, 1]
+    assert 0.0 in model.domain_.numbers[1].atoms
+    assert abs(np.mean(draws == 0.0) - np.mean(spent == 0.0)) < 0.01
+
+
+def test_the_law_over_a_lattice_sums_to_one_in_components_of_heavy_tails():
+    """Without a floor of the narrowest Gaussian it would exceed one where rows crowd one point."""
+    rng = np.random.default_rng(0)
+    near = np.rint(40.0 + rng.standard_t(1.5, 1500) * 0.1)
+    X = np.column_stack([np.clip(near, 0.0, 200.0), rng.normal(size=1500)])
+    model = TableMixture(atoms={0: []}, n_components=2, random_state=0).fit(X)
+    lattice = np.column_stack([np.arange(-50.0, 300.0), np.full(350, np.nan)])
+    assert abs(np.exp(model.score_samples(lattice)).sum() - 1.0) < 0.03
 
 
 @pytest.mark.parametrize(("n_groups", "gap"), [(3, 20.0), (5, 6.0), (5, 20.0)])

@@ -135,16 +135,3 @@ def test_all_stages_are_told():
     told = []
     learned(three_groups(200), advance=told.append)
     assert sum(told) == N_STAGES
-
-
-def test_atoms_become_values_where_these_tell_more():
-    """Five values of a number, each of them often, on which another depends linearly."""
-    rng = np.random.default_rng(0)
-    x = np.where(rng.random(150) < 0.7, rng.integers(0, 5, 150) / 7.0, rng.random(150) * 5.0 / 7.0)
-    X = np.column_stack([x, x[:, np.newaxis] + 0.05 * rng.normal(size=(150, 2))])
-    assert len(Domain.fit(X).numbers[0].atoms) > 0
-    mixture, _ = learned(X)
-    assert {candidate.atoms for candidate in mixture.choices.candidates} == {False}
-    zeros = np.column_stack([np.where(rng.random(150) < 0.7, 0.0, x), rng.normal(size=150)])
-    mixture, _ = learned(zeros)
-    assert {candidate.atoms for candidate in mixture.choices.candidates} == {True}

@@ -251,7 +251,8 @@ def test_a_number_without_bins_has_the_density_of_its_distribution_function(tabl
     assert x[0] == pytest.approx(cell.quantile(0.001)[0], abs=np.diff(x)[0])
     for at in (5, 100, 250):
         mass = cell.cdf((x[at] + x[at + 1]) / 2) - cell.cdf((x[at] + x[at - 1]) / 2)
-        assert density[at] * (x[1] - x[0]) == pytest.approx(mass[0], rel=1e-6)
+        # What lies below zero counts for nothing in distribution functions.
+        assert density[at] * (x[1] - x[0]) == pytest.approx(mass[0], rel=2e-3)
     assert np.trapezoid(density, x) == pytest.approx(0.998, abs=2e-3)
     observed = MarginalsDisplay.from_estimator(model, one_row(price=7.25), columns=["price"]).ax_[0]
     height = np.interp(7.25, *observed.lines[0].get_data())

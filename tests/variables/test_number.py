@@ -246,3 +246,47 @@ def test_a_code_far_from_all_other_values_is_an_atom(code):
 
 def test_dates_in_seconds_have_the_lattice_of_days():
     assert fit(86400.0 * RNG.integers(18000, 19000, 500)).step == 86400.0
+
+
+def _samples():
+    rng = np.random.default_rng(0)
+    return {
+        "uniform": (rng.uniform(0.0, 3000.0, 1000), True),
+        "whole": (rng.integers(0, 60, 1000).astype(float), True),
+        "arcsine": (np.sin(rng.uniform(-1.5, 1.5, 1000)), True),
+        "normal": (rng.normal(size=1000), False),
+        "exponential": (rng.exponential(size=1000), False),
+        "clusters": (rng.choice([-3.0, 3.0], 1000) + 0.3 * rng.normal(size=1000), False),
+        "few rows": (rng.uniform(size=150), False),
+        "far away": (1e12 + rng.uniform(size=1000), False),
+        "tiny": (1e-12 * rng.uniform(size=1000), False),
+    }
+
+
+@pytest.mark.parametrize("name", _samples())
+def test_the_score_of_a_column_that_crowds_both_ends_is_log_odds(name):
+    values, is_crowded = _samples()[name]
+    number = Number.fit(values, np.ones(len(values)))
+    assert number.bounds == (-np.inf, np.inf)
+    assert bool(np.isfinite(number.score[:2]).all()) == is_crowded
+    open_number = Number.fit(values, np.ones(len(values)), bounds=(-np.inf, np.inf))
+    assert np.isinf(open_number.score[:2]).all()
+    if is_crowded:
+        low, high = number.range_of_draws
+        odds = np.log((values - low) / (high - values))
+        if number.score.power == 1.0:
+            truth = (odds - number.score.centre) / number.score.spread
+            assert_allclose(number.score.transform(values), truth, rtol=1e-9, atol=1e-9)
+        line = number.linear_score.transform(values)
+        assert_allclose(np.corrcoef(line, values)[0, 1], 1.0)
+        assert np.isinf(number.linear_score[:2]).all()
+
+
+def test_no_answer_crosses_zero_or_a_bound():
+    values = np.random.default_rng(0).exponential(size=300)
+    for sign, ends in ((1.0, (0.0, np.inf)), (-1.0, (-np.inf, 0.0))):
+        assert Number.fit(sign * values, np.ones(300)).ends == ends
+    assert Number.fit(values - 1.0, np.ones(300)).ends == (-np.inf, np.inf)
+    bounded = Number.fit(values - 1.0, np.ones(300), bounds=(-1.0, np.inf))
+    assert bounded.ends == (-1.0, np.inf)
+    assert_array_equal(bounded.snapped(np.array([-3.0, np.nan, 0.5])), [-1.0, np.nan, 0.5])
