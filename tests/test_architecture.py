@@ -39,17 +39,19 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 #: as ordered states.
 CEILINGS = {
     "all_trees": 1761,
-    "circuit": 774,
+    # 774 before circuits took another order of their columns.
+    "circuit": 790,
     # 800 before complete rows of few states were counted as bits.
     "counting": 810,
     "datasets": 307,
     "discrepancies": 675,
     # 1235 before a domain said what its columns are and why, in print and as a table, and dates
-    # came back as dates; 1330 before ordered states had a law of the values that were not seen.
-    "domain": 1390,
+    # came back as dates; 1330 before ordered states had a law of the values that were not seen;
+    # 1390 before columns and rows had a canonical order.
+    "domain": 1440,
     # 2548 before SoftLearnSPN tried a tree of hidden variables beside its network, and a random
-    # forest was a density of rows and classes.
-    "estimators": 2670,
+    # forest was a density of rows and classes; 2670 before learners saw a canonical order.
+    "estimators": 2725,
     "factor_graphs": 722,
     "kernels": 571,
     # 2484 before TableMixture and SoftLearnSPN had a tree of hidden variables beside them, for
