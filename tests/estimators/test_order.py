@@ -56,6 +56,7 @@ def fitted(model, X: np.ndarray, columns: np.ndarray):
     options = {"categorical_features": np.flatnonzero(is_category[columns])}
     for one in [member for _, member in getattr(model, "estimators", None) or [("", model)]]:
         one.set_params(random_state=0, **options)
+    model.set_params(random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return clone(model).fit(X[:, columns])
