@@ -57,7 +57,8 @@ def canonical_order(rows: Floats, weight: Floats, is_categorical: Bools) -> Orde
     >>> canonical_order(rows, np.ones(3), np.array([True, False, True])).columns
     array([2, 0, 1])
     """
-    ranks = np.nan_to_num(rows, nan=-1.0).astype(np.int64)
+    ranks = np.full(rows.shape, -1)
+    ranks[:, is_categorical] = np.nan_to_num(rows[:, is_categorical], nan=-1.0)
     for column in np.flatnonzero(~is_categorical):
         observed = ~np.isnan(rows[:, column])
         ranks[observed, column] = np.unique(rows[observed, column], return_inverse=True)[1]
