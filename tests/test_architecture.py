@@ -57,14 +57,14 @@ CEILINGS = {
     # 2484 before TableMixture and SoftLearnSPN had a tree of hidden variables beside them, for
     # tables that depend on each other, and trees of scikit-learn got tables, and answered for rows
     # with missing cells.
-    "learning": 2980,
+    "learning": 2985,
     "messages": 1050,
     "plotting": 646,
     "pooling": 1117,
     "queries": 2506,
     "root": 1146,
-    # 2660 before ordered states and lattices of any step.
-    "variables": 2720,
+    # 2660 before ordered states and lattices of any step; 2720 before blocks in another order.
+    "variables": 2740,
 }
 #: Words that say nothing to the next reader, and how often they may still be names.
 PRONOUNS = {"found", "told", "seen", "own", "there", "mine", "asked", "here", "away", "gone"}

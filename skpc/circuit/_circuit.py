@@ -185,9 +185,28 @@ class Circuit(StructureFields):
         )
 
     def taken(self, order: Ints) -> Circuit:
-        """The circuit of rows with their columns in another order, ``rows[:, order]``.
+        """The circuit of rows with their columns in another order.
 
-        Leaves of several variables keep the order of these among their parameters.
+        Parameters
+        ----------
+        order : ndarray of shape (n_features,)
+            The numbers of the variables in their new order.
+
+        Returns
+        -------
+        Circuit
+            Its log-likelihood of ``rows[:, order]`` is that of ``rows`` here. Leaves of several
+            variables keep the order of these among their parameters.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skpc.circuit import CircuitBuilder
+        >>> builder = CircuitBuilder(n_states=[2, 3])
+        >>> coin, die = np.log(np.full(2, 0.5)), np.log(np.full(3, 1 / 3))
+        >>> _ = builder.product([builder.discrete(0, coin), builder.discrete(1, die)])
+        >>> builder.build().taken(np.array([1, 0])).n_states
+        array([3, 2])
         """
         structure, places = self.structure, np.append(np.argsort(order), -1)
         axes = [structure.axis[slice(*structure.axis_ptr[v : v + 2])] for v in order]

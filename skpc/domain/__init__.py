@@ -2,7 +2,7 @@
 
 from skpc.domain._coding import one_hot
 from skpc.domain._domain import Domain
-from skpc.domain._order import Order, canonical_order
+from skpc.domain._order import canonical_order
 from skpc.domain._rows import (
     column_moments,
     group_codes,
@@ -16,7 +16,6 @@ from skpc.domain._unseen import LogMass, Unseen
 __all__ = [
     "Domain",
     "LogMass",
-    "Order",
     "Unseen",
     "canonical_order",
     "column_moments",
