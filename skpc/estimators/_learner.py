@@ -197,16 +197,13 @@ class TableLearner(ColumnsEstimator, ABC):
         return domain, *merge_rows(domain.encode(table), weight)
 
     def _learn_rows(self, domain: Domain, data: TrainingData) -> None:
-        """Learn from checked rows, in the order of their contents.
-
-        Rows without any cell that a learner sees are left out.
-        """
+        """Learn from checked rows with some cell, in the order of their contents."""
         self._n_learned = float(data.weight.sum())
         rows, weight = with_some_cell(domain, *present_rows(data.rows, data.weight))
         order = canonical_order(rows, weight, domain.is_categorical)
-        columns = order.columns if data.like is None else data.like._order
-        if not self._orders_columns:
-            columns = np.arange(domain.n_features)
+        columns = np.arange(domain.n_features)
+        if self._orders_columns:
+            columns = order.columns if data.like is None else data.like._order
         rows_val = None if data.rows_val is None else data.rows_val.take(columns, axis=1)
         rows, weight = rows[np.ix_(order.rows, columns)], weight[order.rows]
         self._take_domain(domain.taken(columns))
