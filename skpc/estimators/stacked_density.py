@@ -258,7 +258,8 @@ class StackedDensity(Composition, TableDensity):
         folds, pairs = [], [] if like is None else list(zip(like._names, like.estimators_))
         if like is None:
             numeric = not bool(self.domain_.is_categorical.all())
-            pairs = self._members(random_state, numeric, float(weight.sum()))
+            given = self._members(random_state, numeric, float(weight.sum()))
+            pairs = [(name, clone(one)) for name, one in given]
             if rows_val is None:
                 group = np.zeros(len(rows), dtype=np.int64)
                 splits = self._splits or int(cast("int", self.cv or 5))
