@@ -104,3 +104,8 @@ def added(one: Any, other: Any) -> Any:
         return one
     parts = map(added, one, other)
     return type(one)(*parts) if hasattr(one, "_fields") else tuple(parts)
+
+
+def taken(parts: Any, order: Any) -> Any:
+    """The parts of a tuple in another order; where there is none, there is none."""
+    return parts and tuple(parts[place] for place in order)

@@ -131,6 +131,7 @@ PUBLIC = {
         "Domain",
         "LogMass",
         "Unseen",
+        "canonical_order",
         "column_moments",
         "group_codes",
         "group_rows",

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from skpc._arrays import Floats, offsets
+from skpc._arrays import Floats, Ints, offsets
 from skpc.circuit._structure import DTYPES, SIZES, SUM, Structure, StructureFields
 from skpc.variables import Columns, Form
 from skpc.variables.gaussian import MultivariateGaussian
@@ -183,6 +183,42 @@ class Circuit(StructureFields):
             self.param if param is None else param,
             self.observed if observed is None else observed,
         )
+
+    def taken(self, order: Ints) -> Circuit:
+        """The circuit of rows with their columns in another order.
+
+        Parameters
+        ----------
+        order : ndarray of shape (n_features,)
+            The numbers of the variables in their new order.
+
+        Returns
+        -------
+        Circuit
+            Its log-likelihood of ``rows[:, order]`` is that of ``rows`` here. Leaves of several
+            variables keep the order of these among their parameters.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skpc.circuit import CircuitBuilder
+        >>> builder = CircuitBuilder(n_states=[2, 3])
+        >>> coin, die = np.log(np.full(2, 0.5)), np.log(np.full(3, 1 / 3))
+        >>> _ = builder.product([builder.discrete(0, coin), builder.discrete(1, die)])
+        >>> builder.build().taken(np.array([1, 0])).n_states
+        array([3, 2])
+        """
+        structure, places = self.structure, np.append(np.argsort(order), -1)
+        axes = [structure.axis[slice(*structure.axis_ptr[v : v + 2])] for v in order]
+        changed = {
+            "scope": places[structure.scope],
+            "decision_var": places[structure.decision_var],
+            "n_states": structure.n_states[order],
+            "axis_ptr": offsets([len(axis) for axis in axes]),
+            "axis": np.concatenate(axes),
+        }
+        structure = Structure(**(structure.arrays() | changed))
+        return Circuit(structure, self.log_weight, self.param, self.observed[order])
 
 
 def mixture(circuits: Sequence[Circuit], weights: Any) -> Circuit:

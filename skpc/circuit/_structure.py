@@ -61,8 +61,8 @@ class Structure(StructureFields):
     child_ptr, child : int64 arrays of shape (n_nodes + 1,) and (n_edges,)
         The children of each node, one node after the other.
     scope_ptr, scope : int64 arrays of shape (n_nodes + 1,) and (n_scope_entries,)
-        The variables of leaf ``i`` are ``scope[scope_ptr[i]:scope_ptr[i + 1]]``, increasing; an
-        inner node has an empty range here (see ``scopes``).
+        The variables of leaf ``i`` are ``scope[scope_ptr[i]:scope_ptr[i + 1]]``, as its
+        parameters have them; an inner node has an empty range here (see ``scopes``).
     leaf_family : int8 array of shape (n_nodes,)
         Number of the family (see :mod:`skpc.variables`); -1 at inner nodes.
     param_ptr : int64 array of shape (n_nodes + 1,)

@@ -2,6 +2,7 @@
 
 from skpc.domain._coding import one_hot
 from skpc.domain._domain import Domain
+from skpc.domain._order import canonical_order
 from skpc.domain._rows import (
     column_moments,
     group_codes,
@@ -16,6 +17,7 @@ __all__ = [
     "Domain",
     "LogMass",
     "Unseen",
+    "canonical_order",
     "column_moments",
     "group_codes",
     "group_rows",

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skpc._arrays import Codes, Floats, Ints
+from skpc._arrays import Codes, Floats, Ints, taken
 from skpc._validation import check_magnitude, describe_column, missing_cells
 from skpc.domain._coding import TableCoder, shorten
 from skpc.domain._numbers import fit_axes, fit_numbers
@@ -368,6 +368,12 @@ class Domain(TableCoder):
         if not self.n_states.all():
             self.axis_of(int(self.n_states.argmin()))
         return self.axis_table.states(self.checked(rows))
+
+    def taken(self, order: Ints) -> "Domain":
+        """The domain of rows with their columns in another order, ``rows[:, order]``."""
+        names = ("categories", "axes", "numbers", "why")
+        parts: dict[str, Any] = {name: taken(getattr(self, name), order) for name in names}
+        return replace(self, form=self.form.taken(order), unseen=self.unseen.taken(order), **parts)
 
     def with_category(self, n_states: int) -> "Domain":
         """The domain of encoded rows with one more column, of the states 0, 1, ..., at the end."""

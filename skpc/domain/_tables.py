@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skpc._arrays import Bools, Floats
+from skpc._arrays import Bools, Floats, Ints, taken
 from skpc._validation import (
     are_large,
     check_finite,
@@ -69,6 +69,12 @@ class Form:
             return cls("numpy")
         dtypes = tuple(_described(library, dtype) for dtype in table.dtypes)
         return cls(library, tuple(table.columns), dtypes)
+
+    def taken(self, order: Ints) -> Form:
+        """The form of a table with its columns in another order."""
+        dates = {at: self.dates[v] for at, v in enumerate(order.tolist()) if v in self.dates}
+        names, dtypes = taken(self.names, order), taken(self.dtypes, order)
+        return Form(self.library, names, dtypes, dates)
 
 
 def _described(library: str, dtype: Any) -> _Description:

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skpc._arrays import Bools, Floats, Ints, exact_group_sums
+from skpc._arrays import Bools, Floats, Ints, exact_group_sums, taken
 from skpc._validation import describe_column
 from skpc._warnings import warn
 from skpc.domain._tables import Cells
@@ -143,6 +143,10 @@ class Unseen:
                 names[column] = known
         is_empty = [known is not None and len(known) == 0 for known in states]
         return cls(mass, tuple(names), np.array(is_empty))
+
+    def taken(self, order: Ints) -> Unseen:
+        """The same of columns in another order."""
+        return Unseen(self.mass[order], taken(self.names, order), self.is_empty[order])
 
     @cached_property
     def is_hidden(self) -> Bools:

@@ -13,7 +13,7 @@ from sklearn.base import DensityMixin
 from sklearn.utils import check_random_state, gen_batches
 from sklearn.utils.validation import check_is_fitted
 
-from skpc._arrays import Floats, check_memory
+from skpc._arrays import Floats, Ints, check_memory
 from skpc._fitting import all_or_nothing
 from skpc._validation import check_n_samples, check_weight, column_of, fit_context
 from skpc.circuit import Circuit
@@ -356,6 +356,10 @@ class CircuitDensity(TableDensity):
     @property
     def _density(self) -> Density:
         return CircuitAnswers(self.circuit_, self.domain_)
+
+    def _take_columns(self, order: Ints) -> None:
+        super()._take_columns(order)
+        self.circuit_ = self.circuit_.taken(order)
 
     @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:

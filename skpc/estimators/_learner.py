@@ -14,14 +14,14 @@ from collections.abc import Callable, Iterable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import partial, reduce
-from typing import Any, NamedTuple, Self, TypeVar, cast
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar, cast
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.utils import gen_batches
 from sklearn.utils.parallel import Parallel, delayed
 
-from skpc._arrays import Floats, added
+from skpc._arrays import Floats, Ints, added
 from skpc._files import kept
 from skpc._fitting import all_or_nothing, noted, with_some_cell
 from skpc._validation import (
@@ -33,7 +33,7 @@ from skpc._validation import (
     is_from,
 )
 from skpc._warnings import collected, warn
-from skpc.domain import Domain, merge_rows, present_rows
+from skpc.domain import Domain, canonical_order, merge_rows, present_rows
 from skpc.estimators._estimator import (
     CATEGORICAL_FEATURES,
     TableEstimator,
@@ -122,6 +122,10 @@ class TableLearner(ColumnsEstimator, ABC):
 
     #: Weight of the rows that have been learned from: partial_fit goes on from here.
     _n_learned: float = field(init=False)
+    #: The columns in the order in which they were learned from.
+    _order: Ints = field(init=False)
+    #: Whether columns are put into an order; the members of a pool do that themselves.
+    _orders_columns: ClassVar[bool] = True
 
     @abstractmethod
     def _learn(self, data: TrainingData) -> None:
@@ -190,11 +194,24 @@ class TableLearner(ColumnsEstimator, ABC):
         return domain, *merge_rows(domain.encode(table), weight)
 
     def _learn_rows(self, domain: Domain, data: TrainingData) -> None:
-        """Learn from checked rows; those without any cell that a learner sees are left out."""
-        self._take_domain(domain)
+        """Learn from checked rows with some cell, in the order of their contents."""
         self._n_learned = float(data.weight.sum())
         rows, weight = with_some_cell(domain, *present_rows(data.rows, data.weight))
-        self._learn(data._replace(rows=rows, weight=weight))
+        order = canonical_order(rows, weight, domain.is_categorical)
+        columns = np.arange(domain.n_features)
+        if self._orders_columns:
+            columns = order.columns if data.like is None else data.like._order
+        rows_val = None if data.rows_val is None else data.rows_val.take(columns, axis=1)
+        rows, weight = rows[np.ix_(order.rows, columns)], weight[order.rows]
+        self._take_domain(domain.taken(columns))
+        self._order = np.arange(len(columns))
+        self._learn(data._replace(rows=rows, weight=weight, rows_val=rows_val))
+        self._take_columns(np.argsort(columns))
+
+    def _take_columns(self, order: Ints) -> None:
+        """Put the columns of what has been learned into another order."""
+        self._take_domain(self.domain_.taken(order))
+        self._order = np.argsort(order)[self._order]
 
     def _take_domain(self, domain: Domain) -> None:
         """Know the columns, and their names if all of these are strings."""

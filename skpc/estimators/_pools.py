@@ -160,6 +160,8 @@ class PoolEstimator(Composition, TableEstimator):
     ) -> None:
         """Learn the members and weigh them; a single one has nothing to be weighed by."""
         self.member_names_ = [member.name for member in members]
+        # What a member has learned elsewhere is no choice for this table.
+        members = [one._replace(model=clone(one.model, safe=False)) for one in members]
         folds = []
         if len(members) > 1:
             folds = make_folds(data.rows, weight, group, splits, data.rates, random_state)

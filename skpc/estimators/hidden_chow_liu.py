@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from sklearn.utils import check_random_state
 
-from skpc._arrays import Floats
+from skpc._arrays import Floats, Ints
 from skpc._fitting import progress
 from skpc._threads import threads
 from skpc._validation import AT_LEAST_ONE, StrOptions
@@ -132,10 +132,15 @@ class HiddenChowLiuTree(CircuitDensity):
 
     #: Bins know atoms and the space between them.
     margins = "auto"
+    parent_: Ints = field(init=False)
 
     def _learn(self, data: TrainingData) -> None:
         with threads(self.n_jobs):
             self._learn_tree(data)
+
+    def _take_columns(self, order: Ints) -> None:
+        super()._take_columns(order)
+        self.parent_ = np.append(np.argsort(order), -1)[self.parent_[order]]
 
     def _learn_tree(self, data: TrainingData) -> None:
         random_state = check_random_state(self.random_state)

@@ -210,6 +210,8 @@ class MixtureOfAllTrees(TableDensity):
     margins: str = parameter("auto", StrOptions({"auto", "plain"}))
 
     _adam: Adam = field(init=False)
+    #: Trees have no ties; what draws of missing cells and sums of floats change is left.
+    _orders_columns = False
 
     def _learn(self, data: TrainingData) -> None:
         self._warn_of_former_inference()

@@ -17,7 +17,7 @@ from skpc._fitting import with_some_cell
 from skpc._validation import fit_context
 from skpc.circuit import Circuit, mixture
 from skpc.densities import Density
-from skpc.domain import Domain, group_rows
+from skpc.domain import Domain, canonical_order, group_rows
 from skpc.estimators._base import CircuitDensity, TableDensity
 from skpc.estimators._estimator import parameter
 from skpc.estimators._learner import TrainingData
@@ -134,6 +134,7 @@ class StackedDensity(Composition, TableDensity):
     _lists = ("estimators",)
     #: Scores and atoms are what the members have in common.
     margins = "auto"
+    _orders_columns = False
 
     weights_: Floats = field(init=False)
     scores_: Floats = field(init=False)
@@ -183,11 +184,11 @@ class StackedDensity(Composition, TableDensity):
             table, _, _ = self._training_rows(X, sample_weight, reset=False)
             distinct = group_rows(domain.encode(table))[1]
             splits = given_splits(self.cv, X, None, sample_weight, distinct, False)
-            # Rows without any cell are not learned from.
-            self._splits = [
-                (with_some_cell(domain, rows, kept)[1], with_some_cell(domain, rows, held)[1])
-                for kept, held in cast("list[Split]", splits)
-            ]
+            # Rows without any cell are not learned from; the others have an order.
+            some = with_some_cell(domain, rows, np.arange(float(len(rows))))[1].astype(np.int64)
+            some = some[canonical_order(rows[some], weight[some], domain.is_categorical).rows]
+            pairs = cast("list[Split]", splits)
+            self._splits = [(kept[some], held[some]) for kept, held in pairs]
             if not self._splits:
                 raise ValueError(f"cv must have at least one pair (train, test), got {self.cv!r}")
         return domain, rows, weight
@@ -260,7 +261,8 @@ class StackedDensity(Composition, TableDensity):
         folds, pairs = [], [] if like is None else list(zip(like._names, like.estimators_))
         if like is None:
             numeric = not bool(self.domain_.is_categorical.all())
-            pairs = self._members(random_state, numeric, float(weight.sum()))
+            given = self._members(random_state, numeric, float(weight.sum()))
+            pairs = [(name, clone(one)) for name, one in given]
             if rows_val is None:
                 group = np.zeros(len(rows), dtype=np.int64)
                 splits = self._splits or int(cast("int", self.cv or 5))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -16,7 +17,7 @@ from skpc._threads import threads
 from skpc._validation import AT_LEAST_ONE, StrOptions
 from skpc.estimators._base import PASS_TOL, PASSES, CircuitDensity
 from skpc.estimators._estimator import by_chunks, parameter
-from skpc.estimators._learner import EncodedChunks, TrainingData
+from skpc.estimators._learner import EncodedChunks, TableLearner, TrainingData
 from skpc.learning import (
     N_STAGES,
     HeldOutRows,
@@ -181,13 +182,17 @@ class TableMixture(CircuitDensity):
             for v, n in enumerate(domain.numbers)
         )
         self.domain_ = replace(domain, numbers=numbers)
-        self._describe(mixture)
+        self._mixture = mixture
+
+    def _take_columns(self, order: Ints) -> None:
+        TableLearner._take_columns(self, order)
+        self._describe(self._mixture)
 
     def _refit(self, chunks: EncodedChunks, rows: Floats, weight: Floats) -> None:
         columns = self._mixture.columns._replace(n_rows=float(chunks.table.n_rows))
         mixture, before = self._mixture._replace(columns=columns), -np.inf
         for _ in range(PASSES):
-            sums = chunks.total(mixture.expected)
+            sums = chunks.total(partial(_expected, mixture, self._order))
             parts = zip(mixture.choices.weights, sums)
             log_density = float(sum(share * part.log_density for share, part in parts))
             mixture = mixture.m_step(sums)
@@ -199,18 +204,21 @@ class TableMixture(CircuitDensity):
 
     def _take_step(self, rows: Floats, weight: Floats) -> None:
         before, mixture = self._mixture.before(self._n_learned), self._mixture
+        rows = rows.take(self._order, axis=1)
         mixture = mixture.m_step(added(mixture.expected(rows, weight), before))
         self._n_learned += weight.sum()
         self._describe(mixture._replace(columns=mixture.columns._replace(n_rows=self._n_learned)))
 
     def _describe(self, mixture: LearnedMixture) -> None:
         """Set the attributes that say what has been learned."""
-        self.circuit_ = mixture.circuit(self.domain_.n_features)
+        self.circuit_ = mixture.circuit(self.domain_.n_features).taken(np.argsort(self._order))
         self._mixture, model = mixture, mixture.model
         self.weights_, self.n_components_ = model.weights, len(model.weights)
-        self.means_ = model.gaussians.mean
+        numbers = np.argsort(self._order[mixture.columns.numbers])
+        self.means_ = model.gaussians.mean[:, numbers]
         wider = np.bincount(model.component, model.proportion * model.width**2)
-        self.covariances_ = wider[:, np.newaxis, np.newaxis] * model.gaussians.covariance
+        covariance = model.gaussians.covariance[:, numbers][:, :, numbers]
+        self.covariances_ = wider[:, np.newaxis, np.newaxis] * covariance
 
     @by_chunks
     def predict_proba(self, X: Any) -> Floats:
@@ -228,7 +236,7 @@ class TableMixture(CircuitDensity):
         """
         _, rows = self._encode(X)
         columns, model, *_ = self._mixture
-        joint = model.joint(columns.cells(rows))
+        joint = model.joint(columns.cells(rows.take(self._order, axis=1)))
         # Scores whose squares overflow are impossible under all components, and do not count.
         far = np.isneginf(joint).all(axis=0)
         joint[:, far] = np.log(model.weights[model.component] * model.proportion)[:, np.newaxis]
@@ -299,6 +307,10 @@ class TableMixture(CircuitDensity):
             Minus twice the log-likelihood (nats), plus two for each free parameter.
         """
         return float(2.0 * (self._mixture.n_parameters - self.score_samples(X).sum()))
+
+
+def _expected(mixture: LearnedMixture, order: Ints, rows: Floats) -> tuple[Any, ...]:
+    return mixture.expected(rows.take(order, axis=1))
 
 
 def _parts(rows: Floats, weight: Floats, random_state: np.random.RandomState) -> list[HeldOutRows]:

@@ -45,6 +45,8 @@ _WIDE = 3.0
 _SMALLEST_SD = 1e-4
 #: Degrees of freedom below this part of the weight are rounding errors, and count as zero.
 _NO_FREEDOM = 1e-9
+#: Digits of scores that count.
+_DIGITS = 9
 #: Parts of a table of few rows are divided into more folds when a division is weighed.
 _FEW_ROWS, _FOLDS, _FEW_FOLDS = 600, 4, 2
 
@@ -146,7 +148,8 @@ class _Learner:
             number, self.codes[:, v] = self.numbers[v], np.where(np.isnan(rows[:, v]), -1, 0)
             if number is not None:
                 self.codes[:, v], _ = number.scored_column(0.0).scores(rows[:, v])
-                points[:, v] = number.score.transform(rows[:, v])
+                # The last digits hang on the unit, and tests of independence may hang on them.
+                points[:, v] = number.score.transform(rows[:, v]).round(_DIGITS)
                 self.n_atoms[v] = len(number.atoms)
         scores = np.where((self.codes == self.n_atoms) & self.is_number, points, np.nan)
         self.mean, self.sd = column_moments(scores, weight)

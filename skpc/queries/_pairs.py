@@ -121,11 +121,14 @@ class PairEvaluator:
         for scope, of_p, normals in zip(joint_scopes(p), joint_groups(p), left.joint):
             if scope in scopes:
                 at = scopes.index(scope)
+                # Leaves of one scope may have their variables in several orders.
                 sides = (
-                    JointSide(of_p, p.columns, normals),
-                    JointSide(groups[at], q.columns, right.joint[at]),
+                    JointSide(of_p.increasing(), p.columns, normals.taken(of_p.order)),
+                    JointSide(
+                        groups[at].increasing(), q.columns, right.joint[at].taken(groups[at].order)
+                    ),
                 )
-                factors = [self._factors[var] for var in of_p.variables]
+                factors = [self._factors[var] for var in np.sort(of_p.variables)]
                 tables[self._number[scope]] = joint_pair_expectations(factors, *sides, upper=upper)
         return tables
 

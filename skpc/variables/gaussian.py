@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skpc._arrays import Floats, Ints
+from skpc._arrays import Floats, Ints, offsets
 from skpc._jit import inlined, internal_kernel
 from skpc._random import Streams, normal, uniform
 from skpc.variables.forms import Normals
@@ -287,6 +287,27 @@ class MultivariateGaussian(NamedTuple):
     log_prob: Floats
     state_ptr: Ints
     gaussians: Gaussians
+
+    @property
+    def order(self) -> Ints:
+        """The places of the variables, the first variable first."""
+        return np.argsort(self.variables)
+
+    def increasing(self) -> MultivariateGaussian:
+        """The same leaves, their variables increasing."""
+        order, (mean, covariance, precision, log_det) = self.order, self.gaussians
+        mean, covariance, precision = (
+            mean[:, order],
+            covariance[:, order][:, :, order],
+            precision[:, order][:, :, order],
+        )
+        parts = [self.log_prob_of(place) for place in order.tolist()]
+        return self._replace(
+            variables=self.variables[order],
+            log_prob=np.hstack(parts),
+            state_ptr=offsets([part.shape[1] for part in parts]),
+            gaussians=Gaussians(mean, covariance, precision, log_det),
+        )
 
     @property
     def n_atoms(self) -> Ints:

@@ -140,6 +140,14 @@ class ConditionalNormals(NamedTuple):
     missing: NDArray[np.bool_]
     covariance: Floats
 
+    def taken(self, order: Ints) -> ConditionalNormals:
+        """The same of columns in another order."""
+        return self._replace(
+            mean=np.ascontiguousarray(self.mean[:, order]),
+            missing=np.ascontiguousarray(self.missing[:, order]),
+            covariance=np.ascontiguousarray(self.covariance[:, order][:, :, order]),
+        )
+
     @property
     def of_set(self) -> Ints:
         """The set of each distribution; shape (n,)."""

@@ -104,3 +104,19 @@ def n_bins_allowed(total_weight, n_bins):
     """Bins of which a pair of columns still has eight rows for each pair of states."""
     allowed = [b for b in range(1, n_bins + 1) if 8 * (b + 2) ** 2 <= total_weight]
     return max(allowed, default=1)
+
+
+def colours(rows, weight, is_categorical):
+    """Colours of columns and rows: equal where nothing in the table tells two of them apart."""
+    ranks = []
+    for column, is_category in zip(zip(*rows), is_categorical):
+        values = sorted({cell for cell in column if not is_missing(cell)})
+        rank = [-1 if is_missing(cell) else values.index(cell) for cell in column]
+        ranks.append([-1 if is_missing(c) else c for c in column] if is_category else rank)
+    of_columns, of_rows = list(map(str, is_categorical)), list(map(str, weight))
+    for _ in range(len(rows) + len(ranks)):
+        pairs = [sorted(zip(of_rows, map(str, column))) for column in ranks]
+        of_columns = [str(hash((old, *new))) for old, new in zip(of_columns, pairs)]
+        pairs = [sorted(zip(of_columns, map(str, row))) for row in zip(*ranks)]
+        of_rows = [str(hash((old, *new))) for old, new in zip(of_rows, pairs)]
+    return of_columns, of_rows

@@ -18,7 +18,14 @@ from skpc.kernels import (
     ProductKernel,
     SumKernel,
 )
-from skpc.queries import KernelExpansion, condition, expected_gram, expected_kernel, sample
+from skpc.queries import (
+    KernelExpansion,
+    condition,
+    expected_gram,
+    expected_kernel,
+    log_likelihood,
+    sample,
+)
 from skpc.queries import _conditionals as module
 from skpc.variables import ScoredColumn
 from skpc.variables.score import Score
@@ -289,3 +296,28 @@ def test_support_vector_regression_takes_expectations_under_blocks():
     again = ExpectedKernelSVR(MultivariateGaussian()).fit(holes, y)
     assert np.isnan(again.support_vectors_).any()
     assert again.score(X, y) > 0.7
+
+
+def test_blocks_whose_variables_have_two_orders_are_one():
+    mean = np.array([0.3, -0.4, 1.0])
+    covariance = np.array([[1.0, 0.6, 0.2], [0.6, 2.0, 0.0], [0.2, 0.0, 1.0]])
+    order, circuits = np.array([2, 0, 1]), []
+    axes = [ScoredColumn(Score(), np.array([float(v)])) for v in range(3)]
+    probs = [np.log([0.1 * (v + 1), 1 - 0.1 * (v + 1)]) for v in range(3)]
+    for places in (np.arange(3), order):
+        builder = CircuitBuilder([2, 2, 2], [axes[v] for v in places])
+        moments = mean[places], covariance[np.ix_(places, places)]
+        builder.block([0, 1, 2], [probs[v] for v in places], *moments)
+        circuits.append(builder.build().taken(np.argsort(places)))
+    rows = np.array([[0.5, np.nan, 1.2], [np.nan, 1.0, 0.3], [np.nan, np.nan, np.nan]])
+    first, other = circuits
+    kernel = gaussian_kernel(first)
+    assert_allclose(log_likelihood(other, rows), log_likelihood(first, rows))
+    assert_allclose(expected_kernel(first, other, kernel), expected_kernel(first, first, kernel))
+    assert_allclose(
+        expected_gram(other, rows, None, kernel), expected_gram(first, rows, None, kernel)
+    )
+    points = np.nan_to_num(rows)
+    assert_allclose(
+        expected_gram(other, rows, points, kernel), expected_gram(first, rows, points, kernel)
+    )

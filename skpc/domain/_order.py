@@ -1,0 +1,87 @@
+"""The order in which learners see columns and rows: by their contents, however a table has them.
+
+Columns have signatures that follow from the signatures of rows, and rows have signatures that
+follow from those of columns, in turn until no more of them differ. Sums of scrambled integers are
+the same in any order, and the ranks of numbers in any unit. Equal columns keep the order in which
+they are given. The plain twin is ``signatures`` in tests/naive/domain.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from skpc._arrays import Bools, Floats, Ints
+from skpc._jit import kernel
+from skpc._random import mix_bits
+
+
+class Order(NamedTuple):
+    """Columns and rows in the order of their contents.
+
+    Attributes
+    ----------
+    columns : ndarray of shape (n_features,)
+    rows : ndarray of shape (n_rows,)
+    """
+
+    columns: Ints
+    rows: Ints
+
+
+def canonical_order(rows: Floats, weight: Floats, is_categorical: Bools) -> Order:
+    """Order the columns and rows of a table by what they hold.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n_rows, n_features)
+        Distinct encoded rows, NaN where missing.
+    weight : ndarray of shape (n_rows,)
+        Their weights.
+    is_categorical : ndarray of shape (n_features,), bool
+        Which columns hold categories; the others hold numbers.
+
+    Returns
+    -------
+    Order
+        Columns with few cells outside of their most frequent value stand first: where splits of
+        rows are equally good, the first is taken, and on bbc a network of rare words first is
+        better by 30 nats than one of frequent words first.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc.domain import canonical_order
+    >>> rows = np.array([[0.0, 7.5, 1.0], [1.0, 0.5, 1.0], [0.0, 0.3, 1.0]])
+    >>> canonical_order(rows, np.ones(3), np.array([True, False, True])).columns
+    array([2, 0, 1])
+    """
+    ranks = np.full(rows.shape, -1)
+    ranks[:, is_categorical] = np.nan_to_num(rows[:, is_categorical], nan=-1.0)
+    for column in np.flatnonzero(~is_categorical):
+        observed = ~np.isnan(rows[:, column])
+        ranks[observed, column] = np.unique(rows[observed, column], return_inverse=True)[1]
+    of_columns, of_rows = is_categorical.astype(np.uint64), weight.view(np.uint64).copy()
+    n_signatures, before = 0, -1
+    while n_signatures > before:
+        _refine(ranks, of_columns, of_rows)
+        before = n_signatures
+        n_signatures = len(np.unique(of_columns)) + len(np.unique(of_rows))
+    order = np.argsort(of_rows, kind="stable")
+    most = [np.bincount(column[order] + 1, weight[order]).max() for column in ranks.T]
+    return Order(np.lexsort((of_columns, np.negative(most))), order)
+
+
+@kernel
+def _refine(ranks: Any, of_columns: Any, of_rows: Any) -> None:
+    """Let the signatures of columns follow from those of rows, then the other way round."""
+    for j in range(ranks.shape[1]):
+        of_columns[j] = mix_bits(of_columns[j])
+    for i in range(ranks.shape[0]):
+        for j in range(ranks.shape[1]):
+            of_columns[j] += mix_bits(of_rows[i] ^ mix_bits(np.uint64(ranks[i, j])))
+    for i in range(ranks.shape[0]):
+        of_rows[i] = mix_bits(of_rows[i])
+        for j in range(ranks.shape[1]):
+            of_rows[i] += mix_bits(of_columns[j] ^ mix_bits(np.uint64(ranks[i, j])))

@@ -1,0 +1,131 @@
+"""No order of columns or rows, and no unit, changes what a density is."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.base import clone
+
+from skpc import (
+    CircuitImputer,
+    CutsetNetworkBD,
+    HiddenChowLiuTree,
+    SoftLearnSPN,
+    StackedDensity,
+    TableMixture,
+)
+
+DENSITIES = {
+    "cutset": CutsetNetworkBD(),
+    "plain cutset": CutsetNetworkBD(margins="plain", n_bins=5),
+    "cutset mixture": CutsetNetworkBD(n_components=3),
+    "soft": SoftLearnSPN(),
+    "univariate soft": SoftLearnSPN(leaves="univariate"),
+    "hidden": HiddenChowLiuTree(),
+    "mixture": TableMixture(),
+    "one cluster": TableMixture(n_components=1),
+    "stack": StackedDensity([("cutset", CutsetNetworkBD()), ("mixture", TableMixture())], cv=2),
+}
+N_NUMBERS = 4
+
+
+def mixed_rows(n_rows: int, seed: int) -> np.ndarray:
+    """Four columns of numbers, then four of categories; a few cells are missing."""
+    rng = np.random.default_rng(seed)
+    kind = rng.integers(0, 3, n_rows)
+    first, second, third, fourth = rng.normal(size=(4, n_rows))
+    first += 2.0 * kind
+    numbers = [first, np.exp(second + 0.5 * kind), third + 0.8 * first, np.round(3 * fourth, 1)]
+    u = rng.random((4, n_rows))
+    states = [
+        u[0] < 0.2 + 0.3 * kind,
+        (kind + (u[1] < 0.5)) % 4,
+        u[2] < 0.5,
+        u[3] < 0.7 - 0.2 * kind,
+    ]
+    X = np.column_stack([*numbers, *states]).astype(float)
+    X[rng.random(X.shape) < 0.05] = np.nan
+    return X
+
+
+def fitted(model, X: np.ndarray, columns: np.ndarray):
+    """The model of a table whose columns have been put into another order."""
+    is_category = np.arange(X.shape[1]) >= N_NUMBERS
+    options = {"categorical_features": np.flatnonzero(is_category[columns])}
+    for one in [member for _, member in getattr(model, "estimators", None) or [("", model)]]:
+        one.set_params(random_state=0, **options)
+    model.set_params(random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return clone(model).fit(X[:, columns])
+
+
+def answers(model, X: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
+    """Log densities; and draws and completions with the columns in their first order."""
+    table, places = X[:, columns], np.argsort(columns)
+    tables = [model.complete(table, strategy, 1) for strategy in ("mean", "mpe", "sample")]
+    tables += [model.sample(len(X), random_state=2)]
+    return model.score_samples(table), [one[:, places] for one in tables]
+
+
+@pytest.mark.parametrize("name", DENSITIES)
+def test_a_density_does_not_change_with_orders_and_units(name):
+    X, test = mixed_rows(250, 0), mixed_rows(30, 1)
+    plain, rng = np.arange(X.shape[1]), np.random.default_rng(2)
+    scores, tables = answers(fitted(DENSITIES[name], X, plain), test, plain)
+    columns, rows = rng.permutation(plain), rng.permutation(len(X))
+    same_scores, same_tables = answers(fitted(DENSITIES[name], X[rows], columns), test, columns)
+    assert_allclose(same_scores, scores, atol=1e-9)
+    assert_allclose(same_tables, tables, atol=1e-9)
+    # Numbers keep all their bits in a unit that is a power of two.
+    for unit, tolerance in ((4.0, 1e-9), (1000.0, 1e-5)):
+        units = np.where(plain < N_NUMBERS, unit, 1.0)
+        model = fitted(DENSITIES[name], X * units, plain)
+        other, other_tables = answers(model, test * units, plain)
+        shift = np.log(unit) * (~np.isnan(test[:, :N_NUMBERS])).sum(axis=1)
+        assert_allclose(other + shift, scores, atol=tolerance)
+        assert_allclose(other_tables / units, tables, atol=tolerance)
+
+
+def test_attributes_keep_the_order_of_the_table():
+    X = mixed_rows(250, 0)
+    plain, columns = np.arange(8), np.random.default_rng(3).permutation(8)
+    mixture = [fitted(TableMixture(n_components=2), X, order) for order in (plain, columns)]
+    numbers = columns[columns < N_NUMBERS]
+    assert_allclose(mixture[1].means_, mixture[0].means_[:, numbers])
+    assert_allclose(mixture[1].covariances_, mixture[0].covariances_[:, numbers][:, :, numbers])
+    tree = [fitted(HiddenChowLiuTree(n_hidden=2), X, order) for order in (plain, columns)]
+    parent = np.append(columns, -1)[tree[1].parent_]
+    assert parent.tolist() == tree[0].parent_[columns].tolist()
+    for model in (mixture[0], tree[0]):
+        again = pickle.loads(pickle.dumps(model))
+        assert_allclose(again.score_samples(X[:9]), model.score_samples(X[:9]))
+
+
+def test_a_network_of_words_does_not_hang_on_the_draw_of_ties():
+    rng = np.random.default_rng(0)
+    topic = rng.integers(0, 4, 400)
+    X = (rng.random((400, 60)) < 0.02 + 0.1 * (np.arange(60) % 4 == topic[:, None])).astype(float)
+    model = CutsetNetworkBD(param_ess=None, categories=[[0, 1]] * 60)
+    scores = []
+    for _ in range(5):
+        order = rng.permutation(60)
+        scores.append(model.fit(X[:300][:, order]).score(X[300:][:, order]))
+    assert np.ptp(scores) < 1e-9
+
+
+@pytest.mark.parametrize("strategy", ["mean", "sample"])
+def test_an_imputer_does_not_change_with_orders_and_units(strategy):
+    X = mixed_rows(200, 0)
+    plain, rng = np.arange(8), np.random.default_rng(4)
+    columns, rows = rng.permutation(plain), rng.permutation(len(X))
+    density = TableMixture(n_components=2, random_state=0)
+    imputer = CircuitImputer(density, strategy=strategy, random_state=0)
+    filled = imputer.fit(X).transform(X[:20])
+    same = imputer.fit(X[rows][:, columns]).transform(X[:20][:, columns])
+    assert_allclose(same[:, np.argsort(columns)], filled, atol=1e-9)
+    units = np.where(plain < N_NUMBERS, 4.0, 1.0)
+    other = imputer.fit(X * units).transform(X[:20] * units)
+    assert_allclose(other / units, filled, atol=1e-9)
