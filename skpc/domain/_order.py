@@ -3,7 +3,7 @@
 Columns have signatures that follow from the signatures of rows, and rows have signatures that
 follow from those of columns, in turn until no more of them differ. Sums of scrambled integers are
 the same in any order, and the ranks of numbers in any unit. Equal columns keep the order in which
-they are given. The plain twin is ``signatures`` in tests/naive/domain.py.
+they are given. The plain twin is ``colours`` in tests/naive/domain.py.
 """
 
 from __future__ import annotations
