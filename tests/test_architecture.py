@@ -22,6 +22,7 @@ LAYERS = [
     {"densities", "discrepancies"},
     {"pooling"},
     {"estimators"},
+    {"comparisons"},
     {"plotting", "datasets", "warmup"},
 ]
 #: Packages that only these files may import.
@@ -40,16 +41,19 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 CEILINGS = {
     "all_trees": 1761,
     "circuit": 774,
+    # Tests with p-values: of two tables, of a stream, of a model, of columns.
+    "comparisons": 500,
     # 800 before complete rows of few states were counted as bits.
     "counting": 810,
     "datasets": 307,
     "discrepancies": 675,
     # 1235 before a domain said what its columns are and why, in print and as a table, and dates
-    # came back as dates; 1330 before ordered states had a law of the values that were not seen.
-    "domain": 1390,
+    # came back as dates; 1330 before ordered states had a law of the values that were not seen;
+    # 1390 before tables were joined by it, not by estimators.
+    "domain": 1406,
     # 2548 before SoftLearnSPN tried a tree of hidden variables beside its network, and a random
     # forest was a density of rows and classes.
-    "estimators": 2670,
+    "estimators": 2656,
     "factor_graphs": 722,
     "kernels": 571,
     # 2484 before TableMixture and SoftLearnSPN had a tree of hidden variables beside them, for
@@ -135,7 +139,8 @@ def test_imports_go_downward_only():
             lower = imported == importer or layer(imported) < layer(importer)
             assert lower, f"{path} imports {name}"
             if imported == "estimators":
-                assert importer in {"estimators", "plotting", "warmup"}, f"{path} imports {name}"
+                above = {"estimators", "comparisons", "plotting", "warmup"}
+                assert importer in above, f"{path} imports {name}"
 
 
 def test_every_room_has_a_layer():

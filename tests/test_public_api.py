@@ -114,6 +114,7 @@ PUBLIC = {
         "leaf_second_moments",
     ],
     "skpc.discrepancies": ["BlackBoxImportanceSampler", "kdsd", "mmd2", "stein_gram"],
+    "skpc.comparisons": ["ComparisonResult", "two_sample_test"],
     "skpc.datasets": [
         "URLS",
         "fetch_debd",
@@ -131,6 +132,7 @@ PUBLIC = {
         "column_moments",
         "group_codes",
         "group_rows",
+        "join_tables",
         "merge_codes",
         "merge_rows",
         "one_hot",

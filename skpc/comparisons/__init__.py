@@ -1,0 +1,6 @@
+"""Tests with p-values: of two tables, of a stream of tables, of a model, and of columns."""
+
+from skpc.comparisons.result import ComparisonResult
+from skpc.comparisons.two_sample import two_sample_test
+
+__all__ = ["ComparisonResult", "two_sample_test"]

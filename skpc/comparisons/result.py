@@ -1,0 +1,52 @@
+"""What tests return, and p-values by draws."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from skpc._arrays import Floats
+
+#: Statistics that differ less are equal: those of one partition, summed up in another order.
+_DECIMALS = 9
+
+
+class ComparisonResult(NamedTuple):
+    """The result of a test, as in scipy.stats; it prints as a table.
+
+    Attributes
+    ----------
+    statistic : float
+        High where the null hypothesis does not hold.
+    pvalue : float
+        By draws: one more than the number of draws whose statistic is at least as high, over one
+        more than the number of draws.
+    columns : pandas DataFrame or None
+        A row for each column that takes part, where the test has such; see there.
+
+    Examples
+    --------
+    >>> from skpc.comparisons import ComparisonResult
+    >>> print(ComparisonResult(2.5, 0.01))
+    statistic 2.5, p-value 0.01
+    """
+
+    statistic: float
+    pvalue: float
+    columns: Any = None
+
+    def __str__(self) -> str:
+        text = f"statistic {self.statistic:.4g}, p-value {self.pvalue:.4g}"
+        return text if self.columns is None else f"{text}\n{self.columns.to_string()}"
+
+
+def pvalues(observed: Floats, draws: Floats) -> Floats:
+    """P-values of statistics among draws of one null statistic, (1 + count) / (1 + n).
+
+    With the greatest of several statistics in each draw, they are adjusted by the maximum (Westfall
+    and Young): all are valid together, if the null hypothesis holds for all.
+    """
+    draws = np.round(draws, _DECIMALS)
+    count = (draws >= np.round(observed, _DECIMALS)[..., np.newaxis]).sum(axis=-1)
+    return np.asarray((1.0 + count) / (1.0 + len(draws)))
