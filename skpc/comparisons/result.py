@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skpc._arrays import Floats
+from skpc.domain import Domain
 
 #: Statistics that differ less are equal: those of one partition, summed up in another order.
 _DECIMALS = 9
@@ -50,3 +51,8 @@ def pvalues(observed: Floats, draws: Floats) -> Floats:
     draws = np.round(draws, _DECIMALS)
     count = (draws >= np.round(observed, _DECIMALS)[..., np.newaxis]).sum(axis=-1)
     return np.asarray((1.0 + count) / (1.0 + len(draws)))
+
+
+def names_of(domain: Domain) -> list[Any]:
+    """Names of columns, or their numbers."""
+    return list(domain.feature_names or range(domain.n_features))

@@ -23,7 +23,7 @@ from skpc._validation import (
     check_table,
     validate_params,
 )
-from skpc.comparisons.result import ComparisonResult, pvalues
+from skpc.comparisons.result import ComparisonResult, names_of, pvalues
 from skpc.counting.clustering import as_numbers
 from skpc.domain import Domain, column_moments, group_rows, join_tables, present_rows
 from skpc.estimators.soft_learn import SoftLearnSPN
@@ -209,11 +209,6 @@ def _pool(density: Any, A: Any, B: Any, groups: Any, random_state: np.random.Ran
     order = random_state.permutation(np.lexsort((is_last, group)))
     unit = np.arange(len(rows)) if groups is None else _units(groups, len(A), len(B))[order]
     return Pooled(taken(table, order), domain, rows[order], is_second[order], unit)
-
-
-def names_of(domain: Domain) -> list[Any]:
-    """Names of columns, or their numbers."""
-    return list(domain.feature_names or range(domain.n_features))
 
 
 def is_fitted(density: Any) -> bool:

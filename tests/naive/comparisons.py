@@ -58,3 +58,36 @@ def mixed_kernel(x, y, is_category, mean, sd, scale) -> float:
         float(a != b) if c else ((a - b) / s) ** 2 for a, b, c, s in zip(x, y, is_category, sd)
     )
     return math.exp(-distance / scale)
+
+
+def kolmogorov_distance(values, reference) -> float:
+    """Greatest difference of the shares of values that are at most some point."""
+    values = [v for v in values if not math.isnan(v)]
+
+    def below(sample, t):
+        return sum(v <= t for v in sample) / len(sample)
+
+    return max(abs(below(values, t) - below(reference, t)) for t in [*values, *reference])
+
+
+def transform(value, reference) -> float:
+    """Probability of less in a reference, and half of that of the value itself."""
+    below = sum(r < value for r in reference) + 0.5 * sum(r == value for r in reference)
+    return below / len(reference)
+
+
+def pair_moments(rows, reference) -> list[float]:
+    """Means of products of u - 1/2, or (u - 1/2)^2 - 1/12, of two columns."""
+    n_columns = len(rows[0])
+
+    def moment(row, k):
+        column = k % n_columns
+        u = transform(row[column], [r[column] for r in reference]) - 0.5
+        return u if k < n_columns else u * u - 1.0 / 12.0
+
+    means = []
+    for a, b in itertools.combinations(range(2 * n_columns), 2):
+        if a % n_columns != b % n_columns:
+            both = [r for r in rows if not np.isnan(r[[a % n_columns, b % n_columns]]).any()]
+            means.append(sum(moment(r, a) * moment(r, b) for r in both) / len(both))
+    return means
