@@ -89,7 +89,7 @@ def goodness_of_fit_test(
     >>> import numpy as np
     >>> from skpc import SoftLearnSPN
     >>> from skpc.comparisons import goodness_of_fit_test
-    >>> X = np.random.default_rng(0).normal(size=(900, 2))
+    >>> X = np.random.default_rng(2).normal(size=(900, 2))
     >>> model = SoftLearnSPN(random_state=0).fit(X[:600])
     >>> goodness_of_fit_test(model, X[600:], n_draws=99, random_state=0).pvalue > 0.05
     True

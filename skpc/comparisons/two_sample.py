@@ -3,30 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.spatial.distance import pdist, squareform
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state, gen_batches
-from sklearn.utils.parallel import Parallel, delayed
-from sklearn.utils.validation import check_is_fitted
 
 from skpc._arrays import Bools, Floats, Ints
 from skpc._validation import (
     AT_LEAST_ONE,
-    N_JOBS,
-    Interval,
     StrOptions,
     check_table,
     validate_params,
 )
 from skpc.comparisons.result import ComparisonResult, names_of, pvalues
 from skpc.counting.clustering import as_numbers
-from skpc.domain import Domain, column_moments, group_rows, join_tables, present_rows
-from skpc.estimators.soft_learn import SoftLearnSPN
+from skpc.domain import Domain, column_moments, group_rows, join_tables
+from skpc.estimators.cutset import CutsetNetworkBD
 
 #: Draws of the missing cells of each row that a kernel is averaged over.
 _COMPLETIONS = 10
@@ -42,10 +36,8 @@ class Pooled(NamedTuple):
     Attributes
     ----------
     table : DataFrame or ndarray of shape (n_rows, n_features)
-    domain : Domain
-        What the columns are.
-    rows : ndarray of shape (n_rows, n_features)
-        Encoded.
+    model : density estimator
+        Fitted.
     is_second : ndarray of shape (n_rows,), bool
         Which rows are of the second table.
     unit : ndarray of shape (n_rows,), int
@@ -53,8 +45,7 @@ class Pooled(NamedTuple):
     """
 
     table: Any
-    domain: Domain
-    rows: Floats
+    model: Any
     is_second: Bools
     unit: Ints
 
@@ -64,9 +55,7 @@ class Pooled(NamedTuple):
         "statistic": [StrOptions({"cells", "mmd"})],
         "n_permutations": [AT_LEAST_ONE],
         "missingness": ["boolean"],
-        "cv": [Interval(Integral, 2, None, closed="left")],
         "random_state": ["random_state"],
-        "n_jobs": N_JOBS,
     },
     prefer_skip_nested_validation=True,
 )
@@ -79,9 +68,7 @@ def two_sample_test(
     n_permutations: int = 999,
     missingness: bool = True,
     groups: Any = None,
-    cv: int = 5,
     random_state: Any = None,
-    n_jobs: int | None = None,
 ) -> ComparisonResult:
     """Test whether two tables come from one distribution, and show which column has changed.
 
@@ -97,10 +84,9 @@ def two_sample_test(
     density : density estimator, default=None
         A fitted density says how probable cells are. It must have seen neither table: one that has
         learned from ``A`` finds ``A`` more probable than new rows of the same distribution, and
-        rejects most of the time. One that is not fitted (None: a :class:`~skpc.SoftLearnSPN`) is
-        learned from the rows of both tables together, blind to where a row comes from; it answers
-        for the rows of each of ``cv`` folds after learning from the others. It keeps its own
-        ``random_state``.
+        rejects most of the time. One that is not fitted (None: a :class:`~skpc.CutsetNetworkBD`) is
+        learned from the rows of both tables together, blind to where a row comes from, which keeps
+        the level but has less power. It keeps its own ``random_state``.
     statistic : {"cells", "mmd"}, default="cells"
         "cells": the greatest difference of means, in standard errors, of the log densities of the
         cells of a column given the others of their rows. "mmd": the squared maximum mean
@@ -114,13 +100,8 @@ def two_sample_test(
         greatest difference of the shares of missing cells of a column; with "mmd" in the kernel.
     groups : pair of array-likes of shapes (n_rows_A,) and (n_rows_B,), default=None
         Rows that belong together, such as those of a person. Whole groups are dealt to the tables.
-    cv : int, default=5
-        Number of folds, where the density is learned.
     random_state : int, RandomState instance or None, default=None
-        Deals rows to folds and tables. The same seed gives the same p-value if ``A`` and ``B``
-        are swapped.
-    n_jobs : int, default=None
-        Number of folds learned at a time, by joblib.
+        Deals rows to tables. The same seed gives the same p-value if ``A`` and ``B`` are swapped.
 
     Returns
     -------
@@ -163,19 +144,14 @@ def two_sample_test(
     """
     random_state = check_random_state(random_state)
     if density is None:
-        density = SoftLearnSPN(random_state=random_state.randint(2**31))
-    pooled = _pool(density, A, B, groups, random_state)
-
-    def answers(ask: Callable[[Any, Any], Floats]) -> Floats:
-        return _answers(density, pooled, ask, cv, random_state, n_jobs)
-
+        density = CutsetNetworkBD(random_state=random_state.randint(2**31))
+    pooled = pool(density, A, B, groups, random_state)
     compare: Callable[[Floats], Floats]
     if statistic == "cells":
-        scores = answers(lambda model, part: np.asarray(model.score_cells(part), dtype=float))
-        values = with_pattern(scores, missingness)
+        values = with_pattern(pooled.model.score_cells(pooled.table), missingness)
         compare = lambda labels: np.abs(standardised_differences(values, labels))  # noqa: E731
     else:
-        gram = _mean_gram(pooled, answers, missingness, random_state)
+        gram = _mean_gram(pooled, missingness, random_state)
         compare = lambda labels: squared_discrepancies(gram, labels)[np.newaxis]  # noqa: E731
     drawn = draw_labels(pooled.is_second, pooled.unit, n_permutations, random_state)
     observed = compare(pooled.is_second[:, np.newaxis].astype(float))[:, 0]
@@ -183,46 +159,31 @@ def two_sample_test(
     pvalue = float(pvalues(observed.max(), draws))
     if statistic == "mmd":
         return ComparisonResult(float(observed[0]), pvalue)
-    columns = table_of_columns(values, pooled.is_second, names_of(pooled.domain), draws)
+    columns = table_of_columns(values, pooled.is_second, names_of(pooled.model.domain_), draws)
     return ComparisonResult(float(observed.max()), pvalue, columns)
 
 
-def _pool(density: Any, A: Any, B: Any, groups: Any, random_state: np.random.RandomState) -> Pooled:
-    """The rows of two tables, in random order."""
-    lacking = [name for name in ("score_cells", "complete", "sample") if not hasattr(density, name)]
+def pool(density: Any, A: Any, B: Any, groups: Any, random_state: np.random.RandomState) -> Pooled:
+    """The rows of two tables in random order, and the density, learned from them if not before."""
+    lacking = [name for name in ("score_cells", "complete") if not hasattr(density, name)]
     if lacking:
         raise TypeError(
             "density must be a density of skpc, fitted or not, such as SoftLearnSPN(); "
             f"{density!r} has no {lacking[0]}."
         )
-    reader = density if is_fitted(density) else clone(density)
-    A = check_table(reader, A, reset=reader is not density)
-    B = check_table(reader, B, reset=False)
-    table = join_tables([A, B])
-    domain = density.domain_ if reader is density else Domain.fit(table)
-    is_second = np.repeat([False, True], [len(A), len(B)])
-    rows = domain.encode(table)
+    is_fitted = hasattr(density, "domain_")
+    model = density if is_fitted else clone(density)
+    tables = [check_table(model, A, reset=not is_fitted), check_table(model, B, reset=False)]
+    table, is_second = join_tables(tables), np.repeat([False, True], [*map(len, tables)])
+    rows = (model.domain_ if is_fitted else Domain.fit(table)).encode(table)
     group = group_rows(rows)[1]
     parts = [np.sort(group[is_second == second]).tolist() for second in (False, True)]
     # Equal rows stand in the order of their tables, the first being that of the lesser rows.
     is_last = is_second if parts[0] <= parts[1] else ~is_second
     order = random_state.permutation(np.lexsort((is_last, group)))
-    unit = np.arange(len(rows)) if groups is None else _units(groups, len(A), len(B))[order]
-    return Pooled(taken(table, order), domain, rows[order], is_second[order], unit)
-
-
-def is_fitted(density: Any) -> bool:
-    """Whether a density has learned something."""
-    try:
-        check_is_fitted(density, "domain_")
-    except NotFittedError:
-        return False
-    return True
-
-
-def taken(table: Any, order: Ints) -> Any:
-    """Some rows of a table, by their numbers."""
-    return getattr(table, "iloc", table)[order]
+    table = getattr(table, "iloc", table)[order]
+    unit = np.arange(len(rows)) if groups is None else _units(groups, *map(len, tables))[order]
+    return Pooled(table, model if is_fitted else model.fit(table), is_second[order], unit)
 
 
 def _units(groups: Any, n_first: int, n_second: int) -> Ints:
@@ -242,37 +203,12 @@ def _units(groups: Any, n_first: int, n_second: int) -> Ints:
     return np.asarray(np.unique(np.concatenate([first, second]), return_inverse=True)[1])
 
 
-def _answers(
-    density: Any,
-    pooled: Pooled,
-    ask: Callable[[Any, Any], Floats],
-    cv: int,
-    random_state: np.random.RandomState,
-    n_jobs: int | None,
-) -> Floats:
-    """What a density says of rows it has not learned from."""
-    if is_fitted(density):
-        return ask(density, pooled.table)
-    units, place = np.unique(pooled.unit, return_inverse=True)
-    fold = (random_state.permutation(len(units)) % cv)[place]
-
-    def of_fold(k: int) -> Floats:
-        train, test = (present_rows(pooled.table, 1.0 * part)[0] for part in (fold != k, fold == k))
-        return ask(clone(density).fit(train), test)
-
-    numbers = np.unique(fold)
-    parts = Parallel(n_jobs=n_jobs, prefer="threads")(delayed(of_fold)(k) for k in numbers)
-    joined = np.empty((len(fold), *parts[0].shape[1:]))
-    for k, part in zip(numbers, parts):
-        joined[fold == k] = part
-    return joined
-
-
-def with_pattern(scores: Floats, missingness: bool) -> Floats:
+def with_pattern(scores: Any, missingness: bool) -> Floats:
     """Log densities of cells, finite or missing; in further columns, which cells are missing.
 
     What is impossible counts like the most improbable cell of its column that is possible.
     """
+    scores = np.asarray(scores, dtype=np.float64)
     possible = np.where(np.isneginf(scores), np.nan, scores)
     lowest = np.fmin.reduce(possible, axis=0)
     finite = np.where(np.isneginf(scores), np.nan_to_num(lowest), scores)
@@ -376,29 +312,20 @@ def column_means(values: Floats) -> Floats:
         return np.asarray(np.nansum(values, axis=0) / n_values)
 
 
-def _mean_gram(
-    pooled: Pooled,
-    answers: Callable[[Callable[[Any, Any], Floats]], Floats],
-    missingness: bool,
-    random_state: np.random.RandomState,
-) -> Floats:
+def _mean_gram(pooled: Pooled, missingness: bool, random_state: np.random.RandomState) -> Floats:
     """The kernel between rows, averaged over draws of their missing cells; zero on the diagonal."""
-    domain, missing = pooled.domain, np.isnan(pooled.rows)
-    seeds = random_state.randint(2**31, size=_COMPLETIONS if missing.any() else 0).tolist()
-
-    def completions(model: Any, part: Any) -> Floats:
-        draws = (model.complete(part, "sample", random_state=seed) for seed in seeds)
-        return np.stack([domain.encode(draw) for draw in draws], axis=1)
-
-    drawn = answers(completions) if seeds else pooled.rows[:, np.newaxis]
+    model, domain = pooled.model, pooled.model.domain_
+    observed = domain.encode(pooled.table)
     n_states = np.where(domain.is_categorical, domain.n_states, 0)
-    moments = column_moments(pooled.rows, np.ones(len(pooled.rows)))
-    gram, scale = np.zeros((len(missing), len(missing))), 0.0
-    for rows in np.moveaxis(drawn, 1, 0):
+    moments = column_moments(observed, np.ones(len(observed)))
+    missing, scale = np.isnan(observed), 0.0
+    n_draws, gram = _COMPLETIONS if missing.any() else 1, np.zeros((len(observed), len(observed)))
+    for _ in range(n_draws):
+        rows = domain.encode(model.complete(pooled.table, "sample", random_state=random_state))
         points = [as_numbers(rows, n_states, *moments).point]
         # A cell that is missing in one of two rows counts like two different categories.
         distance = pdist(np.hstack(points + [missing] * missingness), "sqeuclidean")
         scale = scale or float(np.median(distance)) or 1.0
-        gram += squareform(np.exp(-distance / scale)) / drawn.shape[1]
+        gram += squareform(np.exp(-distance / scale)) / n_draws
     np.fill_diagonal(gram, 0.0)
     return gram

@@ -125,7 +125,7 @@ def test_level_holds(density, statistic, learned):
         rows = table(60, seed=1000 + seed, missing=0.3)
         model = CutsetNetworkBD(max_depth=1) if learned else density
         pair = rows[:25], rows[25:]
-        options = {"statistic": statistic, "n_permutations": 39, "cv": 2, "random_state": seed}
+        options = {"statistic": statistic, "n_permutations": 39, "random_state": seed}
         pvalues.append(two_sample_test(*pair, model, **options).pvalue)
     rejected = np.mean(np.array(pvalues) <= 0.1)
     assert rejected <= 0.1 + 3.0 * np.sqrt(0.09 / len(pvalues))
@@ -141,7 +141,7 @@ def test_a_changed_dependence_is_seen_in_its_columns(density):
     assert (result.columns.loc[["size", "kind"], "difference"] < 0.0).all()
     assert result.columns["statistic"].max() == result.statistic
     assert result.columns["pvalue"].min() == result.pvalue
-    learned = two_sample_test(A, B, n_permutations=99, cv=2, random_state=0)
+    learned = two_sample_test(A, B, n_permutations=99, random_state=0)
     assert learned.pvalue == 0.01
 
 
