@@ -114,7 +114,12 @@ PUBLIC = {
         "leaf_second_moments",
     ],
     "skpc.discrepancies": ["BlackBoxImportanceSampler", "kdsd", "mmd2", "stein_gram"],
-    "skpc.comparisons": ["ComparisonResult", "goodness_of_fit_test", "two_sample_test"],
+    "skpc.comparisons": [
+        "ComparisonResult",
+        "DriftMonitor",
+        "goodness_of_fit_test",
+        "two_sample_test",
+    ],
     "skpc.datasets": [
         "URLS",
         "fetch_debd",

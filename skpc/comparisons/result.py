@@ -42,15 +42,16 @@ class ComparisonResult(NamedTuple):
         return text if self.columns is None else f"{text}\n{self.columns.to_string()}"
 
 
-def pvalues(observed: Floats, draws: Floats) -> Floats:
+def pvalues(observed: Floats, draws: Floats, ties: float = 1.0) -> Floats:
     """P-values of statistics among draws of one null statistic, (1 + count) / (1 + n).
 
     With the greatest of several statistics in each draw, they are adjusted by the maximum (Westfall
-    and Young): all are valid together, if the null hypothesis holds for all.
+    and Young): all are valid together, if the null hypothesis holds for all. ``ties`` is the share
+    of equal statistics, the observed one among them, that counts: if it is uniform, so are they.
     """
-    draws = np.round(draws, _DECIMALS)
-    count = (draws >= np.round(observed, _DECIMALS)[..., np.newaxis]).sum(axis=-1)
-    return np.asarray((1.0 + count) / (1.0 + len(draws)))
+    draws, observed = np.round(draws, _DECIMALS), np.round(observed, _DECIMALS)[..., np.newaxis]
+    greater, equal = (draws > observed).sum(axis=-1), (draws == observed).sum(axis=-1)
+    return np.asarray((greater + ties * (1.0 + equal)) / (1.0 + len(draws)))
 
 
 def names_of(domain: Domain) -> list[Any]:

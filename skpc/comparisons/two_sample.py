@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -146,21 +146,16 @@ def two_sample_test(
     if density is None:
         density = CutsetNetworkBD(random_state=random_state.randint(2**31))
     pooled = pool(density, A, B, groups, random_state)
-    compare: Callable[[Floats], Floats]
+    model, is_second, unit = pooled.model, pooled.is_second, pooled.unit
     if statistic == "cells":
-        values = with_pattern(pooled.model.score_cells(pooled.table), missingness)
-        compare = lambda labels: np.abs(standardised_differences(values, labels))  # noqa: E731
-    else:
-        gram = _mean_gram(pooled, missingness, random_state)
-        compare = lambda labels: squared_discrepancies(gram, labels)[np.newaxis]  # noqa: E731
-    drawn = draw_labels(pooled.is_second, pooled.unit, n_permutations, random_state)
-    observed = compare(pooled.is_second[:, np.newaxis].astype(float))[:, 0]
-    draws = np.concatenate([compare(labels).max(axis=0) for labels in drawn])
-    pvalue = float(pvalues(observed.max(), draws))
-    if statistic == "mmd":
-        return ComparisonResult(float(observed[0]), pvalue)
-    columns = table_of_columns(values, pooled.is_second, names_of(pooled.model.domain_), draws)
-    return ComparisonResult(float(observed.max()), pvalue, columns)
+        values = with_pattern(model.score_cells(pooled.table), missingness)
+        drawn = draw_labels(is_second, unit, n_permutations, random_state)
+        return compare_columns(values, is_second, names_of(model.domain_), drawn)[0]
+    gram = _mean_gram(pooled, missingness, random_state)
+    observed = squared_discrepancies(gram, 1.0 * is_second[:, np.newaxis])[0]
+    drawn = draw_labels(is_second, unit, n_permutations, random_state)
+    draws = np.concatenate([squared_discrepancies(gram, labels) for labels in drawn])
+    return ComparisonResult(float(observed), float(pvalues(observed, draws)))
 
 
 def pool(density: Any, A: Any, B: Any, groups: Any, random_state: np.random.RandomState) -> Pooled:
@@ -288,21 +283,33 @@ def draw_labels(
         yield labels[place]
 
 
-def table_of_columns(values: Floats, is_second: Bools, names: list[Any], draws: Floats) -> Any:
-    """The entries of a DataFrame of columns, from what :func:`with_pattern` returns."""
+def compare_columns(
+    values: Floats, is_second: Bools, names: list[Any], drawn: Iterator[Floats]
+) -> tuple[ComparisonResult, Floats]:
+    """Compare two parts of rows by the values of :func:`with_pattern`.
+
+    Returns
+    -------
+    result : ComparisonResult
+    draws : ndarray of shape (n_draws,)
+        The statistic in each draw of labels.
+    """
     import pandas as pd
 
-    labels = is_second[:, np.newaxis].astype(float)
-    statistic = np.abs(standardised_differences(values, labels)[:, 0])
+    draws = np.concatenate(
+        [np.abs(standardised_differences(values, labels)).max(axis=0) for labels in drawn]
+    )
+    statistic = np.abs(standardised_differences(values, 1.0 * is_second[:, np.newaxis])[:, 0])
     means = [column_means(values[part]) for part in (is_second, ~is_second)]
     difference, n_columns = means[0] - means[1], len(names)
     if values.shape[1] > n_columns:
-        pattern = statistic[n_columns:].max(), difference[n_columns:].mean()
-        statistic = np.append(statistic[:n_columns], pattern[0])
-        difference = np.append(difference[:n_columns], pattern[1])
+        statistic = np.append(statistic[:n_columns], statistic[n_columns:].max())
+        difference = np.append(difference[:n_columns], difference[n_columns:].mean())
         names = [*names, PATTERN]
     cells = {"statistic": statistic, "pvalue": pvalues(statistic, draws), "difference": difference}
-    return pd.DataFrame(cells, index=names)
+    columns = pd.DataFrame(cells, index=names)
+    greatest = columns.loc[columns["statistic"].idxmax()]
+    return ComparisonResult(float(statistic.max()), float(greatest["pvalue"]), columns), draws
 
 
 def column_means(values: Floats) -> Floats:

@@ -91,3 +91,15 @@ def pair_moments(rows, reference) -> list[float]:
             both = [r for r in rows if not np.isnan(r[[a % n_columns, b % n_columns]]).any()]
             means.append(sum(moment(r, a) * moment(r, b) for r in both) / len(both))
     return means
+
+
+def capital(pvalues, powers, dealt) -> float:
+    """Capital of all ways to change the bet, each with its probability, from 1."""
+    total, n_powers = 0.0, len(powers)
+    for path in itertools.product(range(n_powers), repeat=len(pvalues) + 1):
+        worth = 1.0 / n_powers
+        for before, now, p in zip(path, path[1:], pvalues):
+            worth *= (1.0 - dealt) * (before == now) + dealt / n_powers
+            worth *= powers[now] * p ** (powers[now] - 1.0)
+        total += worth
+    return total
