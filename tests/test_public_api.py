@@ -117,7 +117,9 @@ PUBLIC = {
     "skpc.comparisons": [
         "ComparisonResult",
         "DriftMonitor",
+        "feature_importance_test",
         "goodness_of_fit_test",
+        "independence_test",
         "two_sample_test",
     ],
     "skpc.datasets": [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,10 @@ from sklearn.utils import check_random_state
 
 import skpc.queries as queries
 from skpc._arrays import Floats
-from skpc._validation import AT_LEAST_ONE, StrOptions, check_table, validate_params
-from skpc.comparisons.result import ComparisonResult, names_of, pvalues
+from skpc._validation import AT_LEAST_ONE, StrOptions, check_table
+from skpc.comparisons.result import ComparisonResult, checked, names_of, pvalues
 from skpc.discrepancies import kdsd
-from skpc.domain import Domain, merge_rows
+from skpc.domain import Domain, column_moments, merge_rows
 from skpc.factor_graphs import FactorGraph, compile
 
 #: Draws that stand for a model.
@@ -25,15 +26,7 @@ _LEVEL = 0.95
 _SIDES = "left", "right"
 
 
-@validate_params(
-    {
-        "statistic": [StrOptions({"pit", "kdsd"})],
-        "refit": ["boolean"],
-        "n_draws": [AT_LEAST_ONE],
-        "random_state": ["random_state"],
-    },
-    prefer_skip_nested_validation=True,
-)
+@checked(statistic=[StrOptions({"pit", "kdsd"})], refit=["boolean"], n_draws=[AT_LEAST_ONE])
 def goodness_of_fit_test(
     model: Any,
     X: Any,
@@ -104,39 +97,31 @@ def goodness_of_fit_test(
             "model must be a fitted density of skpc (of circuits only statistic='kdsd' can be "
             f"asked, without refit); found {model!r}."
         )
-    if not is_estimator:
-        rows, domain = np.array(X, dtype=float), None
-        circuit = compile(model) if isinstance(model, FactorGraph) else model
-    else:
-        domain = model.domain_
+    if is_estimator:
+        domain, draw = model.domain_, model._density.draw
         rows = domain.encode(check_table(model, X, reset=False))
+    else:
+        circuit = compile(model) if isinstance(model, FactorGraph) else model
+        domain, draw, rows = None, partial(queries.sample, circuit), np.array(X, dtype=float)
     missing, measure_of = np.isnan(rows), _distance_of if statistic == "pit" else _discrepancy_of
     measure = measure_of(model, random_state)
     measured = [measure(rows)]
     for _ in range(n_draws):
-        if domain is None:
-            drawn = queries.sample(circuit, len(rows), random_state)
-        else:
-            drawn = model._density.draw(len(rows), random_state)
+        drawn = draw(len(rows), random_state)
         drawn[missing] = np.nan
         if refit:
-            weight = np.ones(len(rows))
-            again = clone(model).fit_rows(domain, *merge_rows(drawn, weight))
+            again = clone(model).fit_rows(domain, *merge_rows(drawn, np.ones(len(drawn))))
             measure = measure_of(again, random_state)
         measured.append(measure(drawn))
-    deviation = _standardised(np.array(measured))
+    # By mean and standard deviation over all tables alike, which keeps the level.
+    mean, sd = column_moments(np.array(measured), np.ones(len(measured)))
+    deviation = (measured - mean) / sd
     observed, draws = deviation[0], deviation[1:].max(axis=1)
     pvalue = float(pvalues(observed.max(), draws))
     if domain is None or statistic == "kdsd":
         return ComparisonResult(float(measured[0][0]), pvalue)
     columns = _table_of_columns(observed, measured[0], ~missing, domain, draws)
     return ComparisonResult(float(observed.max()), pvalue, columns)
-
-
-def _standardised(measured: Floats) -> Floats:
-    """Deviations of tables, in standard deviations over all tables alike, which keeps the level."""
-    sd = measured.std(axis=0)
-    return np.where(sd > 0.0, (measured - measured.mean(axis=0)) / np.where(sd > 0.0, sd, 1.0), 0.0)
 
 
 def _discrepancy_of(model: Any, _: np.random.RandomState) -> Callable[[Floats], Floats]:

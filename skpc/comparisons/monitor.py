@@ -109,7 +109,7 @@ class DriftMonitor(BaseEstimator):
             model = SoftLearnSPN(random_state=0) if self.density is None else clone(self.density)
             parts = (present_rows(table, 1.0 * part)[0] for part in (~is_kept, is_kept))
             self.density_ = model.fit(next(parts))
-            self._scores = self._scored(next(parts))
+            self._scores = np.asarray(self.density_.score_cells(next(parts)), dtype=np.float64)
             self.history_: list[dict[str, Any]] = []
             self._parts = _START
         return self
@@ -129,30 +129,20 @@ class DriftMonitor(BaseEstimator):
             is an alarm.
         """
         check_is_fitted(self)
-        scores = np.vstack([self._scores, self._scored(batch)])
+        scores = np.vstack([self._scores, self.density_.score_cells(batch)])
         is_batch = np.arange(len(scores)) >= len(self._scores)
         values, unit = with_pattern(scores, missingness=True), np.arange(len(scores))
         drawn = draw_labels(is_batch, unit, self.n_permutations, self._random_state)
-        names = names_of(self.density_.domain_)
-        result, draws = compare_columns(values, is_batch, names, drawn)
-        self._scores = scores
-        uniform = self._random_state.uniform()
-        pvalue = float(pvalues(np.array(result.statistic), draws, ties=uniform))
-        self._bet(pvalue, result.columns["statistic"].idxmax())
-        return result
-
-    def _scored(self, table: Any) -> Floats:
-        return np.asarray(self.density_.score_cells(table), dtype=np.float64)
-
-    def _bet(self, pvalue: float, column: Any) -> None:
-        """Let the capital grow or shrink by a p-value, and start anew after an alarm."""
-        self._parts = bet(self._parts, pvalue)
-        capital = float(self._parts.sum())
+        result, draws = compare_columns(values, is_batch, names_of(self.density_.domain_), drawn)
+        ties = self._random_state.uniform()
+        pvalue = float(pvalues(np.array(result.statistic), draws, ties))
+        parts = bet(self._parts, pvalue)
+        capital, column = float(parts.sum()), result.columns["statistic"].idxmax()
         alarm = capital >= 1.0 / self.level
-        batch = {"pvalue": pvalue, "capital": capital, "alarm": alarm, "column": column}
-        self.history_.append(batch)
-        if alarm:
-            self._parts = _START
+        self._scores, self._parts = scores, _START if alarm else parts
+        entry = {"pvalue": pvalue, "capital": capital, "alarm": alarm, "column": column}
+        self.history_.append(entry)
+        return result
 
 
 def bet(parts: Floats, pvalue: float) -> Floats:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from skpc._arrays import Floats
+from skpc._validation import validate_params
 from skpc.domain import Domain
 
 #: Statistics that differ less are equal: those of one partition, summed up in another order.
@@ -57,3 +59,9 @@ def pvalues(observed: Floats, draws: Floats, ties: float = 1.0) -> Floats:
 def names_of(domain: Domain) -> list[Any]:
     """Names of columns, or their numbers."""
     return list(domain.feature_names or range(domain.n_features))
+
+
+def checked(**constraints: list[Any]) -> Callable[[Any], Any]:
+    """Let a function check its parameters; ``constraints`` says what each may be."""
+    of_all = {"random_state": ["random_state"], **constraints}
+    return validate_params(of_all, prefer_skip_nested_validation=True)

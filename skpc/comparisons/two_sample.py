@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy.spatial.distance import pdist, squareform
 from sklearn.base import clone
-from sklearn.utils import check_random_state, gen_batches
+from sklearn.utils import check_consistent_length, check_random_state, gen_batches
 
 from skpc._arrays import Bools, Floats, Ints
-from skpc._validation import (
-    AT_LEAST_ONE,
-    StrOptions,
-    check_table,
-    validate_params,
-)
-from skpc.comparisons.result import ComparisonResult, names_of, pvalues
+from skpc._validation import AT_LEAST_ONE, HasMethods, StrOptions, check_table
+from skpc.comparisons.result import ComparisonResult, checked, names_of, pvalues
 from skpc.counting.clustering import as_numbers
 from skpc.domain import Domain, column_moments, group_rows, join_tables
 from skpc.estimators.cutset import CutsetNetworkBD
@@ -30,34 +25,11 @@ _LABELS = 2**22
 PATTERN = "missing cells"
 
 
-class Pooled(NamedTuple):
-    """The rows of two tables together, in an order that does not depend on which comes first.
-
-    Attributes
-    ----------
-    table : DataFrame or ndarray of shape (n_rows, n_features)
-    model : density estimator
-        Fitted.
-    is_second : ndarray of shape (n_rows,), bool
-        Which rows are of the second table.
-    unit : ndarray of shape (n_rows,), int
-        Rows of the same number stay together.
-    """
-
-    table: Any
-    model: Any
-    is_second: Bools
-    unit: Ints
-
-
-@validate_params(
-    {
-        "statistic": [StrOptions({"cells", "mmd"})],
-        "n_permutations": [AT_LEAST_ONE],
-        "missingness": ["boolean"],
-        "random_state": ["random_state"],
-    },
-    prefer_skip_nested_validation=True,
+@checked(
+    density=[HasMethods(["complete", "score_cells"]), None],
+    statistic=[StrOptions({"cells", "mmd"})],
+    n_permutations=[AT_LEAST_ONE],
+    missingness=["boolean"],
 )
 def two_sample_test(
     A: Any,
@@ -145,27 +117,30 @@ def two_sample_test(
     random_state = check_random_state(random_state)
     if density is None:
         density = CutsetNetworkBD(random_state=random_state.randint(2**31))
-    pooled = pool(density, A, B, groups, random_state)
-    model, is_second, unit = pooled.model, pooled.is_second, pooled.unit
-    if statistic == "cells":
-        values = with_pattern(model.score_cells(pooled.table), missingness)
-        drawn = draw_labels(is_second, unit, n_permutations, random_state)
-        return compare_columns(values, is_second, names_of(model.domain_), drawn)[0]
-    gram = _mean_gram(pooled, missingness, random_state)
-    observed = squared_discrepancies(gram, 1.0 * is_second[:, np.newaxis])[0]
+    table, model, is_second, unit = _pool(density, A, B, groups, random_state)
     drawn = draw_labels(is_second, unit, n_permutations, random_state)
+    if statistic == "cells":
+        values = with_pattern(model.score_cells(table), missingness)
+        return compare_columns(values, is_second, names_of(model.domain_), drawn)[0]
+    gram = _mean_gram(table, model, missingness, random_state)
+    observed = squared_discrepancies(gram, 1.0 * is_second[:, np.newaxis])[0]
     draws = np.concatenate([squared_discrepancies(gram, labels) for labels in drawn])
     return ComparisonResult(float(observed), float(pvalues(observed, draws)))
 
 
-def pool(density: Any, A: Any, B: Any, groups: Any, random_state: np.random.RandomState) -> Pooled:
-    """The rows of two tables in random order, and the density, learned from them if not before."""
-    lacking = [name for name in ("score_cells", "complete") if not hasattr(density, name)]
-    if lacking:
-        raise TypeError(
-            "density must be a density of skpc, fitted or not, such as SoftLearnSPN(); "
-            f"{density!r} has no {lacking[0]}."
-        )
+def _pool(density: Any, A: Any, B: Any, groups: Any, random_state: Any) -> tuple[Any, ...]:
+    """The rows of two tables together, in an order that does not depend on which comes first.
+
+    Returns
+    -------
+    table : DataFrame or ndarray of shape (n_rows, n_features)
+    model : density estimator
+        Fitted; on these rows, if not before.
+    is_second : ndarray of shape (n_rows,), bool
+        Which rows are of the second table.
+    unit : ndarray of shape (n_rows,), int
+        Rows of the same number stay together.
+    """
     is_fitted = hasattr(density, "domain_")
     model = density if is_fitted else clone(density)
     tables = [check_table(model, A, reset=not is_fitted), check_table(model, B, reset=False)]
@@ -177,25 +152,21 @@ def pool(density: Any, A: Any, B: Any, groups: Any, random_state: np.random.Rand
     is_last = is_second if parts[0] <= parts[1] else ~is_second
     order = random_state.permutation(np.lexsort((is_last, group)))
     table = getattr(table, "iloc", table)[order]
-    unit = np.arange(len(rows)) if groups is None else _units(groups, *map(len, tables))[order]
-    return Pooled(table, model if is_fitted else model.fit(table), is_second[order], unit)
+    unit = np.arange(len(order)) if groups is None else _units(groups, tables)[order]
+    return table, model if is_fitted else model.fit(table), is_second[order], unit
 
 
-def _units(groups: Any, n_first: int, n_second: int) -> Ints:
+def _units(groups: Any, tables: list[Any]) -> Ints:
     """Numbers of groups, each in one of two tables only."""
-    first, second = (np.asarray(part) for part in groups)
-    if (len(first), len(second)) != (n_first, n_second):
-        raise ValueError(
-            "groups must be a pair, of a group for each row of A and one for each row of B: "
-            f"{n_first} and {n_second}; found {len(first)} and {len(second)}."
-        )
-    both = np.intersect1d(first, second).tolist()
+    for table, of_table in zip(tables, groups):
+        check_consistent_length(table, of_table)
+    both = np.intersect1d(*groups).tolist()
     if both:
         raise ValueError(
             f"A group must lie in one of the tables; found {both[0]!r} in both. Give its rows of A "
             "another group than those of B if they can be dealt apart."
         )
-    return np.asarray(np.unique(np.concatenate([first, second]), return_inverse=True)[1])
+    return np.asarray(np.unique(np.concatenate(groups), return_inverse=True)[1])
 
 
 def with_pattern(scores: Any, missingness: bool) -> Floats:
@@ -261,9 +232,7 @@ def squared_discrepancies(gram: Floats, labels: Floats) -> Floats:
     return np.asarray(first + second - 2.0 * between / (n_first * n_second))
 
 
-def draw_labels(
-    is_second: Bools, unit: Ints, n_draws: int, random_state: np.random.RandomState
-) -> Iterator[Floats]:
+def draw_labels(is_second: Bools, unit: Ints, n_draws: int, random_state: Any) -> Iterator[Floats]:
     """Deal units of rows to two parts at random, as many to each as there are.
 
     Which part is called the second one does not matter: the smaller one is drawn.
@@ -300,8 +269,9 @@ def compare_columns(
         [np.abs(standardised_differences(values, labels)).max(axis=0) for labels in drawn]
     )
     statistic = np.abs(standardised_differences(values, 1.0 * is_second[:, np.newaxis])[:, 0])
-    means = [column_means(values[part]) for part in (is_second, ~is_second)]
-    difference, n_columns = means[0] - means[1], len(names)
+    parts = (values[part] for part in (is_second, ~is_second))
+    means, n_columns = [column_moments(part, np.ones(len(part)))[0] for part in parts], len(names)
+    difference = means[0] - means[1]
     if values.shape[1] > n_columns:
         statistic = np.append(statistic[:n_columns], statistic[n_columns:].max())
         difference = np.append(difference[:n_columns], difference[n_columns:].mean())
@@ -312,23 +282,15 @@ def compare_columns(
     return ComparisonResult(float(statistic.max()), float(greatest["pvalue"]), columns), draws
 
 
-def column_means(values: Floats) -> Floats:
-    """Mean of the values of each column; NaN without any."""
-    n_values = (~np.isnan(values)).sum(axis=0)
-    with np.errstate(invalid="ignore"):
-        return np.asarray(np.nansum(values, axis=0) / n_values)
-
-
-def _mean_gram(pooled: Pooled, missingness: bool, random_state: np.random.RandomState) -> Floats:
+def _mean_gram(table: Any, model: Any, missingness: bool, random_state: Any) -> Floats:
     """The kernel between rows, averaged over draws of their missing cells; zero on the diagonal."""
-    model, domain = pooled.model, pooled.model.domain_
-    observed = domain.encode(pooled.table)
+    domain, observed = model.domain_, model.domain_.encode(table)
     n_states = np.where(domain.is_categorical, domain.n_states, 0)
     moments = column_moments(observed, np.ones(len(observed)))
     missing, scale = np.isnan(observed), 0.0
     n_draws, gram = _COMPLETIONS if missing.any() else 1, np.zeros((len(observed), len(observed)))
     for _ in range(n_draws):
-        rows = domain.encode(model.complete(pooled.table, "sample", random_state=random_state))
+        rows = domain.encode(model.complete(table, "sample", random_state=random_state))
         points = [as_numbers(rows, n_states, *moments).point]
         # A cell that is missing in one of two rows counts like two different categories.
         distance = pdist(np.hstack(points + [missing] * missingness), "sqeuclidean")

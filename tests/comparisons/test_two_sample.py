@@ -195,9 +195,9 @@ def test_what_cannot_be_compared_is_refused(density):
         two_sample_test(A, B, density, statistic="ks")
     with pytest.raises(ValueError, match="found 5 in both"):
         two_sample_test(A, B, density, groups=(np.arange(10), np.arange(5, 15)))
-    with pytest.raises(ValueError, match="found 10 and 9"):
+    with pytest.raises(ValueError, match="inconsistent"):
         two_sample_test(A, B, density, groups=(np.arange(10), np.arange(9)))
     with pytest.raises(ValueError, match="feature names"):
         two_sample_test(A, B[["kind", "size"]], SoftLearnSPN())
-    with pytest.raises(TypeError, match="score_cells"):
+    with pytest.raises(ValueError, match="score_cells"):
         two_sample_test(A, B, GaussianMixture())

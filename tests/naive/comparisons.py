@@ -103,3 +103,11 @@ def capital(pvalues, powers, dealt) -> float:
             worth *= powers[now] * p ** (powers[now] - 1.0)
         total += worth
     return total
+
+
+def covariance_measure(left, right) -> float:
+    """Mean product of residuals in standard errors, over the rows that have both; absolute."""
+    products = [a * b for a, b in zip(left, right) if not (math.isnan(a) or math.isnan(b))]
+    mean = sum(products) / len(products)
+    variance = sum((p - mean) ** 2 for p in products) / len(products)
+    return math.sqrt(len(products)) * abs(mean) / math.sqrt(variance)
