@@ -18,7 +18,6 @@ from sklearn.utils.parallel import Parallel, delayed
 from skpc._arrays import Floats, Ints
 from skpc._validation import AT_LEAST_ONE, N_JOBS, HasMethods, Interval, StrOptions, check_table
 from skpc.comparisons.result import ComparisonResult, checked, names_of, pvalues
-from skpc.densities import Density
 from skpc.domain import Domain, column_moments, merge_rows
 from skpc.estimators.soft_learn import SoftLearnSPN
 
@@ -241,24 +240,22 @@ class _Folds:
             cv = KFold(int(cv), shuffle=True, random_state=random_state)
         self.splits = list(check_cv(cv).split(self.rows, y))
 
-    def learned(self, train: Ints) -> Density:
+    def learned(self, train: Ints) -> Any:
         rows, weight = merge_rows(self.rows[train], np.ones(len(train)))
-        density: Density = clone(self._density).fit_rows(self.domain, rows, weight)._density
-        return density
+        return clone(self._density).fit_rows(self.domain, rows, weight)._density
 
     def scores(
         self, train: Ints, test: Ints, n_draws: int, score: Callable[[Floats], float], seed: int
     ) -> Floats:
         """Scores of test rows, and with each column drawn; shape (n_columns, 1 + n_draws)."""
-        density, random_state = self.learned(train), np.random.RandomState(seed)
-        rows = self.rows[test]
+        density, rows, draws = self.learned(train), self.rows[test], np.random.RandomState(seed)
         scores = np.full((rows.shape[1], 1 + n_draws), score(rows))
         for column, of_column in enumerate(scores):
             hidden, drawn = rows.copy(), rows.copy()
             hidden[:, column] = np.nan
             observed = ~np.isnan(rows[:, column])
             for draw in range(1, 1 + n_draws):
-                cells = density.draw_missing(hidden, random_state)[:, column]
+                cells = density.draw_missing(hidden, draws)[:, column]
                 drawn[observed, column] = cells[observed]
                 of_column[draw] = score(drawn)
         return scores

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from sklearn.base import clone
@@ -16,14 +16,14 @@ from skpc._arrays import Floats
 from skpc._validation import AT_LEAST_ONE, StrOptions, check_table
 from skpc.comparisons.result import ComparisonResult, checked, names_of, pvalues
 from skpc.discrepancies import kdsd
-from skpc.domain import Domain, column_moments, merge_rows
+from skpc.domain import column_moments, merge_rows
 from skpc.factor_graphs import FactorGraph, compile
 
 #: Draws that stand for a model.
 _REFERENCE = 10_000
 #: Level of the interval of a distance.
 _LEVEL = 0.95
-_SIDES = "left", "right"
+_SIDES: tuple[Literal["left", "right"], ...] = ("left", "right")
 
 
 @checked(statistic=[StrOptions({"pit", "kdsd"})], refit=["boolean"], n_draws=[AT_LEAST_ONE])
@@ -90,6 +90,8 @@ def goodness_of_fit_test(
     >>> goodness_of_fit_test(model, X[600:], n_draws=99, random_state=0).pvalue
     0.01
     """
+    import pandas as pd
+
     random_state = check_random_state(random_state)
     is_estimator = hasattr(model, "fit_rows") and hasattr(model, "domain_")
     if not is_estimator and (refit or statistic == "pit"):
@@ -120,7 +122,19 @@ def goodness_of_fit_test(
     pvalue = float(pvalues(observed.max(), draws))
     if domain is None or statistic == "kdsd":
         return ComparisonResult(float(measured[0][0]), pvalue)
-    columns = _table_of_columns(observed, measured[0], ~missing, domain, draws)
+    n_columns = domain.n_features
+    statistic, distance = observed[:n_columns].copy(), measured[0][:n_columns]
+    for one in _pairs(n_columns):
+        np.maximum.at(statistic, one % n_columns, observed[n_columns:])
+    half = np.sqrt(0.5 * math.log(2.0 / (1.0 - _LEVEL)) / np.maximum((~missing).sum(axis=0), 1))
+    cells = {
+        "statistic": statistic,
+        "pvalue": pvalues(statistic, draws),
+        "distance": distance,
+        "lower": np.maximum(distance - half, 0.0),
+        "upper": np.minimum(distance + half, 1.0),
+    }
+    columns = pd.DataFrame(cells, index=names_of(domain))
     return ComparisonResult(float(observed.max()), pvalue, columns)
 
 
@@ -178,24 +192,3 @@ def _pairs(n_columns: int) -> tuple[Any, Any]:
     first, second = np.triu_indices(2 * n_columns, k=1)
     differ = first % n_columns != second % n_columns
     return first[differ], second[differ]
-
-
-def _table_of_columns(
-    deviation: Floats, distance: Floats, observed: Any, domain: Domain, draws: Floats
-) -> Any:
-    import pandas as pd
-
-    n_columns = domain.n_features
-    statistic, distance = deviation[:n_columns].copy(), distance[:n_columns]
-    for one in _pairs(n_columns):
-        np.maximum.at(statistic, one % n_columns, deviation[n_columns:])
-    with np.errstate(divide="ignore"):
-        half = np.sqrt(0.5 * math.log(2.0 / (1.0 - _LEVEL)) / observed.sum(axis=0))
-    cells = {
-        "statistic": statistic,
-        "pvalue": pvalues(statistic, draws),
-        "distance": distance,
-        "lower": np.maximum(distance - half, 0.0),
-        "upper": np.minimum(distance + half, 1.0),
-    }
-    return pd.DataFrame(cells, index=names_of(domain))

@@ -13,8 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 from skpc._arrays import Floats
 from skpc._fitting import all_or_nothing
 from skpc._validation import AT_LEAST_ONE, Interval, check_table, fit_context
-from skpc.comparisons.result import ComparisonResult, names_of, pvalues
-from skpc.comparisons.two_sample import compare_columns, draw_labels, with_pattern
+from skpc.comparisons.result import ComparisonResult, pvalues
+from skpc.comparisons.two_sample import cell_values, compare_columns, draw_labels
 from skpc.domain import present_rows
 from skpc.estimators.soft_learn import SoftLearnSPN
 
@@ -109,7 +109,7 @@ class DriftMonitor(BaseEstimator):
             model = SoftLearnSPN(random_state=0) if self.density is None else clone(self.density)
             parts = (present_rows(table, 1.0 * part)[0] for part in (~is_kept, is_kept))
             self.density_ = model.fit(next(parts))
-            self._scores = np.asarray(self.density_.score_cells(next(parts)), dtype=np.float64)
+            self._values = cell_values(self.density_, next(parts), missingness=True)[0]
             self.history_: list[dict[str, Any]] = []
             self._parts = _START
         return self
@@ -129,18 +129,18 @@ class DriftMonitor(BaseEstimator):
             is an alarm.
         """
         check_is_fitted(self)
-        scores = np.vstack([self._scores, self.density_.score_cells(batch)])
-        is_batch = np.arange(len(scores)) >= len(self._scores)
-        values, unit = with_pattern(scores, missingness=True), np.arange(len(scores))
+        values, column = cell_values(self.density_, batch, missingness=True)
+        values = np.vstack([self._values, values])
+        unit = np.arange(len(values))
+        is_batch = unit >= len(self._values)
         drawn = draw_labels(is_batch, unit, self.n_permutations, self._random_state)
-        result, draws = compare_columns(values, is_batch, names_of(self.density_.domain_), drawn)
-        ties = self._random_state.uniform()
-        pvalue = float(pvalues(np.array(result.statistic), draws, ties))
+        result, draws = compare_columns(values, column, is_batch, self.density_.domain_, drawn)
+        pvalue = float(pvalues(np.array(result.statistic), draws, self._random_state.uniform()))
         parts = bet(self._parts, pvalue)
-        capital, column = float(parts.sum()), result.columns["statistic"].idxmax()
+        capital, name = float(parts.sum()), result.columns["statistic"].idxmax()
         alarm = capital >= 1.0 / self.level
-        self._scores, self._parts = scores, _START if alarm else parts
-        entry = {"pvalue": pvalue, "capital": capital, "alarm": alarm, "column": column}
+        self._values, self._parts = values, _START if alarm else parts
+        entry = {"pvalue": pvalue, "capital": capital, "alarm": alarm, "column": name}
         self.history_.append(entry)
         return result
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from scipy.spatial.distance import pdist, squareform
+from scipy.stats import rankdata
 from sklearn.base import clone
 from sklearn.utils import check_consistent_length, check_random_state, gen_batches
 
@@ -61,7 +62,8 @@ def two_sample_test(
         the level but has less power. It keeps its own ``random_state``.
     statistic : {"cells", "mmd"}, default="cells"
         "cells": the greatest difference of means, in standard errors, of the log densities of the
-        cells of a column given the others of their rows. "mmd": the squared maximum mean
+        cells of a column given the others of their rows, of the ranks of its numbers, and of
+        the indicators of its categories. "mmd": the squared maximum mean
         discrepancy of rows whose missing cells are drawn from the density, ten times; it takes
         memory for a number for each pair of rows. It compares what was seen, under a
         model that both tables share.
@@ -79,7 +81,7 @@ def two_sample_test(
     -------
     ComparisonResult
         With "cells", ``columns`` has a row for each column, and one named "missing cells":
-        "statistic" (the difference of means in standard errors, high where the column has
+        "statistic" (the greatest difference of means in standard errors, high where the column has
         changed), "pvalue", and "difference" (``B`` less ``A``: of mean log densities in nats a
         cell, of the share of missing cells). The p-values are adjusted by the maximum over
         columns. They speak against the hypothesis that nothing has changed; a column
@@ -120,10 +122,10 @@ def two_sample_test(
     table, model, is_second, unit = _pool(density, A, B, groups, random_state)
     drawn = draw_labels(is_second, unit, n_permutations, random_state)
     if statistic == "cells":
-        values = with_pattern(model.score_cells(table), missingness)
-        return compare_columns(values, is_second, names_of(model.domain_), drawn)[0]
+        values, column = cell_values(model, table, missingness)
+        return compare_columns(values, column, is_second, model.domain_, drawn)[0]
     gram = _mean_gram(table, model, missingness, random_state)
-    observed = squared_discrepancies(gram, 1.0 * is_second[:, np.newaxis])[0]
+    observed = squared_discrepancies(gram, is_second[:, np.newaxis].astype(float))[0]
     draws = np.concatenate([squared_discrepancies(gram, labels) for labels in drawn])
     return ComparisonResult(float(observed), float(pvalues(observed, draws)))
 
@@ -169,16 +171,29 @@ def _units(groups: Any, tables: list[Any]) -> Ints:
     return np.asarray(np.unique(np.concatenate(groups), return_inverse=True)[1])
 
 
-def with_pattern(scores: Any, missingness: bool) -> Floats:
-    """Log densities of cells, finite or missing; in further columns, which cells are missing.
+def cell_values(model: Any, table: Any, missingness: bool) -> tuple[Floats, Ints]:
+    """What is compared of each row, and which column it is about.
 
-    What is impossible counts like the most improbable cell of its column that is possible.
+    Returns
+    -------
+    values : ndarray of shape (n_rows, n_values), NaN where missing
+        Log density of each cell given the others of its row; its number, or indicators of its
+        category; and, with missingness, whether it is missing.
+    column : ndarray of shape (n_values,)
+        The number of columns stands for the pattern of missing cells.
     """
-    scores = np.asarray(scores, dtype=np.float64)
-    possible = np.where(np.isneginf(scores), np.nan, scores)
-    lowest = np.fmin.reduce(possible, axis=0)
-    finite = np.where(np.isneginf(scores), np.nan_to_num(lowest), scores)
-    return np.hstack([finite, np.isnan(scores)]) if missingness else finite
+    scores = np.asarray(model.score_cells(table), dtype=np.float64)
+    domain, n_columns = model.domain_, model.domain_.n_features
+    n_states = np.where(domain.is_categorical, domain.n_states, 0)
+    rows, zero = domain.encode(table), np.zeros(n_columns)
+    point, observed = as_numbers(rows, n_states, zero, zero + 1.0)
+    point = point if observed is None else np.where(observed > 0.0, point, np.nan)
+    columns, sizes = np.arange(n_columns), np.where(n_states > 2, n_states, 1)
+    pattern = np.full(n_columns * missingness, n_columns)
+    return (
+        np.hstack([scores, point, np.isnan(scores)[:, : len(pattern)]]),
+        np.concatenate([columns, np.repeat(columns, sizes), pattern]),
+    )
 
 
 def standardised_differences(values: Floats, labels: Floats) -> Floats:
@@ -253,9 +268,12 @@ def draw_labels(is_second: Bools, unit: Ints, n_draws: int, random_state: Any) -
 
 
 def compare_columns(
-    values: Floats, is_second: Bools, names: list[Any], drawn: Iterator[Floats]
+    values: Floats, column: Ints, is_second: Bools, domain: Domain, drawn: Iterator[Floats]
 ) -> tuple[ComparisonResult, Floats]:
-    """Compare two parts of rows by the values of :func:`with_pattern`.
+    """Compare two parts of rows by what :func:`cell_values` returns.
+
+    What is impossible counts like the most improbable cell of its column that is possible. Numbers
+    count by their ranks.
 
     Returns
     -------
@@ -265,21 +283,23 @@ def compare_columns(
     """
     import pandas as pd
 
+    names, n_columns = [*names_of(domain), PATTERN], domain.n_features
+    lowest = np.fmin.reduce(np.where(np.isneginf(values), np.nan, values), axis=0)
+    values = np.where(np.isneginf(values), np.nan_to_num(lowest), values)
+    means = [column_moments(values[p], np.ones(p.sum()))[0] for p in (is_second, ~is_second)]
+    difference = means[0] - means[1]
+    difference = np.append(difference[:n_columns], difference[-n_columns:].mean())
+    values[:, n_columns:] = rankdata(values[:, n_columns:], axis=0, nan_policy="omit")
     draws = np.concatenate(
         [np.abs(standardised_differences(values, labels)).max(axis=0) for labels in drawn]
     )
-    statistic = np.abs(standardised_differences(values, 1.0 * is_second[:, np.newaxis])[:, 0])
-    parts = (values[part] for part in (is_second, ~is_second))
-    means, n_columns = [column_moments(part, np.ones(len(part)))[0] for part in parts], len(names)
-    difference = means[0] - means[1]
-    if values.shape[1] > n_columns:
-        statistic = np.append(statistic[:n_columns], statistic[n_columns:].max())
-        difference = np.append(difference[:n_columns], difference[n_columns:].mean())
-        names = [*names, PATTERN]
+    observed = standardised_differences(values, is_second[:, np.newaxis].astype(float))
+    statistic = np.zeros(n_columns + 1)
+    np.maximum.at(statistic, column, np.abs(observed[:, 0]))
     cells = {"statistic": statistic, "pvalue": pvalues(statistic, draws), "difference": difference}
-    columns = pd.DataFrame(cells, index=names)
-    greatest = columns.loc[columns["statistic"].idxmax()]
-    return ComparisonResult(float(statistic.max()), float(greatest["pvalue"]), columns), draws
+    columns = pd.DataFrame(cells, index=names)[: column.max() + 1]
+    result = ComparisonResult(float(statistic.max()), float(columns["pvalue"].min()), columns)
+    return result, draws
 
 
 def _mean_gram(table: Any, model: Any, missingness: bool, random_state: Any) -> Floats:

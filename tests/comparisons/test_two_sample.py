@@ -7,10 +7,11 @@ from skpc import CutsetNetworkBD, SoftLearnSPN
 from skpc.comparisons import two_sample_test
 from skpc.comparisons.two_sample import (
     PATTERN,
+    cell_values,
+    compare_columns,
     draw_labels,
     squared_discrepancies,
     standardised_differences,
-    with_pattern,
 )
 from skpc.kernels import ExponentialHamming
 from skpc.queries import expected_gram
@@ -29,6 +30,14 @@ def table(n_rows: int, seed: int, missing: float = 0.0) -> pd.DataFrame:
 @pytest.fixture(scope="module")
 def density():
     return CutsetNetworkBD(random_state=0).fit(table(800, seed=0, missing=0.2))
+
+
+def compared(density, rows: pd.DataFrame) -> np.ndarray:
+    """What is compared: log densities of cells, ranks, indicators of categories, missing cells."""
+    indicators = pd.get_dummies(rows["other"], dtype=float).where(rows["other"].notna())
+    large = rows["kind"].eq("large").where(rows["kind"].notna()).astype(float)
+    parts = [density.score_cells(rows), rows["size"].rank(), large, indicators, rows.isna()]
+    return pd.concat(parts, axis=1).to_numpy(dtype=float)
 
 
 def labels_of(n_rows: int, n_partitions: int, seed: int = 0) -> np.ndarray:
@@ -64,7 +73,7 @@ def test_pvalue_is_that_of_all_partitions_of_eight_rows(density, groups):
     A, B = table(4, seed=1, missing=0.2), table(4, seed=2, missing=0.2)
     B["size"] = 3.0
     result = two_sample_test(A, B, density, groups=groups, n_permutations=20_000, random_state=0)
-    values = with_pattern(density.score_cells(pd.concat([A, B])).to_numpy(), True)
+    values = compared(density, pd.concat([A, B], ignore_index=True))
     unit = np.arange(8) if groups is None else np.concatenate(groups)
     is_second = np.repeat([False, True], 4)
     exact = naive.exact_pvalue(
@@ -159,12 +168,32 @@ def test_a_changed_pattern_of_missing_cells_has_an_entry(density):
     assert two_sample_test(A, B, density, statistic="mmd", **options).pvalue < 0.05
 
 
-def test_impossible_cells_count_like_the_most_improbable_ones():
-    scores = np.array([[-np.inf, -1.0], [-2.0, np.nan], [-0.5, -np.inf]])
-    values = with_pattern(scores, True)
-    np.testing.assert_array_equal(values[:, 0], [-2.0, -2.0, -0.5])
-    np.testing.assert_array_equal(values[:, 1], [-1.0, np.nan, -1.0])
-    np.testing.assert_array_equal(values[:, 3], [0.0, 1.0, 0.0])
+def test_impossible_cells_count_like_the_most_improbable_ones(density):
+    rows = table(6, seed=0)
+    values, column = cell_values(density, rows, True)
+    worst, second = np.argsort(values[:, 0])[:2]
+    is_second = np.arange(6) >= 3
+    results = []
+    for score in (-np.inf, values[second, 0]):
+        values[worst, 0] = score
+        drawn = draw_labels(is_second, np.arange(6), 20, np.random.RandomState(0))
+        results.append(compare_columns(values, column, is_second, density.domain_, drawn)[0])
+    pd.testing.assert_frame_equal(results[0].columns, results[1].columns)
+
+
+@pytest.mark.parametrize("column", ["size", "other"])
+def test_a_changed_margin_is_seen_in_its_column(density, column):
+    A, B = table(250, seed=7), table(250, seed=8)
+    if column == "size":
+        # The category follows, as it does in the model.
+        B["size"] += 0.5
+        B["kind"] = np.where(B["size"] > 0.0, "large", "small")
+    else:
+        B.loc[::3, "other"] = "a"
+    for model in (density, CutsetNetworkBD(random_state=0)):
+        result = two_sample_test(A, B, model, n_permutations=199, random_state=0)
+        assert result.columns["statistic"].idxmax() == column
+        assert result.pvalue <= 0.01
 
 
 def test_mean_kernel_of_draws_approaches_the_expected_kernel():
