@@ -123,13 +123,13 @@ def goodness_of_fit_test(
     if domain is None or statistic == "kdsd":
         return ComparisonResult(float(measured[0][0]), pvalue)
     n_columns = domain.n_features
-    statistic, distance = observed[:n_columns].copy(), measured[0][:n_columns]
+    greatest, distance = observed[:n_columns].copy(), measured[0][:n_columns]
     for one in _pairs(n_columns):
-        np.maximum.at(statistic, one % n_columns, observed[n_columns:])
+        np.maximum.at(greatest, one % n_columns, observed[n_columns:])
     half = np.sqrt(0.5 * math.log(2.0 / (1.0 - _LEVEL)) / np.maximum((~missing).sum(axis=0), 1))
     cells = {
-        "statistic": statistic,
-        "pvalue": pvalues(statistic, draws),
+        "statistic": greatest,
+        "pvalue": pvalues(greatest, draws),
         "distance": distance,
         "lower": np.maximum(distance - half, 0.0),
         "upper": np.minimum(distance + half, 1.0),
