@@ -160,14 +160,12 @@ def _distance_of(model: Any, random_state: np.random.RandomState) -> Callable[[F
 def kolmogorov_distance(values: Floats, reference: Floats) -> float:
     """Greatest difference of two distribution functions, of values and an increasing reference."""
     values = np.sort(values[~np.isnan(values)])
-    if not len(values):
-        return 0.0
     # The greatest difference is at a value, or just below one.
     below, expected = (
         np.array([np.searchsorted(sample, values, side=side) for side in _SIDES]) / len(sample)
         for sample in (values, reference)
     )
-    return float(np.abs(below - expected).max())
+    return float(np.abs(below - expected).max(initial=0.0))
 
 
 def _transformed(rows: Floats, margins: list[Floats]) -> Floats:

@@ -243,8 +243,9 @@ def squared_discrepancies(gram: Floats, labels: Floats) -> Floats:
     of_second = gram @ labels
     second, between = (labels * of_second).sum(axis=0), ((1.0 - labels) * of_second).sum(axis=0)
     first = gram.sum() - second - 2.0 * between
-    first, second = first / (n_first * (n_first - 1.0)), second / (n_second * (n_second - 1.0))
-    return np.asarray(first + second - 2.0 * between / (n_first * n_second))
+    # One row alone has no pair within.
+    pairs = [np.maximum(n * (n - 1.0), 1.0) for n in (n_first, n_second)]
+    return np.asarray(first / pairs[0] + second / pairs[1] - 2.0 * between / (n_first * n_second))
 
 
 def draw_labels(is_second: Bools, unit: Ints, n_draws: int, random_state: Any) -> Iterator[Floats]:

@@ -100,3 +100,10 @@ def test_a_model_that_is_not_fitted_is_refused():
     graph = FactorGraph.ising_grid(2, 2, coupling=0.1)
     with pytest.raises(TypeError, match="without refit"):
         goodness_of_fit_test(graph, np.zeros((3, 4)), statistic="kdsd", refit=True)
+
+
+def test_a_column_without_a_value_is_at_no_distance(model):
+    X = table(50, seed=3).assign(size=np.nan)
+    columns = goodness_of_fit_test(model, X, n_draws=19, random_state=0).columns
+    assert columns.loc["size", "distance"] == columns.loc["size", "lower"] == 0.0
+    assert columns.loc["size", "upper"] == 1.0

@@ -230,3 +230,29 @@ def test_what_cannot_be_compared_is_refused(density):
         two_sample_test(A, B[["kind", "size"]], SoftLearnSPN())
     with pytest.raises(ValueError, match="score_cells"):
         two_sample_test(A, B, GaussianMixture())
+
+
+def test_one_row_can_be_compared_and_a_new_category_is_seen(density):
+    A, B = table(60, seed=11), table(40, seed=12)
+    options = {"n_permutations": 99, "random_state": 0}
+    for statistic in ("cells", "mmd"):
+        pvalues = [
+            two_sample_test(A, table(1, seed=s), density, statistic=statistic, **options).pvalue
+            for s in range(10)
+        ]
+        assert np.mean(pvalues) > 0.2
+    B.loc[::2, "other"] = "new"
+    with pytest.warns(UserWarning, match="'new'"):
+        result = two_sample_test(A, B, density, **options)
+    assert result.columns["statistic"].idxmax() == "other"
+
+
+def test_frames_of_polars_and_arrays_have_the_same_pvalue():
+    polars = pytest.importorskip("polars", reason="polars is optional")
+    rows = np.random.default_rng(0).normal(size=(60, 2))
+    pvalues = []
+    for X in (rows, polars.DataFrame(rows), pd.DataFrame(rows)):
+        density = CutsetNetworkBD(random_state=0)
+        result = two_sample_test(X[:30], X[30:], density, n_permutations=99, random_state=0)
+        pvalues.append(result.pvalue)
+    assert len(set(pvalues)) == 1
