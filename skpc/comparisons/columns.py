@@ -59,7 +59,7 @@ def independence_test(
         Number of draws of the multiplier bootstrap, the null distribution of the greatest of all
         statistics.
     cv : int, cross-validation generator or iterable, default=5
-        _Folds.
+        Folds.
     random_state : int, RandomState instance or None, default=None
         Deals rows to folds and draws multipliers.
 
@@ -170,7 +170,7 @@ def feature_importance_test(
         Number of draws of each column. "auto": ``2 n_features / q``, so that one column alone can
         be found.
     cv : int, cross-validation generator or iterable, default=5
-        _Folds. A test takes ``n_features * n_draws`` scores in each.
+        Folds. A test takes ``n_features * n_draws`` scores in each.
     q : float, default=0.1
         Rate of false discoveries among the columns that are selected (Benjamini and Hochberg).
     random_state : int, RandomState instance or None, default=None
