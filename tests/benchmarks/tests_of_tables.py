@@ -157,7 +157,8 @@ def monitor(repeats: int) -> None:
         late = [np.flatnonzero(stream(change, 25, 250, seed)[5:]) for seed in range(repeats // 4)]
         delays = [int(places[0]) + 1 for places in late if len(places)]
         seen = f"{len(delays)} of {len(late)} streams have an alarm within 20 batches of 250 rows"
-        print(f"{change} shuffled: {seen}, median delay {np.median(delays) if delays else np.nan:.0f}")
+        delay = np.median(delays) if delays else np.nan
+        print(f"{change} shuffled: {seen}, median delay {delay:.0f}")
 
 
 def fit(tables: list[str], repeats: int) -> None:
