@@ -19,7 +19,13 @@ from sklearn.base import _fit_context as fit_context  # noqa: F401
 from sklearn.calibration import _SigmoidCalibration as SigmoidCalibration  # noqa: F401
 from sklearn.svm._base import _one_vs_one_coef as coefficients_of_pairs  # noqa: F401
 from sklearn.utils._optional_dependencies import check_matplotlib_support  # noqa: F401
-from sklearn.utils._param_validation import HasMethods, Interval, RealNotInt, StrOptions  # noqa: F401
+from sklearn.utils._param_validation import (  # noqa: F401
+    HasMethods,
+    Interval,
+    RealNotInt,
+    StrOptions,
+    validate_params,
+)
 from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.metaestimators import _BaseComposition as BaseComposition  # noqa: F401
 from sklearn.utils.multiclass import _ovr_decision_function as decisions_of_pairs  # noqa: F401
@@ -169,8 +175,7 @@ def check_table(estimator: Any, X: Any, *, reset: bool) -> Any:
     if frame_library(X) is not None:
         validate_data(estimator, X, reset=reset, skip_check_array=True)
         if 0 in X.shape:
-            # An array of the same shape lets scikit-learn word the error.
-            check_array(np.empty(X.shape), estimator=estimator, input_name="X")
+            check_array(np.empty(X.shape), estimator=estimator, input_name="X")  # words the error
         return X
     array = validate_data(estimator, X, reset=reset, dtype=None, order="C", ensure_all_finite=False)
     is_list = isinstance(X, list | tuple)
@@ -191,8 +196,7 @@ def eager(X: Any) -> Any:
     Raises
     ------
     TypeError
-        If it is an iterator, a callable, a path, a dict, a list of tables, or a lazy table of
-        polars or pyarrow: numpy would take it for a single cell, or for something else.
+        If it is an iterator, a callable, a path, a dict, a list of tables, or a lazy table.
     """
     if is_from("dask", X) and hasattr(X, "compute"):
         X = X.compute()
@@ -220,10 +224,10 @@ def _described_instead(X: Any) -> str | None:
         )
     if type(X) is dict:  # Some sparse matrices of scipy are subclasses.
         return "a dict. Pass pandas.DataFrame(X)."
-    if isinstance(X, list | tuple) and any(_is_table(table) for table in X[:1]):
-        kind, way = "arrays", "numpy.concatenate"
-        if hasattr(X[0], "columns"):
-            kind, way = "DataFrames", "pandas.concat"
+    first = X[0] if isinstance(X, list | tuple) and X else None
+    is_frame = hasattr(first, "columns")
+    if is_frame or getattr(first, "ndim", 0) == 2:
+        kind, way = ("DataFrames", "pandas.concat") if is_frame else ("arrays", "numpy.concatenate")
         return (
             f"a {type(X).__name__} of {kind}. Put them together by {way}; the fit of a density "
             "takes them as chunks too, by iter(X)."
@@ -231,10 +235,6 @@ def _described_instead(X: Any) -> str | None:
     if callable(X):
         return f"a callable ({type(X).__name__}). {_CHUNKS}: pass the chunks one by one."
     return None
-
-
-def _is_table(table: Any) -> bool:
-    return hasattr(table, "columns") or getattr(table, "ndim", 0) == 2
 
 
 def check_weight(sample_weight: Any, n_rows: int, name: str = "sample_weight") -> Floats:

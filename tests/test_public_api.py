@@ -117,6 +117,14 @@ PUBLIC = {
         "leaf_second_moments",
     ],
     "skpc.discrepancies": ["BlackBoxImportanceSampler", "kdsd", "mmd2", "stein_gram"],
+    "skpc.comparisons": [
+        "ComparisonResult",
+        "DriftMonitor",
+        "feature_importance_test",
+        "goodness_of_fit_test",
+        "independence_test",
+        "two_sample_test",
+    ],
     "skpc.datasets": [
         "URLS",
         "fetch_debd",
@@ -135,6 +143,7 @@ PUBLIC = {
         "column_moments",
         "group_codes",
         "group_rows",
+        "join_tables",
         "merge_codes",
         "merge_rows",
         "one_hot",

@@ -8,6 +8,8 @@ repetition, and does not depend on the order of the input.
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -200,6 +202,46 @@ def present_rows(table: Any, weight: Floats) -> tuple[Any, Floats]:
     if frame_library(table) == "polars":
         return table.filter(present), weight[present]
     return getattr(table, "iloc", table)[present], weight[present]
+
+
+def join_tables(tables: Sequence[Any]) -> Any:
+    """One table of the rows of several, one after the other.
+
+    Parameters
+    ----------
+    tables : sequence of ndarray or DataFrame
+        Of the same columns; arrays throughout, or DataFrames of one library.
+
+    Returns
+    -------
+    ndarray or DataFrame
+        A pandas DataFrame has a new index.
+
+    Raises
+    ------
+    TypeError
+        If there are arrays and DataFrames, or DataFrames of several libraries.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc.domain import join_tables
+    >>> join_tables([np.array([[1.0]]), np.array([[2.0]])])
+    array([[1.],
+           [2.]])
+    """
+    libraries = {frame_library(table): None for table in tables}
+    if len(libraries) > 1:
+        kinds = " and ".join(f"DataFrames of {name}" if name else "arrays" for name in libraries)
+        raise TypeError(
+            "The parts of one table must be arrays throughout, or DataFrames of one library; found "
+            f"{kinds}."
+        )
+    library = frame_library(tables[0])
+    if library is None:
+        return np.concatenate(tables)
+    options = {"ignore_index": True} if library == "pandas" else {}
+    return sys.modules[library].concat(tables, **options)
 
 
 def column_moments(rows: Floats, weight: Floats) -> tuple[Floats, Floats]:

@@ -8,7 +8,6 @@ parameters come from sums over all chunks (:class:`EncodedChunks`).
 from __future__ import annotations
 
 import itertools
-import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from copy import deepcopy
@@ -29,11 +28,10 @@ from skpc._validation import (
     check_table,
     check_weight,
     fit_context,
-    frame_library,
     is_from,
 )
 from skpc._warnings import collected, warn
-from skpc.domain import Domain, canonical_order, merge_rows, present_rows
+from skpc.domain import Domain, canonical_order, join_tables, merge_rows, present_rows
 from skpc.estimators._estimator import (
     CATEGORICAL_FEATURES,
     TableEstimator,
@@ -384,7 +382,7 @@ class TableChunks:
             likely = (2.0 * size + 20.0) / self.n_rows
             keys = [key[key < likely] for key in map(_keys, itertools.count(), self.sizes or ())]
             limit = float(np.partition(np.concatenate(keys), size)[size])
-        return _joined(self.total(partial(_draw, self.reader, limit))), size >= self.n_rows
+        return join_tables(self.total(partial(_draw, self.reader, limit))), size >= self.n_rows
 
 
 @dataclass
@@ -448,22 +446,6 @@ def _draw(reader: Any, limit: float, number: int, chunk: Any) -> list[Any]:
     table = check_table(reader, chunk, reset=False)
     is_drawn = _keys(number, len(table)) < limit
     return [present_rows(table, is_drawn.astype(np.float64))[0]] if is_drawn.any() else []
-
-
-def _joined(tables: list[Any]) -> Any:
-    """One table of several."""
-    libraries = {frame_library(table): None for table in tables}
-    if len(libraries) > 1:
-        kinds = " and ".join(f"DataFrames of {name}" if name else "arrays" for name in libraries)
-        raise TypeError(
-            "The chunks of a table must be arrays throughout, or DataFrames of one library; found "
-            f"{kinds}."
-        )
-    library = frame_library(tables[0])
-    if library is None:
-        return np.concatenate(tables)
-    options = {"ignore_index": True} if library == "pandas" else {}
-    return sys.modules[library].concat(tables, **options)
 
 
 def _counted(count: Callable[[int, Any], _Sum], number: int, chunk: Any) -> tuple[list[int], _Sum]:

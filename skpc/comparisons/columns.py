@@ -1,0 +1,281 @@
+"""Are columns independent given others, and does a column matter for a prediction?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from scipy.stats import false_discovery_control
+from sklearn.base import clone
+from sklearn.metrics import check_scoring
+from sklearn.model_selection import KFold, check_cv
+from sklearn.utils import check_random_state
+from sklearn.utils.parallel import Parallel, delayed
+
+from skpc._arrays import Floats, Ints
+from skpc._validation import AT_LEAST_ONE, N_JOBS, HasMethods, Interval, StrOptions, check_table
+from skpc.comparisons.result import ComparisonResult, checked, names_of, pvalues
+from skpc.domain import Domain, column_moments, merge_rows
+from skpc.estimators.soft_learn import SoftLearnSPN
+
+_DENSITY = [HasMethods(["fit_rows", "score_cells"]), None]
+
+
+@checked(density=_DENSITY, n_draws=[AT_LEAST_ONE], cv=["cv_object"])
+def independence_test(
+    X: Any,
+    columns: Any,
+    others: Any,
+    conditioning: Any = (),
+    *,
+    density: Any = None,
+    n_draws: int = 999,
+    cv: Any = 5,
+    random_state: Any = None,
+) -> ComparisonResult:
+    """Test whether columns are independent of others given a third set of columns.
+
+    What the third set does not say of a column is its residual. If columns are independent given
+    the set, products of their residuals have mean zero: the generalised covariance measure (Shah
+    and Peters, 2020). The test sees no dependence that leaves this mean at zero.
+
+    Parameters
+    ----------
+    X : array-like or DataFrame of shape (n_rows, n_features)
+        Rows; NaN (or None) marks missing cells. A pair of columns is compared in the rows that have
+        both, and all columns of the third set; the density learns from all rows.
+    columns, others : int, str or array-like
+        Names or numbers of the columns to compare, each of ``columns`` with each of ``others``.
+    conditioning : int, str or array-like, default=()
+        Names or numbers of the columns that are given.
+    density : density estimator, default=None
+        Predicts columns given the third set, for the rows of a fold after learning from the other
+        ones. None: a :class:`~skpc.SoftLearnSPN`. The level is approximate: it is as good as these
+        predictions.
+    n_draws : int, default=999
+        Number of draws of the multiplier bootstrap, the null distribution of the greatest of all
+        statistics.
+    cv : int, cross-validation generator or iterable, default=5
+        Folds.
+    random_state : int, RandomState instance or None, default=None
+        Deals rows to folds and draws multipliers.
+
+    Returns
+    -------
+    ComparisonResult
+        ``columns`` has a row for each pair: "statistic", the greatest absolute mean of products in
+        standard errors (of numbers, and of indicators of categories), and "pvalue", adjusted by
+        the maximum over pairs.
+
+    Raises
+    ------
+    ValueError
+        If a column does not exist, or is in two of the sets.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc.comparisons import independence_test
+    >>> rng = np.random.default_rng(0)
+    >>> z = rng.normal(size=400)
+    >>> X = np.column_stack([z, z + rng.normal(size=400), z + rng.normal(size=400)])
+    >>> independence_test(X, 1, 2, random_state=0).pvalue
+    0.001
+    >>> independence_test(X, 1, 2, conditioning=0, random_state=0).pvalue > 0.05
+    True
+    """
+    import pandas as pd
+
+    random_state = check_random_state(random_state)
+    folds = _Folds(X, None, density, cv, random_state)
+    names = ("columns", "others", "conditioning")
+    sets = [folds.domain.columns(c, n) for c, n in zip((columns, others, conditioning), names)]
+    together = np.concatenate(sets).tolist()
+    if len({*together}) < len(together):
+        raise ValueError(
+            "columns, others and conditioning must have no column in common; found the numbers "
+            f"{', '.join(str(one.tolist()) for one in sets)}."
+        )
+    given, chosen = sets[2], np.concatenate(sets[:2])
+
+    def residuals(train: Ints, test: Ints) -> list[Floats]:
+        hidden = np.full((len(test), folds.domain.n_features), np.nan)
+        hidden[:, given] = folds.rows[np.ix_(test, given)]
+        cells = folds.learned(train).posteriors(hidden, chosen)
+        # Where a given cell is missing, columns that are independent given it need not be so.
+        complete = ~np.isnan(hidden[:, given]).any(axis=1)
+        values = np.where(complete, folds.rows[np.ix_(test, chosen)].T, np.nan)
+        return [_residuals(*pair) for pair in zip(values, cells)]
+
+    parts = [residuals(*split) for split in folds.splits]
+    joined = [np.vstack(of_folds) for of_folds in zip(*parts)]
+    pairs, products, labels = [], [], names_of(folds.domain)
+    for first, column in enumerate(sets[0]):
+        for second, other in enumerate(sets[1], len(sets[0])):
+            both = joined[first][:, :, np.newaxis] * joined[second][:, np.newaxis]
+            products.append(both.reshape(len(both), -1))
+            pairs += [(labels[column], labels[other])] * products[-1].shape[1]
+    statistic, draws = multiplier_test(np.hstack(products), n_draws, random_state)
+    of_pairs = pd.Series(statistic, pd.MultiIndex.from_tuples(pairs))
+    frame = of_pairs.groupby(level=[0, 1], sort=False).max().to_frame("statistic")
+    frame["pvalue"] = pvalues(frame["statistic"].to_numpy(), draws)
+    return ComparisonResult(float(statistic.max()), float(frame["pvalue"].min()), frame)
+
+
+@checked(
+    density=_DENSITY,
+    n_draws=[AT_LEAST_ONE, StrOptions({"auto"})],
+    cv=["cv_object"],
+    q=[Interval(Real, 0, 1, closed="neither")],
+    n_jobs=N_JOBS,
+)
+def feature_importance_test(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    *,
+    density: Any = None,
+    scoring: Any = None,
+    n_draws: int | str = "auto",
+    cv: Any = 5,
+    q: float = 0.1,
+    random_state: Any = None,
+    n_jobs: int | None = None,
+) -> ComparisonResult:
+    """Test for each column whether it says something of the target that the other ones do not.
+
+    Holdout randomisation (Tansey et al., 2022): an estimator scores rows that it has not learned
+    from, as they are, and with a column drawn from a density given the other columns. If the target
+    is independent of the column given these, both scores have one distribution. The test is as good
+    as the density, and approximate where folds share training rows.
+
+    Parameters
+    ----------
+    estimator : classifier or regressor
+        A clone of it learns in each fold, from rows with their missing cells.
+    X : array-like or DataFrame of shape (n_rows, n_features)
+        Rows; NaN (or None) marks missing cells, and these stay missing. A column matters then, too,
+        if it says something of the target where another one is missing.
+    y : array-like of shape (n_rows,)
+        Target.
+    density : density estimator, default=None
+        Learns the rows of ``X`` in each fold. None: a :class:`~skpc.SoftLearnSPN`.
+    scoring : str or callable, default=None
+        A scorer of scikit-learn, greater being better. Scores that change smoothly have the most
+        power: "neg_log_loss", "neg_mean_squared_error". None: the ``score`` of the estimator.
+    n_draws : int or "auto", default="auto"
+        Number of draws of each column. "auto": ``2 n_features / q``, so that one column alone can
+        be found.
+    cv : int, cross-validation generator or iterable, default=5
+        Folds. A test takes ``n_features * n_draws`` scores in each.
+    q : float, default=0.1
+        Rate of false discoveries among the columns that are selected (Benjamini and Hochberg).
+    random_state : int, RandomState instance or None, default=None
+        Deals rows to folds and draws columns.
+    n_jobs : int, default=None
+        Number of folds at a time, by joblib.
+
+    Returns
+    -------
+    ComparisonResult
+        ``columns`` has a row for each column: "statistic", by how much the score is better than the
+        mean score of draws; "pvalue"; "adjusted", the smallest rate of false discoveries at which
+        the column is selected; and "selected". The p-value of all is the smallest adjusted one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.linear_model import Ridge
+    >>> from skpc.comparisons import feature_importance_test
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(200, 2))
+    >>> X[:, 1] += X[:, 0]
+    >>> y = X[:, 0] + rng.normal(size=200)
+    >>> result = feature_importance_test(Ridge(), X, y, random_state=0)
+    >>> result.columns["selected"].tolist()
+    [True, False]
+    """
+    import pandas as pd
+
+    random_state, scorer = check_random_state(random_state), check_scoring(estimator, scoring)
+    folds = _Folds(X, y, density, cv, random_state)
+    n_columns, targets = folds.domain.n_features, np.asarray(y)
+    count = math.ceil(2 * n_columns / q) if n_draws == "auto" else int(n_draws)
+    seeds = random_state.randint(2**31, size=len(folds.splits)).tolist()
+
+    def of_fold(train: Ints, test: Ints, seed: int) -> Floats:
+        fitted = clone(estimator).fit(folds.domain.decode(folds.rows[train]), targets[train])
+
+        def score(rows: Floats) -> float:
+            return len(test) * scorer(fitted, folds.domain.decode(rows), targets[test])
+
+        return folds.scores(train, test, count, score, seed)
+
+    run = Parallel(n_jobs=n_jobs)
+    parts = run(delayed(of_fold)(*split, seed) for split, seed in zip(folds.splits, seeds))
+    scores = np.sum(parts, axis=0) / sum(len(test) for _, test in folds.splits)
+    observed, draws = scores[:, 0], scores[:, 1:]
+    pvalue = np.array([pvalues(one, of_draws) for one, of_draws in zip(observed, draws)])
+    adjusted = false_discovery_control(pvalue)
+    better = observed - draws.mean(axis=1)
+    cells = {"statistic": better, "pvalue": pvalue, "adjusted": adjusted, "selected": adjusted <= q}
+    frame = pd.DataFrame(cells, index=names_of(folds.domain))
+    return ComparisonResult(float(better.max()), float(adjusted.min()), frame)
+
+
+class _Folds:
+    """Encoded rows, and densities that have learned from some of them."""
+
+    def __init__(self, X: Any, y: Any, density: Any, cv: Any, random_state: Any) -> None:
+        self._density = SoftLearnSPN(random_state=0) if density is None else density
+        # What the columns are is known from all rows.
+        whole = clone(self._density)
+        table = check_table(whole, X, reset=True)
+        self.domain: Domain = whole.fit(table).domain_
+        self.rows = self.domain.encode(table)
+        if isinstance(cv, Integral):
+            cv = KFold(int(cv), shuffle=True, random_state=random_state)
+        self.splits = list(check_cv(cv).split(self.rows, y))
+
+    def learned(self, train: Ints) -> Any:
+        rows, weight = merge_rows(self.rows[train], np.ones(len(train)))
+        return clone(self._density).fit_rows(self.domain, rows, weight)._density
+
+    def scores(
+        self, train: Ints, test: Ints, n_draws: int, score: Callable[[Floats], float], seed: int
+    ) -> Floats:
+        """Scores of test rows, and with each column drawn; shape (n_columns, 1 + n_draws)."""
+        density, rows, draws = self.learned(train), self.rows[test], np.random.RandomState(seed)
+        scores = np.full((rows.shape[1], 1 + n_draws), score(rows))
+        for column, of_column in enumerate(scores):
+            hidden, drawn = rows.copy(), rows.copy()
+            hidden[:, column] = np.nan
+            observed = ~np.isnan(rows[:, column])
+            for draw in range(1, 1 + n_draws):
+                cells = density.draw_missing(hidden, draws)[:, column]
+                drawn[observed, column] = cells[observed]
+                of_column[draw] = score(drawn)
+        return scores
+
+
+def _residuals(values: Floats, cells: Any) -> Floats:
+    """What a column is more than its prediction, shape (n_rows, 1); of categories by indicators."""
+    if cells.labels is None:
+        return (values - cells.mean())[:, np.newaxis]
+    indicators = values[:, np.newaxis] == np.arange(len(cells.labels))
+    residuals = indicators - cells.probabilities
+    residuals[np.isnan(values)] = np.nan
+    return residuals
+
+
+def multiplier_test(products: Floats, n_draws: int, random_state: Any) -> tuple[Floats, Floats]:
+    """Absolute means in standard errors, and draws of the greatest one if all means are zero."""
+    observed = ~np.isnan(products)
+    n_rows = np.maximum(observed.sum(axis=0), 1)
+    mean, sd = column_moments(products, np.ones(len(products)))
+    standardised = np.where(observed, (products - mean) / sd, 0.0) / np.sqrt(n_rows)
+    multipliers = random_state.normal(size=(n_draws, len(products)))
+    return np.sqrt(n_rows) * np.abs(mean) / sd, np.abs(multipliers @ standardised).max(axis=1)

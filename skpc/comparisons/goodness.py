@@ -1,0 +1,192 @@
+"""Does a model fit a table?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Literal
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.utils import check_random_state
+
+import skpc.queries as queries
+from skpc._arrays import Floats
+from skpc._validation import AT_LEAST_ONE, StrOptions, check_table
+from skpc.comparisons.result import ComparisonResult, checked, names_of, pvalues
+from skpc.discrepancies import kdsd
+from skpc.domain import column_moments, merge_rows
+from skpc.factor_graphs import FactorGraph, compile
+
+#: Draws that stand for a model.
+_REFERENCE = 10_000
+#: Level of the interval of a distance.
+_LEVEL = 0.95
+_SIDES: tuple[Literal["left", "right"], ...] = ("left", "right")
+
+
+@checked(statistic=[StrOptions({"pit", "kdsd"})], refit=["boolean"], n_draws=[AT_LEAST_ONE])
+def goodness_of_fit_test(
+    model: Any,
+    X: Any,
+    *,
+    statistic: str = "pit",
+    refit: bool = False,
+    n_draws: int = 999,
+    random_state: Any = None,
+) -> ComparisonResult:
+    """Test whether a table may have been drawn from a model.
+
+    A p-value above .05 does not say that the model fits, but that so many rows do not show where it
+    does not. How far a column is from the model is said by its distance and the interval of that.
+
+    Parameters
+    ----------
+    model : density estimator
+        Fitted, on other rows unless ``refit``. With "kdsd" also a :class:`~skpc.Circuit` over
+        categories, or a :class:`~skpc.factor_graphs.FactorGraph`, for encoded rows ``X``; missing
+        cells need the latter.
+    X : array-like or DataFrame of shape (n_rows, n_features)
+        Rows, complete or with cells missing completely at random.
+    statistic : {"pit", "kdsd"}, default="pit"
+        "pit": each cell is transformed by the distribution function of its column under the model
+        (the probability integral transform). Compared are the distributions of each column, and the
+        correlations of the transforms, and of their squares, of each pair of columns: the greatest
+        deviation, in standard deviations over draws. "kdsd": the discrepancy
+        :func:`skpc.discrepancies.kdsd` of the rows; for categories.
+    refit : bool, default=False
+        Whether the model has learned from these rows: it is then learned anew from each table that
+        is drawn from it (a parametric bootstrap, approximate). Otherwise the test is exact.
+    n_draws : int, default=999
+        Number of tables drawn from the model, with the missing cells of ``X``.
+    random_state : int, RandomState instance or None, default=None
+        Draws the tables.
+
+    Returns
+    -------
+    ComparisonResult
+        With "pit", ``columns`` has a row for each column: "statistic", the greatest deviation of
+        the column and of its pairs; "pvalue", adjusted by the maximum over columns; "distance", the
+        Kolmogorov distance to the model, from 0 to 1; "lower" and "upper", between which that of
+        all rows that might have come lies with probability .95 at least (Dvoretzky, Kiefer and
+        Wolfowitz).
+
+    Raises
+    ------
+    TypeError
+        If the model is no fitted density, or ``refit`` meets a circuit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc import SoftLearnSPN
+    >>> from skpc.comparisons import goodness_of_fit_test
+    >>> X = np.random.default_rng(2).normal(size=(900, 2))
+    >>> model = SoftLearnSPN(random_state=0).fit(X[:600])
+    >>> goodness_of_fit_test(model, X[600:], n_draws=99, random_state=0).pvalue > 0.05
+    True
+    >>> X[:, 1] += X[:, 0]
+    >>> goodness_of_fit_test(model, X[600:], n_draws=99, random_state=0).pvalue
+    0.01
+    """
+    import pandas as pd
+
+    random_state = check_random_state(random_state)
+    is_estimator = hasattr(model, "fit_rows") and hasattr(model, "domain_")
+    if not is_estimator and (refit or statistic == "pit"):
+        raise TypeError(
+            "model must be a fitted density of skpc (of circuits only statistic='kdsd' can be "
+            f"asked, without refit); found {model!r}."
+        )
+    if is_estimator:
+        domain, draw = model.domain_, model._density.draw
+        rows = domain.encode(check_table(model, X, reset=False))
+    else:
+        circuit = compile(model) if isinstance(model, FactorGraph) else model
+        domain, draw, rows = None, partial(queries.sample, circuit), np.array(X, dtype=float)
+    missing, measure_of = np.isnan(rows), _distance_of if statistic == "pit" else _discrepancy_of
+    measure = measure_of(model, random_state)
+    measured = [measure(rows)]
+    for _ in range(n_draws):
+        drawn = draw(len(rows), random_state)
+        drawn[missing] = np.nan
+        if refit:
+            again = clone(model).fit_rows(domain, *merge_rows(drawn, np.ones(len(drawn))))
+            measure = measure_of(again, random_state)
+        measured.append(measure(drawn))
+    # By mean and standard deviation over all tables alike, which keeps the level.
+    mean, sd = column_moments(np.array(measured), np.ones(len(measured)))
+    deviation = (measured - mean) / sd
+    observed, draws = deviation[0], deviation[1:].max(axis=1)
+    pvalue = float(pvalues(observed.max(), draws))
+    if domain is None or statistic == "kdsd":
+        return ComparisonResult(float(measured[0][0]), pvalue)
+    n_columns = domain.n_features
+    greatest, distance = observed[:n_columns].copy(), measured[0][:n_columns]
+    for one in _pairs(n_columns):
+        np.maximum.at(greatest, one % n_columns, observed[n_columns:])
+    half = np.sqrt(0.5 * math.log(2.0 / (1.0 - _LEVEL)) / np.maximum((~missing).sum(axis=0), 1))
+    cells = {
+        "statistic": greatest,
+        "pvalue": pvalues(greatest, draws),
+        "distance": distance,
+        "lower": np.maximum(distance - half, 0.0),
+        "upper": np.minimum(distance + half, 1.0),
+    }
+    columns = pd.DataFrame(cells, index=names_of(domain))
+    return ComparisonResult(float(observed.max()), pvalue, columns)
+
+
+def _discrepancy_of(model: Any, _: np.random.RandomState) -> Callable[[Floats], Floats]:
+    circuit = getattr(model, "circuit_", model)
+    return lambda rows: np.array([kdsd(rows, circuit, unbiased=False)])
+
+
+def _distance_of(model: Any, random_state: np.random.RandomState) -> Callable[[Floats], Floats]:
+    """Measure how far rows are from a model: by column, then by pair of moments of two columns."""
+    reference = model._density.draw(_REFERENCE, random_state)
+    margins = [np.sort(column) for column in reference.T]
+    expected = _pair_moments(_transformed(reference, margins))
+
+    def measure(rows: Floats) -> Floats:
+        distances = [kolmogorov_distance(*pair) for pair in zip(rows.T, margins)]
+        moments = np.abs(_pair_moments(_transformed(rows, margins)) - expected)
+        return np.concatenate([distances, moments])
+
+    return measure
+
+
+def kolmogorov_distance(values: Floats, reference: Floats) -> float:
+    """Greatest difference of two distribution functions, of values and an increasing reference."""
+    values = np.sort(values[~np.isnan(values)])
+    # The greatest difference is at a value, or just below one.
+    below, expected = (
+        np.array([np.searchsorted(sample, values, side=side) for side in _SIDES]) / len(sample)
+        for sample in (values, reference)
+    )
+    return float(np.abs(below - expected).max(initial=0.0))
+
+
+def _transformed(rows: Floats, margins: list[Floats]) -> Floats:
+    """Probability integral transforms less 1/2 and their squares, missing where cells are.
+
+    Shape (2 * n_columns, n_rows). What has a probability stands in the middle of it.
+    """
+    twice = [sum(np.searchsorted(m, c, side=s) for s in _SIDES) for c, m in zip(rows.T, margins)]
+    centred = np.where(np.isnan(rows.T), np.nan, np.array(twice) / (2.0 * len(margins[0])) - 0.5)
+    return np.vstack([centred, centred**2 - 1.0 / 12.0])
+
+
+def _pair_moments(values: Floats) -> Floats:
+    """Mean products of the moments of two columns, over the rows that have both."""
+    observed, filled = (~np.isnan(values)).astype(float), np.nan_to_num(values)
+    mean = filled @ filled.T / np.maximum(observed @ observed.T, 1.0)
+    return mean[_pairs(len(values) // 2)]
+
+
+def _pairs(n_columns: int) -> tuple[Any, Any]:
+    """Pairs of the two moments of each column, those of two columns only."""
+    first, second = np.triu_indices(2 * n_columns, k=1)
+    differ = first % n_columns != second % n_columns
+    return first[differ], second[differ]

@@ -1,0 +1,151 @@
+"""Has a stream of tables drifted away from a reference?"""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from skpc._arrays import Floats
+from skpc._fitting import all_or_nothing
+from skpc._validation import AT_LEAST_ONE, Interval, check_table, fit_context
+from skpc.comparisons.result import ComparisonResult, pvalues
+from skpc.comparisons.two_sample import cell_values, compare_columns, draw_labels
+from skpc.domain import present_rows
+from skpc.estimators.soft_learn import SoftLearnSPN
+
+#: Bets on small p-values, from none to strong ones, and the share of the capital that is dealt
+#: evenly to them before each batch.
+POWERS, DEALT = np.array([1.0, 0.3, 0.1]), 0.03
+_START = np.full(len(POWERS), 1.0 / len(POWERS))
+
+
+class DriftMonitor(BaseEstimator):
+    """Watch a stream of tables, with a bound on false alarms however long it runs.
+
+    Each batch is compared with the rows before it by :func:`two_sample_test`, and its p-value is
+    bet against: a capital starts at 1, and grows where p-values are small. As long as the rows are
+    exchangeable, it is a martingale, and reaches ``1 / level`` with probability ``level`` at most.
+
+    Parameters
+    ----------
+    density : density estimator, default=None
+        Learns from half of the reference; a clone of it does. None: a :class:`~skpc.SoftLearnSPN`.
+    level : float, default=0.05
+        Probability of a false alarm, over all batches up to the first alarm together.
+    n_permutations : int, default=999
+        Number of times that rows are dealt at random, for each batch.
+    random_state : int, RandomState instance or None, default=None
+        Divides the reference, deals rows, and breaks ties of p-values.
+
+    Attributes
+    ----------
+    density_ : density estimator
+        Fitted on one half of the reference.
+    history_ : list of dict
+        One for each batch: "pvalue" (ties being broken at random, uniform as long as nothing has
+        changed), "capital" that is reached, "alarm", and "column", the one that differs most.
+
+    Notes
+    -----
+    The p-values of the batches are independent and uniform, if all rows are exchangeable (Vovk). A
+    bet with power a multiplies its part of the capital by :math:`a p^{a - 1}`; the parts are dealt
+    anew a little at each batch, so that capital is left for a late change. After an alarm the
+    capital is 1 again, and the rows stay: after a lasting change fit a new monitor.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc.comparisons import DriftMonitor
+    >>> rng = np.random.default_rng(0)
+    >>> monitor = DriftMonitor(random_state=0).fit(rng.normal(size=(600, 2)))
+    >>> for shift in (0.0, 0.0, 1.0, 1.0):
+    ...     result = monitor.test(rng.normal(size=(100, 2)) + [shift, 0.0])
+    >>> [batch["alarm"] for batch in monitor.history_], monitor.history_[2]["column"]
+    ([False, False, False, True], 0)
+    """
+
+    _parameter_constraints = {
+        "level": [Interval(Real, 0, 1, closed="neither")],
+        "n_permutations": [AT_LEAST_ONE],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        density: Any = None,
+        *,
+        level: float = 0.05,
+        n_permutations: int = 999,
+        random_state: Any = None,
+    ) -> None:
+        self.density = density
+        self.level = level
+        self.n_permutations = n_permutations
+        self.random_state = random_state
+
+    @fit_context(prefer_skip_nested_validation=False)
+    def fit(self, reference: Any) -> Self:
+        """Learn from one half of the reference, and keep the other one to compare with.
+
+        Parameters
+        ----------
+        reference : array-like or DataFrame of shape (n_rows, n_features)
+            Rows of the time before any change; NaN (or None) marks missing cells.
+
+        Returns
+        -------
+        DriftMonitor
+            The fitted monitor.
+        """
+        with all_or_nothing(self):
+            self._random_state = check_random_state(self.random_state)
+            table = check_table(self, reference, reset=True)
+            is_kept = self._random_state.permutation(len(table)) % 2 == 1
+            model = SoftLearnSPN(random_state=0) if self.density is None else clone(self.density)
+            parts = (present_rows(table, 1.0 * part)[0] for part in (~is_kept, is_kept))
+            self.density_ = model.fit(next(parts))
+            self._values = cell_values(self.density_, next(parts), missingness=True)[0]
+            self.history_: list[dict[str, Any]] = []
+            self._parts = _START
+        return self
+
+    def test(self, batch: Any) -> ComparisonResult:
+        """Compare a batch with all rows before it, and bet.
+
+        Parameters
+        ----------
+        batch : array-like or DataFrame of shape (n_rows, n_features)
+            The next rows of the stream.
+
+        Returns
+        -------
+        ComparisonResult
+            Of this batch alone, as from :func:`two_sample_test`; ``history_`` says whether there
+            is an alarm.
+        """
+        check_is_fitted(self)
+        values, column = cell_values(self.density_, batch, missingness=True)
+        values = np.vstack([self._values, values])
+        unit = np.arange(len(values))
+        is_batch = unit >= len(self._values)
+        drawn = draw_labels(is_batch, unit, self.n_permutations, self._random_state)
+        result, draws = compare_columns(values, column, is_batch, self.density_.domain_, drawn)
+        pvalue = float(pvalues(np.array(result.statistic), draws, self._random_state.uniform()))
+        parts = bet(self._parts, pvalue)
+        capital, name = float(parts.sum()), result.columns["statistic"].idxmax()
+        alarm = capital >= 1.0 / self.level
+        self._values, self._parts = values, _START if alarm else parts
+        entry = {"pvalue": pvalue, "capital": capital, "alarm": alarm, "column": name}
+        self.history_.append(entry)
+        return result
+
+
+def bet(parts: Floats, pvalue: float) -> Floats:
+    """The parts of a capital after a bet with each power, some of them dealt evenly before."""
+    parts = (1.0 - DEALT) * parts + DEALT * parts.mean()
+    return np.asarray(parts * POWERS * pvalue ** (POWERS - 1.0))

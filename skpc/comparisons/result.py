@@ -1,0 +1,67 @@
+"""What tests return, and p-values by draws."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from skpc._arrays import Floats
+from skpc._validation import validate_params
+from skpc.domain import Domain
+
+#: Statistics that differ less are equal: those of one partition, summed up in another order.
+_DECIMALS = 9
+
+
+class ComparisonResult(NamedTuple):
+    """The result of a test, as in scipy.stats; it prints as a table.
+
+    Attributes
+    ----------
+    statistic : float
+        High where the null hypothesis does not hold.
+    pvalue : float
+        By draws: one more than the number of draws whose statistic is at least as high, over one
+        more than the number of draws.
+    columns : pandas DataFrame or None
+        A row for each column that takes part, where the test has such; see there.
+
+    Examples
+    --------
+    >>> from skpc.comparisons import ComparisonResult
+    >>> print(ComparisonResult(2.5, 0.01))
+    statistic 2.5, p-value 0.01
+    """
+
+    statistic: float
+    pvalue: float
+    columns: Any = None
+
+    def __str__(self) -> str:
+        text = f"statistic {self.statistic:.4g}, p-value {self.pvalue:.4g}"
+        return text if self.columns is None else f"{text}\n{self.columns.to_string()}"
+
+
+def pvalues(observed: Floats, draws: Floats, ties: float = 1.0) -> Floats:
+    """P-values of statistics among draws of one null statistic, (1 + count) / (1 + n).
+
+    With the greatest of several statistics in each draw, they are adjusted by the maximum (Westfall
+    and Young): all are valid together, if the null hypothesis holds for all. ``ties`` is the share
+    of equal statistics, the observed one among them, that counts: if it is uniform, so are they.
+    """
+    draws, observed = np.round(draws, _DECIMALS), np.round(observed, _DECIMALS)[..., np.newaxis]
+    greater, equal = (draws > observed).sum(axis=-1), (draws == observed).sum(axis=-1)
+    return np.asarray((greater + ties * (1.0 + equal)) / (1.0 + len(draws)))
+
+
+def names_of(domain: Domain) -> list[Any]:
+    """Names of columns, or their numbers."""
+    return list(domain.feature_names or range(domain.n_features))
+
+
+def checked(**constraints: list[Any]) -> Callable[[Any], Any]:
+    """Let a function check its parameters; ``constraints`` says what each may be."""
+    of_all = {"random_state": ["random_state"], **constraints}
+    return validate_params(of_all, prefer_skip_nested_validation=True)

@@ -1,0 +1,321 @@
+"""Do two tables come from one distribution, and which column has changed?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from scipy.spatial.distance import pdist, squareform
+from scipy.stats import rankdata
+from sklearn.base import clone
+from sklearn.utils import check_consistent_length, check_random_state, gen_batches
+
+from skpc._arrays import Bools, Floats, Ints
+from skpc._validation import AT_LEAST_ONE, HasMethods, StrOptions, check_table
+from skpc.comparisons.result import ComparisonResult, checked, names_of, pvalues
+from skpc.counting.clustering import as_numbers
+from skpc.domain import Domain, column_moments, group_rows, join_tables
+from skpc.estimators.cutset import CutsetNetworkBD
+
+#: Draws of the missing cells of each row that a kernel is averaged over.
+_COMPLETIONS = 10
+#: Labels of rows that are held at a time.
+_LABELS = 2**22
+#: What the pattern of missing cells is called among the columns.
+PATTERN = "missing cells"
+
+
+@checked(
+    density=[HasMethods(["complete", "score_cells"]), None],
+    statistic=[StrOptions({"cells", "mmd"})],
+    n_permutations=[AT_LEAST_ONE],
+    missingness=["boolean"],
+)
+def two_sample_test(
+    A: Any,
+    B: Any,
+    density: Any = None,
+    *,
+    statistic: str = "cells",
+    n_permutations: int = 999,
+    missingness: bool = True,
+    groups: Any = None,
+    random_state: Any = None,
+) -> ComparisonResult:
+    """Test whether two tables come from one distribution, and show which column has changed.
+
+    The null hypothesis is that the rows of both tables, cells and pattern of missing cells
+    together, are exchangeable. It does not hold for the rows of a series in time, whatever the
+    distribution; give blocks of such rows as ``groups``.
+
+    Parameters
+    ----------
+    A, B : array-like or DataFrame of shape (n_rows, n_features)
+        Two tables of the same columns; NaN (or None) marks missing cells. A row that counts twice
+        stands twice.
+    density : density estimator, default=None
+        A fitted density says how probable cells are. It must have seen neither table: one that has
+        learned from ``A`` finds ``A`` more probable than new rows of the same distribution, and
+        rejects most of the time. One that is not fitted (None: a :class:`~skpc.CutsetNetworkBD`) is
+        learned from the rows of both tables together, blind to where a row comes from, which keeps
+        the level but has less power. It keeps its own ``random_state``.
+    statistic : {"cells", "mmd"}, default="cells"
+        "cells": the greatest difference of means, in standard errors, of the log densities of the
+        cells of a column given the others of their rows, of the ranks of its numbers, and of
+        the indicators of its categories. "mmd": the squared maximum mean
+        discrepancy of rows whose missing cells are drawn from the density, ten times; it takes
+        memory for a number for each pair of rows. It compares what was seen, under a
+        model that both tables share.
+    n_permutations : int, default=999
+        Number of times that rows are dealt to two tables at random.
+    missingness : bool, default=True
+        Whether the pattern of missing cells takes part: with "cells" as one more entry, the
+        greatest difference of the shares of missing cells of a column; with "mmd" in the kernel.
+    groups : pair of array-likes of shapes (n_rows_A,) and (n_rows_B,), default=None
+        Rows that belong together, such as those of a person. Whole groups are dealt to the tables.
+    random_state : int, RandomState instance or None, default=None
+        Deals rows to tables. The same seed gives the same p-value if ``A`` and ``B`` are swapped.
+
+    Returns
+    -------
+    ComparisonResult
+        With "cells", ``columns`` has a row for each column, and one named "missing cells":
+        "statistic" (the greatest difference of means in standard errors, high where the column has
+        changed), "pvalue", and "difference" (``B`` less ``A``: of mean log densities in nats a
+        cell, of the share of missing cells). The p-values are adjusted by the maximum over
+        columns. They speak against the hypothesis that nothing has changed; a column
+        that others depend on can be low too although it has not changed by itself.
+
+    Raises
+    ------
+    ValueError
+        If the tables have different columns, or a group has rows in both tables.
+
+    See Also
+    --------
+    DriftMonitor : The same for one table after another.
+    skpc.discrepancies.mmd2 : The discrepancy of circuits and samples, exact.
+
+    Notes
+    -----
+    The kernel is the product of Gaussian kernels of standardised numbers and exponential Hamming
+    kernels of categories, its squared bandwidth half the median squared distance.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc import SoftLearnSPN
+    >>> from skpc.comparisons import two_sample_test
+    >>> X = np.random.default_rng(0).normal(size=(900, 3))
+    >>> X[:, 2] += X[:, 1]
+    >>> density = SoftLearnSPN(random_state=0).fit(X[:500])
+    >>> A, B = X[500:700], X[700:].copy()
+    >>> B[:, 2] = B[::-1, 2]  # nothing but the dependence has changed
+    >>> result = two_sample_test(A, B, density, random_state=0)
+    >>> result.pvalue, int(result.columns["statistic"].argmin()) not in (1, 2)
+    (0.001, True)
+    """
+    random_state = check_random_state(random_state)
+    if density is None:
+        density = CutsetNetworkBD(random_state=random_state.randint(2**31))
+    table, model, is_second, unit = _pool(density, A, B, groups, random_state)
+    drawn = draw_labels(is_second, unit, n_permutations, random_state)
+    if statistic == "cells":
+        values, column = cell_values(model, table, missingness)
+        return compare_columns(values, column, is_second, model.domain_, drawn)[0]
+    gram = _mean_gram(table, model, missingness, random_state)
+    observed = squared_discrepancies(gram, is_second[:, np.newaxis].astype(float))[0]
+    draws = np.concatenate([squared_discrepancies(gram, labels) for labels in drawn])
+    return ComparisonResult(float(observed), float(pvalues(observed, draws)))
+
+
+def _pool(density: Any, A: Any, B: Any, groups: Any, random_state: Any) -> tuple[Any, ...]:
+    """The rows of two tables together, in an order that does not depend on which comes first.
+
+    Returns
+    -------
+    table : DataFrame or ndarray of shape (n_rows, n_features)
+    model : density estimator
+        Fitted; on these rows, if not before.
+    is_second : ndarray of shape (n_rows,), bool
+        Which rows are of the second table.
+    unit : ndarray of shape (n_rows,), int
+        Rows of the same number stay together.
+    """
+    is_fitted = hasattr(density, "domain_")
+    model = density if is_fitted else clone(density)
+    tables = [check_table(model, A, reset=not is_fitted), check_table(model, B, reset=False)]
+    table, is_second = join_tables(tables), np.repeat([False, True], [*map(len, tables)])
+    rows = (model.domain_ if is_fitted else Domain.fit(table)).encode(table)
+    group = group_rows(rows)[1]
+    parts = [np.sort(group[is_second == second]).tolist() for second in (False, True)]
+    # Equal rows stand in the order of their tables, the first being that of the lesser rows.
+    is_last = is_second if parts[0] <= parts[1] else ~is_second
+    order = random_state.permutation(np.lexsort((is_last, group)))
+    table = getattr(table, "iloc", table)[order]
+    unit = np.arange(len(order)) if groups is None else _units(groups, tables)[order]
+    return table, model if is_fitted else model.fit(table), is_second[order], unit
+
+
+def _units(groups: Any, tables: list[Any]) -> Ints:
+    """Numbers of groups, each in one of two tables only."""
+    for table, of_table in zip(tables, groups):
+        check_consistent_length(table, of_table)
+    both = np.intersect1d(*groups).tolist()
+    if both:
+        raise ValueError(
+            f"A group must lie in one of the tables; found {both[0]!r} in both. Give its rows of A "
+            "another group than those of B if they can be dealt apart."
+        )
+    return np.asarray(np.unique(np.concatenate(groups), return_inverse=True)[1])
+
+
+def cell_values(model: Any, table: Any, missingness: bool) -> tuple[Floats, Ints]:
+    """What is compared of each row, and which column it is about.
+
+    Returns
+    -------
+    values : ndarray of shape (n_rows, n_values), NaN where missing
+        Log density of each cell given the others of its row; its number, or indicators of its
+        category; and, with missingness, whether it is missing.
+    column : ndarray of shape (n_values,)
+        The number of columns stands for the pattern of missing cells.
+    """
+    scores = np.asarray(model.score_cells(table), dtype=np.float64)
+    domain, n_columns = model.domain_, model.domain_.n_features
+    n_states = np.where(domain.is_categorical, domain.n_states, 0)
+    rows, zero = domain.encode(table), np.zeros(n_columns)
+    point, observed = as_numbers(rows, n_states, zero, zero + 1.0)
+    point = point if observed is None else np.where(observed > 0.0, point, np.nan)
+    columns, sizes = np.arange(n_columns), np.where(n_states > 2, n_states, 1)
+    pattern = np.full(n_columns * missingness, n_columns)
+    return (
+        np.hstack([scores, point, np.isnan(scores)[:, : len(pattern)]]),
+        np.concatenate([columns, np.repeat(columns, sizes), pattern]),
+    )
+
+
+def standardised_differences(values: Floats, labels: Floats) -> Floats:
+    """Differences of means between two parts of some rows, in standard errors.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_rows, n_columns)
+        NaN where missing.
+    labels : ndarray of shape (n_rows, n_partitions)
+        One for the rows of the second part, zero for those of the first one.
+
+    Returns
+    -------
+    ndarray of shape (n_columns, n_partitions)
+        Second part less first part, over the standard error that follows from the variance of all
+        rows; zero where a part has no value, or all values are equal.
+    """
+    observed = ~np.isnan(values)
+    n_values = observed.sum(axis=0)[:, np.newaxis]
+    mean, sd = column_moments(values, np.ones(len(values)))
+    standardised = np.where(observed, (values - mean) / sd, 0.0)
+    n_second = observed.T.astype(float) @ labels
+    n_first, total = n_values - n_second, standardised.T @ labels
+    # The values of all rows add up to zero.
+    with np.errstate(divide="ignore", invalid="ignore"):
+        differences = total * np.sqrt(n_values / (n_first * n_second))
+    return np.where((n_first > 0.0) & (n_second > 0.0), differences, 0.0)
+
+
+def squared_discrepancies(gram: Floats, labels: Floats) -> Floats:
+    """Squared maximum mean discrepancy between two parts of some rows, unbiased.
+
+    Parameters
+    ----------
+    gram : ndarray of shape (n_rows, n_rows)
+        The kernel, zero between a row and itself.
+    labels : ndarray of shape (n_rows, n_partitions)
+        One for the rows of the second part, zero for those of the first one.
+
+    Returns
+    -------
+    ndarray of shape (n_partitions,)
+    """
+    n_second = labels.sum(axis=0)
+    n_first = len(labels) - n_second
+    of_second = gram @ labels
+    second, between = (labels * of_second).sum(axis=0), ((1.0 - labels) * of_second).sum(axis=0)
+    first = gram.sum() - second - 2.0 * between
+    # One row alone has no pair within.
+    pairs = [np.maximum(n * (n - 1.0), 1.0) for n in (n_first, n_second)]
+    return np.asarray(first / pairs[0] + second / pairs[1] - 2.0 * between / (n_first * n_second))
+
+
+def draw_labels(is_second: Bools, unit: Ints, n_draws: int, random_state: Any) -> Iterator[Floats]:
+    """Deal units of rows to two parts at random, as many to each as there are.
+
+    Which part is called the second one does not matter: the smaller one is drawn.
+
+    Yields
+    ------
+    ndarray of shape (n_rows, some of the draws)
+        One for the rows of a part, zero for those of the other one.
+    """
+    units, first_row, place = np.unique(unit, return_index=True, return_inverse=True)
+    n_drawn = int(is_second[first_row].sum())
+    n_drawn = min(n_drawn, len(units) - n_drawn)
+    for some in gen_batches(n_draws, max(1, _LABELS // len(unit))):
+        labels = np.zeros((len(units), some.stop - some.start))
+        for draw in labels.T:
+            draw[random_state.permutation(len(units))[:n_drawn]] = 1.0
+        yield labels[place]
+
+
+def compare_columns(
+    values: Floats, column: Ints, is_second: Bools, domain: Domain, drawn: Iterator[Floats]
+) -> tuple[ComparisonResult, Floats]:
+    """Compare two parts of rows by what :func:`cell_values` returns.
+
+    What is impossible counts like the most improbable cell of its column that is possible. Numbers
+    count by their ranks.
+
+    Returns
+    -------
+    result : ComparisonResult
+    draws : ndarray of shape (n_draws,)
+        The statistic in each draw of labels.
+    """
+    import pandas as pd
+
+    names, n_columns = [*names_of(domain), PATTERN], domain.n_features
+    lowest = np.fmin.reduce(np.where(np.isneginf(values), np.nan, values), axis=0)
+    values = np.where(np.isneginf(values), np.nan_to_num(lowest), values)
+    means = [column_moments(values[p], np.ones(p.sum()))[0] for p in (is_second, ~is_second)]
+    difference = means[0] - means[1]
+    difference = np.append(difference[:n_columns], difference[-n_columns:].mean())
+    values[:, n_columns:] = rankdata(values[:, n_columns:], axis=0, nan_policy="omit")
+    draws = np.concatenate(
+        [np.abs(standardised_differences(values, labels)).max(axis=0) for labels in drawn]
+    )
+    observed = standardised_differences(values, is_second[:, np.newaxis].astype(float))
+    statistic = np.zeros(n_columns + 1)
+    np.maximum.at(statistic, column, np.abs(observed[:, 0]))
+    cells = {"statistic": statistic, "pvalue": pvalues(statistic, draws), "difference": difference}
+    columns = pd.DataFrame(cells, index=names)[: column.max() + 1]
+    result = ComparisonResult(float(statistic.max()), float(columns["pvalue"].min()), columns)
+    return result, draws
+
+
+def _mean_gram(table: Any, model: Any, missingness: bool, random_state: Any) -> Floats:
+    """The kernel between rows, averaged over draws of their missing cells; zero on the diagonal."""
+    domain, observed = model.domain_, model.domain_.encode(table)
+    n_states = np.where(domain.is_categorical, domain.n_states, 0)
+    moments = column_moments(observed, np.ones(len(observed)))
+    missing, scale = np.isnan(observed), 0.0
+    n_draws, gram = _COMPLETIONS if missing.any() else 1, np.zeros((len(observed), len(observed)))
+    for _ in range(n_draws):
+        rows = domain.encode(model.complete(table, "sample", random_state=random_state))
+        points = [as_numbers(rows, n_states, *moments).point]
+        # A cell that is missing in one of two rows counts like two different categories.
+        distance = pdist(np.hstack(points + [missing] * missingness), "sqeuclidean")
+        scale = scale or float(np.median(distance)) or 1.0
+        gram += squareform(np.exp(-distance / scale)) / n_draws
+    np.fill_diagonal(gram, 0.0)
+    return gram

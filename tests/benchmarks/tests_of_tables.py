@@ -1,0 +1,285 @@
+"""Levels, power and time of the tests of ``skpc.comparisons``; rates at 5 %, with standard errors.
+
+Parts, and what they print:
+
+- ``level``: two windows of 250 rows each of one table, nothing changed, by share of missing cells.
+  "learned" stands for a density that learns from both windows.
+- ``power``: the same with a change in the second window, 30 % of the cells missing; beside it tests
+  of each column alone (Kolmogorov-Smirnov, chi-square) with Bonferroni's correction, and how often
+  the changed column comes first among rejections. "shuffled" leaves the column as it is by itself.
+- ``monitor``: streams with an alarm within 60 batches, nothing changed; then the delay.
+- ``fit``: rows drawn from a model; rows of the table against a model of independent columns; rows
+  of three groups against a mixture of one component.
+- ``independence``: two columns with one cause, ``sin(2 z)``, given z; then with a dependence.
+- ``importance``: false discoveries and power, mixed tables of ten columns, 30 % of cells missing.
+- ``time``: seconds of a test with 999 permutations beside the fit of the density.
+
+    python -m tests.benchmarks.tests_of_tables [part ...] [--tables bank ...] [--repeats 50]
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import warnings
+from collections.abc import Callable, Iterable
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+from sklearn.ensemble import HistGradientBoostingClassifier
+
+from skpc import CutsetNetworkBD, SoftLearnSPN, TableMixture
+from skpc.comparisons import (
+    DriftMonitor,
+    feature_importance_test,
+    goodness_of_fit_test,
+    independence_test,
+    two_sample_test,
+)
+from tests.benchmarks.mixed_tables import read
+
+#: Rows of a window, rows that a density learns from at most, level, draws for a p-value.
+_WINDOW, _LEARNED, _LEVEL, _DRAWS = 250, 2500, 0.05, 99
+_CHANGES = ("age shuffled", "poutcome shuffled", "age + 4", "job: 15 % management")
+
+
+def rate(hits: Iterable[bool]) -> str:
+    """Share of hits, with its binomial standard error."""
+    hits = np.array(list(hits), dtype=float)
+    share = hits.mean() if len(hits) else np.nan
+    return f"{share:.3f} +- {np.sqrt(share * (1.0 - share) / max(len(hits), 1)):.3f}"
+
+
+def parts_of(name: str) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Rows to learn from, and rows for windows."""
+    table = read(name).sample(frac=1.0, random_state=0).reset_index(drop=True)
+    n_learned = min(_LEARNED, len(table) // 2)
+    return table[:n_learned], table[n_learned:].reset_index(drop=True)
+
+
+def with_holes(table: pd.DataFrame, share: float, rng: np.random.Generator) -> pd.DataFrame:
+    return table.mask(rng.random(table.shape) < share)
+
+
+def windows(rows: pd.DataFrame, change: str, share: float, seed: int) -> list[pd.DataFrame]:
+    """Two windows of a table, the second one with a change."""
+    rng = np.random.default_rng(seed)
+    chosen = rng.choice(len(rows), 2 * _WINDOW, replace=False)
+    A, B = (rows.iloc[part].reset_index(drop=True) for part in np.split(chosen, 2))
+    column = change.partition(" ")[0].rstrip(":")
+    if "shuffled" in change:
+        B[column] = B[column].sample(frac=1.0, random_state=seed).set_axis(B.index)
+    elif "+" in change:
+        B[column] += 4
+    elif change:
+        B.loc[rng.random(_WINDOW) < 0.15, column] = "management"
+    return [with_holes(window, share, rng) for window in (A, B)]
+
+
+def column_tests(A: pd.DataFrame, B: pd.DataFrame) -> float:
+    """The smallest p-value of tests of each column alone, times their number."""
+    pvalues = []
+    for name in A:
+        a, b = A[name].dropna(), B[name].dropna()
+        if pd.api.types.is_numeric_dtype(a):
+            pvalues.append(stats.ks_2samp(a, b).pvalue)
+        else:
+            counts = np.array([[(part == v).sum() for part in (a, b)] for v in a.cat.categories])
+            pvalues.append(stats.chi2_contingency(counts[counts.sum(axis=1) > 0]).pvalue)
+    return min(pvalues) * len(pvalues)
+
+
+def level(tables: list[str], repeats: int) -> None:
+    print(f"{'table':12s} {'missing':>7s} {'cells':>15s} {'mmd':>15s} {'learned':>15s}")
+    for name in tables:
+        learned, rows = parts_of(name)
+        density = SoftLearnSPN(random_state=0).fit(learned)
+        for share in (0.0, 0.3, 0.6):
+            rates = []
+            for statistic, model in (("cells", density), ("mmd", density), ("cells", None)):
+                options = {"statistic": statistic, "n_permutations": _DRAWS}
+                rates.append(
+                    rate(
+                        two_sample_test(
+                            *windows(rows, "", share, seed), model, random_state=seed, **options
+                        ).pvalue
+                        <= _LEVEL
+                        for seed in range(repeats)
+                    )
+                )
+            print(f"{name:12s} {share:7.1f} " + " ".join(f"{r:>15s}" for r in rates), flush=True)
+
+
+def power(repeats: int) -> None:
+    learned, rows = parts_of("bank")
+    density = SoftLearnSPN(random_state=0).fit(learned)
+    print(f"{'change':22s} {'cells':>15s} {'first':>6s} {'learned':>15s} {'by column':>15s}")
+    for change in _CHANGES:
+        column = change.partition(" ")[0].rstrip(":")
+        rejected, first, by_column, of_learned = [], [], [], []
+        for seed in range(repeats):
+            pair = windows(rows, change, 0.3, seed)
+            options = {"n_permutations": _DRAWS, "random_state": seed}
+            result = two_sample_test(*pair, density, **options)
+            rejected.append(result.pvalue <= _LEVEL)
+            if rejected[-1]:
+                first.append(result.columns["statistic"].idxmax() == column)
+            of_learned.append(two_sample_test(*pair, **options).pvalue <= _LEVEL)
+            by_column.append(column_tests(*pair) <= _LEVEL)
+        print(
+            f"{change:22s} {rate(rejected):>15s} {np.mean(first or [np.nan]):6.2f} "
+            f"{rate(of_learned):>15s} {rate(by_column):>15s}",
+            flush=True,
+        )
+
+
+def stream(change: str, n_batches: int, size: int, seed: int) -> list[bool]:
+    """Alarms of a monitor of a stream that changes after five batches, if it does."""
+    rng = np.random.default_rng(seed)
+    table = read("bank").iloc[rng.permutation(45_000)[: 1000 + n_batches * size]]
+    table = table.reset_index(drop=True)
+    density = CutsetNetworkBD(random_state=0)
+    monitor = DriftMonitor(density, n_permutations=199, random_state=seed)
+    monitor.fit(with_holes(table[:1000], 0.3, rng))
+    for k in range(n_batches):
+        batch = table[1000 + k * size :][:size].reset_index(drop=True)
+        if k >= 5 and change:
+            batch[change] = batch[change].sample(frac=1.0, random_state=k).set_axis(batch.index)
+        monitor.test(with_holes(batch, 0.3, rng))
+    return [batch["alarm"] for batch in monitor.history_]
+
+
+def monitor(repeats: int) -> None:
+    alarms = [any(stream("", 60, 25, seed)) for seed in range(repeats)]
+    print(f"nothing changed, 60 batches of 25 rows: {rate(alarms)} of the streams have an alarm")
+    for change in ("age", "poutcome"):
+        late = [np.flatnonzero(stream(change, 25, 250, seed)[5:]) for seed in range(repeats // 4)]
+        delays = [int(places[0]) + 1 for places in late if len(places)]
+        seen = f"{len(delays)} of {len(late)} streams have an alarm within 20 batches of 250 rows"
+        delay = np.median(delays) if delays else np.nan
+        print(f"{change} shuffled: {seen}, median delay {delay:.0f}")
+
+
+def fit(tables: list[str], repeats: int) -> None:
+    for name in tables:
+        learned, rows = parts_of(name)
+        model = CutsetNetworkBD(random_state=0).fit(learned)
+        # Each column by itself is as it was.
+        others = [learned[c].sample(frac=1.0, random_state=k) for k, c in enumerate(learned)]
+        shuffled = pd.concat([c.reset_index(drop=True) for c in others], axis=1)
+        independent = CutsetNetworkBD(random_state=0).fit(shuffled)
+
+        def pvalue(model, X: pd.DataFrame, seed: int) -> float:
+            return goodness_of_fit_test(model, X, n_draws=_DRAWS, random_state=seed).pvalue
+
+        for share in (0.0, 0.6):
+            drawn, of_table = [], []
+            for seed in range(repeats):
+                rng = np.random.default_rng(seed)
+                X = with_holes(model.sample(500, random_state=seed), share, rng)
+                drawn.append(pvalue(model, X, seed) <= _LEVEL)
+                X = with_holes(rows.sample(500, random_state=seed), share, rng)
+                of_table.append(pvalue(independent, X, seed) <= _LEVEL)
+            print(
+                f"{name}, {share:.1f} missing: drawn from the model {rate(drawn)}; "
+                f"independent columns {rate(of_table)}",
+                flush=True,
+            )
+    rejected = []
+    for seed in range(repeats):
+        rng = np.random.default_rng(seed)
+        centre = np.array([[0.0, 0.0, 0.0], [3.0, 3.0, 0.0], [3.0, 0.0, 3.0]])
+        X = centre[rng.integers(3, size=1000)] + rng.normal(size=(1000, 3))
+        one = TableMixture(n_components=1, random_state=0).fit(X[:500])
+        rejected.append(
+            goodness_of_fit_test(one, X[500:], n_draws=_DRAWS, random_state=seed).pvalue <= _LEVEL
+        )
+    print(f"one component for three groups: {rate(rejected)}")
+
+
+def independence(repeats: int) -> None:
+    for dependence in (0.0, 0.2):
+        rejected = []
+        for seed in range(repeats):
+            rng = np.random.default_rng(seed)
+            z, noise = rng.normal(size=500), rng.normal(size=(2, 500))
+            y = np.sin(2.0 * z) + 0.5 * noise[1] + dependence * noise[0]
+            X = np.column_stack([z, np.sin(2.0 * z) + 0.5 * noise[0], y])
+            result = independence_test(X, 1, 2, 0, n_draws=199, random_state=seed)
+            rejected.append(result.pvalue <= _LEVEL)
+        print(f"independence, dependence {dependence}: {rate(rejected)}", flush=True)
+
+
+def made(seed: int) -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
+    """A mixed table in pairs of like columns, classes, and which columns decide these."""
+    rng = np.random.default_rng(seed)
+    numbers = rng.normal(size=(400, 10))
+    numbers[:, 1::2] = 0.5 * numbers[:, ::2] + np.sqrt(0.75) * numbers[:, 1::2]
+    matters = np.isin(np.arange(10), rng.choice(5, 3, replace=False) * 2)
+    effect = numbers[:, matters].sum(axis=1) + rng.logistic(size=400)
+    frame = pd.DataFrame(numbers).add_prefix("c")
+    for column in ("c1", "c4", "c8"):
+        frame[column] = pd.cut(frame[column], [-9, -0.6, 0.6, 9], labels=["a", "b", "c"])
+    return with_holes(frame, 0.3, rng), effect > 0.0, matters
+
+
+def importance(repeats: int) -> None:
+    """A column like one that decides says something where that one is missing: both counts."""
+    shares = []
+    for seed in range(repeats):
+        X, y, matters = made(seed)
+        result = feature_importance_test(
+            HistGradientBoostingClassifier(max_iter=20, categorical_features="from_dtype"),
+            X,
+            y,
+            density=TableMixture(random_state=0),
+            scoring="neg_log_loss",
+            cv=2,
+            random_state=seed,
+        )
+        selected = result.columns["selected"].to_numpy()
+        stands_in = np.roll(matters, 1)
+        wrong = [(selected & ~true).sum() for true in (matters, matters | stands_in)]
+        share = [count / max(selected.sum(), 1) for count in wrong]
+        shares.append([*share, (selected & matters).sum() / matters.sum()])
+    means, errors = np.mean(shares, axis=0), np.std(shares, axis=0, ddof=1) / np.sqrt(repeats)
+    for what, mean, error in zip(("false", "... without like columns", "power"), means, errors):
+        print(f"{what}: {mean:.3f} +- {error:.3f}", flush=True)
+
+
+def seconds(tables: list[str]) -> None:
+    for name in tables:
+        learned, rows = parts_of(name)
+        density = SoftLearnSPN(random_state=0).fit(learned)
+        pair = windows(rows, "", 0.3, 0)
+        two_sample_test(*pair, density, n_permutations=9)
+        for statistic in ("cells", "mmd"):
+            start = time.process_time()
+            two_sample_test(*pair, density, statistic=statistic, random_state=0)
+            print(f"{name} {statistic}: {time.process_time() - start:.2f} CPU s")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    names = ("level", "power", "monitor", "fit", "independence", "importance", "time")
+    parser.add_argument("parts", nargs="*", default=names, choices=[*names, []])
+    parser.add_argument("--tables", nargs="+", default=["bank", "electricity", "cmc"])
+    parser.add_argument("--repeats", type=int, default=50)
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    of_part: dict[str, Callable[[], None]] = {
+        "level": lambda: level(options.tables, options.repeats),
+        "power": lambda: power(options.repeats),
+        "monitor": lambda: monitor(options.repeats),
+        "fit": lambda: fit(options.tables, options.repeats),
+        "independence": lambda: independence(options.repeats),
+        "importance": lambda: importance(options.repeats),
+        "time": lambda: seconds(options.tables),
+    }
+    for part in options.parts:
+        of_part[part]()
+
+
+if __name__ == "__main__":
+    main()
