@@ -302,16 +302,16 @@ class Domain(TableCoder):
         return drawn
 
     def encode_given(self, row: NDArray[np.object_]) -> Floats:
-        """Translate one row that is given; its columns must be able to have its cells.
+        """Translate rows that are given; their columns must be able to have their cells.
 
         Parameters
         ----------
-        row : ndarray of shape (1, n_features), object
-            As :meth:`row` returns it.
+        row : ndarray of shape (n_rows, n_features), object
+            Such as :meth:`row` returns.
 
         Returns
         -------
-        rows : ndarray of shape (1, n_features), float64
+        rows : ndarray of shape (n_rows, n_features), float64
             Encoded.
 
         Raises
@@ -322,16 +322,18 @@ class Domain(TableCoder):
         cells = read_table(row, self.form.dates)
         rows, unknown = self._encode_cells(cells)
         for column in np.flatnonzero(~self.unseen.is_hidden).tolist():
-            number, value = self.number_of(column), cells.numbers[0, column]
+            number, values = self.number_of(column), cells.numbers[:, column]
             lower, upper = (-np.inf, np.inf) if number is None else number.score[:2]
-            is_category = self.is_categorical[column]
-            if (is_category and column in unknown) or value < lower or value > upper:
+            wrong = (values < lower) | (values > upper)
+            if self.is_categorical[column]:
+                wrong = unknown.get(column, np.zeros(len(row), dtype=bool))
+            for cell in row[wrong, column][:1]:
                 calendar = self.form.dates.get(column)
                 ends = ", ".join(text_of(end, calendar) for end in (lower, upper))
                 allowed = f"[{ends}]" if number else shorten(self.categories[column])
                 raise ValueError(
                     f"given must be in {allowed} in {describe_column(column, self.feature_names)}, "
-                    f"or leave the column out to draw it; found {row[0, column]!r}."
+                    f"or leave the column out to draw it; found {cell!r}."
                 )
         return rows
 

@@ -21,6 +21,7 @@ from skpc.counting.clustering import as_numbers
 from skpc.densities import CircuitAnswers, Density
 from skpc.domain import Domain, column_moments, group_rows
 from skpc.estimators._estimator import by_chunks
+from skpc.estimators._events import EventAnswers
 from skpc.estimators._learner import EncodedChunks, TableLearner
 from skpc.queries import PseudoCounts
 from skpc.queries.flows import ExpectedStatistics, expected_statistics, pseudo_counts_from
@@ -38,7 +39,7 @@ PASSES, PASS_TOL, _LIKE_SAMPLE = 10, 1e-3, 10.0
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class TableDensity(DensityMixin, TableLearner):
+class TableDensity(EventAnswers, DensityMixin, TableLearner):
     """Density estimation on tables of numbers and categories.
 
     A subclass learns the distribution ``_density`` of encoded rows, from which all answers come. An

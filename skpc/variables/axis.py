@@ -194,19 +194,19 @@ class Axis(NamedTuple):
     def shares_between(self, low: Floats, high: Floats) -> Floats:
         """Share of each state within each interval ``low < x <= high``, (n_intervals, n_states)."""
         low, high = low[:, np.newaxis], high[:, np.newaxis]
-        begin, end = self.edges[:-1], self.edges[1:]
-        lower = [
-            np.exp(np.minimum((x - self.edges[0]) / self.lower_scale, 0.0)) for x in (low, high)
-        ]
-        # Counted from above, the far end of a tail keeps its digits.
-        upper = [
-            np.exp(np.minimum((self.edges[-1] - x) / self.upper_scale, 0.0)) for x in (low, high)
-        ]
-        with np.errstate(over="ignore"):
-            inner = [np.clip((x - begin) / (end - begin), 0.0, 1.0) for x in (low, high)]
-        cells = np.hstack([lower[1] - lower[0], inner[1] - inner[0], upper[0] - upper[1]])
+        cells = self._cells_below(high) - self._cells_below(low)
         held = (low < self.points) & (self.points <= high)
         return np.where(np.isnan(self.points), cells, held) @ self.mixing.T
+
+    def _cells_below(self, x: Floats) -> Floats:
+        """Share of each cell that is not above each number; that of the last one less 1."""
+        low, high = self.edges[:-1], self.edges[1:]
+        lower = np.exp(np.minimum((x - self.edges[0]) / self.lower_scale, 0.0))
+        # Counted from above, the far end of a tail keeps its digits.
+        upper = -np.exp(np.minimum((self.edges[-1] - x) / self.upper_scale, 0.0))
+        with np.errstate(over="ignore"):
+            inner = np.clip((x - low) / (high - low), 0.0, 1.0)
+        return np.hstack([lower, inner, upper])
 
 
 class AxisTable(NamedTuple):

@@ -30,8 +30,8 @@ from skpc.variables.gaussian import MultivariateGaussian
 from skpc.variables.gaussians import Gaussians
 from skpc.variables.leaves import (
     Columns,
-    Leaves,
     LeafTable,
+    Leaves,
     Lines,
     Prior,
     column_of,

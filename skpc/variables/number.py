@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skpc._arrays import Floats, Ints, exact_group_sums, group_sums, weighted_quantiles
+from skpc._arrays import Bools, Floats, Ints, exact_group_sums, group_sums, weighted_quantiles
 from skpc.variables.axis import TINY
 from skpc.variables.score import Score, ScoredColumn, states_among
 
@@ -218,6 +218,25 @@ class Number(NamedTuple):
         nearest = on_lattice(values, self.step, self.origin)
         point = np.where(nearest <= values, nearest, nearest - self.step)
         return np.asarray(point + 0.5 * self.step)
+
+    def intervals(self, low: Floats, high: Floats, closed: Bools) -> tuple[Floats, Floats]:
+        """Ends of the intervals ``low < x <= high`` that hold what lies between two values.
+
+        ``closed``, of shape (2, n), says which of the values belong to them. On a lattice they hold
+        whole cells. A value that is neither on a lattice nor an atom holds nothing.
+        """
+        is_value, ends = low == high, []
+        for end, belongs in ((low, ~closed[0]), (high, closed[1])):
+            atom = states_among(self.atoms, self.reach, end)
+            at = np.append(self.atoms, np.nan)[atom]
+            if self.step > 0.0:
+                near = on_lattice(end, self.step, self.origin)
+                with np.errstate(invalid="ignore"):
+                    at = np.where(np.abs(end - near) <= _OFF_LATTICE * self.step, near, np.nan)
+            exact = np.where(np.isnan(at), end, at)
+            ends.append(self.end_of_cell(np.where(belongs, exact, np.nextafter(exact, -np.inf))))
+            is_value &= (atom == len(self.atoms)) & (self.step == 0.0)
+        return np.where(is_value, ends[1], ends[0]), ends[1]
 
     def snapped(self, values: Floats) -> Floats:
         """Draws as values of the column: the nearest of few, or on its lattice; NaN stays."""

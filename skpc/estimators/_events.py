@@ -1,0 +1,124 @@
+"""Questions to a table with ranges and sets as evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from skpc._arrays import Floats
+from skpc._validation import describe_column
+from skpc.domain import Domain, read_events
+from skpc.queries import Events
+
+
+class EventAnswers:
+    """The answers of a density of tables about events; a subclass has the attributes."""
+
+    domain_: Domain
+    _density: Any
+
+    def probability(self, event: Any, given: Any = None) -> Any:
+        """Probability of ranges and sets of values, given others.
+
+        Parameters
+        ----------
+        event : dict, list of dict, or DataFrame
+            What is asked, column by column: a tuple ``(a, b)`` is a range with both ends (None for
+            an open one), a ``pandas.Interval`` one with the ends that it is closed at; a list, set
+            or array is a set; NaN and None say nothing; anything else is a value. On a lattice,
+            such as that of whole numbers, a value is its cell. A number of a column without a
+            lattice has probability 0, unless it is an atom.
+        given : dict, list of dict, or DataFrame, default=None
+            What is known, in the same words. A number is known as it is, and needs no probability.
+            One event, or one for each.
+
+        Returns
+        -------
+        float or ndarray of shape (n_events,)
+            A float for a dict (or two), else an array. Among categories, those that ``fit`` knew
+            have probability one.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If a column does not exist, a statement does not suit it, or what is known has
+            probability zero.
+
+        Examples
+        --------
+        >>> from skpc import CutsetNetworkBD
+        >>> X = [["sun", 30.0], ["rain", 12.0], ["sun", 28.0], ["rain", 11.0]] * 20
+        >>> model = CutsetNetworkBD().fit(X)
+        >>> round(model.probability({1: (20, None)}), 1)
+        0.5
+        >>> model.probability([{0: "sun"}, {0: ["sun", "rain"]}], given={1: (20, 40)}).round(1)
+        array([1., 1.])
+        """
+        return np.exp(self.log_probability(event, given))
+
+    def log_probability(self, event: Any, given: Any = None) -> Any:
+        """Log :meth:`probability` (nats) of ranges and sets of values, given others.
+
+        Parameters
+        ----------
+        event, given
+            As for :meth:`probability`.
+
+        Returns
+        -------
+        float or ndarray of shape (n_events,)
+            In nats; -inf for what is impossible.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As :meth:`probability`.
+        """
+        check_is_fitted(self, "domain_")
+        events, _ = read_events(self.domain_, event, "event", values_are_known=False)
+        is_one = isinstance(event, Mapping) and (given is None or isinstance(given, Mapping))
+        if given is None:
+            value = self._density.log_density(events)
+        else:
+            known, _ = read_events(self.domain_, given, "given", values_are_known=True)
+            events, known = _side_by_side(events, known)
+            log_known = self._log_known(known)
+            # Rounding must not make a probability greater than one.
+            value = np.minimum(self._density.log_density(events.joined(known)) - log_known, 0.0)
+        return float(value[0]) if is_one else value
+
+    def _log_known(self, known: Events) -> Floats:
+        """Log measure of what is known; an error where that is impossible."""
+        log_known = np.asarray(self._density.log_density(known))
+        for event in np.flatnonzero(np.isneginf(log_known))[:1]:
+            raise ValueError(self._why_impossible(known.take(np.array([event])), int(event)))
+        return log_known
+
+    def _why_impossible(self, known: Events, event: int) -> str:
+        """What to say of an event of probability zero."""
+        names, n_columns = self.domain_.feature_names, self.domain_.n_features
+        said = ~np.isnan(known.rows[0])
+        said[known.column] = True
+        columns = np.flatnonzero(said)
+        alone = [known.only(np.arange(n_columns) == column) for column in columns]
+        wrong = [np.isneginf(self._density.log_density(one))[0] for one in alone]
+        chosen = columns[wrong][:1] if any(wrong) else columns[:8]
+        where = ", ".join(describe_column(int(column), names) for column in chosen)
+        return (
+            f"given must be possible; event {event} has probability 0 by its cells in {where}. "
+            "Widen the range or the set, or leave a column out."
+        )
+
+
+def _side_by_side(events: Events, known: Events) -> tuple[Events, Events]:
+    """As many events as there are of what is known; one stands for any number."""
+    n, n_known = len(events.rows), len(known.rows)
+    if n != n_known and 1 not in (n, n_known):
+        raise ValueError(f"given must have one event, or {n}, one for each; found {n_known}")
+    return (
+        events if n > 1 or n_known == 1 else events.take(np.zeros(n_known, dtype=np.int64)),
+        known if n_known > 1 or n == 1 else known.take(np.zeros(n, dtype=np.int64)),
+    )
