@@ -20,6 +20,7 @@ from skpc.domain._tables import Form, read_table
 from skpc.domain._unseen import Unseen
 from skpc.variables import Axis, AxisTable, Margin, Number
 from skpc.variables.dates import text_of
+from skpc.variables.events import Events
 from skpc.variables.number import repeated
 
 #: The values of a new column of numbers are all atoms if there are no more than this.
@@ -300,6 +301,17 @@ class Domain(TableCoder):
                 cells = slice(None) if rows is None else np.isnan(rows[:, column])
                 drawn[cells, column] = number.snapped(drawn[cells, column])
         return drawn
+
+    def snapped_within(self, drawn: Floats, events: Events) -> Floats:
+        """Encoded rows whose drawn numbers are values of their columns, and in their events."""
+        snapped = self.snapped(drawn.copy(), events.rows)
+        # The nearest value seen may lie outside of a range that has none: then any on the lattice.
+        for row, column in np.argwhere(~events.hold(snapped)):
+            number = self.number_of(column)
+            if number is not None:
+                plain = replace(number, seen=number.seen[:0])
+                snapped[row, column] = plain.snapped(drawn[row, [column]])[0]
+        return snapped
 
     def encode_given(self, row: NDArray[np.object_]) -> Floats:
         """Translate rows that are given; their columns must be able to have their cells.

@@ -1,7 +1,8 @@
 """What a user says of the cells of rows: values, ranges and sets, as encoded events.
 
 A tuple of two is a closed range (None for an open end), a pandas.Interval a range with the ends
-that it is closed at, a list, set or array a set of values, NaN or None nothing; the rest are values.
+that it is closed at, a list, set or array a set of values, NaN or None nothing; the rest is a
+value.
 """
 
 from __future__ import annotations
@@ -44,6 +45,12 @@ class Statements(NamedTuple):
         """Add a range or a value."""
         for part, one in zip(self, (event, low, high, flags)):
             part.append(one)
+
+
+def has_statements(said: Mapping[Any, Any]) -> bool:
+    """Whether an event has ranges or sets, not only values."""
+    kinds = (tuple, *_SETS)
+    return any(isinstance(cell, kinds) or hasattr(cell, "closed_left") for cell in said.values())
 
 
 def read_events(

@@ -12,6 +12,8 @@ from skpc._arrays import Floats
 from skpc._validation import describe_column
 from skpc.domain import Domain, read_events
 from skpc.queries import Events
+from skpc.variables import Predictive
+from skpc.variables.dates import as_dates
 
 
 class EventAnswers:
@@ -89,6 +91,62 @@ class EventAnswers:
             # Rounding must not make a probability greater than one.
             value = np.minimum(self._density.log_density(events.joined(known)) - log_known, 0.0)
         return float(value[0]) if is_one else value
+
+    def distribution(self, column: Any, given: Any = None) -> Predictive:
+        """Distribution of one column, given ranges and sets of values.
+
+        Parameters
+        ----------
+        column : int or str
+            Number or name of the column.
+        given : dict, list of dict, or DataFrame, default=None
+            What is known, in the words of :meth:`probability`; also about the column itself. None
+            knows nothing.
+
+        Returns
+        -------
+        skpc.variables.Predictive
+            One distribution for each event, with ``mean()``, ``variance()``, ``quantile(level)``,
+            ``cdf(x)``, and ``probabilities`` of categories. It is exact; but for moments within
+            ranges of the column itself, which are by quadrature.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As :meth:`probability`; also if a range is about a number that shares a block with the
+            column.
+
+        Examples
+        --------
+        >>> from skpc import CutsetNetworkBD
+        >>> X = [["sun", 30.0], ["rain", 12.0], ["sun", 28.0], ["rain", 11.0]] * 20
+        >>> model = CutsetNetworkBD().fit(X)
+        >>> model.distribution(1, given=[{0: "sun"}, {0: "rain"}]).mean().round()
+        array([29., 12.])
+        """
+        check_is_fitted(self, "domain_")
+        chosen = int(self.domain_.columns([column], "column")[0])
+        said = {} if given is None else given
+        known, _ = read_events(self.domain_, said, "given", values_are_known=True)
+        self._log_known(known)
+        is_chosen = np.arange(self.domain_.n_features) == chosen
+        # Ranges of the column itself only cut its distribution given all else.
+        (cells,) = self._density.posteriors(known.only(~is_chosen), [chosen])
+        of_column = known.only(is_chosen)
+        cells.known = of_column.rows[:, chosen]
+        if len(of_column.column):
+            low, high = of_column.padded()
+            unbounded = np.diff(of_column.ptr) == 0
+            low[unbounded, 0], high[unbounded, 0] = -np.inf, np.inf
+            cells = cells.within(low, high)
+        return self._described(cells, chosen)
+
+    def _described(self, cells: Predictive, column: int) -> Predictive:
+        """The distributions of a column, dates and durations as such."""
+        cells.dates = self.domain_.form.dates.get(column)
+        if cells.labels is not None:
+            cells.labels = as_dates(cells.labels, cells.dates)
+        return cells
 
     def _log_known(self, known: Events) -> Floats:
         """Log measure of what is known; an error where that is impossible."""

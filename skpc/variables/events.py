@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skpc._arrays import Bools, Floats, Ints, offsets, ranges
+from skpc._arrays import Bools, Floats, Ints, offsets, ranges, within
 
 
 class Events(NamedTuple):
@@ -85,9 +85,24 @@ class Events(NamedTuple):
 
     def only(self, columns: Bools) -> Events:
         """The same events without the statements about other columns than those marked."""
-        kept = columns[self.column]
+        return self._kept(np.where(columns, self.rows, np.nan), columns[self.column])
+
+    def blanked(self, which: Bools) -> Events:
+        """The events, some of them without any statement."""
+        rows = np.where(which[:, np.newaxis], np.nan, self.rows)
+        return self._kept(rows, ~which[self.event])
+
+    def _kept(self, rows: Floats, kept: Bools) -> Events:
         parts = (self.event[kept], self.column[kept], self.low[kept], self.high[kept])
-        return Events.from_intervals(np.where(columns, self.rows, np.nan), *parts)
+        return Events.from_intervals(rows, *parts)
+
+    def padded(self) -> tuple[Floats, Floats]:
+        """Ends of intervals of events about one column, (n_events, most intervals), some empty."""
+        count = np.diff(self.ptr)
+        low, high = np.zeros((2, len(count), count.max(initial=1)))
+        place = self.event, within(count)
+        low[place], high[place] = self.low, self.high
+        return low, high
 
     def joined(self, other: Events) -> Events:
         """Each event and the one of another list, at once; of a cell that both know, this one."""

@@ -265,6 +265,10 @@ class Bins(Form):
         of_state = log_or_inf(self.prob[np.arange(len(x)), self.axis.states_of(x)])
         return of_state + AxisTable.from_axes([self.axis]).log_density(x[:, np.newaxis])
 
+    def mixed(self, prob: Floats) -> Bins:
+        """Mixtures of the distributions with weights of shape (n_mixtures, n)."""
+        return Bins(self.axis, prob @ self.prob)
+
     def without_atoms(self) -> Bins:
         """The part without atoms, with its probability."""
         state = self.axis.states

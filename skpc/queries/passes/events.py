@@ -6,18 +6,26 @@ log probability of what an event says of its cell. Nothing else in a pass knows 
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from skpc._arrays import Floats, Ints, log_or_inf
 from skpc._jit import TRUE, kernel
+from skpc._random import Streams, uniforms
 from skpc.circuit import Circuit
 from skpc.domain import group_rows
 from skpc.queries.passes.plan import Plan
 from skpc.queries.passes.rows import MultivariateReader, new_cells, read_batch, refuse_cell
 from skpc.variables.events import Events
 from skpc.variables.families import leaf_values
+from skpc.variables.gaussian_boxes import box_probabilities, conditional_form
 from skpc.variables.leaf_queries import forms_of, with_lines
 from skpc.variables.leaves import Cells, LeafTable, leaf_of
+from skpc.variables.predictive import FormSum, WithinIntervals
+
+#: Times that draws from a leaf with several ranges are redrawn.
+_REDRAWS = 10_000
 
 
 @kernel
@@ -45,7 +53,7 @@ class EventReader(MultivariateReader):
     def __init__(self, circuit: Circuit, events: Events, plan: Plan):
         super().__init__(circuit)
         self.events, self._leaf_table = events, plan.leaves
-        self._log_table = circuit.leaf_table
+        self._param, self._log_table = circuit.param, circuit.leaf_table
         stated = np.bincount(events.column, minlength=circuit.n_features) > 0
         self._alone = [(var, leaf) for var, leaf in self.leaves.alone() if stated[var]]
         self._listed = np.concatenate([np.empty(0, np.int64), *(leaf for _, leaf in self._alone)])
@@ -87,4 +95,77 @@ class EventReader(MultivariateReader):
                 prob = np.add.reduceat(prob, first, axis=1)
                 out[lines, event[some[first]]] = log_or_inf(prob)
             line += len(leaf)
-        return np.hstack([super().values(rows, start), out.T])
+        of_blocks = super().values(rows, start)
+        for place, group, cells_of in zip(self.place, self.groups, self.cells(rows, start)):
+            stated = np.isin(column, group.variables)
+            for row in np.unique(event[stated]).tolist():
+                intervals = self._intervals(group.variables, start + row)
+                scores = cells_of.scores[row]
+                prob = box_probabilities(group, self.columns, scores, intervals)
+                of_blocks[row, place] += log_or_inf(prob)
+        return np.hstack([of_blocks, out.T])
+
+    def _intervals(self, variables: Ints, event: int) -> dict[int, tuple[Floats, Floats]]:
+        """The intervals that an event has for some variables, by their places among these."""
+        part = slice(self.events.ptr[event], self.events.ptr[event + 1])
+        column, low, high = (x[part] for x in self.events[2:])
+        return {
+            place: (low[column == var], high[column == var])
+            for place, var in enumerate(variables.tolist())
+            if (column == var).any()
+        }
+
+    def fill(self, owner: Ints, streams: Any, rows: Floats) -> None:
+        """Fill the missing cells of rows by draws within the only event; see the base class.
+
+        Of several ranges on one leaf the first is drawn from, and draws beyond the others are
+        drawn again.
+        """
+        pending, before = np.arange(len(rows)), rows.copy()
+        for _ in range(_REDRAWS):
+            reached, drawing, drawn = owner[pending], streams[pending], before[pending]
+            self._draw_stated(reached, drawing, drawn)
+            super().fill(reached, drawing, drawn)
+            rows[pending], streams[pending] = drawn, drawing
+            holds = self.events.take(np.zeros(len(pending), dtype=np.int64)).hold(drawn)
+            pending = pending[~holds.all(axis=1)]
+            if not len(pending):
+                return
+        raise ValueError(
+            f"no draw of {_REDRAWS:,} lay within all ranges that one block of numbers has; widen "
+            "the ranges, or use a density without blocks"
+        )
+
+    def _draw_stated(self, owner: Ints, streams: Streams, rows: Floats) -> None:
+        """Draw cells within their intervals from the leaves reached; of a block, its first one."""
+        u, param = np.empty(len(rows)), self._param
+        for var, leaf in self._alone:
+            some = np.flatnonzero(np.isin(owner[:, var], leaf))
+            distinct, place = np.unique(owner[some, var], return_inverse=True)
+            form = forms_of(self.leaves, param, self.columns, var, distinct)
+            uniforms(streams, u)
+            self._draw_cells(var, form, np.eye(len(distinct))[place], some, u, rows)
+        for group, cells in zip(self.groups, self.cells(rows[:1])):
+            stated = [*self._intervals(group.variables, 0)]
+            some = np.flatnonzero(np.isin(owner[:, group.variables[0]], group.leaf))
+            if stated and len(some):
+                place = np.searchsorted(group.leaf, owner[some, group.variables[0]])
+                form = conditional_form(group, self.columns, cells.scores[0], stated[0])
+                uniforms(streams, u)
+                var, prob = int(group.variables[stated[0]]), np.eye(len(group.leaf))[place]
+                self._draw_cells(var, form, prob, some, u, rows)
+
+    def _draw_cells(
+        self, var: int, form: Any, prob: Floats, some: Ints, u: Floats, rows: Floats
+    ) -> None:
+        """Draw a cell of some rows from the distributions of a form, within its intervals."""
+        (ends,) = self._intervals(np.array([var]), 0).values()
+        low, high = (np.tile(end, (len(some), 1)) for end in ends)
+        mixed = FormSum((form.mixed(prob),))
+        within = WithinIntervals(mixed, low, high, np.ones(len(some)))
+        drawn, axis = within.at(u[some]), self.columns.axis_of(var)
+        if axis is not None:
+            # Draws stay in the range of the column where the event lets them.
+            clipped = np.clip(drawn, axis.low, axis.high)
+            drawn = np.where(within.holds(clipped), clipped, drawn)
+        rows[some, var] = drawn
