@@ -306,11 +306,10 @@ class Domain(TableCoder):
         """Encoded rows whose drawn numbers are values of their columns, and in their events."""
         snapped = self.snapped(drawn.copy(), events.rows)
         # The nearest value seen may lie outside of a range that has none: then any on the lattice.
-        for row, column in np.argwhere(~events.hold(snapped)):
-            number = self.number_of(column)
-            if number is not None:
-                plain = replace(number, seen=number.seen[:0])
-                snapped[row, column] = plain.snapped(drawn[row, [column]])[0]
+        for row, column in np.argwhere(~events.hold(snapped)).tolist():
+            number: Any = self.number_of(column)
+            plain = number._replace(seen=number.seen[:0])
+            snapped[row, column] = plain.snapped(drawn[row, [column]])[0]
         return snapped
 
     def encode_given(self, row: NDArray[np.object_]) -> Floats:

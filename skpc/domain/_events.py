@@ -7,13 +7,13 @@ value.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skpc._arrays import Bools, Floats, Ints
+from skpc._arrays import Floats, Ints
 from skpc._validation import (
     column_of,
     describe_column,
@@ -31,20 +31,6 @@ from skpc.variables.events import Events
 #: Flags of a statement: which ends belong to it, and whether it is one value of a set.
 _LOW, _HIGH, _OF_SET = 1, 2, 4
 _SETS = (list, set, frozenset, np.ndarray)
-
-
-class Statements(NamedTuple):
-    """What is said of one column, statement by statement."""
-
-    event: list[int]
-    low: list[Any]
-    high: list[Any]
-    flags: list[int]
-
-    def add(self, event: int, low: Any, high: Any, flags: int) -> None:
-        """Add a range or a value."""
-        for part, one in zip(self, (event, low, high, flags)):
-            part.append(one)
 
 
 def has_statements(said: Mapping[Any, Any]) -> bool:
@@ -88,13 +74,24 @@ def read_events(
     UserWarning
         If an event has probability zero because it fixes a number that has none.
     """
-    listed = _listed(said, parameter)
-    values, of_columns = _sorted_by_column(domain, listed, parameter, values_are_known)
+    listed, columns = _listed(said, parameter), dict[Any, _Column]()
+    values = np.full((len(listed), domain.n_features), None, dtype=object)
+    for event, statements in enumerate(listed):
+        for name, cell in statements.items():
+            if name not in columns:
+                names, n_columns = domain.feature_names, domain.n_features
+                (number,) = column_numbers(np.array([name]), n_columns, names, parameter).tolist()
+                columns[name] = _Column(domain, number, parameter, [])
+            is_value = not (isinstance(cell, (tuple, *_SETS)) or hasattr(cell, "closed_left"))
+            if is_value and values_are_known:
+                values[event, columns[name].column] = cell
+            elif not (is_value and _is_missing(cell)):
+                columns[name].add(event, cell)
     rows = np.full(values.shape, np.nan)
     if values_are_known:
         rows = domain.encode_given(values)
-    parts = [_intervals(domain, column, one, parameter) for column, one in of_columns.items()]
-    parts.append((np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0), np.empty(0)))
+    nothing = np.empty((2, 0), np.int64), np.empty((2, 0))
+    parts = [(*nothing[0], *nothing[1]), *(one.intervals() for one in columns.values() if one.said)]
     return Events.from_intervals(rows, *map(np.concatenate, zip(*parts))), values
 
 
@@ -103,9 +100,8 @@ def _listed(said: Any, parameter: str) -> list[Mapping[Any, Any]]:
     if isinstance(said, Mapping):
         return [said]
     if frame_library(said) is not None:
-        names = list(said.columns)
-        cells = [objects_of(column_of(said, place)) for place in range(len(names))]
-        return [dict(zip(names, row)) for row in zip(*cells)]
+        cells = [objects_of(column_of(said, place)) for place in range(said.shape[1])]
+        return [dict(zip(said.columns, row)) for row in zip(*cells)]
     if isinstance(said, list | tuple) and all(isinstance(one, Mapping) for one in said):
         return list(said)
     raise TypeError(
@@ -114,135 +110,90 @@ def _listed(said: Any, parameter: str) -> list[Mapping[Any, Any]]:
     )
 
 
-def _sorted_by_column(
-    domain: Domain, listed: list[Mapping[Any, Any]], parameter: str, values_are_known: bool
-) -> tuple[NDArray[np.object_], dict[int, Statements]]:
-    """The known values, and all other statements by their columns."""
-    names, n_columns = domain.feature_names, domain.n_features
-    values, numbers = np.full((len(listed), n_columns), None, dtype=object), {}
-    of_columns: dict[int, Statements] = {}
-    for event, statements in enumerate(listed):
-        for name, cell in statements.items():
-            column = numbers.get(name)
-            if column is None:
-                column = int(column_numbers(np.array([name]), n_columns, names, parameter)[0])
-                numbers[name] = column
-                of_columns[column] = Statements([], [], [], [])
-            add = of_columns[column].add
-            if isinstance(cell, tuple):
-                add(event, *_ends(domain, column, cell), _LOW | _HIGH)
-            elif isinstance(cell, _SETS):
-                for value in _members(domain, column, cell):
-                    add(event, value, value, _LOW | _HIGH | _OF_SET)
-            elif hasattr(cell, "closed_left"):
-                closed = _LOW * cell.closed_left | _HIGH * cell.closed_right
-                add(event, *_ends(domain, column, (cell.left, cell.right)), closed)
-            elif not _is_missing(cell):
-                if values_are_known:
-                    values[event, column] = cell
-                else:
-                    add(event, cell, cell, _LOW | _HIGH)
-    return values, {column: one for column, one in of_columns.items() if one.event}
-
-
 def _is_missing(cell: Any) -> bool:
-    if isinstance(cell, str | int):
-        return False
-    return bool(missing_cells(np.array([cell], dtype=object))[0])
+    is_plain = isinstance(cell, str | int)
+    return not is_plain and bool(missing_cells(np.array([cell], dtype=object))[0])
 
 
-def _ends(domain: Domain, column: int, ends: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The two ends of a range."""
-    if len(ends) != 2 or domain.is_categorical[column]:
-        where = describe_column(column, domain.feature_names)
-        needed = "have two ends, None for an open one"
-        if domain.is_categorical[column]:
-            needed = "be a set such as ['a', 'b'], as its categories have no order"
-        raise ValueError(f"A range in {where} must {needed}; found the tuple {ends!r}.")
-    return ends
+class _Column(NamedTuple):
+    """What is said of one column: events, ends of ranges (equal ones for a value), and flags."""
 
+    domain: Domain
+    column: int
+    parameter: str
+    said: list[tuple[int, Any, Any, int]]
 
-def _members(domain: Domain, column: int, cells: Iterable[Any]) -> list[Any]:
-    """The distinct values of a set."""
-    members = [cell for cell in cells if not _is_missing(cell)]
-    if not members:
-        raise ValueError(
-            f"A set in {describe_column(column, domain.feature_names)} must hold a value; found "
-            f"{cells!r}. Leave the column out to say nothing of it."
-        )
-    return members
+    def refuse(self, needed: str, cell: Any) -> NoReturn:
+        """Raise the error for a statement that does not suit the column."""
+        where = describe_column(self.column, self.domain.feature_names)
+        raise ValueError(f"{self.parameter} must have {needed} in {where}; found {cell!r}.")
 
+    def add(self, event: int, cell: Any) -> None:
+        """Add a range, a set or a value."""
+        ends, flags = [(cell, cell)], _LOW | _HIGH
+        if isinstance(cell, _SETS):
+            ends, flags = [(one, one) for one in cell if not _is_missing(one)], flags | _OF_SET
+            if not ends:
+                self.refuse("a value in a set", cell)
+        elif isinstance(cell, tuple) or hasattr(cell, "closed_left"):
+            if not isinstance(cell, tuple):
+                flags = _LOW * cell.closed_left | _HIGH * cell.closed_right
+                cell = cell.left, cell.right
+            if self.domain.is_categorical[self.column]:
+                self.refuse("sets such as ['a', 'b'], as its categories have no order,", cell)
+            if len(cell) != 2:
+                self.refuse("ranges of two ends, None for an open one,", cell)
+            ends = [cell]
+        self.said.extend((event, *pair, flags) for pair in ends)
 
-def _intervals(
-    domain: Domain, column: int, said: Statements, parameter: str
-) -> tuple[Ints, Ints, Floats, Floats]:
-    """Events, columns, and ends of intervals ``low < x <= high``."""
-    where = describe_column(column, domain.feature_names)
-    if domain.unseen.is_hidden[column]:
-        raise ValueError(
-            f"{parameter} has a statement about {where}, which no learner sees: it names the rows "
-            "or was empty in fit. Leave it out."
-        )
-    event, flags = np.array(said.event), np.array(said.flags)
-    columns = np.full(len(event), column)
-    if domain.is_categorical[column]:
-        codes = _codes(domain, column, said.low)
-        return event, columns, codes - 0.5, codes + 0.5
-    low, high = (_numbers(domain, column, ends) for ends in (said.low, said.high))
-    low, high = np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)
-    for place in np.flatnonzero(low > high)[:1]:
-        raise ValueError(
-            f"A range in {where} must go from the smaller to the greater end; found "
-            f"({said.low[place]!r}, {said.high[place]!r})."
-        )
-    is_value, number = low == high, domain.number_of(column)
-    # A plain column has neither atoms nor a lattice: its ends do not matter.
-    if number is not None:
-        low, high = number.intervals(low, high, np.array([flags & _LOW, flags & _HIGH]) > 0)
-    _report_nothing(said, where, is_value & (low == high))
-    return event, columns, low, high
+    def intervals(self) -> tuple[Ints, Ints, Floats, Floats]:
+        """Events, columns, and ends of intervals ``low < x <= high``."""
+        event, *ends, flags = zip(*self.said)
+        columns = np.full(len(event), self.column)
+        if self.domain.unseen.is_hidden[self.column]:
+            self.refuse("nothing of what names the rows, or was empty in fit,", ends[0][0])
+        if self.domain.is_categorical[self.column]:
+            codes = self._codes(ends[0])
+            return np.array(event), columns, codes - 0.5, codes + 0.5
+        low, high = map(self._numbers, ends)
+        low, high = np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)
+        for place in np.flatnonzero(low > high)[:1]:
+            self.refuse("ranges from the smaller to the greater end", self.said[place][1:3])
+        is_value, number = low == high, self.domain.number_of(self.column)
+        # A plain column has neither atoms nor a lattice: its ends do not matter.
+        if number is not None:
+            closed = np.array([np.array(flags) & flag for flag in (_LOW, _HIGH)]) > 0
+            low, high = number.intervals(low, high, closed)
+        for place in np.flatnonzero(is_value & (low == high))[:1]:
+            needed = "the tuple (a, b) for a range, as a number that is no atom has probability 0,"
+            if flags[place] & _OF_SET:
+                self.refuse(needed, ends[0][place])
+            warn(
+                f"{self.parameter} should have {needed} in a column without a lattice; known values"
+                f" belong in given. Found {ends[0][place]!r}."
+            )
+        return np.array(event), columns, low, high
 
+    def _codes(self, values: tuple[Any, ...]) -> Floats:
+        """Codes of categories."""
+        cells, states = np.empty(len(values), object), self.domain.categories[self.column]
+        cells[:] = values
+        read = read_cells(cells, self.column, self.domain.feature_names)[0]
+        encode: Any = encode_strings if read.dtype == object else encode_numbers
+        is_kind = states is not None and (states.dtype == object) == (read.dtype == object)
+        codes = encode(read, states) if is_kind else np.full(len(values), np.nan)
+        for place in np.flatnonzero(np.isnan(codes))[:1]:
+            self.refuse(f"categories of {shorten(states)}", values[place])
+        return np.asarray(codes)
 
-def _report_nothing(said: Statements, where: str, is_nothing: Bools) -> None:
-    """Say that a number that is no atom has probability zero."""
-    for place in np.flatnonzero(is_nothing)[:1]:
-        value, of_set = said.low[place], said.flags[place] & _OF_SET
-        text = (
-            f"the number {value!r} has probability 0 as an event in {where}: the column has no "
-            "lattice, and it is none of its atoms. For a range pass the tuple (a, b); a value that "
-            "is known belongs in given"
-        )
-        if of_set:
-            raise ValueError(f"A list is a set of values, and {text}.")
-        warn(f"{text[0].upper()}{text[1:]}.")
-
-
-def _codes(domain: Domain, column: int, values: list[Any]) -> Floats:
-    """Codes of categories."""
-    cells, names = np.empty(len(values), object), domain.feature_names
-    cells[:] = values
-    read, states = read_cells(cells, column, names)[0], domain.categories[column]
-    encode: Any = encode_strings if read.dtype == object else encode_numbers
-    is_kind = states is not None and (states.dtype == object) == (read.dtype == object)
-    codes = encode(read, states) if is_kind else np.full(len(values), np.nan)
-    for place in np.flatnonzero(np.isnan(codes))[:1]:
-        raise ValueError(
-            f"A statement about {describe_column(column, names)} must hold its categories "
-            f"{shorten(states)}; found {values[place]!r}."
-        )
-    return np.asarray(codes)
-
-
-def _numbers(domain: Domain, column: int, ends: list[Any]) -> Floats:
-    """Numbers of ends, NaN where there is none."""
-    cells, calendar = np.empty(len(ends), object), domain.form.dates.get(column)
-    cells[:] = ends
-    where = describe_column(column, domain.feature_names)
-    if calendar is not None:
-        return calendar.numbers_of(cells, where)
-    try:
-        for text in (end for end in ends if isinstance(end, str)):
-            raise ValueError(f"found {text!r}")
-        return cells.astype(np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"A statement about {where} must hold numbers; {error}.") from error
+    def _numbers(self, ends: tuple[Any, ...]) -> Floats:
+        """Numbers of ends, NaN where there is none."""
+        cells, calendar = np.empty(len(ends), object), self.domain.form.dates.get(self.column)
+        cells[:] = ends
+        if calendar is not None:
+            where = describe_column(self.column, self.domain.feature_names)
+            return calendar.numbers_of(cells, where)
+        try:
+            return cells.astype(np.float64)
+        except (TypeError, ValueError):
+            self.refuse("numbers", next(end for end in ends if isinstance(end, str)))

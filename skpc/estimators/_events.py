@@ -135,10 +135,7 @@ class EventAnswers:
         of_column = known.only(is_chosen)
         cells.known = of_column.rows[:, chosen]
         if len(of_column.column):
-            low, high = of_column.padded()
-            unbounded = np.diff(of_column.ptr) == 0
-            low[unbounded, 0], high[unbounded, 0] = -np.inf, np.inf
-            cells = cells.within(low, high)
+            cells = cells.within(*of_column.padded())
         return self._described(cells, chosen)
 
     def _described(self, cells: Predictive, column: int) -> Predictive:
@@ -149,34 +146,24 @@ class EventAnswers:
         return cells
 
     def _log_known(self, known: Events) -> Floats:
-        """Log measure of what is known; an error where that is impossible."""
+        """Log measure of what is known; an error that names a cell where that is impossible."""
         log_known = np.asarray(self._density.log_density(known))
-        for event in np.flatnonzero(np.isneginf(log_known))[:1]:
-            raise ValueError(self._why_impossible(known.take(np.array([event])), int(event)))
+        for event in np.flatnonzero(np.isneginf(log_known))[:1].tolist():
+            one, columns = known.take(np.array([event])), np.arange(self.domain_.n_features)
+            alone = [self._density.log_density(one.only(columns == column)) for column in columns]
+            wrong = np.flatnonzero(np.isneginf(alone))[:1].tolist()
+            where = [describe_column(column, self.domain_.feature_names) for column in wrong]
+            raise ValueError(
+                f"given must be possible; event {event} has probability 0 by its cell in "
+                f"{', '.join(where) or 'several columns together'}. Widen the range or the set, or "
+                "leave a column out."
+            )
         return log_known
 
-    def _why_impossible(self, known: Events, event: int) -> str:
-        """What to say of an event of probability zero."""
-        names, n_columns = self.domain_.feature_names, self.domain_.n_features
-        said = ~np.isnan(known.rows[0])
-        said[known.column] = True
-        columns = np.flatnonzero(said)
-        alone = [known.only(np.arange(n_columns) == column) for column in columns]
-        wrong = [np.isneginf(self._density.log_density(one))[0] for one in alone]
-        chosen = columns[wrong][:1] if any(wrong) else columns[:8]
-        where = ", ".join(describe_column(int(column), names) for column in chosen)
-        return (
-            f"given must be possible; event {event} has probability 0 by its cells in {where}. "
-            "Widen the range or the set, or leave a column out."
-        )
 
-
-def _side_by_side(events: Events, known: Events) -> tuple[Events, Events]:
+def _side_by_side(events: Events, known: Events) -> list[Events]:
     """As many events as there are of what is known; one stands for any number."""
-    n, n_known = len(events.rows), len(known.rows)
-    if n != n_known and 1 not in (n, n_known):
-        raise ValueError(f"given must have one event, or {n}, one for each; found {n_known}")
-    return (
-        events if n > 1 or n_known == 1 else events.take(np.zeros(n_known, dtype=np.int64)),
-        known if n_known > 1 or n == 1 else known.take(np.zeros(n, dtype=np.int64)),
-    )
+    sizes = len(events.rows), len(known.rows)
+    if min(sizes) not in (1, max(sizes)):
+        raise ValueError(f"given must have one event, or {sizes[0]}, one for each; got {sizes[1]}")
+    return [each.take(np.arange(max(sizes)) % len(each.rows)) for each in (events, known)]

@@ -215,7 +215,7 @@ def _possible(rows: Any, weights: Floats) -> list[Any]:
     What it says of them does not count, and it would refuse a row that is impossible.
     """
     if isinstance(rows, Events):
-        return [rows.blanked(weight == 0.0) for weight in weights.T]
+        return [rows.only(weight[:, np.newaxis] > 0.0) for weight in weights.T]
     return [blanked(rows, weight == 0.0) for weight in weights.T]
 
 

@@ -78,13 +78,12 @@ def posteriors(circuit: Circuit, X: Any, variables: Any = None) -> list[Predicti
 
 def _refuse_stated(circuit: Circuit, events: Events, wanted: Ints) -> None:
     """Refuse intervals of variables that are wanted, or share a block with such a variable."""
-    refused = {*wanted.tolist()}
-    for group in circuit.multivariate:
-        refused.update(group.variables.tolist() if np.isin(group.variables, wanted).any() else [])
-    for var in sorted(refused & {*events.column.tolist()}):
+    scopes = [{var} for var in wanted.tolist()]
+    scopes += [scope for one in circuit.multivariate if (scope := {*one.variables}) & {*wanted}]
+    for var in sorted(set().union(*scopes) & {*events.column}):
         raise ValueError(
             f"the distribution of variables {wanted.tolist()} given a range of variable {var}, "
-            "which is one of them or shares a block of numbers with them, is no mixture of leaves; "
+            "which is one of them or in a block of numbers with them, is no mixture of leaves; "
             "draw rows given the range instead"
         )
 

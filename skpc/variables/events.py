@@ -83,24 +83,23 @@ class Events(NamedTuple):
         at = ranges(self.ptr[index], size)
         return Events(self.rows[index], offsets(size), self.column[at], self.low[at], self.high[at])
 
-    def only(self, columns: Bools) -> Events:
-        """The same events without the statements about other columns than those marked."""
-        return self._kept(np.where(columns, self.rows, np.nan), columns[self.column])
+    def only(self, kept: Bools) -> Events:
+        """The same events without the statements about cells that are not marked.
 
-    def blanked(self, which: Bools) -> Events:
-        """The events, some of them without any statement."""
-        rows = np.where(which[:, np.newaxis], np.nan, self.rows)
-        return self._kept(rows, ~which[self.event])
-
-    def _kept(self, rows: Floats, kept: Bools) -> Events:
-        parts = (self.event[kept], self.column[kept], self.low[kept], self.high[kept])
-        return Events.from_intervals(rows, *parts)
+        ``kept`` has the shape of the rows, or one that fits it.
+        """
+        kept, event = np.broadcast_to(kept, self.rows.shape), self.event
+        rows, some = np.where(kept, self.rows, np.nan), kept[event, self.column]
+        return Events.from_intervals(rows, event[some], *(part[some] for part in self[2:]))
 
     def padded(self) -> tuple[Floats, Floats]:
-        """Ends of intervals of events about one column, (n_events, most intervals), some empty."""
-        count = np.diff(self.ptr)
+        """Ends of intervals of events about one column, shape (n_events, most intervals).
+
+        Some are empty; the line is the interval of an event without any.
+        """
+        count, place = np.diff(self.ptr), (self.event, within(np.diff(self.ptr)))
         low, high = np.zeros((2, len(count), count.max(initial=1)))
-        place = self.event, within(count)
+        low[count == 0, 0], high[count == 0, 0] = -np.inf, np.inf
         low[place], high[place] = self.low, self.high
         return low, high
 
@@ -125,9 +124,7 @@ class Events(NamedTuple):
 
     def hold(self, rows: Floats) -> Bools:
         """Which cells of some rows, one for each event, are as these say; shape of ``rows``."""
-        event, place = self.event, (self.event, self.column)
-        cell = rows[event, self.column]
-        holds = np.ones(rows.shape, dtype=bool)
+        place, holds = (self.event, self.column), np.ones(rows.shape, dtype=bool)
         holds[place] = False
-        np.logical_or.at(holds, place, (self.low < cell) & (cell <= self.high))
+        np.logical_or.at(holds, place, (self.low < rows[place]) & (rows[place] <= self.high))
         return holds

@@ -225,18 +225,17 @@ class Number(NamedTuple):
         ``closed``, of shape (2, n), says which of the values belong to them. On a lattice they hold
         whole cells. A value that is neither on a lattice nor an atom holds nothing.
         """
-        is_value, ends = low == high, []
-        for end, belongs in ((low, ~closed[0]), (high, closed[1])):
-            atom = states_among(self.atoms, self.reach, end)
-            at = np.append(self.atoms, np.nan)[atom]
+        ends = []
+        for end, opens in ((low, ~closed[0]), (high, closed[1])):
+            near = np.append(self.atoms, np.nan)[states_among(self.atoms, self.reach, end)]
             if self.step > 0.0:
                 near = on_lattice(end, self.step, self.origin)
-                with np.errstate(invalid="ignore"):
-                    at = np.where(np.abs(end - near) <= _OFF_LATTICE * self.step, near, np.nan)
-            exact = np.where(np.isnan(at), end, at)
-            ends.append(self.end_of_cell(np.where(belongs, exact, np.nextafter(exact, -np.inf))))
-            is_value &= (atom == len(self.atoms)) & (self.step == 0.0)
-        return np.where(is_value, ends[1], ends[0]), ends[1]
+            with np.errstate(invalid="ignore"):
+                is_near = np.abs(end - near) <= (_OFF_LATTICE * self.step or self.reach)
+            exact = np.where(is_near, near, end)
+            ends.append(self.end_of_cell(np.where(opens, exact, np.nextafter(exact, -np.inf))))
+        is_nothing = (low == high) & ~is_near & (self.step == 0.0)
+        return np.where(is_nothing, ends[1], ends[0]), ends[1]
 
     def snapped(self, values: Floats) -> Floats:
         """Draws as values of the column: the nearest of few, or on its lattice; NaN stays."""

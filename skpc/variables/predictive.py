@@ -15,7 +15,7 @@ from skpc.variables.forms import Bins, Form, Points, ScoredNormals, bisected, st
 from skpc.variables.number import Number
 
 #: Parts of the mass within intervals that a moment is the mean of.
-_PARTS = 256
+_PARTS = 1000
 #: Probabilities that are divided by are at least this.
 _LEAST = 1e-300
 
@@ -109,14 +109,10 @@ class WithinIntervals(Form):
         """Probability of each distribution: one, unless it is a part of a mixture."""
         return self.below(np.full(len(self.weight), np.inf))
 
-    def at(self, level: Floats) -> Floats:
-        """The number that each distribution has its own ``level`` of its mass below."""
+    def quantiles(self, level: Any) -> Floats:
+        """The number below which each distribution has ``level`` (one, or its own) of its mass."""
         wanted = level * self.total()
         return bisected(lambda x: self.below(x) >= wanted, len(wanted))
-
-    def quantiles(self, level: float) -> Floats:
-        """The number below which each distribution has ``level`` of its mass."""
-        return self.at(np.full(len(self.weight), level))
 
     def holds(self, x: Floats) -> Any:
         """Which numbers, one for each distribution, are in its intervals."""
@@ -125,25 +121,16 @@ class WithinIntervals(Form):
 
     def log_density(self, x: Floats) -> Floats:
         """Log density (nats) of each distribution at its own ``x``."""
-        inside = self.form.log_density(x) + log_or_inf(self.weight)
-        return np.where(self.holds(x), inside, -np.inf)
+        return self.form.log_density(x) + log_or_inf(self.weight * self.holds(x))
 
     def moments(self, centre: float) -> tuple[Floats, Floats]:
-        """Mean and mean square of ``x - centre``: by quadrature, but for atoms."""
-        n, size = len(self.weight), self.total()
-        atoms = np.tile(self.form.atoms, (n, 1)).T
-        of_atoms = [self.below(at) - self.below(np.nextafter(at, -np.inf)) for at in atoms]
-        # Equal parts of the mass, each at its middle; what atoms have is exact.
-        level = np.repeat((np.arange(_PARTS) + 0.5) / _PARTS, n)
+        """Mean and mean square of ``x - centre``, by the middles of equal parts of the mass."""
         forms = tuple(stacked([form] * _PARTS) for form in self.form.forms)
         ends = (np.tile(end, (_PARTS, 1)) for end in (self.low, self.high))
         many = WithinIntervals(FormSum(forms), *ends, np.tile(self.weight, _PARTS))
-        x = many.at(level).reshape(_PARTS, n)
-        is_atom = np.isin(x, self.form.atoms)
-        left = size - np.sum([np.zeros(n), *of_atoms], axis=0)
-        share = np.where(is_atom, 0.0, left / np.maximum((~is_atom).sum(axis=0), 1))
-        values, mass = np.vstack([x, atoms]) - centre, np.vstack([share, *of_atoms])
-        return (mass * values).sum(axis=0), (mass * values**2).sum(axis=0)
+        level = np.repeat((np.arange(_PARTS) + 0.5) / _PARTS, len(self.weight))
+        offset = many.quantiles(level).reshape(_PARTS, -1) - centre
+        return offset.mean(axis=0) * self.total(), (offset**2).mean(axis=0) * self.total()
 
     def scaled(self, weight: Floats) -> WithinIntervals:
         """The distributions as parts of a mixture, with weights of shape (n, 1)."""
@@ -264,16 +251,14 @@ class Predictive:
             It has ``probabilities`` in a column of categories only. Means and variances of numbers
             are by quadrature, with errors of about a thousandth of the spread.
         """
-        form = FormSum(self.terms)
-        whole = WithinIntervals(form, low, high, np.ones(len(self.known)))
+        whole = WithinIntervals(FormSum(self.terms), low, high, np.ones(len(self.known)))
         weight = 1.0 / np.maximum(whole.total(), _LEAST)
         terms: list[Any] = [replace(whole, weight=weight)]
         if self.labels is not None:
-            (points,) = self.terms
-            at = points.value[:, np.newaxis]
-            held = (low[:, np.newaxis] < at) & (at <= high[:, np.newaxis])
-            prob = points.prob * held.any(axis=2) * weight[:, np.newaxis]
-            terms = [Points(points.value, prob)]
+            codes = np.tile(self.terms[0].value, (len(weight), 1)).T
+            held = np.column_stack([whole.holds(code) for code in codes])
+            prob = self.terms[0].prob * held * weight[:, np.newaxis]
+            terms = [Points(self.terms[0].value, prob)]
         what = self.labels, self.index, self.number, self.dates
         return Predictive(terms, self.known, *what)
 

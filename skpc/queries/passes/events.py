@@ -6,11 +6,12 @@ log probability of what an event says of its cell. Nothing else in a pass knows 
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from skpc._arrays import Floats, Ints, log_or_inf
+from skpc._arrays import Floats, Ints, log_or_inf, offsets
 from skpc._jit import TRUE, kernel
 from skpc._random import Streams, uniforms
 from skpc.circuit import Circuit
@@ -52,23 +53,23 @@ class EventReader(MultivariateReader):
 
     def __init__(self, circuit: Circuit, events: Events, plan: Plan):
         super().__init__(circuit)
-        self.events, self._leaf_table = events, plan.leaves
-        self._param, self._log_table = circuit.param, circuit.leaf_table
-        stated = np.bincount(events.column, minlength=circuit.n_features) > 0
-        self._alone = [(var, leaf) for var, leaf in self.leaves.alone() if stated[var]]
-        self._listed = np.concatenate([np.empty(0, np.int64), *(leaf for _, leaf in self._alone)])
-        self._forms = [
-            forms_of(self.leaves, circuit.param, self.columns, var, leaf)
-            for var, leaf in self._alone
-        ]
+        self._circuit, self.events, self._leaf_table = circuit, events, plan.leaves
+        alone = [(var, leaf) for var, leaf in self.leaves.alone() if var in {*events.column}]
+        self._listed = np.concatenate([np.empty(0, np.int64), *(leaf for _, leaf in alone)])
+        bounds = offsets([len(leaf) for _, leaf in alone]).tolist()
+        #: Each stated variable with the leaves that have it alone, and their places among these.
+        self._alone = [(*one, slice(a, b)) for one, (a, b) in zip(alone, pairwise(bounds))]
+        self._forms = [self._form(var, leaf) for var, leaf in alone]
         first = self.n_features + 2 * self.n_leaves
-        lines = with_lines(plan.leaves, self._listed, first)
-        self.plan = plan._replace(leaves=lines)
+        self.plan = plan._replace(leaves=with_lines(plan.leaves, self._listed, first))
 
     @property
     def n_lines(self) -> int:
         """Number of leaves that read lines of their own."""
         return self.n_leaves + len(self._listed)
+
+    def _form(self, var: int, leaf: Ints) -> Any:
+        return forms_of(self.leaves, self._circuit.param, self.columns, var, leaf)
 
     def values(self, rows: Floats, start: int = 0, *, maximise: bool = False) -> Floats:
         """Log values of these leaves on the events of some rows, shape (n_rows, n_lines).
@@ -76,44 +77,37 @@ class EventReader(MultivariateReader):
         A known cell has its density relative to the peak of the column, an interval its
         probability.
         """
-        n, reading = len(rows), np.empty((len(rows), 0))
+        n, of_blocks = len(rows), super().values(rows, start)
         cells, out = new_cells(self.n_features, n), np.empty((len(self._listed), n))
-        bad = read_batch(self.columns, rows, reading, 0, n, cells)
+        bad = read_batch(self.columns, rows, np.empty((n, 0)), 0, n, cells)
         refuse_cell(self.columns, rows, bad, start)
-        log_leaf_values(self._leaf_table, self._log_table, cells, n, self._listed, out)
-        part, line = slice(self.events.ptr[start], self.events.ptr[start + n]), 0
-        event = np.repeat(np.arange(n), np.diff(self.events.ptr[start : start + n + 1]))
-        column, *ends = (x[part] for x in self.events[2:])
-        for (var, leaf), form in zip(self._alone, self._forms):
-            some = np.flatnonzero(column == var)
-            # Many events say the same of a column.
-            distinct, group = group_rows(np.column_stack([end[some] for end in ends]))
-            prob = form.between(*distinct.T)[:, group]
-            first = np.flatnonzero(np.diff(event[some], prepend=-1))
-            lines = slice(line, line + len(leaf))
+        log_table = self._circuit.leaf_table
+        log_leaf_values(self._leaf_table, log_table, cells, n, self._listed, out)
+        events = self.events.take(np.arange(start, start + n))
+        event = events.event
+        for (var, _, lines), form in zip(self._alone, self._forms):
+            some = np.flatnonzero(events.column == var)
             if len(some):
-                prob = np.add.reduceat(prob, first, axis=1)
-                out[lines, event[some[first]]] = log_or_inf(prob)
-            line += len(leaf)
-        of_blocks = super().values(rows, start)
-        for place, group, cells_of in zip(self.place, self.groups, self.cells(rows, start)):
-            stated = np.isin(column, group.variables)
-            for row in np.unique(event[stated]).tolist():
+                # Many events say the same of a column.
+                ends = np.column_stack([events.low[some], events.high[some]])
+                distinct, group = group_rows(ends)
+                which, first = np.unique(event[some], return_index=True)
+                prob = np.add.reduceat(form.between(*distinct.T)[:, group], first, axis=1)
+                out[lines, which] = log_or_inf(prob)
+        for place, group, scored in zip(self.place, self.groups, self.cells(rows, start)):
+            for row in np.unique(event[np.isin(events.column, group.variables)]).tolist():
                 intervals = self._intervals(group.variables, start + row)
-                scores = cells_of.scores[row]
-                prob = box_probabilities(group, self.columns, scores, intervals)
+                prob = box_probabilities(group, self.columns, scored.scores[row], intervals)
                 of_blocks[row, place] += log_or_inf(prob)
         return np.hstack([of_blocks, out.T])
 
-    def _intervals(self, variables: Ints, event: int) -> dict[int, tuple[Floats, Floats]]:
+    def _intervals(self, variables: Ints, event: int = 0) -> dict[int, tuple[Floats, Floats]]:
         """The intervals that an event has for some variables, by their places among these."""
         part = slice(self.events.ptr[event], self.events.ptr[event + 1])
         column, low, high = (x[part] for x in self.events[2:])
-        return {
-            place: (low[column == var], high[column == var])
-            for place, var in enumerate(variables.tolist())
-            if (column == var).any()
-        }
+        stated = enumerate(variables.tolist())
+        of_places = {place: (low[column == var], high[column == var]) for place, var in stated}
+        return {place: ends for place, ends in of_places.items() if len(ends[0])}
 
     def fill(self, owner: Ints, streams: Any, rows: Floats) -> None:
         """Fill the missing cells of rows by draws within the only event; see the base class.
@@ -127,8 +121,8 @@ class EventReader(MultivariateReader):
             self._draw_stated(reached, drawing, drawn)
             super().fill(reached, drawing, drawn)
             rows[pending], streams[pending] = drawn, drawing
-            holds = self.events.take(np.zeros(len(pending), dtype=np.int64)).hold(drawn)
-            pending = pending[~holds.all(axis=1)]
+            events = self.events.take(np.zeros(len(pending), dtype=np.int64))
+            pending = pending[~events.hold(drawn).all(axis=1)]
             if not len(pending):
                 return
         raise ValueError(
@@ -138,32 +132,26 @@ class EventReader(MultivariateReader):
 
     def _draw_stated(self, owner: Ints, streams: Streams, rows: Floats) -> None:
         """Draw cells within their intervals from the leaves reached; of a block, its first one."""
-        u, param = np.empty(len(rows)), self._param
-        for var, leaf in self._alone:
+        for var, leaf, _ in self._alone:
             some = np.flatnonzero(np.isin(owner[:, var], leaf))
             distinct, place = np.unique(owner[some, var], return_inverse=True)
-            form = forms_of(self.leaves, param, self.columns, var, distinct)
-            uniforms(streams, u)
-            self._draw_cells(var, form, np.eye(len(distinct))[place], some, u, rows)
+            form = self._form(var, distinct).mixed(np.eye(len(distinct))[place])
+            self._draw_cells(var, form, some, streams, rows)
         for group, cells in zip(self.groups, self.cells(rows[:1])):
-            stated = [*self._intervals(group.variables, 0)]
-            some = np.flatnonzero(np.isin(owner[:, group.variables[0]], group.leaf))
-            if stated and len(some):
+            for at in [*self._intervals(group.variables)][:1]:
+                some = np.flatnonzero(np.isin(owner[:, group.variables[0]], group.leaf))
                 place = np.searchsorted(group.leaf, owner[some, group.variables[0]])
-                form = conditional_form(group, self.columns, cells.scores[0], stated[0])
-                uniforms(streams, u)
-                var, prob = int(group.variables[stated[0]]), np.eye(len(group.leaf))[place]
-                self._draw_cells(var, form, prob, some, u, rows)
+                form = conditional_form(group, self.columns, cells.scores[0], at)
+                form = form.mixed(np.eye(len(group.leaf))[place])
+                self._draw_cells(int(group.variables[at]), form, some, streams, rows)
 
-    def _draw_cells(
-        self, var: int, form: Any, prob: Floats, some: Ints, u: Floats, rows: Floats
-    ) -> None:
+    def _draw_cells(self, var: int, form: Any, some: Ints, streams: Streams, rows: Floats) -> None:
         """Draw a cell of some rows from the distributions of a form, within its intervals."""
-        (ends,) = self._intervals(np.array([var]), 0).values()
-        low, high = (np.tile(end, (len(some), 1)) for end in ends)
-        mixed = FormSum((form.mixed(prob),))
-        within = WithinIntervals(mixed, low, high, np.ones(len(some)))
-        drawn, axis = within.at(u[some]), self.columns.axis_of(var)
+        u = np.empty(len(rows))
+        uniforms(streams, u)
+        low, high = (np.tile(end, (len(some), 1)) for end in self._intervals(np.array([var]))[0])
+        within = WithinIntervals(FormSum((form,)), low, high, np.ones(len(some)))
+        drawn, axis = within.quantiles(u[some]), self.columns.axis_of(var)
         if axis is not None:
             # Draws stay in the range of the column where the event lets them.
             clipped = np.clip(drawn, axis.low, axis.high)
