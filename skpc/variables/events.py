@@ -90,7 +90,8 @@ class Events(NamedTuple):
         """
         kept, event = np.broadcast_to(kept, self.rows.shape), self.event
         rows, some = np.where(kept, self.rows, np.nan), kept[event, self.column]
-        return Events.from_intervals(rows, event[some], *(part[some] for part in self[2:]))
+        ends = self.low[some], self.high[some]
+        return Events.from_intervals(rows, event[some], self.column[some], *ends)
 
     def padded(self) -> tuple[Floats, Floats]:
         """Ends of intervals of events about one column, shape (n_events, most intervals).

@@ -9,6 +9,7 @@ is ``tests/naive/events.py``.
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import numpy as np
 from scipy.stats import multivariate_normal
@@ -74,7 +75,7 @@ def box_probabilities(
     """
     mean, covariance = _given(leaves, np.array([*intervals]), scores)
     # Each stated cell is at an atom, or its score is in one of some intervals.
-    options = []
+    options: list[list[Any]] = []
     for at, (place, (low, high)) in enumerate(intervals.items()):
         column, prob = columns.axis_of(leaves.variables[place]), np.exp(leaves.log_prob_of(place))
         held = (low[:, np.newaxis] < column.atoms) & (column.atoms <= high[:, np.newaxis])
@@ -82,11 +83,11 @@ def box_probabilities(
         options[-1] += [(prob[:, -1], (at, *ends)) for ends in zip(*column.score.ends(low, high))]
     total = np.zeros(len(mean))
     for weights, sides in (zip(*choice) for choice in itertools.product(*options)):
-        at, *box = np.array([side for side in sides if side is not None]).reshape(-1, 3).T
-        chosen, weight = at.astype(int), np.prod(weights, axis=0)
+        box = np.array([side for side in sides if side is not None]).reshape(-1, 3).T
+        chosen, weight = box[0].astype(int), np.prod(weights, axis=0)
         for leaf in np.flatnonzero(weight > 0.0).tolist():
             normal = mean[leaf, chosen], covariance[leaf][np.ix_(chosen, chosen)]
-            total[leaf] += weight[leaf] * _in_box(*normal, *box)
+            total[leaf] += weight[leaf] * _in_box(*normal, *box[1:])
     return total
 
 

@@ -126,8 +126,8 @@ class WithinIntervals(Form):
     def moments(self, centre: float) -> tuple[Floats, Floats]:
         """Mean and mean square of ``x - centre``, by the middles of equal parts of the mass."""
         forms = tuple(stacked([form] * _PARTS) for form in self.form.forms)
-        ends = (np.tile(end, (_PARTS, 1)) for end in (self.low, self.high))
-        many = WithinIntervals(FormSum(forms), *ends, np.tile(self.weight, _PARTS))
+        low, high = (np.tile(end, (_PARTS, 1)) for end in (self.low, self.high))
+        many = WithinIntervals(FormSum(forms), low, high, np.tile(self.weight, _PARTS))
         level = np.repeat((np.arange(_PARTS) + 0.5) / _PARTS, len(self.weight))
         offset = many.quantiles(level).reshape(_PARTS, -1) - centre
         return offset.mean(axis=0) * self.total(), (offset**2).mean(axis=0) * self.total()

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
+from scipy.integrate import quad
 
 from skpc.circuit import Circuit
 from skpc.variables import CATEGORICAL, GAUSSIAN, POISSON, SCORED
+from tests.naive import blocks
 from tests.naive import circuit as naive
 
 
@@ -57,3 +60,69 @@ def probability(
         return sum(leaf_probability(circuit, leaf, *ends) for ends in intervals[var])
 
     return naive.evaluate(circuit, row, value)
+
+
+def block_probability(
+    circuit: Circuit, row: np.ndarray, intervals: dict[int, list[tuple[float, float]]]
+) -> float:
+    """The same for a circuit with blocks: by worlds, and nested quadrature over normal scores."""
+    return sum(
+        weight * math.prod(_of_leaf(circuit, leaf, row, intervals) for leaf in leaves)
+        for weight, leaves in blocks.trees(circuit)
+    )
+
+
+def _of_leaf(circuit: Circuit, leaf: int, row: np.ndarray, intervals) -> float:
+    if circuit.leaf_family[leaf] == CATEGORICAL:
+        var = int(circuit.leaf_var[leaf])
+        if var in intervals:
+            return sum(leaf_probability(circuit, leaf, *ends) for ends in intervals[var])
+        return naive.leaf_density(circuit, leaf, row[var])
+    parts, options = blocks.parts_of(circuit, leaf), []
+    for var, prob in zip(parts.scope, parts.probs):
+        column, x = naive.scored_column(circuit, var), row[var]
+        if var in intervals:
+            ends = intervals[var]
+            held = [p for p, x in zip(prob, column.atoms) if any(a < x <= b for a, b in ends)]
+            sides = [
+                (score_of_end(column.score, a), score_of_end(column.score, b)) for a, b in ends
+            ]
+            options.append([(sum(held), None), *((prob[-1], side) for side in sides)])
+        elif math.isnan(x):
+            options.append([(1.0, None)])
+        elif column.state(x) < len(column.atoms):
+            options.append([(prob[column.state(x)] / (column.step or 1.0), None)])
+        else:
+            z = column.score.of(x)
+            options.append([(prob[-1] * column.score.slope(x), (z, z))])
+    total = 0.0
+    for choice in itertools.product(*options):
+        at = [i for i, (_, side) in enumerate(choice) if side is not None]
+        sides = [choice[i][1] for i in at]
+        box = _box(parts.mean[at], parts.covariance[np.ix_(at, at)], sides)
+        total += math.prod(p for p, _ in choice) * box
+    return total
+
+
+def _box(mean: np.ndarray, covariance: np.ndarray, sides) -> float:
+    """Density of known scores (equal ends) times the probability of the ranges of the others."""
+    if not sides:
+        return 1.0
+    order = sorted(range(len(sides)), key=lambda i: sides[i][0] != sides[i][1])
+    mean, covariance = mean[order], covariance[np.ix_(order, order)]
+    (low, high), *rest = (sides[i] for i in order)
+    sd = math.sqrt(covariance[0, 0])
+    if low != high and not rest:
+        return naive.normal_below(high, mean[0], sd) - naive.normal_below(low, mean[0], sd)
+    gain = covariance[1:, 0] / covariance[0, 0]
+    left = covariance[1:, 1:] - np.outer(gain, covariance[0, 1:])
+
+    def joint(z: float) -> float:
+        return naive.normal_density(z, mean[0], sd) * _box(
+            mean[1:] + gain * (z - mean[0]), left, rest
+        )
+
+    if low == high:
+        return joint(low)
+    low, high = max(low, mean[0] - 9 * sd), min(high, mean[0] + 9 * sd)
+    return quad(joint, low, high, epsabs=1e-11)[0] if low < high else 0.0

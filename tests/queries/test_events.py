@@ -6,10 +6,18 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from skpc.queries import Events, condition, log_conditional, log_likelihood
+from skpc.queries import Events, condition, log_conditional, log_likelihood, posteriors, sample
+from skpc.variables import ScoredColumn
+from skpc.variables.score import Score
 from tests.naive import circuit as naive
 from tests.naive import events as slow
-from tests.zoo import random_circuit, random_deterministic_circuit, random_rows
+from tests.zoo import (
+    one_block,
+    random_block_circuit,
+    random_circuit,
+    random_deterministic_circuit,
+    random_rows,
+)
 
 KINDS = ["binary", "discrete", "gaussian", "histogram", "atoms", "scored", "mixed", "counts"]
 
@@ -129,3 +137,90 @@ def test_the_far_ends_of_tails_keep_their_digits():
     parts = Events.from_intervals(np.full((1, 1), np.nan), *at, low, np.array([40.0]))
     assert -1000.0 < value[0] < -20.0
     assert_allclose(log_likelihood(circuit, parts), value, rtol=1e-9)
+
+
+@pytest.mark.parametrize("n_ranges", [1, 2])
+def test_ranges_on_blocks_equal_quadrature(n_ranges):
+    """One range on a block is exact, two are within the stated error of one percent."""
+    for seed in range(4):
+        circuit, rng = random_block_circuit(seed, n_numbers=3), np.random.default_rng(seed)
+        rows, flat, said = random_rows(seed, circuit, 6, 0.6), [], []
+        for event in range(6):
+            stated = [*rng.choice([0, 2, 3], n_ranges, replace=False).tolist(), 1]
+            rows[event, stated] = np.nan
+            said.append({var: random_intervals(rng, circuit, var) for var in stated})
+            flat += [(event, var, *ends) for var, each in said[-1].items() for ends in each]
+        event, var, low, high = (np.array(part) for part in zip(*flat))
+        events = Events.from_intervals(rows, event, var, low, high)
+        truth = [slow.block_probability(circuit, *pair) for pair in zip(rows, said)]
+        rtol = 1e-9 if n_ranges == 1 else 0.01
+        assert_allclose(np.exp(log_likelihood(circuit, events)), truth, rtol=rtol, atol=1e-12)
+
+
+def test_too_many_ranges_on_a_block_are_an_error():
+    circuit = one_block(0, [ScoredColumn(Score(), np.empty(0))] * 9)
+    at = np.zeros(9, int), np.arange(9), np.zeros(9), np.ones(9)
+    with pytest.raises(ValueError, match="at most 8 columns of one block"):
+        log_likelihood(circuit, Events.from_intervals(np.full((1, 9), np.nan), *at))
+
+
+def event_of(circuit, said, row=None):
+    """One event, from what it says of each variable."""
+    rows = np.full((1, circuit.n_features), np.nan) if row is None else row[np.newaxis]
+    flat = [(0, var, *ends) for var, each in said.items() for ends in each]
+    return Events.from_intervals(rows, *(np.array(part) for part in zip(*flat)))
+
+
+@pytest.mark.parametrize(
+    "kinds", ["discrete", "gaussian", "histogram", "atoms", "scored", "blocks"]
+)
+def test_draws_are_in_their_event_and_distributed_like_the_rest_given_it(kinds):
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        circuit = (
+            random_block_circuit(seed) if kinds == "blocks" else random_circuit(seed, 4, kinds)
+        )
+        known = random_rows(seed, circuit, 1, 0.0)[0]
+        known[:3] = np.nan
+        event = event_of(circuit, {v: random_intervals(rng, circuit, v) for v in (0, 1)}, known)
+        rows = sample(circuit, 4000, 0, event)
+        assert event.take(np.zeros(4000, int)).hold(rows).all()
+        assert (rows[:, 3] == known[3]).all()
+        for var in (0, 1, 2):
+            cut = float(np.median(rows[:, var]))
+            low = event_of(circuit, {var: [(-np.inf, cut)]}).joined(event)
+            share = np.exp(log_likelihood(circuit, low) - log_likelihood(circuit, event))[0]
+            n_below = (rows[:, var] <= cut).sum()
+            assert abs(n_below - 4000 * share) < 4.5 * np.sqrt(4000 * share * (1 - share)) + 1.0
+
+
+def test_draws_from_several_ranges_of_a_block_are_in_all_of_them():
+    columns = [ScoredColumn(Score(), np.empty(0)), ScoredColumn(Score(), np.array([0.0]))]
+    circuit = one_block(1, columns)
+    event = event_of(circuit, {0: [(0.0, 1.0)], 1: [(-1.0, 0.5)]})
+    rows = sample(circuit, 500, 0, event)
+    assert event.take(np.zeros(500, int)).hold(rows).all()
+
+
+@pytest.mark.parametrize("kinds", KINDS)
+def test_distributions_given_events_are_ratios_of_probabilities(kinds):
+    circuit = random_circuit(8, n_features=4, kinds=kinds)
+    events, _ = random_events(8, circuit, 12)
+    for var in range(4):
+        others = events.only(np.arange(4) != var)
+        possible = np.flatnonzero(np.isfinite(log_likelihood(circuit, others)))
+        others, n = others.take(possible), len(possible)
+        (cells,) = posteriors(circuit, others, [var])
+        for cut in (-0.5, 0.5, 1.5):
+            at = np.arange(n), np.full(n, var), np.full(n, -np.inf), np.full(n, cut)
+            below = Events.from_intervals(np.full((n, 4), np.nan), *at).joined(others)
+            ratio = np.exp(log_likelihood(circuit, below) - log_likelihood(circuit, others))
+            assert_allclose(cells.cdf(cut), ratio, rtol=1e-10, atol=1e-12)
+
+
+def test_the_distribution_of_a_variable_with_a_range_is_refused():
+    circuit = random_block_circuit(0)
+    for var in (0, 2, 3):
+        event = event_of(circuit, {var: [(-1.0, 1.0)]})
+        with pytest.raises(ValueError, match=f"given a range of variable {var}"):
+            posteriors(circuit, event, [var])

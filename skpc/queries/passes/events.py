@@ -90,9 +90,9 @@ class EventReader(MultivariateReader):
             if len(some):
                 # Many events say the same of a column.
                 ends = np.column_stack([events.low[some], events.high[some]])
-                distinct, group = group_rows(ends)
+                distinct, kind = group_rows(ends)
                 which, first = np.unique(event[some], return_index=True)
-                prob = np.add.reduceat(form.between(*distinct.T)[:, group], first, axis=1)
+                prob = np.add.reduceat(form.between(*distinct.T)[:, kind], first, axis=1)
                 out[lines, which] = log_or_inf(prob)
         for place, group, scored in zip(self.place, self.groups, self.cells(rows, start)):
             for row in np.unique(event[np.isin(events.column, group.variables)]).tolist():
