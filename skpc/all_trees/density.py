@@ -224,7 +224,7 @@ class AllTreesDensity(NamedTuple):
     def _codes(self, rows: Any) -> Ints:
         if isinstance(rows, Events):
             raise NotImplementedError(
-                "a mixture of all trees needs rows of cells, as sums over sets are no determinants; "
+                "a mixture of all trees needs rows of cells, as a sum over sets is no determinant; "
                 "got ranges or sets. Ask the circuit of to_mixture(n_trees)"
             )
         return self.domain.codes(rows).astype(np.int64)
