@@ -81,6 +81,7 @@ PUBLIC = {
         "scope_text",
     ],
     "skpc.queries": [
+        "Events",
         "KernelExpansion",
         "PseudoCounts",
         "bd_score",
@@ -135,6 +136,7 @@ PUBLIC = {
         "merge_rows",
         "one_hot",
         "present_rows",
+        "read_events",
     ],
     "skpc.messages": [
         "BayesianRegression",

@@ -2,7 +2,7 @@
 
 from skpc.domain._coding import one_hot
 from skpc.domain._domain import Domain
-from skpc.domain._events import has_statements, read_events
+from skpc.domain._events import read_events
 from skpc.domain._rows import (
     column_moments,
     group_codes,
@@ -20,7 +20,6 @@ __all__ = [
     "column_moments",
     "group_codes",
     "group_rows",
-    "has_statements",
     "merge_codes",
     "merge_rows",
     "one_hot",

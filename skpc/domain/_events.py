@@ -31,12 +31,11 @@ from skpc.variables.events import Events
 #: Flags of a statement: which ends belong to it, and whether it is one value of a set.
 _LOW, _HIGH, _OF_SET = 1, 2, 4
 _SETS = (list, set, frozenset, np.ndarray)
+_RANGES_OR_SETS = (tuple, *_SETS)
 
 
-def has_statements(said: Mapping[Any, Any]) -> bool:
-    """Whether an event has ranges or sets, not only values."""
-    kinds = (tuple, *_SETS)
-    return any(isinstance(cell, kinds) or hasattr(cell, "closed_left") for cell in said.values())
+def _is_statement(cell: Any) -> bool:
+    return isinstance(cell, _RANGES_OR_SETS) or hasattr(cell, "closed_left")
 
 
 def read_events(
@@ -73,6 +72,15 @@ def read_events(
     -----
     UserWarning
         If an event has probability zero because it fixes a number that has none.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc.domain import Domain, read_events
+    >>> domain = Domain.fit(np.array([["red", 1.0], ["blue", 2.0], ["red", 9.0]], dtype=object))
+    >>> events, _ = read_events(domain, {1: (2, 4), 0: ["red"]}, "event", values_are_known=False)
+    >>> events.column, events.low, events.high
+    (array([0, 1]), array([0.5, 1.5]), array([1.5, 4.5]))
     """
     listed, columns = _listed(said, parameter), dict[Any, _Column]()
     values = np.full((len(listed), domain.n_features), None, dtype=object)
@@ -82,11 +90,12 @@ def read_events(
                 names, n_columns = domain.feature_names, domain.n_features
                 (number,) = column_numbers(np.array([name]), n_columns, names, parameter).tolist()
                 columns[name] = _Column(domain, number, parameter, [])
-            is_value = not (isinstance(cell, (tuple, *_SETS)) or hasattr(cell, "closed_left"))
-            if is_value and values_are_known:
-                values[event, columns[name].column] = cell
-            elif not (is_value and _is_missing(cell)):
+            if _is_statement(cell):
                 columns[name].add(event, cell)
+            elif values_are_known:
+                values[event, columns[name].column] = cell
+            elif not _is_missing(cell):
+                columns[name].said.append((event, cell, cell, _LOW | _HIGH))
     rows = np.full(values.shape, np.nan)
     if values_are_known:
         rows = domain.encode_given(values)
@@ -129,22 +138,22 @@ class _Column(NamedTuple):
         raise ValueError(f"{self.parameter} must have {needed} in {where}; found {cell!r}.")
 
     def add(self, event: int, cell: Any) -> None:
-        """Add a range, a set or a value."""
-        ends, flags = [(cell, cell)], _LOW | _HIGH
+        """Add a range or a set."""
         if isinstance(cell, _SETS):
-            ends, flags = [(one, one) for one in cell if not _is_missing(one)], flags | _OF_SET
-            if not ends:
+            values = [one for one in cell if not _is_missing(one)]
+            if not values:
                 self.refuse("a value in a set", cell)
-        elif isinstance(cell, tuple) or hasattr(cell, "closed_left"):
-            if not isinstance(cell, tuple):
-                flags = _LOW * cell.closed_left | _HIGH * cell.closed_right
-                cell = cell.left, cell.right
-            if self.domain.is_categorical[self.column]:
-                self.refuse("sets such as ['a', 'b'], as its categories have no order,", cell)
-            if len(cell) != 2:
-                self.refuse("ranges of two ends, None for an open one,", cell)
-            ends = [cell]
-        self.said.extend((event, *pair, flags) for pair in ends)
+            self.said.extend((event, one, one, _LOW | _HIGH | _OF_SET) for one in values)
+            return
+        flags = _LOW | _HIGH
+        if not isinstance(cell, tuple):
+            flags = _LOW * cell.closed_left | _HIGH * cell.closed_right
+            cell = cell.left, cell.right
+        if self.domain.is_categorical[self.column]:
+            self.refuse("sets such as ['a', 'b'], as its categories have no order,", cell)
+        if len(cell) != 2:
+            self.refuse("ranges of two ends, None for an open one,", cell)
+        self.said.append((event, *cell, flags))
 
     def intervals(self) -> tuple[Ints, Ints, Floats, Floats]:
         """Events, columns, and ends of intervals ``low < x <= high``."""

@@ -20,7 +20,7 @@ from skpc._validation import check_n_samples, check_weight, column_of, fit_conte
 from skpc.circuit import Circuit
 from skpc.counting.clustering import as_numbers
 from skpc.densities import CircuitAnswers, Density
-from skpc.domain import Domain, column_moments, group_rows, has_statements, read_events
+from skpc.domain import Domain, column_moments, group_rows, read_events
 from skpc.estimators._estimator import by_chunks
 from skpc.estimators._events import EventAnswers
 from skpc.estimators._learner import EncodedChunks, TableLearner
@@ -157,16 +157,18 @@ class TableDensity(EventAnswers, DensityMixin, TableLearner):
         )
         if given is None:
             drawn = self._density.draw(n_samples, random_state)
-        elif isinstance(given, Mapping) and has_statements(given):
-            events, given = read_events(self.domain_, given, "given", values_are_known=True)
-            self._log_known(events)
-            drawn = self._density.draw(n_samples, random_state, events)
-            drawn = self.domain_.with_given(drawn, given)
         else:
-            given = self.domain_.row(given)
-            repeated = np.repeat(self.domain_.encode_given(given), n_samples, axis=0)
-            drawn = self._density.draw_missing(repeated, random_state)
-            drawn = self.domain_.with_given(drawn, given)
+            events, domain = None, self.domain_
+            if isinstance(given, Mapping):
+                events, given = read_events(domain, given, "given", values_are_known=True)
+            given = domain.row(given)
+            if events is not None and len(events.column):
+                self._log_known(events)
+                drawn = self._density.draw(n_samples, random_state, events)
+            else:
+                repeated = np.repeat(domain.encode_given(given), n_samples, axis=0)
+                drawn = self._density.draw_missing(repeated, random_state)
+            drawn = domain.with_given(drawn, given)
         return self.domain_.decode(self.domain_.name(drawn, random_state, given))
 
     def marginals(self, X: Any) -> list[Predictive]:

@@ -59,7 +59,8 @@ class EventAnswers:
         >>> model.probability([{0: "sun"}, {0: ["sun", "rain"]}], given={1: (20, 40)}).round(1)
         array([1., 1.])
         """
-        return np.exp(self.log_probability(event, given))
+        value = np.exp(self.log_probability(event, given))
+        return value if value.ndim else float(value)
 
     def log_probability(self, event: Any, given: Any = None) -> Any:
         """Log :meth:`probability` (nats) of ranges and sets of values, given others.

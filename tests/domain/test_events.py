@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_array_equal
 
-from skpc.domain import Domain, has_statements, read_events
+from skpc.domain import Domain, read_events
 
 RNG = np.random.default_rng(0)
 N = 400
@@ -90,8 +90,6 @@ def test_known_values_are_cells_and_others_intervals():
     )
     assert events.rows[0, 1] == values[0, 1] == 20_000.5
     assert events.column.tolist() == [0]
-    assert has_statements({"age": (20, 30)})
-    assert not has_statements({"age": 20, "region": "N"})
 
 
 def test_a_number_without_a_lattice_has_no_probability():
