@@ -87,6 +87,13 @@ def test_draws_fulfil_what_is_given(model):
     assert list(rows.dtypes) == list(X.dtypes)
 
 
+def test_several_ranges_of_numbers_have_probabilities_and_draws(model):
+    given = {"age": (20, 40), "income": (20_000.0, 30_000.0)}
+    truth = share(X, given)
+    assert abs(model.probability(given) - truth) < 5 * np.sqrt(truth / len(X))
+    assert share(model.sample(200, random_state=0, given=given), given) == 1.0
+
+
 def test_distributions_given_an_event_are_those_of_draws(model):
     given = {"stars": (1, 3), "region": ["N", "S"]}
     rows = model.sample(10_000, random_state=0, given=given)

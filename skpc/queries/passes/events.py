@@ -134,9 +134,10 @@ class EventReader(MultivariateReader):
         """Draw cells within their intervals from the leaves reached; of a block, its first one."""
         for var, leaf, _ in self._alone:
             some = np.flatnonzero(np.isin(owner[:, var], leaf))
-            distinct, place = np.unique(owner[some, var], return_inverse=True)
-            form = self._form(var, distinct).mixed(np.eye(len(distinct))[place])
-            self._draw_cells(var, form, some, streams, rows)
+            if len(some):
+                distinct, place = np.unique(owner[some, var], return_inverse=True)
+                form = self._form(var, distinct).mixed(np.eye(len(distinct))[place])
+                self._draw_cells(var, form, some, streams, rows)
         for group, cells in zip(self.groups, self.cells(rows[:1])):
             for at in [*self._intervals(group.variables)][:1]:
                 some = np.flatnonzero(np.isin(owner[:, group.variables[0]], group.leaf))
