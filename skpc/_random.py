@@ -64,6 +64,13 @@ def uniform(streams: Streams, j: int) -> float:
     return (np.float64(mix_bits(streams[j]) >> np.uint64(11)) + 0.5) * 1.1102230246251565e-16
 
 
+@kernel
+def uniforms(streams: Streams, out: Floats) -> None:
+    """Draw a number from (0, 1) with each stream."""
+    for j in range(len(streams)):
+        out[j] = uniform(streams, j)
+
+
 @inlined
 def normal(streams: Streams, j: int) -> float:
     """Draw from the standard normal distribution (Box and Muller)."""

@@ -11,6 +11,7 @@ import skpc.queries as queries
 from skpc._arrays import Floats
 from skpc.circuit import Circuit
 from skpc.domain import Domain
+from skpc.queries import Events
 from skpc.queries.posteriors import expected_cells
 from skpc.variables import Predictive
 
@@ -21,19 +22,22 @@ class Density(Protocol):
     Rows have shape (n_rows, n_features), with NaN where a cell is missing; missing cells are
     integrated out. Log densities are in nats. The methods that fill missing cells return rows of
     the same shape, and keep the observed cells. A class needs no import to be a density.
+
+    In place of rows, :meth:`log_density` (without columns that are given) and :meth:`posteriors`
+    (of columns without intervals) take :class:`~skpc.queries.Events`: ranges and sets beside cells.
     """
 
     @property
     def domain(self) -> Domain:
         """What the columns are."""
 
-    def log_density(self, rows: Floats, given: Any = None) -> Floats:
+    def log_density(self, rows: Any, given: Any = None) -> Floats:
         """Log density of each row, or that of its other cells given some columns (numbers)."""
 
     def log_cells(self, rows: Floats) -> Floats:
         """Log density of each cell given the others of its row; NaN where it is missing."""
 
-    def posteriors(self, rows: Floats, columns: Any = None) -> list[Predictive]:
+    def posteriors(self, rows: Any, columns: Any = None) -> list[Predictive]:
         """Distribution of the cells of each column (of all where None) given the observed ones.
 
         From it follow marginals, means, intervals and, with
@@ -50,8 +54,10 @@ class Density(Protocol):
     def modes(self, rows: Floats) -> Floats:
         """Fill the missing cells of each row by those that are jointly most probable."""
 
-    def draw(self, n_rows: int, random_state: np.random.RandomState) -> Floats:
-        """Draw complete rows."""
+    def draw(
+        self, n_rows: int, random_state: np.random.RandomState, given: Events | None = None
+    ) -> Floats:
+        """Draw complete rows, which all fulfil the one event that may be given."""
 
     def draw_missing(self, rows: Floats, random_state: np.random.RandomState) -> Floats:
         """Fill the missing cells of each row by one joint draw."""
@@ -85,7 +91,7 @@ class CircuitAnswers(NamedTuple):
     circuit: Circuit
     domain: Domain
 
-    def log_density(self, rows: Floats, given: Any = None) -> Floats:
+    def log_density(self, rows: Any, given: Any = None) -> Floats:
         """See :class:`Density`."""
         if given is None:
             return queries.log_likelihood(self.circuit, rows)
@@ -95,13 +101,13 @@ class CircuitAnswers(NamedTuple):
         """See :class:`Density`."""
         return queries.score_cells(self.circuit, rows)
 
-    def posteriors(self, rows: Floats, columns: Any = None) -> list[Predictive]:
+    def posteriors(self, rows: Any, columns: Any = None) -> list[Predictive]:
         """See :class:`Density`."""
-        chosen = range(rows.shape[1]) if columns is None else columns
+        chosen = range(self.domain.n_features) if columns is None else columns
         return [
             Predictive(
                 cells.terms,
-                rows[:, column],
+                cells.known,
                 self.domain.categories[column],
                 number=self.domain.number_of(column),
             )
@@ -120,9 +126,14 @@ class CircuitAnswers(NamedTuple):
         """See :class:`Density`."""
         return self.domain.snapped(queries.mpe(self.circuit, rows), rows)
 
-    def draw(self, n_rows: int, random_state: np.random.RandomState) -> Floats:
+    def draw(
+        self, n_rows: int, random_state: np.random.RandomState, given: Events | None = None
+    ) -> Floats:
         """See :class:`Density`."""
-        return self.domain.snapped(queries.sample(self.circuit, n_rows, random_state))
+        drawn = queries.sample(self.circuit, n_rows, random_state, given)
+        if given is None:
+            return self.domain.snapped(drawn)
+        return self.domain.snapped_within(drawn, given.take(np.zeros(n_rows, dtype=np.int64)))
 
     def draw_missing(self, rows: Floats, random_state: np.random.RandomState) -> Floats:
         """See :class:`Density`."""

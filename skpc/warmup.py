@@ -20,7 +20,7 @@ from skpc.circuit import CircuitBuilder
 from skpc.discrepancies import BlackBoxImportanceSampler
 from skpc.factor_graphs import FactorGraph, GibbsSampler
 from skpc.kernels import RBF
-from skpc.queries import KernelExpansion, expected_gram
+from skpc.queries import Events, KernelExpansion, expected_gram, sample
 from skpc.variables import ScoredColumn
 from skpc.variables.score import Score
 
@@ -117,7 +117,7 @@ def _estimators_of_tables() -> list[Any]:
 
 
 def _blocks() -> None:
-    """Expected kernels under a leaf of several numbers with atoms: at points, and of pairs."""
+    """Expected kernels under a leaf of several numbers with atoms, and an event."""
     column, states = ScoredColumn(Score(), np.zeros(1)), np.log([0.5, 0.5])
     builder = CircuitBuilder([2, 2], [column, column])
     builder.block([0, 1], [states, states], np.zeros(2), np.eye(2))
@@ -126,6 +126,9 @@ def _blocks() -> None:
         expected_gram(builder.build(), rows, other, RBF(1.0))
     expansion = KernelExpansion(builder.build(), points, np.ones((1, 1)), RBF(1.0))
     expansion.variance(rows)
+    # A range of one of its columns, as an event.
+    at, ends = np.zeros(1, dtype=np.int64), (np.zeros(1), np.ones(1))
+    sample(builder.build(), 1, 0, Events.from_intervals(rows[1:], at, at, *ends))
 
 
 def _samplers() -> None:

@@ -84,6 +84,7 @@ PUBLIC = {
         "scope_text",
     ],
     "skpc.queries": [
+        "Events",
         "KernelExpansion",
         "PseudoCounts",
         "bd_score",
@@ -148,6 +149,7 @@ PUBLIC = {
         "merge_rows",
         "one_hot",
         "present_rows",
+        "read_events",
     ],
     "skpc.messages": [
         "BayesianRegression",

@@ -20,6 +20,7 @@ from skpc.all_trees.spanning_trees import draw_trees
 from skpc.circuit import Circuit, Decisions, decision_circuit, mixture
 from skpc.counting.trees import tree_vertices
 from skpc.domain import Domain, group_codes
+from skpc.queries import Events
 from skpc.variables import Bins, Form, Points, Predictive
 
 #: Effective sample size below which an answer hangs on a handful of trees.
@@ -67,7 +68,7 @@ class AllTreesDensity(NamedTuple):
     n_samples: int
     n_jobs: int | None = None
 
-    def log_density(self, rows: Floats, given: Ints | None = None) -> Floats:
+    def log_density(self, rows: Any, given: Ints | None = None) -> Floats:
         """Log density of each row in nats, or of its other cells given those of some columns.
 
         Missing cells are summed out. The probability of a single other cell is the one in
@@ -105,7 +106,7 @@ class AllTreesDensity(NamedTuple):
         """What the answers for each row are worth in independent trees; infinite if exact."""
         return self._log_probability(self._codes(rows))[1]
 
-    def posteriors(self, rows: Floats, columns: Any = None) -> list[Predictive]:
+    def posteriors(self, rows: Any, columns: Any = None) -> list[Predictive]:
         """Distribution of the cells of each column (of all where None) given the observed ones."""
         marginals, posteriors = self._marginals(rows), []
         for column in range(rows.shape[1]) if columns is None else columns:
@@ -169,7 +170,9 @@ class AllTreesDensity(NamedTuple):
             filled[missing, column] = self.domain.axis_of(column).modes()[states[missing, column]]
         return self.domain.snapped(filled, rows)
 
-    def draw(self, n_rows: int, random_state: np.random.RandomState) -> Floats:
+    def draw(
+        self, n_rows: int, random_state: np.random.RandomState, given: Events | None = None
+    ) -> Floats:
         """Draw rows; exact."""
         codes = draw_rows(self.mixture, n_rows, random_state)
         nothing = np.full(codes.shape, np.nan)
@@ -219,7 +222,12 @@ class AllTreesDensity(NamedTuple):
                 weights.append(count / n_trees)
         return mixture(circuits, np.array(weights))
 
-    def _codes(self, rows: Floats) -> Ints:
+    def _codes(self, rows: Any) -> Ints:
+        if isinstance(rows, Events):
+            raise NotImplementedError(
+                "a mixture of all trees needs rows of cells, as a sum over sets is no determinant; "
+                "got ranges or sets. Ask the circuit of to_mixture(n_trees)"
+            )
         return self.domain.codes(rows).astype(np.int64)
 
     def _log_probability(self, codes: Ints) -> tuple[Floats, Floats]:

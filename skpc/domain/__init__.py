@@ -2,6 +2,7 @@
 
 from skpc.domain._coding import one_hot
 from skpc.domain._domain import Domain
+from skpc.domain._events import read_events
 from skpc.domain._order import canonical_order
 from skpc.domain._rows import (
     column_moments,
@@ -27,4 +28,5 @@ __all__ = [
     "merge_rows",
     "one_hot",
     "present_rows",
+    "read_events",
 ]

@@ -20,6 +20,7 @@ from skpc.domain._tables import Form, read_table
 from skpc.domain._unseen import Unseen
 from skpc.variables import Axis, AxisTable, Margin, Number
 from skpc.variables.dates import text_of
+from skpc.variables.events import Events
 from skpc.variables.number import repeated
 
 #: The values of a new column of numbers are all atoms if there are no more than this.
@@ -308,17 +309,27 @@ class Domain(TableCoder):
                 drawn[cells, column] = number.snapped(drawn[cells, column])
         return drawn
 
+    def snapped_within(self, drawn: Floats, events: Events) -> Floats:
+        """Encoded rows whose drawn numbers are values of their columns, and in their events."""
+        snapped = self.snapped(drawn.copy(), events.rows)
+        # The nearest value seen may lie outside of a range that has none: then any on the lattice.
+        for row, column in np.argwhere(~events.hold(snapped)).tolist():
+            number: Any = self.number_of(column)
+            plain = number._replace(seen=number.seen[:0])
+            snapped[row, column] = plain.snapped(drawn[row, [column]])[0]
+        return snapped
+
     def encode_given(self, row: NDArray[np.object_]) -> Floats:
-        """Translate one row that is given; its columns must be able to have its cells.
+        """Translate rows that are given; their columns must be able to have their cells.
 
         Parameters
         ----------
-        row : ndarray of shape (1, n_features), object
-            As :meth:`row` returns it.
+        row : ndarray of shape (n_rows, n_features), object
+            Such as :meth:`row` returns.
 
         Returns
         -------
-        rows : ndarray of shape (1, n_features), float64
+        rows : ndarray of shape (n_rows, n_features), float64
             Encoded.
 
         Raises
@@ -328,18 +339,20 @@ class Domain(TableCoder):
         """
         cells = read_table(row, self.form.dates)
         rows, unknown = self._encode_cells(cells)
-        lost = ~missing_cells(row)[0] & np.isnan(cells.numbers[0])
+        lost = ~missing_cells(row) & np.isnan(cells.numbers)
         for column in np.flatnonzero(~self.unseen.is_hidden).tolist():
-            number, value = self.number_of(column), cells.numbers[0, column]
+            number, values = self.number_of(column), cells.numbers[:, column]
             lower, upper = (-np.inf, np.inf) if number is None else number.bounds
-            calendar = self.form.dates.get(column)
-            is_unknown = column in unknown if self.is_categorical[column] else lost[column]
-            if is_unknown or value < lower or value > upper:
+            wrong = lost[:, column] | (values < lower) | (values > upper)
+            if self.is_categorical[column]:
+                wrong = unknown.get(column, np.zeros(len(row), dtype=bool))
+            for cell in row[wrong, column][:1]:
+                calendar = self.form.dates.get(column)
                 ends = ", ".join(text_of(end, calendar) for end in (lower, upper))
                 allowed = f"[{ends}]" if number else shorten(self.categories[column])
                 raise ValueError(
                     f"given must be in {allowed} in {describe_column(column, self.feature_names)}, "
-                    f"or leave the column out to draw it; found {row[0, column]!r}."
+                    f"or leave the column out to draw it; found {cell!r}."
                 )
         return rows
 

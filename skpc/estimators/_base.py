@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from numbers import Real
@@ -19,14 +20,14 @@ from skpc._validation import check_n_samples, check_weight, column_of, fit_conte
 from skpc.circuit import Circuit
 from skpc.counting.clustering import as_numbers
 from skpc.densities import CircuitAnswers, Density
-from skpc.domain import Domain, column_moments, group_rows
+from skpc.domain import Domain, column_moments, group_rows, read_events
 from skpc.estimators._estimator import by_chunks
+from skpc.estimators._events import EventAnswers
 from skpc.estimators._learner import EncodedChunks, TableLearner
 from skpc.queries import PseudoCounts
 from skpc.queries.flows import ExpectedStatistics, expected_statistics, pseudo_counts_from
 from skpc.queries.parameters import em_step, fit_to_sums
 from skpc.variables import Predictive
-from skpc.variables.dates import as_dates
 
 _STRATEGIES = ("mean", "mpe", "sample")
 #: Rows whose posteriors are held at a time.
@@ -38,7 +39,7 @@ PASSES, PASS_TOL, _LIKE_SAMPLE = 10, 1e-3, 10.0
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class TableDensity(DensityMixin, TableLearner):
+class TableDensity(EventAnswers, DensityMixin, TableLearner):
     """Density estimation on tables of numbers and categories.
 
     A subclass learns the distribution ``_density`` of encoded rows, from which all answers come. An
@@ -121,8 +122,9 @@ class TableDensity(DensityMixin, TableLearner):
             The known cells of the rows: a dict from columns (names or numbers) to values, or one
             row in which NaN (or None) marks the columns to draw. The rows drawn have these cells,
             and the others jointly given them; among ordered states, a value that was not seen
-            counts as the nearest one. A dict, a Series or a DataFrame may lack columns; these are
-            drawn too. None draws all columns.
+            counts as the nearest one. A dict may have ranges and sets, as in :meth:`probability`;
+            the rows drawn lie within them. A dict, a Series or a DataFrame may lack columns; these
+            are drawn too. None draws all columns.
 
         Returns
         -------
@@ -156,10 +158,17 @@ class TableDensity(DensityMixin, TableLearner):
         if given is None:
             drawn = self._density.draw(n_samples, random_state)
         else:
-            given = self.domain_.row(given)
-            repeated = np.repeat(self.domain_.encode_given(given), n_samples, axis=0)
-            drawn = self._density.draw_missing(repeated, random_state)
-            drawn = self.domain_.with_given(drawn, given)
+            events, domain = None, self.domain_
+            if isinstance(given, Mapping):
+                events, given = read_events(domain, given, "given", values_are_known=True)
+            given = domain.row(given)
+            if events is not None and len(events.column):
+                self._log_known(events)
+                drawn = self._density.draw(n_samples, random_state, events)
+            else:
+                repeated = np.repeat(domain.encode_given(given), n_samples, axis=0)
+                drawn = self._density.draw_missing(repeated, random_state)
+            drawn = domain.with_given(drawn, given)
         return self.domain_.decode(self.domain_.name(drawn, random_state, given))
 
     def marginals(self, X: Any) -> list[Predictive]:
@@ -192,9 +201,7 @@ class TableDensity(DensityMixin, TableLearner):
         marginals = self._density.posteriors(rows)
         for column, cells in enumerate(marginals):
             cells.index = getattr(table, "index", None)
-            cells.dates = self.domain_.form.dates.get(column)
-            if cells.labels is not None:
-                cells.labels = as_dates(cells.labels, cells.dates)
+            self._described(cells, column)
         return marginals
 
     @by_chunks

@@ -14,6 +14,7 @@ from skpc.domain import Domain
 from skpc.learning import mixture_weights
 from skpc.pooling.folds import Fold
 from skpc.pooling.pool import Member, OutOfFold, blanked, draw_by_source, fit_density
+from skpc.queries import Events
 from skpc.queries.passes.upward import refuse_impossible
 from skpc.variables import Predictive
 
@@ -108,7 +109,7 @@ class DensityMixture(NamedTuple):
     domain: Domain
     is_of_cells: bool = False
 
-    def log_density(self, rows: Floats, given: Any = None) -> Floats:
+    def log_density(self, rows: Any, given: Any = None) -> Floats:
         """See :class:`skpc.densities.Density`."""
         log_density = _total(self._joint(rows))
         if given is None:
@@ -135,16 +136,17 @@ class DensityMixture(NamedTuple):
                 log_cells[row] = _total(joint[[row]]) - self.log_density(copies)
         return np.where(np.isnan(rows), np.nan, log_cells)
 
-    def posteriors(self, rows: Floats, columns: Any = None) -> list[Predictive]:
+    def posteriors(self, rows: Any, columns: Any = None) -> list[Predictive]:
         """See :class:`skpc.densities.Density`."""
         weights = self._posterior_weights(rows)
         of_members = [
             member.posteriors(possible, columns)
             for member, possible in zip(self.members, _possible(rows, weights))
         ]
-        chosen = range(rows.shape[1]) if columns is None else columns
+        known = rows.rows if isinstance(rows, Events) else rows
+        chosen = range(known.shape[1]) if columns is None else columns
         return [
-            Predictive.mixture([_about(one, rows[:, column]) for one in cells], weights)
+            Predictive.mixture([_about(one, known[:, column]) for one in cells], weights)
             for column, cells in zip(chosen, zip(*of_members))
         ]
 
@@ -169,13 +171,16 @@ class DensityMixture(NamedTuple):
         log_density = np.array([self.log_density(candidate) for candidate in candidates])
         return np.asarray(candidates[log_density.argmax(axis=0), np.arange(len(rows))])
 
-    def draw(self, n_rows: int, random_state: np.random.RandomState) -> Floats:
+    def draw(
+        self, n_rows: int, random_state: np.random.RandomState, given: Events | None = None
+    ) -> Floats:
         """See :class:`skpc.densities.Density`."""
-        source = random_state.choice(len(self.members), n_rows, p=self.weights)
+        weights = self.weights if given is None else self._posterior_weights(given)[0]
+        source = random_state.choice(len(self.members), n_rows, p=weights)
         return draw_by_source(
             source,
             self.domain.n_features,
-            lambda k, some: self.members[k].draw(some.sum(), random_state),
+            lambda k, some: self.members[k].draw(some.sum(), random_state, given),
         )
 
     def draw_missing(self, rows: Floats, random_state: np.random.RandomState) -> Floats:
@@ -188,12 +193,12 @@ class DensityMixture(NamedTuple):
             lambda k, some: self.members[k].draw_missing(rows[some], random_state),
         )
 
-    def _joint(self, rows: Floats) -> Floats:
+    def _joint(self, rows: Any) -> Floats:
         """Log density of rows and members, shape (n_rows, n_members)."""
         parts = [member.log_density(rows) for member in self.members]
         return np.column_stack(parts) + np.log(self.weights)
 
-    def _posterior_weights(self, rows: Floats) -> Floats:
+    def _posterior_weights(self, rows: Any) -> Floats:
         """Weights of the members given the observed cells of each row."""
         joint = self._joint(rows)
         if self.is_of_cells:
@@ -204,11 +209,13 @@ class DensityMixture(NamedTuple):
         return np.asarray(softmax(joint, axis=1))
 
 
-def _possible(rows: Floats, weights: Floats) -> list[Floats]:
-    """The rows for each member, without the cells of those that it weighs nothing in.
+def _possible(rows: Any, weights: Floats) -> list[Any]:
+    """The rows (or events) for each member, without the cells of those that it weighs nothing in.
 
     What it says of them does not count, and it would refuse a row that is impossible.
     """
+    if isinstance(rows, Events):
+        return [rows.only(weight[:, np.newaxis] > 0.0) for weight in weights.T]
     return [blanked(rows, weight == 0.0) for weight in weights.T]
 
 

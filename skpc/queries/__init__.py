@@ -7,8 +7,10 @@ from skpc.queries.log_likelihood import condition, log_conditional, log_likeliho
 from skpc.queries.parameters import fit_parameters
 from skpc.queries.posteriors import marginals, moments, posteriors, quantiles
 from skpc.queries.score_cells import score_cells
+from skpc.variables.events import Events
 
 __all__ = [
+    "Events",
     "KernelExpansion",
     "PseudoCounts",
     "bd_score",

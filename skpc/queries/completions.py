@@ -18,14 +18,17 @@ from skpc._random import Streams, draw_index, start_streams, uniform
 from skpc._validation import check_n_samples
 from skpc.circuit import Circuit
 from skpc.queries.passes.plan import Plan, Tables
-from skpc.queries.passes.rows import check_rows, over_chunks
+from skpc.queries.passes.rows import check_events, check_rows, over_chunks
 from skpc.queries.passes.upward import Batch, Evaluator, argument_value
 from skpc.variables import Columns
+from skpc.variables.events import Events
 from skpc.variables.families import draw
 from skpc.variables.leaves import Cells, column_of, leaf_of
 
 
-def sample(circuit: Circuit, n_samples: int = 1, random_state: Any = None) -> Floats:
+def sample(
+    circuit: Circuit, n_samples: int = 1, random_state: Any = None, given: Events | None = None
+) -> Floats:
     """Draw independent rows.
 
     Parameters
@@ -36,11 +39,19 @@ def sample(circuit: Circuit, n_samples: int = 1, random_state: Any = None) -> Fl
         Number of rows.
     random_state : int, RandomState instance or None, default=None
         The same seed gives the same rows on any number of threads.
+    given : Events, default=None
+        One event that all rows fulfil; None draws all cells.
 
     Returns
     -------
     ndarray of shape (n_samples, n_features)
         Complete encoded rows.
+
+    Raises
+    ------
+    ValueError
+        If the event has probability zero, or draws from a block of numbers do not get into all of
+        its ranges.
 
     Examples
     --------
@@ -53,11 +64,13 @@ def sample(circuit: Circuit, n_samples: int = 1, random_state: Any = None) -> Fl
     0.3
     """
     n_samples = check_n_samples(n_samples)
-    empty = check_rows(circuit, np.full((1, circuit.n_features), np.nan))
-    evaluator = Evaluator(circuit, size=1)
-    # All rows start from the same nothing, so one evaluated row serves them all.
-    batch = next(evaluator.batches(empty))
-    rows = np.repeat(empty, n_samples, axis=0)
+    nothing = np.full((1, circuit.n_features), np.nan)
+    known, events = check_events(circuit, nothing if given is None else given)
+    evaluator = Evaluator(circuit, size=1, events=events)
+    # All rows start from the same cells, so one evaluated row serves them all. An improbable one
+    # comes again, in logs.
+    *_, batch = evaluator.batches(known)
+    rows = np.repeat(known, n_samples, axis=0)
     seed = _seed(random_state)
 
     def work(part: Floats, start: int) -> None:

@@ -10,19 +10,21 @@ from skpc._arrays import Floats
 from skpc._validation import unmasked
 from skpc.circuit import SUM, Circuit
 from skpc.queries.passes.induced import EDGES_OF_A_VALUE, log_density, walkable
-from skpc.queries.passes.rows import check_rows
+from skpc.queries.passes.rows import check_events, check_rows
 from skpc.queries.passes.upward import Evaluator, feed_forward, refuse_impossible
+from skpc.variables.events import Events
 
 
 def log_likelihood(circuit: Circuit, X: Any) -> Floats:
-    """Log density of each row, missing cells integrated out.
+    """Log density of each row, missing cells integrated out; log probability of each event.
 
     Parameters
     ----------
     circuit : Circuit
         The distribution. Cells of variables that it has been conditioned on are not read.
-    X : array-like of shape (n_rows, n_features)
-        Encoded rows; NaN marks missing cells.
+    X : array-like of shape (n_rows, n_features), or Events
+        Encoded rows; NaN marks missing cells. Or events, whose known cells count with their
+        densities, and whose intervals count with their probabilities.
 
     Returns
     -------
@@ -51,9 +53,9 @@ def log_likelihood(circuit: Circuit, X: Any) -> Floats:
     >>> np.exp(log_likelihood(circuit, [[0.0], [2.0], [np.nan]]))
     array([0.2, 0.5, 1. ])
     """
-    rows = check_rows(circuit, X)
-    if walkable(circuit, EDGES_OF_A_VALUE) is None:
-        return feed_forward(circuit, rows)
+    rows, events = check_events(circuit, X)
+    if events is not None or walkable(circuit, EDGES_OF_A_VALUE) is None:
+        return feed_forward(circuit, rows, events)
     # Rows with missing cells are NaN there.
     out = log_density(circuit, rows)
     incomplete = np.flatnonzero(np.isnan(out))
@@ -69,10 +71,10 @@ def log_conditional(circuit: Circuit, X: Any, given: Any) -> Floats:
     ----------
     circuit : Circuit
         The distribution.
-    X : array-like of shape (n_rows, n_features)
+    X : array-like of shape (n_rows, n_features), or Events
         Encoded rows; NaN marks missing cells, which are integrated out on both sides.
-    given : array-like of int
-        The variables that are known.
+    given : array-like of int, or Events
+        The variables that are known; or, where X has events, what is known beside each of them.
 
     Returns
     -------
@@ -96,6 +98,10 @@ def log_conditional(circuit: Circuit, X: Any, given: Any) -> Floats:
     >>> np.exp(log_conditional(builder.build(), [[1.0, 1.0]], given=[0]))
     array([0.6])
     """
+    if isinstance(given, Events):
+        log_known = log_likelihood(circuit, given)
+        refuse_impossible(log_known, np.arange(len(log_known)))
+        return log_likelihood(circuit, X.joined(given)) - log_known
     rows = check_rows(circuit, X)
     known = np.full_like(rows, np.nan)
     known[:, given] = rows[:, given]

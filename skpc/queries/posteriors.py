@@ -14,8 +14,9 @@ import numpy as np
 from skpc._arrays import Floats, Ints
 from skpc.circuit import Circuit
 from skpc.queries.passes.downward import posterior_average
-from skpc.queries.passes.rows import MultivariateReader, check_rows
+from skpc.queries.passes.rows import MultivariateReader, check_events, check_rows
 from skpc.variables import Form, Predictive
+from skpc.variables.events import Events
 from skpc.variables.forms import likely_parts, stacked
 from skpc.variables.leaf_queries import lines_of, posterior_form, posterior_lines
 
@@ -30,8 +31,8 @@ def posteriors(circuit: Circuit, X: Any, variables: Any = None) -> list[Predicti
     ----------
     circuit : Circuit
         The distribution.
-    X : array-like of shape (n_rows, n_features)
-        Encoded rows; NaN marks the missing cells.
+    X : array-like of shape (n_rows, n_features), or Events
+        Encoded rows; NaN marks the missing cells. Or events with intervals of other variables.
     variables : array-like of int, default=None
         The variables to return; None returns all.
 
@@ -43,7 +44,8 @@ def posteriors(circuit: Circuit, X: Any, variables: Any = None) -> list[Predicti
     Raises
     ------
     ValueError
-        If the observed cells of a row have probability zero, or cannot be read.
+        If the observed cells of a row have probability zero, or cannot be read; if an event has
+        intervals of these variables, or of others that share a block with them.
 
     Examples
     --------
@@ -55,20 +57,35 @@ def posteriors(circuit: Circuit, X: Any, variables: Any = None) -> list[Predicti
     >>> cells.mean(), cells.quantile(0.975).round(2)
     (array([1., 5.]), array([4.92, 5.  ]))
     """
-    rows = check_rows(circuit, X)
+    rows, events = check_events(circuit, X)
     wanted = np.arange(circuit.n_features) if variables is None else np.asarray(variables, int)
+    if events is not None:
+        _refuse_stated(circuit, events, wanted)
     # Leaves of several variables say something else of a cell in each row, which takes room.
     step = _ROWS if circuit.multivariate else max(len(rows), 1)
     every = [slice(None)] * len(wanted)
-    parts = [
-        list(map(likely_parts, _forms(circuit, rows[start : start + step], wanted, every)))
-        for start in range(0, max(len(rows), 1), step)
-    ]
+    parts = []
+    for start in range(0, max(len(rows), 1), step):
+        part = np.arange(start, min(start + step, len(rows)))
+        some = None if events is None else events.take(part)
+        parts.append(list(map(likely_parts, _forms(circuit, rows[part], wanted, every, some))))
     predictives = []
     for var, forms in zip(wanted.tolist(), zip(*parts)):
         labels = np.arange(circuit.n_states[var]) if circuit.structure.is_categorical[var] else None
         predictives.append(Predictive([stacked(forms)], rows[:, var], labels))
     return predictives
+
+
+def _refuse_stated(circuit: Circuit, events: Events, wanted: Ints) -> None:
+    """Refuse intervals of variables that are wanted, or share a block with such a variable."""
+    scopes = [{var} for var in wanted.tolist()]
+    scopes += [scope for one in circuit.multivariate if (scope := {*one.variables}) & {*wanted}]
+    for var in sorted(set().union(*scopes) & {*events.column}):
+        raise ValueError(
+            f"the distribution of variables {wanted.tolist()} given a range of variable {var}, "
+            "which is one of them or in a block of numbers with them, is no mixture of leaves; "
+            "draw rows given the range instead"
+        )
 
 
 def marginals(circuit: Circuit, X: Any) -> list[Floats | None]:
@@ -261,14 +278,18 @@ def _missing_cells(
 
 
 def _forms(
-    circuit: Circuit, rows: Floats, wanted: Ints, chosen: Sequence[Ints | slice]
+    circuit: Circuit,
+    rows: Floats,
+    wanted: Ints,
+    chosen: Sequence[Ints | slice],
+    events: Events | None = None,
 ) -> Iterator[Form]:
     """Distributions of the cells of some variables in the rows that are chosen for each."""
     columns, leaves = circuit.columns, circuit.structure.leaves
     marks = np.zeros(circuit.n_features, dtype=bool)
     marks[wanted] = True
     lines = posterior_lines(leaves, circuit.param, columns, marks)
-    average, reader = posterior_average(circuit, rows, lines), MultivariateReader(circuit)
+    average, reader = posterior_average(circuit, rows, lines, events), MultivariateReader(circuit)
     probs = [
         average[lines.first[group.leaf]]
         if marks[group.variables].any()

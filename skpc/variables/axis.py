@@ -191,17 +191,22 @@ class Axis(NamedTuple):
         is_atom, atom, mixing = ~np.isnan(self.points), self.points - centre, self.mixing
         return mixing @ np.where(is_atom, atom, mean), mixing @ np.where(is_atom, atom**2, square)
 
-    def share_below(self, x: Floats) -> Floats:
-        """Share of each state that is not above each number, shape (len(x), n_states)."""
-        x = x[:, np.newaxis]
+    def shares_between(self, low: Floats, high: Floats) -> Floats:
+        """Share of each state within each interval ``low < x <= high``, (n_intervals, n_states)."""
+        low, high = low[:, np.newaxis], high[:, np.newaxis]
+        cells = self._cells_below(high) - self._cells_below(low)
+        held = (low < self.points) & (self.points <= high)
+        return np.where(np.isnan(self.points), cells, held) @ self.mixing.T
+
+    def _cells_below(self, x: Floats) -> Floats:
+        """Share of each cell that is not above each number; that of the last one less 1."""
         low, high = self.edges[:-1], self.edges[1:]
         lower = np.exp(np.minimum((x - self.edges[0]) / self.lower_scale, 0.0))
-        upper = -np.expm1(np.minimum((self.edges[-1] - x) / self.upper_scale, 0.0))
+        # Counted from above, the far end of a tail keeps its digits.
+        upper = -np.exp(np.minimum((self.edges[-1] - x) / self.upper_scale, 0.0))
         with np.errstate(over="ignore"):
             inner = np.clip((x - low) / (high - low), 0.0, 1.0)
-        cells = np.hstack([lower, inner, upper])
-        cells = np.where(np.isnan(self.points), cells, x >= self.points)
-        return cells @ self.mixing.T
+        return np.hstack([lower, inner, upper])
 
 
 class AxisTable(NamedTuple):

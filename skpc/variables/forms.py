@@ -118,6 +118,14 @@ class Points(Form):
         """Probability under each distribution that a draw is at most its own ``x``."""
         return (self.prob * (self.value <= x[:, np.newaxis])).sum(axis=1)
 
+    def between(self, low: Floats, high: Floats) -> Floats:
+        """Probability under each distribution of each interval ``low < x <= high``.
+
+        Its shape is (n, n_intervals).
+        """
+        value = self.value[:, np.newaxis]
+        return self.averages(((low < value) & (value <= high)).astype(np.float64))
+
     def modes(self, highest: float) -> tuple[Floats, Floats]:
         """The first of the most probable numbers, and its log probability."""
         return self.value[self.prob.argmax(axis=1)], log_or_inf(self.prob.max(axis=1))
@@ -185,6 +193,11 @@ class Normals(Form):
         """Probability under each distribution that a draw is at most its own ``x``."""
         return (self.rows * ndtr((x[:, np.newaxis] - self.mean) / self.sd)).sum(axis=1)
 
+    def between(self, low: Floats, high: Floats) -> Floats:
+        """Probability under each distribution of each interval ``low < x <= high``."""
+        mean, sd = self.mean[:, np.newaxis], self.sd[:, np.newaxis]
+        return self.averages(normal_between((low - mean) / sd, (high - mean) / sd))
+
     def modes(self, highest: float) -> tuple[Floats, Floats]:
         """The mean of each part, and its log density less the highest one of the column."""
         return self.mean, -np.log(_SQRT_2_PI * self.sd) - highest
@@ -235,7 +248,12 @@ class Bins(Form):
 
     def below(self, x: Floats) -> Floats:
         """Probability under each distribution that a draw is at most its own ``x``."""
-        return (self.prob * self.axis.share_below(x)).sum(axis=1)
+        nothing = np.full(len(x), -np.inf)
+        return (self.prob * self.axis.shares_between(nothing, x)).sum(axis=1)
+
+    def between(self, low: Floats, high: Floats) -> Floats:
+        """Probability under each distribution of each interval ``low < x <= high``."""
+        return self.averages(self.axis.shares_between(low, high).T)
 
     def modes(self, highest: float) -> tuple[Floats, Floats]:
         """Most probable values, and what their states are worth; see :meth:`Axis.log_peaks`."""
@@ -246,6 +264,10 @@ class Bins(Form):
         """Log density (nats) of each distribution at its own ``x``; see :class:`Axis`."""
         of_state = log_or_inf(self.prob[np.arange(len(x)), self.axis.states_of(x)])
         return of_state + AxisTable.from_axes([self.axis]).log_density(x[:, np.newaxis])
+
+    def mixed(self, prob: Floats) -> Bins:
+        """Mixtures of the distributions with weights of shape (n_mixtures, n)."""
+        return Bins(self.axis, prob @ self.prob)
 
     def without_atoms(self) -> Bins:
         """The part without atoms, with its probability."""
@@ -302,6 +324,11 @@ class ScoredNormals(Form):
         atoms = Points(self.column.atoms, self.atom_prob)
         return self.rest.below(self.column.score.transform(x)) + atoms.below(x)
 
+    def between(self, low: Floats, high: Floats) -> Floats:
+        """Probability under each distribution of each interval ``low < x <= high``."""
+        of_atoms = Points(self.column.atoms, self.atom_prob).between(low, high)
+        return of_atoms + self.rest.between(*self.column.score.ends(low, high))
+
     def modes(self, highest: float) -> tuple[Floats, Floats]:
         """Most probable values, by :meth:`ScoredColumn.modes`, and what they are worth."""
         states = np.column_stack([self.atom_prob, self.rest.prob])
@@ -353,6 +380,13 @@ class ScoredNormals(Form):
         means, sds = (np.tile(part, (n, 1)) for part in (self.rest.mean, self.rest.sd))
         means[:, place], sds[:, place] = mean.T, sd.T
         return replace(self, rest=Normals(means, sds, self.rest.rows))
+
+
+def normal_between(low: Floats, high: Floats) -> Floats:
+    """Probability of intervals under the standard normal distribution."""
+    # On the side of the mean that the interval is on, the digits of small differences stay.
+    is_above = low > 0.0
+    return np.asarray(ndtr(np.where(is_above, -low, high)) - ndtr(np.where(is_above, -high, low)))
 
 
 def likely_parts(form: Form) -> Form:

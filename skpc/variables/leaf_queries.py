@@ -30,6 +30,7 @@ from skpc.variables.gaussian import MultivariateGaussian
 from skpc.variables.gaussians import Gaussians
 from skpc.variables.leaves import (
     Columns,
+    LeafTable,
     Leaves,
     Lines,
     Prior,
@@ -67,6 +68,16 @@ def multivariate_gaussians(
         ptr, gaussians = offsets(n_states[variables]), Gaussians.from_covariance(*moments)
         groups.append(MultivariateGaussian(leaf, variables, log_prob, ptr, gaussians))
     return groups
+
+
+def with_lines(leaves: LeafTable, chosen: Ints, first: int) -> LeafTable:
+    """Leaves of which those chosen read their values in lines of their own, ``first`` and others.
+
+    They do so as leaves of several variables do, by pairs of lines.
+    """
+    family, line = leaves.family.copy(), leaves.line.copy()
+    family[chosen], line[chosen] = BLOCK, first + 2 * np.arange(len(chosen))
+    return leaves._replace(family=family, line=line)
 
 
 def only_states(leaves: Leaves) -> np.ndarray:

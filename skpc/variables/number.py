@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skpc._arrays import Floats, Ints, exact_group_sums, group_sums, weighted_quantiles
+from skpc._arrays import Bools, Floats, Ints, exact_group_sums, group_sums, weighted_quantiles
 from skpc.variables.axis import TINY
 from skpc.variables.score import Score, ScoredColumn, states_among
 
@@ -223,9 +223,8 @@ class Number(NamedTuple):
         greatest value.
         """
         widened = _WIDENED * (self.high - self.low)
-        low = self.low - (0.0 if self.low in self.atoms else widened)
-        high = self.high + (0.0 if self.high in self.atoms else widened)
-        low, high = max(low, self.ends[0]), min(high, self.ends[1])
+        low = max(self.low - (0.0 if self.low in self.atoms else widened), self.ends[0])
+        high = min(self.high + (0.0 if self.high in self.atoms else widened), self.ends[1])
         if self.step > 0.0:
             # Draws are rounded: the last points of the lattice in the range have whole cells.
             first = self.low - self.step * math.floor((self.low - low) / self.step)
@@ -245,6 +244,24 @@ class Number(NamedTuple):
         nearest = on_lattice(values, self.step, self.origin)
         point = np.where(nearest <= values, nearest, nearest - self.step)
         return np.asarray(point + 0.5 * self.step)
+
+    def intervals(self, low: Floats, high: Floats, closed: Bools) -> tuple[Floats, Floats]:
+        """Ends of the intervals ``low < x <= high`` that hold what lies between two values.
+
+        ``closed``, of shape (2, n), says which of the values belong to them. On a lattice they hold
+        whole cells. A value that is neither on a lattice nor an atom holds nothing.
+        """
+        ends = []
+        for end, opens in ((low, ~closed[0]), (high, closed[1])):
+            near = np.append(self.atoms, np.nan)[states_among(self.atoms, self.reach, end)]
+            if self.step > 0.0:
+                near = on_lattice(end, self.step, self.origin)
+            with np.errstate(invalid="ignore"):
+                is_near = np.abs(end - near) <= (_OFF_LATTICE * self.step or self.reach)
+            exact = np.where(is_near, near, end)
+            ends.append(self.end_of_cell(np.where(opens, exact, np.nextafter(exact, -np.inf))))
+        is_nothing = (low == high) & ~is_near & (self.step == 0.0)
+        return np.where(is_nothing, ends[1], ends[0]), ends[1]
 
     def snapped(self, values: Floats) -> Floats:
         """Draws as values of the column: the nearest of few, or on its lattice; NaN stays.

@@ -9,12 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from skpc._arrays import Floats
+from skpc._arrays import Floats, log_or_inf
 from skpc.variables.axis import TINY
 from skpc.variables.dates import Calendar, as_dates
-from skpc.variables.forms import Bins, Form, Points, ScoredNormals
+from skpc.variables.forms import Bins, Form, Points, ScoredNormals, bisected, stacked
 from skpc.variables.number import Number
 from skpc.variables.ranks import Ranks
+
+#: Parts of the mass within intervals that a moment is the mean of.
+_PARTS = 1000
+#: Probabilities that are divided by are at least this.
+_LEAST = 1e-300
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,6 +78,65 @@ class FormSum(Form):
     def atoms(self) -> Floats:
         """The numbers that have a probability of their own, increasing, shape (n_atoms,)."""
         return np.unique(np.concatenate([_atoms_of(form) for form in self.forms]))
+
+
+@dataclass(frozen=True, eq=False)
+class WithinIntervals(Form):
+    """Distributions within intervals ``low < x <= high`` of their own; see :class:`FormSum`.
+
+    Parameters
+    ----------
+    form : FormSum
+        The distributions as they are elsewhere, too.
+    low, high : ndarrays of shape (n, n_intervals)
+        Their intervals, which are disjoint, or empty.
+    weight : ndarray of shape (n,)
+        What probabilities of values in the intervals are multiplied with.
+    """
+
+    form: FormSum
+    low: Floats
+    high: Floats
+    weight: Floats
+
+    def below(self, x: Floats) -> Floats:
+        """Probability under each distribution that a draw is at most its own ``x``."""
+        pieces = [
+            self.form.below(np.clip(x, low, high)) - self.form.below(low)
+            for low, high in zip(self.low.T, self.high.T)
+        ]
+        return self.weight * np.sum(pieces, axis=0)
+
+    def total(self) -> Floats:
+        """Probability of each distribution: one, unless it is a part of a mixture."""
+        return self.below(np.full(len(self.weight), np.inf))
+
+    def quantiles(self, level: Any) -> Floats:
+        """The number below which each distribution has ``level`` (one, or its own) of its mass."""
+        wanted = level * self.total()
+        return bisected(lambda x: self.below(x) >= wanted, len(wanted))
+
+    def holds(self, x: Floats) -> Any:
+        """Which numbers, one for each distribution, are in its intervals."""
+        at = x[:, np.newaxis]
+        return ((self.low < at) & (at <= self.high)).any(axis=1)
+
+    def log_density(self, x: Floats) -> Floats:
+        """Log density (nats) of each distribution at its own ``x``."""
+        return self.form.log_density(x) + log_or_inf(self.weight * self.holds(x))
+
+    def moments(self, centre: float) -> tuple[Floats, Floats]:
+        """Mean and mean square of ``x - centre``, by the middles of equal parts of the mass."""
+        forms = tuple(stacked([form] * _PARTS) for form in self.form.forms)
+        low, high = (np.tile(end, (_PARTS, 1)) for end in (self.low, self.high))
+        many = WithinIntervals(FormSum(forms), low, high, np.tile(self.weight, _PARTS))
+        level = np.repeat((np.arange(_PARTS) + 0.5) / _PARTS, len(self.weight))
+        offset = many.quantiles(level).reshape(_PARTS, -1) - centre
+        return offset.mean(axis=0) * self.total(), (offset**2).mean(axis=0) * self.total()
+
+    def scaled(self, weight: Floats) -> WithinIntervals:
+        """The distributions as parts of a mixture, with weights of shape (n, 1)."""
+        return replace(self, weight=self.weight * weight[:, 0])
 
 
 class Predictive:
@@ -174,6 +238,32 @@ class Predictive:
         ]
         what = first.labels, first.index, first.number, first.dates
         return cls(_joined(terms), first.known, *what)
+
+    def within(self, low: Floats, high: Floats) -> Predictive:
+        """The distributions given that each cell lies in intervals ``low < x <= high`` of its own.
+
+        Parameters
+        ----------
+        low, high : ndarrays of shape (n_rows, n_intervals)
+            The intervals of each row are disjoint, or empty. In a column of categories they are
+            about the codes.
+
+        Returns
+        -------
+        Predictive
+            It has ``probabilities`` in a column of categories only. Means and variances of numbers
+            are by quadrature, with errors of about a thousandth of the spread.
+        """
+        whole = WithinIntervals(FormSum(self.terms), low, high, np.ones(len(self.known)))
+        weight = 1.0 / np.maximum(whole.total(), _LEAST)
+        terms: list[Any] = [replace(whole, weight=weight)]
+        if self.labels is not None:
+            codes = np.tile(self.terms[0].value, (len(weight), 1)).T
+            held = np.column_stack([whole.holds(code) for code in codes])
+            prob = self.terms[0].prob * held * weight[:, np.newaxis]
+            terms = [Points(self.terms[0].value, prob)]
+        what = self.labels, self.index, self.number, self.dates
+        return Predictive(terms, self.known, *what)
 
     @property
     def probabilities(self) -> Floats | None:
@@ -315,6 +405,8 @@ class Predictive:
 
 
 def _atoms_of(term: Form) -> Floats:
+    if isinstance(term, WithinIntervals):
+        return term.form.atoms
     if isinstance(term, Bins):
         return term.axis.atoms
     if isinstance(term, Points):

@@ -83,6 +83,11 @@ class Score(NamedTuple):
         """Log derivative of the score at values: what a density of scores gains in nats."""
         return self._of_values(x)[1]
 
+    def ends(self, *ends: Floats) -> list[Floats]:
+        """Scores of ends of intervals; beyond a bound there is nothing."""
+        scores = [np.where(x <= self.lower, -np.inf, self.transform(x)) for x in ends]
+        return [np.where(x >= self.upper, np.inf, score) for x, score in zip(ends, scores)]
+
     def _of_values(self, x: Floats) -> tuple[Floats, Floats]:
         z, log_slope = np.empty(np.shape(x)), np.empty(np.shape(x))
         _scores(np.array(self, dtype=np.float64), np.ravel(x), z.ravel(), log_slope.ravel())

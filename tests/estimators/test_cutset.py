@@ -8,6 +8,7 @@ from sklearn.datasets import load_digits
 from sklearn.impute import SimpleImputer
 
 from skpc import CutsetNetworkBD
+from skpc.estimators import cutset
 from skpc.exceptions import IncompatibleError
 from skpc.kernels import ExponentialHamming
 from skpc.learning import cutset_circuit, filling, learn_cutset_network
@@ -305,10 +306,10 @@ def test_the_structure_score_of_incomplete_rows_is_that_of_their_completion(monk
     a, b = (CutsetNetworkBD(random_state=seed).fit(holes).score_criterion_ for seed in (0, 1))
     assert a != b
 
-    def completed(self, rows, weight, random_state):
+    def completed(domain, rows, *others):
         return np.where(np.isnan(rows), 0.0, rows)
 
-    monkeypatch.setattr(CutsetNetworkBD, "_filled", completed)
+    monkeypatch.setattr(cutset, "filled_rows", completed)
     found, expected = (CutsetNetworkBD().fit(table) for table in (holes, np.nan_to_num(holes)))
     assert found.score_criterion_ == pytest.approx(expected.score_criterion_, rel=1e-12)
 

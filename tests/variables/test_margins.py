@@ -161,8 +161,8 @@ def test_other_units_leave_all_probabilities_unchanged(name, a, b):
     prob = np.random.default_rng(0).dirichlet(np.ones(one.n_states))
     assert two.n_states == one.n_states
     at = np.quantile(values, [0.01, 0.1, 0.3, 0.5, 0.7, 0.9, 0.99])
-    below = Bins(one, prob[None]).axis.share_below(at) @ prob
-    scaled = Bins(two, prob[None]).axis.share_below(a * at + b) @ prob
+    below = Bins(one, prob[None].repeat(len(at), axis=0)).below(at)
+    scaled = Bins(two, prob[None].repeat(len(at), axis=0)).below(a * at + b)
     assert_allclose(scaled, below, atol=1e-6)
     # Draws beyond zero are cut off in some units and not in others; densities only change scale.
     change = density(two, prob, a * at[2] + b) * a / density(one, prob, at[2])
@@ -207,7 +207,9 @@ def test_a_point_mass_is_no_density_and_its_tails_keep_their_mass():
     beyond = 1.0 - np.exp(table.log_density(np.array([[3.7]]))[0])
     assert 0.0 < beyond < 0.1
     half = beyond / 2
-    below = axis.share_below(np.nextafter(axis.edges[[0, -1]], [-np.inf, np.inf])) @ one
+    below = Bins(axis, one[None].repeat(2, axis=0)).below(
+        np.nextafter(axis.edges[[0, -1]], [-np.inf, np.inf])
+    )
     assert_allclose(below, [half, 1 - half], rtol=1e-3)
 
 

@@ -20,6 +20,7 @@ from skpc.circuit import Circuit
 from skpc.queries.passes.plan import Plan, Tables
 from skpc.queries.passes.rows import over_chunks
 from skpc.queries.passes.upward import FLOW, QUOTIENT, VALUE, Evaluator
+from skpc.variables.events import Events
 from skpc.variables.families import add_statistics, leaf_values
 from skpc.variables.leaves import Cells, Lines, leaf_of
 
@@ -177,7 +178,9 @@ def _add_features(lines: Floats, into: Collected, leaf: int, n: int) -> None:
             into.average[out, r] += factor * lines[flow, r]
 
 
-def posterior_average(circuit: Circuit, rows: Floats, lines: Lines) -> Floats:
+def posterior_average(
+    circuit: Circuit, rows: Floats, lines: Lines, events: Events | None = None
+) -> Floats:
     """Posterior mean of the features of the leaf behind each missing cell.
 
     Parameters
@@ -188,13 +191,15 @@ def posterior_average(circuit: Circuit, rows: Floats, lines: Lines) -> Floats:
         Encoded rows.
     lines : Lines
         The features of each leaf.
+    events : Events, default=None
+        What the rows stand for, whose known cells they have.
 
     Returns
     -------
     ndarray of shape (n_lines, n_rows)
         The averages; those of observed cells are arbitrary.
     """
-    evaluator = Evaluator(circuit)
+    evaluator = Evaluator(circuit, events=events)
     root, out = evaluator.plan.slot[-1], np.zeros((lines.n_lines, len(rows)))
 
     def work(part: Floats, start: int) -> None:

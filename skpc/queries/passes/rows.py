@@ -17,6 +17,7 @@ from skpc._threads import in_threads
 from skpc._validation import unmasked
 from skpc.circuit import Circuit
 from skpc.variables import Columns
+from skpc.variables.events import Events
 from skpc.variables.families import read_cell
 from skpc.variables.forms import NOTHING
 from skpc.variables.gaussian import MultivariateGaussian, ScoredCells
@@ -41,6 +42,14 @@ def check_rows(circuit: Circuit, X: Any) -> Floats:
         rows = rows.copy()
         rows[:, known] = circuit.observed[known]
     return rows
+
+
+def check_events(circuit: Circuit, X: Any) -> tuple[Floats, Events | None]:
+    """Encoded rows, and the events that they stand for; None where they are only rows."""
+    if not isinstance(X, Events):
+        return check_rows(circuit, X), None
+    rows = check_rows(circuit, X.rows)
+    return rows, Events.from_intervals(rows, X.event, *X[2:])
 
 
 def read_rows(circuit: Circuit, X: Any) -> Floats:
@@ -208,6 +217,11 @@ class MultivariateReader:
         self._evidence = np.zeros(self.n_leaves)
         if self.groups and self.columns.ignored.any():
             self._evidence = self._values(self.cells(circuit.observed[np.newaxis]))[0]
+
+    @property
+    def n_lines(self) -> int:
+        """Number of leaves that read lines of their own."""
+        return self.n_leaves
 
     def cells(self, rows: Floats, start: int = 0) -> list[ScoredCells]:
         """Cells of rows (from row ``start`` of the caller's on) in each scope of several."""

@@ -15,17 +15,20 @@ from skpc._arrays import Floats, Ints
 from skpc._fast_math import fast_exp
 from skpc._jit import FALSE, TRUE, inlined, internal_kernel, kernel
 from skpc.circuit import Circuit
+from skpc.queries.passes.events import EventReader, log_leaf_values
 from skpc.queries.passes.plan import Plan, Tables, plan_of, tables_of, tables_with
 from skpc.queries.passes.rows import (
+    CHUNK,
     MultivariateReader,
     new_cells,
     over_chunks,
     read_batch,
     refuse_cell,
 )
+from skpc.variables.events import Events
 from skpc.variables.families import cell_value, leaf_values
 from skpc.variables.leaf_queries import mode_tables
-from skpc.variables.leaves import Cells, LeafTable, leaf_of
+from skpc.variables.leaves import Cells, leaf_of
 
 #: Roots below are evaluated again in the log domain.
 TINY = 1e-280
@@ -36,6 +39,8 @@ N_SCRATCH = 3
 _BUDGET = 48 * 2**20
 #: Rows of a batch where they are not: a line of values takes 4 KiB, the live ones stay in cache.
 _BATCH = 512
+#: Largest number of values of leaves that are not read off single cells, held at a time.
+_MOST_VALUES = 1 << 23
 
 
 @inlined
@@ -175,13 +180,6 @@ def refuse_impossible(log_root: Floats, index: Ints) -> None:
         )
 
 
-@kernel
-def _all_leaf_values(leaves: LeafTable, log_table: Floats, cells: Cells, out: Floats) -> None:
-    """Log value of each leaf on the first row of a batch, in its line of ``out``."""
-    for leaf in range(len(leaves.family)):
-        leaf_values(leaf_of(leaves, leaf), log_table, cells, 1, TRUE, out, leaf)
-
-
 class Evaluator:
     """Evaluates batches of rows.
 
@@ -195,6 +193,8 @@ class Evaluator:
         Keep the value of every inner node, for passes down.
     size : int, default=None
         Rows a batch; None fits the values of a batch into the cache.
+    events : Events, default=None
+        What rows stand for, each row for its event; None for their cells alone.
     """
 
     def __init__(
@@ -204,6 +204,7 @@ class Evaluator:
         maximise: bool = False,
         keep: bool = True,
         size: int | None = None,
+        events: Events | None = None,
     ):
         self.circuit = circuit
         self.maximise = maximise
@@ -219,12 +220,20 @@ class Evaluator:
         else:
             self.tables = tables_of(circuit)
         self.reader = MultivariateReader(circuit)
+        if events is not None and len(events.column):
+            self.reader = EventReader(circuit, events, self.plan)
+            self.plan = self.reader.plan
         # A node takes the line of one that nobody reads any more, unless all are kept.
         self.n_lines = len(self.plan.is_sum) if keep else self.program.n_slots
         self.slot = np.arange(self.n_lines) if keep else self.plan.slot
         fitting = _BUDGET // (8 * self.n_lines)
         most = 256 if keep else _BATCH
         self.size = int(np.clip(fitting // 32 * 32, 32, most)) if size is None else size
+
+    @property
+    def chunk(self) -> int:
+        """Rows whose values of leaves with lines of their own are held at a time."""
+        return int(np.clip(_MOST_VALUES // max(self.reader.n_lines, 1), self.size, CHUNK))
 
     def flows(self) -> Floats:
         """Lines for the flows of the nodes that are alive together."""
@@ -236,7 +245,8 @@ class Evaluator:
         batch = self._evaluate(row, self.reader.values(row), first, self._workspace(), True)
         leaves, n_inner = self.circuit.structure.leaves, len(self.plan.is_sum)
         value, of_leaves = np.empty(self.circuit.n_nodes), np.empty((len(leaves.node), 1))
-        _all_leaf_values(self.plan.leaves, self.tables.log_table, batch.cells, of_leaves)
+        table, all_leaves = self.tables.log_table, np.arange(len(of_leaves))
+        log_leaf_values(self.plan.leaves, table, batch.cells, 1, all_leaves, of_leaves)
         value[leaves.node] = of_leaves[:, 0]
         inner = self.program.node >= 0
         value[self.program.node[inner]] = batch.lines[:n_inner, 0][inner]
@@ -270,7 +280,7 @@ class Evaluator:
             yield batch
 
     def _workspace(self) -> tuple[Cells, Floats]:
-        cells = new_cells(self.circuit.n_features + 2 * self.reader.n_leaves, self.size)
+        cells = new_cells(self.circuit.n_features + 2 * self.reader.n_lines, self.size)
         return cells, np.empty((self.n_lines + N_SCRATCH, self.size))
 
     def _evaluate(
@@ -299,14 +309,17 @@ class Evaluator:
         return Batch(index, cells, lines, in_logs, log_root)
 
 
-def feed_forward(circuit: Circuit, rows: Floats) -> Floats:
-    """Log-likelihood of rows by a pass over all edges, missing cells integrated out."""
-    evaluator, out = Evaluator(circuit, keep=False), np.empty(len(rows))
+def feed_forward(circuit: Circuit, rows: Floats, events: Events | None = None) -> Floats:
+    """Log-likelihood of rows by a pass over all edges, missing cells integrated out.
+
+    Rows may stand for ``events``, whose known cells they have.
+    """
+    evaluator, out = Evaluator(circuit, keep=False, events=events), np.empty(len(rows))
 
     def work(part: Floats, start: int) -> None:
         # Rows too improbable for the linear domain come again, and are overwritten.
         for batch in evaluator.batches(part, start, refuse=False):
             out[start + batch.position] = batch.root
 
-    over_chunks(rows, work)
+    over_chunks(rows, work, evaluator.chunk)
     return out

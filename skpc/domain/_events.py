@@ -1,0 +1,208 @@
+"""What a user says of the cells of rows: values, ranges and sets, as encoded events.
+
+A tuple of two is a closed range (None for an open end), a pandas.Interval a range with the ends
+that it is closed at, a list, set or array a set of values, NaN or None nothing; the rest is a
+value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skpc._arrays import Floats, Ints
+from skpc._validation import (
+    column_of,
+    describe_column,
+    frame_library,
+    missing_cells,
+    objects_of,
+    read_cells,
+)
+from skpc._warnings import warn
+from skpc.domain._coding import shorten
+from skpc.domain._domain import Domain
+from skpc.domain._states import column_numbers, encode_numbers, encode_strings
+from skpc.variables.events import Events
+
+#: Flags of a statement: which ends belong to it, and whether it is one value of a set.
+_LOW, _HIGH, _OF_SET = 1, 2, 4
+_SETS = (list, set, frozenset, np.ndarray)
+_RANGES_OR_SETS = (tuple, *_SETS)
+
+
+def _is_statement(cell: Any) -> bool:
+    return isinstance(cell, _RANGES_OR_SETS) or hasattr(cell, "closed_left")
+
+
+def read_events(
+    domain: Domain, said: Any, parameter: str, *, values_are_known: bool
+) -> tuple[Events, NDArray[np.object_]]:
+    """Read one event or many.
+
+    Parameters
+    ----------
+    domain : Domain
+        What the columns are.
+    said : dict, list of dict, or DataFrame
+        Columns (names or numbers) and what is said of them; a column that is left out, as a missing
+        cell, has no statement.
+    parameter : str
+        Name of the parameter it came by, for error messages.
+    values_are_known : bool
+        Whether a single value of a cell is known, and counts with its density. Else it is an event:
+        on a lattice its cell, and nothing where the column has neither a lattice nor this atom.
+
+    Returns
+    -------
+    events : Events
+        Encoded.
+    values : ndarray of shape (n_events, n_features), object
+        The cells that are known, None elsewhere.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a column does not exist, or a statement does not suit it.
+
+    Warns
+    -----
+    UserWarning
+        If an event has probability zero because it fixes a number that has none.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc.domain import Domain, read_events
+    >>> domain = Domain.fit(np.array([["red", 1.0], ["blue", 2.0], ["red", 9.0]], dtype=object))
+    >>> events, _ = read_events(domain, {1: (2, 4), 0: ["red"]}, "event", values_are_known=False)
+    >>> events.column, events.low, events.high
+    (array([0, 1]), array([0.5, 1.5]), array([1.5, 4.5]))
+    """
+    listed, columns = _listed(said, parameter), dict[Any, _Column]()
+    values = np.full((len(listed), domain.n_features), None, dtype=object)
+    for event, statements in enumerate(listed):
+        for name, cell in statements.items():
+            if name not in columns:
+                names, n_columns = domain.feature_names, domain.n_features
+                (number,) = column_numbers(np.array([name]), n_columns, names, parameter).tolist()
+                columns[name] = _Column(domain, number, parameter, [])
+            if _is_statement(cell):
+                columns[name].add(event, cell)
+            elif values_are_known:
+                values[event, columns[name].column] = cell
+            elif not _is_missing(cell):
+                columns[name].said.append((event, cell, cell, _LOW | _HIGH))
+    rows = np.full(values.shape, np.nan)
+    if values_are_known:
+        rows = domain.encode_given(values)
+    nothing = np.empty((2, 0), np.int64), np.empty((2, 0))
+    parts = [(*nothing[0], *nothing[1]), *(one.intervals() for one in columns.values() if one.said)]
+    return Events.from_intervals(rows, *map(np.concatenate, zip(*parts))), values
+
+
+def _listed(said: Any, parameter: str) -> list[Mapping[Any, Any]]:
+    """Events as dicts from columns to statements."""
+    if isinstance(said, Mapping):
+        return [said]
+    if frame_library(said) is not None:
+        cells = [objects_of(column_of(said, place)) for place in range(said.shape[1])]
+        return [dict(zip(said.columns, row)) for row in zip(*cells)]
+    if isinstance(said, list | tuple) and all(isinstance(one, Mapping) for one in said):
+        return list(said)
+    raise TypeError(
+        f"{parameter} must be a dict from columns to values, ranges (a, b) or sets, a list of such "
+        f"dicts or a DataFrame of such cells; found {type(said).__name__}"
+    )
+
+
+def _is_missing(cell: Any) -> bool:
+    is_plain = isinstance(cell, str | int)
+    return not is_plain and bool(missing_cells(np.array([cell], dtype=object))[0])
+
+
+class _Column(NamedTuple):
+    """What is said of one column: events, ends of ranges (equal ones for a value), and flags."""
+
+    domain: Domain
+    column: int
+    parameter: str
+    said: list[tuple[int, Any, Any, int]]
+
+    def refuse(self, needed: str, cell: Any) -> NoReturn:
+        """Raise the error for a statement that does not suit the column."""
+        where = describe_column(self.column, self.domain.feature_names)
+        raise ValueError(f"{self.parameter} must have {needed} in {where}; found {cell!r}.")
+
+    def add(self, event: int, cell: Any) -> None:
+        """Add a range or a set."""
+        if isinstance(cell, _SETS):
+            values = [one for one in cell if not _is_missing(one)]
+            if not values:
+                self.refuse("a value in a set", cell)
+            self.said.extend((event, one, one, _LOW | _HIGH | _OF_SET) for one in values)
+            return
+        flags = _LOW | _HIGH
+        if not isinstance(cell, tuple):
+            flags = _LOW * cell.closed_left | _HIGH * cell.closed_right
+            cell = cell.left, cell.right
+        if self.domain.is_categorical[self.column]:
+            self.refuse("sets such as ['a', 'b'], as its categories have no order,", cell)
+        if len(cell) != 2:
+            self.refuse("ranges of two ends, None for an open one,", cell)
+        self.said.append((event, *cell, flags))
+
+    def intervals(self) -> tuple[Ints, Ints, Floats, Floats]:
+        """Events, columns, and ends of intervals ``low < x <= high``."""
+        event, *ends, flags = zip(*self.said)
+        columns = np.full(len(event), self.column)
+        if self.domain.unseen.is_hidden[self.column]:
+            self.refuse("nothing of what names the rows, or was empty in fit,", ends[0][0])
+        if self.domain.is_categorical[self.column]:
+            codes = self._codes(ends[0])
+            return np.array(event), columns, codes - 0.5, codes + 0.5
+        low, high = map(self._numbers, ends)
+        low, high = np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)
+        for place in np.flatnonzero(low > high)[:1]:
+            self.refuse("ranges from the smaller to the greater end", self.said[place][1:3])
+        is_value, number = low == high, self.domain.number_of(self.column)
+        # A plain column has neither atoms nor a lattice: its ends do not matter.
+        if number is not None:
+            closed = np.array([np.array(flags) & flag for flag in (_LOW, _HIGH)]) > 0
+            low, high = number.intervals(low, high, closed)
+        for place in np.flatnonzero(is_value & (low == high))[:1]:
+            needed = "the tuple (a, b) for a range, as a number that is no atom has probability 0,"
+            if flags[place] & _OF_SET:
+                self.refuse(needed, ends[0][place])
+            warn(
+                f"{self.parameter} should have {needed} in a column without a lattice; known values"
+                f" belong in given. Found {ends[0][place]!r}."
+            )
+        return np.array(event), columns, low, high
+
+    def _codes(self, values: tuple[Any, ...]) -> Floats:
+        """Codes of categories."""
+        cells, states = np.empty(len(values), object), self.domain.categories[self.column]
+        cells[:] = values
+        read = read_cells(cells, self.column, self.domain.feature_names)[0]
+        encode: Any = encode_strings if read.dtype == object else encode_numbers
+        is_kind = states is not None and (states.dtype == object) == (read.dtype == object)
+        codes = encode(read, states) if is_kind else np.full(len(values), np.nan)
+        for place in np.flatnonzero(np.isnan(codes))[:1]:
+            self.refuse(f"categories of {shorten(states)}", values[place])
+        return np.asarray(codes)
+
+    def _numbers(self, ends: tuple[Any, ...]) -> Floats:
+        """Numbers of ends, NaN where there is none."""
+        cells, calendar = np.empty(len(ends), object), self.domain.form.dates.get(self.column)
+        cells[:] = ends
+        if calendar is not None:
+            where = describe_column(self.column, self.domain.feature_names)
+            return calendar.numbers_of(cells, where)
+        try:
+            return cells.astype(np.float64)
+        except (TypeError, ValueError):
+            self.refuse("numbers", next(end for end in ends if isinstance(end, str)))

@@ -1,0 +1,170 @@
+"""Questions to a table with ranges and sets as evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from skpc._arrays import Floats
+from skpc._validation import describe_column
+from skpc.domain import Domain, read_events
+from skpc.queries import Events
+from skpc.variables import Predictive
+from skpc.variables.dates import as_dates
+
+
+class EventAnswers:
+    """The answers of a density of tables about events; a subclass has the attributes."""
+
+    domain_: Domain
+    _density: Any
+
+    def probability(self, event: Any, given: Any = None) -> Any:
+        """Probability of ranges and sets of values, given others.
+
+        Parameters
+        ----------
+        event : dict, list of dict, or DataFrame
+            What is asked, column by column: a tuple ``(a, b)`` is a range with both ends (None for
+            an open one), a ``pandas.Interval`` one with the ends that it is closed at; a list, set
+            or array is a set; NaN and None say nothing; anything else is a value. On a lattice,
+            such as that of whole numbers, a value is its cell. A number of a column without a
+            lattice has probability 0, unless it is an atom.
+        given : dict, list of dict, or DataFrame, default=None
+            What is known, in the same words. A number is known as it is, and needs no probability.
+            One event, or one for each.
+
+        Returns
+        -------
+        float or ndarray of shape (n_events,)
+            A float for a dict (or two), else an array. Among categories, those that ``fit`` knew
+            have probability one.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If a column does not exist, a statement does not suit it, or what is known has
+            probability zero.
+
+        Examples
+        --------
+        >>> from skpc import CutsetNetworkBD
+        >>> X = [["sun", 30.0], ["rain", 12.0], ["sun", 28.0], ["rain", 11.0]] * 20
+        >>> model = CutsetNetworkBD().fit(X)
+        >>> round(model.probability({1: (20, None)}), 1)
+        0.5
+        >>> model.probability([{0: "sun"}, {0: ["sun", "rain"]}], given={1: (20, 40)}).round(1)
+        array([1., 1.])
+        """
+        value = np.exp(self.log_probability(event, given))
+        return value if value.ndim else float(value)
+
+    def log_probability(self, event: Any, given: Any = None) -> Any:
+        """Log :meth:`probability` (nats) of ranges and sets of values, given others.
+
+        Parameters
+        ----------
+        event, given
+            As for :meth:`probability`.
+
+        Returns
+        -------
+        float or ndarray of shape (n_events,)
+            In nats; -inf for what is impossible.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As :meth:`probability`.
+        """
+        check_is_fitted(self, "domain_")
+        events, _ = read_events(self.domain_, event, "event", values_are_known=False)
+        is_one = isinstance(event, Mapping) and (given is None or isinstance(given, Mapping))
+        if given is None:
+            value = self._density.log_density(events)
+        else:
+            known, _ = read_events(self.domain_, given, "given", values_are_known=True)
+            events, known = _side_by_side(events, known)
+            log_known = self._log_known(known)
+            # Rounding must not make a probability greater than one.
+            value = np.minimum(self._density.log_density(events.joined(known)) - log_known, 0.0)
+        return float(value[0]) if is_one else value
+
+    def distribution(self, column: Any, given: Any = None) -> Predictive:
+        """Distribution of one column, given ranges and sets of values.
+
+        Parameters
+        ----------
+        column : int or str
+            Number or name of the column.
+        given : dict, list of dict, or DataFrame, default=None
+            What is known, in the words of :meth:`probability`; also about the column itself. None
+            knows nothing.
+
+        Returns
+        -------
+        skpc.variables.Predictive
+            One distribution for each event, with ``mean()``, ``variance()``, ``quantile(level)``,
+            ``cdf(x)``, and ``probabilities`` of categories. It is exact; but for moments within
+            ranges of the column itself, which are by quadrature.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As :meth:`probability`; also if a range is about a number that shares a block with the
+            column.
+
+        Examples
+        --------
+        >>> from skpc import CutsetNetworkBD
+        >>> X = [["sun", 30.0], ["rain", 12.0], ["sun", 28.0], ["rain", 11.0]] * 20
+        >>> model = CutsetNetworkBD().fit(X)
+        >>> model.distribution(1, given=[{0: "sun"}, {0: "rain"}]).mean().round()
+        array([29., 12.])
+        """
+        check_is_fitted(self, "domain_")
+        chosen = int(self.domain_.columns([column], "column")[0])
+        said = {} if given is None else given
+        known, _ = read_events(self.domain_, said, "given", values_are_known=True)
+        self._log_known(known)
+        is_chosen = np.arange(self.domain_.n_features) == chosen
+        # Ranges of the column itself only cut its distribution given all else.
+        (cells,) = self._density.posteriors(known.only(~is_chosen), [chosen])
+        of_column = known.only(is_chosen)
+        cells.known = of_column.rows[:, chosen]
+        if len(of_column.column):
+            cells = cells.within(*of_column.padded())
+        return self._described(cells, chosen)
+
+    def _described(self, cells: Predictive, column: int) -> Predictive:
+        """The distributions of a column, dates and durations as such."""
+        cells.dates = self.domain_.form.dates.get(column)
+        if cells.labels is not None:
+            cells.labels = as_dates(cells.labels, cells.dates)
+        return cells
+
+    def _log_known(self, known: Events) -> Floats:
+        """Log measure of what is known; an error that names a cell where that is impossible."""
+        log_known = np.asarray(self._density.log_density(known))
+        for event in np.flatnonzero(np.isneginf(log_known))[:1].tolist():
+            one, columns = known.take(np.array([event])), np.arange(self.domain_.n_features)
+            alone = [self._density.log_density(one.only(columns == column)) for column in columns]
+            wrong = np.flatnonzero(np.isneginf(alone))[:1].tolist()
+            where = [describe_column(column, self.domain_.feature_names) for column in wrong]
+            raise ValueError(
+                f"given must be possible; event {event} has probability 0 by its cell in "
+                f"{', '.join(where) or 'several columns together'}. Widen the range or the set, or "
+                "leave a column out."
+            )
+        return log_known
+
+
+def _side_by_side(events: Events, known: Events) -> list[Events]:
+    """As many events as there are of what is known; one stands for any number."""
+    sizes = len(events.rows), len(known.rows)
+    if min(sizes) not in (1, max(sizes)):
+        raise ValueError(f"given must have one event, or {sizes[0]}, one for each; got {sizes[1]}")
+    return [each.take(np.arange(max(sizes)) % len(each.rows)) for each in (events, known)]

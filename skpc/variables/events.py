@@ -1,0 +1,131 @@
+"""Events: what is said of the cells of encoded rows, beside their values: ranges and sets."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from skpc._arrays import Bools, Floats, Ints, offsets, ranges, within
+
+
+class Events(NamedTuple):
+    """Conjunctions of statements about encoded cells.
+
+    Make them with :meth:`from_intervals`. A known cell counts with its density, an interval with
+    its probability.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n_events, n_features)
+        The cells whose values are known, NaN elsewhere.
+    ptr : ndarray of shape (n_events + 1,)
+        The intervals of event ``i`` are ``ptr[i] .. ptr[i + 1]``, ordered by their columns.
+    column : ndarray of shape (n_intervals,)
+        Their columns. The intervals of one column in an event are alternatives, and disjoint; such
+        a cell is not known, unless it contradicts them: then they are empty.
+    low, high : ndarrays of shape (n_intervals,)
+        An interval holds the values ``low < x <= high``; state ``s`` of a category is the interval
+        from ``s - 0.5`` to ``s + 0.5``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc.queries import Events
+    >>> nothing = np.full((2, 3), np.nan)
+    >>> column, low, high = np.array([2, 0]), np.array([-0.5, 20.0]), np.array([0.5, 30.0])
+    >>> events = Events.from_intervals(nothing, np.array([1, 1]), column, low, high)
+    >>> events.ptr, events.column, events.low
+    (array([0, 0, 2]), array([0, 2]), array([20. , -0.5]))
+    """
+
+    rows: Floats
+    ptr: Ints
+    column: Ints
+    low: Floats
+    high: Floats
+
+    @classmethod
+    def from_intervals(
+        cls, rows: Floats, event: Ints, column: Ints, low: Floats, high: Floats
+    ) -> Events:
+        """Events of known cells, and of intervals in any order.
+
+        Parameters
+        ----------
+        rows : ndarray of shape (n_events, n_features)
+            Encoded rows, NaN where a cell is not known.
+        event, column : ndarrays of int of shape (n_intervals,)
+            The event and the column of each interval.
+        low, high : ndarrays of shape (n_intervals,)
+            Their ends. Two equal intervals count once.
+        """
+        key = event * rows.shape[1] + column
+        order = np.lexsort((low, key))
+        key, low, high = key[order], low[order], high[order]
+        is_new = np.append(True, (key[1:] != key[:-1]) | (low[1:] != low[:-1]))[: len(key)]
+        cell = rows.ravel()[key]
+        # What a known cell fulfils says nothing more, and what it contradicts is impossible.
+        kept = is_new & ~np.isin(key, key[(low < cell) & (cell <= high)])
+        high = np.where(np.isnan(cell), np.maximum(low, high), low)
+        key, low, high = key[kept], low[kept], high[kept]
+        count = np.bincount(key // rows.shape[1], minlength=len(rows))
+        return cls(rows, offsets(count), key % rows.shape[1], low, high)
+
+    @property
+    def event(self) -> Ints:
+        """The event that each interval belongs to."""
+        return np.repeat(np.arange(len(self.rows)), np.diff(self.ptr))
+
+    def take(self, index: Ints) -> Events:
+        """Some of the events, in this order."""
+        size = np.diff(self.ptr)[index]
+        at = ranges(self.ptr[index], size)
+        return Events(self.rows[index], offsets(size), self.column[at], self.low[at], self.high[at])
+
+    def only(self, kept: Bools) -> Events:
+        """The same events without the statements about cells that are not marked.
+
+        ``kept`` has the shape of the rows, or one that fits it.
+        """
+        kept, event = np.broadcast_to(kept, self.rows.shape), self.event
+        rows, some = np.where(kept, self.rows, np.nan), kept[event, self.column]
+        ends = self.low[some], self.high[some]
+        return Events.from_intervals(rows, event[some], self.column[some], *ends)
+
+    def padded(self) -> tuple[Floats, Floats]:
+        """Ends of intervals of events about one column, shape (n_events, most intervals).
+
+        Some are empty; the line is the interval of an event without any.
+        """
+        count, place = np.diff(self.ptr), (self.event, within(np.diff(self.ptr)))
+        low, high = np.zeros((2, len(count), count.max(initial=1)))
+        low[count == 0, 0], high[count == 0, 0] = -np.inf, np.inf
+        low[place], high[place] = self.low, self.high
+        return low, high
+
+    def joined(self, other: Events) -> Events:
+        """Each event and the one of another list, at once; of a cell that both know, this one."""
+        n_features = self.rows.shape[1]
+        one, two = (each.event * n_features + each.column for each in (self, other))
+        first, last = np.searchsorted(one, two), np.searchsorted(one, two, side="right")
+        # All pairs of alternatives of a column that both lists have statements about.
+        of_one, of_two = ranges(first, last - first), np.repeat(np.arange(len(two)), last - first)
+        alone, new = ~np.isin(one, two), last == first
+        key = np.concatenate([one[alone], two[new], one[of_one]])
+        low, high = (
+            np.concatenate([x[alone], y[new], pick(x[of_one], y[of_two])])
+            for x, y, pick in (
+                (self.low, other.low, np.maximum),
+                (self.high, other.high, np.minimum),
+            )
+        )
+        rows = np.where(np.isnan(self.rows), other.rows, self.rows)
+        return Events.from_intervals(rows, key // n_features, key % n_features, low, high)
+
+    def hold(self, rows: Floats) -> Bools:
+        """Which cells of some rows, one for each event, are as these say; shape of ``rows``."""
+        place, holds = (self.event, self.column), np.ones(rows.shape, dtype=bool)
+        holds[place] = False
+        np.logical_or.at(holds, place, (self.low < rows[place]) & (rows[place] <= self.high))
+        return holds
