@@ -22,6 +22,7 @@ from skpc.factor_graphs import FactorGraph, GibbsSampler
 from skpc.kernels import RBF
 from skpc.queries import Events, KernelExpansion, expected_gram, sample
 from skpc.variables import ScoredColumn
+from skpc.variables.leaf_queries import unreadable
 from skpc.variables.score import Score
 
 __all__ = ["warmup"]
@@ -122,6 +123,8 @@ def _blocks() -> None:
     builder = CircuitBuilder([2, 2], [column, column])
     builder.block([0, 1], [states, states], np.zeros(2), np.eye(2))
     rows, points = np.array([[1.0, np.nan], [np.nan, np.nan]]), np.ones((1, 2))
+    # Files of circuits that have been conditioned are checked by it.
+    unreadable(builder.build().columns, rows[0])
     for other in (None, points):
         expected_gram(builder.build(), rows, other, RBF(1.0))
     expansion = KernelExpansion(builder.build(), points, np.ones((1, 1)), RBF(1.0))
