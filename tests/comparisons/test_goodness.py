@@ -46,7 +46,7 @@ def test_a_missing_dependence_is_seen(model):
     X["kind"] = X["kind"].to_numpy()[::-1]
     result = goodness_of_fit_test(model, with_holes(X, 0), n_draws=99, random_state=0)
     assert result.pvalue == 0.01
-    assert set(result.columns.index[result.columns["pvalue"] <= 0.05]) == {"size", "kind"}
+    assert set(result.columns.index[result.columns["pvalue"] <= 0.01]) == {"size", "kind"}
     # The columns by themselves are as they were.
     assert (result.columns["lower"] < 0.02).all()
     assert (result.columns["upper"] > result.columns["distance"]).all()
