@@ -44,7 +44,7 @@ def goodness_of_fit_test(
     Parameters
     ----------
     model : density estimator
-        Fitted, on other rows unless ``refit``. With "kdsd" also a :class:`~skpc.Circuit` over
+        Fitted, on other rows unless ``refit``. With "kdsd" also a :class:`~skpc.circuit.Circuit` over
         categories, or a :class:`~skpc.factor_graphs.FactorGraph`, for encoded rows ``X``; missing
         cells need the latter.
     X : array-like or DataFrame of shape (n_rows, n_features)
