@@ -44,9 +44,10 @@ def goodness_of_fit_test(
     Parameters
     ----------
     model : density estimator
-        Fitted, on other rows unless ``refit``. With "kdsd" also a :class:`~skpc.circuit.Circuit` over
-        categories, or a :class:`~skpc.factor_graphs.FactorGraph`, for encoded rows ``X``; missing
-        cells need the latter.
+        Fitted, on other rows unless ``refit``. With "kdsd" also a
+        :class:`~skpc.circuit.Circuit` over categories, or a
+        :class:`~skpc.factor_graphs.FactorGraph`, for encoded rows ``X``; missing cells need the
+        latter.
     X : array-like or DataFrame of shape (n_rows, n_features)
         Rows, complete or with cells missing completely at random.
     statistic : {"pit", "kdsd"}, default="pit"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
@@ -11,7 +12,7 @@ from sklearn.base import clone, is_classifier
 
 from skpc._arrays import Floats, Ints
 from skpc._validation import BaseComposition
-from skpc.domain import Domain, group_rows, merge_rows
+from skpc.domain import Domain, LogMass, canonical_order, group_rows, merge_rows
 from skpc.estimators._estimator import Estimator, TableEstimator, parameter
 from skpc.estimators._learner import DECLARATIONS
 from skpc.pooling.folds import given_splits, make_folds
@@ -103,6 +104,8 @@ class PoolEstimator(Composition, TableEstimator):
     missing_rates: Sequence[float] = parameter((0.0, 0.3, 0.6), "array-like")
 
     _pool: Any = field(init=False)
+    #: The columns of the table in the order in which members learn from them.
+    _order: Ints = field(init=False)
     #: Densities by default.
     _usual: ClassVar[tuple[tuple[str, Any], ...]]
     #: What members that are no densities need, and what names of them stand for.
@@ -147,7 +150,36 @@ class PoolEstimator(Composition, TableEstimator):
         rows = labelled(self.domain_.encode(table), target)
         distinct = group_rows(rows)[1]
         splits = given_splits(self.cv, X, y, sample_weight, distinct, is_classifier(self))
-        return *merge_rows(rows, weight), splits
+        rows, weight = merge_rows(rows, weight)
+        is_categorical = np.append(self.domain_.is_categorical, is_classifier(self))
+        order, places = canonical_order(rows, weight, is_categorical), np.arange(rows.shape[1])
+        if all(isinstance(model, str) for _, model in others):
+            # Models of the user's may name columns by their places in the table.
+            places = np.append(order.columns[order.columns != places[-1]], places[-1])
+        if isinstance(splits, list):
+            splits = [(kept[order.rows], held[order.rows]) for kept, held in splits]
+        self._order = places[:-1]
+        return rows[np.ix_(order.rows, places)], weight[order.rows], splits
+
+    @property
+    def _ordered_domain(self) -> Domain:
+        """What the columns are, in the order of the members."""
+        return self.domain_.taken(self._order)
+
+    def _encode(self, X: Any) -> tuple[Any, Floats]:
+        table, rows = super()._encode(X)
+        return table, rows[:, self._order]
+
+    def _encode_with_mass(self, X: Any) -> tuple[Any, Floats, LogMass]:
+        table, rows, mass = super()._encode_with_mass(X)
+        return table, rows[:, self._order], mass
+
+    def _of_table(self, density: Any, n_more: int = 0) -> Any:
+        """A member that takes the columns of the table as they are, and some more after them."""
+        more = len(self._order) + np.arange(n_more)
+        density = copy(density)
+        density._take_columns(np.append(np.argsort(self._order), more))
+        return density
 
     def _learn_pool(
         self,

@@ -206,7 +206,8 @@ class DensityClassifier(ProbabilisticClassifier, PoolEstimator):
             rows, weight, splits = self._labelled_rows(densities, X, y, sample_weight, checked)
             rows, code = np.ascontiguousarray(rows[:, :-1]), rows[:, -1].astype(np.int64)
             members = self._members(densities, len(rows))
-            data = ClassData(self.domain_, rows, code, self.classes_, log_or_inf(shares), rates)
+            domain = self._ordered_domain
+            data = ClassData(domain, rows, code, self.classes_, log_or_inf(shares), rates)
             self._learn_pool(data, members, weight, code, splits, random_state)
             self._describe(members)
         return self
@@ -237,7 +238,7 @@ class DensityClassifier(ProbabilisticClassifier, PoolEstimator):
         self.weights_, self.offsets_ = self._pool.pool
         self.mixture_weights_ = self._pool.mixture
         self.densities_ = {
-            member.name: fitted.densities
+            member.name: [self._of_table(one, fitted.joint) for one in fitted.densities]
             for member, fitted in zip(members, self._pool.fitted)
             if isinstance(fitted, ClassDensities)
         }
@@ -271,4 +272,5 @@ class DensityClassifier(ProbabilisticClassifier, PoolEstimator):
 
     def _draw(self, n_rows: int, random_state: np.random.RandomState) -> tuple[Floats, Ints]:
         code = random_state.choice(len(self.classes_), n_rows, p=self.class_prior_)
-        return self._pool.draw(code, self.domain_.n_features, random_state), code
+        rows = self._pool.draw(code, self.domain_.n_features, random_state)
+        return rows[:, np.argsort(self._order)], code

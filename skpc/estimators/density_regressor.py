@@ -184,19 +184,22 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
             y = self._numbers(y)
             checked = self._training_rows(X, sample_weight, y, check_target)
             rows, weight, splits = self._labelled_rows(densities, X, y, sample_weight, checked)
-            whole = self.domain_.with_number(rows, weight, most_bins(densities))
+            domain = self._ordered_domain
+            whole = domain.with_number(rows, weight, most_bins(densities))
             rows, values = np.ascontiguousarray(rows[:, :-1]), rows[:, -1].copy()
             if self.density is None:
                 left_out = "soft" if len(rows) <= FEW_ROWS else "mixture"
                 densities = [one for one in densities if one[0] != left_out]
             members = self._with_others([Member(name, one, True) for name, one in densities])
-            data = NumberData(rows, Target(whole, self.domain_), values, rates)
+            data = NumberData(rows, Target(whole, domain), values, rates)
             group = data.target.states(values)
             self._learn_pool(data, members, weight, group, splits, random_state)
             pool = self._pool
             self.weights_, self.log_density_ = pool.weights, pool.log_density
             self.member_log_densities_ = pool.member_log_densities
-            self.densities_ = {self.member_names_[m]: one for m, one in pool.densities.items()}
+            self.densities_ = {
+                self.member_names_[m]: self._of_table(one, 1) for m, one in pool.densities.items()
+            }
         return self
 
     @by_chunks

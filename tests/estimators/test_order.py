@@ -11,6 +11,9 @@ from sklearn.base import clone
 from skpc import (
     CircuitImputer,
     CutsetNetworkBD,
+    DensityClassifier,
+    DensityRegressor,
+    ExtraCutsets,
     HiddenChowLiuTree,
     SoftLearnSPN,
     StackedDensity,
@@ -24,6 +27,7 @@ DENSITIES = {
     "soft": SoftLearnSPN(),
     "univariate soft": SoftLearnSPN(leaves="univariate"),
     "hidden": HiddenChowLiuTree(),
+    "random cuts": ExtraCutsets(4, min_samples_split=60),
     "mixture": TableMixture(),
     "one cluster": TableMixture(n_components=1),
     "stack": StackedDensity([("cutset", CutsetNetworkBD()), ("mixture", TableMixture())], cv=2),
@@ -129,3 +133,55 @@ def test_an_imputer_does_not_change_with_orders_and_units(strategy):
     units = np.where(plain < N_NUMBERS, 4.0, 1.0)
     other = imputer.fit(X * units).transform(X[:20] * units)
     assert_allclose(other / units, filled, atol=1e-9)
+
+
+@pytest.mark.parametrize("joint", [False, True])
+def test_a_pool_of_classifiers_does_not_change_with_orders_and_units(joint):
+    X, test = mixed_rows(200, 0), mixed_rows(20, 1)
+    y = (np.nan_to_num(X[:, 0]) + X[:, 3] > 1.0).astype(int)
+    rng = np.random.default_rng(2)
+    columns, rows = rng.permutation(8), rng.permutation(len(X))
+
+    def learned(X, y, categories):
+        density = CutsetNetworkBD(categorical_features=categories, random_state=0)
+        members = ["forest", "boosting", "logistic"]
+        pool = DensityClassifier(density, joint=joint, classifiers=members, cv=2, random_state=0)
+        return pool.fit(X, y)
+
+    plain = learned(X, y, np.arange(N_NUMBERS, 8))
+    other = learned(X[rows][:, columns], y[rows], np.flatnonzero(columns >= N_NUMBERS))
+    expected = plain.predict_proba(test)
+    assert_allclose(other.predict_proba(test[:, columns]), expected, atol=1e-9)
+    assert_allclose(other.score_samples(test[:, columns]), plain.score_samples(test), atol=1e-9)
+    drawn = [model.sample(9, random_state=3)[0] for model in (plain, other)]
+    assert_allclose(drawn[1][:, np.argsort(columns)], drawn[0], atol=1e-9)
+    units = np.where(np.arange(8) < N_NUMBERS, 4.0, 1.0)
+    scaled = learned(X * units, y, np.arange(N_NUMBERS, 8))
+    assert_allclose(scaled.predict_proba(test * units), expected, atol=1e-9)
+    # Members take the columns of the table.
+    name = "density joint" if joint else "density"
+    member, same = plain.densities_[name][0], other.densities_[name][0]
+    label = np.zeros((len(test), int(joint)))
+    given, shuffled = (np.hstack([part, label]) for part in (test, test[:, columns]))
+    assert_allclose(same.score_samples(shuffled), member.score_samples(given), atol=1e-9)
+
+
+def test_a_pool_of_regressors_does_not_change_with_orders_and_units():
+    X, test = mixed_rows(200, 0), mixed_rows(20, 1)
+    y = np.nan_to_num(X[:, 0]) + np.random.default_rng(5).normal(size=len(X))
+    rng = np.random.default_rng(2)
+    columns, rows = rng.permutation(8), rng.permutation(len(X))
+
+    def learned(X, y, categories):
+        density = CutsetNetworkBD(categorical_features=categories, random_state=0)
+        return DensityRegressor(density, cv=2, random_state=0).fit(X, y)
+
+    plain = learned(X, y, np.arange(N_NUMBERS, 8))
+    other = learned(X[rows][:, columns], y[rows], np.flatnonzero(columns >= N_NUMBERS))
+    assert_allclose(other.predict(test[:, columns]), plain.predict(test), atol=1e-9)
+    (member,), (same,) = plain.densities_.values(), other.densities_.values()
+    given, shuffled = (np.hstack([p, np.ones((20, 1))]) for p in (test, test[:, columns]))
+    assert_allclose(same.score_samples(shuffled), member.score_samples(given), atol=1e-9)
+    units = np.where(np.arange(8) < N_NUMBERS, 4.0, 1.0)
+    scaled = learned(X * units, y, np.arange(N_NUMBERS, 8))
+    assert_allclose(scaled.predict(test * units), plain.predict(test), atol=1e-9)
