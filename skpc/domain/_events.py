@@ -27,6 +27,7 @@ from skpc.domain._coding import shorten
 from skpc.domain._domain import Domain
 from skpc.domain._states import column_numbers, encode_numbers, encode_strings
 from skpc.variables.events import Events
+from skpc.variables.ranks import Ranks
 
 #: Flags of a statement: which ends belong to it, and whether it is one value of a set.
 _LOW, _HIGH, _OF_SET = 1, 2, 4
@@ -200,8 +201,11 @@ class _Column(NamedTuple):
         cells, calendar = np.empty(len(ends), object), self.domain.form.dates.get(self.column)
         cells[:] = ends
         if calendar is not None:
+            if isinstance(calendar, Ranks):
+                # Another category is no missing cell here: what is said of it would be lost.
+                calendar = calendar._replace(is_strict=True)
             where = describe_column(self.column, self.domain.feature_names)
-            return calendar.numbers_of(cells, where)
+            return calendar.numbers_of(cells, f"{self.parameter} in {where}")
         try:
             return cells.astype(np.float64)
         except (TypeError, ValueError):

@@ -89,8 +89,9 @@ class EventAnswers:
             known, _ = read_events(self.domain_, given, "given", values_are_known=True)
             events, known = _side_by_side(events, known)
             log_known = self._log_known(known)
-            # Rounding must not make a probability greater than one.
-            value = np.minimum(self._density.log_density(events.joined(known)) - log_known, 0.0)
+            value = self._density.log_density(events.joined(known)) - log_known
+        # Rounding must not make a probability greater than one.
+        value = np.minimum(value, 0.0)
         return float(value[0]) if is_one else value
 
     def distribution(self, column: Any, given: Any = None) -> Predictive:

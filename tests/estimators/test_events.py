@@ -155,3 +155,17 @@ def test_the_mixture_of_all_trees_has_no_events():
     model = MixtureOfAllTrees(n_bins=4, random_state=0).fit(X[["region", "stars"]])
     with pytest.raises(NotImplementedError, match="to_mixture"):
         model.probability({"region": ["N", "S"]})
+
+
+def test_ordered_categories_have_ranges_and_sets_and_no_others():
+    sizes = pd.Categorical(["s", "m", "l", "m"] * 50, categories=["s", "m", "l"], ordered=True)
+    frame = pd.DataFrame({"size": sizes, "price": np.arange(200) % 7 + 0.5})
+    model = CutsetNetworkBD(random_state=0).fit(frame)
+    at_least = model.probability({"size": ("m", None)})
+    assert at_least == pytest.approx(model.probability({"size": ["m", "l"]}), abs=1e-12)
+    assert at_least == pytest.approx(0.75, abs=0.02)
+    assert model.probability({"size": ["s", "m", "l"]}) == pytest.approx(1.0, abs=0.02)
+    assert set(model.sample(50, random_state=0, given={"size": ("m", None)})["size"]) == {"m", "l"}
+    for doors in ({"event": {"size": "xl"}}, {"event": {"price": 0.5}, "given": {"size": ["xl"]}}):
+        with pytest.raises(ValueError, match="'size' must hold the ordered categories.*'xl'"):
+            model.probability(**doors)
