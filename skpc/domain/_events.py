@@ -174,6 +174,9 @@ class _Column(NamedTuple):
         if number is not None:
             closed = np.array([np.array(flags) & flag for flag in (_LOW, _HIGH)]) > 0
             low, high = number.intervals(low, high, closed)
+            # Beyond the ends of a column there is nothing, whatever tails leaves have.
+            is_beyond = (high < number.ends[0]) | (low > number.ends[1])
+            high = np.where(is_beyond, low, high)
         for place in np.flatnonzero(is_value & (low == high))[:1]:
             needed = "the tuple (a, b) for a range, as a number that is no atom has probability 0,"
             if flags[place] & _OF_SET:

@@ -169,3 +169,14 @@ def test_ordered_categories_have_ranges_and_sets_and_no_others():
     for doors in ({"event": {"size": "xl"}}, {"event": {"price": 0.5}, "given": {"size": ["xl"]}}):
         with pytest.raises(ValueError, match="'size' must hold the ordered categories.*'xl'"):
             model.probability(**doors)
+
+
+def test_nothing_lies_beyond_the_ends_of_a_column():
+    rng = np.random.default_rng(0)
+    model = TableMixture(n_components=2, random_state=0).fit(rng.exponential(size=(300, 2)))
+    assert model.probability({0: (-3, -1)}) == 0.0
+    both = model.probability([{0: (-3, -1), 1: (0, 1)}, {0: (None, None)}])
+    assert_allclose(both, [0.0, 1.0], atol=1e-12)
+    with pytest.raises(ValueError, match="given must be possible.*column 0"):
+        model.sample(2, given={0: (-3, -1)})
+    assert (model.sample(50, random_state=0, given={0: (-3, 0.2)})[:, 0] >= 0.0).all()
