@@ -24,7 +24,7 @@ from skpc.estimators._estimator import parameter
 from skpc.estimators._learner import TrainingData
 from skpc.estimators.cutset import filled_rows
 from skpc.learning import RandomCuts, cutset_circuit, learn_cutset_network
-from skpc.queries import log_likelihood, uniform_pseudo_counts
+from skpc.queries import uniform_pseudo_counts
 from skpc.queries.parameters import em_step
 
 
@@ -93,8 +93,6 @@ class ExtraCutsets(CircuitDensity):
         What each column is; translates rows to encoded rows and back.
     min_samples_split_ : float
         The weight below which rows are not cut.
-    lower_bound_ : float
-        Mean log-likelihood of the training rows, in nats per row.
     n_features_in_ : int
         Number of columns seen in ``fit``.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -199,5 +197,3 @@ class ExtraCutsets(CircuitDensity):
                     prior = uniform_pseudo_counts(circuit, self.param_ess)
                     circuits[k] = em_step(circuit, rows, weight, prior)
             self.circuit_ = mixture(circuits, np.full(len(circuits), 1.0 / len(circuits)))
-            log_density = log_likelihood(self.circuit_, rows)
-        self.lower_bound_ = float(np.average(log_density, weights=weight))

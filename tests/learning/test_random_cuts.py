@@ -84,7 +84,6 @@ def test_the_mixture_weighs_its_networks_alike():
     weights = np.exp(circuit.log_weight[circuit.child_ptr[-2] :])
     assert weights == pytest.approx(np.full(5, 0.2))
     assert model.min_samples_split_ == 60.0
-    assert model.lower_bound_ == pytest.approx(model.score(X))
 
 
 def test_parameters_come_from_the_cells_as_they_are():
