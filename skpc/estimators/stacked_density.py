@@ -32,9 +32,6 @@ from skpc.pooling.folds import given_splits, make_folds
 from skpc.pooling.mixture import DensityMixture, RowData, RowPool
 from skpc.pooling.pool import Member, learn_pool
 
-#: Components of the default mixture of cutset networks.
-_N_COMPONENTS = 5
-
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class StackedDensity(Composition, TableDensity):
@@ -52,8 +49,8 @@ class StackedDensity(Composition, TableDensity):
     estimators : list of (str, density estimator), default=None
         Names and densities, which are cloned; "drop" in place of a density leaves it out. Their
         parameters that describe columns (``categorical_features``, ``atoms`` and so on) do not
-        matter: all share the columns of the stack, and the greatest ``n_bins`` among them. None: a
-        :class:`HiddenChowLiuTree`, two :class:`SoftLearnSPN` of different seeds, a mixture of
+        matter: all share the columns of the stack, and the greatest ``n_bins`` among them. None: two
+        :class:`HiddenChowLiuTree` and two :class:`SoftLearnSPN` of different seeds, a
         :class:`CutsetNetworkBD`, :class:`ExtraCutsets` and, where there are numbers, a
         :class:`TableMixture`.
     cv : int, splitter of scikit-learn or iterable of (train, test) row numbers, default=5
@@ -230,9 +227,7 @@ class StackedDensity(Composition, TableDensity):
         members = [self.estimators_[k]._density for k in used]
         return DensityMixture(members, self.weights_[used], self.domain_, self._is_of_cells)
 
-    def _members(
-        self, random_state: np.random.RandomState, numeric: bool, n_rows: float = np.inf
-    ) -> list[tuple[str, Any]]:
+    def _members(self, random_state: np.random.RandomState, numeric: bool) -> list[tuple[str, Any]]:
         """Names and members, as given or by default; the latter for numbers or without any."""
         if self.estimators is not None:
             members = self._named("estimators")
@@ -243,12 +238,12 @@ class StackedDensity(Composition, TableDensity):
                 refuse_other_density(member, type(self).__name__)
             return members
         seeds = random_state.randint(np.iinfo(np.int32).max, size=6).tolist()
-        n_components = int(min(_N_COMPONENTS, max(1.0, n_rows / 2)))
         members = [
             ("hidden", HiddenChowLiuTree(random_state=seeds[0])),
+            ("hidden_2", HiddenChowLiuTree(random_state=seeds[3])),
             ("soft", SoftLearnSPN(random_state=seeds[1])),
             ("soft_2", SoftLearnSPN(random_state=seeds[2])),
-            ("cutset", CutsetNetworkBD(n_components=n_components, random_state=seeds[3])),
+            ("cutset", CutsetNetworkBD()),
             ("random_cuts", ExtraCutsets(random_state=seeds[5])),
         ]
         if numeric:
@@ -261,7 +256,7 @@ class StackedDensity(Composition, TableDensity):
         folds, pairs = [], [] if like is None else list(zip(like._names, like.estimators_))
         if like is None:
             numeric = not bool(self.domain_.is_categorical.all())
-            given = self._members(random_state, numeric, float(weight.sum()))
+            given = self._members(random_state, numeric)
             pairs = [(name, clone(one)) for name, one in given]
             if rows_val is None:
                 group = np.zeros(len(rows), dtype=np.int64)

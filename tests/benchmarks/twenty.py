@@ -42,14 +42,14 @@ from skpc import (
 from skpc.datasets import fetch_debd
 from tests.benchmarks.published import ELSEWHERE, PUBLISHED
 
-COLUMNS = ["hidden", "soft", "cutset K", "random cuts", "stack", "trees", "slow stack"]
+COLUMNS = ["hidden", "soft", "cutset", "random cuts", "stack", "trees", "slow stack"]
 LAST = ["published", "elsewhere", "seen"]
 #: Names of members of the two stacks, and their columns.
 ALONE = {
     "stack": {
         "hidden": "hidden",
         "soft": "soft",
-        "cutset": "cutset K",
+        "cutset": "cutset",
         "random_cuts": "random cuts",
     },
     "slow stack": {"trees": "trees"},
