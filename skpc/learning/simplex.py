@@ -7,8 +7,10 @@ from scipy.optimize import nnls
 
 from skpc._arrays import Floats
 
-#: EM ends when an iteration raises the mean log density by less than this, in nats.
-_TOL, _MAX_ITER = 1e-13, 5000
+#: Steps end when the mean log density could gain no more than this, in nats.
+_TOL, _MAX_ITER = 1e-11, 100
+#: Curvature that is added, as a part of all of it: densities that are alike share the weight.
+_RIDGE = 1e-8
 #: A component that would weigh less than this is left out.
 _SMALLEST = 1e-3
 #: As if errors of components had independent parts too, of this proportion of their mean square:
@@ -17,7 +19,7 @@ _INDEPENDENT = 0.05
 
 
 def mixture_weights(log_density: Floats, weight: Floats) -> Floats:
-    """Weights of given densities that maximise the likelihood of their mixture, by EM.
+    """Weights of given densities that maximise the likelihood of their mixture, by Newton's steps.
 
     Parameters
     ----------
@@ -48,22 +50,29 @@ def mixture_weights(log_density: Floats, weight: Floats) -> Floats:
     if not counts.any():
         return weights
     density = np.exp(log_density[counts] - best[counts, np.newaxis])
-    share, before = weight[counts] / weight[counts].sum(), -np.inf
-    for _ in range(_MAX_ITER):
-        of_mixture = density @ weights
-        mean = float(share @ np.log(of_mixture))
-        if mean - before < _TOL:
-            break
-        before = mean
-        weights = weights * ((share / of_mixture) @ density)
-    # EM takes long to leave a component that should weigh nothing: the mean rises without it.
-    for component in weights.argsort()[:-1].tolist():
-        others = np.where(np.arange(n_components) == component, 0.0, weights)
-        others /= others.sum()
+    root_share = np.sqrt(weight[counts] / weight[counts].sum())
+
+    def loss(weights: Floats) -> float:
         with np.errstate(divide="ignore"):
-            without = float(share @ np.log(density @ others))
-        if without > mean:
-            weights, mean = others, without
+            return float(weights.sum() - root_share**2 @ np.log(density @ weights))
+
+    now = loss(weights)
+    for _ in range(_MAX_ITER):
+        scaled = density * (root_share / (density @ weights))[:, np.newaxis]
+        gain = root_share @ scaled
+        # What the likelihood could still gain.
+        if gain.max() - 1.0 < _TOL:
+            break
+        # The least of the parabola that is like the loss here, among weights that are not negative.
+        curvature = scaled.T @ scaled
+        ridge = _RIDGE * np.trace(curvature)
+        root = np.linalg.cholesky(curvature + ridge * np.eye(n_components)).T
+        aim = nnls(root, np.linalg.solve(root.T, 2.0 * gain - 1.0 + ridge * weights))[0]
+        step, slope = 1.0, (gain - 1.0) @ (aim - weights)
+        while step > _TOL and loss(weights + step * (aim - weights)) > now - 0.01 * step * slope:
+            step *= 0.5
+        weights = weights + step * (aim - weights)
+        now = loss(weights)
     weights[weights < _SMALLEST] = 0.0
     return np.asarray(weights / weights.sum())
 

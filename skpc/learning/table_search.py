@@ -307,12 +307,13 @@ class _Search:
     def _try_tree(self) -> tuple[TreeChoice, Floats]:
         """A tree of hidden variables; what it is, and log densities (nats) of the held-out rows."""
         columns, first = _columns_for(self.table, self.best), self.parts[0]
-        choice = choose_table_tree(columns, *first, self.seed)
+        tree, choice = choose_table_tree(columns, *first, self.seed)
         of_parts = []
-        for rows, weight, test_rows, _ in self.parts:
-            tree = learn_table_tree(columns, rows, weight, choice, self.seed)
-            circuit = table_circuit(columns, None, rows.shape[1], tree, 1.0)
-            of_parts.append(log_likelihood(circuit, test_rows))
+        for part in self.parts:
+            if part is not first:
+                tree = learn_table_tree(columns, part.rows, part.weight, choice, self.seed)
+            circuit = table_circuit(columns, None, part.rows.shape[1], tree, 1.0)
+            of_parts.append(log_likelihood(circuit, part.test_rows))
         return choice, np.concatenate(of_parts)
 
     def _learners(self, candidate: Candidate) -> list[tuple[_Learner, MixtureRows]]:

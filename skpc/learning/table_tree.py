@@ -102,13 +102,14 @@ def choose_table_tree(
     test_rows: Floats,
     test_weight: Floats,
     seed: int,
-) -> TreeChoice:
+) -> tuple[TableTree, TreeChoice]:
     """Let held-out rows choose the number of hidden states, and how long EM goes on."""
     bins, table = _tree_rows(columns, rows, weight)
     held_out = CodedRows(_codes(columns, bins, test_rows), test_weight)
     is_category = ~np.isin(columns.tables, columns.numbers)
     most = int(np.diff(columns.state_ptr)[is_category].max(initial=1))
-    return choose_hidden_tree(table, held_out, None, most, seed, lambda n_epochs: None)[1]
+    tree, choice = choose_hidden_tree(table, held_out, None, most, seed, lambda n_epochs: None)
+    return TableTree(bins, tree), choice
 
 
 def learn_table_tree(
