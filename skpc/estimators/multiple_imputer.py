@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import compress
 from numbers import Integral
 from typing import Any
 
@@ -17,7 +18,8 @@ from skpc._arrays import Floats, Ints
 from skpc._fitting import all_or_nothing, progress, with_some_cell
 from skpc._threads import in_threads, threads
 from skpc._validation import Interval, StrOptions, fit_context
-from skpc.domain import merge_rows
+from skpc._warnings import warn
+from skpc.domain import column_moments, merge_rows
 from skpc.estimators._base import CircuitDensity
 from skpc.estimators._estimator import TableEstimator, parameter
 from skpc.estimators.cutset import CutsetNetworkBD
@@ -121,6 +123,8 @@ class MultipleImputer(TableEstimator):
 
     density_: Any = field(init=False)
     densities_: list[Any] = field(init=False)
+    #: Standard deviations of the columns.
+    _sd: Floats = field(init=False)
 
     @fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> MultipleImputer:
@@ -159,35 +163,61 @@ class MultipleImputer(TableEstimator):
                 self.density_ = self._fit_default(table, weight)
             else:
                 self.density_ = clone(self.density).fit(table, sample_weight=weight)
+            domain = self.density_.domain_
+            rows = merge_rows(domain.encode(table), weight)
+            self._sd = column_moments(*rows)[1]
             self.densities_ = [self.density_] * self.n_imputations
             if self.parameters == "bootstrap":
-                domain = self.density_.domain_
-                rows = with_some_cell(domain, *merge_rows(domain.encode(table), weight))
+                rows = with_some_cell(domain, *rows)
                 with progress(self.n_imputations, "tables", self.verbose) as advance:
                     draw = partial(_bootstrapped, self.density_, *rows, advance)
                     self.densities_ = in_threads(draw, seeds.tolist())
         return self
 
-    def impute(self, X: Any) -> list[Any]:
+    def impute(self, X: Any, delta: dict[Any, float] | None = None) -> list[Any]:
         """Complete a table several times.
 
         Parameters
         ----------
         X : array-like or DataFrame of shape (n_samples, n_features)
             Rows; NaN (or None) marks missing cells. Mostly the rows of ``fit``.
+        delta : dict, default=None
+            How drawn numbers differ from observed ones of equal rows: from columns (names or
+            numbers) to standard deviations that are added. The data cannot tell it: try several
+            (delta adjustment). Draws stay between the ends of their column; a warning says how many
+            would not.
 
         Returns
         -------
         list of ndarray or DataFrame of shape (n_samples, n_features)
             ``n_imputations`` tables of the kind of ``X``, with its names and dtypes. Observed cells
             are the same in all.
+
+        Raises
+        ------
+        ValueError
+            If ``delta`` names a column that does not exist, or has no numbers.
         """
         check_is_fitted(self)
+        seeds = self._seeds()[1].tolist()
         with threads(self.n_jobs):
-            return in_threads(
-                lambda one: one[0].complete(X, "sample", random_state=one[1]),
-                zip(self.densities_, self._seeds()[1].tolist()),
+            if delta is None:
+                return in_threads(
+                    lambda one: one[0].complete(X, "sample", random_state=one[1]),
+                    zip(self.densities_, seeds),
+                )
+            table, rows = self.density_._encode(X)
+            domain = self.density_.domain_
+            shift = np.where(np.isnan(rows), self._shift(delta), 0.0)
+            drawn = in_threads(
+                lambda one: shift + one[0]._density.draw_missing(rows, check_random_state(one[1])),
+                zip(self.densities_, seeds),
             )
+            beyond = [(one != domain.within_ends(one))[shift != 0.0] for one in drawn]
+            if np.any(beyond):
+                share = f"{np.mean(beyond):.1%} of the draws that delta has moved"
+                warn(f"{share} lay beyond the ends of their columns, or between ordered states.")
+            return [domain.fill(table, one) for one in drawn]
 
     def fit_impute(self, X: Any, y: Any = None, sample_weight: Any = None) -> list[Any]:
         """Fit to a table, and complete it several times.
@@ -254,6 +284,20 @@ class MultipleImputer(TableEstimator):
         estimates, variances, df = zip(*map(_estimates, results))
         df_complete = df[0] if df_complete is None else df_complete
         return combine_estimates(list(estimates), list(variances), df_complete, transform)
+
+    def _shift(self, delta: dict[Any, float]) -> Floats:
+        """What is added to each column, zero mostly."""
+        domain = self.density_.domain_
+        columns = domain.columns([*delta], "delta")
+        shift = np.zeros(domain.n_features)
+        shift[columns] = [*delta.values()]
+        wrong = [*compress(delta, domain.is_categorical[columns])]
+        if wrong or not np.isfinite(shift).all():
+            raise ValueError(
+                "delta needs columns of numbers, and finite standard deviations to add; found "
+                f"{wrong or delta}. Leave columns of categories out."
+            )
+        return np.asarray(shift * self._sd)
 
     def _seeds(self) -> Ints:
         """Seeds of the parameters, and of the cells, of each table; shape (2, n_imputations)."""

@@ -25,8 +25,12 @@ def draws_of_miceforest(table: pd.DataFrame, seed: int, n: int) -> list[pd.DataF
 
 def draws_of_utrees(table: pd.DataFrame, seed: int, n: int) -> list[pd.DataFrame]:
     """Unmasking trees, an autoregressive model of boosted trees."""
+    from sklearn.utils.validation import validate_data
     from utrees import UnmaskingTrees
+    from utrees.kdi_quantizer import KDIQuantizer
 
+    # It calls a method that scikit-learn has turned into a function.
+    KDIQuantizer._validate_data = lambda self, X, **options: validate_data(self, X, **options)
     np.random.seed(seed)
     codes, states = table.copy(), {}
     for column in table.select_dtypes(exclude="number"):

@@ -156,3 +156,33 @@ def test_a_density_without_a_circuit_is_refused():
         MultipleImputer(MixtureOfAllTrees()).fit(normals())
     with pytest.raises(ValueError, match="n_imputations"):
         MultipleImputer(n_imputations=1).fit(normals())
+
+
+def test_delta_moves_missing_numbers_by_standard_deviations():
+    X = pd.DataFrame(normals(), columns=["a", "b", "c"])
+    imputer = MultipleImputer(GAUSSIAN, n_imputations=2, random_state=0).fit(X)
+    plain, moved = imputer.impute(X), imputer.impute(X, delta={"b": -0.5})
+    for one, other in zip(plain, moved):
+        assert_frame_equal(one[["a", "c"]], other[["a", "c"]])
+        shift = other["b"] - one["b"]
+        assert (shift[X["b"].notna()] == 0.0).all()
+        assert_allclose(shift[X["b"].isna()].median(), -0.5 * X["b"].std(ddof=0), rtol=1e-6)
+    with pytest.raises(ValueError, match="delta"):
+        imputer.impute(X, delta={"z": 1.0})
+
+
+def test_draws_that_delta_moves_stay_within_ends_and_a_warning_counts_them():
+    X = pd.DataFrame(np.exp(normals()), columns=["a", "b", "c"])
+    imputer = MultipleImputer(
+        CutsetNetworkBD(bounds={"b": (0.0, None)}), n_imputations=2, random_state=0
+    ).fit(X)
+    with pytest.warns(UserWarning, match="100.0% of the draws .* beyond the ends"):
+        low, _ = imputer.impute(X, delta={"b": -100.0})
+    assert low["b"].min() >= 0.0
+
+
+def test_delta_of_a_category_is_refused():
+    X = with_missing_cells(table())
+    imputer = MultipleImputer(CutsetNetworkBD(), n_imputations=2).fit(X)
+    with pytest.raises(ValueError, match="columns of numbers.*'kind'"):
+        imputer.impute(X, delta={"kind": 1.0})
