@@ -15,6 +15,7 @@ from skpc.estimators.imputer import CircuitImputer
 from skpc.estimators.kernel_ep import KernelEPOperator
 from skpc.estimators.logistic_ep import LogisticEPClassifier
 from skpc.estimators.moat import MixtureOfAllTrees
+from skpc.estimators.multiple_imputer import MultipleImputer
 from skpc.estimators.soft_learn import SoftLearnSPN
 from skpc.estimators.stacked_density import StackedDensity
 from skpc.estimators.table_mixture import TableMixture
@@ -33,6 +34,7 @@ __all__ = [
     "KernelEPOperator",
     "LogisticEPClassifier",
     "MixtureOfAllTrees",
+    "MultipleImputer",
     "SoftLearnSPN",
     "StackedDensity",
     "TableMixture",

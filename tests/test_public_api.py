@@ -41,6 +41,7 @@ PUBLIC = {
         "KernelEPOperator",
         "LogisticEPClassifier",
         "MixtureOfAllTrees",
+        "MultipleImputer",
         "SoftLearnSPN",
         "StackedDensity",
         "TableMixture",
@@ -126,6 +127,7 @@ PUBLIC = {
         "independence_test",
         "two_sample_test",
     ],
+    "skpc.imputation": ["CombinedEstimates", "combine_estimates"],
     "skpc.datasets": [
         "URLS",
         "fetch_debd",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from numbers import Real
@@ -26,7 +27,7 @@ from skpc.estimators._events import EventAnswers
 from skpc.estimators._learner import EncodedChunks, TableLearner
 from skpc.queries import PseudoCounts
 from skpc.queries.flows import ExpectedStatistics, expected_statistics, pseudo_counts_from
-from skpc.queries.parameters import em_step, fit_to_sums
+from skpc.queries.parameters import em_step, fit_parameters, fit_to_sums
 from skpc.variables import Predictive
 
 _STRATEGIES = ("mean", "mpe", "sample")
@@ -36,6 +37,9 @@ _ROWS = 1024
 #: (nats a row) that is worth a pass. Pseudo-counts weigh as much as ``_LIKE_SAMPLE`` rows that are
 #: distributed like the sample.
 PASSES, PASS_TOL, _LIKE_SAMPLE = 10, 1e-3, 10.0
+#: Iterations of EM on other weights of the rows, and the gain (nats a row) that is worth one: few
+#: iterations would leave out the uncertainty of what is missing.
+EM_STEPS, EM_TOL = 300, 1e-6
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -430,6 +434,32 @@ class CircuitDensity(TableDensity):
         )
         self._n_learned = chunks.n_rows
         return total / chunks.n_rows
+
+    def reweighted(self, rows: Floats, weight: Floats) -> Self:
+        """A copy with the parameters of other weights of the rows, by EM until it converges.
+
+        The structure is kept. One row distributed like the circuit smooths the parameters.
+
+        Parameters
+        ----------
+        rows : ndarray of shape (n_rows, n_features)
+            Encoded rows, each of them with some cell.
+        weight : ndarray of shape (n_rows,)
+            Positive.
+
+        Returns
+        -------
+        CircuitDensity
+        """
+        again = copy(self)
+        again._fit_parameters(rows, weight)
+        return again
+
+    def _fit_parameters(self, rows: Floats, weight: Floats) -> None:
+        counts = pseudo_counts_from(self.circuit_, 1.0)
+        self.circuit_ = fit_parameters(
+            self.circuit_, rows, weight, pseudo_count=counts, max_iter=EM_STEPS, tol=EM_TOL
+        )
 
     def _as_learned(self, rows: Floats, weight: Floats) -> PseudoCounts:
         """Pseudo-counts that stand for what has been learned from a sample."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
@@ -15,7 +16,7 @@ from skpc._arrays import Floats, Ints, added, check_memory
 from skpc._fitting import progress
 from skpc._threads import threads
 from skpc._validation import AT_LEAST_ONE, StrOptions
-from skpc.estimators._base import PASS_TOL, PASSES, CircuitDensity
+from skpc.estimators._base import EM_STEPS, EM_TOL, PASS_TOL, PASSES, CircuitDensity
 from skpc.estimators._estimator import by_chunks, parameter
 from skpc.estimators._learner import EncodedChunks, TableLearner, TrainingData
 from skpc.learning import (
@@ -189,18 +190,38 @@ class TableMixture(CircuitDensity):
         self._describe(self._mixture)
 
     def _refit(self, chunks: EncodedChunks, rows: Floats, weight: Floats) -> None:
-        columns = self._mixture.columns._replace(n_rows=float(chunks.table.n_rows))
+        n_rows = float(chunks.table.n_rows)
+        self._iterate(
+            lambda mixture: chunks.total(partial(_expected, mixture, self._order)),
+            *(n_rows, PASSES, lambda: PASS_TOL * chunks.n_rows),
+        )
+        self._n_learned = chunks.n_rows
+
+    def _fit_parameters(self, rows: Floats, weight: Floats) -> None:
+        rows, n_rows = rows.take(self._order, axis=1), float(weight.sum())
+        self._mixture = self._mixture.less_diagonal(n_rows)
+        expect = partial(LearnedMixture.expected, rows=rows, weight=weight)
+        self._iterate(expect, n_rows, EM_STEPS, lambda: EM_TOL * n_rows)
+
+    def _iterate(
+        self,
+        expect: Callable[[LearnedMixture], tuple[Any, ...]],
+        n_rows: float,
+        max_iter: int,
+        tol: Callable[[], float],
+    ) -> None:
+        """EM on ``n_rows`` rows, until an iteration gains less than ``tol`` (nats)."""
+        columns = self._mixture.columns._replace(n_rows=n_rows)
         mixture, before = self._mixture._replace(columns=columns), -np.inf
-        for _ in range(PASSES):
-            sums = chunks.total(partial(_expected, mixture, self._order))
+        for _ in range(max_iter):
+            sums = expect(mixture)
             parts = zip(mixture.choices.weights, sums)
             log_density = float(sum(share * part.log_density for share, part in parts))
             mixture = mixture.m_step(sums)
-            if log_density - before < PASS_TOL * chunks.n_rows:
+            if log_density - before < tol():
                 break
             before = log_density
         self._describe(mixture)
-        self._n_learned = chunks.n_rows
 
     def _take_step(self, rows: Floats, weight: Floats) -> None:
         before, mixture = self._mixture.before(self._n_learned), self._mixture

@@ -1,7 +1,7 @@
 """Imputing mixed tables: CircuitImputer compared with the imputers of scikit-learn.
 
     SKPC_DATA=... python -m tests.benchmarks.imputation [names ...] [--seeds N] [--imputers ...]
-        [--by-kind [--rows N] [--keep FOLDER]]
+        [--by-kind | --rivals] [--rows N] [--keep FOLDER]
 
 Cells of 70 % of the rows (at most 10,000) and of the others (at most 5,000) are removed; imputers
 are fitted to the former and fill the latter. "mcar": 30 % at random. "mar": depending on the first
@@ -14,7 +14,8 @@ which all of them did better than with ordinal codes. K is the number of compone
 CutsetNetworkBD, "soft" is SoftLearnSPN, "table" TableMixture, "default" no density but the default.
 IterativeImputer uses Bayesian ridge regressions, "forest" random forests of 50 trees.
 
-With --by-kind other tables, rivals and bars, see ``imputation_by_kind``.
+With --by-kind other tables, rivals and bars, see ``imputation_by_kind``; with --rivals those of
+other packages, judged by draws too, see ``imputation_rivals``.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from sklearn.impute import IterativeImputer, KNNImputer, SimpleImputer
 
 from skpc import CircuitImputer, CutsetNetworkBD, SoftLearnSPN, TableMixture
 from tests.benchmarks.imputation_by_kind import by_kind
+from tests.benchmarks.imputation_rivals import compare
 from tests.benchmarks.mixed_tables import holes, present, read, split
 
 DENSITIES = {
@@ -63,12 +65,17 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--imputers", nargs="*", help="all of them by default")
     parser.add_argument("--by-kind", action="store_true")
-    parser.add_argument("--rows", type=int, default=2000, help="at most so many, by kind")
+    parser.add_argument("--rivals", action="store_true", help="see imputation_rivals.py")
+    parser.add_argument("--mechanisms", nargs="*", default=["mcar", "mar", "mnar"])
+    parser.add_argument("--rows", type=int, default=2000, help="at most so many, but by default")
     parser.add_argument("--keep", type=Path, help="folder of figures that are not measured again")
     options = parser.parse_args()
     warnings.simplefilter("ignore", ConvergenceWarning)
     if options.by_kind:
         by_kind(options, _fill_one_hot)
+        return
+    if options.rivals:
+        compare(options, _fill_one_hot)
         return
     print(f"{'set':11s}{'missing':>7s}{'imputer':>12s}{'nrmse':>8s}{'error':>8s}{'seconds':>9s}")
     for name in options.names or present():

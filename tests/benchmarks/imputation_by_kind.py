@@ -83,7 +83,7 @@ def by_kind(options: argparse.Namespace, fill_one_hot: Callable[..., pd.DataFram
     warnings.filterwarnings("ignore", "Found categories that fit has not seen")
     verdicts = {}
     for name in options.names or TABLES:
-        parts = list(splits(_table(name, options.rows), options.seeds))
+        parts = list(splits(table_of(name, options.rows), options.seeds))
         figures = {}
         for label in (*RIVALS, *CANDIDATES, _DEFAULT):
             figures[label] = [
@@ -101,7 +101,7 @@ def by_kind(options: argparse.Namespace, fill_one_hot: Callable[..., pd.DataFram
     _print_verdict(pd.DataFrame(verdicts).T)
 
 
-def _table(name: str, n_rows: int) -> pd.DataFrame:
+def table_of(name: str, n_rows: int) -> pd.DataFrame:
     file = file_of(name).parent.parent / "tables" / f"{name}.csv.gz"
     if not file.exists():
         return load(name, n_rows)

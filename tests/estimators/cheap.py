@@ -21,6 +21,7 @@ from skpc import (
     KernelEPOperator,
     LogisticEPClassifier,
     MixtureOfAllTrees,
+    MultipleImputer,
     SoftLearnSPN,
     StackedDensity,
     TableMixture,
@@ -44,6 +45,9 @@ DENSITIES: dict[str, BaseEstimator] = {
 #: What takes tables, and is no density.
 OF_TABLES: dict[str, BaseEstimator] = {
     "imputer": CircuitImputer(CutsetNetworkBD(random_state=0)),
+    "multiple imputer": MultipleImputer(
+        CutsetNetworkBD(random_state=0), n_imputations=2, random_state=0
+    ),
     "classifier": DensityClassifier(
         CutsetNetworkBD(random_state=0),
         joint=True,

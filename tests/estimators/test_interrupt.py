@@ -27,6 +27,7 @@ from skpc import (
     KernelEPOperator,
     LogisticEPClassifier,
     MixtureOfAllTrees,
+    MultipleImputer,
     SoftLearnSPN,
     StackedDensity,
     TableMixture,
@@ -52,6 +53,7 @@ EVERY_FIT = {
         solver="lbfgs", orientation="undirected", max_iter=2, random_state=0
     ),
     "imputer": CircuitImputer(NETWORK, add_indicator=True, random_state=0),
+    "multiple imputer": MultipleImputer(NETWORK, n_imputations=2, random_state=0),
     "classifier": DensityClassifier(
         SoftLearnSPN(n_refine=5, random_state=0), joint=False, classifiers=None
     ),
@@ -145,7 +147,7 @@ def with_missing_cells(X: np.ndarray) -> np.ndarray:
 
 
 def answers(estimator, X: np.ndarray) -> list[np.ndarray]:
-    methods = ("score_samples", "transform", "predict", "decision_function")
+    methods = ("score_samples", "transform", "predict", "decision_function", "impute")
     return [np.asarray(getattr(estimator, m)(X)) for m in methods if hasattr(estimator, m)]
 
 

@@ -74,13 +74,13 @@ def of_numbers(kind: str):
 
 def answers(fitted, X) -> list[np.ndarray]:
     """Everything that can be asked of rows."""
-    methods = ("score_samples", "complete", "transform", "predict", "predict_proba")
+    methods = ("score_samples", "complete", "transform", "predict", "predict_proba", "impute")
     return [np.asarray(getattr(fitted, m)(X)) for m in methods if hasattr(fitted, m)]
 
 
 def first_answer(fitted):
     """A method that answers for rows."""
-    methods = ("score_samples", "transform", "predict")
+    methods = ("score_samples", "transform", "predict", "impute")
     return next(getattr(fitted, m) for m in methods if hasattr(fitted, m))
 
 

@@ -1,0 +1,345 @@
+"""Several completions of a table, each under parameters of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import compress
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from skpc._arrays import Floats, Ints
+from skpc._fitting import all_or_nothing, progress, with_some_cell
+from skpc._threads import in_threads, threads
+from skpc._validation import Interval, StrOptions, fit_context
+from skpc._warnings import warn
+from skpc.domain import column_moments, merge_rows
+from skpc.estimators._base import CircuitDensity
+from skpc.estimators._estimator import TableEstimator, parameter
+from skpc.estimators.cutset import CutsetNetworkBD
+from skpc.estimators.hidden_chow_liu import HiddenChowLiuTree
+from skpc.estimators.table_mixture import TableMixture
+from skpc.imputation import CombinedEstimates, combine_estimates
+from skpc.pooling.folds import fit_best
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class MultipleImputer(TableEstimator):
+    """Complete a table several times, so that analyses know what the missing cells cost.
+
+    The analysis of one completed table takes guesses for data: its intervals are too short. This
+    estimator returns several tables. Each is drawn from the joint posterior of its missing cells
+    under parameters that are drawn too; :meth:`combine` runs an analysis on each table and combines
+    the results by Rubin's rules.
+
+    Parameters
+    ----------
+    density : density estimator, default=None
+        The model of the rows, a circuit such as :class:`TableMixture` (the Gaussian mixture with
+        missing data); it is cloned. None takes :class:`CutsetNetworkBD`,
+        :class:`HiddenChowLiuTree` or :class:`TableMixture`, whichever gives removed cells of
+        held-out rows the greatest density.
+    n_imputations : int, default=20
+        Number of tables, at least two.
+    parameters : {"bootstrap", "fixed"}, default="bootstrap"
+        How parameters differ between tables. "bootstrap": EM fits them again, until it converges,
+        to rows with random weights (see Notes). "fixed": all tables have those of the density;
+        intervals are then too short where many cells are missing.
+    random_state : int, RandomState instance or None, default=None
+        Seeds the default density, the weights, and the draws, anew at each call of :meth:`impute`:
+        the same seed completes the same table alike.
+    n_jobs : int, default=None
+        Number of threads, which work on several tables at a time. None means 1 unless in a
+        ``joblib.parallel_config`` context, and -1 all cores. The result is the same.
+    verbose : int, default=0
+        With 1, a progress bar of the tables, and those of the default densities.
+
+    Attributes
+    ----------
+    density_ : density estimator
+        The density of all rows.
+    densities_ : list of density estimator
+        That of each table.
+    n_features_in_ : int
+        Number of columns seen in ``fit``.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of the columns, where ``X`` has names.
+
+    See Also
+    --------
+    CircuitImputer : Fills a table once: the best guesses, or one draw.
+    skpc.imputation.combine_estimates : Rubin's rules.
+
+    Notes
+    -----
+    With "bootstrap" the weights of the rows have a Dirichlet(1, ..., 1) distribution (the Bayesian
+    bootstrap [1]_), times the number of rows. Maximum likelihood estimates under such weights, the
+    missing cells summed out, are approximate draws from the posterior of the parameters; then cells
+    are drawn (expectation maximisation with bootstrapping [2]_).
+
+    What is ignored: the structure of the density, its number of components, bins, atoms and the
+    scores of its numbers are the same in all tables. Cells are assumed to be missing at random:
+    given the observed cells, it does not matter which cells are missing.
+
+    All columns of the analysis belong into ``X``, the outcome too. Cells that are drawn without it
+    do not depend on it, which draws its coefficients towards zero. So does a dependence that the
+    density does not have: for linear models take ``TableMixture(n_components=1)``, for interactions
+    more components.
+
+    References
+    ----------
+    .. [1] D. B. Rubin. "The Bayesian Bootstrap". The Annals of Statistics 9(1), 1981.
+    .. [2] J. Honaker, G. King. "What to Do about Missing Values in Time-Series Cross-Section Data".
+           American Journal of Political Science 54(2), 2010.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc import MultipleImputer, TableMixture
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.normal(size=300)
+    >>> X = np.column_stack([x, 2.0 * x + rng.normal(size=300)])
+    >>> X[rng.random(300) < 0.4, 1] = np.nan
+    >>> density = TableMixture(n_components=1, random_state=0)
+    >>> imputer = MultipleImputer(density, n_imputations=5, random_state=0).fit(X)
+    >>> len(imputer.impute(X))
+    5
+    >>> def mean_of_y(table):
+    ...     return table[:, 1].mean(), table[:, 1].var() / len(table)
+    >>> means = imputer.combine(X, mean_of_y, df_complete=299)
+    >>> bool(means.conf_int()["lower"][0] < 0.0 < means.conf_int()["upper"][0])
+    True
+    """
+
+    density: Any = field(default=None, kw_only=False)
+    n_imputations: int = parameter(20, Interval(Integral, 2, None, closed="left"))
+    parameters: str = parameter("bootstrap", StrOptions({"bootstrap", "fixed"}))
+
+    density_: Any = field(init=False)
+    densities_: list[Any] = field(init=False)
+    #: Standard deviations of the columns.
+    _sd: Floats = field(init=False)
+
+    @fit_context(prefer_skip_nested_validation=False)
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> MultipleImputer:
+        """Fit the density, and draw its parameters for each table.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Numbers and categories; NaN (or None) marks missing cells.
+        y : Ignored
+            Present for the API of scikit-learn. The outcome of an analysis is a column of ``X``.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows; a weight of two equals the row twice, zero its absence.
+
+        Returns
+        -------
+        MultipleImputer
+            The fitted imputer.
+
+        Raises
+        ------
+        TypeError
+            If the density is not one of skpc that is a circuit.
+        ValueError
+            If the density refuses the table: no value at all, an infinite cell, bad weights.
+        """
+        with all_or_nothing(self), threads(self.n_jobs):
+            if not isinstance(self.density, CircuitDensity | None):
+                raise TypeError(
+                    "MultipleImputer needs a density that is a circuit, whose parameters can be "
+                    f"drawn; found {self.density!r}. Give one such as TableMixture()."
+                )
+            table, weight, _ = self._training_rows(X, sample_weight)
+            seeds, _ = self._seeds()
+            if self.density is None:
+                self.density_ = self._fit_default(table, weight)
+            else:
+                self.density_ = clone(self.density).fit(table, sample_weight=weight)
+            domain = self.density_.domain_
+            rows = merge_rows(domain.encode(table), weight)
+            self._sd = column_moments(*rows)[1]
+            self.densities_ = [self.density_] * self.n_imputations
+            if self.parameters == "bootstrap":
+                rows = with_some_cell(domain, *rows)
+                with progress(self.n_imputations, "tables", self.verbose) as advance:
+                    draw = partial(_bootstrapped, self.density_, *rows, advance)
+                    self.densities_ = in_threads(draw, seeds.tolist())
+        return self
+
+    def impute(self, X: Any, delta: dict[Any, float] | None = None) -> list[Any]:
+        """Complete a table several times.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Rows; NaN (or None) marks missing cells. Mostly the rows of ``fit``.
+        delta : dict, default=None
+            How drawn numbers differ from observed ones of equal rows: from columns (names or
+            numbers) to standard deviations that are added. The data cannot tell it: try several
+            (delta adjustment). Draws stay between the ends of their column; a warning says how many
+            would not.
+
+        Returns
+        -------
+        list of ndarray or DataFrame of shape (n_samples, n_features)
+            ``n_imputations`` tables of the kind of ``X``, with its names and dtypes. Observed cells
+            are the same in all.
+
+        Raises
+        ------
+        ValueError
+            If ``delta`` names a column that does not exist, or has no numbers.
+        """
+        check_is_fitted(self)
+        seeds = self._seeds()[1].tolist()
+        with threads(self.n_jobs):
+            if delta is None:
+                return in_threads(
+                    lambda one: one[0].complete(X, "sample", random_state=one[1]),
+                    zip(self.densities_, seeds),
+                )
+            table, rows = self.density_._encode(X)
+            domain = self.density_.domain_
+            shift = np.where(np.isnan(rows), self._shift(delta), 0.0)
+            drawn = in_threads(
+                lambda one: shift + one[0]._density.draw_missing(rows, check_random_state(one[1])),
+                zip(self.densities_, seeds),
+            )
+            beyond = [(one != domain.within_ends(one))[shift != 0.0] for one in drawn]
+            if np.any(beyond):
+                share = f"{np.mean(beyond):.1%} of the draws that delta has moved"
+                warn(f"{share} lay beyond the ends of their columns, or between ordered states.")
+            return [domain.fill(table, one) for one in drawn]
+
+    def fit_impute(self, X: Any, y: Any = None, sample_weight: Any = None) -> list[Any]:
+        """Fit to a table, and complete it several times.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Rows; NaN (or None) marks missing cells.
+        y : Ignored
+            Present for the API of scikit-learn.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows in ``fit``.
+
+        Returns
+        -------
+        list of ndarray or DataFrame of shape (n_samples, n_features)
+            See :meth:`impute`.
+        """
+        return self.fit(X, sample_weight=sample_weight).impute(X)
+
+    def combine(
+        self,
+        X: Any,
+        analysis: Callable[[Any], Any],
+        df_complete: float | None = None,
+        transform: str | None = None,
+    ) -> CombinedEstimates:
+        """Complete a table several times, analyse each, and combine the results.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Rows; NaN (or None) marks missing cells. It has all columns of the analysis.
+        analysis : callable
+            Takes a completed table. Returns a fitted model of statsmodels, or estimates and their
+            variances: two numbers, two vectors, or a vector and its covariance matrix.
+        df_complete : float, default=None
+            See :func:`~skpc.imputation.combine_estimates`. None reads it from a fitted model
+            (``df_resid``), and takes it as infinite otherwise.
+        transform : {"fisher", "logit"}, default=None
+            See :func:`~skpc.imputation.combine_estimates`.
+
+        Returns
+        -------
+        CombinedEstimates
+            The combined estimates.
+
+        Raises
+        ------
+        TypeError
+            If the analysis returns something else, or a penalised model: no variance covers the
+            bias of its estimates.
+        ValueError
+            If the analysis needs a column that ``X`` does not have.
+        """
+        try:
+            results = [analysis(table) for table in self.impute(X)]
+        except KeyError as error:
+            raise ValueError(
+                f"The analysis needs a column {error} that the imputer does not know. Fit it to a "
+                "table with all columns of the analysis, the outcome among them; cells drawn "
+                "without a column do not depend on it."
+            ) from error
+        estimates, variances, df = zip(*map(_estimates, results))
+        df_complete = df[0] if df_complete is None else df_complete
+        return combine_estimates(list(estimates), list(variances), df_complete, transform)
+
+    def _shift(self, delta: dict[Any, float]) -> Floats:
+        """What is added to each column, zero mostly."""
+        domain = self.density_.domain_
+        columns = domain.columns([*delta], "delta")
+        shift = np.zeros(domain.n_features)
+        shift[columns] = [*delta.values()]
+        wrong = [*compress(delta, domain.is_categorical[columns])]
+        if wrong or not np.isfinite(shift).all():
+            raise ValueError(
+                "delta needs columns of numbers, and finite standard deviations to add; found "
+                f"{wrong or delta}. Leave columns of categories out."
+            )
+        return np.asarray(shift * self._sd)
+
+    def _seeds(self) -> Ints:
+        """Seeds of the parameters, and of the cells, of each table; shape (2, n_imputations)."""
+        random_state = check_random_state(self.random_state)
+        return np.asarray(random_state.randint(2**31 - 1, size=(2, self.n_imputations)))
+
+    def _fit_default(self, table: Any, weight: Floats) -> Any:
+        classes: list[Any] = [CutsetNetworkBD, HiddenChowLiuTree, TableMixture]
+        densities = [one(random_state=self.random_state, verbose=self.verbose) for one in classes]
+        domain, rows, weight = densities[0]._prepare(table, weight)
+        if domain.is_categorical.all():
+            densities.pop()
+        return fit_best(densities, domain, rows, weight, self.random_state, 0.0)
+
+
+def _bootstrapped(
+    density: Any, rows: Floats, weight: Floats, advance: Callable[[float], object], seed: int
+) -> Any:
+    """The density under random weights of the rows."""
+    # A row of weight two is two rows, whose weights are added.
+    drawn = np.random.RandomState(seed).standard_gamma(weight)
+    drawn *= weight.sum() / drawn.sum()
+    again = density.reweighted(rows[drawn > 0.0], drawn[drawn > 0.0])
+    advance(1)
+    return again
+
+
+def _estimates(result: Any) -> tuple[Any, Any, float | None]:
+    """Estimates, variances, and degrees of freedom where a fitted model knows them."""
+    inner = getattr(result, "_results", result)
+    is_penalised = type(inner).__name__.startswith(("L1", "Regularized", "GLMGam"))
+    if is_penalised or isinstance(result, BaseEstimator):
+        raise TypeError(
+            f"An analysis must return estimates with variances; found {result!r}. Penalised "
+            "estimates are biased, and no variance covers that; scikit-learn's have none. Take a "
+            "model without a penalty, such as statsmodels' OLS or Logit."
+        )
+    if hasattr(result, "params") and hasattr(result, "cov_params"):
+        return result.params, result.cov_params(), getattr(result, "df_resid", None)
+    if isinstance(result, tuple) and len(result) == 2:
+        return *result, None
+    raise TypeError(
+        "An analysis must return a fitted model of statsmodels (params and cov_params), or a pair "
+        f"of estimates and variances; found {result!r}"
+    )
