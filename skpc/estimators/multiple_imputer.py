@@ -89,8 +89,8 @@ class MultipleImputer(TableEstimator):
 
     All columns of the analysis belong into ``X``, the outcome too. Cells that are drawn without it
     do not depend on it, which draws its coefficients towards zero. So does a dependence that the
-    density does not have: for linear models take ``TableMixture(n_components=1)``, for interactions
-    more components.
+    density does not have: for linear models take ``TableMixture(n_components=1)``, with categories
+    ``TableMixture(n_components="states")``.
 
     References
     ----------

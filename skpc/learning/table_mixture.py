@@ -23,7 +23,6 @@ from skpc.learning.gaussian_mixture import (
     MixturePrior,
     MixtureRows,
     Sums,
-    crossed,
     expected_sums,
     m_step,
 )
@@ -152,20 +151,6 @@ class TableColumns(NamedTuple):
             category = np.where(np.isnan(rows[:, v]), -1.0, rows[:, v])
             codes[:, place] = state.get(v, category)
         return codes, scores
-
-    def by_states(self, states: Any, n_combinations: int) -> Floats:
-        """The combination of states of each row, shape (n_combinations, n_rows).
-
-        Where a state is missing, combinations share the row as rows of its column are divided.
-        """
-        dense = np.asarray(states.toarray() if hasattr(states, "toarray") else states).T
-        shares = np.ones((1, dense.shape[1]))
-        for table in crossed(self.state_ptr, n_combinations):
-            part = slice(self.state_ptr[table], self.state_ptr[table + 1])
-            known = dense[part].any(axis=0)
-            share = np.where(known, dense[part], self.share[part, np.newaxis])
-            shares = (shares[:, np.newaxis] * share).reshape(-1, dense.shape[1])
-        return shares
 
     def is_far(self, scores: Floats) -> NDArray[np.bool_]:
         """Which rows have a score farther from the others than any scale of the background."""

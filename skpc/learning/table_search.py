@@ -211,7 +211,7 @@ class _Learner:
         count, random_state = params.n_components, np.random.RandomState(self.seed)
         if count not in self.starts:
             if params.of_states:
-                start = self.columns.by_states(self.cells.states, count)
+                start = _combinations(self.columns, self.cells.states, count)
             else:
                 clusters = cluster_points(self.points, self.weight, count, random_state)
                 start = np.ascontiguousarray(clusters.T)
@@ -372,6 +372,21 @@ class _Search:
             self._try(self.best.but(n_factors=m) for m in near)
             step //= 2
         self._try([before])
+
+
+def _combinations(columns: TableColumns, states: Any, n_combinations: int) -> Floats:
+    """The combination of states of each row, shape (n_combinations, n_rows).
+
+    Where a state is missing, combinations share the row as rows of its column are divided.
+    """
+    dense = np.asarray(states.toarray() if hasattr(states, "toarray") else states).T
+    shares = np.ones((1, dense.shape[1]))
+    for table in crossed(columns.state_ptr, n_combinations):
+        part = slice(columns.state_ptr[table], columns.state_ptr[table + 1])
+        known = dense[part].any(axis=0)
+        share = np.where(known, dense[part], columns.share[part, np.newaxis])
+        shares = (shares[:, np.newaxis] * share).reshape(-1, dense.shape[1])
+    return shares
 
 
 def _work(rows: Floats, candidates: Sequence[Candidate]) -> float:
