@@ -43,8 +43,8 @@ class MultipleImputer(TableEstimator):
     density : density estimator, default=None
         The model of the rows, a circuit such as :class:`TableMixture` (the Gaussian mixture with
         missing data); it is cloned. None takes :class:`CutsetNetworkBD`,
-        :class:`HiddenChowLiuTree` or :class:`TableMixture`, whichever gives removed cells of
-        held-out rows the greatest density.
+        :class:`HiddenChowLiuTree` or :class:`TableMixture`, also with ``n_components="states"``,
+        whichever gives removed cells of held-out rows the greatest density.
     n_imputations : int, default=20
         Number of tables, at least two.
     parameters : {"bootstrap", "fixed"}, default="bootstrap"
@@ -89,8 +89,8 @@ class MultipleImputer(TableEstimator):
 
     All columns of the analysis belong into ``X``, the outcome too. Cells that are drawn without it
     do not depend on it, which draws its coefficients towards zero. So does a dependence that the
-    density does not have: for linear models take ``TableMixture(n_components=1)``, for interactions
-    more components.
+    density does not have: for linear models take ``TableMixture(n_components=1)``, with categories
+    ``TableMixture(n_components="states")``.
 
     References
     ----------
@@ -306,10 +306,11 @@ class MultipleImputer(TableEstimator):
 
     def _fit_default(self, table: Any, weight: Floats) -> Any:
         classes: list[Any] = [CutsetNetworkBD, HiddenChowLiuTree, TableMixture]
+        classes.append(partial(TableMixture, n_components="states"))
         densities = [one(random_state=self.random_state, verbose=self.verbose) for one in classes]
         domain, rows, weight = densities[0]._prepare(table, weight)
         if domain.is_categorical.all():
-            densities.pop()
+            densities = densities[:2]
         return fit_best(densities, domain, rows, weight, self.random_state, 0.0)
 
 

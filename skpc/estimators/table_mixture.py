@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -62,9 +63,10 @@ class TableMixture(CircuitDensity):
 
     Parameters
     ----------
-    n_components : "auto" or int, default="auto"
+    n_components : "auto", "states" or int, default="auto"
         Number of components. "auto": held-out rows choose it, and the result combines several
-        mixtures, and the tree. A mixture of a given number of components has no tree.
+        mixtures, and the tree. "states": one for each combination of categories and atoms,
+        as far as rows suffice (see Notes). Only "auto" has a tree.
     categorical_features : "auto", "from_dtype", None or array-like, default="auto"
         Which columns are categorical: a boolean mask, column numbers, or names. "from_dtype":
         those with a category dtype. "auto": these, strings, bools, and numeric columns of two
@@ -130,8 +132,18 @@ class TableMixture(CircuitDensity):
     If there are more than 30,000 distinct rows, 30,000 drawn at random make the choices and the
     first parameters; two steps of EM on all rows follow.
 
+    With ``n_components="states"`` each component is a combination of states (categories, or a
+    number being an atom or not) of the columns that have fewest, as many as have ten rows on
+    average. It is the general location model of [1]_, where numbers depend on categories as in a
+    linear model, and categories on numbers as in a logistic one: it suits analyses of both.
+
     An int for ``n_components`` gives a single mixture, for which all the rest is chosen; the
     likeliest of ten starts is kept.
+
+    References
+    ----------
+    .. [1] I. Olkin, R. F. Tate. "Multivariate Correlation Models with Mixed Discrete and Continuous
+           Variables". The Annals of Mathematical Statistics 32(2), 1961.
 
     Examples
     --------
@@ -146,15 +158,16 @@ class TableMixture(CircuitDensity):
     array([[1., 2.]])
     """
 
-    n_components: int | str = parameter("auto", StrOptions({"auto"}), AT_LEAST_ONE)
+    n_components: int | str = parameter("auto", StrOptions({"auto", "states"}), AT_LEAST_ONE)
 
     #: Scores and atoms are what the model is made for.
     margins = "auto"
 
     def _learn(self, data: TrainingData) -> None:
         rows, weight, rows_val = data.rows, data.weight, data.rows_val
-        n_components = None if self.n_components == "auto" else int(self.n_components)
-        check_n_components(n_components or 1, weight)
+        n_components = None if self.n_components == "auto" else self.n_components
+        if isinstance(n_components, Integral):
+            check_n_components(int(n_components), weight)
         domain = self.domain_.without_bins()
         n_numbers = int((domain.n_states == 0).sum())
         check_memory(

@@ -46,6 +46,8 @@ _PATTERNS = 0.2
 _MANY, _CLIP, _TOL_NUMBER = 50, 4.0, 8e-3
 #: Weight of a Gaussian that has lost all rows.
 _NOTHING = 1e-100
+#: Rows of a state that a component of other states does not have, at most, and what it gets.
+_NO_ROW, _IMPOSSIBLE = 1e-6, 1e-12
 
 
 class MixtureParams(NamedTuple):
@@ -68,6 +70,8 @@ class MixtureParams(NamedTuple):
         Rows for each number that are added to all rows; their covariance is that of the prior.
     factorised : bool
         Whether the numbers of a component are independent.
+    of_states : bool
+        Whether each component has one combination of states; see :func:`crossed`.
     """
 
     n_components: int
@@ -77,6 +81,7 @@ class MixtureParams(NamedTuple):
     n_factors: int = 0
     prior_strength: float = 0.0
     factorised: bool = False
+    of_states: bool = False
 
 
 class MixturePrior(NamedTuple):
@@ -331,7 +336,13 @@ def m_step(
         gaussians = Gaussians.from_covariance(mean, covariance)
     like = by_width.sum(axis=0) / count.sum()
     proportion = (by_width + _LIKE_OTHERS * like) / (count + _LIKE_OTHERS)[:, np.newaxis]
-    log_table = log_tables(sums.counts + prior.state_counts, prior.state_ptr)
+    added_counts = prior.state_counts
+    if params.of_states:
+        sizes = np.diff(prior.state_ptr)
+        is_crossed = np.isin(np.arange(len(sizes)), crossed(prior.state_ptr, len(count)))
+        is_other = np.repeat(is_crossed, sizes) & (sums.counts < _NO_ROW)
+        added_counts = np.where(is_other, _IMPOSSIBLE, added_counts)
+    log_table = log_tables(sums.counts + added_counts, prior.state_ptr)
     return model._replace(
         weights=count / count.sum(),
         log_table=log_table,
@@ -339,6 +350,13 @@ def m_step(
         proportion=proportion.ravel(),
         noise=noise,
     )
+
+
+def crossed(state_ptr: Ints, n_combinations: float) -> Ints:
+    """The tables of fewest states, as many as have so many combinations together at most."""
+    sizes = np.diff(state_ptr)
+    order = np.argsort(sizes, kind="stable")
+    return order[np.cumprod(sizes[order], dtype=np.float64) <= n_combinations]
 
 
 def fit_gaussian_mixture(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from skpc.learning.gaussian_mixture import (
     GaussianMixture,
     MixtureParams,
     MixtureRows,
+    crossed,
     fit_gaussian_mixture,
 )
 from skpc.learning.hidden_tree_search import TreeChoice
@@ -64,6 +65,8 @@ _MAX_ITER, _TOL, _COLUMNS = 60, 1e-2, 50
 _FINER = 0.25
 #: Iterations that a fit usually takes.
 _USUAL_STEPS = 10.0
+#: Rows for each combination of states that has a component.
+_ROWS_OF_STATES = 10.0
 #: Starts of a single mixture of a given number of components; the likeliest result is kept.
 _N_STARTS = 10
 #: Steps that are reported to progress bars.
@@ -82,7 +85,7 @@ class HeldOutRows(NamedTuple):
 def learn_table_mixture(
     table: TableRows,
     parts: Sequence[HeldOutRows],
-    n_components: int | None,
+    n_components: int | str | None,
     seed: int,
     advance: Callable[[float], object],
 ) -> LearnedMixture:
@@ -100,8 +103,9 @@ def learn_table_mixture(
         Rows to learn from.
     parts : sequence of HeldOutRows
         Held-out rows of the same table. Without any, nothing is chosen.
-    n_components : int or None
-        A number of components, of a single mixture. None chooses.
+    n_components : int, "states" or None
+        A number of components, of a single mixture, or one for each combination of states that ten
+        rows have on average. None chooses.
     seed : int
         Seeds the clusterings at the start.
     advance : callable
@@ -111,13 +115,18 @@ def learn_table_mixture(
     -------
     LearnedMixture
     """
-    search = _Search(table, parts, n_components, seed)
+    of_states = n_components == "states"
+    if of_states:
+        columns = _columns_for(table, Candidate(MixtureParams(1)))
+        chosen = crossed(columns.state_ptr, table.weight.sum() / _ROWS_OF_STATES)
+        n_components = int(np.diff(columns.state_ptr)[chosen].prod())
+    search = _Search(table, parts, cast("int | None", n_components), seed, of_states)
     steps = 0
     for _ in search.steps() if parts else ():
         steps += 1
         advance(1.0)
     choices = search.stack() if n_components is None else Choices(np.ones(1), [search.best])
-    n_starts = _N_STARTS if (n_components or 1) > 1 else 1
+    n_starts = _N_STARTS if search.counts[0] > 1 and n_components and not of_states else 1
     starts = ((table, choices, seed, start) for start in range(n_starts))
     work = n_starts * _work(table.rows, choices.candidates)
     mixtures = each(learn_chosen, starts, work)
@@ -201,8 +210,11 @@ class _Learner:
         """The mixture of some parameters, from clusters of the rows."""
         count, random_state = params.n_components, np.random.RandomState(self.seed)
         if count not in self.starts:
-            clusters = cluster_points(self.points, self.weight, count, random_state)
-            start = np.ascontiguousarray(clusters.T)
+            if params.of_states:
+                start = _combinations(self.columns, self.cells.states, count)
+            else:
+                clusters = cluster_points(self.points, self.weight, count, random_state)
+                start = np.ascontiguousarray(clusters.T)
             # Rows this far away would dominate a covariance; they are left to the background.
             self.starts[count] = np.where(self.columns.is_far(self.cells.scores), 0.0, start)
         return self._fit_from(self.starts[count], params)
@@ -233,6 +245,7 @@ class _Search:
         parts: Sequence[HeldOutRows],
         n_components: int | None,
         seed: int,
+        of_states: bool = False,
     ):
         self.table, self.parts, self.seed = table, parts, seed
         self.log_densities: dict[Candidate, Floats] = {}
@@ -250,7 +263,7 @@ class _Search:
         most = min(n_rows / _ROWS_EACH, _MOST_NUMBERS / max(self.n_numbers, 1) ** 2)
         some = tuple(k for k in N_COMPONENTS if k == 1 or k <= most)
         self.counts = some if n_components is None else (n_components,)
-        self.best = Candidate(MixtureParams(self.counts[0]))
+        self.best = Candidate(MixtureParams(self.counts[0], of_states=of_states))
         if parts:
             test_weight = np.concatenate([part.test_weight for part in parts])
             self.test_weight = test_weight / test_weight.sum()
@@ -360,6 +373,21 @@ class _Search:
             self._try(self.best.but(n_factors=m) for m in near)
             step //= 2
         self._try([before])
+
+
+def _combinations(columns: TableColumns, states: Any, n_combinations: int) -> Floats:
+    """The combination of states of each row, shape (n_combinations, n_rows).
+
+    Where a state is missing, combinations share the row as rows of its column are divided.
+    """
+    dense = np.asarray(states.toarray() if hasattr(states, "toarray") else states).T
+    shares = np.ones((1, dense.shape[1]))
+    for table in crossed(columns.state_ptr, n_combinations):
+        part = slice(columns.state_ptr[table], columns.state_ptr[table + 1])
+        known = dense[part].any(axis=0)
+        share = np.where(known, dense[part], columns.share[part, np.newaxis])
+        shares = (shares[:, np.newaxis] * share).reshape(-1, dense.shape[1])
+    return shares
 
 
 def _work(rows: Floats, candidates: Sequence[Candidate]) -> float:

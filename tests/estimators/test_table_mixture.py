@@ -196,3 +196,34 @@ def test_heavy_rows_are_dealt_into_no_more_parts_than_others():
     X, weight = np.random.default_rng(0).normal(size=(300, 2)), np.full(300, 1e6)
     model = TableMixture(n_components=1, random_state=0).fit(X, sample_weight=weight)
     assert_allclose(model.score(X), TableMixture(n_components=1).fit(X).score(X), atol=0.05)
+
+
+def of_groups(n_rows, seed=0):
+    """Numbers that depend on a category, and on each other."""
+    rng = np.random.default_rng(seed)
+    kind = rng.integers(0, 2, n_rows)
+    x = 1.5 * kind + rng.normal(size=n_rows)
+    return np.column_stack([x, kind, 2.0 * kind - x + rng.normal(size=n_rows)])
+
+
+def test_a_component_for_each_combination_of_states_knows_how_numbers_and_categories_go_together():
+    X = of_groups(1500)
+    X[np.random.default_rng(1).random(X.shape) < 0.3] = np.nan
+    model = TableMixture(n_components="states", random_state=0).fit(X)
+    assert model.n_components_ == 2
+    # Each component has one category.
+    assert_allclose(np.exp(model._mixture.model.log_table).max(axis=1), 1.0)
+    other = TableMixture(n_components=1, random_state=0).fit(X)
+    assert model.score(of_groups(1000, 2)) > other.score(of_groups(1000, 2)) + 0.05
+    converged = model.reweighted(*merge_rows(model.domain_.encode(X), np.ones(len(X))))
+    drawn = converged.sample(20_000, random_state=0)
+    slopes = np.linalg.lstsq(np.column_stack([np.ones(len(drawn)), drawn[:, :2]]), drawn[:, 2])[0]
+    assert_allclose(slopes, [0.0, -1.0, 2.0], atol=0.2)
+
+
+def test_combinations_of_states_are_no_more_than_ten_rows_make_possible():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.integers(0, 2, (60, 3)), rng.normal(size=60)])
+    # Six of eight combinations would do; two columns have four.
+    assert TableMixture(n_components="states", random_state=0).fit(X).n_components_ == 4
+    assert TableMixture(n_components="states", random_state=0).fit(X[:, 3:]).n_components_ == 1
