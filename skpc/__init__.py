@@ -8,6 +8,7 @@ from skpc.estimators.density_classifier import DensityClassifier
 from skpc.estimators.density_regressor import DensityRegressor
 from skpc.estimators.expected_kernel import ExpectedKernelSVR
 from skpc.estimators.expected_kernel_svc import ExpectedKernelSVC
+from skpc.estimators.expected_predictor import ExpectedPredictor
 from skpc.estimators.extra_cutsets import ExtraCutsets
 from skpc.estimators.generative_forest import GenerativeForest
 from skpc.estimators.hidden_chow_liu import HiddenChowLiuTree
@@ -28,6 +29,7 @@ __all__ = [
     "DensityRegressor",
     "ExpectedKernelSVC",
     "ExpectedKernelSVR",
+    "ExpectedPredictor",
     "ExtraCutsets",
     "GenerativeForest",
     "HiddenChowLiuTree",

@@ -35,6 +35,7 @@ PUBLIC = {
         "DensityRegressor",
         "ExpectedKernelSVC",
         "ExpectedKernelSVR",
+        "ExpectedPredictor",
         "ExtraCutsets",
         "GenerativeForest",
         "HiddenChowLiuTree",

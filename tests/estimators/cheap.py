@@ -7,6 +7,8 @@ Settings that take other paths are tested with their estimators; defaults as the
 from __future__ import annotations
 
 from sklearn.base import BaseEstimator
+from sklearn.linear_model import Ridge
+from sklearn.tree import DecisionTreeClassifier
 
 from skpc import (
     CircuitImputer,
@@ -15,6 +17,7 @@ from skpc import (
     DensityRegressor,
     ExpectedKernelSVC,
     ExpectedKernelSVR,
+    ExpectedPredictor,
     ExtraCutsets,
     GenerativeForest,
     HiddenChowLiuTree,
@@ -59,6 +62,10 @@ OF_TABLES: dict[str, BaseEstimator] = {
         CutsetNetworkBD(random_state=0), regressors=["ridge"], cv=2, random_state=0
     ),
     "forest": GenerativeForest(8, random_state=0),
+    "expected classifier": ExpectedPredictor(
+        DecisionTreeClassifier(max_leaf_nodes=8, random_state=0), CutsetNetworkBD(random_state=0)
+    ),
+    "expected regressor": ExpectedPredictor(Ridge(), CutsetNetworkBD(random_state=0)),
     "SVR": ExpectedKernelSVR(NETWORK, random_state=0),
     "SVC": ExpectedKernelSVC(NETWORK, random_state=0),
 }

@@ -1,0 +1,471 @@
+"""A model of the user's that answers for rows with missing cells, by its expectation over these."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import MetaEstimatorMixin, clone, is_classifier
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import (
+    ARDRegression,
+    BayesianRidge,
+    ElasticNet,
+    ElasticNetCV,
+    HuberRegressor,
+    Lars,
+    LassoCV,
+    LinearRegression,
+    LogisticRegression,
+    Ridge,
+    RidgeClassifier,
+    RidgeCV,
+    SGDClassifier,
+    SGDRegressor,
+)
+from sklearn.metrics import accuracy_score, r2_score
+from sklearn.pipeline import Pipeline
+from sklearn.svm import LinearSVC, LinearSVR
+from sklearn.utils import check_random_state, gen_batches
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import has_fit_parameter
+
+from skpc._arrays import Floats
+from skpc._fitting import all_or_nothing
+from skpc._threads import threads
+from skpc._validation import Interval, StrOptions, fit_context
+from skpc.domain import merge_rows, present_rows
+from skpc.estimators._estimator import (
+    CATEGORICAL_FEATURES,
+    TableEstimator,
+    by_chunks,
+    check_labels,
+    check_target,
+    parameter,
+)
+from skpc.estimators._pools import refuse_other_density
+from skpc.estimators._tree_paths import BOOSTING, HIST, ModelColumns, TreePaths
+from skpc.estimators.cutset import CutsetNetworkBD
+from skpc.estimators.extra_cutsets import ExtraCutsets
+from skpc.estimators.hidden_chow_liu import HiddenChowLiuTree
+from skpc.estimators.soft_learn import SoftLearnSPN
+from skpc.pooling.folds import fit_best
+from skpc.pooling.pool import fit_density, labelled
+
+_LINEAR = (
+    *(ARDRegression, BayesianRidge, ElasticNet, ElasticNetCV, HuberRegressor, Lars, LassoCV),
+    *(LinearRegression, LinearSVC, LinearSVR, LogisticRegression, Ridge, RidgeClassifier),
+    *(RidgeCV, SGDClassifier, SGDRegressor),
+)
+#: Joint draws by which a training row with gaps is completed.
+_N_COMPLETIONS = 5
+#: States of a category that boosting by histograms takes.
+_MOST_STATES = 255
+#: Rows, draws included, that a model answers at a time.
+_ROWS = 20_000
+
+
+def _has(method: str) -> Callable[[Any], bool]:
+    """Check that the model has a method; for ``available_if``."""
+
+    def check(self: Any) -> bool:
+        getattr(getattr(self, "estimator_", self.estimator), method)
+        return True
+
+    return check
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
+    """A model of yours that takes rows with missing cells, by its expectation over these.
+
+        E[f(x) | observed cells of x]
+
+    The expectation is under a density of the rows, learned beside the model ``f``. It is exact for
+    trees, forests and boosting of scikit-learn, whose leaves are events of the density [1]_, and
+    for linear models; for others it is a mean over draws of the missing cells. Complete rows have
+    the answer of the model itself.
+
+    Parameters
+    ----------
+    estimator : classifier or regressor
+        The model. It is cloned and learns from numbers and from categories as ``encoder`` says. A
+        ``FrozenEstimator`` is a model that is trained already, on tables with the columns of ``X``.
+    density : density estimator, default=None
+        The model of the rows, which is cloned. None takes, by cells removed from held-out rows, the
+        best of a :class:`CutsetNetworkBD`, a mixture of five, :class:`ExtraCutsets`,
+        :class:`HiddenChowLiuTree` and :class:`SoftLearnSPN` without blocks.
+    encoder : {"auto", "onehot", "codes", "table"}, default="auto"
+        What the model reads. "onehot": a column for each state of a category (one for two states).
+        "codes": numbers of states, which boosting by histograms takes for categories. "table":
+        tables such as ``X``. "auto": "table" for a Pipeline and a FrozenEstimator, "codes" for
+        boosting by histograms, otherwise "onehot".
+    n_draws : int, default=100
+        Draws of the missing cells of a row, where the expectation is not exact. The standard error
+        of such a mean is the standard deviation of the draws over ``sqrt(n_draws)``.
+    categorical_features : "auto", "from_dtype", None or array-like, default="auto"
+        Which columns are categorical: a boolean mask, column numbers, or names. "from_dtype":
+        those with a category dtype. "auto": these, strings, bools, and numeric columns of two
+        integers in 0..15, a few unusual ones apart (one in a thousand). A density that is given
+        has its own.
+    n_jobs : int, default=None
+        Number of threads of ``fit`` and of predictions.
+    random_state : int, RandomState instance or None, default=None
+        Seeds the default density, the completion of training rows, and draws.
+    verbose : int, default=0
+        With 1, progress bars of the default densities.
+
+    Attributes
+    ----------
+    estimator_ : estimator
+        The fitted model.
+    density_ : density estimator
+        The fitted density of rows.
+    is_exact_ : bool
+        Whether the expectation is exact: of predictions and probabilities for trees and forests, of
+        ``decision_function`` for boosting and linear classifiers.
+    classes_ : ndarray of shape (n_classes,)
+        The classes of a classifier.
+    n_features_in_ : int
+        Number of columns seen in ``fit``.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of the columns, where ``X`` has names.
+
+    See Also
+    --------
+    CircuitImputer : Fills cells by single values; a model of these is not the expected model.
+    DensityClassifier : A classifier made for missing cells, where no model is given.
+
+    Notes
+    -----
+    Training rows with gaps are completed by five joint draws each, of weight 1/5, from the density
+    of the rows and ``y``: draws without ``y`` would weaken effects. A category that was not seen in
+    ``fit`` is a missing cell. Cells are assumed to be missing at random.
+
+    Probabilities of boosting and of linear classifiers are no sums over trees or columns: they are
+    means over draws. Time grows with the number of leaves: give forests ``max_leaf_nodes``.
+
+    References
+    ----------
+    .. [1] P. Khosravi, A. Vergari, Y. Choi, Y. Liang, G. Van den Broeck. "Handling Missing Data in
+           Decision Trees: A Probabilistic Approach". ArTeMiSS workshop, ICML 2020.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.ensemble import RandomForestRegressor
+    >>> from skpc import CutsetNetworkBD, ExpectedPredictor
+    >>> X = np.repeat([[0, 0], [1, 1], [0, 1], [1, 0]], [40, 40, 10, 10], axis=0)
+    >>> forest = RandomForestRegressor(20, bootstrap=False, random_state=0)
+    >>> model = ExpectedPredictor(forest, CutsetNetworkBD()).fit(X, 10.0 * X[:, 0])
+    >>> model.predict([[np.nan, 1.0], [1.0, np.nan]]).round()
+    array([ 8., 10.])
+    """
+
+    estimator: Any = field(kw_only=False)
+    density: Any = field(default=None, kw_only=False)
+    encoder: str = parameter("auto", StrOptions({"auto", "onehot", "codes", "table"}))
+    n_draws: int = parameter(100, Interval(Integral, 2, None, closed="left"))
+    categorical_features: Any = parameter("auto", *CATEGORICAL_FEATURES)
+
+    @fit_context(prefer_skip_nested_validation=False)
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> ExpectedPredictor:
+        """Learn the density of the rows, and the model unless it is frozen.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Numbers and categories; NaN (or None) marks missing cells.
+        y : array-like of shape (n_samples,)
+            Classes, or finite numbers. A frozen model needs none.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        ExpectedPredictor
+            The fitted estimator.
+
+        Raises
+        ------
+        TypeError
+            If the estimator has no ``predict``, or the density is none of skpc.
+        ValueError
+            If a cell or a target is infinite, all cells are missing, the weights are negative or
+            all zero, or the estimator does not take them.
+        """
+        if not hasattr(self.estimator, "predict"):
+            raise TypeError(f"estimator needs a method predict; {self.estimator!r} has none.")
+        is_frozen = isinstance(self.estimator, FrozenEstimator)
+        check = check_labels if is_classifier(self.estimator) else check_target
+        with all_or_nothing(self), threads(self.n_jobs):
+            checked = (X, sample_weight) if is_frozen else (X, sample_weight, y, check)
+            table, weight, y = self._training_rows(*checked)
+            self.density_ = self._learn_density(table, weight)
+            domain = self.domain_ = self.density_.domain_
+            encoder = self._encoder()
+            n_states = np.where(domain.is_categorical, domain.n_states, 0)
+            self._is_table = encoder == "table"
+            self._columns = ModelColumns.from_states(n_states, encoder == "onehot")
+            if self._is_table:
+                self._columns = self._columns._replace(values=[*domain.categories])
+            if is_frozen:
+                self.estimator_ = self.estimator
+            else:
+                given = None if sample_weight is None else weight
+                self.estimator_ = self._learn_model(domain.encode(table), weight, y, given)
+            self._paths, self._is_linear = self._read_model()
+            self.is_exact_ = self._is_linear or self._paths is not None
+        return self
+
+    def _encoder(self) -> str:
+        if self.encoder != "auto":
+            return self.encoder
+        if isinstance(self.estimator, FrozenEstimator | Pipeline):
+            return "table"
+        return "codes" if isinstance(self.estimator, HIST) else "onehot"
+
+    def _learn_density(self, table: Any, weight: Floats) -> Any:
+        if self.density is not None:
+            refuse_other_density(self.density, type(self).__name__)
+            return clone(self.density).fit(table, sample_weight=weight)
+        options = {"random_state": self.random_state, "verbose": self.verbose}
+        candidates = [
+            CutsetNetworkBD(categorical_features=self.categorical_features, **options),
+            CutsetNetworkBD(n_components=5, **options),
+            ExtraCutsets(**options),
+            HiddenChowLiuTree(**options),
+            SoftLearnSPN(leaves="univariate", **options),
+        ]
+        data = candidates[0]._prepare(table, weight)
+        return fit_best(candidates, *data, self.random_state, 0.0)
+
+    def _learn_model(self, rows: Floats, weight: Floats, y: Any, given: Floats | None) -> Any:
+        """The fitted model; ``given`` are the weights that the user gave."""
+        model = clone(self.estimator)
+        takes_weights = has_fit_parameter(model, "sample_weight")
+        if given is not None and not takes_weights:
+            raise ValueError(f"sample_weight must be None, as {model!r} does not take weights.")
+        has_gaps = np.isnan(rows).any(axis=1)
+        if has_gaps.any():
+            # Without weights complete rows count as often as those that are drawn.
+            n_copies = np.where(has_gaps | (not takes_weights), _N_COMPLETIONS, 1)
+            copied = np.repeat(np.arange(len(rows)), n_copies)
+            rows, y = self._completed(rows, y, weight, copied), y[copied]
+            given = (weight / n_copies)[copied] if takes_weights else None
+        if isinstance(model, HIST) and not self._is_table and self.encoder != "onehot":
+            is_few = self.domain_.is_categorical & (self.domain_.n_states <= _MOST_STATES)
+            model.set_params(categorical_features=is_few)
+        options = {} if given is None else {"sample_weight": given}
+        return model.fit(self._inputs(rows), y, **options)
+
+    def _completed(self, rows: Floats, y: Any, weight: Floats, copied: Any) -> Floats:
+        """Copies of training rows with joint draws of their missing cells, given ``y`` too."""
+        density = self.density_
+        if is_classifier(self.estimator):
+            classes, target = np.unique(y, return_inverse=True)
+            domain = self.domain_.with_category(len(classes))
+            labels = labelled(rows, target)
+        else:
+            labels = labelled(rows, y)
+            domain = self.domain_.with_number(*merge_rows(labels, weight), density._n_bins)
+        joint = fit_density(clone(density), domain, labels, weight)._density
+        return joint.draw_missing(labels[copied], check_random_state(self.random_state))[:, :-1]
+
+    def _inputs(self, rows: Floats) -> Any:
+        """What the model reads for complete rows."""
+        return self.domain_.decode(rows) if self._is_table else self._columns.of(rows)
+
+    def _read_model(self) -> tuple[TreePaths | None, bool]:
+        """The paths of a model of trees, and whether it is linear; neither of another model."""
+        model, domain = self._model, self.domain_
+        if self._is_table:
+            states = [one for one in domain.categories if one is not None]
+            is_plain = not domain.form.dates and all(one.dtype != object for one in states)
+            is_coded = getattr(model, "is_categorical_", None) is not None
+            if not is_plain or is_coded or domain.unseen.is_hidden.any():
+                return None, False
+        paths = TreePaths.of_model(model, self._columns, self._inputs, domain.n_features)
+        return paths, isinstance(model, _LINEAR)
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """The classes of a classifier."""
+        return np.asarray(self.estimator_.classes_)
+
+    @by_chunks
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """The expected prediction, or the class that is most probable in expectation.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Rows; NaN (or None) marks missing cells. A row may lack all of them.
+        return_std : bool, default=False
+            Whether to return the spread of the model over the missing cells too; for a regressor.
+
+        Returns
+        -------
+        prediction : ndarray of shape (n_samples,)
+            For a complete row that of the model itself.
+        std : ndarray of shape (n_samples,)
+            Standard deviation of the model over ``n_draws`` draws of the missing cells, 0 for a
+            complete row, and so without the noise of the target: no interval for it follows. Its
+            relative error is about ``1 / sqrt(2 n_draws)``. Only with ``return_std``.
+
+        Raises
+        ------
+        ValueError
+            If ``return_std`` is asked of a classifier.
+        """
+        table, rows = self._encode(X)
+        if not is_classifier(self):
+            answer = self._expected(table, rows, "predict")
+            if not return_std:
+                return answer
+            std, has_gaps = np.zeros_like(answer), np.isnan(rows).any(axis=1)
+            if has_gaps.any():
+                std[has_gaps] = self._drawn(rows[has_gaps], "predict")[1]
+            return answer, std
+        if return_std:
+            raise ValueError("return_std=True needs a regressor; a classifier has predict_proba.")
+        method = "predict_proba" if hasattr(self.estimator_, "predict_proba") else ""
+        margin = self._expected(table, rows, method or "decision_function")
+        best = (margin > 0.0).astype(int) if margin.ndim == 1 else margin.argmax(axis=1)
+        out, is_complete = self.classes_[best], ~np.isnan(rows).any(axis=1)
+        if is_complete.any():
+            out[is_complete] = self._of_complete(table, rows, is_complete, "predict")
+        return out
+
+    @available_if(_has("predict_proba"))
+    @by_chunks
+    def predict_proba(self, X: Any) -> Floats:
+        """The expected probability of each class.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Rows; NaN (or None) marks missing cells. A row may lack all of them.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            Exact for trees and forests, otherwise by draws.
+        """
+        return self._expected(*self._encode(X), "predict_proba")
+
+    @available_if(_has("decision_function"))
+    @by_chunks
+    def decision_function(self, X: Any) -> Floats:
+        """The expected margin of each class.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Rows; NaN (or None) marks missing cells. A row may lack all of them.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_classes)
+            As the model has it. Exact for boosting and linear classifiers, otherwise by draws.
+        """
+        return self._expected(*self._encode(X), "decision_function")
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Accuracy of a classifier, coefficient of determination of a regressor.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Rows; NaN (or None) marks missing cells.
+        y : array-like of shape (n_samples,)
+            Their classes or targets.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        float
+        """
+        measure = accuracy_score if is_classifier(self) else r2_score
+        return float(measure(y, self.predict(X), sample_weight=sample_weight))
+
+    def _expected(self, table: Any, rows: Floats, method: str) -> Floats:
+        """The expected answer of a method of the model."""
+        is_complete = ~np.isnan(rows).any(axis=1)
+        is_margin = isinstance(self._model, (*HIST, *BOOSTING)) or self._is_linear
+        of_sum = "predict"
+        if is_classifier(self):
+            of_sum = "decision_function" if is_margin else "predict_proba"
+        if is_complete.all():
+            return self._of_complete(table, rows, is_complete, method)
+        if not self.is_exact_ or method != of_sum:
+            of_others = self._drawn(rows[~is_complete], method)[0]
+        elif self._paths is not None:
+            of_others = self._paths.expected(self.density_._density, rows[~is_complete])
+        else:
+            model = self._model
+            of_others = self._means(rows[~is_complete]) @ model.coef_.T + model.intercept_
+        if of_others.ndim > 1 and of_others.shape[1] == 1:
+            of_others = of_others[:, 0]
+        out = np.empty((len(rows), *of_others.shape[1:]))
+        out[~is_complete] = of_others
+        if is_complete.any():
+            out[is_complete] = self._of_complete(table, rows, is_complete, method)
+        return out
+
+    def _of_complete(self, table: Any, rows: Floats, is_complete: Any, method: str) -> Any:
+        """The answer of the model itself for complete rows."""
+        if not self._is_table:
+            return self._answer(self._columns.of(rows[is_complete]), method)
+        # Encoded cells may be rounded to states.
+        return self._answer(present_rows(table, is_complete.astype(np.float64))[0], method)
+
+    @property
+    def _model(self) -> Any:
+        """The model without what freezes it."""
+        model = self.estimator_
+        return model.estimator if isinstance(model, FrozenEstimator) else model
+
+    def _means(self, rows: Floats) -> Floats:
+        """Means of the columns that a linear model reads."""
+        columns, density = self._columns, self.density_._density
+        filled = density.means(rows)
+        matrix, categories = np.empty((len(rows), len(columns.source))), {}
+        for place, (column, value) in enumerate(zip(columns.source.tolist(), columns.values)):
+            if value is None:
+                matrix[:, place] = filled[:, column]
+                continue
+            if column not in categories:
+                categories[column] = density.posteriors(rows, [column])[0].probabilities
+            matrix[:, place] = categories[column] @ value
+        return matrix
+
+    def _answer(self, inputs: Any, method: str) -> Any:
+        return np.asarray(getattr(self.estimator_, method)(inputs))
+
+    def _drawn(self, rows: Floats, method: str) -> tuple[Floats, Floats]:
+        """Mean and standard deviation of the answer over draws of the missing cells."""
+        random_state, parts = check_random_state(self.random_state), []
+        for part in gen_batches(len(rows), max(1, _ROWS // self.n_draws)):
+            copies = np.repeat(rows[part], self.n_draws, axis=0)
+            drawn = self.density_._density.draw_missing(copies, random_state)
+            answers = self._answer(self._inputs(drawn), method)
+            answers = answers.reshape(-1, self.n_draws, *answers.shape[1:])
+            parts.append((answers.mean(axis=1), answers.std(axis=1, ddof=1)))
+        mean, sd = (np.concatenate(one) for one in zip(*parts))
+        return mean, sd
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        inner = self.estimator.__sklearn_tags__()
+        tags.estimator_type = inner.estimator_type
+        tags.classifier_tags, tags.regressor_tags = inner.classifier_tags, inner.regressor_tags
+        if tags.classifier_tags is not None:
+            tags.classifier_tags.multi_label = False
+        tags.target_tags.required = True
+        return tags
