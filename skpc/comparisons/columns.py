@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import false_discovery_control
 from sklearn.base import clone
+from sklearn.ensemble import GradientBoostingRegressor
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import KFold, check_cv
 from sklearn.utils import check_random_state
@@ -21,10 +22,14 @@ from skpc.comparisons.result import ComparisonResult, checked, names_of, pvalues
 from skpc.domain import Domain, column_moments, merge_rows
 from skpc.estimators.soft_learn import SoftLearnSPN
 
+#: Learns what a density has missed; few steps of small trees, so that it adds little noise.
+BOOSTING = GradientBoostingRegressor(
+    n_estimators=50, max_depth=2, subsample=0.5, min_samples_leaf=5, random_state=0
+)
 _DENSITY = [HasMethods(["fit_rows", "score_cells"]), None]
 
 
-@checked(density=_DENSITY, n_draws=[AT_LEAST_ONE], cv=["cv_object"])
+@checked(density=_DENSITY, n_draws=[AT_LEAST_ONE], cv=["cv_object"], n_jobs=N_JOBS)
 def independence_test(
     X: Any,
     columns: Any,
@@ -35,6 +40,7 @@ def independence_test(
     n_draws: int = 999,
     cv: Any = 5,
     random_state: Any = None,
+    n_jobs: int | None = None,
 ) -> ComparisonResult:
     """Test whether columns are independent of others given a third set of columns.
 
@@ -53,8 +59,8 @@ def independence_test(
         Names or numbers of the columns that are given.
     density : density estimator, default=None
         Predicts columns given the third set, for the rows of a fold after learning from the other
-        ones. None: a :class:`~skpc.SoftLearnSPN`. The level is approximate: it is as good as these
-        predictions.
+        ones; what it misses is learned by boosting, and subtracted. None: a
+        :class:`~skpc.SoftLearnSPN`. The level is approximate: it is as good as these predictions.
     n_draws : int, default=999
         Number of draws of the multiplier bootstrap, the null distribution of the greatest of all
         statistics.
@@ -62,6 +68,8 @@ def independence_test(
         Folds.
     random_state : int, RandomState instance or None, default=None
         Deals rows to folds and draws multipliers.
+    n_jobs : int, default=None
+        Number of folds at a time, by joblib.
 
     Returns
     -------
@@ -101,16 +109,19 @@ def independence_test(
         )
     given, chosen = sets[2], np.concatenate(sets[:2])
 
-    def residuals(train: Ints, test: Ints) -> list[Floats]:
-        hidden = np.full((len(test), folds.domain.n_features), np.nan)
-        hidden[:, given] = folds.rows[np.ix_(test, given)]
-        cells = folds.learned(train).posteriors(hidden, chosen)
-        # Where a given cell is missing, columns that are independent given it need not be so.
-        complete = ~np.isnan(hidden[:, given]).any(axis=1)
-        values = np.where(complete, folds.rows[np.ix_(test, chosen)].T, np.nan)
-        return [_residuals(*pair) for pair in zip(values, cells)]
+    hidden = np.full_like(folds.rows, np.nan)
+    hidden[:, given] = folds.rows[:, given]
+    # Where a given cell is missing, columns that are independent given it need not be so.
+    complete = ~np.isnan(hidden[:, given]).any(axis=1)
+    values = np.where(complete, folds.rows[:, chosen].T, np.nan)
 
-    parts = [residuals(*split) for split in folds.splits]
+    def residuals(train: Ints, test: Ints) -> list[Floats]:
+        cells = folds.learned(train).posteriors(hidden, chosen)
+        of_columns = [_residuals(*pair) for pair in zip(values, cells)]
+        return [_unexplained(one, hidden[:, given], train)[test] for one in of_columns]
+
+    run = Parallel(n_jobs=n_jobs)
+    parts = run(delayed(residuals)(*split) for split in folds.splits)
     joined = [np.vstack(of_folds) for of_folds in zip(*parts)]
     pairs, products, labels = [], [], names_of(folds.domain)
     for first, column in enumerate(sets[0]):
@@ -268,6 +279,20 @@ def _residuals(values: Floats, cells: Any) -> Floats:
     indicators = values[:, np.newaxis] == np.arange(len(cells.labels))
     residuals = indicators - cells.probabilities
     residuals[np.isnan(values)] = np.nan
+    return residuals
+
+
+def _unexplained(residuals: Floats, given: Floats, train: Ints) -> Floats:
+    """Residuals less what boosting can say of them by the given columns, from training rows.
+
+    Where a density misses how two columns depend on the given ones, their residuals go together.
+    """
+    for column in residuals.T if given.size else ():
+        known = train[~np.isnan(column[train])]
+        if len(known):
+            boosting = clone(BOOSTING).fit(given[known], column[known])
+            # Rows that lack a given cell have no residual.
+            column -= boosting.predict(np.nan_to_num(given))
     return residuals
 
 

@@ -8,16 +8,19 @@ from typing import Any
 import numpy as np
 from scipy.spatial.distance import pdist, squareform
 from scipy.stats import rankdata
-from sklearn.base import clone
 from sklearn.utils import check_consistent_length, check_random_state, gen_batches
+from sklearn.utils.validation import check_is_fitted
 
 from skpc._arrays import Bools, Floats, Ints
 from skpc._validation import AT_LEAST_ONE, HasMethods, StrOptions, check_table
+from skpc.comparisons.pairs import PairScores
 from skpc.comparisons.result import ComparisonResult, checked, names_of, pvalues
 from skpc.counting.clustering import as_numbers
 from skpc.domain import Domain, column_moments, group_rows, join_tables
 from skpc.estimators.cutset import CutsetNetworkBD
 
+#: Bins of a column of numbers whose pairs are counted.
+_BINS = 4
 #: Draws of the missing cells of each row that a kernel is averaged over.
 _COMPLETIONS = 10
 #: Labels of rows that are held at a time.
@@ -57,9 +60,10 @@ def two_sample_test(
     density : density estimator, default=None
         A fitted density says how probable cells are. It must have seen neither table: one that has
         learned from ``A`` finds ``A`` more probable than new rows of the same distribution, and
-        rejects most of the time. One that is not fitted (None: a :class:`~skpc.CutsetNetworkBD`) is
-        learned from the rows of both tables together, blind to where a row comes from, which keeps
-        the level but has less power. It keeps its own ``random_state``.
+        rejects most of the time. None: a cell is scored by its pointwise mutual information with
+        the other cells of its row, counted in the rows of both tables together, blind to where a
+        row comes from; "mmd" learns a :class:`~skpc.CutsetNetworkBD` from them. That keeps the
+        level and has less power.
     statistic : {"cells", "mmd"}, default="cells"
         "cells": the greatest difference of means, in standard errors, of the log densities of the
         cells of a column given the others of their rows, of the ranks of its numbers, and of
@@ -117,45 +121,49 @@ def two_sample_test(
     (0.001, True)
     """
     random_state = check_random_state(random_state)
+    if density is not None:
+        check_is_fitted(density)
+    model = (
+        CutsetNetworkBD(random_state=random_state.randint(2**31)) if density is None else density
+    )
+    table, domain, is_second, unit = _pool(model, A, B, groups, random_state)
     if density is None:
-        density = CutsetNetworkBD(random_state=random_state.randint(2**31))
-    table, model, is_second, unit = _pool(density, A, B, groups, random_state)
+        model = PairScores(domain) if statistic == "cells" else model.fit(table)
     drawn = draw_labels(is_second, unit, n_permutations, random_state)
     if statistic == "cells":
         values, column = cell_values(model, table, missingness)
-        return compare_columns(values, column, is_second, model.domain_, drawn)[0]
+        return compare_columns(values, column, is_second, domain, drawn)[0]
     gram = _mean_gram(table, model, missingness, random_state)
     observed = squared_discrepancies(gram, is_second[:, np.newaxis].astype(float))[0]
     draws = np.concatenate([squared_discrepancies(gram, labels) for labels in drawn])
     return ComparisonResult(float(observed), float(pvalues(observed, draws)))
 
 
-def _pool(density: Any, A: Any, B: Any, groups: Any, random_state: Any) -> tuple[Any, ...]:
+def _pool(model: Any, A: Any, B: Any, groups: Any, random_state: Any) -> tuple[Any, ...]:
     """The rows of two tables together, in an order that does not depend on which comes first.
 
     Returns
     -------
     table : DataFrame or ndarray of shape (n_rows, n_features)
-    model : density estimator
-        Fitted; on these rows, if not before.
+    domain : Domain
+        That of a fitted model, or of these rows.
     is_second : ndarray of shape (n_rows,), bool
         Which rows are of the second table.
     unit : ndarray of shape (n_rows,), int
         Rows of the same number stay together.
     """
-    is_fitted = hasattr(density, "domain_")
-    model = density if is_fitted else clone(density)
+    is_fitted = hasattr(model, "domain_")
     tables = [check_table(model, A, reset=not is_fitted), check_table(model, B, reset=False)]
     table, is_second = join_tables(tables), np.repeat([False, True], [*map(len, tables)])
-    rows = (model.domain_ if is_fitted else Domain.fit(table)).encode(table)
-    group = group_rows(rows)[1]
+    domain = model.domain_ if is_fitted else Domain.fit(table, n_bins=_BINS)
+    group = group_rows(domain.encode(table))[1]
     parts = [np.sort(group[is_second == second]).tolist() for second in (False, True)]
     # Equal rows stand in the order of their tables, the first being that of the lesser rows.
     is_last = is_second if parts[0] <= parts[1] else ~is_second
     order = random_state.permutation(np.lexsort((is_last, group)))
     table = getattr(table, "iloc", table)[order]
     unit = np.arange(len(order)) if groups is None else _units(groups, tables)[order]
-    return table, model if is_fitted else model.fit(table), is_second[order], unit
+    return table, domain, is_second[order], unit
 
 
 def _units(groups: Any, tables: list[Any]) -> Ints:

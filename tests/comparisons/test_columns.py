@@ -2,13 +2,14 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
+from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import KFold
 
 from skpc import CutsetNetworkBD, TableMixture
 from skpc.comparisons import feature_importance_test, independence_test
-from skpc.comparisons.columns import multiplier_test
+from skpc.comparisons.columns import BOOSTING, multiplier_test
 from skpc.domain import merge_rows
 from tests.comparisons.test_two_sample import table
 from tests.naive import comparisons as naive
@@ -44,21 +45,37 @@ def test_residuals_are_those_of_other_folds():
     for train, test in KFold(2).split(X):
         model = TableMixture(n_components=1, random_state=0)
         model.fit_rows(domain, *merge_rows(X[train], np.ones(30)))
-        hidden = np.where([True, False, False], X[test], np.nan)
-        residuals[test] = (X[test] - model.complete(hidden))[:, 1:]
+        left = X - model.complete(np.where([True, False, False], X, np.nan))
+        for column in (1, 2):
+            boosting = clone(BOOSTING).fit(X[train, :1], left[train, column])
+            residuals[test, column - 1] = left[test, column] - boosting.predict(X[test, :1])
     expected = naive.covariance_measure(*residuals.T)
     assert result.statistic == pytest.approx(expected, rel=1e-6)
 
 
 def test_level_holds_where_columns_share_a_cause():
     pvalues = []
-    for seed in range(40):
+    for seed in range(20):
         X = siblings(200, seed)
         X[np.random.default_rng(seed).random(X.shape) < 0.1] = np.nan
-        result = independence_test(X, 1, 2, 0, density=GAUSSIAN, n_draws=99, random_state=seed)
+        result = independence_test(
+            X, 1, 2, 0, density=GAUSSIAN, n_draws=99, cv=3, random_state=seed
+        )
         pvalues.append(result.pvalue)
-    assert np.mean(np.array(pvalues) <= 0.05) <= 0.05 + 3.0 * np.sqrt(0.0475 / 40)
+    assert np.mean(np.array(pvalues) <= 0.05) <= 0.05 + 3.0 * np.sqrt(0.0475 / 20)
     assert np.mean(pvalues) > 0.4
+
+
+def test_level_holds_where_the_density_misses_how_columns_depend_on_their_cause():
+    pvalues = []
+    for seed in range(20):
+        X = siblings(300, seed)
+        X[:, 1:] += 2.0 * np.sin(2.0 * X[:, :1])
+        result = independence_test(
+            X, 1, 2, 0, density=GAUSSIAN, n_draws=99, cv=3, random_state=seed
+        )
+        pvalues.append(result.pvalue)
+    assert np.mean(np.array(pvalues) <= 0.05) <= 0.05 + 3.0 * np.sqrt(0.0475 / 20)
 
 
 def test_a_dependence_beyond_the_given_columns_is_seen():

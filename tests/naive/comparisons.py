@@ -111,3 +111,24 @@ def covariance_measure(left, right) -> float:
     mean = sum(products) / len(products)
     variance = sum((p - mean) ** 2 for p in products) / len(products)
     return math.sqrt(len(products)) * abs(mean) / math.sqrt(variance)
+
+
+def pair_scores(codes, n_states):
+    """What the other cells of a row say of each cell, by the counts of each pair of columns."""
+    n_rows, n_columns = codes.shape
+    scores = np.where(np.isnan(codes), np.nan, 0.0)
+    for a, b in itertools.permutations(range(n_columns), 2):
+        both = [row for row in codes if not np.isnan(row[[a, b]]).any()]
+        count, expected, chi_square = {}, {}, 0.0
+        for i, j in itertools.product(range(n_states[a]), range(n_states[b])):
+            n = sum(row[a] == i and row[b] == j for row in both)
+            e = sum(row[a] == i for row in both) * sum(row[b] == j for row in both) / len(both)
+            count[i, j], expected[i, j] = n, e
+            chi_square += (n - e) ** 2 / e if e > 0.0 else 0.0
+        freedom = (n_states[a] - 1) * (n_states[b] - 1)
+        weight = max(1.0 - freedom / chi_square, 0.0)
+        for row, cells in zip(scores, codes):
+            if not np.isnan(cells[[a, b]]).any():
+                pair = cells[a], cells[b]
+                row[a] += weight * np.log((count[pair] + 1.0) / (expected[pair] + 1.0))
+    return scores
