@@ -49,8 +49,8 @@ class StackedDensity(Composition, TableDensity):
     estimators : list of (str, density estimator), default=None
         Names and densities, which are cloned; "drop" in place of a density leaves it out. Their
         parameters that describe columns (``categorical_features``, ``atoms`` and so on) do not
-        matter: all share the columns of the stack, and the greatest ``n_bins`` among them. None: two
-        :class:`HiddenChowLiuTree` and two :class:`SoftLearnSPN` of different seeds, a
+        matter: all share the columns of the stack, and the greatest ``n_bins`` among them. None:
+        two :class:`HiddenChowLiuTree` and two :class:`SoftLearnSPN` of different seeds, a
         :class:`CutsetNetworkBD`, :class:`ExtraCutsets` and, where there are numbers, a
         :class:`TableMixture`.
     cv : int, splitter of scikit-learn or iterable of (train, test) row numbers, default=5
