@@ -275,11 +275,14 @@ class MultipleImputer(TableEstimator):
         """
         try:
             results = [analysis(table) for table in self.impute(X)]
-        except KeyError as error:
+        except Exception as error:
+            # Formulas of statsmodels wrap the error about a name.
+            if not isinstance(error.__cause__ or error, KeyError | NameError):
+                raise
             raise ValueError(
-                f"The analysis needs a column {error} that the imputer does not know. Fit it to a "
-                "table with all columns of the analysis, the outcome among them; cells drawn "
-                "without a column do not depend on it."
+                f"The analysis needs a column that X lacks ({error.__cause__ or error}). Fit the "
+                "imputer to a table with all columns of the analysis, the outcome among them; "
+                "cells drawn without a column do not depend on it."
             ) from error
         estimates, variances, df = zip(*map(_estimates, results))
         df_complete = df[0] if df_complete is None else df_complete

@@ -145,8 +145,19 @@ def test_analyses_without_variances_are_refused():
 def test_an_analysis_of_a_column_that_was_not_imputed_is_an_error():
     X = pd.DataFrame(normals(), columns=["a", "b", "c"])
     imputer = MultipleImputer(GAUSSIAN, n_imputations=2, random_state=0).fit(X)
-    with pytest.raises(ValueError, match="'outcome' that the imputer does not know"):
+    with pytest.raises(ValueError, match=r"column that X lacks \('outcome'\)"):
         imputer.combine(X, lambda one: (one["outcome"].mean(), 1.0))
+
+    def formula(one):
+        try:
+            return outcome  # noqa: F821
+        except NameError as error:
+            raise RuntimeError("Error evaluating factor") from error
+
+    with pytest.raises(ValueError, match="column that X lacks .name 'outcome' is not defined"):
+        imputer.combine(X, formula)
+    with pytest.raises(ZeroDivisionError):
+        imputer.combine(X, lambda one: 1 / 0)
     with pytest.raises(ValueError, match="outcome"):
         imputer.impute(X.assign(outcome=1.0))
 

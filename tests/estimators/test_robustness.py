@@ -74,7 +74,7 @@ def of_numbers(kind: str):
 
 def answers(fitted, X) -> list[np.ndarray]:
     """Everything that can be asked of rows."""
-    methods = ("score_samples", "complete", "transform", "predict", "predict_proba", "impute")
+    methods = ("score_samples", "complete", "transform", "predict", "predict_proba")
     return [np.asarray(getattr(fitted, m)(X)) for m in methods if hasattr(fitted, m)]
 
 
