@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin, clone
 from sklearn.impute import MissingIndicator
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from skpc._arrays import Floats
@@ -122,11 +123,13 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
     :class:`SoftLearnSPN` and, where there are numbers, :class:`TableMixture` learn from 80 % of the
     rows and predict 30 % of the cells of the others, five times. What "mean" fills in are their
     predictions mixed by weights with the least squared error of these cells, one set of weights for
-    numbers (posterior means) and one for categories (posterior probabilities). Such cells do not
-    come from one joint distribution. All that needs one (draws, "mpe", intervals) has ``density_``:
-    the mixture of the four with the greatest likelihood of the rows held out. Then all learn the
-    other rows too: the soft network by a step of EM, the others anew. With fewer than 20 distinct
-    rows the cutset network is taken.
+    numbers (posterior means) and one for categories (posterior probabilities). Where numbers have
+    atoms or few values, one Gaussian of all numbers, without either, is mixed too: components with
+    tables of states do not see how these depend on other numbers. Such cells do not come from one
+    joint distribution. All that needs one (draws, "mpe", intervals) has ``density_``: the mixture
+    of the four with the greatest likelihood of the rows held out. Then all learn the other rows
+    too: the soft network by a step of EM, the others anew. With fewer than 20 distinct rows the
+    cutset network is taken.
 
     The imputer assumes that cells are missing at random: given the observed cells, it does not
     matter which cells are missing.
@@ -246,12 +249,12 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
         numbers, categories = of_kinds if self.strategy == "mean" else [self.density_] * 2
         if numbers is categories:
             return numbers.complete(X, strategy=self.strategy, random_state=self.random_state)
-        table, rows = numbers._encode(X)
-        filled, is_categorical = rows.copy(), numbers.domain_.is_categorical
+        table, rows = self.density_._encode(X)
+        filled, is_categorical = rows.copy(), self.density_.domain_.is_categorical
         for density, chosen in ((numbers, ~is_categorical), (categories, is_categorical)):
             means = density._density.means(rows, np.flatnonzero(chosen))
             filled[:, chosen] = means[:, chosen]
-        return numbers.domain_.fill(table, filled)
+        return self.density_.domain_.fill(table, filled)
 
     def _fit_default(self, table: Any, weight: Floats) -> tuple[Any, dict[str, Any]]:
         """A density of rows, weighed by rows held out; those of kinds, by their removed cells."""
@@ -262,15 +265,23 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
             densities.pop()
         if len(rows) < FEWEST:
             return densities[0].fit_rows(*data), {}
-        fitted, test_data = fit_to_part(densities, data, self.random_state, _N_MASKS)
+        seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
+        fitted, test_data = fit_to_part(densities, data, seed, _N_MASKS)
         log_density = [one._density.log_density(test_data[0]) for one in fitted]
         choices = {"rows": RowPool.weigh(np.column_stack(log_density), test_data[1])[:2]}
         variance, is_categorical = column_variances(*data), domain.is_categorical
+        # Numbers that are states say nothing to the Gaussians of components.
+        plain = domain.without_atoms(), rows, weight
+        if any(number is not None and len(number.atoms) for number in domain.numbers or ()):
+            gaussian = TableMixture(n_components=1, random_state=self.random_state)
+            fitted += fit_to_part([gaussian], plain, seed, _N_MASKS)[0]
         for kind, columns in zip(_KINDS, (~is_categorical, is_categorical)):
             if (variance[columns] > 0.0).any():
-                errors = [cell_errors(m._density, *test_data, variance * columns) for m in fitted]
+                some = fitted if kind == "numbers" else fitted[: len(densities)]
+                errors = [cell_errors(m._density, *test_data, variance * columns) for m in some]
                 choices[kind] = mean_weights(np.column_stack(errors))
-        learned = in_threads(partial(_learned, data, test_data), fitted)
+        learned = in_threads(partial(_learned, data, test_data), fitted[: len(densities)])
+        learned += [gaussian._fit_again(*plain) for gaussian in fitted[len(densities) :]]
         best = {
             kind: StackedDensity._composed(learned, *choice, is_of_cells=kind != "rows")
             for kind, choice in choices.items()

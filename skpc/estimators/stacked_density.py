@@ -289,16 +289,20 @@ class StackedDensity(Composition, TableDensity):
     ) -> Any:
         """The stack of the densities of positive weight; a single one as it is.
 
-        The last of ``scores`` is that of the stack. For ``is_of_cells`` see
-        :class:`~skpc.pooling.mixture.DensityMixture`.
+        Its domain is that of the first density. The last of ``scores`` is that of the stack. For
+        ``is_of_cells`` see :class:`~skpc.pooling.mixture.DensityMixture`.
         """
         used = np.flatnonzero(weights).tolist()
-        members = [(type(fitted[k]).__name__, fitted[k]) for k in used]
+        kinds = [type(density).__name__ for density in fitted]
+        # A second density of a kind has a domain without atoms.
+        names = [kind + "Plain" * (kind in kinds[:k]) for k, kind in enumerate(kinds)]
+        members = [(names[k], fitted[k]) for k in used]
         stack = cls([(name, clone(member)) for name, member in members])
-        stack._take_domain(fitted[used[0]].domain_)
+        stack._take_domain(fitted[0].domain_)
         stack._take_members(members, weights[used], scores[[*used, -1]])
         stack._is_of_cells = is_of_cells
-        return stack if len(used) > 1 else fitted[used[0]]
+        is_single = len(used) == 1 and names[used[0]] in kinds
+        return fitted[used[0]] if is_single else stack
 
 
 def _is_dropped(member: Any) -> bool:

@@ -255,6 +255,21 @@ def test_a_stack_of_cells_mixes_them_by_the_same_weights_in_each_row():
             np.testing.assert_allclose(mixture, np.tensordot(stack.weights_, values, 1), atol=1e-9)
 
 
+def test_one_gaussian_fills_numbers_of_few_values_that_depend_on_each_other_linearly():
+    rng = np.random.default_rng(0)
+    truth = (rng.normal(size=(400, 3)) @ rng.normal(size=(3, 8))).round().clip(-4, 4)
+    X = np.where(rng.random(truth.shape) < 0.2, np.nan, truth)
+    imputer = CircuitImputer(random_state=0).fit(X)
+    numbers, filled = imputer.densities_["numbers"], imputer.transform(X)
+    assert imputer.density_.domain_.is_ordered.all()
+    # It is the only one, but completes by values of the column.
+    assert not any(one.domain_.is_ordered.any() for one in numbers.estimators_)
+    np.testing.assert_array_equal(filled, filled.round())
+    np.testing.assert_array_equal(filled, numbers.complete(X))
+    of_rows = imputer.density_.complete(X)
+    assert ((filled - truth) ** 2).sum() < 0.9 * ((of_rows - truth) ** 2).sum()
+
+
 def test_a_member_says_nothing_of_cells_in_a_row_that_is_impossible_to_it():
     X = np.random.default_rng(0).integers(0, 2, (80, 2)).astype(float)
     domain = Domain.fit(X, n_bins=20)
@@ -275,10 +290,10 @@ def test_weights_of_means_are_the_best_of_a_grid(seed):
     rng = np.random.default_rng(seed)
     errors = rng.normal(size=(60, 3)) * [1.0, 1.5, 3.0] + rng.normal(size=(60, 1))
     errors /= np.sqrt((errors**2).sum(axis=0).max())
-    noise = 0.05 * (errors**2).sum() / 3.0
+    noise = 0.05 * (errors**2).sum(axis=0)
 
     def loss(weights):
-        return ((errors @ weights) ** 2).sum() + noise * (weights**2).sum()
+        return ((errors @ weights) ** 2).sum() + noise @ weights**2
 
     weights, explained = mean_weights(errors)
     assert weights.min() >= 0.0
