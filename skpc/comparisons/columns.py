@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any
 
@@ -98,9 +97,9 @@ def independence_test(
     import pandas as pd
 
     random_state = check_random_state(random_state)
-    folds = _Folds(X, None, density, cv, random_state)
+    domain, rows, splits, learn = _folds(X, None, density, cv, random_state)
     names = ("columns", "others", "conditioning")
-    sets = [folds.domain.columns(c, n) for c, n in zip((columns, others, conditioning), names)]
+    sets = [domain.columns(c, n) for c, n in zip((columns, others, conditioning), names)]
     together = np.concatenate(sets).tolist()
     if len({*together}) < len(together):
         raise ValueError(
@@ -109,21 +108,21 @@ def independence_test(
         )
     given, chosen = sets[2], np.concatenate(sets[:2])
 
-    hidden = np.full_like(folds.rows, np.nan)
-    hidden[:, given] = folds.rows[:, given]
+    hidden = np.full_like(rows, np.nan)
+    hidden[:, given] = rows[:, given]
     # Where a given cell is missing, columns that are independent given it need not be so.
     complete = ~np.isnan(hidden[:, given]).any(axis=1)
-    values = np.where(complete, folds.rows[:, chosen].T, np.nan)
+    values = np.where(complete, rows[:, chosen].T, np.nan)
 
     def residuals(train: Ints, test: Ints) -> list[Floats]:
-        cells = folds.learned(train).posteriors(hidden, chosen)
+        cells = learn(train).posteriors(hidden, chosen)
         of_columns = [_residuals(*pair) for pair in zip(values, cells)]
         return [_unexplained(one, hidden[:, given], train)[test] for one in of_columns]
 
     run = Parallel(n_jobs=n_jobs)
-    parts = run(delayed(residuals)(*split) for split in folds.splits)
+    parts = run(delayed(residuals)(*split) for split in splits)
     joined = [np.vstack(of_folds) for of_folds in zip(*parts)]
-    pairs, products, labels = [], [], names_of(folds.domain)
+    pairs, products, labels = [], [], names_of(domain)
     for first, column in enumerate(sets[0]):
         for second, other in enumerate(sets[1], len(sets[0])):
             both = joined[first][:, :, np.newaxis] * joined[second][:, np.newaxis]
@@ -212,64 +211,51 @@ def feature_importance_test(
     import pandas as pd
 
     random_state, scorer = check_random_state(random_state), check_scoring(estimator, scoring)
-    folds = _Folds(X, y, density, cv, random_state)
-    n_columns, targets = folds.domain.n_features, np.asarray(y)
+    domain, rows, splits, learn = _folds(X, y, density, cv, random_state)
+    n_columns, targets = domain.n_features, np.asarray(y)
     count = math.ceil(2 * n_columns / q) if n_draws == "auto" else int(n_draws)
-    seeds = random_state.randint(2**31, size=len(folds.splits)).tolist()
+    seeds = random_state.randint(2**31, size=len(splits)).tolist()
 
     def of_fold(train: Ints, test: Ints, seed: int) -> Floats:
-        fitted = clone(estimator).fit(folds.domain.decode(folds.rows[train]), targets[train])
-
-        def score(rows: Floats) -> float:
-            return len(test) * scorer(fitted, folds.domain.decode(rows), targets[test])
-
-        return folds.scores(train, test, count, score, seed)
+        fitted = clone(estimator).fit(domain.decode(rows[train]), targets[train])
+        learned, random, scores = learn(train), np.random.RandomState(seed), []
+        for column in range(n_columns):
+            hidden, drawn, observed = rows[test], rows[test], ~np.isnan(rows[test, column])
+            hidden[:, column] = np.nan
+            for draw in range(1 + count):
+                if draw:
+                    cells = learned.draw_missing(hidden, random)[:, column]
+                    drawn[observed, column] = cells[observed]
+                scores.append(len(test) * scorer(fitted, domain.decode(drawn), targets[test]))
+        return np.reshape(scores, (n_columns, 1 + count))
 
     run = Parallel(n_jobs=n_jobs)
-    parts = run(delayed(of_fold)(*split, seed) for split, seed in zip(folds.splits, seeds))
-    scores = np.sum(parts, axis=0) / sum(len(test) for _, test in folds.splits)
+    parts = run(delayed(of_fold)(*split, seed) for split, seed in zip(splits, seeds))
+    scores = np.sum(parts, axis=0) / sum(len(test) for _, test in splits)
     observed, draws = scores[:, 0], scores[:, 1:]
     pvalue = np.array([pvalues(one, of_draws) for one, of_draws in zip(observed, draws)])
     adjusted = false_discovery_control(pvalue)
     better = observed - draws.mean(axis=1)
     cells = {"statistic": better, "pvalue": pvalue, "adjusted": adjusted, "selected": adjusted <= q}
-    frame = pd.DataFrame(cells, index=names_of(folds.domain))
+    frame = pd.DataFrame(cells, index=names_of(domain))
     return ComparisonResult(float(better.max()), float(adjusted.min()), frame)
 
 
-class _Folds:
-    """Encoded rows, and densities that have learned from some of them."""
+def _folds(X: Any, y: Any, density: Any, cv: Any, random_state: Any) -> tuple[Any, ...]:
+    """What the columns are, encoded rows, folds, and how a density learns from some rows."""
+    whole = SoftLearnSPN(random_state=0) if density is None else clone(density)
+    # What the columns are is known from all rows.
+    table = check_table(whole, X, reset=True)
+    domain: Domain = whole.fit(table).domain_
+    rows = domain.encode(table)
+    if isinstance(cv, Integral):
+        cv = KFold(int(cv), shuffle=True, random_state=random_state)
 
-    def __init__(self, X: Any, y: Any, density: Any, cv: Any, random_state: Any) -> None:
-        self._density = SoftLearnSPN(random_state=0) if density is None else density
-        # What the columns are is known from all rows.
-        whole = clone(self._density)
-        table = check_table(whole, X, reset=True)
-        self.domain: Domain = whole.fit(table).domain_
-        self.rows = self.domain.encode(table)
-        if isinstance(cv, Integral):
-            cv = KFold(int(cv), shuffle=True, random_state=random_state)
-        self.splits = list(check_cv(cv).split(self.rows, y))
+    def learn(train: Ints) -> Any:
+        merged = merge_rows(rows[train], np.ones(len(train)))
+        return clone(whole).fit_rows(domain, *merged)._density
 
-    def learned(self, train: Ints) -> Any:
-        rows, weight = merge_rows(self.rows[train], np.ones(len(train)))
-        return clone(self._density).fit_rows(self.domain, rows, weight)._density
-
-    def scores(
-        self, train: Ints, test: Ints, n_draws: int, score: Callable[[Floats], float], seed: int
-    ) -> Floats:
-        """Scores of test rows, and with each column drawn; shape (n_columns, 1 + n_draws)."""
-        density, rows, draws = self.learned(train), self.rows[test], np.random.RandomState(seed)
-        scores = np.full((rows.shape[1], 1 + n_draws), score(rows))
-        for column, of_column in enumerate(scores):
-            hidden, drawn = rows.copy(), rows.copy()
-            hidden[:, column] = np.nan
-            observed = ~np.isnan(rows[:, column])
-            for draw in range(1, 1 + n_draws):
-                cells = density.draw_missing(hidden, draws)[:, column]
-                drawn[observed, column] = cells[observed]
-                of_column[draw] = score(drawn)
-        return scores
+    return domain, rows, list(check_cv(cv).split(rows, y)), learn
 
 
 def _residuals(values: Floats, cells: Any) -> Floats:

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skpc._arrays import Floats, within
-from skpc.counting.rows import count_state_pairs
+from skpc._arrays import Floats, offsets, within
+from skpc.counting.rows import count_state_pairs, independent_pairs
 from skpc.domain import Domain
 
 
@@ -30,17 +30,13 @@ class PairScores(NamedTuple):
     def score_cells(self, table: Any) -> Floats:
         """The score of each cell in nats, NaN where missing; shape (n_rows, n_features)."""
         codes, n_states = self.domain_.codes(self.domain_.encode(table)), self.domain_.n_states
-        column = np.repeat(np.arange(len(n_states)), n_states)
-        of_column = (column[:, np.newaxis] == np.arange(len(n_states))).astype(float)
         counts = count_state_pairs(codes, np.ones(len(codes)), n_states)
-        # Weight of each state in the rows that have the other column, too.
-        margin = counts @ of_column
-        n_rows = np.maximum(of_column.T @ margin, 1.0)
-        expected = margin[:, column] * margin[:, column].T / n_rows[np.ix_(column, column)]
-        excess = (counts - expected) ** 2 / np.where(expected > 0.0, expected, 1.0)
-        chi_square = np.maximum(of_column.T @ excess @ of_column, np.finfo(float).tiny)
-        weight = np.maximum(1.0 - np.outer(n_states - 1, n_states - 1) / chi_square, 0.0)
+        expected, freedom, by_pair = independent_pairs(counts, n_states)
+        chi_square = by_pair((counts - expected) ** 2 / np.where(expected > 0.0, expected, np.inf))
+        weight = np.maximum(1.0 - freedom / np.maximum(chi_square, np.finfo(float).tiny), 0.0)
         np.fill_diagonal(weight, 0.0)
+        column = np.repeat(np.arange(len(n_states)), n_states)
         information = np.log((counts + 1.0) / (expected + 1.0)) * weight[np.ix_(column, column)]
         state = (codes[:, column] == within(n_states)).astype(float)
-        return np.where(codes >= 0, (state * (state @ information)) @ of_column, np.nan)
+        scores = np.add.reduceat(state * (state @ information), offsets(n_states)[:-1], axis=1)
+        return np.where(codes >= 0, scores, np.nan)

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 from scipy.special import chdtrc, stdtr
 
-from skpc._arrays import Floats, Ints, offsets, weighted_quantiles
+from skpc._arrays import Floats, Ints, weighted_quantiles
 from skpc._threads import each
-from skpc.counting.rows import count_state_pairs
+from skpc.counting.rows import count_state_pairs, independent_pairs
 from skpc.domain import column_moments
 from skpc.learning.gaussian_mixture import (
     MixtureFit,
@@ -37,8 +37,6 @@ _MOST_HELD_OUT = 1000
 #: EM of a split stops when it raises the mean log density (nats) of the rows by less: that of one
 #: component, where only missing cells take more than one iteration, and that of several.
 _TOL_ALONE, _TOL_SPLIT = 1e-4, 1e-3
-#: A margin below this part of all weight is what subtraction has left of zero.
-_NOTHING = 1e-9
 #: Smallest sum of squared weights of a pair of columns.
 _SMALLEST_WEIGHT = 1e-100
 #: Bins, of equal weight in each node, in which numbers are tested for independence; atoms of
@@ -289,27 +287,13 @@ def _p_values(
 
     A cautious test takes the smaller of two statistics.
     """
-    pairs, first = count_state_pairs(codes, weight, n_states), offsets(n_states)[:-1]
-    column = np.repeat(np.arange(len(n_states)), n_states)
-
-    def by_pair(cells: Floats) -> Floats:
-        return np.asarray(np.add.reduceat(np.add.reduceat(cells, first, axis=1), first, axis=0))
-
-    # The weight of each state in the rows that show a column, and of all these rows.
-    margin = np.add.reduceat(pairs, first, axis=1)
-    total = np.add.reduceat(margin, first, axis=0)
-    # States that no row shows have no part in the degrees of freedom.
-    occurs = margin > _NOTHING * total[column]
-    n_others = np.maximum(np.add.reduceat(occurs, first, axis=0, dtype=np.int64) - 1, 0)
-    freedom = n_others * n_others.T
-    counted = occurs[:, column] & occurs.T[column]
-    of_pair = np.ix_(column, column)
-    expected = margin[:, column] * margin.T[column]
-    np.divide(expected, total[of_pair], out=expected, where=counted)
+    pairs = count_state_pairs(codes, weight, n_states)
+    expected, freedom, by_pair = independent_pairs(pairs, n_states)
+    counted, column = expected > 0.0, np.repeat(np.arange(len(n_states)), n_states)
     difference = np.abs(pairs - expected)
     # The correction of Yates: one degree of freedom approximates counts worst.
     corrected = np.maximum(difference - 0.5, 0.0)
-    difference = np.where((freedom == 1)[of_pair], corrected, difference)
+    difference = np.where((freedom == 1)[np.ix_(column, column)], corrected, difference)
     nothing = np.zeros_like(pairs)
     statistic = by_pair(np.divide(difference**2, expected, out=nothing.copy(), where=counted))
     if cautious:
