@@ -39,8 +39,8 @@ _FORESTS = (
 )
 #: Losses of boosting by histograms whose predictions are sums over trees.
 _SUMS = ("squared_error", "absolute_error", "quantile")
-#: Leaves times rows that are compared at a time.
-_COMPARED = 2**21
+#: Statements of paths, times rows, that are compared at a time.
+_COMPARED = 2**20
 
 
 class ModelColumns(NamedTuple):
@@ -152,19 +152,48 @@ class TreePaths(NamedTuple):
         ValueError
             If the cells of a row have probability zero.
         """
-        out, missing = np.empty((len(rows), len(self.offset))), np.isnan(rows)
-        log_known = density.log_density(rows)
+        log_known, missing = density.log_density(rows), np.isnan(rows)
         refuse_impossible(log_known, np.arange(len(rows)))
-        patterns, of_row = group_rows(missing.astype(np.float64))
+        out = np.tile(self.offset, (len(rows), 1))
+        of_row = group_rows(missing.astype(np.float64))[1]
+        order = np.argsort(of_row, kind="stable")
+        # Rows of many patterns share a call, as events of different rows say the same of a column.
         size = max(1, _COMPARED // len(self.said))
-        for number, pattern in enumerate(patterns > 0.0):
-            groups = _Groups.of_paths(self, pattern)
-            some = np.flatnonzero(of_row == number)
-            for part in np.split(some, np.arange(size, len(some), size)):
-                compatible = self._compatible(rows[part])
-                prob = groups.probabilities(density, rows[part], log_known[part], compatible)
-                out[part] = self.offset + (compatible * prob[:, groups.of_path]) @ self.value
+        for some in np.split(order, np.arange(size, len(order), size)):
+            bounds = np.flatnonzero(np.diff(of_row[some])) + 1
+            parts = [self._distinct(rows[part], part) for part in np.split(some, bounds)]
+            row, path, total = (np.concatenate(one) for one in zip(*parts))
+            log_prob = density.log_density(self._events(rows, row, path)) - log_known[row]
+            np.add.at(out, row, total * np.exp(log_prob)[:, np.newaxis])
         return out
+
+    def _distinct(self, rows: Floats, number: Ints) -> tuple[Ints, Ints, Floats]:
+        """Paths that rows of one missingness pattern may take, once for each event.
+
+        Their rows, by the given numbers, a path of each event, and the sum of the values of its
+        paths.
+        """
+        # Sums of random integers tell sets of statements about missing cells from each other.
+        code = np.random.RandomState(0).randint(2**63, size=len(self.column), dtype=np.int64)
+        code[0], is_open = 0, np.isnan(rows[0])[self.column]
+        key = np.add.reduceat((code * is_open)[self.said], self.ptr[:-1])
+        _, first, group = np.unique(key, return_index=True, return_inverse=True)
+        row, path = np.nonzero(self._compatible(rows))
+        pair, place = np.unique(row * len(first) + group[path], return_inverse=True)
+        total = np.column_stack(
+            [np.bincount(place, value, len(pair)) for value in self.value[path].T]
+        )
+        return number[pair // len(first)], first[pair % len(first)], total
+
+    def _events(self, rows: Floats, row: Ints, path: Ints) -> Events:
+        """What paths say of the missing cells of rows, beside the cells that these have."""
+        size = np.diff(self.ptr)[path]
+        said, event = self.said[ranges(self.ptr[path], size)], np.repeat(np.arange(len(path)), size)
+        kept = (said > 0) & np.isnan(rows[row[event], self.column[said]])
+        # Paths say something of their columns in order, as events do.
+        chosen = self.statements.take(said[kept])
+        count = np.bincount(event[kept][chosen.event], minlength=len(path))
+        return Events(rows[row], offsets(count), chosen.column, chosen.low, chosen.high)
 
     def _compatible(self, rows: Floats) -> Bools:
         """Which paths the cells that rows have do not contradict, shape (n_rows, n_paths)."""
@@ -175,54 +204,6 @@ class TreePaths(NamedTuple):
         inside = np.isnan(cell) | ((events.low < cell) & (cell <= events.high))
         holds = np.logical_or.reduceat(inside, events.ptr[:-1], axis=1)
         return np.logical_and.reduceat(holds[:, self.said], self.ptr[:-1], axis=1)
-
-
-class _Groups(NamedTuple):
-    """Paths of one missingness pattern, grouped by what they say of the missing cells.
-
-    ``of_path`` numbers the groups, ``ordered`` are paths in the order of their groups, ``first``
-    the place in it of the first path of each, ``intervals`` an event for each group.
-    """
-
-    of_path: Ints
-    ordered: Ints
-    first: Ints
-    intervals: Events
-
-    @classmethod
-    def of_paths(cls, paths: TreePaths, missing: Bools) -> _Groups:
-        # Sums of random integers tell sets of statements from each other.
-        code = np.random.RandomState(0).randint(2**63, size=len(paths.column), dtype=np.int64)
-        code[0] = 0
-        is_open = missing[paths.column]
-        key = np.add.reduceat((code * is_open)[paths.said], paths.ptr[:-1])
-        _, first, of_path = np.unique(key, return_index=True, return_inverse=True)
-        size = np.diff(paths.ptr)[first]
-        said, group = (
-            paths.said[ranges(paths.ptr[first], size)],
-            np.repeat(np.arange(len(first)), size),
-        )
-        kept = is_open[said] & (said > 0)
-        chosen = paths.statements.take(said[kept])
-        nothing = np.full((len(first), len(missing)), np.nan)
-        intervals = Events.from_intervals(
-            nothing, group[kept][chosen.event], chosen.column, chosen.low, chosen.high
-        )
-        ordered = np.argsort(of_path, kind="stable")
-        bounds = np.searchsorted(of_path[ordered], np.arange(len(first)))
-        return cls(of_path, ordered, bounds, intervals)
-
-    def probabilities(
-        self, density: Density, rows: Floats, log_known: Floats, compatible: Bools
-    ) -> Floats:
-        """Probability of each group given the cells of rows; 0 where no path is compatible."""
-        is_asked = np.logical_or.reduceat(compatible[:, self.ordered], self.first, axis=1)
-        prob = is_asked.astype(np.float64)
-        row, group = np.nonzero(is_asked & (np.diff(self.intervals.ptr) > 0))
-        if len(row):
-            events = self.intervals.take(group)._replace(rows=rows[row])
-            prob[row, group] = np.exp(density.log_density(events) - log_known[row])
-        return prob
 
 
 class _Tree(NamedTuple):
@@ -276,7 +257,7 @@ class _Reader:
 
     def _add(self, said: dict[int, Any], value: Floats) -> None:
         path = [0]
-        for column, statement in said.items():
+        for column, statement in sorted(said.items()):
             ends = (statement,) if isinstance(statement, tuple) else _runs(statement)
             path.append(self.number.setdefault((column, ends), len(self.number) + 1))
         self.paths.append(np.array(path, dtype=np.int64))

@@ -50,7 +50,6 @@ from skpc.estimators._estimator import (
 from skpc.estimators._pools import refuse_other_density
 from skpc.estimators._tree_paths import BOOSTING, HIST, ModelColumns, TreePaths
 from skpc.estimators.cutset import CutsetNetworkBD
-from skpc.estimators.extra_cutsets import ExtraCutsets
 from skpc.estimators.hidden_chow_liu import HiddenChowLiuTree
 from skpc.estimators.soft_learn import SoftLearnSPN
 from skpc.pooling.folds import fit_best
@@ -97,8 +96,8 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
         ``FrozenEstimator`` is a model that is trained already, on tables with the columns of ``X``.
     density : density estimator, default=None
         The model of the rows, which is cloned. None takes, by cells removed from held-out rows, the
-        best of a :class:`CutsetNetworkBD`, a mixture of five, :class:`ExtraCutsets`,
-        :class:`HiddenChowLiuTree` and :class:`SoftLearnSPN` without blocks.
+        best of a :class:`CutsetNetworkBD`, a mixture of five, a :class:`HiddenChowLiuTree` and a
+        :class:`SoftLearnSPN` without blocks. The time of a prediction grows with the circuit.
     encoder : {"auto", "onehot", "codes", "table"}, default="auto"
         What the model reads. "onehot": a column for each state of a category (one for two states).
         "codes": numbers of states, which boosting by histograms takes for categories. "table":
@@ -237,7 +236,6 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
         candidates = [
             CutsetNetworkBD(categorical_features=self.categorical_features, **options),
             CutsetNetworkBD(n_components=5, **options),
-            ExtraCutsets(**options),
             HiddenChowLiuTree(**options),
             SoftLearnSPN(leaves="univariate", **options),
         ]
