@@ -1,4 +1,4 @@
-"""Trees of scikit-learn as paths: what each leaf says of cells, and the expected value of leaves.
+"""Models that are sums over paths of trees, or over columns, and the expectation of such sums.
 
 A path is a conjunction of statements about columns, so its probability given the cells that a row
 has is that of an event.
@@ -10,17 +10,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.ensemble import (
-    ExtraTreesClassifier,
-    ExtraTreesRegressor,
-    GradientBoostingClassifier,
-    GradientBoostingRegressor,
-    HistGradientBoostingClassifier,
-    HistGradientBoostingRegressor,
-    RandomForestClassifier,
-    RandomForestRegressor,
-)
-from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+from sklearn.tree import BaseDecisionTree
 
 from skpc._arrays import Bools, Floats, Ints, offsets, ranges
 from skpc.densities import Density
@@ -28,19 +18,8 @@ from skpc.domain import group_rows
 from skpc.queries import Events
 from skpc.queries.passes.upward import refuse_impossible
 
-HIST = (HistGradientBoostingClassifier, HistGradientBoostingRegressor)
-BOOSTING = (GradientBoostingClassifier, GradientBoostingRegressor)
-_TREES = (DecisionTreeClassifier, DecisionTreeRegressor)
-_FORESTS = (
-    ExtraTreesClassifier,
-    ExtraTreesRegressor,
-    RandomForestClassifier,
-    RandomForestRegressor,
-)
-#: Losses of boosting by histograms whose predictions are sums over trees.
-_SUMS = ("squared_error", "absolute_error", "quantile")
-#: Leaves times rows that are compared at a time.
-_COMPARED = 2**21
+#: Statements of paths, times rows, that are compared at a time.
+_COMPARED = 2**20
 
 
 class ModelColumns(NamedTuple):
@@ -77,6 +56,33 @@ class ModelColumns(NamedTuple):
         return np.column_stack(made)
 
 
+class LinearSum(NamedTuple):
+    """A linear function of the columns that a model reads; for the methods see TreePaths."""
+
+    columns: ModelColumns
+    coef: Floats
+    intercept: Any
+
+    def at(self, rows: Floats) -> Floats:
+        """The value at complete rows."""
+        return self._of(self.columns.of(rows))
+
+    def expected(self, density: Density, rows: Floats) -> Floats:
+        """The value at the means of all columns that the model reads."""
+        filled, source = density.means(rows), self.columns.source.tolist()
+        stated = [c for c, value in zip(source, self.columns.values) if value is not None]
+        stated = sorted({*stated})
+        prob = dict(zip(stated, density.posteriors(rows, stated) if stated else ()))
+        made = [
+            filled[:, column] if value is None else prob[column].probabilities @ value
+            for column, value in zip(source, self.columns.values)
+        ]
+        return self._of(np.column_stack(made))
+
+    def _of(self, matrix: Floats) -> Floats:
+        return (matrix @ self.coef.T + self.intercept).reshape(len(matrix), -1)
+
+
 class TreePaths(NamedTuple):
     """The paths of all trees of a model, whose value is the sum over the paths that a row takes.
 
@@ -105,40 +111,30 @@ class TreePaths(NamedTuple):
     in_single: bool
 
     @classmethod
-    def of_model(
-        cls, model: Any, columns: ModelColumns, inputs: Callable[[Floats], Any], n_features: int
-    ) -> TreePaths | None:
-        """Those of a fitted model of scikit-learn; None of one that is no sum of trees.
-
-        ``inputs`` makes what the model reads from encoded rows.
-        """
-        trees = _trees_of(model)
-        if trees is None:
-            return None
+    def of_trees(cls, trees: list[_Tree], columns: ModelColumns, n_features: int) -> TreePaths:
+        """Those of some trees, added to zero."""
         reader = _Reader(columns)
         for tree in trees:
             reader.read(tree)
-        listed = [(0, -np.inf, np.inf)] + [
-            (key[0], *ends) for key in reader.number for ends in key[1]
-        ]
-        count = [1] + [len(key[1]) for key in reader.number]
-        column, low, high = (np.array(one) for one in zip(*listed))
-        of_statement = np.repeat(np.arange(len(count)), count)
-        nothing = np.full((len(count), n_features), np.nan)
-        statements = Events.from_intervals(nothing, of_statement, column, low, high)
-        ptr = offsets([len(path) for path in reader.paths])
-        paths = cls(
-            statements,
-            column[offsets(count)[:-1]],
-            ptr,
-            np.concatenate(reader.paths),
-            np.array(reader.values),
-            np.zeros(len(reader.values[0])),
-            not isinstance(model, HIST),
+        # The first statement says nothing.
+        said: list[Any] = [(0, ((-np.inf, np.inf),)), *reader.number]
+        count = [len(ends) for _, ends in said]
+        column, (low, high) = (
+            np.array([one for one, _ in said]),
+            np.concatenate([ends for _, ends in said]).T,
         )
-        # What trees are added to follows from any row.
-        row = np.zeros((1, n_features))
-        return paths._replace(offset=_value_of(model, inputs(row)) - paths.at(row)[0])
+        numbers = np.repeat(np.arange(len(said)), count)
+        nothing = np.full((len(said), n_features), np.nan)
+        value = np.array(reader.values)
+        return cls(
+            Events.from_intervals(nothing, numbers, column[numbers], low, high),
+            column,
+            offsets([len(path) for path in reader.paths]),
+            np.concatenate(reader.paths),
+            value,
+            np.zeros(value.shape[1]),
+            trees[0].in_single,
+        )
 
     def at(self, rows: Floats) -> Floats:
         """The value at complete rows, shape (n_rows, n_outputs)."""
@@ -152,19 +148,47 @@ class TreePaths(NamedTuple):
         ValueError
             If the cells of a row have probability zero.
         """
-        out, missing = np.empty((len(rows), len(self.offset))), np.isnan(rows)
-        log_known = density.log_density(rows)
+        log_known, missing = density.log_density(rows), np.isnan(rows)
         refuse_impossible(log_known, np.arange(len(rows)))
-        patterns, of_row = group_rows(missing.astype(np.float64))
+        out = np.tile(self.offset, (len(rows), 1))
+        of_row = group_rows(missing.astype(np.float64))[1]
+        order = np.argsort(of_row, kind="stable")
+        # Rows of many patterns share a call, as events of different rows say the same of a column.
         size = max(1, _COMPARED // len(self.said))
-        for number, pattern in enumerate(patterns > 0.0):
-            groups = _Groups.of_paths(self, pattern)
-            some = np.flatnonzero(of_row == number)
-            for part in np.split(some, np.arange(size, len(some), size)):
-                compatible = self._compatible(rows[part])
-                prob = groups.probabilities(density, rows[part], log_known[part], compatible)
-                out[part] = self.offset + (compatible * prob[:, groups.of_path]) @ self.value
+        for some in np.split(order, np.arange(size, len(order), size)):
+            bounds = np.flatnonzero(np.diff(of_row[some])) + 1
+            parts = [self._distinct(rows[part], part) for part in np.split(some, bounds)]
+            row, path, total = (np.concatenate(one) for one in zip(*parts))
+            log_prob = density.log_density(self._events(rows, row, path)) - log_known[row]
+            np.add.at(out, row, total * np.exp(log_prob)[:, np.newaxis])
         return out
+
+    def _distinct(self, rows: Floats, number: Ints) -> tuple[Ints, Ints, Floats]:
+        """Paths that rows of one missingness pattern may take, once for each event.
+
+        Their rows, by the given numbers, a path of each event, and the sum of the values of its
+        paths.
+        """
+        # Sums of random integers tell sets of statements about missing cells from each other.
+        code = np.random.RandomState(0).randint(2**63, size=len(self.column), dtype=np.int64)
+        code[0], is_open = 0, np.isnan(rows[0])[self.column]
+        key = np.add.reduceat((code * is_open)[self.said], self.ptr[:-1])
+        _, first, group = np.unique(key, return_index=True, return_inverse=True)
+        row, path = np.nonzero(self._compatible(rows))
+        pair, place = np.unique(row * len(first) + group[path], return_inverse=True)
+        sums = [np.bincount(place, value, len(pair)) for value in self.value[path].T]
+        total: Floats = np.column_stack(sums)
+        return number[pair // len(first)], first[pair % len(first)], total
+
+    def _events(self, rows: Floats, row: Ints, path: Ints) -> Events:
+        """What paths say of the missing cells of rows, beside the cells that these have."""
+        size = np.diff(self.ptr)[path]
+        said, event = self.said[ranges(self.ptr[path], size)], np.repeat(np.arange(len(path)), size)
+        kept = (said > 0) & np.isnan(rows[row[event], self.column[said]])
+        # Paths say something of their columns in order, as events do.
+        chosen = self.statements.take(said[kept])
+        count = np.bincount(event[kept][chosen.event], minlength=len(path))
+        return Events(rows[row], offsets(count), chosen.column, chosen.low, chosen.high)
 
     def _compatible(self, rows: Floats) -> Bools:
         """Which paths the cells that rows have do not contradict, shape (n_rows, n_paths)."""
@@ -177,54 +201,6 @@ class TreePaths(NamedTuple):
         return np.logical_and.reduceat(holds[:, self.said], self.ptr[:-1], axis=1)
 
 
-class _Groups(NamedTuple):
-    """Paths of one missingness pattern, grouped by what they say of the missing cells.
-
-    ``of_path`` numbers the groups, ``ordered`` are paths in the order of their groups, ``first``
-    the place in it of the first path of each, ``intervals`` an event for each group.
-    """
-
-    of_path: Ints
-    ordered: Ints
-    first: Ints
-    intervals: Events
-
-    @classmethod
-    def of_paths(cls, paths: TreePaths, missing: Bools) -> _Groups:
-        # Sums of random integers tell sets of statements from each other.
-        code = np.random.RandomState(0).randint(2**63, size=len(paths.column), dtype=np.int64)
-        code[0] = 0
-        is_open = missing[paths.column]
-        key = np.add.reduceat((code * is_open)[paths.said], paths.ptr[:-1])
-        _, first, of_path = np.unique(key, return_index=True, return_inverse=True)
-        size = np.diff(paths.ptr)[first]
-        said, group = (
-            paths.said[ranges(paths.ptr[first], size)],
-            np.repeat(np.arange(len(first)), size),
-        )
-        kept = is_open[said] & (said > 0)
-        chosen = paths.statements.take(said[kept])
-        nothing = np.full((len(first), len(missing)), np.nan)
-        intervals = Events.from_intervals(
-            nothing, group[kept][chosen.event], chosen.column, chosen.low, chosen.high
-        )
-        ordered = np.argsort(of_path, kind="stable")
-        bounds = np.searchsorted(of_path[ordered], np.arange(len(first)))
-        return cls(of_path, ordered, bounds, intervals)
-
-    def probabilities(
-        self, density: Density, rows: Floats, log_known: Floats, compatible: Bools
-    ) -> Floats:
-        """Probability of each group given the cells of rows; 0 where no path is compatible."""
-        is_asked = np.logical_or.reduceat(compatible[:, self.ordered], self.first, axis=1)
-        prob = is_asked.astype(np.float64)
-        row, group = np.nonzero(is_asked & (np.diff(self.intervals.ptr) > 0))
-        if len(row):
-            events = self.intervals.take(group)._replace(rows=rows[row])
-            prob[row, group] = np.exp(density.log_density(events) - log_known[row])
-        return prob
-
-
 class _Tree(NamedTuple):
     """The nodes of a tree; ``left`` is -1 at leaves, ``states`` sets of codes that go left."""
 
@@ -233,7 +209,8 @@ class _Tree(NamedTuple):
     column: Ints
     threshold: Floats
     value: Floats
-    states: dict[int, Any]
+    states: dict[int, Ints]
+    in_single: bool
 
 
 class _Reader:
@@ -276,7 +253,7 @@ class _Reader:
 
     def _add(self, said: dict[int, Any], value: Floats) -> None:
         path = [0]
-        for column, statement in said.items():
+        for column, statement in sorted(said.items()):
             ends = (statement,) if isinstance(statement, tuple) else _runs(statement)
             path.append(self.number.setdefault((column, ends), len(self.number) + 1))
         self.paths.append(np.array(path, dtype=np.int64))
@@ -289,62 +266,87 @@ def _runs(kept: Bools) -> tuple[tuple[float, float], ...]:
     return tuple((a - 0.5, b - 0.5) for a, b in change.reshape(-1, 2).tolist())
 
 
-def _trees_of(model: Any) -> list[_Tree] | None:
-    if isinstance(model, HIST):
-        is_sum = getattr(model, "loss", "") in _SUMS or hasattr(model, "classes_")
-        return _hist_trees(model) if is_sum else None
-    if isinstance(model, BOOSTING):
-        # Trees may stand on another model, which is no constant.
-        if model.init not in (None, "zero"):
+def read_sum(
+    model: Any, columns: ModelColumns, rows: Floats, answer: Callable[[str], Any]
+) -> tuple[str, LinearSum | TreePaths] | None:
+    """What a fitted model sums, and the method that returns the sum.
+
+    Parameters
+    ----------
+    model : estimator
+        Trees, forests and boosting of scikit-learn, and linear models are sums. Any other model,
+        and one whose answers differ from its sum, is none.
+    columns : ModelColumns
+        What it reads.
+    rows : ndarray of shape (n_rows, n_features)
+        Complete encoded rows on which the sum must have the answers of the model.
+    answer : callable
+        The answer of a method of the model for these rows.
+    """
+    is_classifier, trees = hasattr(model, "classes_"), _trees_of(model)
+    method = "decision_function" if is_classifier else "predict"
+    if trees is not None:
+        if is_classifier and not hasattr(model, method):
+            method = "predict_proba"
+        total: Any = TreePaths.of_trees(trees, columns, rows.shape[1])
+    elif hasattr(model, "coef_") and hasattr(model, method):
+        if np.shape(model.coef_)[-1] != len(columns.source):
             return None
-        n_outputs, rate = model.estimators_.shape[1], model.learning_rate
-        return [
-            _tree(one, np.eye(n_outputs)[[k]] * rate)
-            for several in model.estimators_
-            for k, one in enumerate(several)
-        ]
-    if isinstance(model, _TREES):
-        return [_tree(model)] if model.n_outputs_ == 1 else None
-    if isinstance(model, _FORESTS) and model.n_outputs_ == 1:
-        return [_tree(one, 1.0 / len(model.estimators_)) for one in model.estimators_]
-    return None
+        total = LinearSum(columns, np.asarray(model.coef_), model.intercept_)
+    else:
+        return None
+    answers = np.reshape(answer(method), (len(rows), -1))
+    value = total.at(rows)
+    if value.shape != answers.shape:
+        return None
+    if trees is not None:
+        # What trees are added to, such as the mean of the target.
+        total = total._replace(offset=answers[0] - value[0])
+    return (method, total) if np.allclose(total.at(rows), answers) else None
 
 
-def _tree(model: Any, scale: Any = 1.0) -> _Tree:
+def _trees_of(model: Any) -> list[_Tree] | None:
+    """The trees of a model, as if it took their sum, or their mean."""
+    if hasattr(model, "_predictors"):
+        return _hist_trees(model)
+    if isinstance(model, BaseDecisionTree):
+        members, rate = np.array([[model]]), 1.0
+    else:
+        members = np.asarray(getattr(model, "estimators_", []), dtype=object)
+        rate = getattr(model, "learning_rate", 1.0)
+        if members.ndim == 1:
+            members, rate = members[:, np.newaxis], 1.0 / max(len(members), 1)
+    is_tree = [isinstance(one, BaseDecisionTree) and one.n_outputs_ == 1 for one in members.flat]
+    if not is_tree or not all(is_tree):
+        return None
+    scales = rate * np.eye(members.shape[1])
+    return [_tree(one, scales[[k]]) for several in members for k, one in enumerate(several)]
+
+
+def _tree(model: Any, scale: Floats) -> _Tree:
     tree = model.tree_
     value = tree.value[:, 0, :]
-    if hasattr(model, "classes_"):
-        value = value / value.sum(axis=1, keepdims=True)
+    value = value * scale if hasattr(model, "classes_") else value @ scale
     left, right = tree.children_left, tree.children_right
-    return _Tree(left, right, tree.feature, tree.threshold, value * scale, {})
+    return _Tree(left, right, tree.feature, tree.threshold, value, {}, True)
 
 
 def _hist_trees(model: Any) -> list[_Tree]:
     # Nodes have no public names; columns of categories stand before the others.
-    is_categorical, trees = model.is_categorical_, []
-    order = np.arange(model.n_features_in_)
-    if is_categorical is not None:
-        order = np.argsort(~is_categorical, kind="stable")
+    order, trees = np.arange(model.n_features_in_), []
+    if model.is_categorical_ is not None:
+        order = np.argsort(~model.is_categorical_, kind="stable")
     for several in model._predictors:
         for k, one in enumerate(several):
-            nodes, bits = one.nodes, one.raw_left_cat_bitsets
+            nodes = one.nodes
+            bits = np.unpackbits(one.raw_left_cat_bitsets.view(np.uint8), axis=1, bitorder="little")
             states = {
-                int(node): np.flatnonzero(
-                    np.unpackbits(bits[nodes["bitset_idx"][node]].view(np.uint8), bitorder="little")
-                )
-                for node in np.flatnonzero(nodes["is_categorical"])
+                node: np.flatnonzero(bits[nodes["bitset_idx"][node]])
+                for node in np.flatnonzero(nodes["is_categorical"]).tolist()
             }
             left, right = (nodes[side].astype(np.int64) for side in ("left", "right"))
             left[nodes["is_leaf"] > 0] = -1
             value = nodes["value"][:, np.newaxis] * np.eye(len(several))[[k]]
             column = order[nodes["feature_idx"]]
-            trees.append(_Tree(left, right, column, nodes["num_threshold"], value, states))
+            trees.append(_Tree(left, right, column, nodes["num_threshold"], value, states, False))
     return trees
-
-
-def _value_of(model: Any, inputs: Any) -> Floats:
-    """What the trees of a model sum to for one row."""
-    if isinstance(model, (*HIST, *BOOSTING)) and hasattr(model, "classes_"):
-        return np.atleast_1d(model.decision_function(inputs)[0])
-    answer = model.predict_proba if hasattr(model, "classes_") else model.predict
-    return np.atleast_1d(answer(inputs)[0])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from numbers import Integral
 from typing import Any
 
@@ -11,25 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import MetaEstimatorMixin, clone, is_classifier
 from sklearn.frozen import FrozenEstimator
-from sklearn.linear_model import (
-    ARDRegression,
-    BayesianRidge,
-    ElasticNet,
-    ElasticNetCV,
-    HuberRegressor,
-    Lars,
-    LassoCV,
-    LinearRegression,
-    LogisticRegression,
-    Ridge,
-    RidgeClassifier,
-    RidgeCV,
-    SGDClassifier,
-    SGDRegressor,
-)
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.pipeline import Pipeline
-from sklearn.svm import LinearSVC, LinearSVR
 from sklearn.utils import check_random_state, gen_batches
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import has_fit_parameter
@@ -48,25 +32,21 @@ from skpc.estimators._estimator import (
     parameter,
 )
 from skpc.estimators._pools import refuse_other_density
-from skpc.estimators._tree_paths import BOOSTING, HIST, ModelColumns, TreePaths
+from skpc.estimators._tree_paths import ModelColumns, read_sum
 from skpc.estimators.cutset import CutsetNetworkBD
-from skpc.estimators.extra_cutsets import ExtraCutsets
 from skpc.estimators.hidden_chow_liu import HiddenChowLiuTree
 from skpc.estimators.soft_learn import SoftLearnSPN
 from skpc.pooling.folds import fit_best
 from skpc.pooling.pool import fit_density, labelled
 
-_LINEAR = (
-    *(ARDRegression, BayesianRidge, ElasticNet, ElasticNetCV, HuberRegressor, Lars, LassoCV),
-    *(LinearRegression, LinearSVC, LinearSVR, LogisticRegression, Ridge, RidgeClassifier),
-    *(RidgeCV, SGDClassifier, SGDRegressor),
-)
 #: Joint draws by which a training row with gaps is completed.
 _N_COMPLETIONS = 5
 #: States of a category that boosting by histograms takes.
 _MOST_STATES = 255
 #: Rows, draws included, that a model answers at a time.
 _ROWS = 20_000
+#: Drawn rows on which what is read from a model must have its answers.
+_N_CHECKED = 50
 
 
 def _has(method: str) -> Callable[[Any], bool]:
@@ -97,8 +77,8 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
         ``FrozenEstimator`` is a model that is trained already, on tables with the columns of ``X``.
     density : density estimator, default=None
         The model of the rows, which is cloned. None takes, by cells removed from held-out rows, the
-        best of a :class:`CutsetNetworkBD`, a mixture of five, :class:`ExtraCutsets`,
-        :class:`HiddenChowLiuTree` and :class:`SoftLearnSPN` without blocks.
+        best of a :class:`CutsetNetworkBD`, a mixture of five, a :class:`HiddenChowLiuTree` and a
+        :class:`SoftLearnSPN` without blocks. The time of a prediction grows with the circuit.
     encoder : {"auto", "onehot", "codes", "table"}, default="auto"
         What the model reads. "onehot": a column for each state of a category (one for two states).
         "codes": numbers of states, which boosting by histograms takes for categories. "table":
@@ -218,8 +198,8 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
             else:
                 given = None if sample_weight is None else weight
                 self.estimator_ = self._learn_model(domain.encode(table), weight, y, given)
-            self._paths, self._is_linear = self._read_model()
-            self.is_exact_ = self._is_linear or self._paths is not None
+            self._sum = self._read_model()
+            self.is_exact_ = self._sum is not None
         return self
 
     def _encoder(self) -> str:
@@ -227,7 +207,12 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
             return self.encoder
         if isinstance(self.estimator, FrozenEstimator | Pipeline):
             return "table"
-        return "codes" if isinstance(self.estimator, HIST) else "onehot"
+        return "codes" if self._takes_codes else "onehot"
+
+    @property
+    def _takes_codes(self) -> bool:
+        """Whether the model takes codes for categories, as boosting by histograms does."""
+        return hasattr(self.estimator, "categorical_features")
 
     def _learn_density(self, table: Any, weight: Floats) -> Any:
         if self.density is not None:
@@ -237,7 +222,6 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
         candidates = [
             CutsetNetworkBD(categorical_features=self.categorical_features, **options),
             CutsetNetworkBD(n_components=5, **options),
-            ExtraCutsets(**options),
             HiddenChowLiuTree(**options),
             SoftLearnSPN(leaves="univariate", **options),
         ]
@@ -257,7 +241,7 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
             copied = np.repeat(np.arange(len(rows)), n_copies)
             rows, y = self._completed(rows, y, weight, copied), y[copied]
             given = (weight / n_copies)[copied] if takes_weights else None
-        if isinstance(model, HIST) and not self._is_table and self.encoder != "onehot":
+        if self._takes_codes and self._encoder() == "codes":
             is_few = self.domain_.is_categorical & (self.domain_.n_states <= _MOST_STATES)
             model.set_params(categorical_features=is_few)
         options = {} if given is None else {"sample_weight": given}
@@ -280,17 +264,19 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
         """What the model reads for complete rows."""
         return self.domain_.decode(rows) if self._is_table else self._columns.of(rows)
 
-    def _read_model(self) -> tuple[TreePaths | None, bool]:
-        """The paths of a model of trees, and whether it is linear; neither of another model."""
-        model, domain = self._model, self.domain_
+    def _read_model(self) -> Any:
+        """The method of the model that returns a sum, and this; None of another model."""
+        model, domain = self.estimator_, self.domain_
+        model = model.estimator if isinstance(model, FrozenEstimator) else model
         if self._is_table:
             states = [one for one in domain.categories if one is not None]
             is_plain = not domain.form.dates and all(one.dtype != object for one in states)
             is_coded = getattr(model, "is_categorical_", None) is not None
             if not is_plain or is_coded or domain.unseen.is_hidden.any():
-                return None, False
-        paths = TreePaths.of_model(model, self._columns, self._inputs, domain.n_features)
-        return paths, isinstance(model, _LINEAR)
+                return None
+        density, random_state = self.density_._density, np.random.RandomState(0)
+        rows = density.draw(_N_CHECKED, random_state)
+        return read_sum(model, self._columns, rows, partial(self._answer, self._inputs(rows)))
 
     @property
     def classes_(self) -> NDArray[Any]:
@@ -397,19 +383,13 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
     def _expected(self, table: Any, rows: Floats, method: str) -> Floats:
         """The expected answer of a method of the model."""
         is_complete = ~np.isnan(rows).any(axis=1)
-        is_margin = isinstance(self._model, (*HIST, *BOOSTING)) or self._is_linear
-        of_sum = "predict"
-        if is_classifier(self):
-            of_sum = "decision_function" if is_margin else "predict_proba"
         if is_complete.all():
             return self._of_complete(table, rows, is_complete, method)
-        if not self.is_exact_ or method != of_sum:
-            of_others = self._drawn(rows[~is_complete], method)[0]
-        elif self._paths is not None:
-            of_others = self._paths.expected(self.density_._density, rows[~is_complete])
+        if self._sum is not None and method == self._sum[0]:
+            density = self.density_._density
+            of_others = self._sum[1].expected(density, rows[~is_complete])
         else:
-            model = self._model
-            of_others = self._means(rows[~is_complete]) @ model.coef_.T + model.intercept_
+            of_others = self._drawn(rows[~is_complete], method)[0]
         if of_others.ndim > 1 and of_others.shape[1] == 1:
             of_others = of_others[:, 0]
         out = np.empty((len(rows), *of_others.shape[1:]))
@@ -424,26 +404,6 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
             return self._answer(self._columns.of(rows[is_complete]), method)
         # Encoded cells may be rounded to states.
         return self._answer(present_rows(table, is_complete.astype(np.float64))[0], method)
-
-    @property
-    def _model(self) -> Any:
-        """The model without what freezes it."""
-        model = self.estimator_
-        return model.estimator if isinstance(model, FrozenEstimator) else model
-
-    def _means(self, rows: Floats) -> Floats:
-        """Means of the columns that a linear model reads."""
-        columns, density = self._columns, self.density_._density
-        filled = density.means(rows)
-        matrix, categories = np.empty((len(rows), len(columns.source))), {}
-        for place, (column, value) in enumerate(zip(columns.source.tolist(), columns.values)):
-            if value is None:
-                matrix[:, place] = filled[:, column]
-                continue
-            if column not in categories:
-                categories[column] = density.posteriors(rows, [column])[0].probabilities
-            matrix[:, place] = categories[column] @ value
-        return matrix
 
     def _answer(self, inputs: Any, method: str) -> Any:
         return np.asarray(getattr(self.estimator_, method)(inputs))

@@ -54,7 +54,8 @@ class EventReader(MultivariateReader):
     def __init__(self, circuit: Circuit, events: Events, plan: Plan):
         super().__init__(circuit)
         self._circuit, self.events, self._leaf_table = circuit, events, plan.leaves
-        alone = [(var, leaf) for var, leaf in self.leaves.alone() if var in {*events.column}]
+        stated = {*np.unique(events.column).tolist()}
+        alone = [(var, leaf) for var, leaf in self.leaves.alone() if var in stated]
         self._listed = np.concatenate([np.empty(0, np.int64), *(leaf for _, leaf in alone)])
         bounds = offsets([len(leaf) for _, leaf in alone]).tolist()
         #: Each stated variable with the leaves that have it alone, and their places among these.
