@@ -194,6 +194,7 @@ def _augmented(table: pd.DataFrame, seed: int) -> list[pd.DataFrame]:
 METHODS: dict[str, Callable[..., list[pd.DataFrame]]] = {
     "default": partial(_ours, None, "bootstrap"),
     "gaussian": partial(_ours, TableMixture(n_components=1, random_state=0), "bootstrap"),
+    "posterior": partial(_ours, TableMixture(n_components=1, random_state=0), "posterior"),
     "mixture": partial(_ours, TableMixture(random_state=0), "bootstrap"),
     "states": partial(_ours, TableMixture(n_components="states", random_state=0), "bootstrap"),
     "fixed": partial(_ours, TableMixture(n_components=1, random_state=0), "fixed"),
