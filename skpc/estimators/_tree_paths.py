@@ -14,7 +14,7 @@ from sklearn.tree import BaseDecisionTree
 
 from skpc._arrays import Bools, Floats, Ints, offsets, ranges
 from skpc.densities import Density
-from skpc.domain import group_rows
+from skpc.domain import Domain, group_rows
 from skpc.queries import Events
 from skpc.queries.passes.upward import refuse_impossible
 
@@ -90,6 +90,8 @@ class TreePaths(NamedTuple):
     ----------
     statements : Events
         Distinct statements, each about one column; the first one says nothing.
+    events : Events
+        The same about cells that are not known, where a point of a lattice is its cell.
     column : ndarray of int of shape (n_statements,)
         Their columns.
     ptr, said : ndarrays of int
@@ -103,6 +105,7 @@ class TreePaths(NamedTuple):
     """
 
     statements: Events
+    events: Events
     column: Ints
     ptr: Ints
     said: Ints
@@ -111,7 +114,7 @@ class TreePaths(NamedTuple):
     in_single: bool
 
     @classmethod
-    def of_trees(cls, trees: list[_Tree], columns: ModelColumns, n_features: int) -> TreePaths:
+    def of_trees(cls, trees: list[_Tree], columns: ModelColumns, domain: Domain) -> TreePaths:
         """Those of some trees, added to zero."""
         reader = _Reader(columns)
         for tree in trees:
@@ -124,10 +127,19 @@ class TreePaths(NamedTuple):
             np.concatenate([ends for _, ends in said]).T,
         )
         numbers = np.repeat(np.arange(len(said)), count)
-        nothing = np.full((len(said), n_features), np.nan)
+        nothing = np.full((len(said), domain.n_features), np.nan)
+        ends = low.copy(), high.copy()
+        for place in np.flatnonzero(~domain.is_categorical).tolist():
+            number, some = domain.number_of(place), np.flatnonzero(column[numbers] == place)
+            if number is not None and len(some):
+                is_closed = np.zeros((2, len(some)), dtype=bool)
+                is_closed[1] = True
+                cut = number.intervals(low[some], high[some], is_closed)
+                ends[0][some], ends[1][some] = cut
         value = np.array(reader.values)
         return cls(
             Events.from_intervals(nothing, numbers, column[numbers], low, high),
+            Events.from_intervals(nothing, numbers, column[numbers], *ends),
             column,
             offsets([len(path) for path in reader.paths]),
             np.concatenate(reader.paths),
@@ -186,7 +198,7 @@ class TreePaths(NamedTuple):
         said, event = self.said[ranges(self.ptr[path], size)], np.repeat(np.arange(len(path)), size)
         kept = (said > 0) & np.isnan(rows[row[event], self.column[said]])
         # Paths say something of their columns in order, as events do.
-        chosen = self.statements.take(said[kept])
+        chosen = self.events.take(said[kept])
         count = np.bincount(event[kept][chosen.event], minlength=len(path))
         return Events(rows[row], offsets(count), chosen.column, chosen.low, chosen.high)
 
@@ -267,7 +279,7 @@ def _runs(kept: Bools) -> tuple[tuple[float, float], ...]:
 
 
 def read_sum(
-    model: Any, columns: ModelColumns, rows: Floats, answer: Callable[[str], Any]
+    model: Any, columns: ModelColumns, domain: Domain, rows: Floats, answer: Callable[[str], Any]
 ) -> tuple[str, LinearSum | TreePaths] | None:
     """What a fitted model sums, and the method that returns the sum.
 
@@ -278,6 +290,8 @@ def read_sum(
         and one whose answers differ from its sum, is none.
     columns : ModelColumns
         What it reads.
+    domain : Domain
+        What the columns of rows are.
     rows : ndarray of shape (n_rows, n_features)
         Complete encoded rows on which the sum must have the answers of the model.
     answer : callable
@@ -288,7 +302,7 @@ def read_sum(
     if trees is not None:
         if is_classifier and not hasattr(model, method):
             method = "predict_proba"
-        total: Any = TreePaths.of_trees(trees, columns, rows.shape[1])
+        total: Any = TreePaths.of_trees(trees, columns, domain)
     elif hasattr(model, "coef_") and hasattr(model, method):
         if np.shape(model.coef_)[-1] != len(columns.source):
             return None

@@ -276,7 +276,8 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
                 return None
         density, random_state = self.density_._density, np.random.RandomState(0)
         rows = density.draw(_N_CHECKED, random_state)
-        return read_sum(model, self._columns, rows, partial(self._answer, self._inputs(rows)))
+        answer = partial(self._answer, self._inputs(rows))
+        return read_sum(model, self._columns, domain, rows, answer)
 
     @property
     def classes_(self) -> NDArray[Any]:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_iris
+from sklearn.linear_model import Ridge
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from skpc import (
@@ -13,6 +14,7 @@ from skpc import (
     DensityRegressor,
     ExpectedKernelSVC,
     ExpectedKernelSVR,
+    ExpectedPredictor,
     ExtraCutsets,
     GenerativeForest,
     HiddenChowLiuTree,
@@ -48,7 +50,10 @@ SETTINGS = [
     KernelEPOperator(noise_variance="evidence", prior_variance=100.0, random_state=0),
     LogisticEPClassifier(schedule="serial", fit_intercept=False),
 ]
-DEFAULTS = [kind() for kind in dict.fromkeys(map(type, EVERY.values()))]
+DEFAULTS = [
+    kind(Ridge()) if kind is ExpectedPredictor else kind()
+    for kind in dict.fromkeys(map(type, EVERY.values()))
+]
 
 
 @parametrize_with_checks([*DEFAULTS, *SETTINGS])

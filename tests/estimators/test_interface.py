@@ -7,6 +7,7 @@ import pandas as pd
 import polars as pl
 import pytest
 from sklearn.base import BaseEstimator, clone
+from sklearn.linear_model import Ridge
 
 import skpc
 from skpc import (
@@ -16,6 +17,7 @@ from skpc import (
     DensityRegressor,
     ExpectedKernelSVC,
     ExpectedKernelSVR,
+    ExpectedPredictor,
     GenerativeForest,
     KernelEPOperator,
     LogisticEPClassifier,
@@ -35,6 +37,8 @@ QUIET = {LogisticEPClassifier}
 @every_estimator
 def test_parameters_are_given_by_name_but_for_leading_estimators_or_their_number(estimator):
     _, *parameters = inspect.signature(estimator.__init__).parameters.values()
+    if parameters[0].name == "estimator":
+        parameters = parameters[1:]
     if parameters[0].name in {"density", "estimators", "n_estimators"}:
         parameters = parameters[1:]
     assert all(parameter.kind is parameter.KEYWORD_ONLY for parameter in parameters)
@@ -91,8 +95,9 @@ def test_verbose_tells_what_is_done(estimator, shown, capsys):
 @every_estimator
 def test_no_thread_at_all_is_refused(estimator):
     if "n_jobs" in inspect.signature(estimator.__init__).parameters:
+        model = {"estimator": Ridge()} if estimator is ExpectedPredictor else {}
         with pytest.raises(ValueError, match=r"'n_jobs' .* must be .* Got 0 instead"):
-            estimator(n_jobs=0).fit(np.eye(9), np.arange(9) % 2)
+            estimator(n_jobs=0, **model).fit(np.eye(9), np.arange(9) % 2)
 
 
 def test_warnings_point_to_the_line_that_called_the_package():

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.tree import DecisionTreeRegressor
 
 import skpc
 from skpc import (
@@ -22,6 +23,7 @@ from skpc import (
     DensityRegressor,
     ExpectedKernelSVC,
     ExpectedKernelSVR,
+    ExpectedPredictor,
     GenerativeForest,
     HiddenChowLiuTree,
     KernelEPOperator,
@@ -69,6 +71,9 @@ EVERY_FIT = {
         regressors=[("svr", ExpectedKernelSVR(NETWORK, random_state=0))],
         cv=2,
         random_state=0,
+    ),
+    "expected predictor": ExpectedPredictor(
+        DecisionTreeRegressor(max_leaf_nodes=5, random_state=0), NETWORK, random_state=0
     ),
     "forest": GenerativeForest(4, random_state=0),
     "expected kernel SVC": ExpectedKernelSVC(NETWORK, calibration="sigmoid", random_state=0),

@@ -3,12 +3,14 @@
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.ensemble import GradientBoostingClassifier
 
 from skpc import (
     CircuitImputer,
     CutsetNetworkBD,
     ExpectedKernelSVC,
     ExpectedKernelSVR,
+    ExpectedPredictor,
     ExtraCutsets,
     HiddenChowLiuTree,
     KernelEPOperator,
@@ -64,6 +66,10 @@ def test_machines_imputers_and_operators_do_not_depend_on_the_number_of_threads(
         machine = ExpectedKernelSVC(network, calibration="sigmoid", random_state=0, n_jobs=n_jobs)
         yield machine.fit(X, y > 0).predict_proba(incomplete)
         yield ExpectedKernelSVR(random_state=0, n_jobs=n_jobs).fit(X, y).predict(incomplete)
+        model = GradientBoostingClassifier(n_estimators=3, random_state=0)
+        model = ExpectedPredictor(model, network, random_state=0, n_jobs=n_jobs)
+        model.fit(rows(0.2, 120), y > 0)
+        yield from (model.decision_function(incomplete), model.predict_proba(incomplete))
         imputer = CircuitImputer(network, strategy="sample", random_state=0, n_jobs=n_jobs)
         yield imputer.fit_transform(incomplete)
         yield from KernelEPOperator(random_state=0, n_jobs=n_jobs).fit(X, y).predict(X, True)

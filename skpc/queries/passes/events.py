@@ -93,8 +93,12 @@ class EventReader(MultivariateReader):
                 ends = np.column_stack([events.low[some], events.high[some]])
                 distinct, kind = group_rows(ends)
                 which, first = np.unique(event[some], return_index=True)
-                prob = np.add.reduceat(form.between(*distinct.T)[:, kind], first, axis=1)
-                out[lines, which] = log_or_inf(prob)
+                prob = form.between(*distinct.T)
+                if len(which) < len(some):
+                    # Some events have alternatives.
+                    prob = np.add.reduceat(prob[:, kind], first, axis=1)
+                    kind = np.arange(len(which))
+                out[lines, which] = log_or_inf(prob)[:, kind]
         for place, group, scored in zip(self.place, self.groups, self.cells(rows, start)):
             for row in np.unique(event[np.isin(events.column, group.variables)]).tolist():
                 intervals = self._intervals(group.variables, start + row)
