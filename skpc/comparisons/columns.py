@@ -58,8 +58,9 @@ def independence_test(
         Names or numbers of the columns that are given.
     density : density estimator, default=None
         Predicts columns given the third set, for the rows of a fold after learning from the other
-        ones; what it misses is learned by boosting, and subtracted. None: a
-        :class:`~skpc.SoftLearnSPN`. The level is approximate: it is as good as these predictions.
+        ones; what it misses is learned by boosting, and subtracted, or boosting predicts alone
+        if that is better. None: a :class:`~skpc.SoftLearnSPN`. The level is approximate: it is as
+        good as these predictions.
     n_draws : int, default=999
         Number of draws of the multiplier bootstrap, the null distribution of the greatest of all
         statistics.
@@ -116,8 +117,7 @@ def independence_test(
 
     def residuals(train: Ints, test: Ints) -> list[Floats]:
         cells = learn(train).posteriors(hidden, chosen)
-        of_columns = [_residuals(*pair) for pair in zip(values, cells)]
-        return [_unexplained(one, hidden[:, given], train)[test] for one in of_columns]
+        return [_residuals(*pair, hidden[:, given], train)[test] for pair in zip(values, cells)]
 
     run = Parallel(n_jobs=n_jobs)
     parts = run(delayed(residuals)(*split) for split in splits)
@@ -258,27 +258,28 @@ def _folds(X: Any, y: Any, density: Any, cv: Any, random_state: Any) -> tuple[An
     return domain, rows, list(check_cv(cv).split(rows, y)), learn
 
 
-def _residuals(values: Floats, cells: Any) -> Floats:
-    """What a column is more than its prediction, shape (n_rows, 1); of categories by indicators."""
-    if cells.labels is None:
-        return (values - cells.mean())[:, np.newaxis]
-    indicators = values[:, np.newaxis] == np.arange(len(cells.labels))
-    residuals = indicators - cells.probabilities
-    residuals[np.isnan(values)] = np.nan
-    return residuals
-
-
-def _unexplained(residuals: Floats, given: Floats, train: Ints) -> Floats:
-    """Residuals less what boosting can say of them by the given columns, from training rows.
+def _residuals(values: Floats, cells: Any, given: Floats, train: Ints) -> Floats:
+    """What a column is more than its prediction, shape (n_rows, 1); of categories by indicators.
 
     Where a density misses how two columns depend on the given ones, their residuals go together.
+    So boosting learns the residuals of the training rows, or the column itself, whichever it
+    predicts better in the training rows that its steps leave out.
     """
-    for column in residuals.T if given.size else ():
-        known = train[~np.isnan(column[train])]
-        if len(known):
-            boosting = clone(BOOSTING).fit(given[known], column[known])
-            # Rows that lack a given cell have no residual.
-            column -= boosting.predict(np.nan_to_num(given))
+    if cells.labels is None:
+        target, mean = values[:, np.newaxis], cells.mean()[:, np.newaxis]
+    else:
+        target, mean = (
+            1.0 * np.equal.outer(values, np.arange(len(cells.labels))),
+            cells.probabilities,
+        )
+        target[np.isnan(values)] = np.nan
+    residuals, known = target - mean, train[~np.isnan(values[train])]
+    for column in range(target.shape[1]) if given.size and len(known) > 1 else ():
+        choices = residuals[:, column], target[:, column]
+        fits = [clone(BOOSTING).fit(given[known], one[known]) for one in choices]
+        best = int(fits[1].oob_score_ < fits[0].oob_score_)
+        # Rows that lack a given cell have no residual.
+        residuals[:, column] = choices[best] - fits[best].predict(np.nan_to_num(given))
     return residuals
 
 
