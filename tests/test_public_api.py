@@ -86,6 +86,7 @@ PUBLIC = {
     "skpc.queries": [
         "Events",
         "KernelExpansion",
+        "NoisyCells",
         "PseudoCounts",
         "bd_score",
         "condition",

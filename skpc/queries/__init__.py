@@ -8,10 +8,12 @@ from skpc.queries.parameters import fit_parameters
 from skpc.queries.posteriors import marginals, moments, posteriors, quantiles
 from skpc.queries.score_cells import score_cells
 from skpc.variables.events import Events
+from skpc.variables.noise import NoisyCells
 
 __all__ = [
     "Events",
     "KernelExpansion",
+    "NoisyCells",
     "PseudoCounts",
     "bd_score",
     "condition",

@@ -18,11 +18,12 @@ from skpc._arrays import Floats, log_or_inf
 from skpc._jit import inlined, kernel
 from skpc.circuit import Circuit
 from skpc.queries.passes.plan import Plan, Tables
-from skpc.queries.passes.rows import MultivariateReader, check_rows, over_chunks
+from skpc.queries.passes.rows import MultivariateReader, check_noise, check_rows, over_chunks
 from skpc.queries.passes.upward import FLOW, QUOTIENT, VALUE, Evaluator, refuse_impossible
 from skpc.variables import Columns
 from skpc.variables.families import leaf_values, read_cell
 from skpc.variables.leaves import Cells, column_of, leaf_of
+from skpc.variables.noise import NoisyCells
 
 
 def score_cells(circuit: Circuit, X: Any) -> Floats:
@@ -32,8 +33,9 @@ def score_cells(circuit: Circuit, X: Any) -> Floats:
     ----------
     circuit : Circuit
         The distribution.
-    X : array-like of shape (n_rows, n_features)
-        Encoded rows; NaN marks missing cells.
+    X : array-like of shape (n_rows, n_features), or NoisyCells
+        Encoded rows; NaN marks missing cells. Or rows whose cells may be wrong, both the cell that
+        is scored and the others.
 
     Returns
     -------
@@ -59,8 +61,9 @@ def score_cells(circuit: Circuit, X: Any) -> Floats:
     array([[0.14, 0.1 ],
            [ nan, 0.35]])
     """
-    rows = check_rows(circuit, X)
-    evaluator = Evaluator(circuit)
+    noisy = check_noise(circuit, X) if isinstance(X, NoisyCells) else None
+    rows = check_rows(circuit, X) if noisy is None else noisy.rows
+    evaluator = Evaluator(circuit, noisy=noisy)
     plan = evaluator.plan
     n_arguments = int(np.diff(plan.ptr).max())
     out = np.empty((len(rows), circuit.n_features))
@@ -78,7 +81,7 @@ def score_cells(circuit: Circuit, X: Any) -> Floats:
             values[evaluator.columns.ignored > 0] = np.nan
             if evaluator.reader.groups:
                 _add_groups(evaluator.reader, part[batch.position], in_logs, target)
-            _compare(evaluator.columns, values, n, root, in_logs, target)
+            _compare(evaluator.columns, values, cells, root, in_logs, target)
             evaluated = batch.evaluated
             index = start + batch.position[evaluated]
             out[index] = target[: circuit.n_features, evaluated].T
@@ -216,19 +219,22 @@ def _add(target: Floats, t: int, lines: Floats, a: int, n: int, in_logs: bool) -
 
 @kernel
 def _compare(
-    columns: Columns, values: Floats, n: int, root: Floats, in_logs: bool, out: Floats
+    columns: Columns, values: Floats, cells: Cells, root: Floats, in_logs: bool, out: Floats
 ) -> None:
     """Turn the row without each cell into the cell given the row, in logs; NaN where missing."""
     for var in range(len(values)):
         column = column_of(columns, var)
-        for r in range(n):
+        for r in range(values.shape[1]):
             x = values[var, r]
             # A missing cell has no score.
             if x != x:
                 out[var, r] = np.nan
                 continue
             # Values inside a circuit are relative to a density that all leaves have in common.
-            _, _, density = read_cell(column, columns.axis, x)
+            if var < cells.noise.shape[1]:
+                density = cells.noise[2, var, r]
+            else:
+                _, _, density = read_cell(column, columns.axis, x)
             whole, rest = root[r], out[var, r]
             if not in_logs:
                 whole = math.log(whole) if whole > 0.0 else -np.inf
