@@ -103,6 +103,10 @@ class CircuitAnswers(NamedTuple):
         """See :class:`Density`."""
         return queries.score_cells(self.circuit, rows)
 
+    def log_margins(self, rows: Floats) -> Floats:
+        """Log density of each cell by itself; NaN where it is missing."""
+        return queries.log_margins(self.circuit, rows)
+
     def posteriors(self, rows: Any, columns: Any = None) -> list[Predictive]:
         """See :class:`Density`."""
         chosen = range(self.domain.n_features) if columns is None else columns

@@ -96,6 +96,7 @@ PUBLIC = {
         "flows",
         "log_conditional",
         "log_likelihood",
+        "log_margins",
         "marginals",
         "moments",
         "mpe",

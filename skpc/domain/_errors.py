@@ -1,4 +1,4 @@
-"""What wrong cells hold: the widened margins of columns."""
+"""What wrong cells hold, beside what their column holds."""
 
 from __future__ import annotations
 
@@ -9,98 +9,91 @@ import numpy as np
 
 from skpc._arrays import Bools, Floats, weighted_quantiles
 from skpc.domain._domain import Domain
-from skpc.variables import AxisTable, Margin, Number, plain_axis
-from skpc.variables.margins import MOST_BINS
+from skpc.variables import Number
 from skpc.variables.number import on_lattice
 
 #: Part of the wrong cells that follow no margin: any category, or numbers far away.
-_ANYTHING = 0.25
-#: Scale of these numbers, in standard deviations by the quartiles.
-_WIDTH = 2.0
+ANYTHING = 0.95
+#: Scales of these numbers, in standard deviations by the quartiles.
+_WIDTHS = np.array([8.0, 32.0, 128.0])
 #: Distance between the quartiles of a normal distribution, in standard deviations.
 _QUARTILES = 1.349
 #: Distance from a lattice, in steps, from which on a value is none of its points.
 _OFF_LATTICE = 1e-3
 
 
-class ErrorMargin(NamedTuple):
-    """The distribution of the wrong cells of a column, positive wherever a cell can be.
+class ErrorTail(NamedTuple):
+    """What the wrong cells of a column hold that follow no margin.
 
-    Three quarters of them follow the margin of the column, a quarter a Student distribution of
-    three degrees of freedom about its median, or the uniform distribution of its categories. It has
-    the measure of the densities of the column: atoms have probabilities.
+    A fifth of the wrong cells follows the margin of a density, so that errors are possible wherever
+    cells are. The others are uniform among the categories, or have Student distributions of three
+    degrees of freedom about the median of the numbers, with scales from near to far.
 
     Attributes
     ----------
-    table : AxisTable
-        The axis of the margin; empty for categories.
-    log_prob : ndarray of shape (n_states,)
-        Log probabilities of the states, without the quarter.
     number : Number or None
         What a numeric column is.
     middle, spread : float
-        Of the Student distribution; the spread is zero for categories.
+        Of the right numbers, by quartiles; the spread is zero for categories.
+    share : ndarray of shape (n_states,)
+        The shares of the categories, empty for numbers.
+    hits : float
+        The probability that a wrong cell holds the true value.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from skpc.domain import Domain, ErrorMargin
+    >>> from skpc.domain import Domain, ErrorTail
     >>> rows = np.arange(100.0)[:, np.newaxis] ** 1.5
-    >>> margin = ErrorMargin.fit(Domain.fit(rows), 0, rows[:, 0], np.ones(100))
-    >>> margin.log_density(np.array([0.0, 500.0, 1e300])).round()
-    array([   -7.,    -7., -2741.])
+    >>> tail = ErrorTail.fit(Domain.fit(rows), 0, rows[:, 0], np.ones(100))
+    >>> tail.log_density(np.array([0.0, 500.0, 1e300])).round()
+    array([   -9.,    -9., -2743.])
     """
 
-    table: AxisTable
-    log_prob: Floats
     number: Number | None
     middle: float
     spread: float
+    share: Floats
+    hits: float
 
     @classmethod
-    def fit(cls, domain: Domain, column: int, values: Floats, weight: Floats) -> ErrorMargin:
+    def fit(cls, domain: Domain, column: int, values: Floats, weight: Floats) -> ErrorTail:
         """Estimate it from encoded cells (NaN where missing) and their weights."""
-        known = np.flatnonzero(~np.isnan(values))
+        known = ~np.isnan(values)
         values, weight = values[known], weight[known]
-        axis, number, middle, spread = None, domain.number_of(column), 0.0, 0.0
-        states = domain.categories[column]
-        if states is None:
-            order = np.argsort(values, kind="stable")
-            quarters, cumulated = np.arange(1, 4), np.cumsum(weight[order])
-            low, middle, high = weighted_quantiles(values[order], cumulated, quarters, 4).tolist()
-            sd = math.sqrt(float(np.average((values - middle) ** 2, weights=weight)))
-            spread = _WIDTH * ((high - low) / _QUARTILES or sd or max(abs(middle), 1.0))
-            axis = None if domain.axes is None else domain.axes[column]
-            if axis is None and number is None:
-                axis = plain_axis(values, weight, MOST_BINS)
-            elif axis is None and number is not None:
-                axis = Margin.fit(values, weight, number).axis(MOST_BINS)
-        n_states = len(states) if states is not None else axis.n_states if axis else 1
-        table = AxisTable.from_axes([axis])
-        codes = table.states(values[:, np.newaxis])[:, 0]
-        count = np.bincount(codes, weight, n_states) + 0.5
-        prob = (1.0 - _ANYTHING) * count / count.sum()
+        points, place = np.unique(values, return_inverse=True)
+        mass = np.bincount(place, weight) / weight.sum()
+        states, number = domain.categories[column], domain.number_of(column)
         if states is not None:
-            prob += _ANYTHING / n_states
-        return cls(table, np.log(prob), number, middle, spread)
+            share = (np.bincount(values.astype(np.int64), weight, len(states)) + 0.5) / (
+                weight.sum() + 0.5 * len(states)
+            )
+            tail = cls(None, 0.0, 0.0, share, 0.0)
+        else:
+            quarters, cumulated = np.arange(1, 4), np.cumsum(mass)
+            low, middle, high = weighted_quantiles(points, cumulated, quarters, 4).tolist()
+            sd = math.sqrt(float(mass @ (points - middle) ** 2))
+            spread = (high - low) / _QUARTILES or sd or max(abs(middle), 1.0)
+            tail = cls(number, middle, spread, mass[:0], 0.0)
+        size = tail.sizes(points)
+        hit = (1.0 - ANYTHING) * mass * (size > 0.0) + np.exp(tail.log_density(points)) * size
+        return tail._replace(hits=float(mass @ hit))
 
     def log_density(self, values: Floats) -> Floats:
-        """Log density of wrong cells in nats; NaN where missing."""
-        cells = values[:, np.newaxis]
-        with np.errstate(over="ignore", invalid="ignore"):
-            of_margin = self.log_prob[self.table.states(cells)[:, 0]]
-            of_margin = of_margin + self.table.log_density(cells)
-            if self.spread > 0.0:
-                beyond = np.logaddexp(of_margin, self.log_tail(values))
-                of_margin = np.where(self._has_mass(values), of_margin, beyond)
-        return np.where(np.isnan(values), np.nan, of_margin)
-
-    def log_tail(self, values: Floats) -> Floats:
-        """The part of :meth:`log_density` that follows no margin, for numbers."""
+        """Log density of this part of the wrong cells in nats; NaN where missing."""
+        if self.spread == 0.0:
+            return np.where(np.isnan(values), np.nan, math.log(ANYTHING / len(self.share)))
+        scale = self.spread * _WIDTHS[:, np.newaxis]
         # As a power of a hypotenuse, it does not overflow.
-        z = (values / self.spread - self.middle / self.spread) / math.sqrt(3.0)
-        at_middle = math.log(_ANYTHING * 2.0 / (math.pi * math.sqrt(3.0) * self.spread))
-        return np.asarray(at_middle - 4.0 * np.log(np.hypot(1.0, z)))
+        z = (values / scale - self.middle / scale) / math.sqrt(3.0)
+        parts = (
+            math.log(2.0 / (math.pi * math.sqrt(3.0)))
+            - np.log(scale)
+            - 4.0 * np.log(np.hypot(1.0, z))
+        )
+        log_density = math.log(ANYTHING / len(_WIDTHS)) + np.logaddexp.reduce(parts, axis=0)
+        # An atom has a probability, where this has a density.
+        return np.where(self._has_mass(values), -np.inf, log_density)
 
     def sizes(self, values: Floats) -> Floats:
         """What turns the density of a cell into a probability; 0 where no value has one."""

@@ -24,7 +24,7 @@ from skpc._validation import (
     objects_of,
     without_cells,
 )
-from skpc.domain import Domain, ErrorMargin, LogMass, merge_rows
+from skpc.domain import Domain, ErrorTail, LogMass, merge_rows
 from skpc.estimators._estimator import by_chunks, parameter
 from skpc.estimators._learner import ColumnsEstimator
 from skpc.estimators._pools import most_bins, refuse_other_density
@@ -86,29 +86,28 @@ class CellErrorDetector(OneToOneFeatureMixin, TransformerMixin, ColumnsEstimator
     def _learn(self, domain: Domain, rows: Floats, weight: Floats, random_state: Any) -> None:
         """Learn from distinct encoded rows."""
         self.domain_, n_features = domain, domain.n_features
-        self._margins = [
-            ErrorMargin.fit(domain, column, cells, weight) for column, cells in enumerate(rows.T)
+        self._tails = [
+            ErrorTail.fit(domain, column, cells, weight) for column, cells in enumerate(rows.T)
         ]
-        cells = Cells.from_rows(self._margins, rows)
+        cells = Cells.from_rows(self._tails, rows)
         # A draw that hits the true value is no error.
-        known = np.maximum(weight @ ~np.isnan(rows), 1e-300)
-        self._misses = 1.0 - weight @ np.nan_to_num(np.exp(cells.log_margin) * cells.size) / known
+        self._misses = np.array([1.0 - tail.hits for tail in self._tails])
         rate = self._given_rates()
-        given = None if rate is None else Rates(rate, rate, rate)
-        rates = given or Rates(*np.full((3, n_features), MEAN_RATE))
+        given = None if rate is None else Rates(rate, rate, rate, rate)
+        rates = given or Rates(*np.full((4, n_features), MEAN_RATE))
         candidates = self._candidates(int(random_state.randint(2**31)))
         best, wrong, self._calibration = candidates[0], np.zeros(rows.shape), None
         self.threshold_, self.informative_ = 1.0 - self.fdr, np.ones(n_features, dtype=bool)
         if len(rows) >= _FEWEST:
             folds = list(deal(weight, _FOLDS, random_state))
             if len(candidates) > 1:
-                best = _best(candidates, domain, cells, folds[0], rates.rate)
+                best = _best(candidates, domain, cells, folds[0], rates.shared)
             for _ in range(_ROUNDS):
-                parts = [without_errors(rows, kept, wrong, rates.rate) for kept, _ in folds]
+                parts = [without_errors(rows, kept, wrong, rates.shared) for kept, _ in folds]
                 fitted = in_threads(lambda part: _density(best, domain, *part), parts)
                 for _ in range(_PASSES):
                     held = [cells.take(part > 0.0) for _, part in folds]
-                    judged = [c.judge(d, rates.rate) for c, d in zip(held, fitted)]
+                    judged = [c.judge(d, rates.shared) for c, d in zip(held, fitted)]
                     ratio = np.concatenate([one.log_ratio for one in judged])
                     of_rows = np.concatenate([part[part > 0.0] for _, part in folds])
                     rates = given or Rates.fit(ratio, of_rows)
@@ -123,7 +122,7 @@ class CellErrorDetector(OneToOneFeatureMixin, TransformerMixin, ColumnsEstimator
             self._set_threshold(of_folds, of_rows)
         self._rates = rates
         self.density_ = clone(best).fit_rows(
-            domain, *without_errors(rows, weight, wrong, rates.rate)
+            domain, *without_errors(rows, weight, wrong, rates.shared)
         )
 
     @property
@@ -148,9 +147,9 @@ class CellErrorDetector(OneToOneFeatureMixin, TransformerMixin, ColumnsEstimator
             some = np.flatnonzero(held > 0.0)
             for _ in range(3):
                 wrong, is_error = injected(
-                    self.domain_, self._margins, rows[some], self.error_rate_, random_state
+                    self.domain_, self._tails, rows[some], self._rates.shared, random_state
                 )
-                judged = Cells.from_rows(self._margins, wrong).judge(density, self._rates.rate)
+                judged = Cells.from_rows(self._tails, wrong).judge(density, self._rates.shared)
                 ratios.append(judged.log_ratio)
                 errors.append(is_error)
                 weights.append(held[some])
@@ -163,7 +162,7 @@ class CellErrorDetector(OneToOneFeatureMixin, TransformerMixin, ColumnsEstimator
         if self._calibration is None:
             return judged.probability
         return self._calibration.probabilities(
-            self.domain_.is_categorical, judged, self.error_rate_
+            self.domain_.is_categorical, judged, self._rates.shared * self._misses
         )
 
     def _set_threshold(self, probability, weight):
@@ -177,8 +176,8 @@ class CellErrorDetector(OneToOneFeatureMixin, TransformerMixin, ColumnsEstimator
 
     def _examine(self, X):
         table, rows, mass = self._encode_with_mass(X)
-        cells = Cells.from_rows(self._margins, rows)
-        judged = cells.judge(self.density_._density, self._rates.rate)
+        cells = Cells.from_rows(self._tails, rows)
+        judged = cells.judge(self.density_._density, self._rates.shared)
         return table, judged, mass
 
     def predict_proba(self, X: Any) -> Any:
@@ -191,14 +190,14 @@ def _density(density: Any, domain: Domain, rows: Floats, weight: Floats) -> Any:
 
 
 def _best(candidates, domain, cells, fold, rate):
-    from skpc.queries import NoisyCells
-
     kept, held = fold
     some = held > 0.0
     test = cells.take(some)
-    noisy = NoisyCells(test.rows, np.log1p(-rate), np.log(rate) + test.log_margin)
-    fitted = in_threads(lambda one: _density(one, domain, *merge_rows(cells.rows[kept > 0], kept[kept > 0])), candidates)
-    scores = [held[some] @ one.log_density(noisy) for one in fitted]
+    fitted = in_threads(
+        lambda one: _density(one, domain, *merge_rows(cells.rows[kept > 0], kept[kept > 0])),
+        candidates,
+    )
+    scores = [held[some] @ one.log_density(test.noisy(one, rate)) for one in fitted]
     return candidates[int(np.argmax(scores))]
 
 

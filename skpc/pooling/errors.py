@@ -6,6 +6,7 @@ that a density has not learned.
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,8 +15,7 @@ from scipy.stats import mannwhitneyu
 from sklearn.isotonic import IsotonicRegression
 
 from skpc._arrays import Bools, Floats, Ints
-from skpc.densities import Density
-from skpc.domain import Domain, ErrorMargin, merge_rows
+from skpc.domain import ANYTHING, Domain, ErrorTail, merge_rows
 from skpc.queries import NoisyCells
 
 #: The rate of errors is near this mean, as if it were that of so many cells.
@@ -41,8 +41,8 @@ class Cells(NamedTuple):
     ----------
     rows : ndarray
         NaN where missing, and where no leaf reads the cell: it is set aside.
-    log_margin : ndarray
-        Log density of a wrong cell; NaN where missing.
+    log_tail : ndarray
+        Log density of the wrong cells that follow no margin; NaN where missing.
     size : ndarray
         What turns the density of a cell into a probability.
     log_aside : ndarray
@@ -50,34 +50,39 @@ class Cells(NamedTuple):
     """
 
     rows: Floats
-    log_margin: Floats
+    log_tail: Floats
     size: Floats
     log_aside: Floats
 
     @classmethod
-    def from_rows(cls, margins: list[ErrorMargin], rows: Floats) -> Cells:
+    def from_rows(cls, tails: list[ErrorTail], rows: Floats) -> Cells:
         """Cells of encoded rows, whose categories are known."""
-        log_margin, size, can_be = (
-            np.column_stack([ask(margin, cells) for margin, cells in zip(margins, rows.T)])
-            for ask in (ErrorMargin.log_density, ErrorMargin.sizes, ErrorMargin.can_be)
+        log_tail, size, can_be = (
+            np.column_stack([ask(tail, cells) for tail, cells in zip(tails, rows.T)])
+            for ask in (ErrorTail.log_density, ErrorTail.sizes, ErrorTail.can_be)
         )
         log_aside = np.where(can_be | np.isnan(rows), np.nan, -np.inf)
-        return cls(np.where(can_be, rows, np.nan), log_margin, size, log_aside)
+        return cls(np.where(can_be, rows, np.nan), log_tail, size, log_aside)
 
     def take(self, index: Ints | Bools) -> Cells:
         """Those of some rows."""
         return Cells(*(part[index] for part in self))
 
-    def judge(self, density: Density, rate: Floats) -> Judged:
-        """What a density says of them, if draws of errors have these rates by column."""
-        log_right, log_wrong = np.log1p(-rate), np.log(rate) + self.log_margin
-        noisy = NoisyCells(self.rows, log_right, log_wrong)
-        aside = np.logaddexp(log_right + self.log_aside, log_wrong)
+    def noisy(self, density: Any, rate: Floats) -> NoisyCells:
+        """These cells under a density, if draws of errors have these rates by column."""
+        log_margin = np.nan_to_num(density.log_margins(self.rows), nan=-np.inf, neginf=-np.inf)
+        log_wrong = np.log(rate) + np.logaddexp(math.log1p(-ANYTHING) + log_margin, self.log_tail)
+        return NoisyCells(self.rows, np.log1p(-rate), log_wrong)
+
+    def judge(self, density: Any, rate: Floats) -> Judged:
+        """What a density says of them."""
+        noisy = self.noisy(density, rate)
+        aside = np.logaddexp(noisy.log_right + self.log_aside, noisy.log_wrong)
         log_cells = np.where(np.isnan(self.log_aside), density.log_cells(noisy), aside)
-        probability = noisy.probabilities(log_cells, self.size)
-        log_odds = np.minimum(log_wrong - log_cells, -1e-13)
+        log_odds = np.minimum(noisy.log_wrong - log_cells, -1e-13)
         log_odds = log_odds - np.log(-np.expm1(log_odds))
-        return Judged(probability, np.clip(log_odds - logit(rate), -_MOST, _MOST), aside)
+        ratio = np.clip(log_odds - logit(rate), -_MOST, _MOST)
+        return Judged(noisy.probabilities(log_cells, self.size), ratio, aside)
 
 
 class Judged(NamedTuple):
@@ -93,11 +98,16 @@ class Judged(NamedTuple):
 
 
 class Rates(NamedTuple):
-    """Rates of draws of errors by column, and the ends of their intervals."""
+    """Rates of draws of errors by column, the ends of their intervals, and what cells are judged by.
+
+    A density that fits a column badly makes many of its cells look wrong. So all columns are judged
+    by one rate, the mean of theirs.
+    """
 
     rate: Floats
     low: Floats
     high: Floats
+    shared: Floats
 
     @classmethod
     def fit(cls, log_ratio: Floats, weight: Floats) -> Rates:
@@ -115,7 +125,8 @@ class Rates(NamedTuple):
             mass = np.exp(log_posterior - log_posterior.max())
             levels = np.searchsorted(np.cumsum(mass) / mass.sum(), _LEVELS)
             ends.append(_RATES[[log_posterior.argmax(), *np.minimum(levels, len(_RATES) - 1)]])
-        return cls(*np.array(ends).T)
+        rate, low, high = np.array(ends).T
+        return cls(rate, low, high, np.full(len(rate), rate.mean()))
 
 
 def without_errors(
@@ -195,7 +206,7 @@ class Calibration(NamedTuple):
 
 
 def injected(
-    domain: Domain, margins: list[ErrorMargin], rows: Floats, rate: Floats, random_state: Any
+    domain: Domain, tails: list[ErrorTail], rows: Floats, rate: Floats, random_state: Any
 ) -> tuple[Floats, Bools]:
     """Rows some of whose cells are replaced, and which ones differ from the true value.
 
@@ -205,16 +216,16 @@ def injected(
     """
     wrong, shape = rows.copy(), rows.shape
     chosen = random_state.random_sample(shape) < np.maximum(rate, _LEAST_RATE)
-    for column, margin in enumerate(margins):
+    for column, tail in enumerate(tails):
         some = np.flatnonzero(chosen[:, column])
         cells, n = rows[some, column], len(some)
-        if margin.spread == 0.0:
-            share = np.exp(0.5 * margin.log_prob)
+        if tail.spread == 0.0:
+            share = np.sqrt(tail.share)
             wrong[some, column] = random_state.choice(len(share), n, p=share / share.sum())
             continue
         sign = np.where(random_state.random_sample(n) < 0.5, -1.0, 1.0)
-        moved = cells + sign * margin.spread * random_state.uniform(0.5, 1.5, n)
-        far = margin.middle + margin.spread * random_state.standard_t(3, n)
+        moved = cells + sign * tail.spread * random_state.uniform(1.0, 5.0, n)
+        far = tail.middle + 3.0 * tail.spread * random_state.standard_t(3, n)
         wrong[some, column] = np.choose(random_state.randint(3, size=n), [moved, far, cells / 10.0])
     wrong = np.where(np.isnan(rows), np.nan, domain.snapped(domain.within_ends(wrong)))
     wrong = np.where(chosen, wrong, rows)

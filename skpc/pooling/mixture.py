@@ -138,6 +138,11 @@ class DensityMixture(NamedTuple):
                 log_cells[row] = _total(joint[[row]]) - self.log_density(copies)
         return np.where(np.isnan(rows), np.nan, log_cells)
 
+    def log_margins(self, rows: Floats) -> Floats:
+        """See :class:`skpc.densities.CircuitAnswers`."""
+        parts = [m.log_margins(rows) + w for m, w in zip(self.members, np.log(self.weights))]
+        return np.asarray(np.logaddexp.reduce(parts, axis=0))
+
     def posteriors(self, rows: Any, columns: Any = None) -> list[Predictive]:
         """See :class:`skpc.densities.Density`."""
         weights = self._posterior_weights(rows)

@@ -6,7 +6,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from skpc.circuit import CircuitBuilder
-from skpc.queries import NoisyCells, log_likelihood, score_cells
+from skpc.queries import NoisyCells, log_likelihood, log_margins, score_cells
 from tests.naive import noise as naive
 from tests.zoo import (
     random_block_circuit,
@@ -116,3 +116,17 @@ def test_leaves_of_several_variables_are_refused():
     for query in (log_likelihood, score_cells):
         with pytest.raises(ValueError, match="leaves of one variable each"):
             query(circuit, noisy)
+
+
+@pytest.mark.parametrize("make", MAKERS)
+@pytest.mark.parametrize("kinds", KINDS)
+def test_the_margin_of_a_cell_is_the_density_of_a_row_that_has_nothing_else(make, kinds):
+    for seed in range(4):
+        circuit = make(seed, n_features=1 + seed, kinds=kinds)
+        rows = random_rows(seed, circuit, 5, 0.2)
+        alone = np.full((*rows.shape, rows.shape[1]), np.nan)
+        for var in range(rows.shape[1]):
+            alone[:, var, var] = rows[:, var]
+        expected = log_likelihood(circuit, alone.reshape(-1, rows.shape[1])).reshape(rows.shape)
+        expected = np.where(np.isnan(rows), np.nan, expected)
+        assert_allclose(log_margins(circuit, rows), expected, rtol=0, atol=1e-9)

@@ -107,13 +107,18 @@ def over_chunks(rows: Floats, work: Callable[[Floats, int], Any], chunk: int = C
 
 def check_noise(circuit: Circuit, noisy: NoisyCells) -> NoisyCells:
     """Cells that may be wrong; refuse a circuit whose leaves have several of them."""
+    refuse_multivariate(circuit)
+    return noisy._replace(rows=check_rows(circuit, noisy.rows))
+
+
+def refuse_multivariate(circuit: Circuit) -> None:
+    """Raise an error if leaves have several variables."""
     if circuit.multivariate:
         listed = circuit.multivariate[0].variables.tolist()
         raise ValueError(
             "cells that may be wrong need leaves of one variable each, but the circuit has leaves "
             f"of the variables {listed} together; use a density without blocks of numbers"
         )
-    return noisy._replace(rows=check_rows(circuit, noisy.rows))
 
 
 def new_cells(n_lines: int, size: int, n_noisy: int = 0) -> Cells:
