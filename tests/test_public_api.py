@@ -29,6 +29,7 @@ from skpc.queries import KernelExpansion
 PUBLIC = {
     "skpc": [
         "Circuit",
+        "CellErrorDetector",
         "CircuitImputer",
         "CutsetNetworkBD",
         "DensityClassifier",

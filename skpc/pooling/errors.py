@@ -7,6 +7,7 @@ that a density has not learned.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,23 +16,23 @@ from scipy.stats import mannwhitneyu
 from sklearn.isotonic import IsotonicRegression
 
 from skpc._arrays import Bools, Floats, Ints
-from skpc.domain import ANYTHING, Domain, ErrorTail, merge_rows
+from skpc.domain import ANYTHING, Domain, ErrorTail, LogMass, merge_rows
 from skpc.queries import NoisyCells
 
 #: The rate of errors is near this mean, as if it were that of so many cells.
 MEAN_RATE, _PRIOR_CELLS = 0.015, 50.0
 #: Rates that are compared, and the interval of a rate.
 _RATES, _LEVELS = np.geomspace(1e-4, 0.5, 80), (0.025, 0.975)
+#: Cells of less probability to be wrong are learned as they are.
+_DOUBTFUL = 0.2
 #: Log ratios beyond say no more.
 _MOST = 30.0
-#: Copies of the held-out rows that get errors for the calibration, and the least rate of these.
-_COPIES, _LEAST_RATE = 3, 0.02
+#: Least rate of injected errors.
+_LEAST_RATE = 0.02
 #: Errors of a column that say whether it can tell, and the p-value below which it does.
 _FEWEST_ERRORS, _CAN_TELL = 5, 1e-3
 #: Part of the log odds that calibration keeps, so that it joins no two probabilities.
 _KEPT = 1e-3
-#: Greatest probability before that.
-_SUREST = 0.999
 
 
 class Cells(NamedTuple):
@@ -57,12 +58,32 @@ class Cells(NamedTuple):
     @classmethod
     def from_rows(cls, tails: list[ErrorTail], rows: Floats) -> Cells:
         """Cells of encoded rows, whose categories are known."""
-        log_tail, size, can_be = (
+        parts: Any = (
             np.column_stack([ask(tail, cells) for tail, cells in zip(tails, rows.T)])
             for ask in (ErrorTail.log_density, ErrorTail.sizes, ErrorTail.can_be)
         )
+        log_tail, size, can_be = parts
         log_aside = np.where(can_be | np.isnan(rows), np.nan, -np.inf)
         return cls(np.where(can_be, rows, np.nan), log_tail, size, log_aside)
+
+    @classmethod
+    def from_table(
+        cls, tails: list[ErrorTail], rows: Floats, unknown: Bools, mass: LogMass
+    ) -> tuple[Cells, Floats]:
+        """Cells of rows of a table, and what the states of a row that are known add to its density.
+
+        ``unknown`` are the cells with categories that are not known, which are missing in ``rows``.
+        """
+        cells = cls.from_rows(tails, rows)
+        of_unknown = np.array([tail.log_density(np.zeros(1))[0] for tail in tails])
+        log_tail = np.where(unknown, of_unknown, cells.log_tail)
+        log_aside = np.where(unknown, -np.inf, cells.log_aside)
+        # Ordered states that were not seen have probabilities, whatever the rest of the row.
+        possible = mass.is_unseen & np.isnan(log_aside[:, mass.columns])
+        log_aside[:, mass.columns] = np.where(possible, mass.added, log_aside[:, mass.columns])
+        known = np.where(np.isnan(log_aside), cells.rows, np.nan)
+        added = np.where(np.isnan(log_aside[:, mass.columns]), mass.added, 0.0)
+        return Cells(known, log_tail, cells.size, log_aside), np.nansum(added, axis=1)
 
     def take(self, index: Ints | Bools) -> Cells:
         """Those of some rows."""
@@ -71,13 +92,16 @@ class Cells(NamedTuple):
     def noisy(self, density: Any, rate: Floats) -> NoisyCells:
         """These cells under a density, if draws of errors have these rates by column."""
         log_margin = np.nan_to_num(density.log_margins(self.rows), nan=-np.inf, neginf=-np.inf)
-        log_wrong = np.log(rate) + np.logaddexp(math.log1p(-ANYTHING) + log_margin, self.log_tail)
+        with np.errstate(invalid="ignore"):
+            log_wrong = np.logaddexp(math.log1p(-ANYTHING) + log_margin, self.log_tail)
+        log_wrong += np.log(rate)
         return NoisyCells(self.rows, np.log1p(-rate), log_wrong)
 
     def judge(self, density: Any, rate: Floats) -> Judged:
         """What a density says of them."""
         noisy = self.noisy(density, rate)
-        aside = np.logaddexp(noisy.log_right + self.log_aside, noisy.log_wrong)
+        with np.errstate(invalid="ignore"):
+            aside = np.logaddexp(noisy.log_right + self.log_aside, noisy.log_wrong)
         log_cells = np.where(np.isnan(self.log_aside), density.log_cells(noisy), aside)
         log_odds = np.minimum(noisy.log_wrong - log_cells, -1e-13)
         log_odds = log_odds - np.log(-np.expm1(log_odds))
@@ -96,12 +120,17 @@ class Judged(NamedTuple):
     log_ratio: Floats
     aside: Floats
 
+    @classmethod
+    def joined(cls, parts: Sequence[Judged]) -> Judged:
+        """Those of all rows of some parts."""
+        return cls(*map(np.concatenate, zip(*parts)))
+
 
 class Rates(NamedTuple):
-    """Rates of draws of errors by column, the ends of their intervals, and what cells are judged by.
+    """Rates of draws of errors by column, the ends of their intervals, and what judges cells.
 
-    A density that fits a column badly makes many of its cells look wrong. So all columns are judged
-    by one rate, the mean of theirs.
+    A density that fits a column badly makes many of its cells look wrong. So all columns share one
+    rate where cells are judged, the mean of theirs.
     """
 
     rate: Floats
@@ -129,79 +158,88 @@ class Rates(NamedTuple):
         return cls(rate, low, high, np.full(len(rate), rate.mean()))
 
 
+def doubtful_cells(probability: Floats, weight: Floats, most: float) -> Floats:
+    """Probabilities of the cells that are most probably wrong, zero elsewhere.
+
+    Their sum, by the weights of their rows, is ``most`` or less.
+    """
+    doubtful = np.where(probability > _DOUBTFUL, probability, 0.0)
+    order = np.argsort(-doubtful, axis=None, kind="stable")
+    taken = np.cumsum((doubtful * weight[:, np.newaxis]).ravel()[order])
+    doubtful.ravel()[order[taken > most]] = 0.0
+    return doubtful
+
+
 def without_errors(
     rows: Floats, weight: Floats, probability: Floats, rate: Floats
 ) -> tuple[Floats, Floats]:
     """Rows to learn from, in which a cell counts by the probability that it is right.
 
     A row with doubtful cells counts as two: as it is, and without these. The weight taken away is
-    at most twice what the rates say, cell by cell the most doubtful first.
+    at most twice what the rates say.
     """
-    doubtful = np.where(probability > _DOUBTFUL, probability, 0.0)
-    order = np.argsort(-doubtful, axis=None, kind="stable")
-    taken = np.cumsum((doubtful * weight[:, np.newaxis]).ravel()[order])
     most = 2.0 * float((weight @ ~np.isnan(rows)) @ rate)
-    doubtful.ravel()[order[taken > most]] = 0.0
-    worst = doubtful.max(axis=1)
+    doubtful = doubtful_cells(probability, weight, most)
+    worst = doubtful.max(axis=1, initial=0.0)
     some = np.flatnonzero(worst > 0.0)
     blank = np.where(doubtful[some] > 0.0, np.nan, rows[some])
-    kept = weight * (1.0 - worst)
-    return merge_rows(np.vstack([rows, blank]), np.append(kept, weight[some] * worst[some]))
-
-
-#: Cells of less probability to be wrong are learned as they are.
-_DOUBTFUL = 0.2
+    both = np.append(weight * (1.0 - worst), weight[some] * worst[some])
+    return merge_rows(np.vstack([rows, blank]), both)
 
 
 class Calibration(NamedTuple):
     """Maps log ratios to probabilities, for numbers and categories apart, by injected errors.
 
-    ``steps`` has the increasing log ratios and the logs of the densities of these among errors over
-    those among all cells; None where too few errors were injected. ``informative`` are the columns
-    whose errors have greater ratios than other cells.
+    Attributes
+    ----------
+    maps : dict from bool to tuple or None
+        For numbers (False) and categories: increasing log ratios, and the logs of their densities
+        among errors over those among right cells. None where too few errors were injected.
+    informative : ndarray of shape (n_features,), bool
+        The columns whose errors have greater ratios than their other cells.
     """
 
-    steps: dict[bool, tuple[Floats, Floats] | None]
+    maps: dict[bool, tuple[Floats, Floats] | None]
     informative: Bools
 
     @classmethod
     def fit(
-        cls, is_category: Bools, log_ratio: Floats, is_error: Bools, weight: Floats
+        cls, is_category: Bools, judged: Judged, is_error: Bools, weight: Floats, rate: Floats
     ) -> Calibration:
-        """From cells of held-out rows, some of which are errors."""
-        steps: dict[bool, tuple[Floats, Floats] | None] = {}
+        """From cells of held-out rows, some of which are errors; the weights are those of rows.
+
+        A table has errors of its own, which would count as right cells. So as many as the rates say
+        do not count, by their probabilities and the most probable ones first.
+        """
+        ratios, known = judged.log_ratio, ~np.isnan(judged.log_ratio)
+        unlabelled = np.where(is_error | ~known, 0.0, judged.probability)
+        errors = doubtful_cells(unlabelled, weight, float((weight @ known) @ rate))
+        mass = weight[:, np.newaxis] * (1.0 - errors)
+        maps: dict[bool, tuple[Floats, Floats] | None] = {}
         for kind in (False, True):
-            ratio, error = log_ratio[:, is_category == kind], is_error[:, is_category == kind]
-            known = ~np.isnan(ratio)
-            mass = np.broadcast_to(weight[:, np.newaxis], ratio.shape)[known]
-            steps[kind] = None
-            if error[known].sum() >= _FEWEST_ERRORS:
-                isotonic = IsotonicRegression(y_min=1e-5, y_max=0.9999, out_of_bounds="clip")
-                isotonic.fit(ratio[known], error[known], mass)
-                share = np.average(error[known], weights=mass)
-                gain = logit(isotonic.y_thresholds_) - logit(share)
-                steps[kind] = isotonic.X_thresholds_, gain
+            some, maps[kind] = known & (is_category == kind), None
+            ratio, error, of_cells = ratios[some], is_error[some], mass[some]
+            if error.sum() >= _FEWEST_ERRORS:
+                isotonic = IsotonicRegression(y_min=1e-5, y_max=1.0 - 1e-5, out_of_bounds="clip")
+                isotonic.fit(ratio, error, of_cells)
+                gain = logit(isotonic.y_thresholds_) - logit(np.average(error, weights=of_cells))
+                maps[kind] = isotonic.X_thresholds_, gain
         informative = [
-            error[~np.isnan(ratio)].sum() >= _FEWEST_ERRORS
-            and mannwhitneyu(
-                ratio[error & ~np.isnan(ratio)],
-                ratio[~error & ~np.isnan(ratio)],
-                alternative="greater",
-            ).pvalue
+            error[some].sum() >= _FEWEST_ERRORS
+            and mannwhitneyu(ratio[some & error], ratio[some & ~error], alternative="greater")[1]
             < _CAN_TELL
-            for ratio, error in zip(log_ratio.T, is_error.T)
+            for ratio, error, some in zip(ratios.T, is_error.T, known.T)
         ]
-        return cls(steps, np.array(informative, dtype=bool))
+        return cls(maps, np.array(informative, dtype=bool))
 
     def probabilities(self, is_category: Bools, judged: Judged, error_rate: Floats) -> Floats:
-        """Calibrated probabilities of cells."""
+        """Calibrated probabilities of cells, in columns with these rates of errors."""
         result = judged.probability.copy()
         for column, kind in enumerate(is_category.tolist()):
-            steps, ratio = self.steps[kind], judged.log_ratio[:, column]
-            if steps is not None:
-                # Errors are this part of the cells with this ratio.
-                part = np.minimum(error_rate[column] * np.exp(np.interp(ratio, *steps)), _SUREST)
-                result[:, column] = expit(logit(part) + _KEPT * ratio)
+            of_kind, ratio = self.maps[kind], judged.log_ratio[:, column]
+            if of_kind is not None:
+                gain = np.interp(ratio, *of_kind) + _KEPT * ratio
+                result[:, column] = expit(logit(error_rate[column]) + gain)
         return result
 
 

@@ -140,7 +140,8 @@ class DensityMixture(NamedTuple):
 
     def log_margins(self, rows: Floats) -> Floats:
         """See :class:`skpc.densities.CircuitAnswers`."""
-        parts = [m.log_margins(rows) + w for m, w in zip(self.members, np.log(self.weights))]
+        members: Any = self.members
+        parts = [m.log_margins(rows) + w for m, w in zip(members, np.log(self.weights))]
         return np.asarray(np.logaddexp.reduce(parts, axis=0))
 
     def posteriors(self, rows: Any, columns: Any = None) -> list[Predictive]:

@@ -139,7 +139,7 @@ def log_margins(circuit: Circuit, X: Any) -> Floats:
     evaluator, out = Evaluator(circuit), np.empty(np.shape(X))
     # A leaf counts by the probability that a row without any cell comes to it.
     edge_flow = flows(circuit, np.full((1, circuit.n_features), np.nan))
-    reached = np.bincount(structure.child, edge_flow, circuit.n_nodes)
+    reached = np.bincount(structure.child, edge_flow, circuit.n_nodes).astype(np.float64)
     reached[-1] = 1.0
     weight, tables = reached[structure.leaves.node], evaluator.tables
 

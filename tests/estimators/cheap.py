@@ -9,6 +9,7 @@ from __future__ import annotations
 from sklearn.base import BaseEstimator
 
 from skpc import (
+    CellErrorDetector,
     CircuitImputer,
     CutsetNetworkBD,
     DensityClassifier,
@@ -43,6 +44,7 @@ DENSITIES: dict[str, BaseEstimator] = {
 }
 #: What takes tables, and is no density.
 OF_TABLES: dict[str, BaseEstimator] = {
+    "cell errors": CellErrorDetector(CutsetNetworkBD(random_state=0), random_state=0),
     "imputer": CircuitImputer(CutsetNetworkBD(random_state=0)),
     "classifier": DensityClassifier(
         CutsetNetworkBD(random_state=0),
