@@ -2,7 +2,6 @@
 
 from skpc.domain._coding import one_hot
 from skpc.domain._domain import Domain
-from skpc.domain._errors import ANYTHING, ErrorTail
 from skpc.domain._events import read_events
 from skpc.domain._order import canonical_order
 from skpc.domain._rows import (
@@ -17,9 +16,7 @@ from skpc.domain._rows import (
 from skpc.domain._unseen import LogMass, Unseen
 
 __all__ = [
-    "ANYTHING",
     "Domain",
-    "ErrorTail",
     "LogMass",
     "Unseen",
     "canonical_order",

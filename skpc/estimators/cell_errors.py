@@ -25,7 +25,7 @@ from skpc._validation import (
     objects_of,
     without_cells,
 )
-from skpc.domain import Domain, ErrorTail, merge_rows
+from skpc.domain import Domain, merge_rows
 from skpc.estimators._estimator import by_chunks, parameter
 from skpc.estimators._learner import ColumnsEstimator
 from skpc.estimators._pools import most_bins, refuse_other_density
@@ -34,6 +34,7 @@ from skpc.estimators.extra_cutsets import ExtraCutsets
 from skpc.estimators.hidden_chow_liu import HiddenChowLiuTree
 from skpc.estimators.moat import MixtureOfAllTrees
 from skpc.learning import Split, deal
+from skpc.pooling.error_tails import ErrorTail
 from skpc.pooling.errors import (
     MEAN_RATE,
     Calibration,

@@ -16,7 +16,8 @@ from scipy.stats import mannwhitneyu
 from sklearn.isotonic import IsotonicRegression
 
 from skpc._arrays import Bools, Floats, Ints
-from skpc.domain import ANYTHING, Domain, ErrorTail, LogMass, merge_rows
+from skpc.domain import Domain, LogMass, merge_rows
+from skpc.pooling.error_tails import ANYTHING, ErrorTail
 from skpc.queries import NoisyCells
 
 #: The rate of errors is near this mean, as if it were that of so many cells.
@@ -151,7 +152,8 @@ class Rates(NamedTuple):
             known = ~np.isnan(cells)
             joint = np.logaddexp(odds[0] + cells[known, np.newaxis], odds[1])
             log_posterior = prior + weight[known] @ joint
-            mass = np.exp(log_posterior - log_posterior.max())
+            # Points of the grid stand for more rates where these are greater.
+            mass = _RATES * np.exp(log_posterior - log_posterior.max())
             levels = np.searchsorted(np.cumsum(mass) / mass.sum(), _LEVELS)
             ends.append(_RATES[[log_posterior.argmax(), *np.minimum(levels, len(_RATES) - 1)]])
         rate, low, high = np.array(ends).T

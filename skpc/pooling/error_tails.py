@@ -6,9 +6,10 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import logsumexp
 
 from skpc._arrays import Bools, Floats, weighted_quantiles
-from skpc.domain._domain import Domain
+from skpc.domain import Domain
 from skpc.variables import Number
 from skpc.variables.number import on_lattice
 
@@ -43,7 +44,8 @@ class ErrorTail(NamedTuple):
     Examples
     --------
     >>> import numpy as np
-    >>> from skpc.domain import Domain, ErrorTail
+    >>> from skpc.domain import Domain
+    >>> from skpc.pooling.error_tails import ErrorTail
     >>> rows = np.arange(100.0)[:, np.newaxis] ** 1.5
     >>> tail = ErrorTail.fit(Domain.fit(rows), 0, rows[:, 0], np.ones(100))
     >>> tail.log_density(np.array([0.0, 500.0, 1e300])).round()
@@ -91,7 +93,7 @@ class ErrorTail(NamedTuple):
             - np.log(scale)
             - 4.0 * np.log(np.hypot(1.0, z))
         )
-        log_density = math.log(ANYTHING / len(_WIDTHS)) + np.logaddexp.reduce(parts, axis=0)
+        log_density = math.log(ANYTHING / len(_WIDTHS)) + logsumexp(parts, axis=0)
         # An atom has a probability, where this has a density.
         return np.where(self._has_mass(values), -np.inf, log_density)
 
