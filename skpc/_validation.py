@@ -101,6 +101,12 @@ def column_of(table: Any, column: int) -> Any:
     return getattr(table, "iloc", table)[:, column]
 
 
+def missing_in(table: Any) -> NDArray[np.bool_]:
+    """Which cells of a checked table are missing, shape (n_rows, n_features)."""
+    columns = range(table.shape[1])
+    return np.column_stack([missing_cells(objects_of(column_of(table, c))) for c in columns])
+
+
 def without_cells(table: Any, cells: NDArray[np.bool_]) -> Any:
     """A copy of a table in which these cells are missing: NaN, or what its columns have for it."""
     library = frame_library(table)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from numbers import Real
@@ -21,19 +20,18 @@ from skpc._validation import (
     StrOptions,
     column_of,
     fit_context,
-    missing_cells,
+    missing_in,
     objects_of,
     without_cells,
 )
-from skpc.domain import Domain, merge_rows
+from skpc.domain import merge_rows
 from skpc.estimators._estimator import by_chunks, parameter
 from skpc.estimators._learner import ColumnsEstimator
-from skpc.estimators._pools import most_bins, refuse_other_density
+from skpc.estimators._pools import most_bins, refuse_intractable
 from skpc.estimators.cutset import CutsetNetworkBD
 from skpc.estimators.extra_cutsets import ExtraCutsets
 from skpc.estimators.hidden_chow_liu import HiddenChowLiuTree
-from skpc.estimators.moat import MixtureOfAllTrees
-from skpc.learning import Split, deal
+from skpc.learning import deal
 from skpc.pooling.error_tails import ErrorTail
 from skpc.pooling.errors import (
     MEAN_RATE,
@@ -42,8 +40,10 @@ from skpc.pooling.errors import (
     Judged,
     Rates,
     injected,
+    learned_density,
     without_errors,
 )
+from skpc.pooling.folds import FEWEST, fit_best
 
 #: Parts of the rows that are held out in turn, rounds in which densities are learned without
 #: doubtful cells, and passes for the rates in each of them.
@@ -51,8 +51,6 @@ _FOLDS, _ROUNDS, _PASSES = 3, 2, 2
 #: Copies of the held-out rows that get errors for the calibration: some, or as many as make so many
 #: rows.
 _COPIES, _COPIED = 3, 3000
-#: With fewer distinct rows than this, nothing is held out.
-_FEWEST = 20
 #: Probability that a number lies between the ends that are explained.
 _LEVEL = 0.9
 
@@ -214,7 +212,7 @@ class CellErrorDetector(OneToOneFeatureMixin, TransformerMixin, ColumnsEstimator
         """
         with all_or_nothing(self), threads(self.n_jobs):
             if self.density is not None:
-                _refuse_density(self.density)
+                refuse_intractable(self.density, type(self).__name__)
             table, weight, _ = self._training_rows(X, sample_weight)
             random_state = check_random_state(self.random_state)
             candidates = self._candidates(int(random_state.randint(2**31)))
@@ -247,23 +245,21 @@ class CellErrorDetector(OneToOneFeatureMixin, TransformerMixin, ColumnsEstimator
         self, candidates: list[Any], rows: Floats, weight: Floats, random_state: Any
     ) -> None:
         """Learn from distinct encoded rows."""
-        rate, wrong, best = self._given_rates(), np.zeros(rows.shape), candidates[0]
-        given = None if rate is None else Rates(rate, rate, rate, rate)
+        wrong, best = np.zeros(rows.shape), candidates[0]
+        given = Rates.given(self.error_rate, self.domain_, self._misses)
         self._rates = given or Rates(*np.full((4, rows.shape[1]), MEAN_RATE))
         self.threshold_, self.informative_ = 1.0 - self.fdr, np.ones(rows.shape[1], dtype=bool)
         self._calibration = None
-        if len(rows) >= _FEWEST:
-            cells, folds = (
-                Cells.from_rows(self._tails, rows),
-                list(deal(weight, _FOLDS, random_state)),
-            )
+        if len(rows) >= FEWEST:
+            cells = Cells.from_rows(self._tails, rows)
+            folds = list(deal(weight, _FOLDS, random_state))
             held = [(cells.take(part > 0.0), part[part > 0.0]) for _, part in folds]
             if len(candidates) > 1:
-                best = self._best(candidates, rows, folds[0], held[0])
+                best = fit_best(candidates, self.domain_, rows, weight, random_state, 0.0)
             for _ in range(_ROUNDS):
                 shared = self._rates.shared
                 parts = [without_errors(rows, kept, wrong, shared) for kept, _ in folds]
-                fitted = in_threads(partial(_fitted, best, self.domain_), parts)
+                fitted = in_threads(partial(learned_density, best, self.domain_), parts)
                 judged = self._judge(fitted, held, given)
                 wrong = np.zeros(rows.shape)
                 for (_, part), one in zip(folds, judged):
@@ -277,13 +273,6 @@ class CellErrorDetector(OneToOneFeatureMixin, TransformerMixin, ColumnsEstimator
         learned = without_errors(rows, weight, wrong, self._rates.shared)
         self.density_ = clone(best).fit_rows(self.domain_, *learned)
 
-    def _best(self, candidates: list[Any], rows: Floats, fold: Split, held: Any) -> Any:
-        """The density that held-out rows with errors are most probable under."""
-        cells, weight = held
-        fit = partial(_fitted, domain=self.domain_, part=merge_rows(rows, fold[0]))
-        noisy = ((one, cells.noisy(one, self._rates.shared)) for one in in_threads(fit, candidates))
-        return candidates[int(np.argmax([weight @ d.log_density(rows) for d, rows in noisy]))]
-
     def _judge(self, fitted: list[Any], held: list[Any], given: Rates | None) -> list[Judged]:
         """What densities say of the cells that they have not learned; sets the rates."""
         for _ in range(_PASSES):
@@ -291,28 +280,6 @@ class CellErrorDetector(OneToOneFeatureMixin, TransformerMixin, ColumnsEstimator
             weight = np.concatenate([of_part for _, of_part in held])
             self._rates = given or Rates.fit(Judged.joined(judged).log_ratio, weight)
         return judged
-
-    def _given_rates(self) -> Floats | None:
-        """Rates of draws that make as many errors as the user says."""
-        rate: Any = self.error_rate
-        if isinstance(rate, str):
-            return None
-        if isinstance(rate, Mapping):
-            named = self.domain_.columns([*rate], "error_rate")
-            values, rate = [*rate.values()], np.full(self.domain_.n_features, MEAN_RATE)
-            rate[named] = values
-        shape = (self.domain_.n_features,)
-        try:
-            rates = np.broadcast_to(np.asarray(rate, dtype=np.float64), shape)
-        except ValueError:
-            rates = np.full(shape, np.nan)
-        if not ((rates >= 0.0) & (rates < 1.0)).all():
-            raise ValueError(
-                f"error_rate must be 'auto', or proportions in [0, 1), one for all {shape[0]} "
-                f"columns or one for each; found {self.error_rate!r}."
-            )
-        # A column that nearly always has one value has fewer errors than it has draws.
-        return np.clip(rates / np.maximum(self._misses, 0.5), 1e-6, 0.5)
 
     def _calibrate(self, fitted: list[Any], held: list[Any], random_state: Any) -> None:
         """Learn from injected errors how sure verdicts on held-out cells are."""
@@ -365,7 +332,7 @@ class CellErrorDetector(OneToOneFeatureMixin, TransformerMixin, ColumnsEstimator
         table, rows, mass = self._encode_with_mass(X)
         # Of what is no state, the value tells whether the column can have it.
         rows = np.where(self.domain_.is_ordered, self.domain_.numbers_in(table), rows)
-        unknown = np.isnan(rows) & ~_missing(table) & (self.handle_unknown == "unseen")
+        unknown = np.isnan(rows) & ~missing_in(table) & (self.handle_unknown == "unseen")
         return table, *Cells.from_table(self._tails, rows, unknown, mass)
 
     @by_chunks
@@ -432,7 +399,7 @@ class CellErrorDetector(OneToOneFeatureMixin, TransformerMixin, ColumnsEstimator
         if self.repair is None:
             return left
         repaired = self.density_.complete(left, self.repair, self.random_state)
-        return without_cells(repaired, _missing(table))
+        return without_cells(repaired, missing_in(table))
 
     @by_chunks
     def score_samples(self, X: Any) -> Floats:
@@ -486,28 +453,3 @@ class CellErrorDetector(OneToOneFeatureMixin, TransformerMixin, ColumnsEstimator
         headings = ["row", "column", "value", "probability", "expected", "low", "high"]
         frame = pd.DataFrame(lines, columns=headings)
         return frame.sort_values("probability", ascending=False, kind="stable", ignore_index=True)
-
-
-def _missing(table: Any) -> Any:
-    """Which cells of a checked table are missing, shape (n_rows, n_features)."""
-    columns = range(table.shape[1])
-    return np.column_stack([missing_cells(objects_of(column_of(table, c))) for c in columns])
-
-
-def _fitted(density: Any, domain: Domain, part: tuple[Floats, Floats]) -> Any:
-    """The density of some rows and their weights."""
-    # Axes that held-out rows have a part in would speak for densities with bins.
-    return clone(density).fit_rows(domain.with_axes_of(*part), *part)._density
-
-
-def _refuse_density(density: Any) -> None:
-    """Raise a TypeError if a density, or a member of a stack, does not answer for noisy cells."""
-    refuse_other_density(density, CellErrorDetector.__name__, ("fit_rows", "complete"), ())
-    members = getattr(density, "estimators", None) or [("", density)]
-    for _, member in members:
-        if isinstance(member, MixtureOfAllTrees):
-            raise TypeError(
-                "CellErrorDetector needs a density that is a circuit, or a StackedDensity of such; "
-                f"found {member!r}, whose sums over wrong cells are not tractable. Give "
-                "CutsetNetworkBD(), HiddenChowLiuTree() or ExtraCutsets()."
-            )

@@ -97,6 +97,15 @@ class ErrorTail(NamedTuple):
         # An atom has a probability, where this has a density.
         return np.where(self._has_mass(values), -np.inf, log_density)
 
+    def depths(self, values: Floats) -> Floats:
+        """How far :meth:`log_density` is below that of the median, in nats; 0 for categories."""
+        if self.spread == 0.0:
+            return np.zeros(len(values))
+        top, log_density = (
+            self._replace(number=None).log_density(x) for x in (np.array([self.middle]), values)
+        )
+        return np.asarray(top - log_density)
+
     def sizes(self, values: Floats) -> Floats:
         """What turns the density of a cell into a probability; 0 where no value has one."""
         if self.spread == 0.0:

@@ -7,12 +7,13 @@ that a density has not learned.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import expit, logit
 from scipy.stats import mannwhitneyu
+from sklearn.base import clone
 from sklearn.isotonic import IsotonicRegression
 
 from skpc._arrays import Bools, Floats, Ints
@@ -28,6 +29,8 @@ _RATES, _LEVELS = np.geomspace(1e-4, 0.5, 80), (0.025, 0.975)
 _DOUBTFUL = 0.2
 #: Log ratios beyond say no more.
 _MOST = 30.0
+#: Log odds beyond have no digits.
+_CERTAIN = 25.0
 #: Least rate of injected errors.
 _LEAST_RATE = 0.02
 #: Errors of a column that say whether it can tell, and the p-value below which it does.
@@ -47,6 +50,8 @@ class Cells(NamedTuple):
         Log density of the wrong cells that follow no margin; NaN where missing.
     size : ndarray
         What turns the density of a cell into a probability.
+    depth : ndarray
+        How far away a number is, in nats.
     log_aside : ndarray
         Log density of cells that are set aside, given any row; NaN elsewhere.
     """
@@ -54,6 +59,7 @@ class Cells(NamedTuple):
     rows: Floats
     log_tail: Floats
     size: Floats
+    depth: Floats
     log_aside: Floats
 
     @classmethod
@@ -61,11 +67,11 @@ class Cells(NamedTuple):
         """Cells of encoded rows, whose categories are known."""
         parts: Any = (
             np.column_stack([ask(tail, cells) for tail, cells in zip(tails, rows.T)])
-            for ask in (ErrorTail.log_density, ErrorTail.sizes, ErrorTail.can_be)
+            for ask in (ErrorTail.log_density, ErrorTail.sizes, ErrorTail.depths, ErrorTail.can_be)
         )
-        log_tail, size, can_be = parts
+        log_tail, size, depth, can_be = parts
         log_aside = np.where(can_be | np.isnan(rows), np.nan, -np.inf)
-        return cls(np.where(can_be, rows, np.nan), log_tail, size, log_aside)
+        return cls(np.where(can_be, rows, np.nan), log_tail, size, depth, log_aside)
 
     @classmethod
     def from_table(
@@ -84,7 +90,7 @@ class Cells(NamedTuple):
         log_aside[:, mass.columns] = np.where(possible, mass.added, log_aside[:, mass.columns])
         known = np.where(np.isnan(log_aside), cells.rows, np.nan)
         added = np.where(np.isnan(log_aside[:, mass.columns]), mass.added, 0.0)
-        return Cells(known, log_tail, cells.size, log_aside), np.nansum(added, axis=1)
+        return Cells(known, log_tail, cells.size, cells.depth, log_aside), np.nansum(added, axis=1)
 
     def take(self, index: Ints | Bools) -> Cells:
         """Those of some rows."""
@@ -107,6 +113,8 @@ class Cells(NamedTuple):
         log_odds = np.minimum(noisy.log_wrong - log_cells, -1e-13)
         log_odds = log_odds - np.log(-np.expm1(log_odds))
         ratio = np.clip(log_odds - logit(rate), -_MOST, _MOST)
+        # Of what is beyond the digits of a probability, the farther one is worse.
+        ratio += np.where(log_odds > _CERTAIN, np.nan_to_num(self.depth), 0.0)
         return Judged(noisy.probabilities(log_cells, self.size), ratio, aside)
 
 
@@ -138,6 +146,25 @@ class Rates(NamedTuple):
     low: Floats
     high: Floats
     shared: Floats
+
+    @classmethod
+    def given(cls, error_rate: Any, domain: Domain, misses: Floats) -> Rates | None:
+        """Rates of draws that make as many errors as a user says; None for "auto"."""
+        if isinstance(error_rate, str):
+            return None
+        rate = error_rate
+        if isinstance(rate, Mapping):
+            rate = np.full(len(misses), MEAN_RATE)
+            rate[domain.columns([*error_rate], "error_rate")] = [*error_rate.values()]
+        rate = np.asarray(rate, dtype=np.float64)
+        if rate.shape not in ((), misses.shape) or not ((rate >= 0.0) & (rate < 1.0)).all():
+            raise ValueError(
+                f"error_rate must be 'auto', or proportions in [0, 1), one for all {len(misses)} "
+                f"columns or one for each; found {error_rate!r}."
+            )
+        # A column that nearly always has one value has fewer errors than it has draws.
+        draws = np.clip(rate / np.maximum(misses, 0.5), 1e-6, 0.5)
+        return cls(draws, draws, draws, draws)
 
     @classmethod
     def fit(cls, log_ratio: Floats, weight: Floats) -> Rates:
@@ -187,6 +214,12 @@ def without_errors(
     blank = np.where(doubtful[some] > 0.0, np.nan, rows[some])
     both = np.append(weight * (1.0 - worst), weight[some] * worst[some])
     return merge_rows(np.vstack([rows, blank]), both)
+
+
+def learned_density(density: Any, domain: Domain, part: tuple[Floats, Floats]) -> Any:
+    """The density of some rows and their weights."""
+    # Axes that held-out rows have a part in would speak for densities with bins.
+    return clone(density).fit_rows(domain.with_axes_of(*part), *part)._density
 
 
 class Calibration(NamedTuple):
