@@ -14,6 +14,7 @@ LAYERS = [
     {"_compiler", "_warnings"},
     {"_jit", "_arrays", "_files", "_repr", "_threads", "_version", "exceptions"},
     {"_fast_math", "_fitting", "_random", "_validation"},
+    {"_cells"},
     {"variables"},
     {"domain", "circuit"},
     {"kernels", "counting"},

@@ -11,7 +11,8 @@ from scipy.stats import rankdata
 from sklearn.utils import check_array, check_random_state
 
 from skpc._arrays import Floats
-from skpc._validation import column_of, frame_library, missing_cells, unmasked, without_cells
+from skpc._cells import without_cells
+from skpc._validation import column_of, frame_library, missing_cells, unmasked
 from skpc.factor_graphs import FactorGraph, compile
 from skpc.queries import sample
 

@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from skpc._arrays import Bools, Floats
+from skpc._cells import missing_in, without_cells
 from skpc._fitting import all_or_nothing
 from skpc._threads import in_threads, threads
 from skpc._validation import (
@@ -20,9 +21,7 @@ from skpc._validation import (
     StrOptions,
     column_of,
     fit_context,
-    missing_in,
     objects_of,
-    without_cells,
 )
 from skpc.domain import merge_rows
 from skpc.estimators._estimator import by_chunks, parameter

@@ -12,6 +12,7 @@ from sklearn.impute import MissingIndicator
 from sklearn.utils.validation import check_is_fitted
 
 from skpc._arrays import Floats
+from skpc._cells import missing_in
 from skpc._fitting import all_or_nothing
 from skpc._threads import in_threads, threads
 from skpc._validation import (
@@ -24,7 +25,6 @@ from skpc._validation import (
     join_columns,
     kinds_of_cells,
     missing_cells,
-    missing_in,
     output_library,
     read_cells,
 )

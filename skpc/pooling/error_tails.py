@@ -49,7 +49,7 @@ class ErrorTail(NamedTuple):
     >>> rows = np.arange(100.0)[:, np.newaxis] ** 1.5
     >>> tail = ErrorTail.fit(Domain.fit(rows), 0, rows[:, 0], np.ones(100))
     >>> tail.log_density(np.array([0.0, 500.0, 1e300])).round()
-    array([   -9.,    -9., -2743.])
+    array([  -10.,   -10., -2731.])
     """
 
     number: Number | None
