@@ -3,9 +3,9 @@
 Which cells of a table are wrong?
 =================================
 
-Some cells of a table of wines are replaced by those of other wines. ``CellErrorDetector`` gives
-every cell the probability that it is wrong, given its row. The picture shows the rows with the most
-probable errors; a cross marks the cells that were replaced.
+Some cells of a table of wines are replaced by those of other wines, and some are ten times what
+they should be. ``CellErrorDetector`` gives every cell the probability that it is wrong, given its
+row. The picture shows the rows with the most probable errors; a cross marks the wrong cells.
 """
 
 import matplotlib.pyplot as plt
@@ -15,16 +15,20 @@ from skpc import CellErrorDetector, HiddenChowLiuTree
 from skpc.datasets import load_wines
 
 # %%
-# Three of a hundred cells are from another row. That does not always change the value.
+# Two of a hundred cells are from another row, which does not always change the value. One of a
+# hundred numbers has lost its decimal point.
 wines = load_wines(as_frame=True).frame
 rng = np.random.default_rng(0)
 others = wines.iloc[rng.permutation(len(wines))].reset_index(drop=True)
-dirty = wines.mask(rng.random(wines.shape) < 0.03, others)
+dirty = wines.mask(rng.random(wines.shape) < 0.02, others)
+numbers = dirty.columns[:-1]
+dirty[numbers] = dirty[numbers].mask(rng.random(dirty[numbers].shape) < 0.01, 10 * dirty[numbers])
 is_wrong = (dirty != wines).to_numpy()
 
 # %%
 # The detector learns from the dirty table itself.
-detector = CellErrorDetector(HiddenChowLiuTree(random_state=0), random_state=0).fit(dirty)
+density = HiddenChowLiuTree(random_state=0)
+detector = CellErrorDetector(density, error_rate=0.03, random_state=0).fit(dirty)
 probability = detector.predict_proba(dirty)
 print(detector.explain(dirty).round(2).head())
 

@@ -40,6 +40,8 @@ class ErrorTail(NamedTuple):
         The shares of the categories, empty for numbers.
     hits : float
         The probability that a wrong cell holds the true value.
+    is_strict : bool
+        Whether values off the lattice of the column are impossible.
 
     Examples
     --------
@@ -57,6 +59,7 @@ class ErrorTail(NamedTuple):
     spread: float
     share: Floats
     hits: float
+    is_strict: bool = True
 
     @classmethod
     def fit(cls, domain: Domain, column: int, values: Floats, weight: Floats) -> ErrorTail:
@@ -77,6 +80,8 @@ class ErrorTail(NamedTuple):
             sd = math.sqrt(float(mass @ (points - middle) ** 2))
             spread = (high - low) / _QUARTILES or sd or max(abs(middle), 1.0)
             tail = cls(number, middle, spread, mass[:0], 0.0)
+            # A lattice that not all values are on is no law.
+            tail = tail._replace(is_strict=bool(tail.can_be(points).all()))
         size = tail.sizes(points)
         hit = (1.0 - ANYTHING) * mass * (size > 0.0) + np.exp(tail.log_density(points)) * size
         return tail._replace(hits=float(mass @ hit))
@@ -119,7 +124,7 @@ class ErrorTail(NamedTuple):
         if number is None:
             return np.ones(len(values), dtype=bool)
         can_be = ~((values < number.bounds[0]) | (values > number.bounds[1]))
-        if number.step > 0.0:
+        if number.step > 0.0 and self.is_strict:
             off = np.abs(values - on_lattice(values, number.step, number.origin))
             can_be &= ~(off > _OFF_LATTICE * number.step)
         return can_be

@@ -27,6 +27,8 @@ MEAN_RATE, _PRIOR_CELLS = 0.015, 50.0
 _RATES, _LEVELS = np.geomspace(1e-4, 0.5, 80), (0.025, 0.975)
 #: Cells of less probability to be wrong are learned as they are.
 _DOUBTFUL = 0.2
+#: Part of the weight of a row below which it is left out.
+_LEAST_WEIGHT = 1e-6
 #: Log ratios beyond say no more.
 _MOST = 30.0
 #: Log odds beyond have no digits.
@@ -212,8 +214,11 @@ def without_errors(
     worst = doubtful.max(axis=1, initial=0.0)
     some = np.flatnonzero(worst > 0.0)
     blank = np.where(doubtful[some] > 0.0, np.nan, rows[some])
+    learned = np.vstack([rows, blank])
     both = np.append(weight * (1.0 - worst), weight[some] * worst[some])
-    return merge_rows(np.vstack([rows, blank]), both)
+    # What is left of a row that is surely wrong would be next to nothing.
+    present = both > _LEAST_WEIGHT * np.append(weight, weight[some])
+    return merge_rows(learned[present], both[present])
 
 
 def learned_density(density: Any, domain: Domain, part: tuple[Floats, Floats]) -> Any:

@@ -16,6 +16,7 @@ from sklearn.base import clone, is_classifier, is_regressor
 
 import skpc
 from skpc import (
+    CellErrorDetector,
     CircuitImputer,
     CutsetNetworkBD,
     DensityClassifier,
@@ -51,6 +52,7 @@ EVERY_FIT = {
     "all trees by L-BFGS": MixtureOfAllTrees(
         solver="lbfgs", orientation="undirected", max_iter=2, random_state=0
     ),
+    "cell errors": CellErrorDetector(CutsetNetworkBD(random_state=0), random_state=0),
     "imputer": CircuitImputer(NETWORK, add_indicator=True, random_state=0),
     "classifier": DensityClassifier(
         SoftLearnSPN(n_refine=5, random_state=0), joint=False, classifiers=None
