@@ -3,6 +3,7 @@
 from skpc._version import __version__
 from skpc._versions import show_versions
 from skpc.circuit import Circuit
+from skpc.estimators.cell_errors import CellErrorDetector
 from skpc.estimators.cutset import CutsetNetworkBD
 from skpc.estimators.density_classifier import DensityClassifier
 from skpc.estimators.density_regressor import DensityRegressor
@@ -23,6 +24,7 @@ from skpc.estimators.table_mixture import TableMixture
 
 __all__ = [
     "Circuit",
+    "CellErrorDetector",
     "CircuitImputer",
     "CutsetNetworkBD",
     "DensityClassifier",

@@ -25,6 +25,8 @@ class Density(Protocol):
 
     In place of rows, :meth:`log_density` (without columns that are given) and :meth:`posteriors`
     (of columns without intervals) take :class:`~skpc.queries.Events`: ranges and sets beside cells.
+    :meth:`log_density` (without columns that are given) and :meth:`log_cells` of circuits, and of
+    their mixtures, take :class:`~skpc.queries.NoisyCells`: rows whose cells may be wrong.
     """
 
     @property
@@ -34,7 +36,7 @@ class Density(Protocol):
     def log_density(self, rows: Any, given: Any = None) -> Floats:
         """Log density of each row, or that of its other cells given some columns (numbers)."""
 
-    def log_cells(self, rows: Floats) -> Floats:
+    def log_cells(self, rows: Any) -> Floats:
         """Log density of each cell given the others of its row; NaN where it is missing."""
 
     def posteriors(self, rows: Any, columns: Any = None) -> list[Predictive]:
@@ -97,9 +99,13 @@ class CircuitAnswers(NamedTuple):
             return queries.log_likelihood(self.circuit, rows)
         return queries.log_conditional(self.circuit, rows, given)
 
-    def log_cells(self, rows: Floats) -> Floats:
+    def log_cells(self, rows: Any) -> Floats:
         """See :class:`Density`."""
         return queries.score_cells(self.circuit, rows)
+
+    def log_margins(self, rows: Floats) -> Floats:
+        """Log density of each cell by itself; NaN where it is missing."""
+        return queries.log_margins(self.circuit, rows)
 
     def posteriors(self, rows: Any, columns: Any = None) -> list[Predictive]:
         """See :class:`Density`."""

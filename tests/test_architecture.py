@@ -14,6 +14,7 @@ LAYERS = [
     {"_compiler", "_warnings"},
     {"_jit", "_arrays", "_files", "_repr", "_threads", "_version", "exceptions"},
     {"_fast_math", "_fitting", "_random", "_validation"},
+    {"_cells"},
     {"variables"},
     {"domain", "circuit"},
     {"kernels", "counting"},
@@ -37,7 +38,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 #: Code lines (no blanks, comments or docstrings) that each package may have; "root" has the modules
 #: outside of packages. Whoever raises one writes here what that buys.
 #: variables: calendars, by which dates and durations are numbers and come back as dates; few values
-#: as ordered states.
+#: as ordered states; leaves of cells that may be wrong.
 CEILINGS = {
     "all_trees": 1761,
     # 774 before circuits took another order of their columns.
@@ -69,12 +70,14 @@ CEILINGS = {
     "learning": 3110,
     "messages": 1050,
     "plotting": 646,
-    "pooling": 1117,
+    # 1117 before what wrong cells hold, rates of errors, and a calibration by injected ones.
+    "pooling": 1385,
     # 2506 before events: leaves that read the probability of a range or a set.
-    "queries": 2540,
-    "root": 1146,
+    # 2540 before cells that may be wrong, and margins of cells.
+    "queries": 2640,
+    "root": 1165,
     # 2660 before ordered states and lattices of any step; 2720 before blocks in another order.
-    "variables": 3060,
+    "variables": 3085,
 }
 #: Words that say nothing to the next reader, and how often they may still be names.
 PRONOUNS = {"found", "told", "seen", "own", "there", "mine", "asked", "here", "away", "gone"}

@@ -29,6 +29,7 @@ from skpc.queries import KernelExpansion
 PUBLIC = {
     "skpc": [
         "Circuit",
+        "CellErrorDetector",
         "CircuitImputer",
         "CutsetNetworkBD",
         "DensityClassifier",
@@ -88,6 +89,7 @@ PUBLIC = {
     "skpc.queries": [
         "Events",
         "KernelExpansion",
+        "NoisyCells",
         "PseudoCounts",
         "bd_score",
         "condition",
@@ -97,6 +99,7 @@ PUBLIC = {
         "flows",
         "log_conditional",
         "log_likelihood",
+        "log_margins",
         "marginals",
         "moments",
         "mpe",

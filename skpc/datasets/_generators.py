@@ -11,6 +11,7 @@ from scipy.stats import rankdata
 from sklearn.utils import check_array, check_random_state
 
 from skpc._arrays import Floats
+from skpc._cells import without_cells
 from skpc._validation import column_of, frame_library, missing_cells, unmasked
 from skpc.factor_graphs import FactorGraph, compile
 from skpc.queries import sample
@@ -214,14 +215,7 @@ def make_missing(
     missing = check_random_state(random_state).uniform(size=table.shape) < chance
     if mechanism == "mar":
         missing[:, 0] = False
-    if library == "pandas":
-        return table.mask(missing)
-    if library == "polars":
-        return table.with_columns(
-            series.zip_with(type(series)(~empty), series.clear(len(series)))
-            for series, empty in zip(columns, missing.T)
-        )
-    return np.where(missing, np.nan, table)
+    return without_cells(table, missing)
 
 
 def _proportions_below(number: int, column: Any) -> Floats:

@@ -101,6 +101,10 @@ class TableCoder:
         """
         return self._encode_cells(read_table(table, self.form.dates))[0]
 
+    def numbers_in(self, table: Any) -> Floats:
+        """The numbers of a table before any of them counts as the nearest state; NaN elsewhere."""
+        return read_table(table, self.form.dates).numbers
+
     def checked(self, rows: Any) -> Floats:
         """Encoded rows as kernels read them, every cell being one that its column can have.
 

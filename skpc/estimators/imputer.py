@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from skpc._arrays import Floats
+from skpc._cells import missing_in
 from skpc._fitting import all_or_nothing
 from skpc._threads import in_threads, threads
 from skpc._validation import (
@@ -25,7 +26,6 @@ from skpc._validation import (
     join_columns,
     kinds_of_cells,
     missing_cells,
-    objects_of,
     output_library,
     read_cells,
 )
@@ -198,8 +198,8 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
             else:
                 self.density_, of_kinds = clone(density).fit(table, sample_weight=weight), {}
             self.densities_ = dict.fromkeys(_KINDS, self.density_) | of_kinds
-            self.indicator_, missing = None, _missing(table)
-            self._is_empty = np.isnan(missing).all(axis=0)
+            self.indicator_, missing = None, _indicated(table)
+            self._is_empty = np.asarray(np.isnan(missing).all(axis=0))
             if self.add_indicator:
                 self.indicator_ = MissingIndicator(error_on_new=False).fit(missing)
         return self
@@ -230,7 +230,7 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
             if is_empty or is_other:
                 columns[position] = _as_array(columns[position], 0.0 if is_empty else None)
         if self.indicator_ is not None:
-            columns += [*self.indicator_.transform(_missing(table)).T]
+            columns += [*self.indicator_.transform(_indicated(table)).T]
         if library is not None:
             return join_columns(columns, library, like=None if is_other else filled)
         kinds = {column.dtype.kind for column in columns}
@@ -319,11 +319,9 @@ def _learned(data: Any, test_data: Any, density: Any) -> Any:
     return density
 
 
-def _missing(table: Any) -> np.ndarray:
+def _indicated(table: Any) -> Floats:
     """NaN where a cell is missing, zero elsewhere: a table that MissingIndicator can read."""
-    columns = [column_of(table, column) for column in range(table.shape[1])]
-    cells = [c if isinstance(c, np.ndarray) else objects_of(c) for c in columns]
-    return np.column_stack([np.where(missing_cells(column), np.nan, 0.0) for column in cells])
+    return np.where(missing_in(table), np.nan, 0.0)
 
 
 def _as_array(column: Any, empty: Any) -> np.ndarray:

@@ -6,12 +6,14 @@ from skpc.queries.flows import PseudoCounts, bd_score, flows, uniform_pseudo_cou
 from skpc.queries.log_likelihood import condition, log_conditional, log_likelihood
 from skpc.queries.parameters import fit_parameters
 from skpc.queries.posteriors import marginals, moments, posteriors, quantiles
-from skpc.queries.score_cells import score_cells
+from skpc.queries.score_cells import log_margins, score_cells
 from skpc.variables.events import Events
+from skpc.variables.noise import NoisyCells
 
 __all__ = [
     "Events",
     "KernelExpansion",
+    "NoisyCells",
     "PseudoCounts",
     "bd_score",
     "condition",
@@ -21,6 +23,7 @@ __all__ = [
     "flows",
     "log_conditional",
     "log_likelihood",
+    "log_margins",
     "marginals",
     "moments",
     "mpe",

@@ -59,8 +59,7 @@ def leaf_values(
     """
     if leaf.family == CATEGORICAL or leaf.family == HISTOGRAM:
         state_line(leaf, table, cells, n, lines, out)
-        return
-    if leaf.family in (GAUSSIAN, SCORED):
+    elif leaf.family in (GAUSSIAN, SCORED):
         gaussian.log_gaussian_line(leaf, table, cells, n, lines, out)
     elif leaf.family == POISSON:
         for r in range(n):
@@ -69,9 +68,24 @@ def leaf_values(
         for r in range(n):
             lines[out, r] = cells.values[leaf.line, r]
     # A loop of its own vectorises; the exponential of the C library would not.
-    if not in_logs:
+    if not in_logs and leaf.family != CATEGORICAL and leaf.family != HISTOGRAM:
         for r in range(n):
             lines[out, r] = fast_exp(lines[out, r])
+    if leaf.line < cells.noise.shape[1]:
+        _add_noise(cells.noise, leaf.line, n, in_logs, lines, out)
+
+
+@inlined
+def _add_noise(noise: Floats, line: int, n: int, in_logs: bool, lines: Floats, out: int) -> None:
+    """Turn the values of a leaf into those of cells that may be wrong."""
+    if in_logs:
+        for r in range(n):
+            kept, wrong = lines[out, r] + noise[0, line, r], noise[1, line, r]
+            high, low = max(kept, wrong), min(kept, wrong)
+            lines[out, r] = high + (math.log1p(math.exp(low - high)) if low > -np.inf else 0.0)
+    else:
+        for r in range(n):
+            lines[out, r] = lines[out, r] * noise[0, line, r] + noise[1, line, r]
 
 
 @inlined

@@ -26,7 +26,14 @@ from skpc import TableMixture
 from tests.benchmarks.mixed_tables import file_of, read
 
 _LOADERS = {"wine": load_wine, "breast_cancer": load_breast_cancer}
-_TABLES = ("doctor_visits", "medical_expenses", "train_choices", "training_program")
+_TABLES = (
+    "doctor_visits",
+    "medical_expenses",
+    "train_choices",
+    "training_program",
+    "schooling",
+    "panel_earnings",
+)
 #: Rows of a table that take part, and share of rows with an error.
 _N_ROWS, _ODD = 2400, 0.05
 

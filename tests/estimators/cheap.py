@@ -11,6 +11,7 @@ from sklearn.linear_model import Ridge
 from sklearn.tree import DecisionTreeClassifier
 
 from skpc import (
+    CellErrorDetector,
     CircuitImputer,
     CutsetNetworkBD,
     DensityClassifier,
@@ -47,6 +48,7 @@ DENSITIES: dict[str, BaseEstimator] = {
 }
 #: What takes tables, and is no density.
 OF_TABLES: dict[str, BaseEstimator] = {
+    "cell errors": CellErrorDetector(CutsetNetworkBD(random_state=0), random_state=0),
     "imputer": CircuitImputer(CutsetNetworkBD(random_state=0)),
     "multiple imputer": MultipleImputer(
         CutsetNetworkBD(random_state=0), n_imputations=2, random_state=0

@@ -17,6 +17,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 import skpc
 from skpc import (
+    CellErrorDetector,
     CircuitImputer,
     CutsetNetworkBD,
     DensityClassifier,
@@ -54,6 +55,7 @@ EVERY_FIT = {
     "all trees by L-BFGS": MixtureOfAllTrees(
         solver="lbfgs", orientation="undirected", max_iter=2, random_state=0
     ),
+    "cell errors": CellErrorDetector(CutsetNetworkBD(random_state=0), random_state=0),
     "imputer": CircuitImputer(NETWORK, add_indicator=True, random_state=0),
     "multiple imputer": MultipleImputer(NETWORK, n_imputations=2, random_state=0),
     "classifier": DensityClassifier(

@@ -146,7 +146,14 @@ def test_missing_cells_and_strings_work_or_are_refused(kind):
             with pytest.raises(ValueError, match="NaN|could not convert string"):
                 learn(kind, X)
         else:
-            assert not any(pd.isna(answer).any() for answer in answers(learn(kind, X), X)), name
+            # Who takes wrong cells away leaves missing ones missing.
+            fitted, of_scores = learn(kind, X), kind == "cell errors"
+            given = (
+                [fitted.score_samples(X), np.asarray(fitted.predict(X))]
+                if of_scores
+                else answers(fitted, X)
+            )
+            assert not any(pd.isna(answer).any() for answer in given), name
 
 
 @every_estimator

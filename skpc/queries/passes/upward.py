@@ -23,12 +23,14 @@ from skpc.queries.passes.rows import (
     new_cells,
     over_chunks,
     read_batch,
+    read_noise,
     refuse_cell,
 )
 from skpc.variables.events import Events
 from skpc.variables.families import cell_value, leaf_values
 from skpc.variables.leaf_queries import mode_tables
 from skpc.variables.leaves import Cells, leaf_of
+from skpc.variables.noise import NoisyCells
 
 #: Roots below are evaluated again in the log domain.
 TINY = 1e-280
@@ -195,6 +197,8 @@ class Evaluator:
         Rows a batch; None fits the values of a batch into the cache.
     events : Events, default=None
         What rows stand for, each row for its event; None for their cells alone.
+    noisy : NoisyCells, default=None
+        The rows, if their cells may be wrong.
     """
 
     def __init__(
@@ -205,8 +209,9 @@ class Evaluator:
         keep: bool = True,
         size: int | None = None,
         events: Events | None = None,
+        noisy: NoisyCells | None = None,
     ):
-        self.circuit = circuit
+        self.circuit, self.noisy = circuit, noisy
         self.maximise = maximise
         self.program = plan_of(circuit.structure)
         self.plan: Plan = self.program.plan
@@ -242,7 +247,8 @@ class Evaluator:
     def log_values(self, row: Floats) -> tuple[Floats, bool]:
         """Log value of every node of the structure on one row, and whether it is possible."""
         first = np.zeros(1, dtype=np.int64)
-        batch = self._evaluate(row, self.reader.values(row), first, self._workspace(), True)
+        part = (row, self.reader.values(row), np.empty((1, 0)))
+        batch = self._evaluate(*part, first, self._workspace(), True)
         leaves, n_inner = self.circuit.structure.leaves, len(self.plan.is_sum)
         value, of_leaves = np.empty(self.circuit.n_nodes), np.empty((len(leaves.node), 1))
         table, all_leaves = self.tables.log_table, np.arange(len(of_leaves))
@@ -262,9 +268,13 @@ class Evaluator:
         workspace, again = self._workspace(), [np.empty(0, dtype=np.int64)]
         # Leaves of several variables are products of matrices: all rows at once.
         joint = self.reader.values(rows, start, maximise=self.maximise)
+        wrong = np.empty((len(rows), 0))
+        if self.noisy is not None:
+            wrong = self.noisy.log_wrong[start : start + len(rows)]
         for first in range(0, len(rows), self.size):
             end = min(first + self.size, len(rows))
-            part, index = (rows[first:end], joint[first:end]), np.arange(first, end)
+            part = (rows[first:end], joint[first:end], wrong[first:end])
+            index = np.arange(first, end)
             batch = self._evaluate(*part, index, workspace, self.maximise, start + first)
             if self.maximise and refuse:
                 refuse_impossible(batch.root, start + batch.position)
@@ -274,19 +284,23 @@ class Evaluator:
         index = np.concatenate(again)
         for first in range(0, len(index), self.size):
             chosen = index[first : first + self.size]
-            batch = self._evaluate(rows[chosen], joint[chosen], chosen, workspace, True)
+            part = (rows[chosen], joint[chosen], wrong[chosen])
+            batch = self._evaluate(*part, chosen, workspace, True)
             if refuse:
                 refuse_impossible(batch.root, start + chosen)
             yield batch
 
     def _workspace(self) -> tuple[Cells, Floats]:
-        cells = new_cells(self.circuit.n_features + 2 * self.reader.n_lines, self.size)
+        n_features = self.circuit.n_features
+        n_noisy = 0 if self.noisy is None else n_features
+        cells = new_cells(n_features + 2 * self.reader.n_lines, self.size, n_noisy)
         return cells, np.empty((self.n_lines + N_SCRATCH, self.size))
 
     def _evaluate(
         self,
         rows: Floats,
         joint: Floats,
+        wrong: Floats,
         index: Ints,
         workspace: tuple[Cells, Floats],
         in_logs: bool,
@@ -296,6 +310,8 @@ class Evaluator:
         n, plan, slot = len(rows), self.plan, self.slot
         bad = read_batch(self.columns, rows, joint, 0, n, cells)
         refuse_cell(self.columns, rows, bad, start)
+        if self.noisy is not None:
+            read_noise(self.columns, rows, self.noisy.log_right, wrong, in_logs, cells)
         base, root = cells.base[:n], lines[slot[-1], :n]
         if in_logs:
             upward_log(plan, slot, self.tables, cells, n, lines, self.maximise)
@@ -309,12 +325,15 @@ class Evaluator:
         return Batch(index, cells, lines, in_logs, log_root)
 
 
-def feed_forward(circuit: Circuit, rows: Floats, events: Events | None = None) -> Floats:
+def feed_forward(
+    circuit: Circuit, rows: Floats, events: Events | None = None, noisy: NoisyCells | None = None
+) -> Floats:
     """Log-likelihood of rows by a pass over all edges, missing cells integrated out.
 
-    Rows may stand for ``events``, whose known cells they have.
+    Rows may stand for ``events``, whose known cells they have, or may be ``noisy``.
     """
-    evaluator, out = Evaluator(circuit, keep=False, events=events), np.empty(len(rows))
+    evaluator = Evaluator(circuit, keep=False, events=events, noisy=noisy)
+    out = np.empty(len(rows))
 
     def work(part: Floats, start: int) -> None:
         # Rows too improbable for the linear domain come again, and are overwritten.

@@ -1,0 +1,454 @@
+"""Which cells of a table are wrong?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from sklearn.base import OneToOneFeatureMixin, TransformerMixin, clone
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from skpc._arrays import Bools, Floats
+from skpc._cells import missing_in, without_cells
+from skpc._fitting import all_or_nothing
+from skpc._threads import in_threads, threads
+from skpc._validation import (
+    Interval,
+    StrOptions,
+    column_of,
+    fit_context,
+    objects_of,
+)
+from skpc.domain import merge_rows
+from skpc.estimators._estimator import by_chunks, parameter
+from skpc.estimators._learner import ColumnsEstimator
+from skpc.estimators._pools import most_bins, refuse_intractable
+from skpc.estimators.cutset import CutsetNetworkBD
+from skpc.estimators.extra_cutsets import ExtraCutsets
+from skpc.estimators.hidden_chow_liu import HiddenChowLiuTree
+from skpc.learning import deal
+from skpc.pooling.error_tails import ErrorTail
+from skpc.pooling.errors import (
+    MEAN_RATE,
+    Calibration,
+    Cells,
+    Judged,
+    Rates,
+    injected,
+    learned_density,
+    without_errors,
+)
+from skpc.pooling.folds import FEWEST, fit_best
+
+#: Parts of the rows that are held out in turn, rounds in which densities are learned without
+#: doubtful cells, and passes for the rates in each of them.
+_FOLDS, _ROUNDS, _PASSES = 3, 2, 2
+#: Copies of the held-out rows that get errors for the calibration: some, or as many as make so many
+#: rows.
+_COPIES, _COPIED = 3, 3000
+#: Probability that a number lies between the ends that are explained.
+_LEVEL = 0.9
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class CellErrorDetector(OneToOneFeatureMixin, TransformerMixin, ColumnsEstimator):
+    """Find the wrong cells of a table.
+
+    Each cell is wrong with a small probability, whatever the other cells are; a wrong one comes
+    from a widened margin :math:`m_j` of its column. With the density :math:`p` of right rows, whose
+    components are independent columns or trees of such, the density of the table is
+
+    .. math:: p_e(x) = \\sum_{S} \\prod_{j \\in S} e_j m_j(x_j)
+        \\prod_{j \\notin S} (1 - e_j) \\; p(x_{\\notin S}),
+
+    a sum over all sets :math:`S` of wrong cells. One pass up and one pass down compute it exactly,
+    and the probability of each cell to be wrong given its row. So one wrong cell does not make its
+    neighbours suspect, as it does in :meth:`CutsetNetworkBD.score_cells`.
+
+    Parameters
+    ----------
+    density : density estimator, default=None
+        The model of right rows: a circuit whose leaves have one column each, or a
+        :class:`StackedDensity` of such. It is cloned. None takes the best for held-out rows among a
+        mixture of five cutset networks, :class:`HiddenChowLiuTree` and :class:`ExtraCutsets`.
+    error_rate : "auto", float, dict or array-like of shape (n_features,), default="auto"
+        The proportion of wrong cells, of all columns or of each; a dict has columns (names or
+        numbers), and the others get 0.015. "auto": learned from held-out rows.
+    fdr : float, default=0.1
+        Greatest expected proportion of right cells among those that :meth:`predict` marks.
+    repair : {"mean", "mpe", "sample"} or None, default=None
+        What :meth:`transform` puts in the place of these cells, as ``complete`` does. None: they
+        become missing.
+    categorical_features : "auto", "from_dtype", None or array-like, default="auto"
+        Which columns are categorical: a boolean mask, column numbers, or names. "from_dtype":
+        those with a category dtype. "auto": these, strings, bools, and numeric columns of two
+        integers in 0..15, a few unusual ones apart (one in a thousand).
+    categories : "auto" or list, default="auto"
+        The states of each column as in OrdinalEncoder; None in the list lets the data of that
+        column decide. A column with declared categories is categorical.
+    atoms : "auto" or dict, default="auto"
+        A dict from columns (names or numbers) to the values that are atoms, where you know them;
+        the atoms of the other columns are found.
+    bounds : dict, default=None
+        A dict from columns (names or numbers) to pairs (lower, upper), between which all right
+        values lie. None stands for a side without a bound.
+    handle_unknown : {"unseen", "missing", "error"}, default="unseen"
+        What to do with a category that has not been seen or declared: "unseen" takes it as wrong,
+        "missing" as missing, "error" refuses it.
+    random_state : int, RandomState instance or None, default=None
+        Seeds the densities, what is held out, the errors that calibrate, and repairs by "sample".
+    n_jobs : int, default=None
+        Number of threads, for densities that are learned together and for answers. None means 1
+        unless in a ``joblib.parallel_config`` context, and -1 all cores. The result is the same.
+    verbose : int, default=0
+        With 1, a line about the table that is learned.
+
+    Attributes
+    ----------
+    density_ : density estimator
+        The density of right rows.
+    domain_ : Domain
+        What each column is.
+    error_rate_ : ndarray of shape (`n_features_in_`,)
+        The proportion of wrong cells in each column.
+    error_rate_interval_ : ndarray of shape (2, `n_features_in_`)
+        The ends of their 95 % intervals. A column that is independent of the others says little of
+        its rate; the interval shows it.
+    informative_ : ndarray of shape (`n_features_in_`,), bool
+        The columns whose errors can be told from other cells. In other columns, no cell is marked
+        unless its column cannot have it.
+    threshold_ : float
+        Cells of at least this probability are marked.
+    n_features_in_ : int
+        Number of columns seen in ``fit``.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of the columns, where ``X`` has names.
+
+    See Also
+    --------
+    CircuitImputer : Fills missing cells.
+    CutsetNetworkBD.score_cells : How odd each cell is, wrong or not.
+
+    Notes
+    -----
+    *Wrong* means that the true value differs from the one seen. A draw from the margin may hit the
+    true value, where values have probabilities (categories, ordered states, atoms, lattices); the
+    posterior leaves that out.
+
+    :math:`m_j` has a twentieth of its mass on the margin of the density. The rest is uniform among
+    the categories, or spread around the median of the numbers by Student distributions of three
+    degrees of freedom, whose scales are 8, 32 and 128 standard deviations (by the quartiles). It is
+    positive wherever a cell can be, so that a single absurd cell costs a row no more than
+    :math:`\\log e_j + \\log m_j(x_j)`. A value that its column cannot have is wrong: an unseen
+    category, a number out of ``bounds`` or off the lattice.
+
+    ``fit`` deals the rows into three folds. Densities that have not learned a fold judge its cells;
+    the rates are the most probable ones, with a Beta prior of mean 0.015 and a weight of 50 cells.
+    In a second round, and in the end, cells count by the probability that they are right; what is
+    taken away so is at most twice the errors expected. A density that fits a column badly would
+    make its cells suspect, so that all columns are judged by the mean of their rates. Probabilities
+    are calibrated by errors injected into the held-out rows, by isotonic regression on their log
+    odds, for numbers and categories apart.
+
+    The errors have to be independent of each other and of the row. Those of a whole row (a shifted
+    line) or of a whole column (a changed unit) are no business of this model. Cells repaired are
+    guesses: intervals from a repaired table are too short.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc import CellErrorDetector, CutsetNetworkBD
+    >>> rng = np.random.default_rng(0)
+    >>> kind = rng.integers(0, 2, 600)
+    >>> X = np.column_stack([kind, kind, kind, 10 * kind + rng.normal(size=600)]).round(2)
+    >>> detector = CellErrorDetector(CutsetNetworkBD(), random_state=0).fit(X)
+    >>> detector.predict([[0, 0, 1, 0.3], [1, 1, 1, 9.9]])
+    array([[False, False,  True, False],
+           [False, False, False, False]])
+    """
+
+    density: Any = field(default=None, kw_only=False)
+    error_rate: Any = parameter("auto", StrOptions({"auto"}), Real, dict, "array-like")
+    fdr: float = parameter(0.1, Interval(Real, 0.0, 1.0, closed="neither"))
+    repair: str | None = parameter(None, StrOptions({"mean", "mpe", "sample"}), None)
+
+    threshold_: float = field(init=False)
+    informative_: Bools = field(init=False)
+    _calibration: Calibration | None = field(init=False)
+
+    #: Densities may read numbers in different ways; what the numbers are is the same for all.
+    margins = "auto"
+
+    @fit_context(prefer_skip_nested_validation=False)
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> CellErrorDetector:
+        """Learn the density of right rows, and how many cells are wrong.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Numbers and categories; NaN (or None) marks missing cells. Some cells may be wrong.
+        y : Ignored
+            Present for the API of scikit-learn.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows; a weight of two equals the row twice, zero its absence.
+
+        Returns
+        -------
+        CellErrorDetector
+            The fitted detector.
+
+        Raises
+        ------
+        TypeError
+            If the density is none of this package, or :class:`MixtureOfAllTrees`.
+        ValueError
+            If a rate is not in [0, 1), all cells are missing, one is infinite, the weights are
+            negative or all zero, or the density has blocks of numbers.
+        """
+        with all_or_nothing(self), threads(self.n_jobs):
+            if self.density is not None:
+                refuse_intractable(self.density, type(self).__name__)
+            table, weight, _ = self._training_rows(X, sample_weight)
+            random_state = check_random_state(self.random_state)
+            candidates = self._candidates(int(random_state.randint(2**31)))
+            self.domain_ = self._domain_of(table, weight)
+            rows, weight = merge_rows(self.domain_.encode(table), weight)
+            self._tails = [
+                ErrorTail.fit(self.domain_, column, cells, weight)
+                for column, cells in enumerate(rows.T)
+            ]
+            # A draw that hits the true value is no error.
+            self._misses = np.array([1.0 - tail.hits for tail in self._tails])
+            self._learn(candidates, rows, weight, random_state)
+        return self
+
+    @property
+    def _n_bins(self) -> int | None:
+        return most_bins([("", one) for one in self._candidates(None)])
+
+    def _candidates(self, random_state: Any) -> list[Any]:
+        """The density that is given, or those of which the best is taken."""
+        if self.density is not None:
+            return [self.density]
+        return [
+            CutsetNetworkBD(n_components=5, random_state=random_state),
+            HiddenChowLiuTree(random_state=random_state),
+            ExtraCutsets(random_state=random_state),
+        ]
+
+    def _learn(
+        self, candidates: list[Any], rows: Floats, weight: Floats, random_state: Any
+    ) -> None:
+        """Learn from distinct encoded rows."""
+        wrong, best = np.zeros(rows.shape), candidates[0]
+        given = Rates.given(self.error_rate, self.domain_, self._misses)
+        self._rates = given or Rates(*np.full((4, rows.shape[1]), MEAN_RATE))
+        self.threshold_, self.informative_ = 1.0 - self.fdr, np.ones(rows.shape[1], dtype=bool)
+        self._calibration = None
+        if len(rows) >= FEWEST:
+            cells = Cells.from_rows(self._tails, rows)
+            folds = list(deal(weight, _FOLDS, random_state))
+            held = [(cells.take(part > 0.0), part[part > 0.0]) for _, part in folds]
+            if len(candidates) > 1:
+                best = fit_best(candidates, self.domain_, rows, weight, random_state, 0.0)
+            for _ in range(_ROUNDS):
+                shared = self._rates.shared
+                parts = [without_errors(rows, kept, wrong, shared) for kept, _ in folds]
+                fitted = in_threads(partial(learned_density, best, self.domain_), parts)
+                judged = self._judge(fitted, held, given)
+                wrong = np.zeros(rows.shape)
+                for (_, part), one in zip(folds, judged):
+                    share = part[part > 0.0] / weight[part > 0.0]
+                    wrong[part > 0.0] += share[:, np.newaxis] * np.nan_to_num(one.probability)
+            self._calibrate(
+                fitted, [(rows[part > 0.0], part[part > 0.0]) for _, part in folds], random_state
+            )
+            of_rows = np.concatenate([of_part for _, of_part in held])
+            self._set_threshold(self._calibrated(Judged.joined(judged)), of_rows)
+        learned = without_errors(rows, weight, wrong, self._rates.shared)
+        self.density_ = clone(best).fit_rows(self.domain_, *learned)
+
+    def _judge(self, fitted: list[Any], held: list[Any], given: Rates | None) -> list[Judged]:
+        """What densities say of the cells that they have not learned; sets the rates."""
+        for _ in range(_PASSES):
+            judged = [cells.judge(d, self._rates.shared) for d, (cells, _) in zip(fitted, held)]
+            weight = np.concatenate([of_part for _, of_part in held])
+            self._rates = given or Rates.fit(Judged.joined(judged).log_ratio, weight)
+        return judged
+
+    def _calibrate(self, fitted: list[Any], held: list[Any], random_state: Any) -> None:
+        """Learn from injected errors how sure verdicts on held-out cells are."""
+        rate, parts = self._rates.shared, []
+        n_copies = max(_COPIES, _COPIED // sum(len(rows) for rows, _ in held))
+        for density, (rows, weight) in zip(fitted * n_copies, held * n_copies):
+            wrong, is_error = injected(self.domain_, self._tails, rows, rate, random_state)
+            judged = Cells.from_rows(self._tails, wrong).judge(density, rate)
+            parts.append((judged, is_error, weight))
+        verdicts, errors, weights = zip(*parts)
+        calibration = Calibration.fit(
+            self.domain_.is_categorical,
+            Judged.joined(verdicts),
+            np.concatenate(errors),
+            np.concatenate(weights),
+            rate,
+        )
+        self._calibration, self.informative_ = calibration, calibration.informative
+
+    def _calibrated(self, judged: Judged) -> Floats:
+        if self._calibration is None:
+            return judged.probability
+        rate = self._rates.shared * self._misses
+        return self._calibration.probabilities(self.domain_.is_categorical, judged, rate)
+
+    def _set_threshold(self, probability: Floats, weight: Floats) -> None:
+        """The least probability such that as many of the cells above are right as may be."""
+        some = ~np.isnan(probability) & self.informative_
+        mass = np.broadcast_to(weight[:, np.newaxis], some.shape)[some]
+        order = np.argsort(-probability[some], kind="stable")
+        sure, mass = probability[some][order], mass[order]
+        enough = np.flatnonzero(np.cumsum(mass * (1.0 - sure)) <= self.fdr * np.cumsum(mass))
+        if len(enough):
+            self.threshold_ = float(sure[enough[-1]])
+
+    @property
+    def error_rate_(self) -> Floats:
+        """The proportion of wrong cells in each column."""
+        check_is_fitted(self)
+        return self._rates.rate * self._misses
+
+    @property
+    def error_rate_interval_(self) -> Floats:
+        """The ends of the 95 % intervals of these proportions."""
+        check_is_fitted(self)
+        return np.stack([self._rates.low, self._rates.high]) * self._misses
+
+    def _examine(self, X: Any) -> Any:
+        """The table, its cells, and what observed states add to log densities."""
+        table, rows, mass = self._encode_with_mass(X)
+        # Of what is no state, the value tells whether the column can have it.
+        rows = np.where(self.domain_.is_ordered, self.domain_.numbers_in(table), rows)
+        unknown = np.isnan(rows) & ~missing_in(table) & (self.handle_unknown == "unseen")
+        return table, *Cells.from_table(self._tails, rows, unknown, mass)
+
+    @by_chunks
+    def predict_proba(self, X: Any) -> Any:
+        """Probability that the true value of each cell differs from the one seen.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Rows; NaN (or None) marks missing cells.
+
+        Returns
+        -------
+        ndarray or DataFrame of shape (n_samples, n_features)
+            Given the other cells of the row, each of which may be wrong too; 0 where missing.
+        """
+        table, cells, _ = self._examine(X)
+        probability = self._calibrated(cells.judge(self.density_._density, self._rates.shared))
+        return self.domain_.tabulate(np.nan_to_num(probability), like=table)
+
+    def _marks(self, X: Any) -> tuple[Any, Floats, Any]:
+        """The table, the probabilities of its cells, and which of them are marked."""
+        table, cells, _ = self._examine(X)
+        with threads(self.n_jobs):
+            judged = cells.judge(self.density_._density, self._rates.shared)
+        probability = np.nan_to_num(self._calibrated(judged))
+        impossible = np.isneginf(cells.log_aside)
+        return table, probability, (probability >= self.threshold_) & self.informative_ | impossible
+
+    def predict(self, X: Any) -> Any:
+        """Mark the cells to look at.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Rows; NaN (or None) marks missing cells.
+
+        Returns
+        -------
+        ndarray or DataFrame of bools of shape (n_samples, n_features)
+            Cells with a probability of ``threshold_`` or more: of those so marked in the rows of
+            ``fit``, the proportion ``fdr`` was expected to be right. Values that a column cannot
+            have are always marked.
+        """
+        table, _, marks = self._marks(X)
+        return self.domain_.tabulate(marks, like=table)
+
+    def transform(self, X: Any) -> Any:
+        """Take the marked cells away, or repair them.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Rows; NaN (or None) marks missing cells.
+
+        Returns
+        -------
+        ndarray or DataFrame of shape (n_samples, n_features)
+            The table, in which marked cells are missing, or repaired if ``repair`` says how. All
+            other cells stay as they are, missing ones too.
+        """
+        table, _, marks = self._marks(X)
+        left = without_cells(table, marks)
+        if self.repair is None:
+            return left
+        repaired = self.density_.complete(left, self.repair, self.random_state)
+        return without_cells(repaired, missing_in(table))
+
+    @by_chunks
+    def score_samples(self, X: Any) -> Floats:
+        """Log density of each row, whose cells may be wrong.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Rows; NaN (or None) marks missing cells.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Log densities in nats; finite, however absurd a cell is.
+        """
+        _, cells, added = self._examine(X)
+        density, rate = self.density_._density, self._rates.shared
+        noisy, judged = cells.noisy(density, rate), cells.judge(density, rate)
+        aside = np.where(np.isnan(cells.log_aside), 0.0, judged.aside)
+        return np.asarray(density.log_density(noisy) + aside.sum(axis=1) + added)
+
+    def explain(self, X: Any) -> Any:
+        """What is wrong with the marked cells.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Rows; NaN (or None) marks missing cells.
+
+        Returns
+        -------
+        pandas DataFrame
+            A line for each marked cell, the most probable errors first: "row" (its number),
+            "column" (name or number), "value", "probability" of an error, "expected" (the mean of
+            a number, or the most probable category, given the cells of the row that are not
+            marked), and "low" and "high", between which a number lies with probability 0.9; None
+            for categories.
+        """
+        import pandas as pd
+
+        table, probability, marks = self._marks(X)
+        left = without_cells(table, marks)
+        tables = table, self.density_.complete(left), *self.density_.interval(left, _LEVEL)
+        columns = [[objects_of(column_of(t, c)) for c in range(marks.shape[1])] for t in tables]
+        names = self.domain_.feature_names or range(marks.shape[1])
+        lines = [
+            (row, names[c], columns[0][c][row], probability[row, c], columns[1][c][row])
+            + tuple(None if self.domain_.is_categorical[c] else end[c][row] for end in columns[2:])
+            for row, c in np.argwhere(marks).tolist()
+        ]
+        headings = ["row", "column", "value", "probability", "expected", "low", "high"]
+        frame = pd.DataFrame(lines, columns=headings)
+        return frame.sort_values("probability", ascending=False, kind="stable", ignore_index=True)

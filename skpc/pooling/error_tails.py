@@ -1,0 +1,136 @@
+"""What wrong cells hold, beside what their column holds."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import logsumexp
+
+from skpc._arrays import Bools, Floats, weighted_quantiles
+from skpc.domain import Domain
+from skpc.variables import Number
+from skpc.variables.number import on_lattice
+
+#: Part of the wrong cells that follow no margin: any category, or numbers far away.
+ANYTHING = 0.95
+#: Scales of these numbers, in standard deviations by the quartiles.
+_WIDTHS = np.array([8.0, 32.0, 128.0])
+#: Distance between the quartiles of a normal distribution, in standard deviations.
+_QUARTILES = 1.349
+#: Distance from a lattice, in steps, from which on a value is none of its points.
+_OFF_LATTICE = 1e-3
+
+
+class ErrorTail(NamedTuple):
+    """What the wrong cells of a column hold that follow no margin.
+
+    A fifth of the wrong cells follows the margin of a density, so that errors are possible wherever
+    cells are. The others are uniform among the categories, or have Student distributions of three
+    degrees of freedom about the median of the numbers, with scales from near to far.
+
+    Attributes
+    ----------
+    number : Number or None
+        What a numeric column is.
+    middle, spread : float
+        Of the right numbers, by quartiles; the spread is zero for categories.
+    share : ndarray of shape (n_states,)
+        The shares of the categories, empty for numbers.
+    hits : float
+        The probability that a wrong cell holds the true value.
+    is_strict : bool
+        Whether values off the lattice of the column are impossible.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc.domain import Domain
+    >>> from skpc.pooling.error_tails import ErrorTail
+    >>> rows = np.arange(100.0)[:, np.newaxis] ** 1.5
+    >>> tail = ErrorTail.fit(Domain.fit(rows), 0, rows[:, 0], np.ones(100))
+    >>> tail.log_density(np.array([0.0, 500.0, 1e300])).round()
+    array([  -10.,   -10., -2731.])
+    """
+
+    number: Number | None
+    middle: float
+    spread: float
+    share: Floats
+    hits: float
+    is_strict: bool = True
+
+    @classmethod
+    def fit(cls, domain: Domain, column: int, values: Floats, weight: Floats) -> ErrorTail:
+        """Estimate it from encoded cells (NaN where missing) and their weights."""
+        known = ~np.isnan(values)
+        values, weight = values[known], weight[known]
+        points, place = np.unique(values, return_inverse=True)
+        mass = np.bincount(place, weight) / weight.sum()
+        states, number = domain.categories[column], domain.number_of(column)
+        if states is not None:
+            share = (np.bincount(values.astype(np.int64), weight, len(states)) + 0.5) / (
+                weight.sum() + 0.5 * len(states)
+            )
+            tail = cls(None, 0.0, 0.0, share, 0.0)
+        else:
+            quarters, cumulated = np.arange(1, 4), np.cumsum(mass)
+            low, middle, high = weighted_quantiles(points, cumulated, quarters, 4).tolist()
+            sd = math.sqrt(float(mass @ (points - middle) ** 2))
+            spread = (high - low) / _QUARTILES or sd or max(abs(middle), 1.0)
+            tail = cls(number, middle, spread, mass[:0], 0.0)
+            # A lattice that not all values are on is no law.
+            tail = tail._replace(is_strict=bool(tail.can_be(points).all()))
+        size = tail.sizes(points)
+        hit = (1.0 - ANYTHING) * mass * (size > 0.0) + np.exp(tail.log_density(points)) * size
+        return tail._replace(hits=float(mass @ hit))
+
+    def log_density(self, values: Floats) -> Floats:
+        """Log density of this part of the wrong cells in nats; NaN where missing."""
+        if self.spread == 0.0:
+            return np.where(np.isnan(values), np.nan, math.log(ANYTHING / len(self.share)))
+        scale = self.spread * _WIDTHS[:, np.newaxis]
+        # As a power of a hypotenuse, it does not overflow.
+        z = (values / scale - self.middle / scale) / math.sqrt(3.0)
+        parts = (
+            math.log(2.0 / (math.pi * math.sqrt(3.0)))
+            - np.log(scale)
+            - 4.0 * np.log(np.hypot(1.0, z))
+        )
+        log_density = math.log(ANYTHING / len(_WIDTHS)) + logsumexp(parts, axis=0)
+        # An atom has a probability, where this has a density.
+        return np.where(self._has_mass(values), -np.inf, log_density)
+
+    def depths(self, values: Floats) -> Floats:
+        """How far :meth:`log_density` is below that of the median, in nats; 0 for categories."""
+        if self.spread == 0.0:
+            return np.zeros(len(values))
+        top, log_density = (
+            self._replace(number=None).log_density(x) for x in (np.array([self.middle]), values)
+        )
+        return np.asarray(top - log_density)
+
+    def sizes(self, values: Floats) -> Floats:
+        """What turns the density of a cell into a probability; 0 where no value has one."""
+        if self.spread == 0.0:
+            return np.ones(len(values))
+        step = 0.0 if self.number is None else self.number.step
+        return np.where(self._has_mass(values), 1.0, step)
+
+    def can_be(self, values: Floats) -> Bools:
+        """Whether a column of numbers can have these values: in its bounds, on its lattice."""
+        number = self.number
+        if number is None:
+            return np.ones(len(values), dtype=bool)
+        can_be = ~((values < number.bounds[0]) | (values > number.bounds[1]))
+        if number.step > 0.0 and self.is_strict:
+            off = np.abs(values - on_lattice(values, number.step, number.origin))
+            can_be &= ~(off > _OFF_LATTICE * number.step)
+        return can_be
+
+    def _has_mass(self, values: Floats) -> Bools:
+        """Which values have a probability: atoms, but for those that fill a cell of a lattice."""
+        if self.number is None or self.number.step > 0.0:
+            return np.zeros(len(values), dtype=bool)
+        return self.number.is_atom(values)

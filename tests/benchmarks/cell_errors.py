@@ -1,0 +1,236 @@
+"""Wrong cells: found by their posterior, by how odd they are, or by boosting every column?
+
+One half of a table is learned, clean or with errors ("dirty"). In the other half, 3 % of the cells
+are changed: to the value of another row (``swap``), times ten (``x10``), by three standard
+deviations (``sd``, on the decimals of the column), or to a category at random (``category``). A
+change that leaves the value is no error. The first table shows the average precision of wrong cells
+by
+
+- ``posterior``: ``CellErrorDetector.predict_proba``;
+- ``cells``: ``score_cells`` of its density, each less the median of its column in training;
+- ``boosting``: gradient boosting of each column by the others, the residual in standard deviations
+  or the negative log probability of the category;
+- ``ECOD``: empirical tail probabilities of each column;
+
+then that of rows with a wrong cell, by the largest cell (``posterior``, ``cells``) and by the log
+density of the row (``row``). The second table shows the rates of errors, learned and true, the
+finds at ``fdr=0.1``, the proportion of right cells among them, what part they are of the wrong
+cells that an oracle would find at that proportion, seconds of ``fit``, and how much longer the
+posterior takes than ``score_cells``. The last lines show means over tables of paired differences
+to ``cells`` with their standard errors, all errors together and by kind.
+
+    python -m tests.benchmarks.cell_errors [table ...] [--rows 1200] [--seeds 3] [--density NAME]
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import warnings
+
+import numpy as np
+import pandas as pd
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.metrics import average_precision_score
+
+import skpc
+from skpc import CellErrorDetector
+from tests.benchmarks.odd_rows import table_of
+
+TABLES = (
+    "bank",
+    "electricity",
+    "segment",
+    "cmc",
+    "doctor_visits",
+    "schooling",
+    "wine",
+    "breast_cancer",
+)
+KINDS = ("swap", "x10", "sd", "category")
+_RATE = 0.03
+
+
+def with_errors(
+    table: pd.DataFrame, seed: int, rate: float = _RATE
+) -> tuple[pd.DataFrame, np.ndarray]:
+    """The table with errors, and the number of the kind of each wrong cell, -1 elsewhere."""
+    rng, wrong = np.random.default_rng(seed), {}
+    kind = np.full(table.shape, -1)
+    for at, (name, column) in enumerate(table.items()):
+        values, observed = column.tolist(), column.dropna()
+        is_number = pd.api.types.is_numeric_dtype(column)
+        decimals = _decimals(observed) if is_number else 0
+        for row in np.flatnonzero((rng.random(len(table)) < rate) & column.notna()):
+            one = int(rng.choice([0, 1, 2] if is_number else [0, 3]))
+            before = values[row]
+            if one == 0:
+                values[row] = observed.iloc[int(rng.integers(len(observed)))]
+            elif one == 1:
+                values[row] = round(before * 10, decimals)
+            elif one == 2:
+                values[row] = round(before + 3.0 * float(observed.std(ddof=0)), decimals)
+            else:
+                values[row] = rng.choice(observed.unique().tolist())
+            if values[row] != before:
+                kind[row, at] = one
+        wrong[name] = pd.Series(values, dtype=None if is_number else column.dtype)
+    return pd.DataFrame(wrong), kind
+
+
+def _decimals(column: pd.Series) -> int:
+    texts = (f"{value:.6f}".rstrip("0") for value in column[:500])
+    return max(len(text.split(".")[1]) for text in texts)
+
+
+def boosting(train: pd.DataFrame, test: pd.DataFrame) -> np.ndarray:
+    """Scores of cells: residuals of numbers, negative log probabilities of categories."""
+    codes = {
+        name: column if pd.api.types.is_numeric_dtype(column) else column.astype("category")
+        for name, column in train.items()
+    }
+    like = pd.DataFrame(codes)
+    test = pd.DataFrame(
+        {name: pd.Series(test[name]).astype(column.dtype) for name, column in like.items()}
+    )
+    scores = np.zeros(test.shape)
+    for at, (name, target) in enumerate(like.items()):
+        known, others = target.notna(), like.drop(columns=name)
+        options = {"random_state": 0, "max_iter": 50, "categorical_features": "from_dtype"}
+        if pd.api.types.is_numeric_dtype(target):
+            model = HistGradientBoostingRegressor(**options).fit(others[known], target[known])
+            spread = np.std(target[known] - model.predict(others[known])) or 1.0
+            scores[:, at] = np.abs(test[name] - model.predict(test.drop(columns=name))) / spread
+        elif target.nunique() > 1:
+            text = target[known].astype(str)
+            model = HistGradientBoostingClassifier(**options).fit(others[known], text)
+            prob = model.predict_proba(test.drop(columns=name))
+            place = pd.Index(model.classes_).get_indexer(test[name].astype(str))
+            chosen = np.where(place < 0, 0.0, prob[np.arange(len(prob)), place])
+            scores[:, at] = -np.log(np.maximum(chosen, 1e-9))
+    return np.nan_to_num(scores)
+
+
+def ecod(train: pd.DataFrame, test: pd.DataFrame) -> np.ndarray:
+    """Scores of cells: the greater negative log of the two empirical tail probabilities."""
+    scores = np.zeros(test.shape)
+    for at, name in enumerate(train):
+        if pd.api.types.is_numeric_dtype(train[name]):
+            known = np.sort(train[name].dropna().to_numpy(float))
+            x = test[name].to_numpy(float)
+            below = (np.searchsorted(known, x, side="right") + 1.0) / (len(known) + 1.0)
+            above = (len(known) - np.searchsorted(known, x) + 1.0) / (len(known) + 1.0)
+            scores[:, at] = -np.log(np.minimum(np.minimum(below, above), 1.0))
+        else:
+            share = train[name].astype(str).value_counts(normalize=True)
+            scores[:, at] = -np.log(test[name].astype(str).map(share).fillna(1e-4).to_numpy(float))
+    return scores
+
+
+def precision(is_wrong: np.ndarray, score: np.ndarray, some: np.ndarray) -> float:
+    return float(average_precision_score(is_wrong[some], score[some]))
+
+
+def measure(name: str, seed: int, is_dirty: bool, density, n_rows: int) -> dict:
+    table = table_of(name)
+    table = table.sample(min(len(table), n_rows), random_state=seed).reset_index(drop=True)
+    train, test = table[::2].reset_index(drop=True), table[1::2].reset_index(drop=True)
+    if is_dirty:
+        train, _ = with_errors(train, 1000 + seed)
+    test, kind = with_errors(test, seed)
+    is_wrong, observed = kind >= 0, test.notna().to_numpy()
+    begin = time.perf_counter()
+    detector = CellErrorDetector(density, random_state=seed).fit(train)
+    seconds = time.perf_counter() - begin
+    model = detector.density_
+    usual = model.score_cells(train).median().to_numpy()
+    for method in (model.score_cells, detector.predict_proba):
+        method(test)
+    begin = time.perf_counter()
+    oddness = usual - model.score_cells(test).to_numpy()
+    of_cells = time.perf_counter() - begin
+    begin = time.perf_counter()
+    posterior = detector.predict_proba(test).to_numpy()
+    slower = (time.perf_counter() - begin) / of_cells
+    scores = {
+        "posterior": posterior,
+        # A category that was not seen is as odd as can be.
+        "cells": np.where(np.isnan(oddness), 50.0, oddness),
+        "boosting": boosting(train, test),
+        "ECOD": ecod(train, test),
+    }
+    result = {key: precision(is_wrong, score, observed) for key, score in scores.items()}
+    for number, key in enumerate(KINDS):
+        if (kind == number).sum() >= 5:
+            some = observed & ((kind == number) | ~is_wrong)
+            for method in ("posterior", "cells"):
+                result[f"{method} {key}"] = precision(is_wrong, scores[method], some)
+    rows = is_wrong.any(axis=1)
+    for method in ("posterior", "cells"):
+        largest = np.where(observed, scores[method], -np.inf).max(axis=1)
+        result[f"rows {method}"] = float(average_precision_score(rows, largest))
+    result["rows row"] = float(average_precision_score(rows, -model.score_samples(test)))
+    finds = detector.predict(test).to_numpy()
+    n_finds, right = int(finds.sum()), int((finds & ~is_wrong).sum())
+    result |= {"e": detector.error_rate_.mean(), "true e": is_wrong.mean(), "finds": n_finds}
+    result |= {"right": right, "seconds": seconds, "slower": slower}
+    order = np.argsort(-posterior[observed], kind="stable")
+    hits = np.cumsum(is_wrong[observed][order])
+    share = 1.0 - hits / np.arange(1, len(hits) + 1)
+    allowed = hits[share <= right / max(n_finds, 1)]
+    result["power"] = (n_finds - right) / max(int(allowed.max(initial=0)), 1)
+    result["density"] = type(model).__name__
+    return result
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("tables", nargs="*", default=TABLES)
+    parser.add_argument("--rows", type=int, default=1200)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--density", default=None)
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    results = []
+    for name in options.tables:
+        for is_dirty in (False, True):
+            for seed in range(options.seeds):
+                density = options.density and getattr(skpc, options.density)(random_state=seed)
+                one = measure(name, seed, is_dirty, density, options.rows)
+                results.append({"table": name, "train": "dirty" if is_dirty else "clean"} | one)
+            of_seeds = pd.DataFrame(results[-options.seeds :])
+            print_line(name, of_seeds)
+    print_differences(pd.DataFrame(results))
+
+
+def print_line(name: str, of_seeds: pd.DataFrame) -> None:
+    mean = of_seeds.mean(numeric_only=True)
+    total = of_seeds[["finds", "right"]].sum()
+    methods = "  ".join(f"{k} {mean[k]:.3f}" for k in ("posterior", "cells", "boosting", "ECOD"))
+    rows = "  ".join(f"{k} {mean['rows ' + k]:.3f}" for k in ("posterior", "cells", "row"))
+    wrong = total["right"] / max(total["finds"], 1)
+    print(
+        f"{name:14s}{of_seeds['train'].iloc[0]}  {methods}  rows: {rows}\n"
+        f"{'':14s}e {mean['e']:.4f} of {mean['true e']:.4f}  finds {total['finds']}"
+        f"  right {wrong:.2f}  power {mean['power']:.2f}  fit {mean['seconds']:.1f} s"
+        f"  {mean['slower']:.1f}x  {of_seeds['density'].mode()[0]}",
+        flush=True,
+    )
+
+
+def print_differences(results: pd.DataFrame) -> None:
+    for train, some in results.groupby("train"):
+        for key in ("", *(f" {kind}" for kind in KINDS)):
+            if f"posterior{key}" not in some:
+                continue
+            difference = (some[f"posterior{key}"] - some[f"cells{key}"]).groupby(some["table"])
+            means = difference.mean().dropna()
+            error = means.std() / np.sqrt(len(means)) if len(means) > 1 else np.nan
+            print(
+                f"{train} posterior - cells{key or ' all'}: {means.mean():+.3f} +- {error:.3f}  "
+                f"least {means.min():+.3f} ({means.idxmin()})"
+            )
+
+
+if __name__ == "__main__":
+    main()
