@@ -232,14 +232,14 @@ class Calibration(NamedTuple):
 
     Attributes
     ----------
-    maps : dict from bool to tuple or None
-        For numbers (False) and categories: increasing log ratios, and the logs of their densities
+    maps : list of tuple or None
+        For numbers and for categories: increasing log ratios, and the logs of their densities
         among errors over those among right cells. None where too few errors were injected.
     informative : ndarray of shape (n_features,), bool
         The columns whose errors have greater ratios than their other cells.
     """
 
-    maps: dict[bool, tuple[Floats, Floats] | None]
+    maps: list[tuple[Floats, Floats] | None]
     informative: Bools
 
     @classmethod
@@ -255,9 +255,9 @@ class Calibration(NamedTuple):
         unlabelled = np.where(is_error | ~known, 0.0, judged.probability)
         errors = doubtful_cells(unlabelled, weight, float((weight @ known) @ rate))
         mass = weight[:, np.newaxis] * (1.0 - errors)
-        maps: dict[bool, tuple[Floats, Floats] | None] = {}
+        maps: list[tuple[Floats, Floats] | None] = [None, None]
         for kind in (False, True):
-            some, maps[kind] = known & (is_category == kind), None
+            some = known & (is_category == kind)
             ratio, error, of_cells = ratios[some], is_error[some], mass[some]
             if error.sum() >= _FEWEST_ERRORS:
                 isotonic = IsotonicRegression(y_min=1e-5, y_max=1.0 - 1e-5, out_of_bounds="clip")
