@@ -19,7 +19,7 @@ from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-from skpc import CutsetNetworkBD, ExpectedPredictor, SoftLearnSPN
+from skpc import CutsetNetworkBD, ExpectedPredictor, HiddenChowLiuTree, SoftLearnSPN
 from tests.naive.expected import expectation
 
 NETWORK = CutsetNetworkBD(random_state=0)
@@ -172,3 +172,11 @@ def test_what_cannot_be_is_an_error():
     model = ExpectedPredictor(DecisionTreeClassifier(), NETWORK).fit(X, y > 1)
     with pytest.raises(ValueError, match="needs a regressor"):
         model.predict(X, return_std=True)
+
+
+def test_the_default_density_has_exact_ranges():
+    X, y = states()
+    model = ExpectedPredictor(DecisionTreeRegressor(max_depth=3), random_state=0)
+    model.fit(with_holes(X, 0.1), y.astype(float))
+    assert isinstance(model.density_, CutsetNetworkBD | HiddenChowLiuTree | SoftLearnSPN)
+    assert np.isfinite(model.predict(with_holes(X))).all()
