@@ -45,7 +45,7 @@ class HiddenChowLiuTree(CircuitDensity):
     Parameters
     ----------
     n_hidden : "auto" or int, default="auto"
-        Number of states of each hidden variable. "auto" chooses 2, 4, 8, 16 or 32 by held-out
+        Number of states of each hidden variable. "auto" chooses 2, 4, 8, 16, 32 or 64 by held-out
         rows.
     categorical_features : "auto", "from_dtype", None or array-like, default="auto"
         Which columns are categorical: a boolean mask, column numbers, or names. "from_dtype":

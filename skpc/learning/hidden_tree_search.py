@@ -15,7 +15,7 @@ from skpc.learning.hidden_tree import CodedRows, Codes, Counts, HiddenTree, expe
 
 #: Numbers of hidden states to choose from. The walk begins with the one in the middle, or with one
 #: that is not below the number of categories.
-_N_HIDDEN, _MIDDLE = (2, 4, 8, 16, 32), 8
+_N_HIDDEN, _MIDDLE = (2, 4, 8, 16, 32, 64), 8
 #: Largest number of rows that make the start.
 _START_ROWS = 20_000
 #: How much of the tables at the start is noise, and how much is that of the column alone.
@@ -123,7 +123,7 @@ def choose_hidden_tree(
     def attempt(size: int, by_value: bool) -> tuple[float, HiddenTree, TreeChoice]:
         return _Learner(table, size, by_value, seed).learn(held_out, count)
 
-    at_least = min(max(_MIDDLE, n_categories), _N_HIDDEN[-1])
+    at_least = min(max(_MIDDLE, n_categories), _N_HIDDEN[-2])
     middle = n_hidden or next(size for size in _N_HIDDEN if size >= at_least)
     starts = (False, True) if middle > 1 else (False,)
     attempts = [attempt(middle, by_value) for by_value in starts]
