@@ -44,7 +44,7 @@ CEILINGS = {
     # 774 before circuits took another order of their columns.
     "circuit": 880,
     # Tests with p-values: of two tables, of a stream, of a model, of columns. 500 before the pairs
-    # of cells of both tables stood in for a density: a change of age is seen 12 times as often.
+    # of cells of both tables stood in for a density: a change of age is seen more often.
     "comparisons": 526,
     # 800 before complete rows of few states were counted as bits.
     "counting": 810,
