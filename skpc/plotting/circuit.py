@@ -1,7 +1,5 @@
 """Drawings of circuits: cutset networks for readers, any other small one as a graph."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -77,7 +75,7 @@ class CircuitDisplay(ShowsParameters):
     @classmethod
     def from_estimator(
         cls, estimator: Any, *, max_depth: int | None = None, ax: Any = None
-    ) -> CircuitDisplay:
+    ) -> "CircuitDisplay":
         """Draw the circuit of a fitted estimator.
 
         Parameters
@@ -125,7 +123,7 @@ class CircuitDisplay(ShowsParameters):
         display = cls(estimator.circuit_, domain=estimator.domain_)
         return display.plot(ax, max_depth=max_depth)
 
-    def plot(self, ax: Any = None, *, max_depth: int | None = None) -> CircuitDisplay:
+    def plot(self, ax: Any = None, *, max_depth: int | None = None) -> "CircuitDisplay":
         """Draw the circuit.
 
         Parameters

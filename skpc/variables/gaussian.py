@@ -18,8 +18,6 @@ and the count of the others.
 twins are ``tests/naive/circuit.py`` and ``tests/naive/blocks.py``.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any, NamedTuple
 
@@ -259,7 +257,7 @@ class ScoredCells(NamedTuple):
     patterns: Patterns
 
     @classmethod
-    def from_scores(cls, codes: Ints, scores: Floats) -> ScoredCells:
+    def from_scores(cls, codes: Ints, scores: Floats) -> "ScoredCells":
         """Sort rows by what they lack."""
         scores = np.ascontiguousarray(scores)
         return cls(codes, scores, Patterns.from_scores(scores))
@@ -293,7 +291,7 @@ class MultivariateGaussian(NamedTuple):
         """The places of the variables, the first variable first."""
         return np.argsort(self.variables)
 
-    def increasing(self) -> MultivariateGaussian:
+    def increasing(self) -> "MultivariateGaussian":
         """The same leaves, their variables increasing."""
         order, (mean, covariance, precision, log_det) = self.order, self.gaussians
         mean, covariance, precision = (

@@ -3,8 +3,6 @@
 The plain twin of the kernel is ``tests/naive/blocks.py``.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -140,7 +138,7 @@ class ConditionalNormals(NamedTuple):
     missing: NDArray[np.bool_]
     covariance: Floats
 
-    def taken(self, order: Ints) -> ConditionalNormals:
+    def taken(self, order: Ints) -> "ConditionalNormals":
         """The same of columns in another order."""
         return self._replace(
             mean=np.ascontiguousarray(self.mean[:, order]),
