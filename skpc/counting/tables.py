@@ -53,14 +53,8 @@ class CountTables(NamedTuple):
     def from_states(cls, counts: Floats) -> "CountTables":
         """The single table of a variable without a parent, from the counts of its states."""
         k = len(counts)
-        return cls(
-            np.array([0, k]),
-            np.zeros(k, np.int64),
-            np.arange(k),
-            counts,
-            np.array([1]),
-            np.array([k]),
-        )
+        cells = np.zeros(k, np.int64), np.arange(k), counts
+        return cls(np.array([0, k]), *cells, np.array([1]), np.array([k]))
 
     @property
     def n_parameters(self) -> int:

@@ -340,6 +340,7 @@ class CutsetNetworkBD(CircuitDensity):
         responsibility: Floats | None = None,
     ) -> CutsetMixture:
         """Learn several networks from complete encoded rows."""
+        names = ("n_components", "max_iter", "tol", "n_init", "n_jobs")
         with progress(self.max_iter * self.n_init, "iterations", self.verbose) as advance:
             return learn_mixture(
                 rows,
@@ -348,11 +349,7 @@ class CutsetNetworkBD(CircuitDensity):
                 complete_points(self.domain_, rows, weight),
                 self._learner(),
                 partial(cutset_circuit, axes=self.domain_.axes, param_ess=param_ess),
-                n_components=self.n_components,
-                max_iter=self.max_iter,
-                tol=self.tol,
-                n_init=self.n_init,
-                n_jobs=self.n_jobs,
+                **{name: getattr(self, name) for name in names},
                 random_state=random_state,
                 advance=advance,
                 spread=self.em == "auto",
@@ -395,17 +392,8 @@ def filled_rows(
     """Rows whose missing cells are drawn from a mixture of Chow-Liu trees."""
     if not np.isnan(rows).any():
         return rows
-    points = partial(complete_points, domain)
-    return fill_missing(
-        rows,
-        domain.codes(rows),
-        weight,
-        learn_tree,
-        points,
-        domain.axes,
-        n_components,
-        random_state,
-    )
+    table, points = (rows, domain.codes(rows), weight), partial(complete_points, domain)
+    return fill_missing(*table, learn_tree, points, domain.axes, n_components, random_state)
 
 
 def _missing_cells(rows: Floats, weight: Floats) -> float:

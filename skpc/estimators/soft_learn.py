@@ -18,10 +18,10 @@ from skpc.estimators._estimator import parameter
 from skpc.estimators._learner import TrainingData
 from skpc.learning import (
     HeldOutRows,
+    SoftLearner,
     SoftLearnOptions,
     TableRows,
     TreeChoice,
-    learn_soft_circuit,
     refinement_pseudo_counts,
     tree_circuit,
     try_tree,
@@ -297,16 +297,9 @@ class SoftLearnSPN(CircuitDensity):
         if len(rows) > most_rows:
             of_structure = np.sort(random_state.permutation(len(rows))[:most_rows])
         with progress(weight[of_structure].sum() * rows.shape[1], "cells", self.verbose) as advance:
-            circuit = learn_soft_circuit(
-                rows[of_structure],
-                weight[of_structure],
-                domain.n_states,
-                numbers,
-                options,
-                random_state,
-                advance,
-                domain.axes,
-            )
+            table = rows[of_structure], weight[of_structure], domain.n_states, numbers
+            learner = SoftLearner(*table, options, random_state, domain.axes)
+            circuit = learner.learn(advance)
         self.n_iter_ = 0
         if n_refine:
             circuit, self.n_iter_ = fit_parameters(

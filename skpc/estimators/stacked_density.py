@@ -228,8 +228,8 @@ class StackedDensity(Composition, TableDensity):
     def _members(self, random_state: np.random.RandomState, numeric: bool) -> list[tuple[str, Any]]:
         """Names and members, as given or by default; the latter for numbers or without any."""
         if self.estimators is not None:
-            members = self._named("estimators")
-            members = [(name, member) for name, member in members if not _is_dropped(member)]
+            named = self._named("estimators")
+            members = [one for one in named if not isinstance(one[1], str) or one[1] != "drop"]
             if not members:
                 raise ValueError("estimators are all 'drop'; a stack needs at least one density")
             for _, member in members:
@@ -297,7 +297,3 @@ class StackedDensity(Composition, TableDensity):
         stack._take_members(members, weights[used], scores[[*used, -1]])
         stack._is_of_cells = is_of_cells
         return stack if len(used) > 1 else fitted[used[0]]
-
-
-def _is_dropped(member: Any) -> bool:
-    return isinstance(member, str) and member == "drop"

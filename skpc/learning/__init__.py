@@ -23,7 +23,7 @@ from skpc.learning.random_trees import ForestOptions, learn_forest
 from skpc.learning.shrinkage import TrainingRows, learn_shrunken_mixture
 from skpc.learning.simplex import mean_weights, mixture_weights
 from skpc.learning.smoothing import choose_param_ess, refinement_pseudo_counts
-from skpc.learning.soft_learn import SoftLearnOptions, learn_soft_circuit
+from skpc.learning.soft_learn import SoftLearner, SoftLearnOptions
 from skpc.learning.table_mixture import LearnedMixture, TableRows
 from skpc.learning.table_search import (
     N_STAGES,

@@ -149,12 +149,10 @@ class Counts(NamedTuple):
         by_state = self.by_state + _EMISSION * column[:, np.newaxis]
         total = np.add.reduceat(by_state, state_ptr[:-1])
         by_state /= np.repeat(total, np.diff(state_ptr), axis=0)
-        return HiddenTree(
-            parent,
-            _normalised(self.first + _TRANSITION / k),
-            _normalised(self.transition + _TRANSITION * alone),
-            [of_column.T for of_column in np.split(by_state, state_ptr[1:-1])],
-        )
+        first = _normalised(self.first + _TRANSITION / k)
+        transition = _normalised(self.transition + _TRANSITION * alone)
+        emission = [of_column.T for of_column in np.split(by_state, state_ptr[1:-1])]
+        return HiddenTree(parent, first, transition, emission)
 
 
 def expected_counts(tree: HiddenTree, rows: CodedRows) -> Counts:

@@ -308,16 +308,19 @@ def _check_structure(circuit: Circuit, ess: float) -> None:
             "bd_score needs a deterministic circuit, but this one has a sum that decides on no "
             "variable: its marginal likelihood has no closed form"
         )
+    check_categories(circuit, "bd_score needs")
+    if not ess > 0.0:
+        raise ValueError(f"ess must be positive, got {ess}")
+
+
+def check_categories(circuit: Circuit, needs: str) -> None:
+    """Refuse circuits over numbers, and those that have been conditioned; ``needs`` says whose."""
     numeric = np.flatnonzero(~circuit.structure.is_categorical)
     if len(numeric):
-        raise ValueError(
-            f"bd_score needs a circuit over categories, but variable {numeric[0]} is numeric"
-        )
+        raise ValueError(f"{needs} a circuit over categories, but variable {numeric[0]} is numeric")
     known = np.flatnonzero(~np.isnan(circuit.observed))
     if len(known):
         raise ValueError(
-            f"the circuit has been conditioned on variable {known[0]}; bd_score needs a circuit "
-            "of all variables"
+            f"{needs} a circuit of all variables, but this one has been conditioned on variable "
+            f"{known[0]}"
         )
-    if not ess > 0.0:
-        raise ValueError(f"ess must be positive, got {ess}")

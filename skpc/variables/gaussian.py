@@ -294,18 +294,11 @@ class MultivariateGaussian(NamedTuple):
     def increasing(self) -> "MultivariateGaussian":
         """The same leaves, their variables increasing."""
         order, (mean, covariance, precision, log_det) = self.order, self.gaussians
-        mean, covariance, precision = (
-            mean[:, order],
-            covariance[:, order][:, :, order],
-            precision[:, order][:, :, order],
-        )
+        square = np.ix_(np.arange(len(mean)), order, order)
+        gaussians = Gaussians(mean[:, order], covariance[square], precision[square], log_det)
         parts = [self.log_prob_of(place) for place in order.tolist()]
-        return self._replace(
-            variables=self.variables[order],
-            log_prob=np.hstack(parts),
-            state_ptr=offsets([part.shape[1] for part in parts]),
-            gaussians=Gaussians(mean, covariance, precision, log_det),
-        )
+        states = np.hstack(parts), offsets([part.shape[1] for part in parts])
+        return MultivariateGaussian(self.leaf, self.variables[order], *states, gaussians)
 
     @property
     def n_atoms(self) -> Ints:
