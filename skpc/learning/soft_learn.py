@@ -187,7 +187,18 @@ class SoftLearner:
         """Settle all parts; ``advance`` is called with the cells, by weight, that reach a leaf."""
         while self.parts:
             advance(self.step())
-        return self.circuit()
+        # Children first.
+        builder = CircuitBuilder(self.n_states, self.axes)
+        built: dict[int, int] = {}
+        for number in range(len(self.nodes) - 1, -1, -1):
+            kind, below, *content = self.nodes[number]
+            if kind in ("sum", "product"):
+                below = [built[child] for child in below]
+            built[number] = getattr(builder, kind)(below, *content)
+        if len(self.background) > 1:
+            leaves = [getattr(builder, kind)(*content) for kind, *content in self.background]
+            builder.sum([built[0], builder.product(leaves)], self.log_weights)
+        return builder.build()
 
     def step(self) -> float:
         """Settle waiting parts; return how many cells, by weight, have reached a leaf.
@@ -408,20 +419,6 @@ class SoftLearner:
             codes[:, place] = np.where(bins < 0, codes[:, place], bins + self.n_atoms[v])
         n_states = np.where(self.is_number, self.n_atoms + TEST_BINS, self.n_states)
         return codes, part.weight, n_states[part.columns]
-
-    def circuit(self) -> Circuit:
-        """Build the circuit, children first."""
-        builder = CircuitBuilder(self.n_states, self.axes)
-        built: dict[int, int] = {}
-        for number in range(len(self.nodes) - 1, -1, -1):
-            kind, below, *content = self.nodes[number]
-            if kind in ("sum", "product"):
-                below = [built[child] for child in below]
-            built[number] = getattr(builder, kind)(below, *content)
-        if len(self.background) > 1:
-            leaves = [getattr(builder, kind)(*content) for kind, *content in self.background]
-            builder.sum([built[0], builder.product(leaves)], self.log_weights)
-        return builder.build()
 
 
 def leaf_moments(scores: Floats, weight: Floats, row_weight: Floats) -> tuple[Floats, Floats]:
