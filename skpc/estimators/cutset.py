@@ -341,14 +341,14 @@ class CutsetNetworkBD(CircuitDensity):
     ) -> CutsetMixture:
         """Learn several networks from complete encoded rows."""
         names = ("n_components", "max_iter", "tol", "n_init", "n_jobs")
+        points = complete_points(self.domain_, rows, weight)
+        table = rows, self.domain_.codes(rows), weight, points
+        build = partial(cutset_circuit, axes=self.domain_.axes, param_ess=param_ess)
         with progress(self.max_iter * self.n_init, "iterations", self.verbose) as advance:
             return learn_mixture(
-                rows,
-                self.domain_.codes(rows),
-                weight,
-                complete_points(self.domain_, rows, weight),
+                *table,
                 self._learner(),
-                partial(cutset_circuit, axes=self.domain_.axes, param_ess=param_ess),
+                build,
                 **{name: getattr(self, name) for name in names},
                 random_state=random_state,
                 advance=advance,

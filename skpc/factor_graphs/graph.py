@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from skpc._arrays import Floats
+from skpc._arrays import Floats, log_or_inf
 from skpc._validation import unmasked
 
 #: How far the probabilities of a row of a conditional table may be from summing to one.
@@ -247,11 +247,10 @@ class FactorGraph:
         for variable, table in enumerate(tables):
             check_conditional(variable, table)
         _refuse_cycle([parents for parents, _ in cpts])
-        with np.errstate(divide="ignore"):
-            factors = [
-                ((*parents, variable), np.log(table))
-                for variable, ((parents, _), table) in enumerate(zip(cpts, tables))
-            ]
+        factors = [
+            ((*parents, variable), log_or_inf(table))
+            for variable, ((parents, _), table) in enumerate(zip(cpts, tables))
+        ]
         return cls([table.shape[-1] for table in tables], factors)
 
 

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from skpc._arrays import Floats, Ints, added
+from skpc._validation import check_weight
 from skpc.circuit import SUM, Circuit
 from skpc.queries.passes.downward import Collected, flow_down
 from skpc.queries.passes.induced import EDGES_OF_A_COUNT, induced_statistics, walkable
@@ -63,15 +64,7 @@ def flows(circuit: Circuit, X: Any, sample_weight: Any = None) -> Floats:
     array([1.5, 2.5])
     """
     rows = check_rows(circuit, X)
-    return expected_statistics(circuit, rows, weights_of(rows, sample_weight)).edge_flow
-
-
-def weights_of(rows: Floats, sample_weight: Any) -> Floats:
-    """Weights of rows; refuse those that do not fit. None counts each row once."""
-    weight = np.ones(len(rows)) if sample_weight is None else np.asarray(sample_weight, float)
-    if weight.shape != (len(rows),):
-        raise ValueError(f"sample_weight must have shape ({len(rows)},), got {weight.shape}")
-    return weight
+    return expected_statistics(circuit, rows, check_weight(sample_weight, len(rows))).edge_flow
 
 
 def expected_statistics(circuit: Circuit, rows: Floats, weight: Floats) -> ExpectedStatistics:
@@ -281,7 +274,7 @@ def bd_score(circuit: Circuit, X: Any, sample_weight: Any = None, *, ess: float 
             "marginal likelihood has no closed form"
         )
     prior = uniform_pseudo_counts(circuit, ess)
-    counts = expected_statistics(circuit, rows, weights_of(rows, sample_weight))
+    counts = expected_statistics(circuit, rows, check_weight(sample_weight, len(rows)))
     parent = circuit.edge_parent
     at = (circuit.kind[parent] == SUM) & (circuit.log_weight > -np.inf)
     score = _log_marginal(prior.edge[at], counts.edge_flow[at], parent[at], circuit.n_nodes)
