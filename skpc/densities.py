@@ -1,7 +1,5 @@
 """What every density answers about encoded rows, and how a circuit answers it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
@@ -109,14 +107,10 @@ class CircuitAnswers(NamedTuple):
 
     def posteriors(self, rows: Any, columns: Any = None) -> list[Predictive]:
         """See :class:`Density`."""
+        labels, number_of = self.domain.categories, self.domain.number_of
         chosen = range(self.domain.n_features) if columns is None else columns
         return [
-            Predictive(
-                cells.terms,
-                cells.known,
-                self.domain.categories[column],
-                number=self.domain.number_of(column),
-            )
+            Predictive(cells.terms, cells.known, labels[column], number=number_of(column))
             for column, cells in zip(chosen, queries.posteriors(self.circuit, rows, chosen))
         ]
 

@@ -1,7 +1,5 @@
 """A mixture of all trees as the density of encoded rows: states, and numbers within their bins."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -159,8 +157,7 @@ class AllTreesDensity(NamedTuple):
             self.domain.axis_of(column).log_peaks() if is_numeric else np.zeros(n_states)
             for column, (is_numeric, n_states) in enumerate(zip(numeric, self.domain.n_states))
         ]
-        with np.errstate(divide="ignore"):
-            values = [np.log(prob) + p for prob, p in zip(self._marginals(rows), peaks)]
+        values = [log_or_inf(prob) + p for prob, p in zip(self._marginals(rows), peaks)]
         start = np.column_stack([value.argmax(axis=1) for value in values])
         with threads(self.n_jobs):
             states = local_modes(self.mixture, codes, np.where(codes < 0, start, codes), peaks)

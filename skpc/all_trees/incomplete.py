@@ -6,8 +6,6 @@ exact (:mod:`skpc.all_trees.completions`). The others are estimated for each com
 all completions in tests/naive/spanning_trees.py.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np
@@ -102,11 +100,10 @@ def _combined(mixture: Components, of_models: list[Estimates], height: Floats) -
     chosen, draws = _choose(responsibility, height), of_models[0].draws
     for k, of_model in enumerate(of_models):
         draws[chosen == k] = of_model.draws[chosen == k]
+    log_likelihood = np.logaddexp.reduce(log_joint, axis=1)
+    marginals = sum(r[:, np.newaxis] * e.marginals for r, e in zip(responsibility.T, of_models))
     return Estimates(
-        np.logaddexp.reduce(log_joint, axis=1),
-        sum(r[:, np.newaxis] * e.marginals for r, e in zip(responsibility.T, of_models)),
-        1.0 / (responsibility**2 / sizes).sum(axis=1),
-        draws,
+        log_likelihood, marginals, 1.0 / (responsibility**2 / sizes).sum(axis=1), draws
     )
 
 

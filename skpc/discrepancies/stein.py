@@ -3,8 +3,6 @@
 ``tests/naive/stein.py`` says the same by sums over all states.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -17,6 +15,7 @@ from skpc.circuit import Circuit
 from skpc.discrepancies._collapsed import CollapsedRows, collapse_rows
 from skpc.factor_graphs import FactorGraph
 from skpc.kernels import ColumnKernel, ExponentialHamming, Kernel
+from skpc.queries.flows import check_categories
 
 _OPERATORS = ("ratio", "barker")
 #: Rows of the matrix that a thread computes before it asks for more.
@@ -118,18 +117,7 @@ def check_kernel(kernel: Kernel | None, n_variables: int) -> Kernel:
 
 def discrete_states(circuit: Circuit) -> Ints:
     """Numbers of states of a circuit over categories that has not been conditioned."""
-    numeric = np.flatnonzero(~circuit.structure.is_categorical)
-    if len(numeric):
-        raise ValueError(
-            "Stein operators step through the states of categories, but variable "
-            f"{numeric[0]} of the circuit is numeric"
-        )
-    known = np.flatnonzero(~np.isnan(circuit.observed))
-    if len(known):
-        raise ValueError(
-            f"the circuit has been conditioned on variable {known[0]}; a circuit "
-            "of all variables is needed"
-        )
+    check_categories(circuit, "Stein operators, which step through states, need")
     return np.asarray(circuit.n_states)
 
 

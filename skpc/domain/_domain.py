@@ -250,13 +250,11 @@ class Domain(TableCoder):
     def n_states(self) -> Ints:
         """Number of categories or bins of each column, 0 where continuous; shape (n_features,)."""
         axes = self.axes or (None,) * self.n_features
-        return np.array(
-            [
-                len(states) if states is not None else 0 if axis is None else axis.n_states
-                for states, axis in zip(self.categories, axes)
-            ],
-            dtype=np.int64,
-        )
+        n_states = [
+            len(states) if states is not None else 0 if axis is None else axis.n_states
+            for states, axis in zip(self.categories, axes)
+        ]
+        return np.array(n_states, dtype=np.int64)
 
     @property
     def has_bins(self) -> bool:

@@ -1,7 +1,5 @@
 """What densities of tables answer, and those that are circuits."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Mapping
 from copy import copy
@@ -423,15 +421,12 @@ class CircuitDensity(TableDensity):
 
     def _refit(self, chunks: EncodedChunks, rows: Floats, weight: Floats) -> Any:
         """Fit the parameters to all rows by EM; the mean log-likelihood of these (nats)."""
-        self.circuit_, total = fit_to_sums(
-            self.circuit_,
-            lambda circuit: chunks.total(partial(_expected, circuit)),
-            rows,
-            weight,
-            self._as_learned(rows, weight),
-            max_iter=PASSES,
-            tol=PASS_TOL * chunks.table.n_rows,
-        )
+
+        def expect(circuit: Circuit) -> ExpectedStatistics:
+            return chunks.total(partial(_expected, circuit))
+
+        sample, tol = (rows, weight, self._as_learned(rows, weight)), PASS_TOL * chunks.table.n_rows
+        self.circuit_, total = fit_to_sums(self.circuit_, expect, *sample, max_iter=PASSES, tol=tol)
         self._n_learned = chunks.n_rows
         return total / chunks.n_rows
 

@@ -1,7 +1,5 @@
 """Cutset networks learned by a structure score."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -223,7 +221,7 @@ class CutsetNetworkBD(CircuitDensity):
     margins: str = parameter("auto", StrOptions({"auto", "plain"}))
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> CutsetNetworkBD:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> "CutsetNetworkBD":
         """Learn structure and parameters.
 
         Parameters
@@ -342,19 +340,16 @@ class CutsetNetworkBD(CircuitDensity):
         responsibility: Floats | None = None,
     ) -> CutsetMixture:
         """Learn several networks from complete encoded rows."""
+        names = ("n_components", "max_iter", "tol", "n_init", "n_jobs")
+        points = complete_points(self.domain_, rows, weight)
+        table = rows, self.domain_.codes(rows), weight, points
+        build = partial(cutset_circuit, axes=self.domain_.axes, param_ess=param_ess)
         with progress(self.max_iter * self.n_init, "iterations", self.verbose) as advance:
             return learn_mixture(
-                rows,
-                self.domain_.codes(rows),
-                weight,
-                complete_points(self.domain_, rows, weight),
+                *table,
                 self._learner(),
-                partial(cutset_circuit, axes=self.domain_.axes, param_ess=param_ess),
-                n_components=self.n_components,
-                max_iter=self.max_iter,
-                tol=self.tol,
-                n_init=self.n_init,
-                n_jobs=self.n_jobs,
+                build,
+                **{name: getattr(self, name) for name in names},
                 random_state=random_state,
                 advance=advance,
                 spread=self.em == "auto",
@@ -397,17 +392,8 @@ def filled_rows(
     """Rows whose missing cells are drawn from a mixture of Chow-Liu trees."""
     if not np.isnan(rows).any():
         return rows
-    points = partial(complete_points, domain)
-    return fill_missing(
-        rows,
-        domain.codes(rows),
-        weight,
-        learn_tree,
-        points,
-        domain.axes,
-        n_components,
-        random_state,
-    )
+    table, points = (rows, domain.codes(rows), weight), partial(complete_points, domain)
+    return fill_missing(*table, learn_tree, points, domain.axes, n_components, random_state)
 
 
 def _missing_cells(rows: Floats, weight: Floats) -> float:

@@ -1,7 +1,5 @@
 """Support vector machines that integrate over missing features, and regression by one."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from numbers import Integral
 from typing import Any
@@ -95,7 +93,10 @@ class ExpectedKernelMachine(TableEstimator):
 
         The coefficients of equal support vectors are added.
         """
-        self.mean_, self.scale_ = self._centre_and_scale(rows, weight)
+        mean, sd = column_moments(kernel_rows(self.density_.circuit_, rows), weight)
+        as_they_are = self.domain_.is_categorical | (not self.standardize)
+        self.scale_ = np.where(as_they_are | (sd < _SMALLEST), 1.0, sd)
+        self.mean_ = np.where(as_they_are, 0.0, mean)
         numbers = self._numbers(rows)
         self.gamma_ = _scale(numbers, weight) if self.gamma == "scale" else float(self.gamma)
         shared = ("C", "tol", "cache_size", "max_iter")
@@ -124,12 +125,9 @@ class ExpectedKernelMachine(TableEstimator):
             # With more than two classes, each pair has a function.
             pairs = coefficients_of_pairs(solver.dual_coef_, solver.n_support_, places)
             self.dual_coef_ = np.array(pairs)
-        self._expansion = KernelExpansion(
-            self.density_.circuit_,
-            self.support_vectors_,
-            self.dual_coef_.T.copy(),
-            self._product_kernel(),
-        )
+        circuit, functions = self.density_.circuit_, self.dual_coef_.T.copy()
+        kernel = self._product_kernel()
+        self._expansion = KernelExpansion(circuit, self.support_vectors_, functions, kernel)
 
     def _mean(self, rows: Floats) -> Floats:
         """Expected values of the functions given encoded rows, shape (n_rows, n_functions)."""
@@ -154,13 +152,6 @@ class ExpectedKernelMachine(TableEstimator):
             for batch in gen_batches(len(rows), _POINTS)
         ]
         return np.concatenate(parts)
-
-    def _centre_and_scale(self, rows: Floats, weight: Floats) -> tuple[Floats, Floats]:
-        """What is subtracted from each column of numbers, and what they are divided by."""
-        mean, sd = column_moments(kernel_rows(self.density_.circuit_, rows), weight)
-        as_they_are = self.domain_.is_categorical | (not self.standardize)
-        scale = np.where(as_they_are | (sd < _SMALLEST), 1.0, sd)
-        return np.where(as_they_are, 0.0, mean), scale
 
     def _numbers(self, rows: Floats) -> Floats:
         """Encoded rows as the kernel compares them: numbers or their scores, one-hot columns."""
@@ -333,7 +324,7 @@ class ExpectedKernelSVR(RegressorMixin, ExpectedKernelMachine):
     epsilon: float = parameter(0.1, NOT_NEGATIVE)
 
     @fit_context(prefer_skip_nested_validation=False)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> ExpectedKernelSVR:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "ExpectedKernelSVR":
         """Fit the density and the regression.
 
         Parameters

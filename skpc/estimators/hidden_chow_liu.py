@@ -1,7 +1,5 @@
 """Chow-Liu trees of hidden variables."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -134,24 +132,20 @@ class HiddenChowLiuTree(CircuitDensity):
     margins = "auto"
     parent_: Ints = field(init=False)
 
-    def _learn(self, data: TrainingData) -> None:
-        with threads(self.n_jobs):
-            self._learn_tree(data)
-
     def _take_columns(self, order: Ints) -> None:
         super()._take_columns(order)
         self.parent_ = np.append(np.argsort(order), -1)[self.parent_[order]]
 
-    def _learn_tree(self, data: TrainingData) -> None:
+    def _learn(self, data: TrainingData) -> None:
         random_state = check_random_state(self.random_state)
         seed = int(random_state.randint(np.iinfo(np.int32).max))
-        if data.like is None:
-            tree, choice = self._choose(data, seed, random_state)
-        else:
-            choice = data.like._choice
-        if data.rows_val is None:
-            table = self._table(data.rows, data.weight)
-            tree = learn_hidden_tree(table, choice, seed)
+        with threads(self.n_jobs):
+            if data.like is None:
+                tree, choice = self._choose(data, seed, random_state)
+            else:
+                choice = data.like._choice
+            if data.rows_val is None:
+                tree = learn_hidden_tree(self._table(data.rows, data.weight), choice, seed)
         self._choice: TreeChoice = choice
         self.circuit_ = hidden_tree_circuit(tree, self.domain_.axes)
         self.n_hidden_, self.parent_ = tree.n_hidden, tree.parent

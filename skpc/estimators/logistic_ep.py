@@ -1,7 +1,5 @@
 """Bayesian logistic regression by expectation propagation."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
@@ -98,7 +96,7 @@ class LogisticEPClassifier(ClassifierMixin, Estimator):
     fit_intercept: bool = parameter(True, "boolean")
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any) -> LogisticEPClassifier:
+    def fit(self, X: Any, y: Any) -> "LogisticEPClassifier":
         """Approximate the posterior of the weights.
 
         Parameters

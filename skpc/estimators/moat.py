@@ -1,7 +1,5 @@
 """Mixtures of all trees."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from numbers import Integral, Real
 from typing import Any
@@ -233,21 +231,16 @@ class MixtureOfAllTrees(TableDensity):
         self._tell_costs(n_rows, n_incomplete, n_steps)
         with progress(self.max_iter, "epochs", self.verbose) as advance, threads(self.n_jobs):
             parameters, vector = self._start(codes, weight, random_state, n_held)
+            training_rows = IncompleteRows(codes, weight, random_state)
             trained = train_trees(
-                parameters,
-                vector,
-                IncompleteRows(codes, weight, random_state),
-                validation,
-                options,
-                random_state,
-                advance,
+                parameters, vector, training_rows, validation, options, random_state, advance
             )
         self.scores_, self.converged_ = trained.scores, trained.converged
         self.n_iter_ = len(trained.scores)
         self._set_parameters(parameters, trained.vector)
 
     @fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> MixtureOfAllTrees:
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> "MixtureOfAllTrees":
         """Take Adam once through some rows of a stream.
 
         What the columns are is learned from the rows of the first call (or of ``fit``), so declare
@@ -305,15 +298,9 @@ class MixtureOfAllTrees(TableDensity):
         # The averages are changed in place, and an interruption must not leave half a pass.
         adam = self._adam.copy()
         random_state = np.random.RandomState((self._seed + int(adam.n_steps[0])) % 2**32)
-        parameters = self._parameters()
-        vector, _, score = adam_pass(
-            parameters,
-            self._vector,
-            IncompleteRows(codes, weight, random_state).drawn_from(self.mixture_),
-            self._options(weight.sum(), codes.shape[1]),
-            adam,
-            random_state,
-        )
+        parameters, options = self._parameters(), self._options(weight.sum(), codes.shape[1])
+        rows = IncompleteRows(codes, weight, random_state).drawn_from(self.mixture_)
+        vector, _, score = adam_pass(parameters, self._vector, rows, options, adam, random_state)
         self.scores_, self.n_iter_, self._adam = [*self.scores_, score], self.n_iter_ + 1, adam
         self._set_parameters(parameters, vector)
 
@@ -432,14 +419,9 @@ class MixtureOfAllTrees(TableDensity):
 
     @property
     def _density(self) -> AllTreesDensity:
-        return AllTreesDensity(
-            self.mixture_,
-            self.domain_,
-            self._seed,
-            "collapsed" if self.inference == "collapsed" else "auto",
-            self.n_inference_samples,
-            self.n_jobs,
-        )
+        method = "collapsed" if self.inference == "collapsed" else "auto"
+        settings = self._seed, method, self.n_inference_samples, self.n_jobs
+        return AllTreesDensity(self.mixture_, self.domain_, *settings)
 
 
 def _refuse_single_states(domain: Domain) -> None:

@@ -1,7 +1,5 @@
 """LearnSPN with soft row memberships."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
@@ -20,10 +18,10 @@ from skpc.estimators._estimator import parameter
 from skpc.estimators._learner import TrainingData
 from skpc.learning import (
     HeldOutRows,
+    SoftLearner,
     SoftLearnOptions,
     TableRows,
     TreeChoice,
-    learn_soft_circuit,
     refinement_pseudo_counts,
     tree_circuit,
     try_tree,
@@ -299,28 +297,16 @@ class SoftLearnSPN(CircuitDensity):
         if len(rows) > most_rows:
             of_structure = np.sort(random_state.permutation(len(rows))[:most_rows])
         with progress(weight[of_structure].sum() * rows.shape[1], "cells", self.verbose) as advance:
-            circuit = learn_soft_circuit(
-                rows[of_structure],
-                weight[of_structure],
-                domain.n_states,
-                numbers,
-                options,
-                random_state,
-                advance,
-                domain.axes,
-            )
+            table = rows[of_structure], weight[of_structure], domain.n_states, numbers
+            learner = SoftLearner(*table, options, random_state, domain.axes)
+            circuit = learner.learn(advance)
         self.n_iter_ = 0
         if n_refine:
+            prior = refinement_pseudo_counts(circuit, rows, weight, **_PSEUDO_COUNTS)
+            validation: dict[str, Any] = dict(zip(("X_val", "sample_weight_val"), held_out))
+            until: dict[str, Any] = {"max_iter": n_refine, "tol": _TOL * rows.shape[1]}
             circuit, self.n_iter_ = fit_parameters(
-                circuit,
-                rows,
-                weight,
-                pseudo_count=refinement_pseudo_counts(circuit, rows, weight, **_PSEUDO_COUNTS),
-                X_val=held_out[0],
-                sample_weight_val=held_out[1],
-                max_iter=n_refine,
-                tol=_TOL * rows.shape[1],
-                return_n_iter=True,
+                circuit, rows, weight, pseudo_count=prior, **validation, **until, return_n_iter=True
             )
         self.circuit_ = circuit
 

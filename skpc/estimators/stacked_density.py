@@ -1,7 +1,5 @@
 """Mixtures of densities of several kinds."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from functools import cached_property
 from numbers import Integral
@@ -145,7 +143,7 @@ class StackedDensity(Composition, TableDensity):
     @fit_context(prefer_skip_nested_validation=False)
     def fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, *, X_val: Any = None
-    ) -> StackedDensity:
+    ) -> "StackedDensity":
         """Learn the members and their weights.
 
         Parameters
@@ -230,8 +228,8 @@ class StackedDensity(Composition, TableDensity):
     def _members(self, random_state: np.random.RandomState, numeric: bool) -> list[tuple[str, Any]]:
         """Names and members, as given or by default; the latter for numbers or without any."""
         if self.estimators is not None:
-            members = self._named("estimators")
-            members = [(name, member) for name, member in members if not _is_dropped(member)]
+            named = self._named("estimators")
+            members = [one for one in named if not isinstance(one[1], str) or one[1] != "drop"]
             if not members:
                 raise ValueError("estimators are all 'drop'; a stack needs at least one density")
             for _, member in members:
@@ -303,7 +301,3 @@ class StackedDensity(Composition, TableDensity):
         stack._is_of_cells = is_of_cells
         is_single = len(used) == 1 and names[used[0]] in kinds
         return fitted[used[0]] if is_single else stack
-
-
-def _is_dropped(member: Any) -> bool:
-    return isinstance(member, str) and member == "drop"

@@ -6,13 +6,11 @@ and all below it splits into the variable itself and the scopes of its children,
 compiled on one vtree are compatible with each other.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
 
-from skpc._arrays import Floats, Ints
+from skpc._arrays import Floats, Ints, log_or_inf
 from skpc.circuit import Circuit, CircuitBuilder
 from skpc.counting.trees import children_first
 from skpc.factor_graphs.elimination import ConditionalTables, eliminate, plan_elimination
@@ -131,8 +129,7 @@ def _circuit(graph: FactorGraph, tables: ConditionalTables, given: Floats) -> Ci
     nodes: dict[int, list[int]] = {}
     for v in plan.order:
         below = [np.asarray(nodes.pop(child))[plan.place[child]] for child in plan.children[v]]
-        with np.errstate(divide="ignore"):
-            log_weight = np.log(tables.weights[v][0].reshape(plan.n_contexts[v], -1))
+        log_weight = log_or_inf(tables.weights[v][0].reshape(plan.n_contexts[v], -1))
         if not np.isnan(given[v]):
             parts = [np.full(plan.n_contexts[v], builder.indicator(v, int(given[v]))), *below]
             nodes[v] = _products(builder, np.stack(parts, axis=1))

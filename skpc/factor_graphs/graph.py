@@ -1,7 +1,5 @@
 """The factor graph: an unnormalised distribution of discrete variables."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
@@ -9,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from skpc._arrays import Floats
+from skpc._arrays import Floats, log_or_inf
 from skpc._validation import unmasked
 
 #: How far the probabilities of a row of a conditional table may be from summing to one.
@@ -169,7 +167,7 @@ class FactorGraph:
     @classmethod
     def ising_grid(
         cls, rows: int, cols: int, coupling: Any = None, field: Any = None, random_state: Any = None
-    ) -> FactorGraph:
+    ) -> "FactorGraph":
         """Binary variables on a grid, with a factor for each pair of neighbours.
 
         Variables are numbered row by row. The factors of horizontal neighbours come first, then
@@ -218,7 +216,7 @@ class FactorGraph:
         return cls(np.full(rows * cols, 2), factors)
 
     @classmethod
-    def from_bayesian_network(cls, cpts: Sequence[tuple[Sequence[int], Any]]) -> FactorGraph:
+    def from_bayesian_network(cls, cpts: Sequence[tuple[Sequence[int], Any]]) -> "FactorGraph":
         """The factor graph of a Bayesian network, whose constant is one.
 
         Parameters
@@ -249,11 +247,10 @@ class FactorGraph:
         for variable, table in enumerate(tables):
             check_conditional(variable, table)
         _refuse_cycle([parents for parents, _ in cpts])
-        with np.errstate(divide="ignore"):
-            factors = [
-                ((*parents, variable), np.log(table))
-                for variable, ((parents, _), table) in enumerate(zip(cpts, tables))
-            ]
+        factors = [
+            ((*parents, variable), log_or_inf(table))
+            for variable, ((parents, _), table) in enumerate(zip(cpts, tables))
+        ]
         return cls([table.shape[-1] for table in tables], factors)
 
 

@@ -23,7 +23,7 @@ from skpc.learning.random_trees import ForestOptions, learn_forest
 from skpc.learning.shrinkage import TrainingRows, learn_shrunken_mixture
 from skpc.learning.simplex import mean_weights, mixture_weights
 from skpc.learning.smoothing import choose_param_ess, refinement_pseudo_counts
-from skpc.learning.soft_learn import SoftLearnOptions, learn_soft_circuit
+from skpc.learning.soft_learn import SoftLearner, SoftLearnOptions
 from skpc.learning.table_mixture import LearnedMixture, TableRows
 from skpc.learning.table_search import (
     N_STAGES,
@@ -34,46 +34,3 @@ from skpc.learning.table_search import (
     try_tree,
     weigh_tree,
 )
-
-__all__ = [
-    "CodedRows",
-    "CutsetMixture",
-    "CutsetNetwork",
-    "Factors",
-    "Forest",
-    "ForestOptions",
-    "HeldOutRows",
-    "HiddenTree",
-    "LearnedMixture",
-    "MAX_EPOCHS",
-    "N_STAGES",
-    "RandomCuts",
-    "SoftLearnOptions",
-    "Split",
-    "TableRows",
-    "TrainingRows",
-    "TreeChoice",
-    "TreeRows",
-    "check_n_components",
-    "choose_hidden_tree",
-    "choose_param_ess",
-    "cutset_circuit",
-    "deal",
-    "fill_missing",
-    "hidden_tree_circuit",
-    "hold_out",
-    "learn_chosen",
-    "learn_cutset_network",
-    "learn_forest",
-    "learn_hidden_tree",
-    "learn_mixture",
-    "learn_shrunken_mixture",
-    "learn_soft_circuit",
-    "learn_table_mixture",
-    "mean_weights",
-    "mixture_weights",
-    "refinement_pseudo_counts",
-    "tree_circuit",
-    "try_tree",
-    "weigh_tree",
-]

@@ -1,7 +1,5 @@
 """Mixtures of cutset networks by structural expectation maximisation."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -125,7 +123,9 @@ def learn_mixture(
             bounds.append(bound)
             if best is None or bound > best.lower_bound:
                 best = CutsetMixture(networks, weights, responsibility, bound, 0, False)
-            converged = len(best.networks) == 1 or _has_settled(bounds, tol)
+            # The last few iterations together have improved the bound by less than ``tol``.
+            settled = len(bounds) > _PATIENCE and max(bounds) - max(bounds[:-_PATIENCE]) < tol
+            converged = len(best.networks) == 1 or settled
             if converged or len(bounds) == max_iter:
                 return best._replace(n_iter=len(bounds), converged=converged)
 
@@ -148,8 +148,3 @@ def check_n_components(n_components: int, weight: Floats) -> None:
             f"n_components={n_components} must not exceed the number of rows, found "
             f"{weight.sum():g} sample(s); choose fewer components"
         )
-
-
-def _has_settled(bounds: list[float], tol: float) -> bool:
-    """Whether the last few iterations together have improved the bound by less than ``tol``."""
-    return len(bounds) > _PATIENCE and max(bounds) - max(bounds[:-_PATIENCE]) < tol

@@ -1,7 +1,5 @@
 """LearnSPN with soft row memberships (Algorithm 2 of the paper), and the hard LearnSPN."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -94,8 +92,33 @@ class _Part(NamedTuple):
     shrinkage: Shrinkage
 
 
-class _Learner:
-    """Nodes in the order in which they are found, parents first."""
+class SoftLearner:
+    """SoftLearn: nodes in the order in which they are found, parents first.
+
+    Sums and products alternate: a sum over soft clusters of the rows, a product of groups of
+    columns that pass for independent. The root is a sum, unless it is tested too: a test of all
+    pairs together makes it a product of leaves, a test of each pair a product of groups. A child of
+    a sum whose columns do not fall apart is a sum again. A part of one column is a leaf; one that
+    is not worth more than ``min_weight`` or whose rows are all alike is a product of leaves.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n_rows, n_features)
+        Distinct encoded rows, NaN where missing.
+    weight : ndarray of shape (n_rows,)
+        Positive weights.
+    n_states : ndarray of shape (n_features,)
+        Number of categories, or of states of an axis; 0 for a column of numbers without one.
+    numbers : sequence of Number or None
+        What each column of numbers is: its leaves have the atoms and a Gaussian of the score. None
+        gives it Gaussian leaves.
+    options : SoftLearnOptions
+        What to learn.
+    random_state : RandomState
+        Draws the starts of the clusters.
+    axes : sequence of Axis or None, default=None
+        The axes of ordered states, which are states as categories are; None without any.
+    """
 
     def __init__(
         self,
@@ -105,9 +128,10 @@ class _Learner:
         numbers: Sequence[Number | None],
         options: SoftLearnOptions,
         random_state: np.random.RandomState,
-        axes: Sequence[Axis | None],
+        axes: Sequence[Axis | None] | None = None,
     ):
         self.options, self.random_state = options, random_state
+        axes = axes or [None] * len(n_states)
         rows = AxisTable.from_axes(axes).coded(rows)
         self.is_number, self.numbers = n_states == 0, numbers
         self._read(rows, weight)
@@ -158,6 +182,23 @@ class _Learner:
     def _part(self, *content: Any) -> _Part:
         self.nodes.append(())
         return _Part(len(self.nodes) - 1, *content)
+
+    def learn(self, advance: Callable[[float], object]) -> Circuit:
+        """Settle all parts; ``advance`` is called with the cells, by weight, that reach a leaf."""
+        while self.parts:
+            advance(self.step())
+        # Children first.
+        builder = CircuitBuilder(self.n_states, self.axes)
+        built: dict[int, int] = {}
+        for number in range(len(self.nodes) - 1, -1, -1):
+            kind, below, *content = self.nodes[number]
+            if kind in ("sum", "product"):
+                below = [built[child] for child in below]
+            built[number] = getattr(builder, kind)(below, *content)
+        if len(self.background) > 1:
+            leaves = [getattr(builder, kind)(*content) for kind, *content in self.background]
+            builder.sum([built[0], builder.product(leaves)], self.log_weights)
+        return builder.build()
 
     def step(self) -> float:
         """Settle waiting parts; return how many cells, by weight, have reached a leaf.
@@ -378,71 +419,6 @@ class _Learner:
             codes[:, place] = np.where(bins < 0, codes[:, place], bins + self.n_atoms[v])
         n_states = np.where(self.is_number, self.n_atoms + TEST_BINS, self.n_states)
         return codes, part.weight, n_states[part.columns]
-
-    def circuit(self) -> Circuit:
-        """Build the circuit, children first."""
-        builder = CircuitBuilder(self.n_states, self.axes)
-        built: dict[int, int] = {}
-        for number in range(len(self.nodes) - 1, -1, -1):
-            kind, below, *content = self.nodes[number]
-            if kind in ("sum", "product"):
-                below = [built[child] for child in below]
-            built[number] = getattr(builder, kind)(below, *content)
-        if len(self.background) > 1:
-            leaves = [getattr(builder, kind)(*content) for kind, *content in self.background]
-            builder.sum([built[0], builder.product(leaves)], self.log_weights)
-        return builder.build()
-
-
-def learn_soft_circuit(
-    rows: Floats,
-    weight: Floats,
-    n_states: Ints,
-    numbers: Sequence[Number | None],
-    options: SoftLearnOptions,
-    random_state: np.random.RandomState,
-    advance: Callable[[float], object],
-    axes: Sequence[Axis | None] | None = None,
-) -> Circuit:
-    """Learn a circuit by SoftLearn.
-
-    Sums and products alternate: a sum over soft clusters of the rows, a product of groups of
-    columns that pass for independent. The root is a sum, unless it is tested too: a test of all
-    pairs together makes it a product of leaves, a test of each pair a product of groups. A child of
-    a sum whose columns do not fall apart is a sum again. A part of one column is a leaf; one that
-    is not worth more than ``min_weight`` or whose rows are all alike is a product of leaves.
-
-    Parameters
-    ----------
-    rows : ndarray of shape (n_rows, n_features)
-        Distinct encoded rows, NaN where missing.
-    weight : ndarray of shape (n_rows,)
-        Positive weights.
-    n_states : ndarray of shape (n_features,)
-        Number of categories, or of states of an axis; 0 for a column of numbers without one.
-    numbers : sequence of Number or None
-        What each column of numbers is: its leaves have the atoms and a Gaussian of the score. None
-        gives it Gaussian leaves.
-    options : SoftLearnOptions
-        What to learn.
-    random_state : RandomState
-        Draws the starts of the clusters.
-    advance : callable
-        Called with the number of cells, by weight, that have reached a leaf.
-    axes : sequence of Axis or None, default=None
-        The axes of ordered states, which are states as categories are; None without any.
-
-    Returns
-    -------
-    Circuit
-        A smooth and decomposable circuit.
-    """
-    learner = _Learner(
-        rows, weight, n_states, numbers, options, random_state, axes or [None] * len(n_states)
-    )
-    while learner.parts:
-        advance(learner.step())
-    return learner.circuit()
 
 
 def leaf_moments(scores: Floats, weight: Floats, row_weight: Floats) -> tuple[Floats, Floats]:

@@ -1,10 +1,9 @@
 """What drawings share: blocks of texts in layers, names of variables and states, and colours."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from skpc._arrays import Floats
 from skpc.circuit import Circuit
@@ -67,7 +66,7 @@ class Page(NamedTuple):
     font_size: float
 
     @classmethod
-    def prepare(cls, ax: Any, width: float, height: float) -> Page:
+    def prepare(cls, ax: Any, width: float, height: float) -> "Page":
         """Take the given axes, or new ones of the right size, and choose a font that fits."""
         if ax is None:
             import matplotlib.pyplot as plt
@@ -275,8 +274,19 @@ def shown_value(value: Any, calendar: Calendar | Ranks | None = None) -> str:
     return str(value)
 
 
-def inner_densities(estimator: Any) -> str | None:
-    """What can be drawn of an estimator that has densities inside; else None."""
+def check_drawable(estimator: Any, attribute: str, needs: str, of_circuit: str) -> None:
+    """Refuse what is not fitted or lacks what a display reads, and say what can be drawn of it."""
+    if isinstance(estimator, Circuit):
+        raise TypeError(f"from_estimator draws a fitted estimator, got a Circuit; {of_circuit}.")
+    check_is_fitted(estimator)
+    if hasattr(estimator, attribute):
+        return
+    advice = "draw a density, such as CutsetNetworkBD"
     if hasattr(estimator, "density_"):
-        return "draw its density_"
-    return "draw one of its densities_" if hasattr(estimator, "densities_") else None
+        advice = "draw its density_"
+    elif hasattr(estimator, "densities_"):
+        advice = "draw one of its densities_"
+    elif hasattr(estimator, "to_mixture"):
+        sampled = "CircuitDisplay(model.to_mixture(3), domain=model.domain_).plot()"
+        advice = f"draw a sample of its trees: {sampled}"
+    raise TypeError(f"{needs}, which {type(estimator).__name__} has not; {advice}.")

@@ -1,18 +1,15 @@
 """Drawings of circuits: cutset networks for readers, any other small one as a graph."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from skpc._arrays import Floats
 from skpc._repr import ShowsParameters
 from skpc._validation import check_matplotlib_support
 from skpc.circuit import SUM, Circuit
 from skpc.domain import Domain
-from skpc.plotting._drawing import HALF_BOX, Block, Names, draw_blocks, inner_densities
+from skpc.plotting._drawing import HALF_BOX, Block, Names, check_drawable, draw_blocks
 from skpc.plotting._network import draw_network, read_network
 from skpc.variables import Bins, Points
 
@@ -77,7 +74,7 @@ class CircuitDisplay(ShowsParameters):
     @classmethod
     def from_estimator(
         cls, estimator: Any, *, max_depth: int | None = None, ax: Any = None
-    ) -> CircuitDisplay:
+    ) -> "CircuitDisplay":
         """Draw the circuit of a fitted estimator.
 
         Parameters
@@ -105,27 +102,12 @@ class CircuitDisplay(ShowsParameters):
             If matplotlib is not installed.
         """
         check_matplotlib_support(f"{cls.__name__}.from_estimator")
-        if isinstance(estimator, Circuit):
-            raise TypeError(
-                "from_estimator draws a fitted estimator, got a Circuit; draw it by "
-                "CircuitDisplay(circuit).plot()."
-            )
-        check_is_fitted(estimator)
-        if not hasattr(estimator, "circuit_"):
-            advice = inner_densities(estimator) or "draw a density, such as CutsetNetworkBD"
-            if hasattr(estimator, "to_mixture"):
-                advice = (
-                    "draw a sample of its trees: "
-                    "CircuitDisplay(model.to_mixture(3), domain=model.domain_).plot()"
-                )
-            raise TypeError(
-                "CircuitDisplay needs an estimator with a circuit_, which "
-                f"{type(estimator).__name__} has not; {advice}."
-            )
+        needs = "CircuitDisplay needs an estimator with a circuit_"
+        check_drawable(estimator, "circuit_", needs, "draw it by CircuitDisplay(circuit).plot()")
         display = cls(estimator.circuit_, domain=estimator.domain_)
         return display.plot(ax, max_depth=max_depth)
 
-    def plot(self, ax: Any = None, *, max_depth: int | None = None) -> CircuitDisplay:
+    def plot(self, ax: Any = None, *, max_depth: int | None = None) -> "CircuitDisplay":
         """Draw the circuit.
 
         Parameters

@@ -1,24 +1,20 @@
 """Drawings of what a model says about the missing cells of a row."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted
 
 from skpc._arrays import Floats
 from skpc._repr import ShowsParameters
 from skpc._validation import check_matplotlib_support, check_table
-from skpc.circuit import Circuit
 from skpc.domain import Domain
 from skpc.plotting._drawing import (
     BLUE,
     LIGHT_BLUE,
     ORANGE,
-    inner_densities,
+    check_drawable,
     shown_value,
     variable_names,
 )
@@ -92,7 +88,7 @@ class MarginalsDisplay(ShowsParameters):
     @classmethod
     def from_estimator(
         cls, estimator: Any, X: Any, *, columns: Sequence[Any] | None = None, ax: Any = None
-    ) -> MarginalsDisplay:
+    ) -> "MarginalsDisplay":
         """Draw the distributions of the cells of one row.
 
         Parameters
@@ -123,18 +119,9 @@ class MarginalsDisplay(ShowsParameters):
             If matplotlib is not installed.
         """
         check_matplotlib_support(f"{cls.__name__}.from_estimator")
-        if isinstance(estimator, Circuit):
-            raise TypeError(
-                "from_estimator asks a fitted estimator, got a Circuit; "
-                "skpc.queries.posteriors returns its marginals."
-            )
-        check_is_fitted(estimator)
-        if not hasattr(estimator, "marginals"):
-            advice = inner_densities(estimator) or "give a density, such as CutsetNetworkBD"
-            raise TypeError(
-                "MarginalsDisplay needs a density with a method marginals, which "
-                f"{type(estimator).__name__} has not; {advice}."
-            )
+        needs = "MarginalsDisplay needs a density with a method marginals"
+        of_circuit = "skpc.queries.posteriors returns its marginals"
+        check_drawable(estimator, "marginals", needs, of_circuit)
         domain = estimator.domain_
         table = check_table(estimator, X, reset=False)
         rows = domain.encode(table)
@@ -150,7 +137,7 @@ class MarginalsDisplay(ShowsParameters):
             display.marginals[column] = estimator.marginals(domain.decode(row, like=table))[column]
         return display.plot(ax, columns=columns)
 
-    def plot(self, ax: Any = None, *, columns: Sequence[Any] | None = None) -> MarginalsDisplay:
+    def plot(self, ax: Any = None, *, columns: Sequence[Any] | None = None) -> "MarginalsDisplay":
         """Draw the distributions.
 
         Parameters

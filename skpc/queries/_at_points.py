@@ -4,8 +4,6 @@ A node sees only the columns of its scope. Points that agree there share one pla
 points differ within a small scope, so the lines of most nodes are short.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
@@ -217,39 +215,24 @@ def expected_at_points(
     # One array for all: a kernel that chose between several would be compiled for each.
     work = np.empty(lines_at + program.n_slots * patterns.width.max())
     work[: len(alone)] = alone
-    joint, joint_at = _fill_joint(circuit, given, patterns, factors, len(alone), work)
+    # The number of each leaf of several variables (-1: it is of one), and where its values begin
+    # in each row.
+    joint, place = joint_places(circuit, given)
+    joint_at, first, begin = np.empty_like(place), 0, len(alone)
+    for group, normals, points in zip(joint_groups(circuit), given.joint, patterns.joint):
+        shape = (len(normals.row), len(points.height))
+        values = work[begin : begin + math.prod(shape)].reshape(shape)
+        factors_of_group = [factors[var] for var in group.variables]
+        side = JointSide(group, circuit.columns, normals)
+        joint_expectations(factors_of_group, side, points, values)
+        part = slice(first, first + len(group.leaf))
+        joint_at[:, part] = begin + place[:, part] * shape[1]
+        first += len(group.leaf)
+        begin += values.size
     out = np.empty((len(given.cells), patterns.width[-1]))
     layout = (patterns.width, patterns.map_at, patterns.pattern, patterns.leaf_at)
     _follow(program.plan, given.reached, *layout, known_at, joint, joint_at, lines_at, work, out)
     return out
-
-
-def _fill_joint(
-    circuit: Circuit,
-    given: Conditionals,
-    patterns: Patterns,
-    factors: tuple[ColumnKernel, ...],
-    begin: int,
-    work: Floats,
-) -> tuple[Ints, Ints]:
-    """Write values of the leaves of several variables in each row and pattern, from ``begin`` on.
-
-    Returns the number of each leaf among these (-1: it is of one variable), and where the values of
-    each of them begin in each row.
-    """
-    joint, place = joint_places(circuit, given)
-    at, first = np.empty_like(place), 0
-    for group, normals, points in zip(joint_groups(circuit), given.joint, patterns.joint):
-        shape = (len(normals.row), len(points.height))
-        out = work[begin : begin + math.prod(shape)].reshape(shape)
-        factors_of_group = [factors[var] for var in group.variables]
-        side = JointSide(group, circuit.columns, normals)
-        joint_expectations(factors_of_group, side, points, out)
-        part = slice(first, first + len(group.leaf))
-        at[:, part] = begin + place[:, part] * shape[1]
-        first += len(group.leaf)
-        begin += out.size
-    return joint, at
 
 
 def _known_values(

@@ -8,8 +8,6 @@ children, not the product of their numbers.
 ``tests/naive/kernels.py`` says the same by double sums over rows.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np
@@ -63,12 +61,12 @@ class PairEvaluator:
             leaf_expectations(factor, *leaves) for factor, leaves in zip(factors, self._leaves)
         ]
 
-    def ranked(self, side: int, given: Conditionals) -> RankedConditionals:
+    def ranked(self, side: int, given: Conditionals) -> "RankedConditionals":
         """Conditionals of the circuit on one side (0 or 1), as the evaluator takes them."""
         return rank(self._circuits[side], self._rankings[side], self._n_scopes, given)
 
     def __call__(
-        self, left: RankedConditionals, right: RankedConditionals, *, upper: bool = False
+        self, left: "RankedConditionals", right: "RankedConditionals", *, upper: bool = False
     ) -> Floats:
         """Expected kernel of each pair of conditionals.
 
@@ -104,10 +102,7 @@ class PairEvaluator:
             known, other = known_cells(p, var, cells[var]), known_cells(q, var, others[var])
             leaves, other_leaves = self._leaves[var]
             above = [self._of_leaves[var], leaf_expectations(factor, leaves, other)]
-            below = [
-                leaf_expectations(factor, known, other_leaves),
-                leaf_expectations(factor, known, other),
-            ]
+            below = [leaf_expectations(factor, known, right) for right in (other_leaves, other)]
             tables[var] = np.block([above, below])
         return tables
 
@@ -121,22 +116,20 @@ class PairEvaluator:
         for scope, of_p, normals in zip(joint_scopes(p), joint_groups(p), left.joint):
             if scope in scopes:
                 at = scopes.index(scope)
+                of_q, others = groups[at], right.joint[at]
                 # Leaves of one scope may have their variables in several orders.
-                sides = (
-                    JointSide(of_p.increasing(), p.columns, normals.taken(of_p.order)),
-                    JointSide(
-                        groups[at].increasing(), q.columns, right.joint[at].taken(groups[at].order)
-                    ),
-                )
+                one = JointSide(of_p.increasing(), p.columns, normals.taken(of_p.order))
+                other = JointSide(of_q.increasing(), q.columns, others.taken(of_q.order))
                 factors = [self._factors[var] for var in np.sort(of_p.variables)]
-                tables[self._number[scope]] = joint_pair_expectations(factors, *sides, upper=upper)
+                table = joint_pair_expectations(factors, one, other, upper=upper)
+                tables[self._number[scope]] = table
         return tables
 
 
 @kernel(new_arrays=True)
 def _evaluate(
-    p: Entries,
-    q: Entries,
+    p: "Entries",
+    q: "Entries",
     at: Ints,
     width: Ints,
     table: Floats,

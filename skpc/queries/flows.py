@@ -1,7 +1,5 @@
 """How many rows are expected to use each part of the circuit? What follows from these counts?"""
 
-from __future__ import annotations
-
 from functools import reduce
 from typing import Any, NamedTuple
 
@@ -10,6 +8,7 @@ from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from skpc._arrays import Floats, Ints, added
+from skpc._validation import check_weight
 from skpc.circuit import SUM, Circuit
 from skpc.queries.passes.downward import Collected, flow_down
 from skpc.queries.passes.induced import EDGES_OF_A_COUNT, induced_statistics, walkable
@@ -65,15 +64,7 @@ def flows(circuit: Circuit, X: Any, sample_weight: Any = None) -> Floats:
     array([1.5, 2.5])
     """
     rows = check_rows(circuit, X)
-    return expected_statistics(circuit, rows, weights_of(rows, sample_weight)).edge_flow
-
-
-def weights_of(rows: Floats, sample_weight: Any) -> Floats:
-    """Weights of rows; refuse those that do not fit. None counts each row once."""
-    weight = np.ones(len(rows)) if sample_weight is None else np.asarray(sample_weight, float)
-    if weight.shape != (len(rows),):
-        raise ValueError(f"sample_weight must have shape ({len(rows)},), got {weight.shape}")
-    return weight
+    return expected_statistics(circuit, rows, check_weight(sample_weight, len(rows))).edge_flow
 
 
 def expected_statistics(circuit: Circuit, rows: Floats, weight: Floats) -> ExpectedStatistics:
@@ -283,7 +274,7 @@ def bd_score(circuit: Circuit, X: Any, sample_weight: Any = None, *, ess: float 
             "marginal likelihood has no closed form"
         )
     prior = uniform_pseudo_counts(circuit, ess)
-    counts = expected_statistics(circuit, rows, weights_of(rows, sample_weight))
+    counts = expected_statistics(circuit, rows, check_weight(sample_weight, len(rows)))
     parent = circuit.edge_parent
     at = (circuit.kind[parent] == SUM) & (circuit.log_weight > -np.inf)
     score = _log_marginal(prior.edge[at], counts.edge_flow[at], parent[at], circuit.n_nodes)
@@ -310,16 +301,19 @@ def _check_structure(circuit: Circuit, ess: float) -> None:
             "bd_score needs a deterministic circuit, but this one has a sum that decides on no "
             "variable: its marginal likelihood has no closed form"
         )
+    check_categories(circuit, "bd_score needs")
+    if not ess > 0.0:
+        raise ValueError(f"ess must be positive, got {ess}")
+
+
+def check_categories(circuit: Circuit, needs: str) -> None:
+    """Refuse circuits over numbers, and those that have been conditioned; ``needs`` says whose."""
     numeric = np.flatnonzero(~circuit.structure.is_categorical)
     if len(numeric):
-        raise ValueError(
-            f"bd_score needs a circuit over categories, but variable {numeric[0]} is numeric"
-        )
+        raise ValueError(f"{needs} a circuit over categories, but variable {numeric[0]} is numeric")
     known = np.flatnonzero(~np.isnan(circuit.observed))
     if len(known):
         raise ValueError(
-            f"the circuit has been conditioned on variable {known[0]}; bd_score needs a circuit "
-            "of all variables"
+            f"{needs} a circuit of all variables, but this one has been conditioned on variable "
+            f"{known[0]}"
         )
-    if not ess > 0.0:
-        raise ValueError(f"ess must be positive, got {ess}")

@@ -1,7 +1,5 @@
 """Which parameters fit the rows best, for a fixed structure?"""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from itertools import count
 from typing import Any
@@ -9,15 +7,10 @@ from typing import Any
 import numpy as np
 
 from skpc._arrays import Floats, log_or_inf
+from skpc._validation import check_weight
 from skpc.circuit import SUM, Circuit
 from skpc.domain import column_moments
-from skpc.queries.flows import (
-    ExpectedStatistics,
-    PseudoCounts,
-    expected_statistics,
-    leaf_facts,
-    weights_of,
-)
+from skpc.queries.flows import ExpectedStatistics, PseudoCounts, expected_statistics, leaf_facts
 from skpc.queries.log_likelihood import log_likelihood
 from skpc.queries.passes.rows import check_rows, read_cells
 from skpc.variables.leaf_queries import log_prior, updated_param
@@ -94,16 +87,11 @@ def fit_parameters(
     array([0.333, 0.667])
     """
     rows = check_rows(circuit, X)
-    weight = weights_of(rows, sample_weight)
+    weight = check_weight(sample_weight, len(rows))
     if len(rows) == 0:
         raise ValueError("fit_parameters needs at least one row, X has none")
     if max_iter < 1 or not tol >= 0:
         raise ValueError(f"max_iter must be 1 or more and tol 0 or more, got {max_iter} and {tol}")
-    if not weight.sum() > 0 or np.any(weight < 0):
-        raise ValueError(
-            "sample_weight must have no negative and some positive entries, got the sum "
-            f"{weight.sum()}"
-        )
     best, best_score, waited, before = circuit, -np.inf, 0, -np.inf
     validation = None if X_val is None else check_rows(circuit, X_val)
     # Validation rows judge the last iteration without its objective, which takes a pass over all.

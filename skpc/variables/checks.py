@@ -1,10 +1,9 @@
 """Checks of variables and leaves, when circuits are built and when files are read."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
+from scipy.linalg import lapack
 
 from skpc._arrays import Floats, Ints
 from skpc.exceptions import StructureError
@@ -179,18 +178,9 @@ def check_gaussians(variables: list[int], mean: Floats, covariance: Floats) -> N
         raise ValueError(f"the block of variables {variables} needs finite means and covariances")
     for matrix in covariance:
         uneven = np.abs(matrix - matrix.T).max()
-        if uneven > _UNEVEN * np.abs(matrix).max() or not _has_root(matrix):
+        if uneven > _UNEVEN * np.abs(matrix).max() or lapack.dpotrf(matrix, lower=1)[1]:
             raise ValueError(
                 f"the covariance of the block of variables {variables} must be symmetric and "
                 f"positive definite; it differs from its transpose by {uneven:g}, and its "
                 f"smallest eigenvalue is {np.linalg.eigvalsh(matrix)[0]:g}"
             )
-
-
-def _has_root(covariance: Floats) -> bool:
-    """Whether a matrix has a Cholesky factor."""
-    try:
-        np.linalg.cholesky(covariance)
-    except np.linalg.LinAlgError:
-        return False
-    return True

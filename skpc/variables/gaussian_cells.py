@@ -3,8 +3,6 @@
 The plain twin of the kernel is ``tests/naive/blocks.py``.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -140,13 +138,11 @@ class ConditionalNormals(NamedTuple):
     missing: NDArray[np.bool_]
     covariance: Floats
 
-    def taken(self, order: Ints) -> ConditionalNormals:
+    def taken(self, order: Ints) -> "ConditionalNormals":
         """The same of columns in another order."""
-        return self._replace(
-            mean=np.ascontiguousarray(self.mean[:, order]),
-            missing=np.ascontiguousarray(self.missing[:, order]),
-            covariance=np.ascontiguousarray(self.covariance[:, order][:, :, order]),
-        )
+        mean, missing = self.mean.take(order, axis=1), self.missing.take(order, axis=1)
+        covariance = self.covariance.take(order, axis=1).take(order, axis=2)
+        return self._replace(mean=mean, missing=missing, covariance=covariance)
 
     @property
     def of_set(self) -> Ints:

@@ -7,8 +7,6 @@ and, in the last state, a formula. Which family has which formula is the busines
 their variables as :class:`Columns`.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -37,7 +35,6 @@ from skpc.variables.leaves import (
     column_of,
     over_states,
     states_of_leaves,
-    updated_log_prob,
 )
 
 
@@ -220,14 +217,15 @@ def updated_param(
     states = states_of_leaves(leaves, columns.n_states)
     # The counts of leaves of several variables have what is missing among them.
     of_leaf = np.where(leaves.family == BLOCK, 0.0, statistic[_missing_entry(leaves)])
-    updated[states.param] = updated_log_prob(
-        statistic[states.entry],
-        np.repeat(of_leaf[states.leaf], states.size),
-        param[states.param],
-        prior.weight[states.param],
-        states.begin,
-        states.size,
-    )
+    log_prob, missing = param[states.param], np.repeat(of_leaf[states.leaf], states.size)
+    prob = np.exp(log_prob)
+    # A missing cell counts for each state with the probability that the leaf gives it. States of
+    # probability zero keep it; a leaf without any count stays as it is.
+    count = statistic[states.entry] + missing * prob + prior.weight[states.param]
+    total = np.where(prob > 0, count, 0.0)
+    norm = np.repeat(np.add.reduceat(total, states.begin), states.size)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        updated[states.param] = np.where(norm > 0, np.log(total / norm), log_prob)
     for formula, leaf, rows in formula_params(leaves, param):
         position, var = _param_places(leaves, leaf, formula), leaves.var[leaf]
         counts = statistic[_entry_places(leaves, leaf, formula)]

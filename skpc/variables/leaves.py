@@ -6,8 +6,6 @@ the same layout. Leaves of numbers with atoms have states in front of their othe
 plain twin of the kernels is ``tests/naive/circuit.py``.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -133,7 +131,7 @@ class Prior(NamedTuple):
     mean: Floats
     sd: Floats
 
-    def at(self, place: Ints, var: Ints) -> Prior:
+    def at(self, place: Ints, var: Ints) -> "Prior":
         """The weights of some parameters, and the moments of some variables."""
         return Prior(self.weight[place], self.mean[var], self.sd[var])
 
@@ -213,23 +211,6 @@ def add_states(
         for r in range(n):
             # A missing cell has the number of states as its state, and a place of its own.
             statistic[first + codes[var, r]] += lines[flow, r]
-
-
-def updated_log_prob(
-    counts: Floats, missing: Floats, log_prob: Floats, pseudo_count: Floats, begin: Ints, size: Ints
-) -> Floats:
-    """The M-step of many leaves, their states one after the other.
-
-    ``missing`` is the count of missing cells of the leaf each state belongs to, and leaf ``l``
-    has ``size[l]`` states from ``begin[l]`` on. States of probability zero keep it; a leaf without
-    any count stays as it is.
-    """
-    prob = np.exp(log_prob)
-    # A missing cell counts for each state with the probability that the leaf gives it.
-    total = np.where(prob > 0, counts + missing * prob + pseudo_count, 0.0)
-    norm = np.repeat(np.add.reduceat(total, begin), size)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(norm > 0, np.log(total / norm), log_prob)
 
 
 class States(NamedTuple):

@@ -125,7 +125,7 @@ def test_circuits_that_do_not_fit_are_refused():
     builder = CircuitBuilder([0])
     builder.gaussian(0, 0.0, 1.0)
     numeric = builder.build()
-    with pytest.raises(ValueError, match="variable 0 of the circuit is numeric"):
+    with pytest.raises(ValueError, match="variable 0 is numeric"):
         kdsd(p, numeric)
     with pytest.raises(ValueError, match="two or more rows, got 1"):
         kdsd([[0, 0, 0]], graph)

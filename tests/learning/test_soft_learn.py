@@ -8,8 +8,8 @@ from skpc.circuit import LEAF, PRODUCT, SUM
 from skpc.counting.clustering import as_numbers, cluster_rows, soft_memberships
 from skpc.domain import merge_rows
 from skpc.learning import (
+    SoftLearner,
     SoftLearnOptions,
-    learn_soft_circuit,
     refinement_pseudo_counts,
     soft_learn,
     splits,
@@ -57,15 +57,9 @@ def mixed_rows(n_rows=60, missing=0.15, seed=0):
 def learn(rows, weight=None, n_states=N_STATES, options=OPTIONS, seed=0):
     weight = np.ones(len(rows)) if weight is None else weight
     rows, weight = merge_rows(rows, weight)
-    return learn_soft_circuit(
-        rows,
-        weight,
-        n_states,
-        [None] * len(n_states),
-        options,
-        np.random.RandomState(seed),
-        lambda done: None,
-    )
+    numbers, random_state = [None] * len(n_states), np.random.RandomState(seed)
+    learner = SoftLearner(rows, weight, n_states, numbers, options, random_state)
+    return learner.learn(lambda done: None)
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.2])

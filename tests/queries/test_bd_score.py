@@ -59,7 +59,7 @@ def test_what_has_no_closed_form_is_refused(network):
         bd_score(condition(model.circuit_, [0.0, *[np.nan] * 4]), X)
     with pytest.raises(ValueError, match="ess must be positive, got 0"):
         bd_score(model.circuit_, X, ess=0)
-    with pytest.raises(ValueError, match=r"sample_weight must have shape \(400,\)"):
+    with pytest.raises(ValueError, match=r"sample_weight needs .* shape \(400,\)"):
         bd_score(model.circuit_, X, np.ones(3))
     builder = CircuitBuilder(n_states=[0])
     builder.gaussian(0, 0.0, 1.0)
