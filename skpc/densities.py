@@ -1,5 +1,7 @@
 """What every density answers about encoded rows, and how a circuit answers it."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 

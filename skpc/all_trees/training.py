@@ -1,5 +1,7 @@
 """Maximum likelihood for mixtures of all trees, by Adam or L-BFGS."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -57,11 +59,11 @@ class Adam(NamedTuple):
     n_steps: Ints
 
     @classmethod
-    def from_size(cls, n_parameters: int) -> "Adam":
+    def from_size(cls, n_parameters: int) -> Adam:
         """Averages before the first step."""
         return cls(np.zeros(n_parameters), np.zeros(n_parameters), np.zeros(1, dtype=np.int64))
 
-    def copy(self) -> "Adam":
+    def copy(self) -> Adam:
         """Averages of their own."""
         return Adam(self.mean.copy(), self.square.copy(), self.n_steps.copy())
 

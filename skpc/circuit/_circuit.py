@@ -1,5 +1,7 @@
 """The circuit: an immutable value made of a structure and its parameters; and mixtures of them."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from functools import cached_property
 from operator import attrgetter
@@ -162,7 +164,7 @@ class Circuit(StructureFields):
 
     def with_parameters(
         self, *, log_weight: Any = None, param: Any = None, observed: Any = None
-    ) -> "Circuit":
+    ) -> Circuit:
         """The same structure with other parameters.
 
         Parameters
@@ -182,7 +184,7 @@ class Circuit(StructureFields):
             self.observed if observed is None else observed,
         )
 
-    def taken(self, order: Ints) -> "Circuit":
+    def taken(self, order: Ints) -> Circuit:
         """The circuit of rows with their columns in another order.
 
         Parameters

@@ -1,5 +1,7 @@
 """Groups of similar rows, sharp or soft."""
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
 import numpy as np

@@ -4,6 +4,8 @@ Binary columns are counted as bits (:mod:`skpc.counting.bit_rows`), all others w
 number of states, weights that need not be whole, and missing cells.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
@@ -94,7 +96,7 @@ class WeightedRows:
         branches = (self.branch(column, state, proportion) for state in range(len(proportion)))
         return list(_of_each(branches, lambda branch: branch.tree(score)))
 
-    def branch(self, column: int, state: int, proportion: Floats) -> "WeightedRows":
+    def branch(self, column: int, state: int, proportion: Floats) -> WeightedRows:
         """The rows in a state of a column, without that column."""
         cells = self._codes[:, column]
         row = np.flatnonzero((cells == state) | (cells == _MISSING))

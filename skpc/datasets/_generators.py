@@ -1,5 +1,7 @@
 """Tables whose distribution is known, and missing cells whose mechanism is known."""
 
+from __future__ import annotations
+
 from numbers import Real
 from typing import Any
 

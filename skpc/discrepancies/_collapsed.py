@@ -20,6 +20,8 @@ expectations is under the conditional at a neighbour:
 The parts of collapsed variables vanish.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 

@@ -6,6 +6,8 @@ the same in any order, and the ranks of numbers in any unit. Equal columns keep 
 they are given. The plain twin is ``colours`` in tests/naive/domain.py.
 """
 
+from __future__ import annotations
+
 from typing import Any, NamedTuple
 
 import numpy as np

@@ -13,6 +13,8 @@ rows, their values being nearly all different. For a learner both are categories
 is the same in all rows.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -125,7 +127,7 @@ class Unseen:
         weight: Floats,
         has_mass: bool,
         listed: Any,
-    ) -> "Unseen":
+    ) -> Unseen:
         """Learn it from the states of each column and the cells of those of strings.
 
         A column has an empty list of states if it has no value. It is never an identifier where
@@ -142,7 +144,7 @@ class Unseen:
         is_empty = [known is not None and len(known) == 0 for known in states]
         return cls(mass, tuple(names), np.array(is_empty))
 
-    def taken(self, order: Ints) -> "Unseen":
+    def taken(self, order: Ints) -> Unseen:
         """The same of columns in another order."""
         return Unseen(self.mass[order], taken(self.names, order), self.is_empty[order])
 

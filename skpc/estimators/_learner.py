@@ -5,6 +5,8 @@ sample of at most 100,000 rows tells what the columns are and the structure of a
 parameters come from sums over all chunks (:class:`EncodedChunks`).
 """
 
+from __future__ import annotations
+
 import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
@@ -174,7 +176,7 @@ class TableLearner(ColumnsEstimator, ABC):
                 self._refit(EncodedChunks(chunks, domain, self.n_jobs), rows, weight)
         return self
 
-    def _refit(self, chunks: "EncodedChunks", rows: Floats, weight: Floats) -> Any:
+    def _refit(self, chunks: EncodedChunks, rows: Floats, weight: Floats) -> Any:
         """Learn the parameters from all rows of a table that comes in chunks.
 
         ``rows`` are the sample of it that the structure has been learned from. A subclass that can
@@ -309,7 +311,7 @@ class TableChunks:
         self.reader: Any = None
 
     @classmethod
-    def from_table(cls, X: Any) -> "TableChunks | None":
+    def from_table(cls, X: Any) -> TableChunks | None:
         """The chunks of what a user passes as ``X``; None if that is a table as it stands."""
         if is_lazy(X):
             tasks = dask_chunks(X)

@@ -1,5 +1,7 @@
 """Cutset networks learned by a structure score."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -221,7 +223,7 @@ class CutsetNetworkBD(CircuitDensity):
     margins: str = parameter("auto", StrOptions({"auto", "plain"}))
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> "CutsetNetworkBD":
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> CutsetNetworkBD:
         """Learn structure and parameters.
 
         Parameters

@@ -1,5 +1,7 @@
 """Classification of incomplete rows by a pool of densities."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Any
 
@@ -164,7 +166,7 @@ class DensityClassifier(ProbabilisticClassifier, PoolEstimator):
     )
 
     @fit_context(prefer_skip_nested_validation=False)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "DensityClassifier":
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> DensityClassifier:
         """Learn the members, and pool them.
 
         Parameters

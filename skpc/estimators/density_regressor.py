@@ -1,5 +1,7 @@
 """Regression of incomplete rows by a pool of densities."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -147,7 +149,7 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
     _others = "predict", {"boosting": "regressor", "ridge": "ridge"}
 
     @fit_context(prefer_skip_nested_validation=False)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "DensityRegressor":
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> DensityRegressor:
         """Learn the members, and pool them.
 
         Parameters

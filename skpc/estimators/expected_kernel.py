@@ -1,5 +1,7 @@
 """Support vector machines that integrate over missing features, and regression by one."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, field
 from numbers import Integral
 from typing import Any
@@ -324,7 +326,7 @@ class ExpectedKernelSVR(RegressorMixin, ExpectedKernelMachine):
     epsilon: float = parameter(0.1, NOT_NEGATIVE)
 
     @fit_context(prefer_skip_nested_validation=False)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "ExpectedKernelSVR":
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> ExpectedKernelSVR:
         """Fit the density and the regression.
 
         Parameters

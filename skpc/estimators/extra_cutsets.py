@@ -1,5 +1,7 @@
 """Random cutset networks, mixed with equal weights."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, field
 from functools import partial
 from numbers import Integral, Real
@@ -143,7 +145,7 @@ class ExtraCutsets(CircuitDensity):
     margins = "auto"
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> "ExtraCutsets":
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> ExtraCutsets:
         """Learn the networks.
 
         Parameters

@@ -1,5 +1,7 @@
 """Random forests as joint densities of columns and classes."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -136,7 +138,7 @@ class GenerativeForest(ProbabilisticClassifier, ColumnsEstimator):
     _forest: Forest = field(init=False)
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "GenerativeForest":
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> GenerativeForest:
         """Grow the trees, and learn the densities of their leaves.
 
         Parameters

@@ -1,5 +1,7 @@
 """Regression on tuples of distributions: the message operator of expectation propagation."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -167,7 +169,7 @@ class KernelEPOperator(RegressorMixin, Estimator):
     verbose: int = parameter(0, "verbose")
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any) -> "KernelEPOperator":
+    def fit(self, X: Any, y: Any) -> KernelEPOperator:
         """Choose the length scales, draw the features and learn from these rows alone.
 
         Parameters
@@ -194,7 +196,7 @@ class KernelEPOperator(RegressorMixin, Estimator):
         return self
 
     @fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X: Any, y: Any) -> "KernelEPOperator":
+    def partial_fit(self, X: Any, y: Any) -> KernelEPOperator:
         """Learn from more rows.
 
         The first call fixes the length scales, the features and the scale of the targets, as
@@ -224,7 +226,7 @@ class KernelEPOperator(RegressorMixin, Estimator):
             self._learn(*self._check_rows(X, y, reset=False))
         return self
 
-    def refit_features(self) -> "KernelEPOperator":
+    def refit_features(self) -> KernelEPOperator:
         """Choose all scales anew from all rows kept, and learn from them again.
 
         Returns

@@ -1,5 +1,7 @@
 """Bayesian logistic regression by expectation propagation."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
@@ -96,7 +98,7 @@ class LogisticEPClassifier(ClassifierMixin, Estimator):
     fit_intercept: bool = parameter(True, "boolean")
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any) -> "LogisticEPClassifier":
+    def fit(self, X: Any, y: Any) -> LogisticEPClassifier:
         """Approximate the posterior of the weights.
 
         Parameters

@@ -1,5 +1,7 @@
 """Mixtures of all trees."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, field
 from numbers import Integral, Real
 from typing import Any
@@ -240,7 +242,7 @@ class MixtureOfAllTrees(TableDensity):
         self._set_parameters(parameters, trained.vector)
 
     @fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> "MixtureOfAllTrees":
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> MixtureOfAllTrees:
         """Take Adam once through some rows of a stream.
 
         What the columns are is learned from the rows of the first call (or of ``fit``), so declare

@@ -1,5 +1,7 @@
 """Mixtures of densities of several kinds."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, field
 from functools import cached_property
 from numbers import Integral
@@ -143,7 +145,7 @@ class StackedDensity(Composition, TableDensity):
     @fit_context(prefer_skip_nested_validation=False)
     def fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, *, X_val: Any = None
-    ) -> "StackedDensity":
+    ) -> StackedDensity:
         """Learn the members and their weights.
 
         Parameters

@@ -1,5 +1,7 @@
 """Mixtures of Gaussians and categories for tables with missing cells."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial

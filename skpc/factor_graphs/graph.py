@@ -1,5 +1,7 @@
 """The factor graph: an unnormalised distribution of discrete variables."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Sequence
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
@@ -167,7 +169,7 @@ class FactorGraph:
     @classmethod
     def ising_grid(
         cls, rows: int, cols: int, coupling: Any = None, field: Any = None, random_state: Any = None
-    ) -> "FactorGraph":
+    ) -> FactorGraph:
         """Binary variables on a grid, with a factor for each pair of neighbours.
 
         Variables are numbered row by row. The factors of horizontal neighbours come first, then
@@ -216,7 +218,7 @@ class FactorGraph:
         return cls(np.full(rows * cols, 2), factors)
 
     @classmethod
-    def from_bayesian_network(cls, cpts: Sequence[tuple[Sequence[int], Any]]) -> "FactorGraph":
+    def from_bayesian_network(cls, cpts: Sequence[tuple[Sequence[int], Any]]) -> FactorGraph:
         """The factor graph of a Bayesian network, whose constant is one.
 
         Parameters

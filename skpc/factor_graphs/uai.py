@@ -1,5 +1,7 @@
 """Factor graphs on disk: the text format of the UAI inference competitions."""
 
+from __future__ import annotations
+
 import math
 import os
 import re

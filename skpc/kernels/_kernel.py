@@ -1,5 +1,7 @@
 """Kernels: products of one kernel a column, and positive sums of such products."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +21,7 @@ class Kernel:
     of encoded rows to get its values between their rows.
     """
 
-    def terms(self, n_features: int) -> "list[tuple[float, tuple[ColumnKernel, ...]]]":
+    def terms(self, n_features: int) -> list[tuple[float, tuple[ColumnKernel, ...]]]:
         """The kernel as a sum of products.
 
         Parameters
@@ -89,7 +91,7 @@ class ColumnKernel(Kernel):
         """Values between cells, with numpy's broadcasting."""
         raise NotImplementedError
 
-    def terms(self, n_features: int) -> "list[tuple[float, tuple[ColumnKernel, ...]]]":
+    def terms(self, n_features: int) -> list[tuple[float, tuple[ColumnKernel, ...]]]:
         """The kernel as one product of itself at every column."""
         return [(1.0, (self,) * n_features)]
 

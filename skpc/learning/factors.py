@@ -1,5 +1,7 @@
 """Factors that columns of numbers have in common: models of wide covariances."""
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
 import numpy as np
@@ -43,7 +45,7 @@ class Factors(NamedTuple):
     noise: Floats
 
     @classmethod
-    def fit(cls, values: Floats, weight: Floats, n_factors: int = _N_FACTORS) -> "Factors":
+    def fit(cls, values: Floats, weight: Floats, n_factors: int = _N_FACTORS) -> Factors:
         """Factors of the correlations, each taken over the rows in which both cells are observed.
 
         Parameters

@@ -6,6 +6,8 @@ whether the components have structures of their own or that of a single network,
 then becomes as the number grows. Networks become circuits at once, and EM is that of circuits.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -40,7 +42,7 @@ class TrainingRows(NamedTuple):
     complete: Floats
     weight: Floats
 
-    def with_weight(self, weight: Floats) -> "TrainingRows":
+    def with_weight(self, weight: Floats) -> TrainingRows:
         """The rows that have some of other weights."""
         some = weight > 0
         return TrainingRows(self.rows[some], self.complete[some], weight[some])
@@ -157,7 +159,7 @@ class Shrunken(NamedTuple):
         training: TrainingRows,
         param_ess: float,
         build: Callable[[CutsetNetwork], Circuit],
-    ) -> "Shrunken":
+    ) -> Shrunken:
         """Count all rows and smooth; a network that comes several times is counted once."""
         made: dict[int, Circuit] = {}
         for network in networks:

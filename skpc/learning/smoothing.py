@@ -1,5 +1,7 @@
 """How strongly are parameters smoothed? Rows decide for networks; SoftLearn has its counts."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 
 import numpy as np

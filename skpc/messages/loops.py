@@ -1,5 +1,7 @@
 """Expectation propagation for linear models and for a precision, with any message operator."""
 
+from __future__ import annotations
+
 from dataclasses import KW_ONLY, dataclass
 from typing import NamedTuple
 
@@ -52,7 +54,7 @@ class WeightPosterior(NamedTuple):
     sites: Normal
     n_skipped: int
 
-    def kl(self, other: "WeightPosterior") -> float:
+    def kl(self, other: WeightPosterior) -> float:
         """Kullback-Leibler divergence KL(self || other) in nats."""
         factor = cho_factor(other.covariance, lower=True)
         distance = other.mean - self.mean
@@ -165,7 +167,7 @@ class LinearEP(ShowsParameters):
         sites = Normal.from_natural(state.sites)
         return WeightPosterior(state.mean, state.covariance, sites, state.n_skipped)
 
-    def _parallel_sweep(self, state: "_State", observed: Floats) -> None:
+    def _parallel_sweep(self, state: _State, observed: Floats) -> None:
         mean = state.rows @ state.mean
         variance = ((state.rows @ state.covariance) * state.rows).sum(axis=1)
         step, known = self._steps(mean, variance, state.sites, observed)
@@ -180,7 +182,7 @@ class LinearEP(ShowsParameters):
             step *= 0.5
         state.sites = state.sites + step
 
-    def _serial_sweep(self, state: "_State", observed: Floats) -> None:
+    def _serial_sweep(self, state: _State, observed: Floats) -> None:
         for row in range(len(state.rows)):
             x, one = state.rows[row], slice(row, row + 1)
             cross_covariance = state.covariance @ x

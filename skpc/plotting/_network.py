@@ -1,5 +1,7 @@
 """Cutset networks: cuts, and trees of variables below them."""
 
+from __future__ import annotations
+
 import math
 from typing import Any, NamedTuple
 
@@ -25,7 +27,7 @@ class Vertex(NamedTuple):
     """
 
     variable: int
-    children: "tuple[Vertex, ...]"
+    children: tuple[Vertex, ...]
     n_variables: int
     key: tuple[int, ...]
 
@@ -39,7 +41,7 @@ class Branch(NamedTuple):
 
     state: int
     log_probability: float
-    part: "Cut | Forest"
+    part: Cut | Forest
 
 
 class Cut(NamedTuple):

@@ -1,5 +1,7 @@
 """Drawings of circuits: cutset networks for readers, any other small one as a graph."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np
@@ -74,7 +76,7 @@ class CircuitDisplay(ShowsParameters):
     @classmethod
     def from_estimator(
         cls, estimator: Any, *, max_depth: int | None = None, ax: Any = None
-    ) -> "CircuitDisplay":
+    ) -> CircuitDisplay:
         """Draw the circuit of a fitted estimator.
 
         Parameters
@@ -107,7 +109,7 @@ class CircuitDisplay(ShowsParameters):
         display = cls(estimator.circuit_, domain=estimator.domain_)
         return display.plot(ax, max_depth=max_depth)
 
-    def plot(self, ax: Any = None, *, max_depth: int | None = None) -> "CircuitDisplay":
+    def plot(self, ax: Any = None, *, max_depth: int | None = None) -> CircuitDisplay:
         """Draw the circuit.
 
         Parameters

@@ -1,5 +1,7 @@
 """Pools that predict classes: densities of encoded rows and classes, and other classifiers."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -194,7 +196,7 @@ class ClassData(NamedTuple):
     log_prior: Floats
     rates: list[float]
 
-    def without(self, fold: Fold) -> "ClassData":
+    def without(self, fold: Fold) -> ClassData:
         """See :class:`~skpc.pooling.pool.TrainingData`."""
         return self
 
@@ -258,7 +260,7 @@ class ClassData(NamedTuple):
         labelled = (log_density + self.log_prior)[np.arange(len(code)), code]
         return bounded_evidence(log_density, fitted.class_count), labelled
 
-    def weigh(self, members: Sequence[Member], out_of_fold: OutOfFold | None) -> "ClassPool":
+    def weigh(self, members: Sequence[Member], out_of_fold: OutOfFold | None) -> ClassPool:
         """A log pool of the evidence, and a mixture of the densities."""
         is_density, n_members = np.array([m.is_density for m in members]), len(members)
         if out_of_fold is None:

@@ -1,5 +1,7 @@
 """A mixture of densities of the same encoded rows, which answers what each of them answers."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -36,7 +38,7 @@ class RowData(NamedTuple):
     rows: Floats
     rows_val: Floats | None = None
 
-    def without(self, fold: Fold) -> "RowData":
+    def without(self, fold: Fold) -> RowData:
         """See :class:`~skpc.pooling.pool.TrainingData`."""
         # Axes that held-out rows have a part in would speak for densities with bins.
         return RowData(self.domain.with_axes_of(self.rows, fold.train_weight), self.rows)
@@ -49,7 +51,7 @@ class RowData(NamedTuple):
         """Log density of the test rows."""
         return (np.asarray(fitted._density.log_density(fold.test_rows)),)
 
-    def weigh(self, members: Sequence[Member], out_of_fold: OutOfFold | None) -> "RowPool":
+    def weigh(self, members: Sequence[Member], out_of_fold: OutOfFold | None) -> RowPool:
         """Weights that maximise the likelihood of the test rows."""
         if out_of_fold is None:
             return RowPool.weigh(np.zeros((1, len(members))), np.ones(1))
@@ -75,7 +77,7 @@ class RowPool(NamedTuple):
     fitted: Sequence[Any] = ()
 
     @classmethod
-    def weigh(cls, log_density: Floats, weight: Floats) -> "RowPool":
+    def weigh(cls, log_density: Floats, weight: Floats) -> RowPool:
         """By the log density of rows under each member, shape (n_rows, n_members)."""
         weights = mixture_weights(log_density, weight)
         mixed = np.logaddexp.reduce(log_density + log_or_inf(weights), axis=1)

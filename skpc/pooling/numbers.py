@@ -1,5 +1,7 @@
 """Pools that predict a number: densities of encoded rows and targets, and regressors."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from inspect import signature
 from itertools import chain
@@ -164,7 +166,7 @@ class NumberData(NamedTuple):
     values: Floats
     rates: Sequence[float]
 
-    def without(self, fold: Fold) -> "NumberData":
+    def without(self, fold: Fold) -> NumberData:
         """See :class:`~skpc.pooling.pool.TrainingData`."""
         # Axes follow only the rows that the fold leaves to learn from.
         rows = labelled(self.rows, self.values)
@@ -223,7 +225,7 @@ class NumberData(NamedTuple):
                 parts.append((cells.mean(), cells.variance(), log_density, atoms))
         return tuple(np.concatenate(predictions) for predictions in zip(*parts))
 
-    def weigh(self, members: Sequence[Member], out_of_fold: OutOfFold | None) -> "NumberPool":
+    def weigh(self, members: Sequence[Member], out_of_fold: OutOfFold | None) -> NumberPool:
         """A linear pool; without rows held out, the densities count equally."""
         is_density = np.array([member.is_density for member in members])
         if out_of_fold is not None:

@@ -1,5 +1,7 @@
 """The part of a circuit that is possible given the observed cells of a row, with its weights."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple

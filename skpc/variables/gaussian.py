@@ -18,6 +18,8 @@ and the count of the others.
 twins are ``tests/naive/circuit.py`` and ``tests/naive/blocks.py``.
 """
 
+from __future__ import annotations
+
 import math
 from typing import Any, NamedTuple
 
@@ -257,7 +259,7 @@ class ScoredCells(NamedTuple):
     patterns: Patterns
 
     @classmethod
-    def from_scores(cls, codes: Ints, scores: Floats) -> "ScoredCells":
+    def from_scores(cls, codes: Ints, scores: Floats) -> ScoredCells:
         """Sort rows by what they lack."""
         scores = np.ascontiguousarray(scores)
         return cls(codes, scores, Patterns.from_scores(scores))
@@ -291,7 +293,7 @@ class MultivariateGaussian(NamedTuple):
         """The places of the variables, the first variable first."""
         return np.argsort(self.variables)
 
-    def increasing(self) -> "MultivariateGaussian":
+    def increasing(self) -> MultivariateGaussian:
         """The same leaves, their variables increasing."""
         order, (mean, covariance, precision, log_det) = self.order, self.gaussians
         square = np.ix_(np.arange(len(mean)), order, order)

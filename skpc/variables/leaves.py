@@ -6,6 +6,8 @@ the same layout. Leaves of numbers with atoms have states in front of their othe
 plain twin of the kernels is ``tests/naive/circuit.py``.
 """
 
+from __future__ import annotations
+
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -131,7 +133,7 @@ class Prior(NamedTuple):
     mean: Floats
     sd: Floats
 
-    def at(self, place: Ints, var: Ints) -> "Prior":
+    def at(self, place: Ints, var: Ints) -> Prior:
         """The weights of some parameters, and the moments of some variables."""
         return Prior(self.weight[place], self.mean[var], self.sd[var])
 

@@ -1,5 +1,7 @@
 """What a numeric column is: its lattice, its atoms, its range, and its score."""
 
+from __future__ import annotations
+
 import math
 from typing import Any, NamedTuple
 
@@ -112,7 +114,7 @@ class Number(NamedTuple):
         weight: Floats,
         atoms: Any = None,
         bounds: tuple[float, float] | None = None,
-    ) -> "Number":
+    ) -> Number:
         """Learn what a column is.
 
         Parameters

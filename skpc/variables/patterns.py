@@ -1,5 +1,7 @@
 """Missingness patterns: which cells rows lack, and which rows lack the same."""
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
 import numpy as np
@@ -46,7 +48,7 @@ class Patterns(NamedTuple):
     n_observed: Ints
 
     @classmethod
-    def from_scores(cls, scores: Floats) -> "Patterns":
+    def from_scores(cls, scores: Floats) -> Patterns:
         """The patterns of rows with NaN where a cell is missing."""
         observed = ~np.isnan(scores)
         n_observed = observed.sum(axis=1)

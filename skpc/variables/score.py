@@ -10,6 +10,8 @@ A :class:`ScoredColumn` adds the values that have a probability of their own, it
 twin of the kernels is ``tests/naive/circuit.py``.
 """
 
+from __future__ import annotations
+
 import math
 from typing import NamedTuple
 
@@ -144,7 +146,7 @@ class ScoredColumn(NamedTuple):
     high: float = math.inf
 
     @classmethod
-    def from_flat(cls, flat: Floats) -> "ScoredColumn":
+    def from_flat(cls, flat: Floats) -> ScoredColumn:
         """Read a column from the stretch of an array that kernels see."""
         score = Score(*flat[HEAD:ATOMS].tolist())
         return cls(score, flat[ATOMS:].copy(), *flat[1:HEAD].tolist())
