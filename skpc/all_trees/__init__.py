@@ -16,3 +16,20 @@ from skpc.all_trees.training import (
     train_trees,
     usual_batch_size,
 )
+
+__all__ = [
+    "EPOCH_ROWS",
+    "Adam",
+    "AllTrees",
+    "AllTreesDensity",
+    "ComponentParameters",
+    "Components",
+    "DirectedParameters",
+    "IncompleteRows",
+    "TrainingOptions",
+    "UndirectedParameters",
+    "adam_pass",
+    "start_trees",
+    "train_trees",
+    "usual_batch_size",
+]
