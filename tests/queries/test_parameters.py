@@ -183,7 +183,7 @@ def test_pseudo_counts_can_differ_between_parameters():
     [
         ({"sample_weight": [1.0]}, r"sample_weight needs .* shape \(2,\)"),
         ({"sample_weight": [0.0, 0.0]}, "one row needs a positive weight"),
-        ({"sample_weight": [1.0, -1.0]}, "no negative"),
+        ({"sample_weight": [1.0, -1.0]}, "must not be negative; found -1.0 in row 1"),
         ({"pseudo_count": -1.0}, "pseudo_count must not be negative, got -1.0"),
         ({"max_iter": 0}, "max_iter must be 1 or more"),
         ({"tol": -1.0}, "tol 0 or more"),
