@@ -110,6 +110,7 @@ def _estimators_of_tables() -> list[Any]:
         trees(orientation="undirected"),
         trees(orientation="undirected", inference="collapsed"),
         # What these are made of by default is compiled with the densities.
+        skpc.CellErrorDetector(network, random_state=0),
         skpc.CircuitImputer(network),
         skpc.DensityClassifier(network, classifiers=None),
         skpc.ExpectedKernelSVC(network),
