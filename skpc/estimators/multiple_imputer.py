@@ -209,6 +209,8 @@ class MultipleImputer(TableEstimator):
         ------
         ValueError
             If ``delta`` names a column that does not exist, or has no numbers.
+        TypeError
+            If ``delta`` is no dict.
         """
         check_is_fitted(self)
         seeds = self._seeds()[1].tolist()
@@ -302,6 +304,11 @@ class MultipleImputer(TableEstimator):
 
     def _shift(self, delta: dict[Any, float]) -> Floats:
         """What is added to each column, zero mostly."""
+        if not isinstance(delta, dict):
+            raise TypeError(
+                "delta must be a dict from columns to standard deviations, such as "
+                f'{{"income": -0.2}}; found {delta!r}'
+            )
         domain = self.density_.domain_
         columns = domain.columns([*delta], "delta")
         shift = np.zeros(domain.n_features)

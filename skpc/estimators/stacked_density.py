@@ -39,10 +39,11 @@ class StackedDensity(Composition, TableDensity):
 
         p(x) = sum_k w_k p_k(x)
 
-    The weights maximise the likelihood of held-out rows (a convex problem, solved by EM), so that
-    the mixture is not worse there than its best member [1]_. Then all members learn from all rows.
-    Answers about a row mix those of the members by their posterior weights, w_k times the density
-    of the observed cells of the row under member k. They are as exact as those of the members.
+    The weights maximise the likelihood of held-out rows (a convex problem, solved by Newton's
+    steps), so that the mixture is not worse there than its best member [1]_. Then all members learn
+    from all rows. Answers about a row mix those of the members by their posterior weights, w_k
+    times the density of the observed cells of the row under member k. They are as exact as those of
+    the members.
 
     Parameters
     ----------

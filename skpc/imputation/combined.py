@@ -112,7 +112,7 @@ def combine_estimates(
     Parameters
     ----------
     estimates : array-like of shape (n_tables,) or (n_tables, n_estimates)
-        A number or several from each table; a list of pandas Series keeps their names.
+        A number or several from each table; a list of pandas Series keeps their labels.
     variances : array-like
         Of shape (n_tables,) or (n_tables, n_estimates): squared standard errors. Of shape
         (n_tables, n_estimates, n_estimates): covariances of the estimates.
@@ -130,8 +130,8 @@ def combine_estimates(
     Raises
     ------
     ValueError
-        If there are fewer than two tables, shapes do not fit, a number is not finite, a variance is
-        not positive, or an estimate lies outside the range of the transform.
+        If there are fewer than two tables, shapes or labels do not fit, a number is not finite, a
+        variance is not positive, or an estimate lies outside the range of the transform.
 
     See Also
     --------
@@ -159,6 +159,7 @@ def combine_estimates(
     """
     import pandas as pd
 
+    labels = _labels(estimates, variances)
     value, covariance, is_joint = _checked(estimates, variances, df_complete, transform)
     forward, back, slope = _TRANSFORMS[transform]
     n_tables, n_estimates = value.shape
@@ -179,10 +180,26 @@ def combine_estimates(
         "pvalue": 2.0 * stats.t.sf(np.abs(statistic), df),
         "fmi": (increase + 2.0 / (df + 3.0)) / (increase + 1.0),
     }
-    first = estimates[0]
-    index = first.index if isinstance(first, pd.Series) else None
     joint = _joint_test(value, within, df_complete) if is_joint and n_estimates > 1 else None
-    return CombinedEstimates(pd.DataFrame(table, index=index), joint, n_tables, transform)
+    return CombinedEstimates(pd.DataFrame(table, index=labels), joint, n_tables, transform)
+
+
+def _labels(estimates: Any, variances: Any) -> Any:
+    """The labels of the estimates, None without any; refuse others, or another order of them."""
+    of_estimates, of_variances = (
+        [axis for one in given if isinstance(given, list) for axis in getattr(one, "axes", ())]
+        for given in (estimates, variances)
+    )
+    first = of_estimates[0] if of_estimates else None
+    if first is not None:
+        of_estimates += [one for one in of_variances if {*one} == {*first}]
+    for other in of_estimates:
+        if not other.equals(first):
+            raise ValueError(
+                "estimates and variances must have the same labels in the same order in all "
+                f"tables; found {first.tolist()} and {other.tolist()}"
+            )
+    return first
 
 
 def _checked(

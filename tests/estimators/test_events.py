@@ -180,3 +180,12 @@ def test_nothing_lies_beyond_the_ends_of_a_column():
     with pytest.raises(ValueError, match="given must be possible.*column 0"):
         model.sample(2, given={0: (-3, -1)})
     assert (model.sample(50, random_state=0, given={0: (-3, 0.2)})[:, 0] >= 0.0).all()
+
+
+@pytest.mark.parametrize("density", [CutsetNetworkBD(), HiddenChowLiuTree()])
+def test_draws_far_in_a_tail_lie_in_their_range(density):
+    X = np.random.default_rng(0).normal(size=(300, 2))
+    model = density.set_params(random_state=0).fit(X)
+    for low, high in ((50.0, 60.0), (-60.0, -50.0)):
+        drawn = model.sample(3, random_state=0, given={0: (low, high)})[:, 0]
+        assert ((low <= drawn) & (drawn <= high)).all()

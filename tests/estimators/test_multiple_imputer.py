@@ -192,6 +192,14 @@ def test_draws_that_delta_moves_stay_within_ends_and_a_warning_counts_them():
     assert low["b"].min() >= 0.0
 
 
+def test_delta_is_a_dict():
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    X[:9, 0] = np.nan
+    imputer = MultipleImputer(TableMixture(n_components=1, random_state=0), n_imputations=2).fit(X)
+    with pytest.raises(TypeError, match="dict from columns to standard deviations.*found 0.5"):
+        imputer.impute(X, delta=0.5)
+
+
 def test_delta_of_a_category_is_refused():
     X = with_missing_cells(table())
     imputer = MultipleImputer(CutsetNetworkBD(), n_imputations=2).fit(X)

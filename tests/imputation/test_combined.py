@@ -104,3 +104,14 @@ def test_bad_input_is_refused(arguments, message):
 def test_a_level_is_a_probability():
     with pytest.raises(ValueError, match="level"):
         combine_estimates([1.0, 2.0], [1.0, 1.0]).conf_int(95)
+
+
+def test_labels_of_tables_are_the_same():
+    one, two = pd.Series([1.0, 2.0], index=["a", "b"]), pd.Series([2.0, 1.0], index=["b", "a"])
+    error = 0.1 * np.eye(2)
+    assert combine_estimates([one, one], [error, error]).table.index.tolist() == ["a", "b"]
+    with pytest.raises(ValueError, match=r"found \['a', 'b'\] and \['b', 'a'\]"):
+        combine_estimates([one, two], [error, error])
+    covariance = pd.DataFrame(error, index=two.index, columns=two.index)
+    with pytest.raises(ValueError, match="same labels in the same order"):
+        combine_estimates([one, one], [covariance, covariance])

@@ -162,4 +162,6 @@ class EventReader(MultivariateReader):
             # Draws stay in the range of the column where the event lets them.
             clipped = np.clip(drawn, axis.low, axis.high)
             drawn = np.where(within.holds(clipped), clipped, drawn)
-        rows[some, var] = drawn
+        # Far out in a tail quantiles have no digits left.
+        nearest = np.clip(drawn, np.nextafter(low[:, 0], np.inf), high[:, 0])
+        rows[some, var] = np.where(within.holds(drawn), drawn, nearest)
