@@ -190,7 +190,7 @@ def _labels(estimates: Any, variances: Any) -> Any:
         [axis for one in given if isinstance(given, list) for axis in getattr(one, "axes", ())]
         for given in (estimates, variances)
     )
-    first = of_estimates[0] if of_estimates else None
+    first: Any = of_estimates[0] if of_estimates else None
     if first is not None:
         of_estimates += [one for one in of_variances if {*one} == {*first}]
     for other in of_estimates:
