@@ -75,7 +75,7 @@ def two_sample_test(
         Number of times that rows are dealt to two tables at random.
     missingness : bool, default=True
         Whether the pattern of missing cells takes part: with "cells" as one more entry, the
-        greatest difference of the shares of missing cells of a column; with "mmd" in the kernel.
+        greatest difference of the share of missing cells of a column; with "mmd" in the kernel.
     groups : pair of array-likes of shapes (n_rows_A,) and (n_rows_B,), default=None
         Rows that belong together, such as those of a person. Whole groups are dealt to the tables.
     random_state : int, RandomState instance or None, default=None
@@ -87,8 +87,8 @@ def two_sample_test(
         With "cells", ``columns`` has a row for each column, and one named "missing cells":
         "statistic" (the greatest difference of means in standard errors, high where the column has
         changed), "pvalue", and "difference" (``B`` less ``A``: of mean log densities in nats a
-        cell, of the share of missing cells). The p-values are adjusted by the maximum over
-        columns. They speak against the hypothesis that nothing has changed; a column
+        cell; of the share of missing cells that has changed most). The p-values are adjusted by the
+        maximum over columns. They speak against the hypothesis that nothing has changed; a column
         that others depend on can be low too although it has not changed by itself.
 
     Raises
@@ -297,7 +297,9 @@ def compare_columns(
     values = np.where(np.isneginf(values), np.nan_to_num(lowest), values)
     means = [column_moments(values[p], np.ones(p.sum()))[0] for p in (is_second, ~is_second)]
     difference = means[0] - means[1]
-    difference = np.append(difference[:n_columns], difference[-n_columns:].mean())
+    # Of the shares of missing cells, the one that has changed most stands for the pattern.
+    shares = difference[-n_columns:]
+    difference = np.append(difference[:n_columns], shares[np.abs(shares).argmax()])
     values[:, n_columns:] = rankdata(values[:, n_columns:], axis=0, nan_policy="omit")
     draws = np.concatenate(
         [np.abs(standardised_differences(values, labels)).max(axis=0) for labels in drawn]

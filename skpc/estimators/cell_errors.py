@@ -16,13 +16,7 @@ from skpc._arrays import Bools, Floats
 from skpc._cells import missing_in, without_cells
 from skpc._fitting import all_or_nothing
 from skpc._threads import in_threads, threads
-from skpc._validation import (
-    Interval,
-    StrOptions,
-    column_of,
-    fit_context,
-    objects_of,
-)
+from skpc._validation import Interval, StrOptions, column_of, fit_context, objects_of
 from skpc.domain import merge_rows
 from skpc.estimators._estimator import by_chunks, parameter
 from skpc.estimators._learner import ColumnsEstimator
@@ -35,7 +29,7 @@ from skpc.pooling.error_tails import ErrorTail
 from skpc.pooling.errors import (
     MEAN_RATE,
     Calibration,
-    Cells,
+    CheckedCells,
     Judged,
     Rates,
     injected,
@@ -250,7 +244,7 @@ class CellErrorDetector(OneToOneFeatureMixin, TransformerMixin, ColumnsEstimator
         self.threshold_, self.informative_ = 1.0 - self.fdr, np.ones(rows.shape[1], dtype=bool)
         self._calibration = None
         if len(rows) >= FEWEST:
-            cells = Cells.from_rows(self._tails, rows)
+            cells = CheckedCells.from_rows(self._tails, rows)
             folds = list(deal(weight, _FOLDS, random_state))
             held = [(cells.take(part > 0.0), part[part > 0.0]) for _, part in folds]
             if len(candidates) > 1:
@@ -286,7 +280,7 @@ class CellErrorDetector(OneToOneFeatureMixin, TransformerMixin, ColumnsEstimator
         n_copies = max(_COPIES, _COPIED // sum(len(rows) for rows, _ in held))
         for density, (rows, weight) in zip(fitted * n_copies, held * n_copies):
             wrong, is_error = injected(self.domain_, self._tails, rows, rate, random_state)
-            judged = Cells.from_rows(self._tails, wrong).judge(density, rate)
+            judged = CheckedCells.from_rows(self._tails, wrong).judge(density, rate)
             parts.append((judged, is_error, weight))
         verdicts, errors, weights = zip(*parts)
         calibration = Calibration.fit(
@@ -332,7 +326,7 @@ class CellErrorDetector(OneToOneFeatureMixin, TransformerMixin, ColumnsEstimator
         # Of what is no state, the value tells whether the column can have it.
         rows = np.where(self.domain_.is_ordered, self.domain_.numbers_in(table), rows)
         unknown = np.isnan(rows) & ~missing_in(table) & (self.handle_unknown == "unseen")
-        return table, *Cells.from_table(self._tails, rows, unknown, mass)
+        return table, *CheckedCells.from_table(self._tails, rows, unknown, mass)
 
     @by_chunks
     def predict_proba(self, X: Any) -> Any:
@@ -348,9 +342,8 @@ class CellErrorDetector(OneToOneFeatureMixin, TransformerMixin, ColumnsEstimator
         ndarray or DataFrame of shape (n_samples, n_features)
             Given the other cells of the row, each of which may be wrong too; 0 where missing.
         """
-        table, cells, _ = self._examine(X)
-        probability = self._calibrated(cells.judge(self.density_._density, self._rates.shared))
-        return self.domain_.tabulate(np.nan_to_num(probability), like=table)
+        table, probability, _ = self._marks(X)
+        return self.domain_.tabulate(probability, like=table)
 
     def _marks(self, X: Any) -> tuple[Any, Floats, Any]:
         """The table, the probabilities of its cells, and which of them are marked."""
@@ -415,9 +408,9 @@ class CellErrorDetector(OneToOneFeatureMixin, TransformerMixin, ColumnsEstimator
             Log densities in nats; finite, however absurd a cell is.
         """
         _, cells, added = self._examine(X)
-        density, rate = self.density_._density, self._rates.shared
-        noisy, judged = cells.noisy(density, rate), cells.judge(density, rate)
-        aside = np.where(np.isnan(cells.log_aside), 0.0, judged.aside)
+        density = self.density_._density
+        noisy = cells.noisy(density, self._rates.shared)
+        aside = np.where(np.isnan(cells.log_aside), 0.0, cells.log_set_aside(noisy))
         return np.asarray(density.log_density(noisy) + aside.sum(axis=1) + added)
 
     def explain(self, X: Any) -> Any:

@@ -342,7 +342,6 @@ class CutsetNetworkBD(CircuitDensity):
         responsibility: Floats | None = None,
     ) -> CutsetMixture:
         """Learn several networks from complete encoded rows."""
-        names = ("n_components", "max_iter", "tol", "n_init", "n_jobs")
         points = complete_points(self.domain_, rows, weight)
         table = rows, self.domain_.codes(rows), weight, points
         build = partial(cutset_circuit, axes=self.domain_.axes, param_ess=param_ess)
@@ -351,7 +350,11 @@ class CutsetNetworkBD(CircuitDensity):
                 *table,
                 self._learner(),
                 build,
-                **{name: getattr(self, name) for name in names},
+                n_components=self.n_components,
+                max_iter=self.max_iter,
+                tol=self.tol,
+                n_init=self.n_init,
+                n_jobs=self.n_jobs,
                 random_state=random_state,
                 advance=advance,
                 spread=self.em == "auto",

@@ -304,11 +304,16 @@ class SoftLearnSPN(CircuitDensity):
             circuit = learner.learn(advance)
         self.n_iter_ = 0
         if n_refine:
-            prior = refinement_pseudo_counts(circuit, rows, weight, **_PSEUDO_COUNTS)
-            validation: dict[str, Any] = dict(zip(("X_val", "sample_weight_val"), held_out))
-            until: dict[str, Any] = {"max_iter": n_refine, "tol": _TOL * rows.shape[1]}
             circuit, self.n_iter_ = fit_parameters(
-                circuit, rows, weight, pseudo_count=prior, **validation, **until, return_n_iter=True
+                circuit,
+                rows,
+                weight,
+                pseudo_count=refinement_pseudo_counts(circuit, rows, weight, **_PSEUDO_COUNTS),
+                X_val=held_out[0],
+                sample_weight_val=held_out[1],
+                max_iter=n_refine,
+                tol=_TOL * rows.shape[1],
+                return_n_iter=True,
             )
         self.circuit_ = circuit
 

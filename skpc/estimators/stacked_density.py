@@ -302,5 +302,6 @@ class StackedDensity(Composition, TableDensity):
         stack._take_domain(fitted[0].domain_)
         stack._take_members(members, weights[used], scores[[*used, -1]])
         stack._is_of_cells = is_of_cells
+        # A density without atoms, by itself, still needs the domain of the table.
         is_single = len(used) == 1 and names[used[0]] in kinds
         return fitted[used[0]] if is_single else stack

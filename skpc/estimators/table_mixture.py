@@ -204,10 +204,12 @@ class TableMixture(CircuitDensity):
 
     def _refit(self, chunks: EncodedChunks, rows: Floats, weight: Floats) -> None:
         n_rows = float(chunks.table.n_rows)
-        self._iterate(
-            lambda mixture: chunks.total(partial(_expected, mixture, self._order)),
-            *(n_rows, PASSES, lambda: PASS_TOL * chunks.n_rows),
-        )
+
+        def expect(mixture: LearnedMixture) -> tuple[Any, ...]:
+            return chunks.total(partial(_expected, mixture, self._order))
+
+        # The first pass counts the rows.
+        self._iterate(expect, n_rows, PASSES, lambda: PASS_TOL * chunks.n_rows)
         self._n_learned = chunks.n_rows
 
     def _fit_parameters(self, rows: Floats, weight: Floats) -> None:

@@ -16,6 +16,8 @@ component counts the rows of the prior among its own.
 The plain twin is ``tests/naive/table_mixture.py``.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -148,7 +150,7 @@ class MixtureRows(NamedTuple):
         """Whether few rows share a missingness pattern."""
         return len(self.patterns.observed) > _PATTERNS * len(self.scores)
 
-    def only(self, rows: NDArray[np.bool_]) -> "MixtureRows":
+    def only(self, rows: NDArray[np.bool_]) -> MixtureRows:
         """Some of the rows."""
         # Unlike marks in brackets, this leaves Python's lock to other threads.
         place = np.flatnonzero(rows)
@@ -205,7 +207,7 @@ class GaussianMixture(NamedTuple):
         return _to_responsibilities(self.joint(rows), rows, background_weight) + rows.log_base
 
     @classmethod
-    def stacked(cls, models: "list[GaussianMixture]", weights: Floats) -> "GaussianMixture":
+    def stacked(cls, models: list[GaussianMixture], weights: Floats) -> GaussianMixture:
         """The mixture of some mixtures."""
         first = np.cumsum([0, *(len(model.weights) for model in models[:-1])])
         parts = zip(*(model.gaussians for model in models))
@@ -255,7 +257,7 @@ class Sums(NamedTuple):
     log_density: float = 0.0
 
     @classmethod
-    def from_rows(cls, model: GaussianMixture, rows: MixtureRows, weight: Floats) -> "Sums":
+    def from_rows(cls, model: GaussianMixture, rows: MixtureRows, weight: Floats) -> Sums:
         """The sums, from the weight of each row in each Gaussian."""
         weight = weight.reshape(len(model.weights), -1, weight.shape[1])
         of_component, by_width = weight.sum(axis=1), weight.sum(axis=2)
@@ -266,7 +268,7 @@ class Sums(NamedTuple):
         return cls(*sums, by_width, np.asarray(of_component @ rows.states))
 
     @classmethod
-    def from_model(cls, model: GaussianMixture, n_rows: float) -> "Sums":
+    def from_model(cls, model: GaussianMixture, n_rows: float) -> Sums:
         """The sums over ``n_rows`` rows that are distributed like a model."""
         count = n_rows * model.weights
         by_width = count[:, np.newaxis] * model.proportion.reshape(len(count), -1)
@@ -338,8 +340,13 @@ def m_step(
         is_other = np.repeat(is_crossed, sizes) & (sums.counts < _NO_ROW)
         added_counts = np.where(is_other, _IMPOSSIBLE, added_counts)
     log_table = log_tables(sums.counts + added_counts, prior.state_ptr)
-    parts = model.component, model.width, proportion.ravel(), noise
-    return GaussianMixture(count / count.sum(), log_table, gaussians, *parts)
+    return model._replace(
+        weights=count / count.sum(),
+        log_table=log_table,
+        gaussians=gaussians,
+        proportion=proportion.ravel(),
+        noise=noise,
+    )
 
 
 def crossed(state_ptr: Ints, n_combinations: float) -> Ints:
@@ -426,11 +433,14 @@ def _first(
         gaussians = Gaussians.from_covariance(np.tile(prior.mean, (n_components, 1)), covariance)
     precision = 1.0 / np.square(params.widths)
     log_table = log_tables(np.tile(prior.state_counts, (n_components, 1)), prior.state_ptr)
-    weights = np.full(n_components, 1.0 / n_components)
-    component = np.repeat(np.arange(n_components), len(precision))
-    parts = (params.widths, precision / precision.sum())
-    of_widths = (np.tile(part, n_components) for part in parts)
-    return GaussianMixture(weights, log_table, gaussians, component, *of_widths)
+    return GaussianMixture(
+        np.full(n_components, 1.0 / n_components),
+        log_table,
+        gaussians,
+        np.repeat(np.arange(n_components), len(precision)),
+        np.tile(params.widths, n_components),
+        np.tile(precision / precision.sum(), n_components),
+    )
 
 
 def within_covariance(fit: MixtureFit, prior: MixturePrior, params: MixtureParams) -> Floats:

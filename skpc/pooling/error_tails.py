@@ -26,9 +26,9 @@ _OFF_LATTICE = 1e-3
 class ErrorTail(NamedTuple):
     """What the wrong cells of a column hold that follow no margin.
 
-    A fifth of the wrong cells follows the margin of a density, so that errors are possible wherever
-    cells are. The others are uniform among the categories, or have Student distributions of three
-    degrees of freedom about the median of the numbers, with scales from near to far.
+    A twentieth of the wrong cells follows the margin of a density, so that errors are possible
+    wherever cells are. The others are uniform among the categories, or have Student distributions
+    of three degrees of freedom about the median of the numbers, with scales from near to far.
 
     Attributes
     ----------

@@ -41,7 +41,7 @@ _FEWEST_ERRORS, _CAN_TELL = 5, 1e-3
 _KEPT = 1e-3
 
 
-class Cells(NamedTuple):
+class CheckedCells(NamedTuple):
     """Encoded cells that may be wrong, and what their columns say of them; (n_rows, n_features).
 
     Attributes
@@ -65,7 +65,7 @@ class Cells(NamedTuple):
     log_aside: Floats
 
     @classmethod
-    def from_rows(cls, tails: list[ErrorTail], rows: Floats) -> Cells:
+    def from_rows(cls, tails: list[ErrorTail], rows: Floats) -> CheckedCells:
         """Cells of encoded rows, whose categories are known."""
         parts: Any = (
             np.column_stack([ask(tail, cells) for tail, cells in zip(tails, rows.T)])
@@ -78,7 +78,7 @@ class Cells(NamedTuple):
     @classmethod
     def from_table(
         cls, tails: list[ErrorTail], rows: Floats, unknown: Bools, mass: LogMass
-    ) -> tuple[Cells, Floats]:
+    ) -> tuple[CheckedCells, Floats]:
         """Cells of rows of a table, and what the states of a row that are known add to its density.
 
         ``unknown`` are the cells with categories that are not known, which are missing in ``rows``.
@@ -92,11 +92,12 @@ class Cells(NamedTuple):
         log_aside[:, mass.columns] = np.where(possible, mass.added, log_aside[:, mass.columns])
         known = np.where(np.isnan(log_aside), cells.rows, np.nan)
         added = np.where(np.isnan(log_aside[:, mass.columns]), mass.added, 0.0)
-        return Cells(known, log_tail, cells.size, cells.depth, log_aside), np.nansum(added, axis=1)
+        parts = known, log_tail, cells.size, cells.depth, log_aside
+        return CheckedCells(*parts), np.nansum(added, axis=1)
 
-    def take(self, index: Ints | Bools) -> Cells:
+    def take(self, index: Ints | Bools) -> CheckedCells:
         """Those of some rows."""
-        return Cells(*(part[index] for part in self))
+        return CheckedCells(*(part[index] for part in self))
 
     def noisy(self, density: Any, rate: Floats) -> NoisyCells:
         """These cells under a density, if draws of errors have these rates by column."""
@@ -106,30 +107,33 @@ class Cells(NamedTuple):
         log_wrong += np.log(rate)
         return NoisyCells(self.rows, np.log1p(-rate), log_wrong)
 
+    def log_set_aside(self, noisy: NoisyCells) -> Floats:
+        """Log density of the cells that are set aside, right or wrong; NaN elsewhere."""
+        with np.errstate(invalid="ignore"):
+            return np.asarray(np.logaddexp(noisy.log_right + self.log_aside, noisy.log_wrong))
+
     def judge(self, density: Any, rate: Floats) -> Judged:
         """What a density says of them."""
         noisy = self.noisy(density, rate)
-        with np.errstate(invalid="ignore"):
-            aside = np.logaddexp(noisy.log_right + self.log_aside, noisy.log_wrong)
+        aside = self.log_set_aside(noisy)
         log_cells = np.where(np.isnan(self.log_aside), density.log_cells(noisy), aside)
         log_odds = np.minimum(noisy.log_wrong - log_cells, -1e-13)
         log_odds = log_odds - np.log(-np.expm1(log_odds))
         ratio = np.clip(log_odds - logit(rate), -_MOST, _MOST)
         # Of what is beyond the digits of a probability, the farther one is worse.
         ratio += np.where(log_odds > _CERTAIN, np.nan_to_num(self.depth), 0.0)
-        return Judged(noisy.probabilities(log_cells, self.size), ratio, aside)
+        return Judged(noisy.probabilities(log_cells, self.size), ratio)
 
 
 class Judged(NamedTuple):
     """Verdicts on cells, NaN where missing.
 
     ``probability`` is that of a value other than the true one; ``log_ratio`` the log density of the
-    cell as a wrong one less that given its row; ``aside`` the log density of cells set aside.
+    cell as a wrong one less that given its row.
     """
 
     probability: Floats
     log_ratio: Floats
-    aside: Floats
 
     @classmethod
     def joined(cls, parts: Sequence[Judged]) -> Judged:

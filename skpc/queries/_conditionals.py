@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -135,9 +135,13 @@ def _reached(
     # Rows seldom reach all nodes: what is left of the workspace is not kept.
     n_nodes = int(workspace.ptr[-1])
     n_args = int(workspace.arg_ptr[n_nodes])
-    sizes = n_nodes, n_nodes + 1, n_args, n_args
-    kept: list[Any] = [part[:size].copy() for part, size in zip(workspace[1:], sizes)]
-    reached = Reached(workspace.ptr, *kept)
+    reached = Reached(
+        workspace.ptr,
+        workspace.node[:n_nodes].copy(),
+        workspace.arg_ptr[: n_nodes + 1].copy(),
+        workspace.arg[:n_args].copy(),
+        workspace.weight[:n_args].copy(),
+    )
     return Conditionals(position, given, reached, _joint(evaluator, given, reached))
 
 

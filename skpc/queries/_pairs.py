@@ -8,6 +8,8 @@ children, not the product of their numbers.
 ``tests/naive/kernels.py`` says the same by double sums over rows.
 """
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
 import numpy as np
@@ -61,12 +63,12 @@ class PairEvaluator:
             leaf_expectations(factor, *leaves) for factor, leaves in zip(factors, self._leaves)
         ]
 
-    def ranked(self, side: int, given: Conditionals) -> "RankedConditionals":
+    def ranked(self, side: int, given: Conditionals) -> RankedConditionals:
         """Conditionals of the circuit on one side (0 or 1), as the evaluator takes them."""
         return rank(self._circuits[side], self._rankings[side], self._n_scopes, given)
 
     def __call__(
-        self, left: "RankedConditionals", right: "RankedConditionals", *, upper: bool = False
+        self, left: RankedConditionals, right: RankedConditionals, *, upper: bool = False
     ) -> Floats:
         """Expected kernel of each pair of conditionals.
 
@@ -128,8 +130,8 @@ class PairEvaluator:
 
 @kernel(new_arrays=True)
 def _evaluate(
-    p: "Entries",
-    q: "Entries",
+    p: Entries,
+    q: Entries,
     at: Ints,
     width: Ints,
     table: Floats,

@@ -6,6 +6,8 @@ function, the expectation of a kernel) is computed once for each part and then a
 says its moments around one number, its distribution function and its density; all else follows.
 """
 
+from __future__ import annotations
+
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -132,7 +134,7 @@ class Points(Form):
         """Log probability (nats) under each distribution of its own ``x``."""
         return log_or_inf((self.prob * (self.value == x[:, np.newaxis])).sum(axis=1))
 
-    def mixed(self, prob: Floats) -> "Points":
+    def mixed(self, prob: Floats) -> Points:
         """Mixtures of the distributions with weights of shape (n_mixtures, n)."""
         return Points(self.value, prob @ self.prob)
 
@@ -210,7 +212,7 @@ class Normals(Form):
         """Probability of each distribution: one, unless it is a part of a mixture."""
         return self.averages(np.ones(self.mean.shape))
 
-    def mixed(self, prob: Floats) -> "Normals":
+    def mixed(self, prob: Floats) -> Normals:
         """Mixtures of the distributions with weights of shape (n_mixtures, n)."""
         mixed = prob * self.prob if np.ndim(self.prob) < 2 else prob @ self.prob
         return replace(self, prob=mixed)
@@ -263,11 +265,11 @@ class Bins(Form):
         of_state = log_or_inf(self.prob[np.arange(len(x)), self.axis.states_of(x)])
         return of_state + AxisTable.from_axes([self.axis]).log_density(x[:, np.newaxis])
 
-    def mixed(self, prob: Floats) -> "Bins":
+    def mixed(self, prob: Floats) -> Bins:
         """Mixtures of the distributions with weights of shape (n_mixtures, n)."""
         return Bins(self.axis, prob @ self.prob)
 
-    def without_atoms(self) -> "Bins":
+    def without_atoms(self) -> Bins:
         """The part without atoms, with its probability."""
         state = self.axis.states
         share = np.where(np.isnan(self.axis.points), self.axis.shares, 0.0)
@@ -352,15 +354,15 @@ class ScoredNormals(Form):
         """Probability of each distribution: one, unless it is a part of a mixture."""
         return self.atom_prob.sum(axis=1) + self.rest.total()
 
-    def mixed(self, prob: Floats) -> "ScoredNormals":
+    def mixed(self, prob: Floats) -> ScoredNormals:
         """Mixtures of the distributions with weights of shape (n_mixtures, n)."""
         return ScoredNormals(self.column, prob @ self.atom_prob, self.rest.mixed(prob))
 
-    def scaled(self, weight: Floats) -> "ScoredNormals":
+    def scaled(self, weight: Floats) -> ScoredNormals:
         """The distributions as parts of a mixture, with weights of shape (n, 1)."""
         return ScoredNormals(self.column, self.atom_prob * weight, self.rest.scaled(weight))
 
-    def without_atoms(self) -> "ScoredNormals":
+    def without_atoms(self) -> ScoredNormals:
         """The part without atoms, with its probability."""
         column, rest = self.column._replace(atoms=np.empty(0)), self.rest
         return ScoredNormals(column, self.atom_prob[:, :0], replace(rest, prob=rest.rows + _TINY))
@@ -372,7 +374,7 @@ class ScoredNormals(Form):
         sd = np.append(np.zeros(len(atoms)), self.rest.sd)
         return Normals(np.append(atoms, self.rest.mean), sd, prob)
 
-    def given(self, place: Ints, mean: Floats, sd: Floats) -> "ScoredNormals":
+    def given(self, place: Ints, mean: Floats, sd: Floats) -> ScoredNormals:
         """The same with other scores of some parts under each distribution, (n_parts, n)."""
         n = len(self.atom_prob)
         means, sds = (np.tile(part, (n, 1)) for part in (self.rest.mean, self.rest.sd))

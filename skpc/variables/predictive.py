@@ -1,5 +1,7 @@
 """The distribution of a missing cell, given the observed cells of its row."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
@@ -63,11 +65,11 @@ class FormSum(Form):
         """Probability of each distribution: one, unless it is a part of a mixture."""
         return np.asarray(sum(form.total() for form in self.forms))
 
-    def scaled(self, weight: Floats) -> "FormSum":
+    def scaled(self, weight: Floats) -> FormSum:
         """The distributions as parts of a mixture, with weights of shape (n, 1)."""
         return FormSum(tuple(form.scaled(weight) for form in self.forms))
 
-    def without_atoms(self) -> "FormSum":
+    def without_atoms(self) -> FormSum:
         """The part without atoms, with its probability."""
         rest = (form for form in self.forms if not isinstance(form, Points))
         return FormSum(tuple(form.without_atoms() for form in rest))
@@ -132,7 +134,7 @@ class WithinIntervals(Form):
         offset = many.quantiles(level).reshape(_PARTS, -1) - centre
         return offset.mean(axis=0) * self.total(), (offset**2).mean(axis=0) * self.total()
 
-    def scaled(self, weight: Floats) -> "WithinIntervals":
+    def scaled(self, weight: Floats) -> WithinIntervals:
         """The distributions as parts of a mixture, with weights of shape (n, 1)."""
         return replace(self, weight=self.weight * weight[:, 0])
 
@@ -201,7 +203,7 @@ class Predictive:
         return f"Predictive(n_rows={len(self.known)}, {what})"
 
     @classmethod
-    def mixture(cls, members: "Sequence[Predictive]", weight: Floats) -> "Predictive":
+    def mixture(cls, members: Sequence[Predictive], weight: Floats) -> Predictive:
         """Mix the distributions of several models for the same cells.
 
         Parameters
@@ -237,7 +239,7 @@ class Predictive:
         what = first.labels, first.index, first.number, first.dates
         return cls(_joined(terms), first.known, *what)
 
-    def within(self, low: Floats, high: Floats) -> "Predictive":
+    def within(self, low: Floats, high: Floats) -> Predictive:
         """The distributions given that each cell lies in intervals ``low < x <= high`` of its own.
 
         Parameters

@@ -60,7 +60,7 @@ def test_rows_count_without_their_doubtful_cells_by_the_probability_of_these():
 def test_calibration_knows_how_sure_verdicts_are():
     ratio, wrong = ratios(0.05, 20_000)
     # Verdicts that are too sure by far.
-    judged = Judged(np.zeros_like(ratio), 3.0 * ratio + 1.0, np.zeros_like(ratio))
+    judged = Judged(np.zeros_like(ratio), 3.0 * ratio + 1.0)
     is_category, rate = np.zeros(1, dtype=bool), np.array([0.05])
     calibration = Calibration.fit(is_category, judged, wrong, np.ones(len(ratio)), rate)
     assert calibration.informative.all()
@@ -69,7 +69,7 @@ def test_calibration_knows_how_sure_verdicts_are():
     assert_allclose(probability, odds / (1.0 + odds), atol=0.2)
     assert probability[wrong].mean() == pytest.approx((odds / (1.0 + odds))[wrong].mean(), abs=0.03)
     assert np.all(np.diff(probability[np.argsort(ratio[:, 0]), 0]) > 0.0)
-    other = Judged(judged.probability, np.random.default_rng(0).normal(size=ratio.shape), ratio)
+    other = Judged(judged.probability, np.random.default_rng(0).normal(size=ratio.shape))
     assert not Calibration.fit(is_category, other, wrong, np.ones(len(ratio)), rate).informative[0]
 
 
