@@ -213,6 +213,13 @@ class DirectedParameters(NamedTuple):
         of_parent = table_gradient(factor, self.ptr, weight, expectation.edge[:-1], of_table)
         of_choice[:] = block_sums(of_parent, model.ptr, 1) - expectation.prior_edge[:-1]
 
+    def taken(self, vector: Floats, order: Ints) -> Floats:
+        """The parameters of the same variables in another order."""
+        (logit, table), states = self._parts(vector), _states_of(self.ptr, order)
+        logit = logit[np.ix_(order, np.append(order, len(order)))]
+        table = table[np.ix_(states, np.append(states, len(states)))]
+        return np.concatenate([logit.ravel(), table.ravel()])
+
     def _parts(self, vector: Floats) -> tuple[Floats, Floats]:
         """Views of the parameters of the choices, and of those of the tables."""
         n, n_states = len(self.ptr) - 1, self.ptr[-1]
@@ -277,6 +284,17 @@ class UndirectedParameters(NamedTuple):
         couple_gradient(single, by_theta, self.ptr, expectation.edge, by_theta, by_single)
         of_single[:] = by_single - single * per_state(block_sums(by_single, self.ptr, 0), self.ptr)
 
+    def taken(self, vector: Floats, order: Ints) -> Floats:
+        """The parameters of the same variables in another order."""
+        (weight, single, theta), states = self._parts(vector), _states_of(self.ptr, order)
+        pairs, later = np.tril_indices(len(order), -1), np.zeros((len(order), len(order)))
+        later[pairs] = weight
+        variable = np.repeat(np.arange(len(order)), np.diff(self.ptr))
+        # A table of two variables is read with the later one first.
+        theta = np.where(variable[:, np.newaxis] > variable, theta, theta.T)[np.ix_(states, states)]
+        weight = (later + later.T)[np.ix_(order, order)][pairs]
+        return np.concatenate([weight, single[states], theta.ravel()])
+
     def _parts(self, vector: Floats) -> tuple[Floats, Floats, Floats]:
         """Views of the parameters of the weights, of the marginals, and of the dependences."""
         n, n_states = len(self.ptr) - 1, self.ptr[-1]
@@ -287,6 +305,11 @@ class UndirectedParameters(NamedTuple):
     def _of_states(self, values: Floats) -> Floats:
         """Give every two states the value of their variables."""
         return per_state(per_state(values, self.ptr, 0), self.ptr, 1)
+
+
+def _states_of(ptr: Ints, order: Ints) -> Ints:
+    """The states of variables in another order."""
+    return np.concatenate([np.arange(ptr[v], ptr[v + 1]) for v in order])
 
 
 class ComponentParameters(NamedTuple):
@@ -347,6 +370,14 @@ class ComponentParameters(NamedTuple):
         if k == 1:
             return expectation.log_likelihood, gradient
         return np.asarray(np.logaddexp.reduce(log_joint, axis=1)), gradient
+
+    def taken(self, vector: Floats, order: Ints) -> Floats:
+        """The parameters of the same variables in another order: first what is now at ``order[0]``.
+
+        Vectors of derivatives have the same order as the parameters.
+        """
+        parts = [self.of_one.taken(part, order) for part in self._parts(vector)]
+        return np.concatenate([vector[: self.n_components], *parts])
 
     def _parts(self, vector: Floats) -> list[Floats]:
         return np.split(vector[self.n_components :], self.n_components)

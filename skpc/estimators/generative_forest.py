@@ -12,7 +12,7 @@ from skpc._arrays import Floats, Ints
 from skpc._fitting import all_or_nothing, progress
 from skpc._threads import threads
 from skpc._validation import AT_LEAST_ONE, Interval, RealNotInt, StrOptions, fit_context
-from skpc.domain import merge_rows
+from skpc.domain import canonical_order, merge_rows
 from skpc.estimators._estimator import ProbabilisticClassifier, check_labels, parameter
 from skpc.estimators._learner import ColumnsEstimator
 from skpc.learning import Forest, ForestOptions, learn_forest
@@ -136,6 +136,8 @@ class GenerativeForest(ProbabilisticClassifier, ColumnsEstimator):
 
     margins: ClassVar[str] = "auto"
     _forest: Forest = field(init=False)
+    #: The columns of the table in the order in which trees learn from them.
+    _order: Ints = field(init=False)
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> GenerativeForest:
@@ -167,21 +169,27 @@ class GenerativeForest(ProbabilisticClassifier, ColumnsEstimator):
             self.class_count_ = np.bincount(code, weight)
             self.domain_ = self._domain_of(table, weight)
             rows, weight = merge_rows(labelled(self.domain_.encode(table), code), weight)
-            of_class = rows[:, -1:] == np.arange(len(self.classes_))
-            data = np.ascontiguousarray(rows[:, :-1]), weight[:, np.newaxis] * of_class
+            is_categorical = np.append(self.domain_.is_categorical, True)
+            columns, order = canonical_order(rows, weight, is_categorical)
+            self._order = columns[columns < self.n_features_in_]
+            of_class = rows[order, -1:] == np.arange(len(self.classes_))
+            data = rows[np.ix_(order, self._order)], weight[order, np.newaxis] * of_class
             options = ForestOptions(*(getattr(self, name) for name in ForestOptions._fields))
             random_state, total = check_random_state(self.random_state), self.n_estimators
+            domain = self.domain_.taken(self._order)
             with threads(self.n_jobs), progress(total, "trees", self.verbose) as advance:
-                self._forest = learn_forest(self.domain_, *data, options, random_state, advance)
+                self._forest = learn_forest(domain, *data, options, random_state, advance)
             self.leaves_, self.min_samples_leaf_ = self._forest.choices
             self.n_leaves_ = sum(len(tree.low) for tree in self._forest.trees)
         return self
 
     def _log_posterior(self, rows: Floats) -> Floats:
-        return np.log(self._forest.posterior(rows))
+        return np.log(self._forest.posterior(rows[:, self._order]))
 
     def _log_density(self, rows: Floats) -> Floats:
-        return np.asarray(np.logaddexp.reduce(self._forest.log_density(rows), axis=1))
+        log_joint = self._forest.log_density(rows[:, self._order])
+        return np.asarray(np.logaddexp.reduce(log_joint, axis=1))
 
     def _draw(self, n_rows: int, random_state: np.random.RandomState) -> tuple[Floats, Ints]:
-        return self._forest.draw(n_rows, random_state)
+        rows, code = self._forest.draw(n_rows, random_state)
+        return rows[:, np.argsort(self._order)], code

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from numbers import Integral, Real
 from typing import Any
 
@@ -210,8 +211,13 @@ class MixtureOfAllTrees(TableDensity):
     margins: str = parameter("auto", StrOptions({"auto", "plain"}))
 
     _adam: Adam = field(init=False)
-    #: Trees have no ties; what draws of missing cells and sums of floats change is left.
-    _orders_columns = False
+
+    def _take_columns(self, order: Ints) -> None:
+        taken = partial(self._parameters().taken, order=order)
+        vector, (mean, square, n_steps) = taken(self._vector), self._adam
+        super()._take_columns(order)
+        self._adam = Adam(taken(mean), taken(square), n_steps)
+        self._set_parameters(self._parameters(), vector)
 
     def _learn(self, data: TrainingData) -> None:
         self._warn_of_former_inference()

@@ -14,7 +14,9 @@ from skpc import (
     DensityClassifier,
     DensityRegressor,
     ExtraCutsets,
+    GenerativeForest,
     HiddenChowLiuTree,
+    MixtureOfAllTrees,
     SoftLearnSPN,
     StackedDensity,
     TableMixture,
@@ -91,6 +93,42 @@ def test_a_density_does_not_change_with_orders_and_units(name):
         shift = np.log(unit) * (~np.isnan(test[:, :N_NUMBERS])).sum(axis=1)
         assert_allclose(other + shift, scores, atol=tolerance)
         assert_allclose(other_tables / units, tables, atol=tolerance)
+
+
+def test_a_forest_does_not_change_with_orders_and_units():
+    X, test = mixed_rows(250, 0), mixed_rows(30, 1)
+    plain, rng = np.arange(X.shape[1]), np.random.default_rng(6)
+    columns, rows = rng.permutation(plain), rng.permutation(len(X))
+    y, units = (X[:, 5] > 1).astype(int), np.where(plain < N_NUMBERS, 4.0, 1.0)
+
+    def answers_of(order, rows, units):
+        is_category = np.flatnonzero(order >= N_NUMBERS)
+        forest = GenerativeForest(5, random_state=0, categorical_features=is_category)
+        forest.fit((X * units)[rows][:, order], y[rows])
+        drawn = forest.sample(20, random_state=1)[0][:, np.argsort(order)] / units
+        return drawn, forest.predict_proba((test * units)[:, order])
+
+    drawn, proba = answers_of(plain, np.arange(len(X)), np.ones(8))
+    same_drawn, same_proba = answers_of(columns, rows, units)
+    assert_allclose(same_drawn, drawn, atol=1e-9)
+    assert_allclose(same_proba, proba, atol=1e-9)
+
+
+@pytest.mark.parametrize("orientation", ["directed", "undirected"])
+def test_a_mixture_of_all_trees_does_not_change_with_orders(orientation):
+    X, test = mixed_rows(150, 0), mixed_rows(30, 1)
+    test = test[~np.isnan(test).any(axis=1)]
+    plain, columns = np.arange(8), np.random.default_rng(5).permutation(8)
+    trees = MixtureOfAllTrees(orientation=orientation, n_components=2, max_iter=5, batch_size=999)
+    first, other = (fitted(trees, X, order) for order in (plain, columns))
+    scores = first.score_samples(test)
+    assert_allclose(other.score_samples(test[:, columns]), scores, atol=1e-9)
+    edges = first.edge_probabilities_[np.ix_(columns, columns)]
+    assert_allclose(other.edge_probabilities_, edges, atol=1e-9)
+    # Adam goes on from where it was, in the order of the table.
+    scores = first.partial_fit(test).score_samples(test)
+    same = other.partial_fit(test[:, columns]).score_samples(test[:, columns])
+    assert_allclose(same, scores, atol=1e-7)
 
 
 def test_attributes_keep_the_order_of_the_table():
