@@ -132,6 +132,7 @@ PUBLIC = {
         "two_sample_test",
     ],
     "skpc.imputation": ["CombinedEstimates", "combine_estimates"],
+    "skpc.synthesis": ["Rule", "Rules", "TableReport", "find_rules", "table_report"],
     "skpc.datasets": [
         "URLS",
         "fetch_debd",
@@ -212,6 +213,9 @@ WITHOUT_EXAMPLE = {
     "skpc.densities.Density": "a protocol; CircuitAnswers shows it at work",
     "skpc.kernels.Kernel": "abstract; its subclasses have examples",
     "skpc.queries.PseudoCounts": "a record; uniform_pseudo_counts makes it",
+    "skpc.synthesis.Rule": "a record; find_rules makes it",
+    "skpc.synthesis.Rules": "a record; find_rules makes it",
+    "skpc.synthesis.TableReport": "a record; table_report makes it",
     "skpc.variables.Columns": "a record that kernels read; Circuit.columns makes it",
     "skpc.variables.Form": "abstract; its subclasses have examples",
     "skpc.variables.Leaves": "a record that kernels read; Structure.leaves makes it",

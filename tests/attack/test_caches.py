@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 import pytest
 
-from skpc import _jit
+from skpc import _compiler, _jit
 from skpc._jit import kernel
 
 pytestmark = pytest.mark.attack
@@ -23,7 +23,7 @@ def cache(tmp_path, monkeypatch):
     """An empty folder for machine code."""
     monkeypatch.setattr("numba.config.CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setattr(_jit, "KERNELS", [])
-    monkeypatch.setattr(_jit, "_WARNED", [])
+    monkeypatch.setattr(_compiler, "WARNED", [])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
         yield tmp_path / "cache"

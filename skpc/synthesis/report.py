@@ -1,0 +1,309 @@
+"""How close a synthetic table is to a real one."""
+
+from __future__ import annotations
+
+import math
+from itertools import combinations
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.stats import ks_2samp
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import StratifiedKFold, cross_val_predict
+from sklearn.neighbors import NearestNeighbors
+from sklearn.utils import check_random_state
+
+from skpc._arrays import Floats
+from skpc.domain import column_moments, one_hot
+from skpc.synthesis.cells import TableCells, read_cells
+from skpc.synthesis.rules import breaches, find_rules
+
+#: Bins of a number beside a category, and folds of the classifier.
+_BINS, _FOLDS = 10, 5
+#: Most categories that boosting takes as such.
+_MOST_CATEGORIES = 255
+
+
+class TableReport(NamedTuple):
+    """What :func:`table_report` measures; it prints as a table.
+
+    Attributes
+    ----------
+    auc : float
+        Area under the curve of a classifier that tells synthetic rows from real ones; about .5
+        where it cannot.
+    columns : pandas DataFrame
+        A row for each column: "shape" (one less the Kolmogorov-Smirnov distance of numbers, or the
+        total variation distance of categories), "coverage" (the share of the range, or of the
+        categories, that the synthetic table has), "missing" (one less the difference of the shares
+        of missing cells).
+    pairs : pandas DataFrame
+        How alike the dependences of two columns are, from 0 to 1; NaN on the diagonal.
+    copies : float
+        Share of the synthetic rows that are equal to a real row.
+    copies_holdout : float
+        The same for the rows held out; NaN without these.
+    distance_ratio : float
+        Median of the distance of a synthetic row to the nearest real one over that to the nearest
+        one held out: below 1 where real rows were memorised. NaN without rows held out.
+    rules : pandas DataFrame
+        A row for each rule: "rule", and "kept", the share of the synthetic rows that keep it.
+    """
+
+    auc: float
+    columns: Any
+    pairs: Any
+    copies: float
+    copies_holdout: float
+    distance_ratio: float
+    rules: Any
+
+    @property
+    def xgb_c2st(self) -> float:
+        """2 (1 - max(auc, 1/2)): one where a classifier cannot tell the tables apart."""
+        return 2.0 * (1.0 - max(self.auc, 0.5))
+
+    @property
+    def shapes(self) -> float:
+        """Mean of the shapes of the columns."""
+        return float(self.columns["shape"].mean())
+
+    @property
+    def trends(self) -> float:
+        """Mean over all pairs of columns."""
+        return float(np.nanmean(self.pairs.to_numpy())) if len(self.pairs) > 1 else np.nan
+
+    def __str__(self) -> str:
+        text = (
+            f"AUC {self.auc:.3f} (C2ST {self.xgb_c2st:.3f}), shapes {self.shapes:.3f}, pair trends "
+            f"{self.trends:.3f}, copies {self.copies:.3f}"
+        )
+        if not np.isnan(self.distance_ratio):
+            text += f" ({self.copies_holdout:.3f} of new rows), distances {self.distance_ratio:.3f}"
+        tables = [self.columns.round(3).to_string()]
+        tables += [self.rules.to_string(index=False)] if len(self.rules) else []
+        return "\n".join([text, *tables])
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the shapes of the columns and the dependences of all pairs.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            None: a new one.
+
+        Returns
+        -------
+        matplotlib Axes
+        """
+        import matplotlib.pyplot as plt
+
+        ax = plt.subplots()[1] if ax is None else ax
+        shown, names = self.pairs.to_numpy(copy=True), [str(name) for name in self.pairs]
+        np.fill_diagonal(shown, self.columns["shape"])
+        image = ax.imshow(shown, vmin=0.0, vmax=1.0, cmap="viridis")
+        ax.set_xticks(range(len(names)), names, rotation=90)
+        ax.set_yticks(range(len(names)), names)
+        ax.set_title(f"pairs, and columns on the diagonal; AUC {self.auc:.2f}")
+        ax.figure.colorbar(image, ax=ax, label="1: as in the real table")
+        return ax
+
+
+def table_report(
+    real: Any,
+    synthetic: Any,
+    holdout: Any = None,
+    *,
+    categorical_features: Any = "auto",
+    random_state: Any = None,
+) -> TableReport:
+    """Measure how close a synthetic table is to a real one, whoever made it.
+
+    Parameters
+    ----------
+    real : array-like or DataFrame of shape (n_rows, n_features)
+        The rows from which the synthetic ones were learned; NaN (or None) marks missing cells.
+    synthetic : array-like or DataFrame of shape (n_synthetic_rows, n_features)
+        Rows of the same columns.
+    holdout : array-like or DataFrame of shape (n_held_out_rows, n_features), default=None
+        Real rows from which nothing was learned. They take the place of ``real`` in all that
+        compares distributions, and show whether synthetic rows are closer to those learned from
+        than new rows are. None compares with ``real``: a table of copies is then perfect.
+    categorical_features : "auto", "from_dtype", None or array-like, default="auto"
+        Which columns are categorical, as in the densities.
+    random_state : int, RandomState instance or None, default=None
+        Draws equal numbers of rows for the classifier and for distances, and seeds its folds.
+
+    Returns
+    -------
+    TableReport
+
+    Raises
+    ------
+    ValueError
+        If the tables have different columns, or fewer than ten rows.
+
+    See Also
+    --------
+    find_rules : The rules whose adherence is reported, found in ``real``.
+    skpc.comparisons.two_sample_test : Whether two tables differ, with a p-value.
+
+    Notes
+    -----
+    The classifier is scikit-learn's histogram gradient boosting on as many rows of either kind,
+    out of five folds. Dependences are, as in sdmetrics: one less half of the difference of
+    correlations of two numbers; one less the total variation distance of the tables of two
+    categories, or of a category and a number in ten bins of equal width over the real range.
+    Distances are Euclidean, of numbers over their standard deviations and of categories one-hot
+    over the square root of two. None of this is a promise of privacy.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc.synthesis import table_report
+    >>> X = np.random.default_rng(0).normal(size=(600, 2))
+    >>> X[:, 1] += X[:, 0]
+    >>> shuffled = np.column_stack([X[:300, 0], X[:300, 1][::-1]])
+    >>> report = table_report(X[:300], shuffled, X[300:], random_state=0)
+    >>> [report.shapes > 0.9, report.trends < 0.8, report.auc > 0.6]
+    [True, True, True]
+    """
+    random_state = check_random_state(random_state)
+    tables = [real, synthetic, *([] if holdout is None else [holdout])]
+    learned, drawn, *held = read_cells(tables, categorical_features)
+    reference = held[0] if held else learned
+    least = min(len(cells.values) for cells in (learned, drawn, reference))
+    if least < 2 * _FOLDS:
+        raise ValueError(f"Each table needs at least {2 * _FOLDS} rows; found {least}.")
+    columns = [_column(reference, drawn, j) for j in range(len(drawn.names))]
+    held_copies, ratio = np.nan, np.nan
+    if held:
+        held_copies = _copies(held[0], learned)
+        ratio = _distance_ratio(drawn, learned, held[0], random_state)
+    return TableReport(
+        _auc(reference, drawn, random_state),
+        _frame(columns, index=drawn.names),
+        _pairs(reference, drawn),
+        _copies(drawn, learned),
+        held_copies,
+        ratio,
+        _rules(real, learned, drawn, categorical_features),
+    )
+
+
+def _frame(data: Any, **options: Any) -> Any:
+    import pandas as pd
+
+    return pd.DataFrame(data, **options)
+
+
+def _column(real: TableCells, drawn: TableCells, j: int) -> dict[str, float]:
+    a, b = real.values[:, j], drawn.values[:, j]
+    missing = 1.0 - abs(np.isnan(a).mean() - np.isnan(b).mean())
+    a, b = a[~np.isnan(a)], b[~np.isnan(b)]
+    if not len(a) or not len(b):
+        return {"shape": np.nan, "coverage": np.nan, "missing": missing}
+    if real.is_categorical[j]:
+        shape, coverage = _overlap(a, b), np.isin(np.unique(a), b).mean()
+    else:
+        shape, length = 1.0 - ks_2samp(a, b, method="asymp").statistic, max(np.ptp(a), 1e-300)
+        uncovered = max(b.min() - a.min(), 0.0) + max(a.max() - b.max(), 0.0)
+        coverage = max(1.0 - uncovered / length, 0.0)
+    return {"shape": float(shape), "coverage": float(coverage), "missing": float(missing)}
+
+
+def _overlap(a: Floats, b: Floats) -> float:
+    """One less the total variation distance of two columns of codes."""
+    values, code = np.unique(np.concatenate([a, b]), return_inverse=True)
+    of_a, of_b = (np.bincount(c, minlength=len(values)) for c in np.split(code, [len(a)]))
+    return float(1.0 - 0.5 * np.abs(of_a / len(a) - of_b / len(b)).sum())
+
+
+def _pairs(real: TableCells, drawn: TableCells) -> Any:
+    n_columns = len(real.names)
+    similar = np.full((n_columns, n_columns), np.nan)
+    codes = [[_codes(real, cells, j) for j in range(n_columns)] for cells in (real, drawn)]
+    for j, k in combinations(range(n_columns), 2):
+        if real.is_categorical[[j, k]].any():
+            # Pairs of codes as complex numbers.
+            similar[j, k] = _overlap(*(of_table[j] + 1j * of_table[k] for of_table in codes))
+        else:
+            difference = _correlation(real, j, k) - _correlation(drawn, j, k)
+            similar[j, k] = 1.0 - 0.5 * abs(difference)
+        similar[k, j] = similar[j, k]
+    return _frame(similar, index=real.names, columns=real.names)
+
+
+def _codes(real: TableCells, cells: TableCells, j: int) -> Floats:
+    """The codes of a column, or the bins of its numbers; a missing cell has a code of its own."""
+    values, of_real = cells.values[:, j], real.values[:, j]
+    if not real.is_categorical[j]:
+        edges = np.histogram_bin_edges(of_real[~np.isnan(of_real)], _BINS)
+        values = np.where(np.isnan(values), np.nan, np.digitize(values, edges[1:-1]))
+    return np.nan_to_num(values, nan=-1.0)
+
+
+def _correlation(cells: TableCells, j: int, k: int) -> float:
+    both = cells.values[:, [j, k]]
+    both = both[~np.isnan(both).any(axis=1)]
+    is_constant = len(both) < 2 or not np.ptp(both, axis=0).all()
+    return np.nan if is_constant else float(np.asarray(np.corrcoef(both.T))[0, 1])
+
+
+def _auc(real: TableCells, drawn: TableCells, random_state: Any) -> float:
+    n_rows = min(len(real.values), len(drawn.values))
+    X = np.concatenate([_some(cells.values, n_rows, random_state) for cells in (real, drawn)])
+    y = np.repeat([0, 1], n_rows)
+    few = [
+        states is not None and len(states) <= _MOST_CATEGORIES for states in real.domain.categories
+    ]
+    seed = random_state.randint(2**31)
+    model = HistGradientBoostingClassifier(categorical_features=few, random_state=seed)
+    folds = StratifiedKFold(_FOLDS, shuffle=True, random_state=seed)
+    proba = cross_val_predict(model, X, y, cv=folds, method="predict_proba")
+    return float(roc_auc_score(y, proba[:, 1]))
+
+
+def _some(values: Floats, n_rows: int, random_state: Any) -> Floats:
+    return values[random_state.choice(len(values), n_rows, replace=False)]
+
+
+def _copies(cells: TableCells, learned: TableCells) -> float:
+    """The share of rows that are equal to one of others, missing cells too."""
+    known = {row.tobytes() for row in _with_marks(learned)}
+    return float(np.mean([row.tobytes() in known for row in _with_marks(cells)]))
+
+
+def _with_marks(cells: TableCells) -> Floats:
+    # Minus zero is zero, and all that is missing is alike.
+    return np.where(np.isnan(cells.values), np.nan, cells.values + 0.0)
+
+
+def _distance_ratio(
+    drawn: TableCells, learned: TableCells, held: TableCells, random_state: Any
+) -> float:
+    n_rows = min(len(learned.values), len(held.values))
+    points = _points(drawn.values, learned)
+    nearest = []
+    for cells in (learned, held):
+        places = _points(_some(cells.values, n_rows, random_state), learned)
+        distances, _ = NearestNeighbors(n_neighbors=1).fit(places).kneighbors(points)
+        nearest.append(distances[:, 0])
+    to_learned, to_held = nearest
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.where(to_learned == to_held, 1.0, to_learned / to_held)
+    return float(np.median(ratio))
+
+
+def _points(values: Floats, like: TableCells) -> Floats:
+    """Points in the space of distances; a missing number is the mean, a missing category none."""
+    mean, deviation = column_moments(like.values, np.ones(len(like.values)))
+    scaled = math.sqrt(2.0) * (values - mean) / deviation
+    return np.nan_to_num(one_hot(like.domain, np.where(like.is_categorical, values, scaled)))
+
+
+def _rules(real: Any, learned: TableCells, drawn: TableCells, categorical_features: Any) -> Any:
+    rules = [one.rule for one in find_rules(real, categorical_features=categorical_features).rules]
+    kept = [1.0 - breaches(rule, learned, drawn).mean() for rule in rules]
+    return _frame({"rule": rules, "kept": kept})

@@ -1,0 +1,300 @@
+"""Exact rules between columns, found in a table.
+
+A rule is a tuple of names of columns:
+
+- ``(a, "<=", b)`` and ``(a, "==", b)``: numbers in order, or equal;
+- ``(total, "==", ("sum", a, b))``: a number is a sum of two or three others;
+- ``(a, "determines", b)``: rows of one value of ``a`` have one value of ``b``;
+- ``(a, "==", value, "if", b, "==", value)``: one value of ``b`` goes with one of ``a``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from itertools import combinations, permutations
+from numbers import Real
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.stats import beta, binom
+from sklearn.utils.validation import check_scalar
+
+from skpc._arrays import Bools, Floats
+from skpc.synthesis.cells import TableCells, read_cells
+
+#: A rule that chance alone makes more probable than this, among all that were tried, is trivial.
+_LEVEL = 0.01
+#: Most values of a column that is the condition of a rule.
+_MOST_VALUES = 20
+#: Sums agree to this part of the greatest number, and rows by which most candidates are refused.
+_ROUNDING, _FIRST_ROWS = 1e-9, 100
+
+
+class Rule(NamedTuple):
+    """A rule that holds in a table.
+
+    Attributes
+    ----------
+    rule : tuple
+        Names of columns and what holds between them; see :func:`find_rules`.
+    n_rows : int
+        Number of rows that could have broken it, their cells being observed.
+    n_breaches : int
+        Number of rows that do.
+    pvalue : float
+        Bound on the probability that so few rows break any of the rules that were tried if the
+        columns were independent (Bonferroni).
+    """
+
+    rule: tuple[Any, ...]
+    n_rows: int
+    n_breaches: int
+    pvalue: float
+
+    @property
+    def max_share(self) -> float:
+        """Share of rows that may break the rule all the same: the end of a 95 % interval.
+
+        About 3 / ``n_rows`` where no row does.
+        """
+        more = self.n_rows - self.n_breaches
+        return float(beta.ppf(0.95, self.n_breaches + 1, more)) if more else 1.0
+
+    def __str__(self) -> str:
+        text = f"{self.rule}: {self.n_rows:,} rows, {self.n_breaches} breaches"
+        return f"{text}, p-value {self.pvalue:.2g}, up to {self.max_share:.2%} may break it"
+
+
+class Rules(NamedTuple):
+    """Rules that hold in a table.
+
+    Attributes
+    ----------
+    rules : list of Rule
+        Those that chance does not explain.
+    trivial : list of Rule
+        Those that it does: ranges that do not overlap, columns of almost as many values as rows,
+        rules of few rows.
+    """
+
+    rules: list[Rule]
+    trivial: list[Rule]
+
+    def __str__(self) -> str:
+        lines = [*map(str, self.rules)] or ["no rules"]
+        return "\n".join([*lines, f"and {len(self.trivial)} that chance explains"])
+
+
+def breaches(rule: tuple[Any, ...], real: TableCells, cells: TableCells) -> Bools:
+    """Which rows break a rule of a real table; rows in which a cell is missing do not.
+
+    A value that the real table does not have determines nothing.
+    """
+    at = {name: j for j, name in enumerate(cells.names)}
+    a, kind, b = rule[:3]
+    first = cells.values[:, at[a]]
+    if len(rule) > 3:
+        # The value of a column, given that of another.
+        condition = cells.is_value(at[rule[4]], rule[6])
+        return condition & ~np.isnan(first) & ~cells.is_value(at[a], b)
+    if kind == "determines":
+        pairs = real.values[:, [at[a], at[b]]]
+        usual = _usual(*pairs[~np.isnan(pairs).any(axis=1)].T)
+        wanted = np.array([usual.get(value, np.nan) for value in first.tolist()])
+        return np.abs(wanted - cells.values[:, at[b]]) > 0.0
+    parts = cells.values[:, [at[name] for name in (b[1:] if isinstance(b, tuple) else [b])]]
+    gap = first - parts.sum(axis=1)
+    if kind == "<=":
+        return gap > 0.0
+    size = np.nan_to_num(np.abs(np.column_stack([first, parts]))).max(initial=0.0)
+    return np.abs(gap) > _ROUNDING * size * isinstance(b, tuple)
+
+
+def find_rules(X: Any, tolerance: float = 0.0, *, categorical_features: Any = "auto") -> Rules:
+    """Find exact rules between columns. Nothing is done with them.
+
+    Parameters
+    ----------
+    X : array-like or DataFrame of shape (n_rows, n_features)
+        Numbers, categories and dates; rows in which a cell of a rule is missing (NaN or None) say
+        nothing about it.
+    tolerance : float, default=0
+        Greatest share of rows that may break a rule.
+    categorical_features : "auto", "from_dtype", None or array-like, default="auto"
+        Which columns are categorical, as in the densities. Numbers can have an order and sums.
+
+    Returns
+    -------
+    Rules
+        ``rules`` holds tuples of names of columns (of their numbers, where X has no names), where
+        all observed rows agree with them, and how sure that is:
+
+        - ``(a, "<=", b)``: numbers or dates in order; of chains only the links;
+        - ``(a, "==", b)``: equal numbers;
+        - ``(total, "==", ("sum", a, b))``, or of three: numbers that add up;
+        - ``(a, "determines", b)``: rows that share a value of ``a`` share that of ``b``;
+        - ``(a, "==", value, "if", b, "==", value)``, where ``b`` has 20 values at most and does not
+          determine ``a``.
+
+        What follows from an equality is left out.
+
+    Raises
+    ------
+    ValueError
+        If ``tolerance`` is not in [0, 1), or a cell is infinite.
+
+    See Also
+    --------
+    table_report : How far a synthetic table keeps the rules of a real one.
+
+    Notes
+    -----
+    The p-value is that of independent columns: of two values in order, of equal values, of rows
+    that agree by chance. It is multiplied by the number of rules that were tried. A rule is trivial
+    where it exceeds .01.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc.synthesis import find_rules
+    >>> rng = np.random.default_rng(0)
+    >>> low, gap, other = rng.exponential(size=(3, 200))
+    >>> found = find_rules(np.column_stack([low, low + gap, other]))
+    >>> [found.rules[0].rule, len(found.rules)]
+    [(0, '<=', 1), 1]
+    """
+    check_scalar(tolerance, "tolerance", Real, min_val=0, max_val=1, include_boundaries="left")
+    (cells,) = read_cells([X], categorical_features)
+    search = _Search(cells, tolerance)
+    rules = [*search.equal(), *search.ordered(), *search.sums(), *search.determined()]
+    rules += search.values({one.rule for one in rules})
+    rules = [one._replace(pvalue=min(1.0, one.pvalue * search.n_tried)) for one in rules]
+    trivial = [one for one in rules if one.pvalue > _LEVEL]
+    sure = {one.rule: one for one in rules if one.pvalue <= _LEVEL}
+    return Rules([one for rule, one in sure.items() if not _is_chained(rule, sure)], trivial)
+
+
+class _Search:
+    """Rules that hold in a table; counts those that are tried."""
+
+    def __init__(self, cells: TableCells, tolerance: float):
+        self.cells, self.rows, self.names = cells, cells.values, cells.names
+        self.tolerance, self.n_tried = tolerance, 0
+        self.n_values = [len(np.unique(v[~np.isnan(v)])) for v in self.rows.T]
+        self.varied = [j for j, n in enumerate(self.n_values) if n > 1]
+        #: Numbers have an order among each other, dates too, and durations.
+        self.comparable = [
+            [j for j in self.varied if not cells.is_categorical[j] and cells.unit(j) == unit]
+            for unit in ("", "M", "m")
+        ]
+
+    def equal(self) -> list[Rule]:
+        """Numbers that are equal."""
+        rules = []
+        for j, k in (pair for columns in self.comparable for pair in combinations(columns, 2)):
+            a, b = self._observed(j, k)
+            rule = self.names[j], "==", self.names[k]
+            rules += self._rule(rule, len(a), (a != b).sum(), _agreement(a, b))
+        return rules
+
+    def ordered(self) -> list[Rule]:
+        """Numbers in order."""
+        rules = []
+        for j, k in (pair for columns in self.comparable for pair in permutations(columns, 2)):
+            a, b = self._observed(j, k)
+            below = np.searchsorted(np.sort(a), b, side="right").sum() / max(len(a) ** 2, 1)
+            if (a != b).any():
+                rule = self.names[j], "<=", self.names[k]
+                rules += self._rule(rule, len(a), (a > b).sum(), below)
+        return rules
+
+    def sums(self) -> list[Rule]:
+        """Numbers that others add up to."""
+        rules, columns = [], self.comparable[0]
+        for parts in (parts for size in (2, 3) for parts in combinations(columns, size)):
+            totals = [j for j in columns if j not in parts]
+            self.n_tried += len(totals)
+            for total in self._possible_totals(parts, totals):
+                t, *addends = self._observed(total, *parts)
+                s = np.sum(addends, axis=0)
+                step = _ROUNDING * max(np.abs([t, *addends]).max(initial=0.0), _ROUNDING)
+                q = _agreement(np.round(t / step), np.round(s / step))
+                rule = self.names[total], "==", ("sum", *(self.names[j] for j in parts))
+                rules += self._rule(rule, len(t), (np.abs(t - s) > step).sum(), q)
+        return rules
+
+    def _possible_totals(self, parts: tuple[int, ...], totals: list[int]) -> list[int]:
+        """Columns that some others may add up to, by the first rows."""
+        first = self.rows[:_FIRST_ROWS]
+        gap = np.abs(first[:, totals] - first[:, parts].sum(axis=1, keepdims=True))
+        size = np.nan_to_num(np.abs(first[:, [*parts, *totals]])).max(initial=0.0)
+        most = binom.ppf(0.999, len(first), self.tolerance)
+        return [j for j, n in zip(totals, (gap > 10.0 * _ROUNDING * size).sum(axis=0)) if n <= most]
+
+    def determined(self) -> list[Rule]:
+        """Columns that are functions of another."""
+        rules = []
+        for j, k in permutations(self.varied, 2):
+            a, b = self._observed(j, k)
+            pairs, n_rows = np.unique([a, b], axis=1, return_counts=True)
+            first = np.flatnonzero(np.append(True, pairs[0, 1:] != pairs[0, :-1]))
+            n_usual = np.maximum.reduceat(n_rows, first).sum() if len(a) else 0
+            # The first row of each value agrees with itself.
+            rule = self.names[j], "determines", self.names[k]
+            rules += self._rule(rule, len(a) - len(first), len(a) - n_usual, _agreement(b, b))
+        return rules
+
+    def values(self, known: Collection[tuple[Any, ...]]) -> list[Rule]:
+        """Values of a column that go with one of another, which does not determine it."""
+        rules = []
+        for k, j in permutations(self.varied, 2):
+            if (
+                self.n_values[k] > _MOST_VALUES
+                or (self.names[k], "determines", self.names[j]) in known
+            ):
+                continue
+            a, b = self._observed(j, k)
+            for value in np.unique(b):
+                usual, n_rows = np.unique(a[b == value], return_counts=True)
+                v = usual[n_rows.argmax()]
+                self.n_tried += self.n_values[j] - 1
+                names = self.names[j], "==", self.cells.label(j, v), "if", self.names[k]
+                rule = (*names, "==", self.cells.label(k, value))
+                rules += self._rule(
+                    rule, n_rows.sum(), n_rows.sum() - n_rows.max(), (a == v).mean()
+                )
+        return rules
+
+    def _rule(self, rule: tuple[Any, ...], n_rows: int, n_breaches: int, q: float) -> list[Rule]:
+        """A rule that a row keeps by chance with probability ``q``, if it holds."""
+        self.n_tried += 1
+        if n_breaches > self.tolerance * n_rows or not n_rows:
+            return []
+        pvalue = float(binom.cdf(n_breaches, n_rows, 1.0 - q))
+        return [Rule(rule, int(n_rows), int(n_breaches), pvalue)]
+
+    def _observed(self, *columns: int) -> Floats:
+        """Some columns, without the rows in which one of their cells is missing."""
+        some = self.rows[:, columns]
+        return np.asarray(some[~np.isnan(some).any(axis=1)].T)
+
+
+def _usual(a: Floats, b: Floats) -> dict[float, float]:
+    """For each value of a column the most frequent one of another."""
+    pairs, n_rows = np.unique([a, b], axis=1, return_counts=True)
+    return dict(pairs[:, np.lexsort((n_rows, pairs[0]))].T.tolist())
+
+
+def _agreement(a: Floats, b: Floats) -> float:
+    """Probability that independent draws of two columns are equal."""
+    values = np.unique(np.concatenate([a, b]))
+    of_a, of_b = (np.bincount(np.searchsorted(values, c), minlength=len(values)) for c in (a, b))
+    return float(of_a @ of_b) / max(len(a) * len(b), 1)
+
+
+def _is_chained(rule: tuple[Any, ...], rules: Collection[tuple[Any, ...]]) -> bool:
+    """Whether an order follows from two others, or any rule from an equality."""
+    a, kind, b = rule[:3]
+    if kind == "<=":
+        return any(r[:2] == (a, "<=") and (r[2], "<=", b) in rules for r in rules)
+    return kind == "determines" and not {(a, "==", b), (b, "==", a)}.isdisjoint(rules)
