@@ -2,7 +2,8 @@
 
     SKPC_DATA=... python -m tests.benchmarks.libraries [names ...]
 
-SPFlow, deeprob-kit and pomegranate take part where they are installed; skpc does not need them.
+deeprob-kit and pomegranate take part where they are installed; skpc does not need them. SPFlow has
+a benchmark of its own, ``spflow_densities``.
 Trained on train and valid. Seconds are CPU seconds of one thread, warm; rows/s
 is of the log-likelihood of the test rows, once as they are and once with half of their cells NaN
 ("-": not offered).
@@ -35,17 +36,6 @@ def of_skpc(model: Any) -> Callable[[np.ndarray], Score]:
         return model.set_params(categories=[[0, 1]] * X.shape[1]).fit(X).score_samples
 
     return learn
-
-
-def spflow(X: np.ndarray) -> Score:
-    from spn.algorithms.Inference import log_likelihood
-    from spn.algorithms.LearningWrappers import learn_parametric
-    from spn.structure.Base import Context
-    from spn.structure.leaves.parametric.Parametric import Bernoulli
-
-    context = Context(parametric_types=[Bernoulli] * X.shape[1]).add_domains(X)
-    network = learn_parametric(X, context)
-    return lambda rows: log_likelihood(network, rows)
 
 
 def deeprob(X: np.ndarray) -> Score:
@@ -81,7 +71,6 @@ LEARNERS: list[tuple[str, str, Callable[[np.ndarray], Score]]] = [
     ("skpc", "LearnSPN", of_skpc(SoftLearnSPN(assignment="hard", n_refine=0, random_state=0))),
     ("skpc", "SoftLearnSPN", of_skpc(SoftLearnSPN(random_state=0))),
     ("skpc", "MixtureOfAllTrees", of_skpc(MixtureOfAllTrees(random_state=0))),
-    ("spflow", "LearnSPN", spflow),
     ("deeprob-kit", "LearnSPN", deeprob),
     ("pomegranate", "Chow-Liu tree", pomegranate),
 ]
