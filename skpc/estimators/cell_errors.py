@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from numbers import Real
@@ -17,9 +18,9 @@ from skpc._cells import missing_in, without_cells
 from skpc._fitting import all_or_nothing
 from skpc._threads import in_threads, threads
 from skpc._validation import Interval, StrOptions, column_of, fit_context, objects_of
-from skpc.domain import merge_rows
+from skpc.domain import Domain, merge_rows
 from skpc.estimators._estimator import by_chunks, parameter
-from skpc.estimators._learner import ColumnsEstimator
+from skpc.estimators._learner import DECLARATIONS, ColumnsEstimator
 from skpc.estimators._pools import most_bins, refuse_intractable
 from skpc.estimators.cutset import CutsetNetworkBD
 from skpc.estimators.extra_cutsets import ExtraCutsets
@@ -28,22 +29,17 @@ from skpc.learning import deal
 from skpc.pooling.error_tails import ErrorTail
 from skpc.pooling.errors import (
     MEAN_RATE,
-    Calibration,
     CheckedCells,
     Judged,
     Rates,
-    injected,
+    doubtful_cells,
+    far_away,
     learned_density,
-    without_errors,
 )
 from skpc.pooling.folds import FEWEST, fit_best
 
-#: Parts of the rows that are held out in turn, rounds in which densities are learned without
-#: doubtful cells, and passes for the rates in each of them.
-_FOLDS, _ROUNDS, _PASSES = 3, 2, 2
-#: Copies of the held-out rows that get errors for the calibration: some, or as many as make so many
-#: rows.
-_COPIES, _COPIED = 3, 3000
+#: Parts of the rows that are held out in turn, and passes for the rates.
+_FOLDS, _PASSES = 3, 3
 #: Probability that a number lies between the ends that are explained.
 _LEVEL = 0.9
 
@@ -94,7 +90,7 @@ class CellErrorDetector(OneToOneFeatureMixin, TransformerMixin, ColumnsEstimator
         What to do with a category that has not been seen or declared: "unseen" takes it as wrong,
         "missing" as missing, "error" refuses it.
     random_state : int, RandomState instance or None, default=None
-        Seeds the densities, what is held out, the errors that calibrate, and repairs by "sample".
+        Seeds the densities, what is held out, and repairs by "sample".
     n_jobs : int, default=None
         Number of threads, for densities that are learned together and for answers. None means 1
         unless in a ``joblib.parallel_config`` context, and -1 all cores. The result is the same.
@@ -112,9 +108,6 @@ class CellErrorDetector(OneToOneFeatureMixin, TransformerMixin, ColumnsEstimator
     error_rate_interval_ : ndarray of shape (2, `n_features_in_`)
         The ends of their 95 % intervals. A column that is independent of the others says little of
         its rate; the interval shows it.
-    informative_ : ndarray of shape (`n_features_in_`,), bool
-        The columns whose errors can be told from other cells. In other columns, no cell is marked
-        unless its column cannot have it.
     threshold_ : float
         Cells of at least this probability are marked.
     n_features_in_ : int
@@ -140,13 +133,13 @@ class CellErrorDetector(OneToOneFeatureMixin, TransformerMixin, ColumnsEstimator
     :math:`\\log e_j + \\log m_j(x_j)`. A value that its column cannot have is wrong: an unseen
     category, a number out of ``bounds`` or off the lattice.
 
-    ``fit`` deals the rows into three folds. Densities that have not learned a fold judge its cells;
-    the rates are the most probable ones, with a Beta prior of mean 0.015 and a weight of 50 cells.
-    In a second round, and in the end, cells count by the probability that they are right; what is
-    taken away so is at most twice the errors expected. A density that fits a column badly would
-    make its cells suspect, so that all columns are judged by the mean of their rates. Probabilities
-    are calibrated by errors injected into the held-out rows, by isotonic regression on their log
-    odds, for numbers and categories apart.
+    ``fit`` learns what the columns are without numbers that lie more than 8 standard deviations (by
+    the quartiles) from the median of their column, if these are at most 2 % of it; no density
+    learns from these. It deals the rows into three folds. Densities that have not learned a fold
+    judge its cells; the rates are the most probable ones, with a Beta prior of mean 0.015 and a
+    weight of 50 cells. A density that fits a column badly would make its cells suspect, so that all
+    columns are judged by the mean of their rates. In the end cells that are rather wrong than right
+    are taken away, at most twice as many as the rates expect, and the density is learned again.
 
     The errors have to be independent of each other and of the row. Those of a whole row (a shifted
     line) or of a whole column (a changed unit) are no business of this model. Cells repaired are
@@ -171,8 +164,6 @@ class CellErrorDetector(OneToOneFeatureMixin, TransformerMixin, ColumnsEstimator
     repair: str | None = parameter(None, StrOptions({"mean", "mpe", "sample"}), None)
 
     threshold_: float = field(init=False)
-    informative_: Bools = field(init=False)
-    _calibration: Calibration | None = field(init=False)
 
     #: Densities may read numbers in different ways; what the numbers are is the same for all.
     margins = "auto"
@@ -209,16 +200,39 @@ class CellErrorDetector(OneToOneFeatureMixin, TransformerMixin, ColumnsEstimator
             table, weight, _ = self._training_rows(X, sample_weight)
             random_state = check_random_state(self.random_state)
             candidates = self._candidates(int(random_state.randint(2**31)))
-            self.domain_ = self._domain_of(table, weight)
+            is_far = self._take_columns_of(table, weight)
             rows, weight = merge_rows(self.domain_.encode(table), weight)
+            usual = np.where(is_far(rows), np.nan, rows)
             self._tails = [
                 ErrorTail.fit(self.domain_, column, cells, weight)
-                for column, cells in enumerate(rows.T)
+                for column, cells in enumerate(usual.T)
             ]
             # A draw that hits the true value is no error.
             self._misses = np.array([1.0 - tail.hits for tail in self._tails])
-            self._learn(candidates, rows, weight, random_state)
+            self._learn(candidates, rows, usual, weight, random_state)
         return self
+
+    def _take_columns_of(self, table: Any, weight: Floats) -> Callable[[Floats], Bools]:
+        """Learn what the columns are, without numbers far away; says which these are.
+
+        A few of these would have shaped bins, lattices and ends as if they were right.
+        """
+        domain = self._domain_of(table, weight)
+        rows = domain.encode(table)
+        middle, reach = far_away(rows, weight, domain.is_categorical)
+
+        def is_far(rows: Floats) -> Bools:
+            return np.abs(rows - middle) > reach
+
+        options = {name: getattr(self, name) for name in DECLARATIONS}
+        options["categorical_features"] = domain.is_categorical
+        self.domain_ = Domain.fit(
+            without_cells(table, is_far(rows)),
+            sample_weight=weight,
+            n_bins=self._n_bins,
+            **options,
+        )
+        return is_far
 
     @property
     def _n_bins(self) -> int | None:
@@ -235,36 +249,31 @@ class CellErrorDetector(OneToOneFeatureMixin, TransformerMixin, ColumnsEstimator
         ]
 
     def _learn(
-        self, candidates: list[Any], rows: Floats, weight: Floats, random_state: Any
+        self, candidates: list[Any], rows: Floats, usual: Floats, weight: Floats, random_state: Any
     ) -> None:
-        """Learn from distinct encoded rows."""
-        wrong, best = np.zeros(rows.shape), candidates[0]
+        """Learn from distinct encoded rows; those that are learned lack numbers far away."""
+        best = candidates[0]
         given = Rates.given(self.error_rate, self.domain_, self._misses)
         self._rates = given or Rates(*np.full((4, rows.shape[1]), MEAN_RATE))
-        self.threshold_, self.informative_ = 1.0 - self.fdr, np.ones(rows.shape[1], dtype=bool)
-        self._calibration = None
+        self.threshold_ = 1.0 - self.fdr
         if len(rows) >= FEWEST:
             cells = CheckedCells.from_rows(self._tails, rows)
             folds = list(deal(weight, _FOLDS, random_state))
             held = [(cells.take(part > 0.0), part[part > 0.0]) for _, part in folds]
             if len(candidates) > 1:
-                best = fit_best(candidates, self.domain_, rows, weight, random_state, 0.0)
-            for _ in range(_ROUNDS):
-                shared = self._rates.shared
-                parts = [without_errors(rows, kept, wrong, shared) for kept, _ in folds]
-                fitted = in_threads(partial(learned_density, best, self.domain_), parts)
-                judged = self._judge(fitted, held, given)
-                wrong = np.zeros(rows.shape)
-                for (_, part), one in zip(folds, judged):
-                    share = part[part > 0.0] / weight[part > 0.0]
-                    wrong[part > 0.0] += share[:, np.newaxis] * np.nan_to_num(one.probability)
-            self._calibrate(
-                fitted, [(rows[part > 0.0], part[part > 0.0]) for _, part in folds], random_state
-            )
+                best = fit_best(candidates, self.domain_, usual, weight, random_state, 0.0)
+            parts = [merge_rows(usual, kept) for kept, _ in folds]
+            fitted = in_threads(partial(learned_density, best, self.domain_), parts)
+            judged = self._judge(fitted, held, given)
+            wrong = np.zeros(rows.shape)
+            for (_, part), one in zip(folds, judged):
+                share = part[part > 0.0] / weight[part > 0.0]
+                wrong[part > 0.0] += share[:, np.newaxis] * np.nan_to_num(one.probability)
             of_rows = np.concatenate([of_part for _, of_part in held])
-            self._set_threshold(self._calibrated(Judged.joined(judged)), of_rows)
-        learned = without_errors(rows, weight, wrong, self._rates.shared)
-        self.density_ = clone(best).fit_rows(self.domain_, *learned)
+            self._set_threshold(Judged.joined(judged).probability, of_rows)
+            most = 2.0 * float((weight @ ~np.isnan(rows)) @ self._rates.shared)
+            usual = np.where(doubtful_cells(wrong, weight, most), np.nan, usual)
+        self.density_ = clone(best).fit_rows(self.domain_, *merge_rows(usual, weight))
 
     def _judge(self, fitted: list[Any], held: list[Any], given: Rates | None) -> list[Judged]:
         """What densities say of the cells that they have not learned; sets the rates."""
@@ -274,33 +283,9 @@ class CellErrorDetector(OneToOneFeatureMixin, TransformerMixin, ColumnsEstimator
             self._rates = given or Rates.fit(Judged.joined(judged).log_ratio, weight)
         return judged
 
-    def _calibrate(self, fitted: list[Any], held: list[Any], random_state: Any) -> None:
-        """Learn from injected errors how sure verdicts on held-out cells are."""
-        rate, parts = self._rates.shared, []
-        n_copies = max(_COPIES, _COPIED // sum(len(rows) for rows, _ in held))
-        for density, (rows, weight) in zip(fitted * n_copies, held * n_copies):
-            wrong, is_error = injected(self.domain_, self._tails, rows, rate, random_state)
-            judged = CheckedCells.from_rows(self._tails, wrong).judge(density, rate)
-            parts.append((judged, is_error, weight))
-        verdicts, errors, weights = zip(*parts)
-        calibration = Calibration.fit(
-            self.domain_.is_categorical,
-            Judged.joined(verdicts),
-            np.concatenate(errors),
-            np.concatenate(weights),
-            rate,
-        )
-        self._calibration, self.informative_ = calibration, calibration.informative
-
-    def _calibrated(self, judged: Judged) -> Floats:
-        if self._calibration is None:
-            return judged.probability
-        rate = self._rates.shared * self._misses
-        return self._calibration.probabilities(self.domain_.is_categorical, judged, rate)
-
     def _set_threshold(self, probability: Floats, weight: Floats) -> None:
         """The least probability such that as many of the cells above are right as may be."""
-        some = ~np.isnan(probability) & self.informative_
+        some = ~np.isnan(probability)
         mass = np.broadcast_to(weight[:, np.newaxis], some.shape)[some]
         order = np.argsort(-probability[some], kind="stable")
         sure, mass = probability[some][order], mass[order]
@@ -350,9 +335,9 @@ class CellErrorDetector(OneToOneFeatureMixin, TransformerMixin, ColumnsEstimator
         table, cells, _ = self._examine(X)
         with threads(self.n_jobs):
             judged = cells.judge(self.density_._density, self._rates.shared)
-        probability = np.nan_to_num(self._calibrated(judged))
+        probability = np.nan_to_num(judged.probability)
         impossible = np.isneginf(cells.log_aside)
-        return table, probability, (probability >= self.threshold_) & self.informative_ | impossible
+        return table, probability, (probability >= self.threshold_) | impossible
 
     def predict(self, X: Any) -> Any:
         """Mark the cells to look at.

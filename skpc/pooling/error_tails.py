@@ -18,7 +18,7 @@ ANYTHING = 0.95
 #: Scales of these numbers, in standard deviations by the quartiles.
 _WIDTHS = np.array([8.0, 32.0, 128.0])
 #: Distance between the quartiles of a normal distribution, in standard deviations.
-_QUARTILES = 1.349
+QUARTILES = 1.349
 #: Distance from a lattice, in steps, from which on a value is none of its points.
 _OFF_LATTICE = 1e-3
 
@@ -78,7 +78,7 @@ class ErrorTail(NamedTuple):
             quarters, cumulated = np.arange(1, 4), np.cumsum(mass)
             low, middle, high = weighted_quantiles(points, cumulated, quarters, 4).tolist()
             sd = math.sqrt(float(mass @ (points - middle) ** 2))
-            spread = (high - low) / _QUARTILES or sd or max(abs(middle), 1.0)
+            spread = (high - low) / QUARTILES or sd or max(abs(middle), 1.0)
             tail = cls(number, middle, spread, mass[:0], 0.0)
             # A lattice that not all values are on is no law.
             tail = tail._replace(is_strict=bool(tail.can_be(points).all()))
@@ -101,15 +101,6 @@ class ErrorTail(NamedTuple):
         log_density = math.log(ANYTHING / len(_WIDTHS)) + logsumexp(parts, axis=0)
         # An atom has a probability, where this has a density.
         return np.where(self._has_mass(values), -np.inf, log_density)
-
-    def depths(self, values: Floats) -> Floats:
-        """How far :meth:`log_density` is below that of the median, in nats; 0 for categories."""
-        if self.spread == 0.0:
-            return np.zeros(len(values))
-        top, log_density = (
-            self._replace(number=None).log_density(x) for x in (np.array([self.middle]), values)
-        )
-        return np.asarray(top - log_density)
 
     def sizes(self, values: Floats) -> Floats:
         """What turns the density of a cell into a probability; 0 where no value has one."""

@@ -1,7 +1,7 @@
-"""Cells that may be wrong: what a density says of them, how many there are, and how sure one is.
+"""Cells that may be wrong: what a density says of them, and how many there are.
 
-A wrong cell is a draw from the widened margin of its column. Rates and calibration come from rows
-that a density has not learned.
+A wrong cell is a draw from the widened margin of its column. Rates come from rows that a density
+has not learned.
 """
 
 from __future__ import annotations
@@ -11,34 +11,23 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import expit, logit
-from scipy.stats import mannwhitneyu
+from scipy.special import logit
 from sklearn.base import clone
-from sklearn.isotonic import IsotonicRegression
 
-from skpc._arrays import Bools, Floats, Ints
-from skpc.domain import Domain, LogMass, merge_rows
-from skpc.pooling.error_tails import ANYTHING, ErrorTail
+from skpc._arrays import Bools, Floats, Ints, weighted_quantiles
+from skpc.domain import Domain, LogMass
+from skpc.pooling.error_tails import ANYTHING, QUARTILES, ErrorTail
 from skpc.queries import NoisyCells
 
 #: The rate of errors is near this mean, as if it were that of so many cells.
 MEAN_RATE, _PRIOR_CELLS = 0.015, 50.0
 #: Rates that are compared, and the interval of a rate.
 _RATES, _LEVELS = np.geomspace(1e-4, 0.5, 80), (0.025, 0.975)
-#: Cells of less probability to be wrong are learned as they are.
-_DOUBTFUL = 0.2
-#: Part of the weight of a row below which it is left out.
-_LEAST_WEIGHT = 1e-6
+#: Numbers are far away beyond so many standard deviations, by the quartiles, of the median, if they
+#: are a small share of their column.
+_FAR, _FEW = 8.0, 0.02
 #: Log ratios beyond say no more.
 _MOST = 30.0
-#: Log odds beyond have no digits.
-_CERTAIN = 25.0
-#: Least rate of injected errors.
-_LEAST_RATE = 0.02
-#: Errors of a column that say whether it can tell, and the p-value below which it does.
-_FEWEST_ERRORS, _CAN_TELL = 5, 1e-3
-#: Part of the log odds that calibration keeps, so that it joins no two probabilities.
-_KEPT = 1e-3
 
 
 class CheckedCells(NamedTuple):
@@ -52,8 +41,6 @@ class CheckedCells(NamedTuple):
         Log density of the wrong cells that follow no margin; NaN where missing.
     size : ndarray
         What turns the density of a cell into a probability.
-    depth : ndarray
-        How far away a number is, in nats.
     log_aside : ndarray
         Log density of cells that are set aside, given any row; NaN elsewhere.
     """
@@ -61,7 +48,6 @@ class CheckedCells(NamedTuple):
     rows: Floats
     log_tail: Floats
     size: Floats
-    depth: Floats
     log_aside: Floats
 
     @classmethod
@@ -69,11 +55,11 @@ class CheckedCells(NamedTuple):
         """Cells of encoded rows, whose categories are known."""
         parts: Any = (
             np.column_stack([ask(tail, cells) for tail, cells in zip(tails, rows.T)])
-            for ask in (ErrorTail.log_density, ErrorTail.sizes, ErrorTail.depths, ErrorTail.can_be)
+            for ask in (ErrorTail.log_density, ErrorTail.sizes, ErrorTail.can_be)
         )
-        log_tail, size, depth, can_be = parts
+        log_tail, size, can_be = parts
         log_aside = np.where(can_be | np.isnan(rows), np.nan, -np.inf)
-        return cls(np.where(can_be, rows, np.nan), log_tail, size, depth, log_aside)
+        return cls(np.where(can_be, rows, np.nan), log_tail, size, log_aside)
 
     @classmethod
     def from_table(
@@ -92,7 +78,7 @@ class CheckedCells(NamedTuple):
         log_aside[:, mass.columns] = np.where(possible, mass.added, log_aside[:, mass.columns])
         known = np.where(np.isnan(log_aside), cells.rows, np.nan)
         added = np.where(np.isnan(log_aside[:, mass.columns]), mass.added, 0.0)
-        parts = known, log_tail, cells.size, cells.depth, log_aside
+        parts = known, log_tail, cells.size, log_aside
         return CheckedCells(*parts), np.nansum(added, axis=1)
 
     def take(self, index: Ints | Bools) -> CheckedCells:
@@ -120,8 +106,6 @@ class CheckedCells(NamedTuple):
         log_odds = np.minimum(noisy.log_wrong - log_cells, -1e-13)
         log_odds = log_odds - np.log(-np.expm1(log_odds))
         ratio = np.clip(log_odds - logit(rate), -_MOST, _MOST)
-        # Of what is beyond the digits of a probability, the farther one is worse.
-        ratio += np.where(log_odds > _CERTAIN, np.nan_to_num(self.depth), 0.0)
         return Judged(noisy.probabilities(log_cells, self.size), ratio)
 
 
@@ -193,122 +177,39 @@ class Rates(NamedTuple):
         return cls(rate, low, high, np.full(len(rate), rate.mean()))
 
 
-def doubtful_cells(probability: Floats, weight: Floats, most: float) -> Floats:
-    """Probabilities of the cells that are most probably wrong, zero elsewhere.
+def doubtful_cells(probability: Floats, weight: Floats, most: float) -> Bools:
+    """The cells that are rather wrong than right, the most probable ones first.
 
-    Their sum, by the weights of their rows, is ``most`` or less.
+    Their weights, which are those of their rows, sum up to ``most`` at most.
     """
-    doubtful = np.where(probability > _DOUBTFUL, probability, 0.0)
-    order = np.argsort(-doubtful, axis=None, kind="stable")
-    taken = np.cumsum((doubtful * weight[:, np.newaxis]).ravel()[order])
-    doubtful.ravel()[order[taken > most]] = 0.0
-    return doubtful
+    order = np.argsort(-probability, axis=None, kind="stable")
+    mass = np.broadcast_to(weight[:, np.newaxis], probability.shape).ravel()[order]
+    doubtful = np.zeros(probability.size, dtype=bool)
+    doubtful[order[np.cumsum(mass) <= most]] = True
+    return doubtful.reshape(probability.shape) & (probability > 0.5)
 
 
-def without_errors(
-    rows: Floats, weight: Floats, probability: Floats, rate: Floats
-) -> tuple[Floats, Floats]:
-    """Rows to learn from, in which a cell counts by the probability that it is right.
+def far_away(rows: Floats, weight: Floats, is_categorical: Bools) -> tuple[Floats, Floats]:
+    """The medians of columns, and the distances from these beyond which numbers are far away.
 
-    A row with doubtful cells counts as two: as it is, and without these. The weight taken away is
-    at most twice what the rates say.
+    Infinite for categories, and for columns in which more than a few numbers would be, or most
+    numbers are equal.
     """
-    most = 2.0 * float((weight @ ~np.isnan(rows)) @ rate)
-    doubtful = doubtful_cells(probability, weight, most)
-    worst = doubtful.max(axis=1, initial=0.0)
-    some = np.flatnonzero(worst > 0.0)
-    blank = np.where(doubtful[some] > 0.0, np.nan, rows[some])
-    learned = np.vstack([rows, blank])
-    both = np.append(weight * (1.0 - worst), weight[some] * worst[some])
-    # What is left of a row that is surely wrong would be next to nothing.
-    present = both > _LEAST_WEIGHT * np.append(weight, weight[some])
-    return merge_rows(learned[present], both[present])
+    middle, reach = np.zeros(rows.shape[1]), np.full(rows.shape[1], np.inf)
+    for column in np.flatnonzero(~is_categorical):
+        known = ~np.isnan(rows[:, column])
+        order = np.argsort(rows[known, column])
+        values, mass = rows[known, column][order], weight[known][order]
+        cumulated, quarters = np.cumsum(mass), np.arange(1, 4)
+        low, middle[column], high = weighted_quantiles(values, cumulated, quarters, 4)
+        far = _FAR * (high - low) / QUARTILES
+        is_far = np.abs(values - middle[column]) > far
+        if far > 0.0 and mass @ is_far <= _FEW * cumulated[-1]:
+            reach[column] = far
+    return middle, reach
 
 
 def learned_density(density: Any, domain: Domain, part: tuple[Floats, Floats]) -> Any:
     """The density of some rows and their weights."""
     # Axes that held-out rows have a part in would speak for densities with bins.
     return clone(density).fit_rows(domain.with_axes_of(*part), *part)._density
-
-
-class Calibration(NamedTuple):
-    """Maps log ratios to probabilities, for numbers and categories apart, by injected errors.
-
-    Attributes
-    ----------
-    maps : list of tuple or None
-        For numbers and for categories: increasing log ratios, and the logs of their densities
-        among errors over those among right cells. None where too few errors were injected.
-    informative : ndarray of shape (n_features,), bool
-        The columns whose errors have greater ratios than their other cells.
-    """
-
-    maps: list[tuple[Floats, Floats] | None]
-    informative: Bools
-
-    @classmethod
-    def fit(
-        cls, is_category: Bools, judged: Judged, is_error: Bools, weight: Floats, rate: Floats
-    ) -> Calibration:
-        """From cells of held-out rows, some of which are errors; the weights are those of rows.
-
-        A table has errors of its own, which would count as right cells. So as many as the rates say
-        do not count, by their probabilities and the most probable ones first.
-        """
-        ratios, known = judged.log_ratio, ~np.isnan(judged.log_ratio)
-        unlabelled = np.where(is_error | ~known, 0.0, judged.probability)
-        errors = doubtful_cells(unlabelled, weight, float((weight @ known) @ rate))
-        mass = weight[:, np.newaxis] * (1.0 - errors)
-        maps: list[tuple[Floats, Floats] | None] = [None, None]
-        for kind in (False, True):
-            some = known & (is_category == kind)
-            ratio, error, of_cells = ratios[some], is_error[some], mass[some]
-            if error.sum() >= _FEWEST_ERRORS:
-                isotonic = IsotonicRegression(y_min=1e-5, y_max=1.0 - 1e-5, out_of_bounds="clip")
-                isotonic.fit(ratio, error, of_cells)
-                gain = logit(isotonic.y_thresholds_) - logit(np.average(error, weights=of_cells))
-                maps[kind] = isotonic.X_thresholds_, gain
-        informative = [
-            error[some].sum() >= _FEWEST_ERRORS
-            and mannwhitneyu(ratio[some & error], ratio[some & ~error], alternative="greater")[1]
-            < _CAN_TELL
-            for ratio, error, some in zip(ratios.T, is_error.T, known.T)
-        ]
-        return cls(maps, np.array(informative, dtype=bool))
-
-    def probabilities(self, is_category: Bools, judged: Judged, error_rate: Floats) -> Floats:
-        """Calibrated probabilities of cells, in columns with these rates of errors."""
-        result = judged.probability.copy()
-        for column, kind in enumerate(is_category.tolist()):
-            of_kind, ratio = self.maps[kind], judged.log_ratio[:, column]
-            if of_kind is not None:
-                gain = np.interp(ratio, *of_kind) + _KEPT * ratio
-                result[:, column] = expit(logit(error_rate[column]) + gain)
-        return result
-
-
-def injected(
-    domain: Domain, tails: list[ErrorTail], rows: Floats, rate: Floats, random_state: Any
-) -> tuple[Floats, Bools]:
-    """Rows some of whose cells are replaced, and which ones differ from the true value.
-
-    Numbers move by some standard deviations to either side, or are a tenth of themselves, or come
-    from a heavy tail about the median; categories become one drawn from the square roots of their
-    shares. All are values that their columns can have.
-    """
-    wrong, shape = rows.copy(), rows.shape
-    chosen = random_state.random_sample(shape) < np.maximum(rate, _LEAST_RATE)
-    for column, tail in enumerate(tails):
-        some = np.flatnonzero(chosen[:, column])
-        cells, n = rows[some, column], len(some)
-        if tail.spread == 0.0:
-            share = np.sqrt(tail.share)
-            wrong[some, column] = random_state.choice(len(share), n, p=share / share.sum())
-            continue
-        sign = np.where(random_state.random_sample(n) < 0.5, -1.0, 1.0)
-        moved = cells + sign * tail.spread * random_state.uniform(1.0, 5.0, n)
-        far = tail.middle + 3.0 * tail.spread * random_state.standard_t(3, n)
-        wrong[some, column] = np.choose(random_state.randint(3, size=n), [moved, far, cells / 10.0])
-    wrong = np.where(np.isnan(rows), np.nan, domain.snapped(domain.within_ends(wrong)))
-    wrong = np.where(chosen, wrong, rows)
-    return wrong, (wrong != rows) & ~np.isnan(rows)

@@ -7,7 +7,8 @@ change that leaves the value is no error. The first table shows the average prec
 by
 
 - ``posterior``: ``CellErrorDetector.predict_proba``;
-- ``cells``: ``score_cells`` of its density, each less the median of its column in training;
+- ``cells``: ``score_cells`` of its density; ``centred``: each less the median of its column in
+  training;
 - ``boosting``: gradient boosting of each column by the others, the residual in standard deviations
   or the negative log probability of the category;
 - ``ECOD``: empirical tail probabilities of each column;
@@ -17,7 +18,7 @@ density of the row (``row``). The second table shows the rates of errors, learne
 finds at ``fdr=0.1``, the proportion of right cells among them, what part they are of the wrong
 cells that an oracle would find at that proportion, seconds of ``fit``, and how much longer the
 posterior takes than ``score_cells``. The last lines show means over tables of paired differences
-to ``cells`` with their standard errors, all errors together and by kind.
+to ``cells`` and ``centred`` with their standard errors, all errors together and by kind.
 
     python -m tests.benchmarks.cell_errors [table ...] [--rows 1200] [--seeds 3] [--density NAME]
 """
@@ -47,6 +48,7 @@ TABLES = (
     "wine",
     "breast_cancer",
 )
+METHODS = ("posterior", "cells", "centred", "boosting", "ECOD")
 KINDS = ("swap", "x10", "sd", "category")
 _RATE = 0.03
 
@@ -147,7 +149,7 @@ def measure(name: str, seed: int, is_dirty: bool, density, n_rows: int) -> dict:
     for method in (model.score_cells, detector.predict_proba):
         method(test)
     begin = time.perf_counter()
-    oddness = usual - model.score_cells(test).to_numpy()
+    oddness = -model.score_cells(test).to_numpy()
     of_cells = time.perf_counter() - begin
     begin = time.perf_counter()
     posterior = detector.predict_proba(test).to_numpy()
@@ -156,6 +158,7 @@ def measure(name: str, seed: int, is_dirty: bool, density, n_rows: int) -> dict:
         "posterior": posterior,
         # A category that was not seen is as odd as can be.
         "cells": np.where(np.isnan(oddness), 50.0, oddness),
+        "centred": np.where(np.isnan(oddness), 50.0, oddness + usual),
         "boosting": boosting(train, test),
         "ECOD": ecod(train, test),
     }
@@ -163,10 +166,10 @@ def measure(name: str, seed: int, is_dirty: bool, density, n_rows: int) -> dict:
     for number, key in enumerate(KINDS):
         if (kind == number).sum() >= 5:
             some = observed & ((kind == number) | ~is_wrong)
-            for method in ("posterior", "cells"):
+            for method in ("posterior", "cells", "centred"):
                 result[f"{method} {key}"] = precision(is_wrong, scores[method], some)
     rows = is_wrong.any(axis=1)
-    for method in ("posterior", "cells"):
+    for method in ("posterior", "cells", "centred"):
         largest = np.where(observed, scores[method], -np.inf).max(axis=1)
         result[f"rows {method}"] = float(average_precision_score(rows, largest))
     result["rows row"] = float(average_precision_score(rows, -model.score_samples(test)))
@@ -206,8 +209,8 @@ def main() -> None:
 def print_line(name: str, of_seeds: pd.DataFrame) -> None:
     mean = of_seeds.mean(numeric_only=True)
     total = of_seeds[["finds", "right"]].sum()
-    methods = "  ".join(f"{k} {mean[k]:.3f}" for k in ("posterior", "cells", "boosting", "ECOD"))
-    rows = "  ".join(f"{k} {mean['rows ' + k]:.3f}" for k in ("posterior", "cells", "row"))
+    methods = "  ".join(f"{k} {mean[k]:.3f}" for k in METHODS)
+    rows = "  ".join(f"{k} {mean['rows ' + k]:.3f}" for k in (*METHODS[:3], "row"))
     wrong = total["right"] / max(total["finds"], 1)
     print(
         f"{name:14s}{of_seeds['train'].iloc[0]}  {methods}  rows: {rows}\n"
@@ -223,13 +226,14 @@ def print_differences(results: pd.DataFrame) -> None:
         for key in ("", *(f" {kind}" for kind in KINDS)):
             if f"posterior{key}" not in some:
                 continue
-            difference = (some[f"posterior{key}"] - some[f"cells{key}"]).groupby(some["table"])
-            means = difference.mean().dropna()
-            error = means.std() / np.sqrt(len(means)) if len(means) > 1 else np.nan
-            print(
-                f"{train} posterior - cells{key or ' all'}: {means.mean():+.3f} +- {error:.3f}  "
-                f"least {means.min():+.3f} ({means.idxmin()})"
-            )
+            for method in ("cells", "centred"):
+                difference = some[f"posterior{key}"] - some[f"{method}{key}"]
+                means = difference.groupby(some["table"]).mean().dropna()
+                error = means.std() / np.sqrt(len(means)) if len(means) > 1 else np.nan
+                print(
+                    f"{train} posterior - {method}{key or ' all'}: {means.mean():+.3f} "
+                    f"+- {error:.3f}  least {means.min():+.3f} ({means.idxmin()})"
+                )
 
 
 if __name__ == "__main__":
