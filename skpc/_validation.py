@@ -318,6 +318,26 @@ def check_finite(
         )
 
 
+def check_variables(variables: Any, n_variables: int, name: str = "variables") -> NDArray[np.intp]:
+    """The numbers of some variables, from such numbers or from a mask of all variables.
+
+    Raises
+    ------
+    ValueError
+        If they are neither, or a number is not that of a variable.
+    """
+    chosen = np.asarray(variables)
+    if chosen.dtype == bool and chosen.shape == (n_variables,):
+        return np.flatnonzero(chosen)
+    is_number = chosen.dtype.kind in "iu" or chosen.size == 0
+    if not is_number or chosen.ndim != 1 or not ((chosen >= 0) & (chosen < n_variables)).all():
+        raise ValueError(
+            f"{name} must be numbers from 0 to {n_variables - 1}, or a mask of {n_variables} "
+            f"bools; got {variables!r}"
+        )
+    return chosen.astype(np.intp)
+
+
 def check_n_samples(n_samples: Any) -> int:
     """Check a number of draws.
 
@@ -416,7 +436,12 @@ def read_cells(
         return strings, False
     _refuse_other_kinds(held, kinds, describe_column(column, names))
     values = np.full(cells.shape, np.nan)
-    values[present] = held.astype(np.float64)
+    try:
+        values[present] = held.astype(np.float64)
+    except OverflowError as error:
+        raise ValueError(
+            f"{describe_column(column, names)} holds a number that float64 does not: {error}"
+        ) from error
     check_finite(values, names, column)
     return values, kinds == {"bool"}
 

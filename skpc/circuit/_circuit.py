@@ -239,7 +239,8 @@ def mixture(circuits: Sequence[Circuit], weights: Any) -> Circuit:
     Raises
     ------
     ValueError
-        If the variables differ, or a circuit has been conditioned.
+        If the variables differ, a circuit has been conditioned, or the weights are no
+        probabilities.
 
     Examples
     --------
@@ -252,7 +253,12 @@ def mixture(circuits: Sequence[Circuit], weights: Any) -> Circuit:
     >>> np.exp(log_likelihood(both, [[1.0]])).round(3)
     array([0.4])
     """
-    first = circuits[0]
+    weights, first = np.asarray(weights, dtype=np.float64), circuits[0]
+    is_simplex = weights.shape == (len(circuits),) and abs(weights.sum() - 1.0) < 1e-8
+    if not is_simplex or not (weights >= 0.0).all():
+        raise ValueError(
+            f"weights must be {len(circuits)} probabilities that sum to one, got {weights.tolist()}"
+        )
     for number, circuit in enumerate(circuits):
         same = all(
             np.array_equal(getattr(circuit, name), getattr(first, name), equal_nan=True)

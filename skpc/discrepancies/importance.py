@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from scipy.optimize import nnls
 from scipy.special import softmax
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
-from sklearn.utils import check_random_state
+from sklearn.utils import check_random_state, check_scalar
 
 from skpc._arrays import Floats, Ints
 from skpc._repr import ShowsParameters
@@ -192,9 +192,12 @@ class BlackBoxImportanceSampler(ShowsParameters):
         Raises
         ------
         ValueError
-            If a sample has more than 65536 completions and ``n_draws`` is None.
+            If a sample has more than 65536 completions and ``n_draws`` is None, or ``n_draws`` is
+            no whole number of 1 or more.
         """
         self._check_fitted()
+        if n_draws is not None:
+            check_scalar(n_draws, "n_draws", Integral, min_val=1)
         weighted = np.flatnonzero(self.weights_)
         if n_draws is not None:
             rows = self._completed(np.repeat(weighted, n_draws), check_random_state(random_state))

@@ -126,6 +126,7 @@ def group_rows(rows: Floats) -> tuple[Floats, Ints]:
     >>> bool(group[0] == group[2] != group[1]), distinct[group[0]]
     (True, array([ 1., nan]))
     """
+    rows = np.asarray(rows, dtype=np.float64)
     hashes = _hash_rows(rows)
     order = np.argsort(hashes)
     bits = _bits(rows[order])

@@ -332,7 +332,9 @@ def _write_column(column: NDArray[Any], dtype: Any, calendar: Scale | None, libr
 
 def _whole_numbers(column: Floats, dtype: Any) -> Floats:
     """Round to the integers that a dtype can hold; NaN stays."""
-    limits = np.iinfo(getattr(dtype, "numpy_dtype", str(dtype).lower()))
+    name = str(getattr(dtype, "numpy_dtype", dtype)).lower()
+    # float64 does not hold all integers of 128 bits anyway.
+    limits = np.iinfo(name.replace("128", "64"))
     highest = float(limits.max)
     # The largest int64 is not a float: the next float is larger by one.
     if int(highest) > limits.max:

@@ -147,6 +147,11 @@ def check_target(estimator: Any, y: Any, n_rows: int) -> Floats:
                     f"y must hold numbers; found {cell!r} of type {type(cell).__name__} in row "
                     f"{row}. Turn dates into numbers: days since the first one, for example."
                 )
+    if values.dtype.kind in "OUS":
+        try:
+            values = values.astype(np.float64)
+        except ValueError as error:
+            raise ValueError(f"y must hold numbers; {error}. Classes need a classifier.") from error
     return check_array(values, ensure_2d=False, dtype=np.float64, input_name="y")
 
 

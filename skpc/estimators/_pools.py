@@ -257,8 +257,9 @@ def check_rates(missing_rates: Any) -> list[float]:
     ValueError
         If the sequence is empty, or a rate is not in [0, 1).
     """
-    rates = np.asarray(missing_rates, dtype=np.float64).ravel()
-    if not len(rates) or not ((rates >= 0.0) & (rates < 1.0)).all():
+    rates = np.asarray(missing_rates).ravel()
+    is_number = len(rates) and rates.dtype.kind in "iuf"
+    if not is_number or not ((rates >= 0.0) & (rates < 1.0)).all():
         raise ValueError(
             "missing_rates must be proportions from 0 to below 1, at least one; got "
             f"{missing_rates!r}."

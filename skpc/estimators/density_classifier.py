@@ -43,9 +43,9 @@ class DensityClassifier(ProbabilisticClassifier, PoolEstimator):
         Domain, and must declare the same columns. None means a :class:`TableMixture`, a
         :class:`HiddenChowLiuTree` and, for more than two classes in up to 1,500 distinct rows, a
         :class:`SoftLearnSPN`.
-    priors : array-like of shape (n_classes,), default=None
-        Probabilities of the classes, in sorted order. None takes their frequencies in ``fit``;
-        with a single joint density their probabilities under it, which are close to these.
+    priors : array-like of shape (n_classes,) or dict, default=None
+        Probabilities of the classes, in sorted order or by class. None takes their frequencies in
+        ``fit``; with a single joint density their probabilities under it, which are close to these.
     joint : bool or "auto", default="auto"
         Whether one density of the columns and the class together takes the place of one for each
         class. "auto": both are members of the pool; of the default densities, a mixture for each
@@ -150,7 +150,7 @@ class DensityClassifier(ProbabilisticClassifier, PoolEstimator):
     array([[0.33, 0.33, 0.33]])
     """
 
-    priors: Any = parameter(None, "array-like", None)
+    priors: Any = parameter(None, "array-like", dict, None)
     joint: bool | str = parameter("auto", "boolean", StrOptions({"auto"}))
     classifiers: Any = parameter(("forest", "boosting", "logistic"), "array-like", None)
 
@@ -250,7 +250,13 @@ class DensityClassifier(ProbabilisticClassifier, PoolEstimator):
 
     def _given_priors(self) -> Floats:
         n_classes = len(self.classes_)
-        prior = np.array(self.priors, dtype=np.float64)
+        prior = self.priors
+        if isinstance(prior, dict):
+            classes = self.classes_.tolist()
+            if {*prior} != {*classes}:
+                raise ValueError(f"priors must have the classes {classes}, got {prior!r}.")
+            prior = [prior[one] for one in classes]
+        prior = np.array(prior, dtype=np.float64)
         if prior.shape != (n_classes,):
             raise ValueError(
                 f"priors needs one probability for each of the {n_classes} classes, shape "

@@ -11,7 +11,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skpc._arrays import Floats
+from skpc._arrays import Floats, check_memory
 from skpc._fitting import all_or_nothing, progress
 from skpc._threads import slices, threads
 from skpc._validation import (
@@ -314,6 +314,8 @@ class KernelEPOperator(RegressorMixin, Estimator):
             chosen = random_state.choice(len(moments.mean), _MEDIAN_ROWS, replace=False)
             some = Moments(moments.mean[chosen], moments.variance[chosen])
         outer = outer_length_scale_sq(some, inner) if isinstance(outer, str) else float(outer)
+        n_numbers = float(self.n_inner) * (self.n_outer + n_variables) + float(self.n_outer) ** 2
+        check_memory(n_numbers, "The random features", "Choose a smaller n_inner or n_outer.")
         self.inner_length_scale_sq_, self.outer_length_scale_sq_ = inner, outer
         self.features_ = MessageFeatures.draw(
             inner, outer, self.n_inner, self.n_outer, random_state

@@ -187,8 +187,6 @@ class StackedDensity(Composition, TableDensity):
             some = some[canonical_order(rows[some], weight[some], domain.is_categorical).rows]
             pairs = cast("list[Split]", splits)
             self._splits = [(kept[some], held[some]) for kept, held in pairs]
-            if not self._splits:
-                raise ValueError(f"cv must have at least one pair (train, test), got {self.cv!r}")
         return domain, rows, weight
 
     @property

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints, offsets
+from skpc._validation import check_variables
 from skpc.counting.trees import children_first
 from skpc.factor_graphs.graph import FactorGraph
 
@@ -239,9 +240,7 @@ def sum_out(graph: FactorGraph, variables: Any) -> FactorGraph:
     True
     """
     n_states = graph.n_states.tolist()
-    waiting = sorted({int(v) for v in variables})
-    if waiting and not 0 <= waiting[0] <= waiting[-1] < graph.n_variables:
-        raise ValueError(f"variables must be among 0..{graph.n_variables - 1}, got {waiting[:8]}")
+    waiting = sorted(set(check_variables([*variables], graph.n_variables).tolist()))
     factors = list(zip(graph.scopes, graph.log_tables))
     while waiting:
         around = {

@@ -14,6 +14,8 @@ from skpc._validation import unmasked
 
 #: How far the probabilities of a row of a conditional table may be from summing to one.
 _TOLERANCE = 1e-6
+#: Most states of a variable: what an index of 32 bits can say.
+_MOST_STATES = 2**31 - 1
 
 Factor = tuple[Sequence[int], Any]
 
@@ -71,9 +73,10 @@ class FactorGraph:
     def __init__(self, n_states: Sequence[int] | Floats, factors: Iterable[Factor]) -> None:
         sizes = np.asarray(n_states)
         is_number = sizes.ndim == 1 and sizes.dtype.kind in "iuf" and np.isfinite(sizes).all()
-        if not is_number or not np.all((sizes >= 1) & (sizes == np.floor(sizes))):
+        is_number = is_number and np.all((sizes >= 1) & (sizes == np.floor(sizes)))
+        if not is_number or sizes.max(initial=1) > _MOST_STATES:
             raise ValueError(
-                "n_states needs a whole number of states of 1 or more for each variable, got "
+                f"n_states needs a whole number up to {_MOST_STATES}, 1 or more for each variable, got "
                 f"{sizes.tolist()}"
             )
         self.n_states = sizes.astype(np.int64)

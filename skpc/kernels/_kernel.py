@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -262,8 +263,8 @@ class SumKernel(Kernel):
 
 
 def _check_gamma(gamma: float) -> None:
-    if not 0.0 <= gamma < np.inf:
-        raise ValueError(f"gamma must be a finite number of 0 or more, got {gamma}")
+    if not isinstance(gamma, Real) or not 0.0 <= gamma < np.inf:
+        raise ValueError(f"gamma must be a finite number of 0 or more, got {gamma!r}")
 
 
 def _complete_rows(table: Any, name: str) -> Floats:

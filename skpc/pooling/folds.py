@@ -25,6 +25,8 @@ from skpc.domain import Domain
 from skpc.learning import Split, deal
 from skpc.variables import Predictive
 
+#: Number of folds, where nothing else is said; of fewer rows some remain empty.
+_USUAL = 5
 #: Where distinct rows are more than this, one part is held out instead of folds ...
 _FOLDS_UNTIL = 10_000
 #: ... of about this many rows.
@@ -108,6 +110,8 @@ def make_folds(
         Without folds that hold out nothing, or leave nothing to learn from.
     """
     if not isinstance(splits, list):
+        if splits > max(weight.sum(), _USUAL):
+            raise ValueError(f"cv={splits} must be at most the number of rows, {weight.sum():g}.")
         many = len(rows) > _FOLDS_UNTIL
         n_folds = max(splits, len(rows) // _HELD_OUT) if many else splits
         splits = list(islice(deal(weight, n_folds, random_state, group), 1 if many else None))
@@ -139,7 +143,7 @@ def given_splits(
         An int as it is; otherwise pairs of the weights of the distinct rows.
     """
     if cv is None or isinstance(cv, Integral):
-        return int(cv or 5)
+        return int(cv or _USUAL)
     number = np.full(len(X), -1)
     weight = np.ones(len(number)) if sample_weight is None else np.asarray(sample_weight, float)
     number[weight > 0.0] = distinct
@@ -149,7 +153,13 @@ def given_splits(
         sums = np.bincount(number[chosen], weight[chosen], distinct.max() + 1)
         return sums.astype(np.float64)
 
-    pairs = check_cv(cv, y, classifier=is_classifier).split(np.zeros((len(number), 1)), y)
+    pairs = [*check_cv(cv, y, classifier=is_classifier).split(np.zeros((len(number), 1)), y)]
+    rows = np.concatenate([np.empty(0, dtype=np.int64), *(part for pair in pairs for part in pair)])
+    if not pairs or not ((rows >= -len(number)) & (rows < len(number))).all():
+        raise ValueError(
+            f"cv must have at least one pair (train, test) of numbers of the {len(number)} rows; "
+            f"got {cv!r}."
+        )
     return [(total(train), total(test)) for train, test in pairs]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from skpc._arrays import Floats
-from skpc._validation import unmasked
+from skpc._validation import check_variables, unmasked
 from skpc.circuit import SUM, Circuit
 from skpc.queries.passes.induced import EDGES_OF_A_VALUE, log_density, walkable
 from skpc.queries.passes.rows import check_events, check_noise, check_rows
@@ -79,8 +79,9 @@ def log_conditional(circuit: Circuit, X: Any, given: Any) -> Floats:
         The distribution.
     X : array-like of shape (n_rows, n_features), or Events
         Encoded rows; NaN marks missing cells, which are integrated out on both sides.
-    given : array-like of int, or Events
-        The variables that are known; or, where X has events, what is known beside each of them.
+    given : array-like of int or of bool, or Events
+        The variables that are known, or a mask of them; or, where X has events, what is known
+        beside each of them.
 
     Returns
     -------
@@ -110,7 +111,8 @@ def log_conditional(circuit: Circuit, X: Any, given: Any) -> Floats:
         return log_likelihood(circuit, X.joined(given)) - log_known
     rows = check_rows(circuit, X)
     known = np.full_like(rows, np.nan)
-    known[:, given] = rows[:, given]
+    chosen = check_variables(given, circuit.n_features, "given")
+    known[:, chosen] = rows[:, chosen]
     log_known = log_likelihood(circuit, known)
     refuse_impossible(log_known, np.arange(len(rows)))
     return log_likelihood(circuit, rows) - log_known

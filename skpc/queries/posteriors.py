@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from skpc._arrays import Floats, Ints
+from skpc._validation import check_variables
 from skpc.circuit import Circuit
 from skpc.queries.passes.downward import posterior_average
 from skpc.queries.passes.rows import MultivariateReader, check_events, check_rows
@@ -33,8 +34,8 @@ def posteriors(circuit: Circuit, X: Any, variables: Any = None) -> list[Predicti
         The distribution.
     X : array-like of shape (n_rows, n_features), or Events
         Encoded rows; NaN marks the missing cells. Or events with intervals of other variables.
-    variables : array-like of int, default=None
-        The variables to return; None returns all.
+    variables : array-like of int or of bool, default=None
+        The variables to return, or a mask of them; None returns all.
 
     Returns
     -------
@@ -58,7 +59,8 @@ def posteriors(circuit: Circuit, X: Any, variables: Any = None) -> list[Predicti
     (array([1., 5.]), array([4.92, 5.  ]))
     """
     rows, events = check_events(circuit, X)
-    wanted = np.arange(circuit.n_features) if variables is None else np.asarray(variables, int)
+    chosen = range(circuit.n_features) if variables is None else variables
+    wanted = check_variables(chosen, circuit.n_features)
     if events is not None:
         _refuse_stated(circuit, events, wanted)
     # Leaves of several variables say something else of a cell in each row, which takes room.
@@ -207,7 +209,7 @@ def expected_cells(circuit: Circuit, X: Any, variables: Any) -> Floats:
     """
     rows = check_rows(circuit, X)
     filled, is_category = rows.copy(), circuit.structure.is_categorical
-    for cell, form in _missing_cells(circuit, rows, np.asarray(variables, int)):
+    for cell, form in _missing_cells(circuit, rows, check_variables(variables, circuit.n_features)):
         filled[cell] = form.prob.argmax(axis=1) if is_category[cell[1]] else form.means()
     return filled
 

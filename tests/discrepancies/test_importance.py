@@ -153,6 +153,9 @@ def test_expectations_are_those_of_the_weighted_completions(fitted):
     assert_allclose(sampler.expectation(pairs), expected, atol=1e-12)
     drawn = sampler.expectation(pairs, n_draws=3000, random_state=0)
     assert_allclose(drawn, expected, atol=0.02)
+    for n_draws in (1.5, 0):
+        with pytest.raises((TypeError, ValueError), match="n_draws"):
+            sampler.expectation(pairs, n_draws=n_draws)
     assert_allclose(sampler.expectation(lambda rows: rows[:, 0]), sampler.marginals()[0][1])
 
 

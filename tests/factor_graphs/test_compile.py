@@ -210,7 +210,7 @@ def test_summing_out_keeps_the_distribution_of_the_others(seed):
 
 
 def test_summing_out_refuses_what_is_not_there_or_too_large():
-    with pytest.raises(ValueError, match=r"among 0..2, got \[7\]"):
+    with pytest.raises(ValueError, match=r"from 0 to 2, .* got \[7\]"):
         sum_out(random_factor_graph(0), [7])
     star = pairs_graph(60, [(0, v) for v in range(1, 60)])
     with pytest.raises(ValueError, match="too dense"):

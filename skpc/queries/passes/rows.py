@@ -62,6 +62,8 @@ def read_rows(circuit: Circuit, X: Any) -> Floats:
             "is its circuit_"
         )
     try:
+        if np.iscomplexobj(X):
+            raise ValueError("found complex numbers")
         rows = np.ascontiguousarray(unmasked(X), dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(
