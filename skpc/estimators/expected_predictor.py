@@ -67,8 +67,9 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
 
     The expectation is under a density of the rows, learned beside the model ``f``. It is exact for
     trees, forests and boosting of scikit-learn, whose leaves are events of the density [1]_, and
-    for linear models; for others it is a mean over draws of the missing cells. Complete rows have
-    the answer of the model itself.
+    for linear models; for others it is a mean over draws of the missing cells, as it is for trees
+    where the density is no single circuit or has blocks of numbers. Complete rows have the answer
+    of the model itself.
 
     Parameters
     ----------
@@ -277,7 +278,7 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
         density, random_state = self.density_._density, np.random.RandomState(0)
         rows = density.draw(_N_CHECKED, random_state)
         answer = partial(self._answer, self._inputs(rows))
-        return read_sum(model, self._columns, domain, rows, answer)
+        return read_sum(model, self._columns, density, rows, answer)
 
     @property
     def classes_(self) -> NDArray[Any]:
