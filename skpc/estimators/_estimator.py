@@ -147,7 +147,12 @@ def check_target(estimator: Any, y: Any, n_rows: int) -> Floats:
                     f"y must hold numbers; found {cell!r} of type {type(cell).__name__} in row "
                     f"{row}. Turn dates into numbers: days since the first one, for example."
                 )
-    return check_array(values, ensure_2d=False, dtype=np.float64, input_name="y")
+    try:
+        return check_array(values, ensure_2d=False, dtype=np.float64, input_name="y")
+    except ValueError as error:
+        raise ValueError(
+            f"y of a regressor must hold finite numbers ({error}); classes need a classifier"
+        ) from error
 
 
 def check_labels(estimator: Any, y: Any, n_rows: int) -> NDArray[Any]:
