@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import comb
@@ -25,7 +26,53 @@ class ShapleyValues(NamedTuple):
     se: Floats
 
 
-def shapley_of(
+def shapley_values(
+    rows: Floats,
+    base: Any,
+    whole: Floats,
+    expected: Callable[[Floats], Floats],
+    n_permutations: int | None,
+    random_state: np.random.RandomState,
+) -> ShapleyValues:
+    """Shapley values of the cells of each row, whose coalitions are rows with some of them.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n_rows, n_features)
+        Encoded rows; NaN marks missing cells, which have the value 0.
+    base : float or ndarray of shape (n_outputs,)
+        The expectation where no cell is known.
+    whole : ndarray of shape (n_rows,) or (n_rows, n_outputs)
+        That of each row.
+    expected : callable
+        The expectations of rows with missing cells.
+    n_permutations, random_state
+        See :func:`_of_players`.
+    """
+    values, se = np.zeros((2, *rows.shape, *whole.shape[1:]))
+    for place, row in enumerate(rows):
+        known = ~np.isnan(row)
+        if known.any():
+            of_sets = partial(_of_sets, row, (base, whole[place]), expected)
+            answer = _of_players(of_sets, known.sum(), n_permutations, random_state)
+            values[place, known], se[place, known] = answer
+    return ShapleyValues(values, np.broadcast_to(base, whole.shape).copy(), se)
+
+
+def _of_sets(
+    row: Floats, ends: Any, expected: Callable[[Floats], Floats], members: Bools
+) -> Floats:
+    """Expectations given the marked ones of the cells of a row; ``ends``: of none, and of all."""
+    rows = np.full((len(members), len(row)), np.nan)
+    rows[:, ~np.isnan(row)] = np.where(members, row[~np.isnan(row)], np.nan)
+    answer = np.array(ends)[members.all(axis=1).astype(int)]
+    some = members.any(axis=1) & ~members.all(axis=1)
+    if some.any():
+        answer[some] = expected(rows[some])
+    return answer
+
+
+def _of_players(
     value: Callable[[Bools], Floats],
     n_players: int,
     n_permutations: int | None,

@@ -32,7 +32,7 @@ from skpc.estimators._estimator import (
     parameter,
 )
 from skpc.estimators._pools import refuse_other_density
-from skpc.estimators._shapley import ShapleyValues, shapley_of
+from skpc.estimators._shapley import ShapleyValues, shapley_values
 from skpc.estimators._tree_paths import ModelColumns, read_sum
 from skpc.estimators.cutset import CutsetNetworkBD
 from skpc.estimators.soft_learn import SoftLearnSPN
@@ -302,6 +302,12 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
         """The classes of a classifier."""
         return np.asarray(self.estimator_.classes_)
 
+    @property
+    def _mean_method(self) -> str:
+        """The method of the model whose answers can be averaged."""
+        methods = ("predict_proba", "decision_function") if is_classifier(self) else ("predict",)
+        return next(method for method in methods if hasattr(self.estimator_, method))
+
     @by_chunks
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """The expected prediction, or the class that is most probable in expectation.
@@ -338,8 +344,7 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
             return answer, std
         if return_std:
             raise ValueError("return_std=True needs a regressor; a classifier has predict_proba.")
-        method = "predict_proba" if hasattr(self.estimator_, "predict_proba") else ""
-        margin = self._expected(table, rows, method or "decision_function")
+        margin = self._expected(table, rows, self._mean_method)
         best = (margin > 0.0).astype(int) if margin.ndim == 1 else margin.argmax(axis=1)
         out, is_complete = self.classes_[best], ~np.isnan(rows).any(axis=1)
         if is_complete.any():
@@ -413,37 +418,13 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
         if n_permutations is not None and n_permutations < 2:
             raise ValueError(f"n_permutations must be None or at least 2, got {n_permutations!r}")
         with threads(self.n_jobs):
-            return self._shapley_values(*self._encode(X), n_permutations)
-
-    def _shapley_values(
-        self, table: Any, rows: Floats, n_permutations: int | None
-    ) -> ShapleyValues:
-        method, random_state = "predict", check_random_state(self.random_state)
-        if self._sum is not None:
-            method = self._sum[0]
-        elif is_classifier(self):
-            has_proba = hasattr(self.estimator_, "predict_proba")
-            method = "predict_proba" if has_proba else "decision_function"
-        base = self._of_incomplete(np.full((1, rows.shape[1]), np.nan), method)[0]
-        values, se = np.zeros((2, *rows.shape, *base.shape))
-        for place, (row, whole) in enumerate(zip(rows, self._expected(table, rows, method))):
-            known = ~np.isnan(row)
-            if known.any():
-                of_sets = partial(self._of_sets, row, (base, whole), method)
-                answer = shapley_of(of_sets, known.sum(), n_permutations, random_state)
-                values[place, known], se[place, known] = answer
-        base_values = np.broadcast_to(base, (len(rows), *base.shape)).copy()
-        return ShapleyValues(values, base_values, se)
-
-    def _of_sets(self, row: Floats, ends: Any, method: str, members: Any) -> Floats:
-        """Expectations given the marked ones of the cells of a row; ``ends``: of none, all."""
-        sets = np.full((len(members), len(row)), np.nan)
-        sets[:, ~np.isnan(row)] = np.where(members, row[~np.isnan(row)], np.nan)
-        answer = np.array(ends)[members.all(axis=1).astype(int)]
-        some = members.any(axis=1) & ~members.all(axis=1)
-        if some.any():
-            answer[some] = self._of_incomplete(sets[some], method)
-        return answer
+            table, rows = self._encode(X)
+            method = self._mean_method if self._sum is None else self._sum[0]
+            expected = partial(self._of_incomplete, method=method)
+            base = expected(np.full((1, rows.shape[1]), np.nan))[0]
+            whole = self._expected(table, rows, method)
+            random_state = check_random_state(self.random_state)
+            return shapley_values(rows, base, whole, expected, n_permutations, random_state)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy of a classifier, coefficient of determination of a regressor.

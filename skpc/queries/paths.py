@@ -46,28 +46,6 @@ class Paths(NamedTuple):
     said: Ints
     value: Floats
 
-    @property
-    def number(self) -> Ints:
-        """The number of each statement among those of its column, from 1; 0 says nothing."""
-        count = np.bincount(self.column[1:], minlength=self.events.rows.shape[1])
-        number = np.zeros(len(self.column), dtype=np.int64)
-        number[1 + np.argsort(self.column[1:], kind="stable")] = 1 + within(count)
-        return number
-
-
-class _Walk(NamedTuple):
-    """Paths as the kernel follows them; ``number`` counts the statements of a column.
-
-    Sums of ``code``, random integers, tell sets of statements from each other.
-    """
-
-    column: Ints
-    number: Ints
-    code: NDArray[np.int64]
-    ptr: Ints
-    said: Ints
-    value: Floats
-
 
 def expected_value(circuit: Circuit, X: Any, paths: Paths, holds: Bools) -> Floats:
     """Expectation of a sum over paths, given the cells that each row has.
@@ -111,10 +89,13 @@ def expected_value(circuit: Circuit, X: Any, paths: Paths, holds: Bools) -> Floa
     """
     refuse_multivariate(circuit)
     rows = check_rows(circuit, X)
+    # Sums of random integers tell sets of statements from each other.
     code = np.random.RandomState(0).randint(2**63, size=len(paths.column), dtype=np.int64)
     code[0] = 0
-    walk = _Walk(paths.column, paths.number, code, paths.ptr, paths.said, paths.value)
     count = np.bincount(paths.column[1:], minlength=circuit.n_features)
+    # Statements are counted among those of their column, from 1.
+    number = np.zeros(len(paths.column), dtype=np.int64)
+    number[1 + np.argsort(paths.column[1:], kind="stable")] = 1 + within(count)
     n_entries = int((1 + count[circuit.structure.leaves.var]).sum())
     # Each row reaches a few leaves, and many rows reach most.
     size = _ROWS if n_entries <= _PROBABILITIES else 1
@@ -126,8 +107,8 @@ def expected_value(circuit: Circuit, X: Any, paths: Paths, holds: Bools) -> Floa
             known, total = ~np.isnan(given.cells) | (count == 0), np.zeros_like(out[place])
             tables = _tables(circuit, evaluator.plan, paths, given)
             lines = np.empty((evaluator.program.n_slots + 1, _EVENTS))
-            state = (evaluator.plan, given.reached, walk, np.ascontiguousarray(holds[place]), known)
-            _follow(*state, *tables, lines, total)
+            state = (given.reached, np.ascontiguousarray(holds[place]), known)
+            _follow(evaluator.plan, paths, number, code, *state, *tables, lines, total)
             out[place] = total
 
     over_chunks(rows, work, size)
@@ -163,8 +144,10 @@ def _tables(circuit: Circuit, plan: Plan, paths: Paths, given: Conditionals) -> 
 @kernel(new_arrays=True)
 def _follow(
     plan: Plan,
+    paths: Paths,
+    number: Ints,
+    code: Ints,
     reached: Reached,
-    walk: _Walk,
     holds: Bools,
     known: Bools,
     first: Ints,
@@ -178,8 +161,10 @@ def _follow(
     ----------
     plan, reached : Plan and Reached
         The order of the nodes, and which of them each row reaches.
-    walk : _Walk
-        The paths.
+    paths : Paths
+        The function.
+    number, code : arrays of shape (n_statements,)
+        The number of a statement among those of its column, 0 for none; and a random integer.
     holds : array of shape (n_rows, n_statements)
         Whether the known cells are as each statement says.
     known : array of shape (n_rows, n_features)
@@ -191,7 +176,7 @@ def _follow(
     out : array of shape (n_rows, n_outputs)
         Takes the expectations.
     """
-    n_paths, n_outputs = walk.value.shape
+    n_paths, n_outputs = paths.value.shape
     size, root = lines.shape[1], len(plan.is_sum) - 1
     codes = np.empty((known.shape[1], n_paths), np.int64)
     total = np.empty((n_paths, n_outputs))
@@ -203,7 +188,9 @@ def _follow(
     is_one = np.empty(len(plan.is_sum), np.int8)
     for r in range(len(known)):
         event_at[:] = -1
-        n_events = _distinct_events(walk, holds, known, r, keys, event_at, codes, total)
+        n_events = _distinct_events(
+            paths, number, code, holds, known, r, keys, event_at, codes, total
+        )
         for begin in range(0, n_events, size):
             n = min(size, n_events - begin)
             for e in range(reached.ptr[r], reached.ptr[r + 1]):
@@ -216,7 +203,9 @@ def _follow(
 
 @inlined
 def _distinct_events(
-    walk: _Walk,
+    paths: Paths,
+    number: Ints,
+    code: Ints,
     holds: Bools,
     known: Bools,
     r: int,
@@ -229,7 +218,7 @@ def _distinct_events(
 
     Parameters
     ----------
-    walk, holds, known : _Walk and arrays
+    paths, number, code, holds, known : Paths and arrays
         See :func:`_follow`.
     r : int
         The row.
@@ -241,12 +230,12 @@ def _distinct_events(
         Takes the sums of the values of the paths of each event.
     """
     n_events, mask = 0, len(keys) - 1
-    for p in range(len(walk.ptr) - 1):
+    for p in range(len(paths.ptr) - 1):
         key, possible = np.int64(0), True
-        for k in range(walk.ptr[p], walk.ptr[p + 1]):
-            statement = walk.said[k]
-            if not known[r, walk.column[statement]]:
-                key += walk.code[statement]
+        for k in range(paths.ptr[p], paths.ptr[p + 1]):
+            statement = paths.said[k]
+            if not known[r, paths.column[statement]]:
+                key += code[statement]
             elif not holds[r, statement]:
                 possible = False
                 break
@@ -259,15 +248,15 @@ def _distinct_events(
             event_at[at], keys[at] = n_events, key
             for var in range(len(codes)):
                 codes[var, n_events] = 0
-            for k in range(walk.ptr[p], walk.ptr[p + 1]):
-                statement = walk.said[k]
+            for k in range(paths.ptr[p], paths.ptr[p + 1]):
+                statement = paths.said[k]
                 # What is said of a known cell is decided.
-                if not known[r, walk.column[statement]]:
-                    codes[walk.column[statement], n_events] = walk.number[statement]
+                if not known[r, paths.column[statement]]:
+                    codes[paths.column[statement], n_events] = number[statement]
             total[n_events] = 0.0
             n_events += 1
         for j in range(total.shape[1]):
-            total[event_at[at], j] += walk.value[p, j]
+            total[event_at[at], j] += paths.value[p, j]
     return n_events
 
 
