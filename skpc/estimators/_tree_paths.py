@@ -18,8 +18,8 @@ from skpc.densities import CircuitAnswers, Density
 from skpc.domain import Domain
 from skpc.queries import Events, Paths, expected_value
 
-#: Rows whose cells are compared with all statements at a time.
-_ROWS = 4096
+#: Statements of paths, times rows, that are compared at a time.
+_COMPARED = 2**20
 
 
 class ModelColumns(NamedTuple):
@@ -151,7 +151,7 @@ class TreePaths(NamedTuple):
         """
         parts = [
             expected_value(density.circuit, rows[part], self.paths, self._hold(rows[part]))
-            for part in gen_batches(len(rows), _ROWS)
+            for part in gen_batches(len(rows), max(1, _COMPARED // len(self.paths.column)))
         ]
         return self.offset + np.concatenate(parts)
 
