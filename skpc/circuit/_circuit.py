@@ -11,7 +11,7 @@ import numpy as np
 
 from skpc._arrays import Floats, Ints, offsets
 from skpc.circuit._structure import DTYPES, SIZES, SUM, Structure, StructureFields
-from skpc.variables import Columns, Form
+from skpc.variables import Columns
 from skpc.variables.gaussian import MultivariateGaussian
 from skpc.variables.leaf_queries import columns_of, forms_of, leaf_tables, multivariate_gaussians
 
@@ -147,7 +147,7 @@ class Circuit(StructureFields):
         """The log tables of all leaves, made once; a missing cell has log value 0."""
         return leaf_tables(self.structure.leaves, self.param, self.columns)
 
-    def leaf_forms(self, var: int, leaf: Ints | None = None) -> Form:
+    def leaf_forms(self, var: int, leaf: Ints | None = None) -> Any:
         """The distributions of all leaves of a variable, in the order of the nodes.
 
         Parameters

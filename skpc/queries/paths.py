@@ -126,7 +126,7 @@ def _tables(circuit: Circuit, plan: Plan, paths: Paths, given: Conditionals) -> 
     for var in np.unique(paths.column[1:]).tolist():
         leaf = reached[plan.leaves.var[reached] == var]
         some = (events.column == var) & (events.event > 0)
-        form: Any = circuit.leaf_forms(var, leaf)
+        form = circuit.leaf_forms(var, leaf)
         # Many intervals have few ends.
         ends, place = np.unique([events.low[some], events.high[some]], return_inverse=True)
         below = form.between(np.full(len(ends), -np.inf), ends)
