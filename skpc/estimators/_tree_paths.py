@@ -111,25 +111,20 @@ class TreePaths(NamedTuple):
             reader.read(tree)
         # The first statement says nothing.
         said: list[Any] = [(0, ((-np.inf, np.inf),)), *reader.number]
-        count = [len(ends) for _, ends in said]
-        column, (low, high) = (
-            np.array([one for one, _ in said]),
-            np.concatenate([ends for _, ends in said]).T,
-        )
-        numbers = np.repeat(np.arange(len(said)), count)
+        flat = [(i, one, *ends) for i, (one, several) in enumerate(said) for ends in several]
+        numbers, of_interval, low, high = map(np.array, zip(*flat))
         nothing = np.full((len(said), domain.n_features), np.nan)
-        ends = low.copy(), high.copy()
+        first, last = low.copy(), high.copy()
         for place in np.flatnonzero(~domain.is_categorical).tolist():
-            number, some = domain.number_of(place), np.flatnonzero(column[numbers] == place)
+            number, some = domain.number_of(place), np.flatnonzero(of_interval == place)
             if number is not None and len(some):
-                is_closed = np.zeros((2, len(some)), dtype=bool)
-                is_closed[1] = True
-                cut = number.intervals(low[some], high[some], is_closed)
-                ends[0][some], ends[1][some] = cut
-        events = Events.from_intervals(nothing, numbers, column[numbers], *ends)
+                closed = np.array([[False], [True]])
+                first[some], last[some] = number.intervals(low[some], high[some], closed)
+        events = Events.from_intervals(nothing, numbers, of_interval, first, last)
+        column = np.array([one for one, _ in said])
         ptr, value = offsets([len(path) for path in reader.paths]), np.array(reader.values)
         return cls(
-            Events.from_intervals(nothing, numbers, column[numbers], low, high),
+            Events.from_intervals(nothing, numbers, of_interval, low, high),
             Paths(events, column, ptr, np.concatenate(reader.paths), value),
             np.zeros(value.shape[1]),
             trees[0].in_single,
