@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from sklearn.tree import DecisionTreeClassifier
 
 import skpc
 from skpc._jit import KERNELS
@@ -114,6 +115,7 @@ def _estimators_of_tables() -> list[Any]:
         skpc.CircuitImputer(network),
         skpc.DensityClassifier(network, classifiers=None),
         skpc.ExpectedKernelSVC(network),
+        skpc.ExpectedPredictor(DecisionTreeClassifier(), network),
         skpc.GenerativeForest(2, random_state=0),
     ]
 

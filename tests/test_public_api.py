@@ -90,11 +90,13 @@ PUBLIC = {
         "Events",
         "KernelExpansion",
         "NoisyCells",
+        "Paths",
         "PseudoCounts",
         "bd_score",
         "condition",
         "expected_gram",
         "expected_kernel",
+        "expected_value",
         "fit_parameters",
         "flows",
         "log_conditional",
@@ -209,6 +211,7 @@ INTERNAL = ["skpc.all_trees", "skpc.counting", "skpc.estimators", "skpc.learning
 #: Public names without an example in their docstring, and why.
 WITHOUT_EXAMPLE = {
     "skpc.circuit.Decisions": "a record; decision_circuit has an example",
+    "skpc.queries.Paths": "a record; expected_value has an example",
     "skpc.circuit.Structure": "a part of a circuit; CircuitBuilder makes it",
     "skpc.densities.Density": "a protocol; CircuitAnswers shows it at work",
     "skpc.kernels.Kernel": "abstract; its subclasses have examples",

@@ -11,7 +11,7 @@ import numpy as np
 
 from skpc._arrays import Floats, Ints, offsets
 from skpc.circuit._structure import DTYPES, SIZES, SUM, Structure, StructureFields
-from skpc.variables import Columns, Form
+from skpc.variables import Columns
 from skpc.variables.gaussian import MultivariateGaussian
 from skpc.variables.leaf_queries import columns_of, forms_of, leaf_tables, multivariate_gaussians
 
@@ -147,20 +147,22 @@ class Circuit(StructureFields):
         """The log tables of all leaves, made once; a missing cell has log value 0."""
         return leaf_tables(self.structure.leaves, self.param, self.columns)
 
-    def leaf_forms(self, var: int) -> Form:
+    def leaf_forms(self, var: int, leaf: Ints | None = None) -> Any:
         """The distributions of all leaves of a variable, in the order of the nodes.
 
         Parameters
         ----------
         var : int
             The variable.
+        leaf : ndarray of int, default=None
+            Some of the leaves that have the variable alone, in place of all.
 
         Returns
         -------
         Points, Normals or Bins
             See :mod:`skpc.variables`.
         """
-        return forms_of(self.structure.leaves, self.param, self.columns, var)
+        return forms_of(self.structure.leaves, self.param, self.columns, var, leaf)
 
     def with_parameters(
         self, *, log_weight: Any = None, param: Any = None, observed: Any = None

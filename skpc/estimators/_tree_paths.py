@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.tree import BaseDecisionTree
+from sklearn.utils import gen_batches
 
-from skpc._arrays import Bools, Floats, Ints, offsets, ranges
-from skpc.densities import Density
-from skpc.domain import Domain, group_rows
-from skpc.queries import Events
-from skpc.queries.passes.upward import refuse_impossible
+from skpc._arrays import Bools, Floats, Ints, offsets
+from skpc.densities import CircuitAnswers, Density
+from skpc.domain import Domain
+from skpc.queries import Events, Paths, expected_value
 
 #: Statements of paths, times rows, that are compared at a time.
 _COMPARED = 2**20
@@ -89,15 +89,9 @@ class TreePaths(NamedTuple):
     Parameters
     ----------
     statements : Events
-        Distinct statements, each about one column; the first one says nothing.
-    events : Events
-        The same about cells that are not known, where a point of a lattice is its cell.
-    column : ndarray of int of shape (n_statements,)
-        Their columns.
-    ptr, said : ndarrays of int
-        The statements of path ``i`` are ``said[ptr[i] : ptr[i + 1]]``; the first says nothing.
-    value : ndarray of shape (n_paths, n_outputs)
-        What each path adds.
+        Those of the paths, as the model compares cells.
+    paths : Paths
+        The paths; on a lattice their statements hold whole cells.
     offset : ndarray of shape (n_outputs,)
         What they are added to.
     in_single : bool
@@ -105,11 +99,7 @@ class TreePaths(NamedTuple):
     """
 
     statements: Events
-    events: Events
-    column: Ints
-    ptr: Ints
-    said: Ints
-    value: Floats
+    paths: Paths
     offset: Floats
     in_single: bool
 
@@ -121,38 +111,32 @@ class TreePaths(NamedTuple):
             reader.read(tree)
         # The first statement says nothing.
         said: list[Any] = [(0, ((-np.inf, np.inf),)), *reader.number]
-        count = [len(ends) for _, ends in said]
-        column, (low, high) = (
-            np.array([one for one, _ in said]),
-            np.concatenate([ends for _, ends in said]).T,
-        )
-        numbers = np.repeat(np.arange(len(said)), count)
+        flat = [(i, one, *ends) for i, (one, several) in enumerate(said) for ends in several]
+        numbers, of_interval, low, high = map(np.array, zip(*flat))
         nothing = np.full((len(said), domain.n_features), np.nan)
-        ends = low.copy(), high.copy()
+        first, last = low.copy(), high.copy()
         for place in np.flatnonzero(~domain.is_categorical).tolist():
-            number, some = domain.number_of(place), np.flatnonzero(column[numbers] == place)
+            number, some = domain.number_of(place), np.flatnonzero(of_interval == place)
             if number is not None and len(some):
-                is_closed = np.zeros((2, len(some)), dtype=bool)
-                is_closed[1] = True
-                cut = number.intervals(low[some], high[some], is_closed)
-                ends[0][some], ends[1][some] = cut
-        value = np.array(reader.values)
+                closed = np.array([[False], [True]])
+                first[some], last[some] = number.intervals(low[some], high[some], closed)
+        events = Events.from_intervals(nothing, numbers, of_interval, first, last)
+        column = np.array([one for one, _ in said])
+        ptr, value = offsets([len(path) for path in reader.paths]), np.array(reader.values)
         return cls(
-            Events.from_intervals(nothing, numbers, column[numbers], low, high),
-            Events.from_intervals(nothing, numbers, column[numbers], *ends),
-            column,
-            offsets([len(path) for path in reader.paths]),
-            np.concatenate(reader.paths),
-            value,
+            Events.from_intervals(nothing, numbers, of_interval, low, high),
+            Paths(events, column, ptr, np.concatenate(reader.paths), value),
             np.zeros(value.shape[1]),
             trees[0].in_single,
         )
 
     def at(self, rows: Floats) -> Floats:
         """The value at complete rows, shape (n_rows, n_outputs)."""
-        return self.offset + self._compatible(rows) @ self.value
+        paths = self.paths
+        taken = np.logical_and.reduceat(self._hold(rows)[:, paths.said], paths.ptr[:-1], axis=1)
+        return self.offset + taken @ paths.value
 
-    def expected(self, density: Density, rows: Floats) -> Floats:
+    def expected(self, density: Any, rows: Floats) -> Floats:
         """The expected value given the cells that rows have, shape (n_rows, n_outputs).
 
         Raises
@@ -160,57 +144,22 @@ class TreePaths(NamedTuple):
         ValueError
             If the cells of a row have probability zero.
         """
-        log_known, missing = density.log_density(rows), np.isnan(rows)
-        refuse_impossible(log_known, np.arange(len(rows)))
-        out = np.tile(self.offset, (len(rows), 1))
-        of_row = group_rows(missing.astype(np.float64))[1]
-        order = np.argsort(of_row, kind="stable")
-        # Rows of many patterns share a call, as events of different rows say the same of a column.
-        size = max(1, _COMPARED // len(self.said))
-        for some in np.split(order, np.arange(size, len(order), size)):
-            bounds = np.flatnonzero(np.diff(of_row[some])) + 1
-            parts = [self._distinct(rows[part], part) for part in np.split(some, bounds)]
-            row, path, total = (np.concatenate(one) for one in zip(*parts))
-            log_prob = density.log_density(self._events(rows, row, path)) - log_known[row]
-            np.add.at(out, row, total * np.exp(log_prob)[:, np.newaxis])
-        return out
+        parts = [
+            expected_value(density.circuit, rows[part], self.paths, self._hold(rows[part]))
+            for part in gen_batches(len(rows), max(1, _COMPARED // len(self.paths.column)))
+        ]
+        return self.offset + np.concatenate(parts)
 
-    def _distinct(self, rows: Floats, number: Ints) -> tuple[Ints, Ints, Floats]:
-        """Paths that rows of one missingness pattern may take, once for each event.
-
-        Their rows, by the given numbers, a path of each event, and the sum of the values of its
-        paths.
-        """
-        # Sums of random integers tell sets of statements about missing cells from each other.
-        code = np.random.RandomState(0).randint(2**63, size=len(self.column), dtype=np.int64)
-        code[0], is_open = 0, np.isnan(rows[0])[self.column]
-        key = np.add.reduceat((code * is_open)[self.said], self.ptr[:-1])
-        _, first, group = np.unique(key, return_index=True, return_inverse=True)
-        row, path = np.nonzero(self._compatible(rows))
-        pair, place = np.unique(row * len(first) + group[path], return_inverse=True)
-        sums = [np.bincount(place, value, len(pair)) for value in self.value[path].T]
-        total: Floats = np.column_stack(sums)
-        return number[pair // len(first)], first[pair % len(first)], total
-
-    def _events(self, rows: Floats, row: Ints, path: Ints) -> Events:
-        """What paths say of the missing cells of rows, beside the cells that these have."""
-        size = np.diff(self.ptr)[path]
-        said, event = self.said[ranges(self.ptr[path], size)], np.repeat(np.arange(len(path)), size)
-        kept = (said > 0) & np.isnan(rows[row[event], self.column[said]])
-        # Paths say something of their columns in order, as events do.
-        chosen = self.events.take(said[kept])
-        count = np.bincount(event[kept][chosen.event], minlength=len(path))
-        return Events(rows[row], offsets(count), chosen.column, chosen.low, chosen.high)
-
-    def _compatible(self, rows: Floats) -> Bools:
-        """Which paths the cells that rows have do not contradict, shape (n_rows, n_paths)."""
+    def _hold(self, rows: Floats) -> Bools:
+        """Which statements the cells that rows have fulfil, shape (n_rows, n_statements)."""
         if self.in_single:
             rows = rows.astype(np.float32).astype(np.float64)
         events = self.statements
         cell = rows[:, events.column]
-        inside = np.isnan(cell) | ((events.low < cell) & (cell <= events.high))
-        holds = np.logical_or.reduceat(inside, events.ptr[:-1], axis=1)
-        return np.logical_and.reduceat(holds[:, self.said], self.ptr[:-1], axis=1)
+        inside = (events.low < cell) & (cell <= events.high)
+        holds: Bools = np.logical_or.reduceat(inside, events.ptr[:-1], axis=1)
+        holds[:, 0] = True
+        return holds
 
 
 class _Tree(NamedTuple):
@@ -279,7 +228,7 @@ def _runs(kept: Bools) -> tuple[tuple[float, float], ...]:
 
 
 def read_sum(
-    model: Any, columns: ModelColumns, domain: Domain, rows: Floats, answer: Callable[[str], Any]
+    model: Any, columns: ModelColumns, density: Density, rows: Floats, answer: Callable[[str], Any]
 ) -> tuple[str, LinearSum | TreePaths] | None:
     """What a fitted model sums, and the method that returns the sum.
 
@@ -290,8 +239,9 @@ def read_sum(
         and one whose answers differ from its sum, is none.
     columns : ModelColumns
         What it reads.
-    domain : Domain
-        What the columns of rows are.
+    density : Density
+        The distribution of the rows. Expectations over paths need a circuit whose leaves have one
+        column each.
     rows : ndarray of shape (n_rows, n_features)
         Complete encoded rows on which the sum must have the answers of the model.
     answer : callable
@@ -300,9 +250,11 @@ def read_sum(
     is_classifier, trees = hasattr(model, "classes_"), _trees_of(model)
     method = "decision_function" if is_classifier else "predict"
     if trees is not None:
+        if not isinstance(density, CircuitAnswers) or density.circuit.multivariate:
+            return None
         if is_classifier and not hasattr(model, method):
             method = "predict_proba"
-        total: Any = TreePaths.of_trees(trees, columns, domain)
+        total: Any = TreePaths.of_trees(trees, columns, density.domain)
     elif hasattr(model, "coef_") and hasattr(model, method):
         if np.shape(model.coef_)[-1] != len(columns.source):
             return None

@@ -32,9 +32,9 @@ from skpc.estimators._estimator import (
     parameter,
 )
 from skpc.estimators._pools import refuse_other_density
+from skpc.estimators._shapley import ShapleyValues, shapley_values
 from skpc.estimators._tree_paths import ModelColumns, read_sum
 from skpc.estimators.cutset import CutsetNetworkBD
-from skpc.estimators.hidden_chow_liu import HiddenChowLiuTree
 from skpc.estimators.soft_learn import SoftLearnSPN
 from skpc.pooling.folds import fit_best
 from skpc.pooling.pool import fit_density, labelled
@@ -67,8 +67,9 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
 
     The expectation is under a density of the rows, learned beside the model ``f``. It is exact for
     trees, forests and boosting of scikit-learn, whose leaves are events of the density [1]_, and
-    for linear models; for others it is a mean over draws of the missing cells. Complete rows have
-    the answer of the model itself.
+    for linear models; for others it is a mean over draws of the missing cells, as it is for trees
+    where the density is no single circuit or has blocks of numbers. Complete rows have the answer
+    of the model itself.
 
     Parameters
     ----------
@@ -77,8 +78,8 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
         ``FrozenEstimator`` is a model that is trained already, on tables with the columns of ``X``.
     density : density estimator, default=None
         The model of the rows, which is cloned. None takes, by cells removed from held-out rows, the
-        best of a :class:`CutsetNetworkBD`, a mixture of five, a :class:`HiddenChowLiuTree` and a
-        :class:`SoftLearnSPN` without blocks. The time of a prediction grows with the circuit.
+        best of a :class:`CutsetNetworkBD`, a mixture of five, and a :class:`SoftLearnSPN` without
+        blocks. The time of a prediction grows with the circuit.
     encoder : {"auto", "onehot", "codes", "table"}, default="auto"
         What the model reads. "onehot": a column for each state of a category (one for two states).
         "codes": numbers of states, which boosting by histograms takes for categories. "table":
@@ -176,7 +177,8 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
             If the estimator has no ``predict``, or the density is none of skpc.
         ValueError
             If a cell or a target is infinite, all cells are missing, the weights are negative or
-            all zero, or the estimator does not take them.
+            all zero, or the estimator does not take them; if a frozen model was trained on other
+            columns.
         """
         if not hasattr(self.estimator, "predict"):
             raise TypeError(f"estimator needs a method predict; {self.estimator!r} has none.")
@@ -185,6 +187,8 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
         with all_or_nothing(self), threads(self.n_jobs):
             checked = (X, sample_weight) if is_frozen else (X, sample_weight, y, check)
             table, weight, y = self._training_rows(*checked)
+            if is_frozen:
+                self._check_columns(self.estimator)
             self.density_ = self._learn_density(table, weight)
             domain = self.domain_ = self.density_.domain_
             encoder = self._encoder()
@@ -201,6 +205,20 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
             self._sum = self._read_model()
             self.is_exact_ = self._sum is not None
         return self
+
+    def _check_columns(self, model: Any) -> None:
+        """Raise if a model was trained on other columns than the table has."""
+        named = hasattr(model, "feature_names_in_")
+        of_model, of_table = (
+            [*getattr(one, "feature_names_in_", ())] if named else getattr(one, "n_features_in_", 0)
+            for one in (model, self)
+        )
+        if of_model != of_table and hasattr(model, "n_features_in_"):
+            what = "columns named" if named else "number of columns"
+            raise ValueError(
+                f"X must have the columns that the frozen {type(model.estimator).__name__} was "
+                f"trained on, in their order: {what} {of_model}, but X has {of_table}."
+            )
 
     def _encoder(self) -> str:
         if self.encoder != "auto":
@@ -219,10 +237,10 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
             refuse_other_density(self.density, type(self).__name__)
             return clone(self.density).fit(table, sample_weight=weight)
         options = {"random_state": self.random_state, "verbose": self.verbose}
+        # Networks that are fast to ask; trees of hidden variables take ten times as long.
         candidates = [
             CutsetNetworkBD(categorical_features=self.categorical_features, **options),
             CutsetNetworkBD(n_components=5, **options),
-            HiddenChowLiuTree(**options),
             SoftLearnSPN(leaves="univariate", **options),
         ]
         data = candidates[0]._prepare(table, weight)
@@ -277,12 +295,18 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
         density, random_state = self.density_._density, np.random.RandomState(0)
         rows = density.draw(_N_CHECKED, random_state)
         answer = partial(self._answer, self._inputs(rows))
-        return read_sum(model, self._columns, domain, rows, answer)
+        return read_sum(model, self._columns, density, rows, answer)
 
     @property
     def classes_(self) -> NDArray[Any]:
         """The classes of a classifier."""
         return np.asarray(self.estimator_.classes_)
+
+    @property
+    def _mean_method(self) -> str:
+        """The method of the model whose answers can be averaged."""
+        methods = ("predict_proba", "decision_function") if is_classifier(self) else ("predict",)
+        return next(method for method in methods if hasattr(self.estimator_, method))
 
     @by_chunks
     def predict(self, X: Any, return_std: bool = False) -> Any:
@@ -320,8 +344,7 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
             return answer, std
         if return_std:
             raise ValueError("return_std=True needs a regressor; a classifier has predict_proba.")
-        method = "predict_proba" if hasattr(self.estimator_, "predict_proba") else ""
-        margin = self._expected(table, rows, method or "decision_function")
+        margin = self._expected(table, rows, self._mean_method)
         best = (margin > 0.0).astype(int) if margin.ndim == 1 else margin.argmax(axis=1)
         out, is_complete = self.classes_[best], ~np.isnan(rows).any(axis=1)
         if is_complete.any():
@@ -362,6 +385,47 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
         """
         return self._expected(*self._encode(X), "decision_function")
 
+    def shapley_values(self, X: Any, n_permutations: int | None = None) -> ShapleyValues:
+        """How much each observed cell moves the expectation, by its conditional Shapley value.
+
+        The value of a set of cells is the expectation of the model given these, ``E[f(x) | x_S]``:
+        so a column that the model does not use has a part in it, if it tells about one that the
+        model uses. It is no effect of changing the cell. Missing cells take no part.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Rows; NaN (or None) marks missing cells.
+        n_permutations : int, default=None
+            Random orders in which cells become known, at least 2. With None the values of rows with
+            up to ten observed cells are exact, and others take 100 orders.
+
+        Returns
+        -------
+        named tuple
+            ``values`` of shape (n_samples, n_features), with classes behind for probabilities (and
+            margins of several classes), ``base_values``, the expectation where no cell is known, of
+            shape (n_samples,) or (n_samples, n_classes), and ``se``, the standard errors of the
+            values by random orders. ``values`` of a row and its ``base_values`` add up to the
+            expectation given all its cells: of ``predict`` for a regressor, of what is exact for a
+            classifier (see ``is_exact_``), else of ``predict_proba``.
+
+        Raises
+        ------
+        ValueError
+            If ``n_permutations`` is less than 2.
+        """
+        if n_permutations is not None and n_permutations < 2:
+            raise ValueError(f"n_permutations must be None or at least 2, got {n_permutations!r}")
+        with threads(self.n_jobs):
+            table, rows = self._encode(X)
+            method = self._mean_method if self._sum is None else self._sum[0]
+            expected = partial(self._of_incomplete, method=method)
+            base = expected(np.full((1, rows.shape[1]), np.nan))[0]
+            whole = self._expected(table, rows, method)
+            random_state = check_random_state(self.random_state)
+            return shapley_values(rows, base, whole, expected, n_permutations, random_state)
+
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy of a classifier, coefficient of determination of a regressor.
 
@@ -386,13 +450,7 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
         is_complete = ~np.isnan(rows).any(axis=1)
         if is_complete.all():
             return self._of_complete(table, rows, is_complete, method)
-        if self._sum is not None and method == self._sum[0]:
-            density = self.density_._density
-            of_others = self._sum[1].expected(density, rows[~is_complete])
-        else:
-            of_others = self._drawn(rows[~is_complete], method)[0]
-        if of_others.ndim > 1 and of_others.shape[1] == 1:
-            of_others = of_others[:, 0]
+        of_others = self._of_incomplete(rows[~is_complete], method)
         out = np.empty((len(rows), *of_others.shape[1:]))
         out[~is_complete] = of_others
         if is_complete.any():
@@ -406,7 +464,17 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
         # Encoded cells may be rounded to states.
         return self._answer(present_rows(table, is_complete.astype(np.float64))[0], method)
 
+    def _of_incomplete(self, rows: Floats, method: str) -> Floats:
+        """The expected answer for rows with missing cells, exact or by draws."""
+        if self._sum is None or method != self._sum[0]:
+            return self._drawn(rows, method)[0]
+        answer = self._sum[1].expected(self.density_._density, rows)
+        return answer[:, 0] if answer.shape[1] == 1 else answer
+
     def _answer(self, inputs: Any, method: str) -> Any:
+        if self._is_table and not hasattr(self.estimator_, "feature_names_in_"):
+            # A model that was trained without names would warn of them each time.
+            inputs = np.asarray(inputs)
         return np.asarray(getattr(self.estimator_, method)(inputs))
 
     def _drawn(self, rows: Floats, method: str) -> tuple[Floats, Floats]:

@@ -76,8 +76,8 @@ class FactorGraph:
         is_number = is_number and np.all((sizes >= 1) & (sizes == np.floor(sizes)))
         if not is_number or sizes.max(initial=1) > _MOST_STATES:
             raise ValueError(
-                f"n_states needs a whole number up to {_MOST_STATES}, 1 or more for each variable, got "
-                f"{sizes.tolist()}"
+                f"n_states needs a whole number up to {_MOST_STATES}, 1 or more for each variable, "
+                f"got {sizes.tolist()}"
             )
         self.n_states = sizes.astype(np.int64)
         self.n_states.flags.writeable = False

@@ -5,6 +5,7 @@ from skpc.queries.expectation import KernelExpansion, expected_gram, expected_ke
 from skpc.queries.flows import PseudoCounts, bd_score, flows, uniform_pseudo_counts
 from skpc.queries.log_likelihood import condition, log_conditional, log_likelihood
 from skpc.queries.parameters import fit_parameters
+from skpc.queries.paths import Paths, expected_value
 from skpc.queries.posteriors import marginals, moments, posteriors, quantiles
 from skpc.queries.score_cells import log_margins, score_cells
 from skpc.variables.events import Events
@@ -14,11 +15,13 @@ __all__ = [
     "Events",
     "KernelExpansion",
     "NoisyCells",
+    "Paths",
     "PseudoCounts",
     "bd_score",
     "condition",
     "expected_gram",
     "expected_kernel",
+    "expected_value",
     "fit_parameters",
     "flows",
     "log_conditional",

@@ -1,8 +1,12 @@
 """Expectations of models over missing cells."""
 
+import itertools
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
+import skops.io
 from sklearn.ensemble import (
     ExtraTreesClassifier,
     GradientBoostingClassifier,
@@ -19,8 +23,9 @@ from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-from skpc import CutsetNetworkBD, ExpectedPredictor, HiddenChowLiuTree, SoftLearnSPN
+from skpc import CutsetNetworkBD, ExpectedPredictor, SoftLearnSPN
 from tests.naive.expected import expectation
+from tests.naive.shapley import shapley_values
 
 NETWORK = CutsetNetworkBD(random_state=0)
 MODELS = [
@@ -169,14 +174,113 @@ def test_what_cannot_be_is_an_error():
         ExpectedPredictor(Ridge(), Ridge()).fit(X, y)
     with pytest.raises(ValueError, match="does not take weights"):
         ExpectedPredictor(KNeighborsRegressor(), NETWORK).fit(X, y, np.ones(len(y)))
+    with pytest.raises(ValueError, match="must hold numbers.*'b'.*need a classifier"):
+        ExpectedPredictor(Ridge(), NETWORK).fit(X, np.where(y > 1, "a", "b"))
     model = ExpectedPredictor(DecisionTreeClassifier(), NETWORK).fit(X, y > 1)
     with pytest.raises(ValueError, match="needs a regressor"):
         model.predict(X, return_std=True)
+
+
+def test_the_columns_of_a_frozen_model_are_checked_when_the_density_learns():
+    X, y = numbers()
+    X = X[["x", "z"]]
+    forest = FrozenEstimator(RandomForestRegressor(5, random_state=0).fit(X, y))
+    with pytest.raises(ValueError, match=r"columns named \['x', 'z'\], but X has \['z', 'x'\]"):
+        ExpectedPredictor(forest, NETWORK).fit(X[["z", "x"]])
+    with pytest.raises(ValueError, match=r"named \['x', 'z'\], but X has \[\]"):
+        ExpectedPredictor(forest, NETWORK).fit(X.to_numpy())
+    forest = FrozenEstimator(RandomForestRegressor(5, random_state=0).fit(X.to_numpy(), y))
+    with pytest.raises(ValueError, match="number of columns 2, but X has 1"):
+        ExpectedPredictor(forest, NETWORK).fit(X[["x"]])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = ExpectedPredictor(forest, NETWORK).fit(X)
+        np.testing.assert_array_equal(model.predict(X), forest.predict(X.to_numpy()))
+
+
+@pytest.mark.parametrize("estimator", [RandomForestRegressor(3, random_state=0), Ridge()])
+def test_models_survive_files_of_skops(estimator):
+    X, y = numbers()
+    model = ExpectedPredictor(estimator, NETWORK, random_state=0).fit(X, y)
+    saved = skops.io.dumps(model)
+    loaded = skops.io.loads(saved, trusted=skops.io.get_untrusted_types(data=saved))
+    holes = with_holes(X)
+    np.testing.assert_array_equal(loaded.predict(holes), model.predict(holes))
 
 
 def test_the_default_density_has_exact_ranges():
     X, y = states()
     model = ExpectedPredictor(DecisionTreeRegressor(max_depth=3), random_state=0)
     model.fit(with_holes(X, 0.1), y.astype(float))
-    assert isinstance(model.density_, CutsetNetworkBD | HiddenChowLiuTree | SoftLearnSPN)
+    assert isinstance(model.density_, CutsetNetworkBD | SoftLearnSPN)
     assert np.isfinite(model.predict(with_holes(X))).all()
+
+
+def binary(n_features: int = 8) -> tuple[np.ndarray, np.ndarray]:
+    """Dependent columns of two states, and three classes."""
+    rng = np.random.default_rng(0)
+    X = (rng.random((400, n_features)) < 0.5).astype(float)
+    X[:, 1:4] = np.where(rng.random((400, 3)) < 0.7, X[:, :1], X[:, 1:4])
+    return X, (X[:, 0] + X[:, 2] * X[:, 5] + (rng.random(400) < 0.1)).astype(int) % 3
+
+
+@pytest.mark.parametrize(
+    ("estimator", "method"),
+    [
+        (RandomForestClassifier(5, max_depth=5, random_state=0), "predict_proba"),
+        (GradientBoostingRegressor(n_estimators=5, random_state=0), "predict"),
+        (LogisticRegression(), "decision_function"),
+    ],
+    ids=["forest", "boosting", "linear"],
+)
+def test_shapley_values_are_sums_over_coalitions(estimator, method):
+    X, y = binary()
+    model = ExpectedPredictor(estimator, NETWORK, random_state=0).fit(X, y)
+    worlds = np.array(list(itertools.product([0.0, 1.0], repeat=8)))
+    density = np.exp(model.density_.score_samples(worlds))
+    answers = getattr(model.estimator_, method)(model._inputs(worlds))
+    rows = X[:3].copy()
+    rows[2, [0, 4]] = np.nan
+    answer = model.shapley_values(rows)
+    for row, of_row in zip(rows, answer.values):
+        known = np.flatnonzero(~np.isnan(row))
+
+        def value(members):
+            at = known[list(members)]  # noqa: B023
+            weight = density * (worlds[:, at] == row[at]).all(axis=1)  # noqa: B023
+            return weight @ answers / weight.sum()
+
+        truth = shapley_values(value, len(known))
+        np.testing.assert_allclose(of_row[known], truth, atol=1e-10)
+        np.testing.assert_array_equal(of_row[np.isnan(row)], 0.0)
+    assert not answer.se.any()
+    total = answer.base_values + answer.values.sum(axis=1)
+    np.testing.assert_allclose(total, getattr(model, method)(rows), atol=1e-9)
+
+
+def test_shapley_values_of_many_columns_have_standard_errors():
+    X, y = binary(12)
+    forest = RandomForestRegressor(5, max_depth=5, random_state=0)
+    model = ExpectedPredictor(forest, NETWORK, random_state=0).fit(X, y)
+    rows = X[:4].copy()
+    rows[3, :4] = np.nan
+    some, more = model.shapley_values(rows), model.shapley_values(rows, n_permutations=1000)
+    np.testing.assert_allclose(some.base_values + some.values.sum(axis=1), model.predict(rows))
+    assert some.se[:3].any(axis=1).all()
+    # The last row has few cells, whose values are exact.
+    assert not some.se[3].any()
+    z = (some.values - more.values)[:3] / np.maximum(np.hypot(some.se, more.se)[:3], 1e-9)
+    assert np.abs(z).max() < 4.5
+    assert np.abs((some.values - more.values)[3]).max() < 4.5 * more.se[3].max() + 1e-12
+    with pytest.raises(ValueError, match="at least 2"):
+        model.shapley_values(rows, n_permutations=1)
+
+
+def test_a_column_that_tells_about_one_that_is_used_has_a_shapley_value():
+    X, _ = binary()
+    X[:, 7] = X[:, 6]
+    stump = DecisionTreeRegressor(max_depth=1, random_state=0)
+    model = ExpectedPredictor(stump, NETWORK).fit(X, X[:, 6])
+    values = model.shapley_values(X[:1]).values[0]
+    assert abs(values[7] - values[6]) < 0.1 * abs(values[6])
+    assert np.abs(values[:6]).max() < 0.1 * abs(values[6])

@@ -21,7 +21,7 @@ from skpc.queries.passes.rows import MultivariateReader, new_cells, read_batch, 
 from skpc.variables.events import Events
 from skpc.variables.families import leaf_values
 from skpc.variables.gaussian_boxes import box_probabilities, conditional_form
-from skpc.variables.leaf_queries import forms_of, with_lines
+from skpc.variables.leaf_queries import with_lines
 from skpc.variables.leaves import Cells, LeafTable, leaf_of
 from skpc.variables.predictive import FormSum, WithinIntervals
 
@@ -60,7 +60,7 @@ class EventReader(MultivariateReader):
         bounds = offsets([len(leaf) for _, leaf in alone]).tolist()
         #: Each stated variable with the leaves that have it alone, and their places among these.
         self._alone = [(*one, slice(a, b)) for one, (a, b) in zip(alone, pairwise(bounds))]
-        self._forms = [self._form(var, leaf) for var, leaf in alone]
+        self._forms = [circuit.leaf_forms(var, leaf) for var, leaf in alone]
         first = self.n_features + 2 * self.n_leaves
         self.plan = plan._replace(leaves=with_lines(plan.leaves, self._listed, first))
 
@@ -68,9 +68,6 @@ class EventReader(MultivariateReader):
     def n_lines(self) -> int:
         """Number of leaves that read lines of their own."""
         return self.n_leaves + len(self._listed)
-
-    def _form(self, var: int, leaf: Ints) -> Any:
-        return forms_of(self.leaves, self._circuit.param, self.columns, var, leaf)
 
     def values(self, rows: Floats, start: int = 0, *, maximise: bool = False) -> Floats:
         """Log values of these leaves on the events of some rows, shape (n_rows, n_lines).
@@ -141,7 +138,7 @@ class EventReader(MultivariateReader):
             some = np.flatnonzero(np.isin(owner[:, var], leaf))
             if len(some):
                 distinct, place = np.unique(owner[some, var], return_inverse=True)
-                form = self._form(var, distinct).mixed(np.eye(len(distinct))[place])
+                form = self._circuit.leaf_forms(var, distinct).mixed(np.eye(len(distinct))[place])
                 self._draw_cells(var, form, some, streams, rows)
         for group, cells in zip(self.groups, self.cells(rows[:1])):
             for at in [*self._intervals(group.variables)][:1]:

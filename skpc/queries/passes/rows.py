@@ -118,8 +118,9 @@ def refuse_multivariate(circuit: Circuit) -> None:
     if circuit.multivariate:
         listed = circuit.multivariate[0].variables.tolist()
         raise ValueError(
-            "cells that may be wrong need leaves of one variable each, but the circuit has leaves "
-            f"of the variables {listed} together; use a density without blocks of numbers"
+            "cells that may be wrong, and sums over paths, need leaves of one variable each, but "
+            f"the circuit has leaves of the variables {listed} together; use a density without "
+            "blocks of numbers"
         )
 
 

@@ -1,0 +1,107 @@
+"""Shapley values of a game whose coalitions are sets of known cells."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import comb
+
+from skpc._arrays import Bools, Floats
+
+#: Players up to which all coalitions are listed.
+MOST_PLAYERS = 10
+#: Random orders of more players.
+_N_PERMUTATIONS = 100
+
+
+class ShapleyValues(NamedTuple):
+    """Shapley values of the cells of rows; see :meth:`skpc.ExpectedPredictor.shapley_values`."""
+
+    values: Floats
+    base_values: Floats
+    se: Floats
+
+
+def shapley_values(
+    rows: Floats,
+    base: Any,
+    whole: Floats,
+    expected: Callable[[Floats], Floats],
+    n_permutations: int | None,
+    random_state: np.random.RandomState,
+) -> ShapleyValues:
+    """Shapley values of the cells of each row, whose coalitions are rows with some of them.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n_rows, n_features)
+        Encoded rows; NaN marks missing cells, which have the value 0.
+    base : float or ndarray of shape (n_outputs,)
+        The expectation where no cell is known.
+    whole : ndarray of shape (n_rows,) or (n_rows, n_outputs)
+        That of each row.
+    expected : callable
+        The expectations of rows with missing cells.
+    n_permutations, random_state
+        See :func:`_of_players`.
+    """
+    values, se = np.zeros((2, *rows.shape, *whole.shape[1:]))
+    for place, row in enumerate(rows):
+        known = ~np.isnan(row)
+        if known.any():
+            of_sets = partial(_of_sets, row, (base, whole[place]), expected)
+            answer = _of_players(of_sets, known.sum(), n_permutations, random_state)
+            values[place, known], se[place, known] = answer
+    return ShapleyValues(values, np.broadcast_to(base, whole.shape).copy(), se)
+
+
+def _of_sets(
+    row: Floats, ends: Any, expected: Callable[[Floats], Floats], members: Bools
+) -> Floats:
+    """Expectations given the marked ones of the cells of a row; ``ends``: of none, and of all."""
+    rows = np.full((len(members), len(row)), np.nan)
+    rows[:, ~np.isnan(row)] = np.where(members, row[~np.isnan(row)], np.nan)
+    answer = np.array(ends)[members.all(axis=1).astype(int)]
+    some = members.any(axis=1) & ~members.all(axis=1)
+    if some.any():
+        answer[some] = expected(rows[some])
+    return answer
+
+
+def _of_players(
+    value: Callable[[Bools], Floats],
+    n_players: int,
+    n_permutations: int | None,
+    random_state: np.random.RandomState,
+) -> tuple[Floats, Floats]:
+    """Shapley values of the players and their standard errors, which are 0 where they are exact.
+
+    Parameters
+    ----------
+    value : callable
+        The values of coalitions, shape (n_coalitions, ...), whose members are marked in an array of
+        shape (n_coalitions, n_players).
+    n_players : int
+        At least one.
+    n_permutations : int or None
+        Number of random orders in which players join; None lists all coalitions of up to ten.
+    random_state : RandomState instance
+    """
+    if n_permutations is None and n_players <= MOST_PLAYERS:
+        members = np.arange(2**n_players)[:, np.newaxis] >> np.arange(n_players) & 1 == 1
+        # A coalition counts for each player by the orders in which this joins, or has joined, it.
+        before = members.sum(axis=1)[:, np.newaxis] - members
+        share = np.where(members, 1.0, -1.0) / (n_players * comb(n_players - 1, before))
+        exact: Floats = np.tensordot(share.T, value(members), 1)
+        return exact, np.zeros_like(exact)
+    n_orders = n_permutations or _N_PERMUTATIONS
+    rank = random_state.random_sample((n_orders, n_players)).argsort(axis=1)
+    members = rank[:, np.newaxis] < np.arange(n_players + 1)[:, np.newaxis]
+    of_sets = value(members.reshape(-1, n_players))
+    steps = np.diff(of_sets.reshape(n_orders, n_players + 1, *of_sets.shape[1:]), axis=1)
+    added = steps[np.arange(n_orders)[:, np.newaxis], rank]
+    return added.mean(axis=0), added.std(axis=0, ddof=1) / math.sqrt(n_orders)
