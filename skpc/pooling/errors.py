@@ -196,7 +196,7 @@ def far_away(rows: Floats, weight: Floats, is_categorical: Bools) -> tuple[Float
     numbers are equal.
     """
     middle, reach = np.zeros(rows.shape[1]), np.full(rows.shape[1], np.inf)
-    for column in np.flatnonzero(~is_categorical):
+    for column in np.flatnonzero(~is_categorical & ~np.isnan(rows).all(axis=0)):
         known = ~np.isnan(rows[:, column])
         order = np.argsort(rows[known, column])
         values, mass = rows[known, column][order], weight[known][order]
