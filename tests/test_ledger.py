@@ -3,6 +3,7 @@
 import ast
 import csv
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from tests.benchmarks.papers import __main__ as papers
 from tests.benchmarks.papers.estimates import ESTIMATES
 from tests.benchmarks.papers.ledger import (
+    LIKES,
     STATUSES,
     Job,
     Row,
@@ -18,6 +20,7 @@ from tests.benchmarks.papers.ledger import (
     illustration,
     likelihood,
     measure,
+    network,
     quoted,
     read_cache,
     smaller,
@@ -47,6 +50,43 @@ def test_every_paper_has_rows_and_every_row_has_measurements_or_a_reason():
 def test_rows_are_told_apart_by_paper_item_and_what():
     names = [(row.name, row.what) for row in papers.all_rows()]
     assert len(names) == len(set(names))
+
+
+def test_every_row_says_what_it_compares():
+    for row in papers.all_rows():
+        assert row.like in LIKES, (row.name, row.what)
+        if not row.jobs:
+            assert row.like == "illustration", (row.name, row.what)
+
+
+def test_a_measurement_counts_once():
+    """Rows that count are of different measurements; those printed again name where they count."""
+    rows, jobs = papers.all_rows(), papers.all_jobs()
+    cache = read_cache(DOC / "measured.json")
+    items = {row.item for row in rows} | {row.name for row in rows}
+    assert {row.again for row in rows} - {""} <= items
+    counted = {}
+    for row in rows:
+        line = compare(row, jobs, cache)
+        if line.ours and not row.again:
+            first = counted.setdefault((row.jobs, line.ours), row)
+            assert row.name == first.name, (row.what, first.what)
+
+
+def test_the_front_page_counts_what_the_ledger_has():
+    with open(DOC / "ledger.csv", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    text = (DOC / "index.rst").read_text(encoding="utf-8")
+    for like in LIKES:
+        of_kind = [row for row in rows if row["like"] == like]
+        counted = [row for row in of_kind if not row["again"]]
+        by_status = Counter(kind(row["status"]) for row in counted)
+        cells = [like, len(of_kind), len(counted), *(by_status[status] for status in STATUSES)]
+        assert "   * - " + "\n     - ".join(map(str, cells)) + "\n" in text
+    same = [row for row in rows if row["like"] == "same" and not row["again"]]
+    assert f"The ledger has {len(rows)} rows. {len(same)} measurements of them" in text
+    short = sum(row["status"].startswith("short") and not row["again"] for row in rows)
+    assert f"{short} measurements are short" in text
 
 
 def test_the_pages_in_the_docs_hold_what_was_measured():
@@ -139,6 +179,20 @@ def test_a_missing_file_is_named_and_a_measurement_is_judged(monkeypatch, tmp_pa
 )
 def test_likelihoods_are_alike_within_half_a_thousandth(theirs, ours, status):
     assert greater(theirs, ours) == status
+
+
+def test_likelihoods_are_alike_within_the_deviation_of_runs():
+    assert greater(-100.0, -99.8, 0.25) == "reproduced"
+    assert greater(-100.0, -99.8, 0.15) == "beaten"
+
+
+def test_deterministic_networks_are_alike_or_others():
+    def judged(test_ll, params):
+        return network("job", -6.0, 20)({"job": {"test_ll": test_ll, "params": params}})[1]
+
+    assert judged(-6.003, 20) == "reproduced"
+    assert judged(-6.003, 21) == "another network (ties; -0.003)"
+    assert judged(-5.9, 20) == "another network (ties; +0.100)"
 
 
 def test_small_figures_are_better():

@@ -61,7 +61,6 @@ from skpc.queries import sample_missing
 from tests.benchmarks import classification, regression
 from tests.benchmarks.debd import refuse_unknown
 from tests.benchmarks.prediction import MASKS, Split
-from tests.benchmarks.published import SVR_ERRORS
 from tests.benchmarks.regression_tables import (
     BINNED,
     NUMERIC,
@@ -258,10 +257,9 @@ def bits(name: str, rates: list[float], masks: int) -> None:
     found = bit_errors(name, rates, masks)
     columns = ["bits", "features", "mpe", "median"]
     print(f"{name}: complete rows: {found['complete']:.4g}")
-    print(f"{'missing':>8s}" + "".join(f"{column:>11s}" for column in [*columns, "published"]))
+    print(f"{'missing':>8s}" + "".join(f"{column:>11s}" for column in columns))
     for rate in rates:
-        published = SVR_ERRORS.get(name, {}).get(rate, np.nan)
-        cells = [*(found[f"{column} {rate}"] for column in columns), published]
+        cells = [found[f"{column} {rate}"] for column in columns]
         print(f"{rate:8.1f}" + "".join(f"{cell:11.4g}" for cell in cells), flush=True)
 
 

@@ -1,4 +1,4 @@
-"""What the five papers print: every table, and the numbers that are known of their figures.
+"""What the five papers print: every table.
 
 The one source of published figures. A table is ``TABLES["paper/item"]``, or one of its columns
 ``column("paper/item", "name")``, by data set. Names of sets are those of ``fetch_debd``.
@@ -375,18 +375,6 @@ MNIST = {
     "EM-CNetBD, 300 components": (-103.95, 470),
     "EiNet": (-113.55, 1_200),
     "larger EiNet": (-99.82, 84_000),
-}
-#: Root mean squared errors of exact expectations at missing rates 0.1 to 0.9 (figure 2 of expected
-#: kernels, in units of the target). The paper prints a picture: these are its curves as numbers,
-#: as far as they are known here; its text does not let them be checked.
-SVR_ERRORS = {
-    "abalone": dict(
-        zip(
-            (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9),
-            (2.407, 2.478, 2.573, 2.629, 2.639, 2.748, 2.790, 2.882, 2.936),
-        )
-    ),
-    "delta-ailerons": {0.1: 2.421e-4, 0.9: 3.047e-4},
 }
 #: Columns of likelihoods that are said or seen to be of test rows (SoftLearn's own are not).
 _OF_TEST_ROWS = {

@@ -29,6 +29,8 @@ from tests.benchmarks.papers.pages import escaped, list_table
 from tests.benchmarks.report_pictures import accuracy_curves, error_curves
 
 LEDGER = Path("doc/papers/ledger.csv")
+#: Those of the ledger that are shown.
+_COLUMNS = ("what", "theirs", "ours", "status", "like")
 #: Title, table of the ledger, and the data sets that are shown.
 SELECTED = [
     (
@@ -98,7 +100,7 @@ def selected(title: str, name: str, sets: str) -> str:
     with open(LEDGER, encoding="utf-8") as file:
         lines = [line for line in csv.DictReader(file) if f"{line['paper']}/{line['item']}" == name]
     shown = [
-        [escaped(line[key]) for key in ("what", "theirs", "ours", "status")]
+        [escaped(line[key]) for key in _COLUMNS]
         for line in lines
         if line["ours"] and (not sets or line["command"].split()[-1] in sets.split())
     ]
@@ -106,7 +108,7 @@ def selected(title: str, name: str, sets: str) -> str:
     text = f"From the ledger (:ref:`papers_{paper}`, which says how protocols differ); "
     text += f"``{COMMAND} {name} --again`` measures anew."
     parts = [title, "-" * len(title), "", text, ""]
-    return "\n".join([*parts, *list_table(["what", "theirs", "ours", "status"], shown)])
+    return "\n".join([*parts, *list_table(_COLUMNS, shown)])
 
 
 def _is_wanted(title: str, titles: list[str]) -> bool:

@@ -1,7 +1,7 @@
-"""Published cells of "Tractable Computation of Expected Kernels" (UAI 2021).
+"""What "Tractable Computation of Expected Kernels" (UAI 2021) says of its figure 2.
 
-Needs the data (SKPC_DATA). The protocol is that of the paper's experiments: a machine trained on
-complete one-hot rows, and single one-hot columns of the validation rows missing at random.
+Needs the data (SKPC_DATA). A machine is trained on complete one-hot rows, and single one-hot
+columns of the validation rows are missing at random.
 """
 
 import os
@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from skpc import CutsetNetworkBD, ExpectedKernelSVR
-from tests.benchmarks.published import SVR_ERRORS
 
 pytestmark = pytest.mark.slow
 
@@ -25,7 +24,7 @@ RATES = (0.1, 0.9)
 
 
 @pytest.mark.parametrize(("name", "parameters"), CELLS)
-def test_published_errors_of_the_exact_expectation_are_reached(name, parameters):
+def test_exact_expectations_are_no_worse_than_medians(name, parameters):
     data = np.load(Path(os.environ["SKPC_DATA"]) / "regression" / f"{name}.npz")
     train, valid = (
         np.unpackbits(data[f"{part}_x"], axis=1, count=int(data["n_features"])).astype(float)
@@ -35,9 +34,10 @@ def test_published_errors_of_the_exact_expectation_are_reached(name, parameters)
     model = ExpectedKernelSVR(CutsetNetworkBD(structured=True), **parameters)
     model.fit(train, (data["train_y"] - mean) / scale)
     for rate in RATES:
-        squared = []
+        exact, filled = [], []
         for seed in range(5):
-            holes = np.random.default_rng(seed).random(valid.shape) < rate
-            found = mean + scale * model.predict(np.where(holes, np.nan, valid))
-            squared.append(np.sqrt(np.mean((found - data["valid_y"]) ** 2)))
-        assert np.mean(squared) <= SVR_ERRORS[name][rate]
+            missing = np.random.default_rng(seed).random(valid.shape) < rate
+            for errors, value in ((exact, np.nan), (filled, np.median(train, axis=0))):
+                found = mean + scale * model.predict(np.where(missing, value, valid))
+                errors.append(np.sqrt(np.mean((found - data["valid_y"]) ** 2)))
+        assert np.mean(exact) <= np.mean(filled)

@@ -141,16 +141,17 @@ def _appendix() -> list[Row]:
         for codec in TARGETS:
             job = f"ep/{codec}/{name}"
             row = Row(PAPER, "appendix_c", f"{what}, targets {codec}", text, (job,), note=MESSAGES)
-            found.append(row._replace(judge=_kernel_judge(job, mean)))
+            found.append(row._replace(judge=_kernel_judge(job, mean), like="variant"))
     mv, ours = (f"ep/mean-logvar/{name}" for name in (list(KERNELS)[0], list(KERNELS)[-1]))
     row = Row(PAPER, "appendix_c", "the mean-variance kernel is behind", "by 2.01", (mv, ours))
-    found.append(row._replace(judge=_gap_judge(mv, ours), note=MESSAGES))
+    found.append(row._replace(judge=_gap_judge(mv, ours), note=MESSAGES, like="variant"))
     said = Row(PAPER, "appendix_b3", f"greatest error of an entry, {SIZES} features", "falls", ())
     judge = claim("ep/inner", lambda f: f["errors"][-1] < 0.4 * f["errors"][0], _errors_text)
-    found.append(said._replace(jobs=("ep/inner",), judge=judge, note="10 trials"))
+    found.append(said._replace(jobs=("ep/inner",), judge=judge, note="10 trials", like="variant"))
     said = Row(PAPER, "appendix_b6", f"Frobenius norm, {GRID} inner and outer features", "")
     said = said._replace(theirs="outer features matter more", jobs=("ep/features",))
-    return [*found, said._replace(judge=_grid_judge, note="300 messages, 20 trials")]
+    note = "300 messages, 20 trials"
+    return [*found, said._replace(judge=_grid_judge, note=note, like="variant")]
 
 
 def _kernel_judge(job: str, theirs: float) -> Judge:
@@ -164,7 +165,8 @@ def _kernel_judge(job: str, theirs: float) -> Judge:
 def _gap_judge(behind: str, ahead: str) -> Judge:
     def judge(found: Mapping[str, Figures]) -> tuple[str, str]:
         gap = found[behind]["mean"] - found[ahead]["mean"]
-        status = "reproduced" if gap > 1.0 else f"refuted (by {gap:.2f} only, which is less than 1)"
+        status = f"not reproduced (on other messages: by {gap:.2f} only, which is less than 1)"
+        status = "reproduced" if gap > 1.0 else status
         return f"by {gap:.2f}", status
 
     return judge
@@ -189,7 +191,9 @@ def _batch() -> list[Row]:
     found = [
         illustration(PAPER, "figure_1", "incoming messages of four tables"),
         illustration(PAPER, "figure_2", "the factor graph of logistic regression"),
-        histogram._replace(judge=_percentiles_judge(ours), note=MESSAGES),
+        histogram._replace(
+            judge=_percentiles_judge(ours), note=MESSAGES, like="variant", again="appendix_c"
+        ),
         illustration(PAPER, "figure_3b", "predicted messages"),
         illustration(PAPER, "figure_4a", "messages of training and two lines of tests"),
     ]
@@ -207,7 +211,7 @@ def _batch() -> list[Row]:
         row = Row(
             PAPER, item, what, said, ("ep/uncertainty",), claim("ep/uncertainty", holds, text)
         )
-        found.append(row._replace(note=MESSAGES))
+        found.append(row._replace(note=MESSAGES, like="variant"))
     return found
 
 
@@ -261,7 +265,11 @@ def _ranks(figures: Figures) -> str:
 
 
 def _streams() -> list[Row]:
-    note = "30 problems, noise of 500,000 particles by the delta method, targets scaled"
+    note = (
+        "30 problems; the oracle is simulated: exact messages with the noise of 500,000 particles "
+    )
+    note += "by the delta method; the sampler's seconds are extrapolated from 20 calls; targets "
+    note += "scaled"
     found = []
     for item, what, said, job, holds, text in (
         (
@@ -317,10 +325,13 @@ def _streams() -> list[Row]:
         ),
     ):
         row = Row(PAPER, item, what, said, (job,), claim(job, holds, text))
-        found.append(row._replace(note=note if job == "ep/stream" else "exact oracle"))
+        row = row._replace(note=note if job == "ep/stream" else "exact oracle", like="variant")
+        # The posterior's shape and rate have one divergence.
+        found.append(row._replace(again="figure_7a" if item == "figure_7b" else ""))
     what = "threshold -8.5, noise 1e-4: log variance at the end, answers, share in the last ten"
     row = Row(PAPER, "figure_5", what, "about -8.8", ("ep/published_stream",), _published_judge)
-    return [*found, row._replace(note="targets mean and log variance; prior variance 100")]
+    note = "targets mean and log variance; prior variance 100; exact oracle with noise"
+    return [*found, row._replace(note=note, like="variant")]
 
 
 def _published_judge(found: Mapping[str, Figures]) -> tuple[str, str]:
@@ -360,7 +371,10 @@ def _tables() -> list[Row]:
         ):
             judge = _table_judge(job, name, holds, text)
             row = Row(PAPER, item, f"{name}: {what}", said, (job,), judge, data=name)
-            found.append(row._replace(note="threshold -13.45, targets scaled, first 500 asked"))
+            note = "threshold -13.45, targets scaled, first 500 asked; exact oracle"
+            if item == "figure_9b":
+                note += "; calls are counted, the paper prints seconds"
+            found.append(row._replace(note=note, like="variant"))
     return found
 
 

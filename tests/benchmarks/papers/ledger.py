@@ -20,11 +20,30 @@ from tests.benchmarks.papers.estimates import ESTIMATES
 from tests.benchmarks.published import TABLES, column
 
 #: What may stand at the beginning of a status.
-STATUSES = ("reproduced", "beaten", "short", "refuted", "not run")
+STATUSES = (
+    "reproduced",
+    "another network",
+    "beaten",
+    "short",
+    "refuted",
+    "not reproduced",
+    "not run",
+)
+#: What a row compares.
+LIKES = {
+    "same": "algorithm, data, split and settings are those of the paper",
+    "split": "as the paper, on the rows that it seems to have used",
+    "variant": "another method, other settings or other data than those of the paper",
+    "machine": "times of another machine, or of other hardware",
+    "illustration": "a picture, figures of other methods, or an experiment of ours about a "
+    "statement",
+}
 #: Likelihoods and errors that differ by less than this share of the published one are alike...
 SHARE = 5e-4
 #: ... or by less than this: many are printed with two digits.
 NATS = 1e-2
+#: Likelihoods of a deterministic algorithm are printed with three digits.
+DIGITS = 3e-3
 #: Begin the reasons of rows that were not run, by which the pages count them.
 QUOTED = "figures of other methods, quoted"
 PICTURE = "an illustration without figures"
@@ -71,6 +90,10 @@ class Row(NamedTuple):
     note: str = ""
     #: The data set, if there is one.
     data: str = ""
+    #: What it compares, one of ``LIKES``. Rows without a measurement compare nothing.
+    like: str = "illustration"
+    #: The item whose row has the same measurement, which counts there.
+    again: str = ""
 
     @property
     def name(self) -> str:
@@ -87,6 +110,8 @@ class Line(NamedTuple):
     ours: str
     command: str
     status: str
+    like: str
+    again: str
     note: str
     seconds: str
     measured: str
@@ -108,19 +133,21 @@ def compare(row: Row, jobs: Mapping[str, Job], cache: Mapping[str, Figures]) -> 
     command += f" --sets {row.data}" if row.data else ""
     fixed = row.paper, row.item, row.what, row.theirs
     if not row.jobs:
-        return Line(*fixed, "", "", row.note, "", "", "")
+        return Line(*fixed, "", "", row.note, row.like, row.again, "", "", "")
     absent = [name for name in row.jobs if name not in cache]
     if absent or row.judge is None:
         # Those with an estimate have a file: pages are the same in a clone without the data.
         unknown = [jobs[name] for name in absent if name not in ESTIMATES]
         files = [job.file for job in unknown if not job.is_possible()]
         why = f"{files[0]} is not in the folder" if files else _unmeasured(absent)
-        return Line(*fixed, "", command, f"not run ({why})", row.note, "", "")
+        status = f"not run ({why})"
+        return Line(*fixed, "", command, status, row.like, row.again, row.note, "", "")
     found = [cache[name] for name in row.jobs]
     ours, status = row.judge({name: each["figures"] for name, each in zip(row.jobs, found)})
     seconds = f"{sum(each['seconds'] for each in found):.0f}"
     measured = max(f"{each['date']}, {each['versions']}" for each in found)
-    return Line(*fixed, ours, command, status, row.note, seconds, measured)
+    kinds = row.like, row.again
+    return Line(*fixed, ours, command, status, *kinds, row.note, seconds, measured)
 
 
 def _unmeasured(absent: Sequence[str]) -> str:
@@ -167,10 +194,13 @@ def write_cache(path: Path, cache: Mapping[str, Figures]) -> None:
     path.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
 
 
-def greater(theirs: float, ours: float) -> str:
-    """Status of a figure that should be great, such as a log-likelihood."""
+def greater(theirs: float, ours: float, deviation: float = 0.0) -> str:
+    """Status of a figure that should be great, such as a log-likelihood.
+
+    Figures are alike, too, if they differ by no more than their standard deviation over runs.
+    """
     gap = ours - theirs
-    if abs(gap) <= max(SHARE * abs(theirs), NATS):
+    if abs(gap) <= max(SHARE * abs(theirs), NATS, deviation):
         return "reproduced"
     return "beaten" if gap > 0 else f"short (by {-gap:.3g})"
 
@@ -185,6 +215,20 @@ def smaller(theirs: float, ours: float) -> str:
 def likelihood(job: str, theirs: float, key: str = "test_ll") -> Judge:
     """A judge of one log-likelihood."""
     return lambda found: (f"{found[job][key]:.3f}", greater(theirs, found[job][key]))
+
+
+def network(job: str, theirs: float, size: float) -> Judge:
+    """A judge of the log-likelihood of a deterministic algorithm, and of the parameters."""
+
+    def judge(found: Mapping[str, Figures]) -> tuple[str, str]:
+        ours = found[job]
+        text = f"{ours['test_ll']:.3f}, {ours['params']} parameters"
+        is_near = abs(ours["test_ll"] - theirs) <= DIGITS + 1e-9
+        if is_near and ours["params"] == size:
+            return text, "reproduced"
+        return text, f"another network (ties; {ours['test_ll'] - theirs:+.3f})"
+
+    return judge
 
 
 def claim(job: str, holds: Callable[[Figures], bool], ours: Callable[[Figures], str]) -> Judge:
@@ -227,7 +271,8 @@ def shapes_row(table: str, data: str) -> Row:
 
     text = ", ".join(f"{key} {value:g}" for key, value in theirs.items())
     what = f"{data}: rows and columns"
-    return Row(paper, item, what, text, (job,), judge, "; ".join(told), data)
+    again = "" if table == SHAPES[-1] else "bayesian_scores/table_2"
+    return Row(paper, item, what, text, (job,), judge, "; ".join(told), data, "same", again)
 
 
 def _shape_of(table: str, data: str) -> dict[str, float]:
