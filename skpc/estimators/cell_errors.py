@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -224,14 +225,15 @@ class CellErrorDetector(OneToOneFeatureMixin, TransformerMixin, ColumnsEstimator
         def is_far(rows: Floats) -> Bools:
             return np.abs(rows - middle) > reach
 
-        options = {name: getattr(self, name) for name in DECLARATIONS}
-        options["categorical_features"] = domain.is_categorical
-        self.domain_ = Domain.fit(
-            without_cells(table, is_far(rows)),
-            sample_weight=weight,
-            n_bins=self._n_bins,
-            **options,
-        )
+        self.domain_ = domain
+        if is_far(rows).any():
+            options = {name: getattr(self, name) for name in DECLARATIONS}
+            options["categorical_features"] = domain.is_categorical
+            with warnings.catch_warnings():
+                # What there is to say of the columns has been said.
+                warnings.simplefilter("ignore")
+                left, n_bins = without_cells(table, is_far(rows)), self._n_bins
+                self.domain_ = Domain.fit(left, sample_weight=weight, n_bins=n_bins, **options)
         return is_far
 
     @property

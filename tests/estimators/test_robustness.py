@@ -135,6 +135,10 @@ def test_unusual_tables_work(kind):
         # A mixture has at most as many components as there are rows.
         few = {"n_components": 2} if kind == "table mixture" else {}
         for answer in answers(learn(kind, X, **few), X):
+            if (kind, name) == ("cell errors", "an outlier"):
+                # It takes this one away.
+                assert np.argwhere(pd.isna(answer)).tolist() in ([[0, 1]], []), name
+                continue
             assert not pd.isna(answer).any(), name
             assert not np.isposinf(answer.astype(float)).any(), name
 
