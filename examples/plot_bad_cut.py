@@ -72,3 +72,6 @@ plt.show()
 # %%
 # LearnSPN ends with four half clouds, whose centres are off. SoftLearn finds both whole clouds on
 # either side of the cut: twice as many terms as needed, all of them right.
+#
+# These are the memberships of ``beta=1``. With greater values they become hard: the first column of
+# the centres is off by 0.07 on the mean here, by 0.13 with 2 and by 0.28 with 30, the default.
