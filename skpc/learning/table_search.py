@@ -131,6 +131,8 @@ def learn_table_mixture(
     work = n_starts * _work(table.rows, choices.candidates)
     mixtures = each(learn_chosen, starts, work)
     advance(N_STAGES - steps)
+    if len(mixtures) == 1:
+        return mixtures[0]
     return max(mixtures, key=lambda mixture: table.weight @ mixture.log_density(table.rows))
 
 

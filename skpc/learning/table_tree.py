@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 _MOST_BINS, _ROWS_EACH, _WIDER = 30, 40.0, 1.3
 #: Least width of a normal without a lattice, as a part of the distance to its neighbours.
 _OF_GAP = 0.3
-#: Starts of EM.
-_N_STARTS = 3
 #: A value of a lattice has a bin of its own, if it has this share of the rows, and so many of them.
 _REPEATED, _ROWS_OF_VALUE = 0.01, 8.0
 
@@ -115,11 +113,9 @@ def choose_table_tree(
 def learn_table_tree(
     columns: TableColumns, rows: Floats, weight: Floats, choice: TreeChoice, seed: int
 ) -> TableTree:
-    """Learn a tree with the choices of another one; the likeliest of some starts is kept."""
+    """Learn a tree with the choices of another one."""
     bins, table = _tree_rows(columns, rows, weight)
-    trees = [learn_hidden_tree(table, choice, seed + start) for start in range(_N_STARTS)]
-    likeliest = max(trees, key=lambda tree: weight @ tree.log_likelihood(table.rows.codes))
-    return TableTree(bins, likeliest)
+    return TableTree(bins, learn_hidden_tree(table, choice, seed))
 
 
 def _tree_rows(
