@@ -62,8 +62,17 @@ def read_cells(tables: Sequence[Any], categorical_features: Any) -> list[TableCe
     TypeError, ValueError
         If the tables are of different libraries or columns, or a cell is infinite.
     """
-    reader = BaseEstimator()
-    checked = [check_table(reader, table, reset=k == 0) for k, table in enumerate(tables)]
+    reader, checked = BaseEstimator(), list[Any]()
+    for number, table in enumerate(tables):
+        try:
+            checked.append(check_table(reader, table, reset=number == 0))
+        except ValueError as error:
+            if number == 0:
+                raise
+            raise ValueError(
+                f"Table {number + 1} of {len(tables)} does not have the columns of the first one, "
+                f"or cannot be read: {error}"
+            ) from error
     together = join_tables(checked)
     domain = Domain.fit(together, categorical_features=categorical_features)
     values = np.where(domain.is_categorical, domain.encode(together), domain.numbers_in(together))
