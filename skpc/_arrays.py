@@ -30,6 +30,26 @@ def check_memory(n_numbers: float, what: str, remedy: str) -> None:
         )
 
 
+def check_variables(variables: Any, n_variables: int, name: str = "variables") -> Ints:
+    """The numbers of some variables, from such numbers or from a mask of all variables.
+
+    Raises
+    ------
+    ValueError
+        If they are neither, or a number is not that of a variable.
+    """
+    chosen = np.asarray(variables)
+    if chosen.dtype == bool and chosen.shape == (n_variables,):
+        return np.flatnonzero(chosen)
+    is_number = chosen.dtype.kind in "iu" or chosen.size == 0
+    if not is_number or chosen.ndim != 1 or not ((chosen >= 0) & (chosen < n_variables)).all():
+        raise ValueError(
+            f"{name} must be numbers from 0 to {n_variables - 1}, or a mask of {n_variables} "
+            f"bools; got {variables!r}"
+        )
+    return chosen.astype(np.intp)
+
+
 def offsets(sizes: Any) -> Ints:
     """Where each of some parts begins when they stand end to end, and where the last one ends."""
     starts = np.zeros(len(sizes) + 1, dtype=np.int64)

@@ -26,7 +26,6 @@ from sklearn.utils._param_validation import (  # noqa: F401
     StrOptions,
     validate_params,
 )
-from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.metaestimators import _BaseComposition as BaseComposition  # noqa: F401
 from sklearn.utils.multiclass import _ovr_decision_function as decisions_of_pairs  # noqa: F401
 from sklearn.utils.validation import check_array, validate_data
@@ -130,12 +129,6 @@ def join_columns(
         frame.index = frame.index if like is None else like.index
     frame.columns = [*numbered] if names is None else names
     return frame
-
-
-def output_library(transformer: Any) -> str | None:
-    """The library of the DataFrames that ``transform`` shall return; None for arrays."""
-    wanted = _get_output_config("transform", transformer)["dense"]
-    return None if wanted == "default" else wanted
 
 
 def describe_column(column: int, names: Sequence[Any] | None = None) -> str:
@@ -318,26 +311,6 @@ def check_finite(
         )
 
 
-def check_variables(variables: Any, n_variables: int, name: str = "variables") -> NDArray[np.intp]:
-    """The numbers of some variables, from such numbers or from a mask of all variables.
-
-    Raises
-    ------
-    ValueError
-        If they are neither, or a number is not that of a variable.
-    """
-    chosen = np.asarray(variables)
-    if chosen.dtype == bool and chosen.shape == (n_variables,):
-        return np.flatnonzero(chosen)
-    is_number = chosen.dtype.kind in "iu" or chosen.size == 0
-    if not is_number or chosen.ndim != 1 or not ((chosen >= 0) & (chosen < n_variables)).all():
-        raise ValueError(
-            f"{name} must be numbers from 0 to {n_variables - 1}, or a mask of {n_variables} "
-            f"bools; got {variables!r}"
-        )
-    return chosen.astype(np.intp)
-
-
 def check_n_samples(n_samples: Any) -> int:
     """Check a number of draws.
 
@@ -439,9 +412,8 @@ def read_cells(
     try:
         values[present] = held.astype(np.float64)
     except OverflowError as error:
-        raise ValueError(
-            f"{describe_column(column, names)} holds a number that float64 does not: {error}"
-        ) from error
+        where = describe_column(column, names)
+        raise ValueError(f"{where} holds a number that float64 does not: {error}") from error
     check_finite(values, names, column)
     return values, kinds == {"bool"}
 

@@ -108,9 +108,9 @@ class ColumnsEstimator(TableEstimator):
             return None
         return self.n_bins or _N_BINS[self.margins]
 
-    def _domain_of(self, table: Any, weight: Floats) -> Domain:
-        """What the columns of a checked table are."""
-        declared = {name: getattr(self, name) for name in DECLARATIONS}
+    def _domain_of(self, table: Any, weight: Floats, **changed: Any) -> Domain:
+        """What the columns of a checked table are; some declarations may be others."""
+        declared = {name: getattr(self, name) for name in DECLARATIONS} | changed
         return Domain.fit(table, sample_weight=weight, n_bins=self._n_bins, **declared)
 
 

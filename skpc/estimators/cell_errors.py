@@ -19,9 +19,9 @@ from skpc._cells import missing_in, without_cells
 from skpc._fitting import all_or_nothing
 from skpc._threads import in_threads, threads
 from skpc._validation import Interval, StrOptions, column_of, fit_context, objects_of
-from skpc.domain import Domain, merge_rows
+from skpc.domain import merge_rows
 from skpc.estimators._estimator import by_chunks, parameter
-from skpc.estimators._learner import DECLARATIONS, ColumnsEstimator
+from skpc.estimators._learner import ColumnsEstimator
 from skpc.estimators._pools import most_bins, refuse_intractable
 from skpc.estimators.cutset import CutsetNetworkBD
 from skpc.estimators.extra_cutsets import ExtraCutsets
@@ -227,13 +227,11 @@ class CellErrorDetector(OneToOneFeatureMixin, TransformerMixin, ColumnsEstimator
 
         self.domain_ = domain
         if is_far(rows).any():
-            options = {name: getattr(self, name) for name in DECLARATIONS}
-            options["categorical_features"] = domain.is_categorical
+            left, known = without_cells(table, is_far(rows)), domain.is_categorical
             with warnings.catch_warnings():
                 # What there is to say of the columns has been said.
                 warnings.simplefilter("ignore")
-                left, n_bins = without_cells(table, is_far(rows)), self._n_bins
-                self.domain_ = Domain.fit(left, sample_weight=weight, n_bins=n_bins, **options)
+                self.domain_ = self._domain_of(left, weight, categorical_features=known)
         return is_far
 
     @property

@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin, clone
 from sklearn.impute import MissingIndicator
 from sklearn.utils import check_random_state
+from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_is_fitted
 
 from skpc._arrays import Floats
@@ -26,7 +27,6 @@ from skpc._validation import (
     join_columns,
     kinds_of_cells,
     missing_cells,
-    output_library,
     read_cells,
 )
 from skpc.estimators._estimator import TableEstimator, by_chunks, parameter
@@ -224,7 +224,8 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
             filled = self._complete(table)
         kept = np.flatnonzero(~self._is_empty | self.keep_empty_features)
         columns = [column_of(filled, column) for column in kept.tolist()]
-        library = output_library(self)
+        wanted = _get_output_config("transform", self)["dense"]
+        library = None if wanted == "default" else wanted
         is_other = frame_library(filled) != library
         for position, is_empty in enumerate(self._is_empty[kept]):
             if is_empty or is_other:

@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skpc._arrays import Floats, Ints, offsets
-from skpc._validation import check_variables
+from skpc._arrays import Floats, Ints, check_variables, offsets
 from skpc.counting.trees import children_first
 from skpc.factor_graphs.graph import FactorGraph
 

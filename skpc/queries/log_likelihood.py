@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from skpc._arrays import Floats
-from skpc._validation import check_variables, unmasked
+from skpc._arrays import Floats, check_variables
+from skpc._validation import unmasked
 from skpc.circuit import SUM, Circuit
 from skpc.queries.passes.induced import EDGES_OF_A_VALUE, log_density, walkable
 from skpc.queries.passes.rows import check_events, check_noise, check_rows

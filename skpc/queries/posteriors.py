@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from skpc._arrays import Floats, Ints
-from skpc._validation import check_variables
+from skpc._arrays import Floats, Ints, check_variables
 from skpc.circuit import Circuit
 from skpc.queries.passes.downward import posterior_average
 from skpc.queries.passes.rows import MultivariateReader, check_events, check_rows

@@ -17,7 +17,7 @@ from sklearn.utils import check_random_state
 from skpc._arrays import Floats
 from skpc.domain import column_moments, one_hot
 from skpc.synthesis.cells import TableCells, read_cells
-from skpc.synthesis.rules import breaches, find_rules
+from skpc.synthesis.rules import breaches, rules_of
 
 #: Bins of a number beside a category, and folds of the classifier.
 _BINS, _FOLDS = 10, 5
@@ -188,7 +188,7 @@ def table_report(
         _copies(drawn, learned),
         held_copies,
         ratio,
-        _rules(real, learned, drawn, categorical_features),
+        _rules(learned, drawn),
     )
 
 
@@ -303,7 +303,7 @@ def _points(values: Floats, like: TableCells) -> Floats:
     return np.nan_to_num(one_hot(like.domain, np.where(like.is_categorical, values, scaled)))
 
 
-def _rules(real: Any, learned: TableCells, drawn: TableCells, categorical_features: Any) -> Any:
-    rules = [one.rule for one in find_rules(real, categorical_features=categorical_features).rules]
+def _rules(learned: TableCells, drawn: TableCells) -> Any:
+    rules = [one.rule for one in rules_of(learned).rules]
     kept = [1.0 - breaches(rule, learned, drawn).mean() for rule in rules]
     return _frame({"rule": rules, "kept": kept})

@@ -165,6 +165,11 @@ def find_rules(X: Any, tolerance: float = 0.0, *, categorical_features: Any = "a
     """
     check_scalar(tolerance, "tolerance", Real, min_val=0, max_val=1, include_boundaries="left")
     (cells,) = read_cells([X], categorical_features)
+    return rules_of(cells, tolerance)
+
+
+def rules_of(cells: TableCells, tolerance: float = 0.0) -> Rules:
+    """The rules of a table that has been read; see :func:`find_rules`."""
     search = _Search(cells, tolerance)
     rules = [*search.equal(), *search.ordered(), *search.sums(), *search.determined()]
     rules += search.values({one.rule for one in rules})
