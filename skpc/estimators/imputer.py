@@ -236,7 +236,7 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
         with threads(self.n_jobs):
             filled = self._complete(self._trusted(table))
         if self.robust:
-            filled = with_cells_of(filled, ~missing_in(table), table)
+            filled = with_cells_of(table, missing_in(table), filled)
         kept = np.flatnonzero(~self._is_empty | self.keep_empty_features)
         columns = [column_of(filled, column) for column in kept.tolist()]
         wanted = _get_output_config("transform", self)["dense"]

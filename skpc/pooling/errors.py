@@ -18,8 +18,8 @@ from skpc.domain import Domain, LogMass
 from skpc.pooling.error_tails import QUARTILES, ErrorTail
 from skpc.queries import NoisyCells
 
-#: The rate of errors is near this mean, as if it were that of so many cells; the rate of a column
-#: is near that of all.
+#: The rate of errors is near this mean, as if it were that of so many cells a column; that of each
+#: column is near that of all.
 MEAN_RATE, _PRIOR_CELLS, _COLUMN_CELLS = 0.015, 50.0, 500.0
 #: Parts of the wrong cells that follow no margin, where cells are judged, and where they are
 #: counted: most errors are like their column, but only others can be told cell by cell.
@@ -190,7 +190,7 @@ class Rates(NamedTuple):
         def log_prior(mean: float, n_cells: float) -> Floats:
             return np.asarray(n_cells * (mean * odds[0] + (1.0 - mean) * odds[1]))
 
-        of_all = log_prior(MEAN_RATE, _PRIOR_CELLS) + log_likelihood.sum(axis=0)
+        of_all = log_prior(MEAN_RATE, _PRIOR_CELLS * len(tails)) + log_likelihood.sum(axis=0)
         shared = float(_RATES[of_all.argmax()])
         ends = []
         for log_posterior in log_prior(shared, _COLUMN_CELLS) + log_likelihood:
