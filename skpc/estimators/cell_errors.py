@@ -139,11 +139,11 @@ class CellErrorDetector(OneToOneFeatureMixin, TransformerMixin, ColumnsEstimator
     ``fit`` learns what the columns are without numbers that lie more than 8 standard deviations (by
     the quartiles) from the median of their column, if these are at most 2 % of it; no density
     learns from these. It deals the rows into three folds. Densities that have not learned a fold
-    judge its cells; the rates are the most probable ones. For these, two thirds of
-    :math:`m_j` are the margin, as most errors are like their column. The rate of all columns
-    together has a Beta prior of mean 0.015 and a weight of 50 cells a column, and is the mean of that of
-    each column, with a weight of 500. A density that fits a column badly would make its cells
-    suspect, so that all columns are judged by the rate of all. In the end cells that are rather wrong than right
+    judge its cells; the rates are the most probable ones. For these, two thirds of :math:`m_j` are
+    the margin, as most errors are like their column. The rate of all columns together has a Beta
+    prior of mean 0.015 and a weight of 50 cells a column, and is the mean of that of each column,
+    with a weight of 500. A density that fits a column badly would make its cells suspect, so that
+    all columns are judged by the rate of all. In the end cells that are rather wrong than right
     are taken away, at most twice as many as the rates expect, and the density is learned again.
 
     The errors have to be independent of each other and of the row. Those of a whole row (a shifted
