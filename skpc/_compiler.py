@@ -1,6 +1,6 @@
 """What kernels take from the inside of numba, all of it here; public means do where it has changed.
 
-Nothing public gives these four, of which each was measured:
+Nothing public gives these three, of which each was measured:
 
 - Kernels that make no arrays do without counts of references, which are atomic additions: the
   reading of a cell takes 1.5 ns and not 17, the score of a row half the time.
