@@ -31,7 +31,8 @@ def alone(numbers, target, strength, weight=None, max_iter=100, **prior):
     weight = np.ones(len(numbers)) if weight is None else weight
     params, start = MixtureParams(1, prior_strength=strength), np.ones((1, len(numbers)))
     prior = prior_of(target, **prior)
-    return fit_split(rows_of(numbers), weight, start, prior, params, max_iter).model.gaussians
+    end = max_iter, 1e-3
+    return fit_split(rows_of(numbers), weight, start, prior, params, *end).model.gaussians
 
 
 def correlated_numbers(n_rows, seed=0):
@@ -45,7 +46,7 @@ def split_of(numbers, n_folds=4):
     start = np.array([numbers[:, 0] > 0.0, numbers[:, 0] <= 0.0], dtype=float)
     prior, draws = prior_of(np.eye(numbers.shape[1])), np.random.RandomState(0)
     return score_split(
-        rows_of(numbers), np.ones(len(numbers)), start, prior, 0.3, 100, n_folds, draws
+        rows_of(numbers), np.ones(len(numbers)), start, prior, 0.3, 100, 1e-3, n_folds, draws
     )
 
 
