@@ -24,6 +24,7 @@ from skpc.learning.gaussian_mixture import (
 from skpc.learning.splits import (
     TEST_BINS,
     USUAL_STRENGTH,
+    EMStop,
     any_dependence,
     correlated,
     fit_split,
@@ -73,6 +74,10 @@ class SoftLearnOptions(NamedTuple):
     em_tol: float
     #: Whether tests of one degree of freedom have Yates' correction.
     yates: bool
+
+    @property
+    def stop(self) -> EMStop:
+        return EMStop(self.max_iter, self.em_tol)
 
 
 class Shrinkage(NamedTuple):
@@ -341,8 +346,7 @@ class SoftLearner:
         """Put one block in place of the leaves of all numbers."""
         params = MixtureParams(1, prior_strength=part.shrinkage.strength)
         (rows, prior), start = self._mixture_rows(part), np.ones((1, len(part.rows)))
-        end = self.options.max_iter, self.options.em_tol
-        fit = fit_split(rows, part.weight, start, prior, params, *end)
+        fit = fit_split(rows, part.weight, start, prior, params, self.options.stop)
         gaussians = fit.model.gaussians
         at = part.columns[self.is_number[part.columns]]
         mean = self.mean[at] + self.sd[at] * gaussians.mean[0]
@@ -389,8 +393,7 @@ class SoftLearner:
         elif options.clusterer == "em":
             params = MixtureParams(n_clusters, strength=0.0, factorised=True)
             (cells, prior), start = self._mixture_rows(part), np.ascontiguousarray(membership.T)
-            end = options.max_iter, options.em_tol
-            fit = fit_split(cells, part.weight, start, prior, params, *end)
+            fit = fit_split(cells, part.weight, start, prior, params, options.stop)
             membership = fit.responsibility.T
         if options.clusterer == "kmeans":
             membership = soft_memberships(distance, options.beta)
@@ -403,17 +406,16 @@ class SoftLearner:
     ) -> tuple[_Part, Floats]:
         """The same for a part with blocks: one cluster where one block does as well."""
         (rows, prior), (target, strength) = self._mixture_rows(part), part.shrinkage
-        start, options = np.ascontiguousarray(membership.T), self.options
-        end = options.max_iter, options.em_tol
+        start, stop = np.ascontiguousarray(membership.T), self.options.stop
         params = MixtureParams(len(start), USUAL_STRENGTH, prior_strength=strength)
-        start = fit_split(rows, part.weight, start, prior, params, *end).responsibility
+        start = fit_split(rows, part.weight, start, prior, params, stop).responsibility
         split = score_split(
-            rows, part.weight, start, prior, strength, *end, self.n_folds, random_state
+            rows, part.weight, start, prior, strength, stop, self.n_folds, random_state
         )
         if split.gain <= 0.0:
             part = part._replace(shrinkage=Shrinkage(target, split.alone.prior_strength))
             return part, np.ones((len(part.rows), 1))
-        fit = fit_split(rows, part.weight, start, prior, split.several, *end)
+        fit = fit_split(rows, part.weight, start, prior, split.several, stop)
         within = within_covariance(fit, prior, split.several)
         part = part._replace(shrinkage=Shrinkage(within, split.several.strength))
         return part, fit.responsibility.T

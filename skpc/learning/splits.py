@@ -47,6 +47,21 @@ TEST_BINS = 4
 _FitAndHeldOut = tuple[MixtureFit, MixtureRows, Floats]
 
 
+class EMStop(NamedTuple):
+    """When EM of several components ends.
+
+    Attributes
+    ----------
+    max_iter : int
+        After this number of iterations.
+    tol : float
+        Or once an iteration raises the mean log density (nats) of the rows by less.
+    """
+
+    max_iter: int
+    tol: float
+
+
 class Split(NamedTuple):
     """What held-out rows say about a mixture of several components beside a single one.
 
@@ -69,8 +84,7 @@ def score_split(
     responsibility: Floats,
     prior: MixturePrior,
     prior_strength: float,
-    max_iter: int,
-    tol: float,
+    stop: EMStop,
     n_folds: int,
     random_state: np.random.RandomState,
 ) -> Split:
@@ -89,8 +103,8 @@ def score_split(
         What is known before the rows.
     prior_strength : float
         The strength of the prior so far.
-    max_iter, tol
-        As in :func:`fit_split`.
+    stop : EMStop
+        When EM ends.
     n_folds : int
         Number of parts of the rows, which are held out in turn; where rows are costly, the gain is
         that of a sample of each part.
@@ -109,7 +123,7 @@ def score_split(
     def fit(number: int, start: Floats, params: MixtureParams) -> _FitAndHeldOut:
         train, test = fold != number, (fold == number) & is_scored
         start = np.ascontiguousarray(start[:, train])
-        fitted = fit_split(rows.only(train), weight[train], start, prior, params, max_iter, tol)
+        fitted = fit_split(rows.only(train), weight[train], start, prior, params, stop)
         return fitted, rows.only(test), weight[test]
 
     alone = MixtureParams(1, prior_strength=prior_strength)
@@ -134,15 +148,11 @@ def fit_split(
     start: Floats,
     prior: MixturePrior,
     params: MixtureParams,
-    max_iter: int,
-    tol: float,
+    stop: EMStop,
 ) -> MixtureFit:
-    """Fit the components of a split, or one component; see :func:`fit_gaussian_mixture`.
-
-    ``tol`` is that of several components.
-    """
-    tol = _TOL_ALONE if params.n_components == 1 else tol
-    return fit_gaussian_mixture(rows, weight, start, prior, params, max_iter, tol)
+    """Fit the components of a split, or one component; see :func:`fit_gaussian_mixture`."""
+    tol = _TOL_ALONE if params.n_components == 1 else stop.tol
+    return fit_gaussian_mixture(rows, weight, start, prior, params, stop.max_iter, tol)
 
 
 def _best(

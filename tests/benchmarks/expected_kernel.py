@@ -27,9 +27,9 @@ the most probable completion and medians of the columns, as in its figure 2.
 "densities": machines with each of the densities that the default chooses from, with a hidden tree,
 and with the default, on tables and masks of ``prediction``: rates of wrong classes, or root mean
 squared errors in standard deviations of the target; means over splits and two draws of each mask.
-They learn from 1,000 rows at most and are asked about 400. CPU seconds of a fit, and of predictions for 1,000 rows.
-abalone and delta-ailerons have their own rows, the shares of --rates missing, and C, epsilon and
-gamma of "quality".
+They learn from 1,000 rows at most and are asked about 400. CPU seconds of a fit, and of predictions
+for 1,000 rows. abalone and delta-ailerons have their own rows, the shares of --rates missing, and
+C, epsilon and gamma of "quality".
 """
 
 from __future__ import annotations
