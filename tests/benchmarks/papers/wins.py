@@ -133,7 +133,7 @@ CLAIMS = (
             f"mixed sets: {title} above LearnSPN",
             6,
             "table_2",
-            title,
+            key,
             ("LearnSPN",),
             here=_mixed(variant),
             rivals_here=(_mixed("hard"),),
