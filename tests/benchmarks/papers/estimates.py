@@ -11,7 +11,7 @@ ESTIMATES = {
     "cutset/em_plain/bbc": 2400,
     "cutset/em_plain/book": 410,
     "cutset/em_plain/eachmovie": 350,
-    "cutset/em_plain/r52": 160,
+    "cutset/em_plain/r52": 1500,
     "cutset/em_plain/webkb": 270,
     "moat/directed/20ng": 1430,
     "moat/directed/ad": 4300,
