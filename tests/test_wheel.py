@@ -42,7 +42,7 @@ def release(tmp_path_factory):
 
 def package_files():
     sources = [path.relative_to(ROOT).as_posix() for path in (ROOT / "skpc").rglob("*.py")]
-    return [*sources, "skpc/py.typed", "skpc/factor_graphs/asia.uai"]
+    return [*sources, "skpc/py.typed", "skpc/factor_graphs/asia.uai", "skpc/datasets/debd.txt"]
 
 
 @pytest.mark.slow
@@ -62,9 +62,8 @@ def test_the_archive_holds_what_builds_the_wheel_and_no_part_of_the_tests(releas
     with tarfile.open(path) as archive:
         names = [name.split("/", 1)[1] for name in archive.getnames() if "/" in name]
         description = archive.extractfile(f"skpc-{__version__}/PKG-INFO").read().decode()
-    assert {"doc/CITATION.cff", "doc/whats_new/index.rst", "LICENSE", *package_files()} <= set(
-        names
-    )
+    beside = {"doc/CITATION.cff", "doc/whats_new/index.rst", "LICENSE"}
+    assert {*beside, *package_files()} <= set(names)
     assert not any(name.startswith("tests") for name in names)
     assert len(re.findall("^Project-URL: ", description, re.MULTILINE)) == 5
     links = re.findall(r"`[^`<>]+<([^`<>]+)>`_|^\.\. image:: (\S+)", description, re.MULTILINE)
