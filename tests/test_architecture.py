@@ -29,6 +29,7 @@ LAYERS = [
 #: Packages that only these files may import.
 SOLE_IMPORTERS = {
     "numba": {"_jit.py", "_compiler.py"},
+    "llvmlite": {"_jit.py"},
 }
 #: The root of the package shows the estimators; nothing stands above it.
 ROOT = {"__init__", "_versions"}
