@@ -24,7 +24,6 @@ ESTIMATES = {
     "moat/mt/bbc": 600,
     "moat/mt/book": 400,
     "moat/mt/eachmovie": 400,
-    "moat/mt/kosarek": 90,
     "moat/mt/msweb": 150,
     "moat/mt/r52": 700,
     "moat/mt/webkb": 400,
