@@ -1,4 +1,4 @@
-"""Which cells of a checked table are missing, and tables that lack some."""
+"""Rows of numbers, which cells of a checked table are missing, and tables that lack some."""
 
 from __future__ import annotations
 
@@ -7,7 +7,27 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skpc._validation import column_of, frame_library, missing_cells, objects_of
+from skpc._arrays import Floats
+from skpc._validation import column_of, frame_library, missing_cells, objects_of, unmasked
+
+
+def rows_of_numbers(X: Any, n_columns: int | None = None, name: str = "X") -> Floats:
+    """Encoded rows, as queries, kernels and factor graphs take them: float64, C-contiguous."""
+    try:
+        if np.iscomplexobj(X):
+            raise ValueError("found complex numbers")
+        rows = np.ascontiguousarray(unmasked(X), dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"{name} must hold encoded rows of numbers ({error}); a fitted estimator has a "
+            "circuit_, and its domain_.encode(table) makes such rows"
+        ) from error
+    if rows.ndim != 2 or n_columns not in (None, rows.shape[1]):
+        raise ValueError(
+            f"{name} must have shape (n_rows, {n_columns or 'n_features'}), got {np.shape(X)}; "
+            "NaN marks missing cells"
+        )
+    return rows
 
 
 def missing_in(table: Any) -> NDArray[np.bool_]:
@@ -29,3 +49,14 @@ def without_cells(table: Any, cells: NDArray[np.bool_]) -> Any:
     copy = table.astype(table.dtype if table.dtype.kind in "OmM" else np.float64)
     copy[cells] = None if copy.dtype.kind in "OmM" else np.nan
     return copy
+
+
+def with_cells_of(table: Any, cells: NDArray[np.bool_], other: Any) -> Any:
+    """A copy of a table that has these cells from another of its kind."""
+    library = frame_library(table)
+    if library == "pandas":
+        return table.mask(cells, other)
+    if library == "polars":
+        pairs = zip(table.get_columns(), other.get_columns(), cells.T)
+        return table.with_columns(one.zip_with(type(one)(~some), two) for one, two, some in pairs)
+    return np.where(cells, other, table)

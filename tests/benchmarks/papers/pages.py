@@ -39,7 +39,7 @@ _REASONS = {
     "without a figure to compare, as the paper prints a curve": CURVE,
     "without a figure to compare for another reason": NO_FIGURE,
     "without the file of the data": "is not in the folder",
-    "not measured, as they take more than ten CPU minutes": f"({LONG}",
+    "not measured, as they take more than twenty CPU minutes": f"({LONG}",
     "not measured yet": NOT_YET,
     "of methods that skpc does not have": "there is no",
 }
