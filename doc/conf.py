@@ -29,26 +29,12 @@ autosummary_generate = True
 autodoc_typehints = "none"
 numpydoc_show_class_members = False
 
-# Types of parameters that are linked; all other words stay as they are.
-numpydoc_xref_param_type = True
-numpydoc_xref_ignore = "all"
-numpydoc_xref_aliases = {
-    "ndarray": "numpy.ndarray",
-    "DataFrame": "pandas.DataFrame",
-    "RandomState": "numpy.random.RandomState",
-}
-
 # A reference that leads nowhere is a warning. Modules have sections instead of pages. The names of
-# other projects that are referred to stand in files, so that the build needs no network.
+# scikit-learn that pages refer to stand in a file, so that the build needs no network.
 nitpicky = True
 nitpick_ignore_regex = [("py:mod", r"skpc\..*")]
 intersphinx_mapping = {
-    name: (f"https://{address}", f"inventories/{name}.txt")
-    for name, address in {
-        "numpy": "numpy.org/doc/stable",
-        "pandas": "pandas.pydata.org/docs",
-        "sklearn": "scikit-learn.org/stable",
-    }.items()
+    "sklearn": ("https://scikit-learn.org/stable", "inventories/sklearn.txt"),
 }
 
 sphinx_gallery_conf = {
