@@ -460,6 +460,31 @@ class CircuitDensity(TableDensity):
             self.circuit_, rows, weight, pseudo_count=counts, max_iter=EM_STEPS, tol=EM_TOL
         )
 
+    def redrawn(self, rows: Floats, weight: Floats, random_state: np.random.RandomState) -> Self:
+        """A copy with parameters drawn from their posterior given complete rows.
+
+        Parameters
+        ----------
+        rows : ndarray of shape (n_rows, n_features)
+            Encoded rows, without missing cells.
+        weight : ndarray of shape (n_rows,)
+            Positive.
+        random_state : RandomState
+
+        Returns
+        -------
+        CircuitDensity
+        """
+        again = copy(self)
+        again._draw_parameters(rows, weight, random_state)
+        return again
+
+    def _draw_parameters(
+        self, rows: Floats, weight: Floats, random_state: np.random.RandomState
+    ) -> None:
+        """By the Bayesian bootstrap; of a deterministic circuit that is the Dirichlet posterior."""
+        self._fit_parameters(*bootstrapped(rows, weight, random_state))
+
     def _as_learned(self, rows: Floats, weight: Floats) -> PseudoCounts:
         """Pseudo-counts that stand for what has been learned from a sample."""
         return pseudo_counts_from(self.circuit_, _LIKE_SAMPLE)
@@ -467,6 +492,16 @@ class CircuitDensity(TableDensity):
 
 def _expected(circuit: Circuit, rows: Floats) -> ExpectedStatistics:
     return expected_statistics(circuit, rows, np.ones(len(rows)))
+
+
+def bootstrapped(
+    rows: Floats, weight: Floats, random_state: np.random.RandomState
+) -> tuple[Floats, Floats]:
+    """Rows with Dirichlet weights of the same sum: the Bayesian bootstrap."""
+    # A row of weight two is two rows, whose weights are added.
+    drawn = random_state.standard_gamma(weight)
+    drawn *= weight.sum() / drawn.sum()
+    return rows[drawn > 0.0], drawn[drawn > 0.0]
 
 
 def complete_points(domain: Domain, rows: Floats, weight: Floats) -> Floats:

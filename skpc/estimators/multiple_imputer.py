@@ -20,7 +20,7 @@ from skpc._threads import in_threads, threads
 from skpc._validation import Interval, StrOptions, fit_context
 from skpc._warnings import warn
 from skpc.domain import column_moments, merge_rows
-from skpc.estimators._base import CircuitDensity
+from skpc.estimators._base import CircuitDensity, bootstrapped
 from skpc.estimators._estimator import TableEstimator, parameter
 from skpc.estimators.cutset import CutsetNetworkBD
 from skpc.estimators.hidden_chow_liu import HiddenChowLiuTree
@@ -50,10 +50,10 @@ class MultipleImputer(TableEstimator):
         whichever gives removed cells of held-out rows the greatest density.
     n_imputations : int, default=20
         Number of tables, at least two.
-    parameters : {"bootstrap", "posterior", "fixed"}, default="bootstrap"
-        How parameters differ between tables. "bootstrap": EM fits them again, until it converges,
-        to rows with random weights (see Notes). "posterior": data augmentation goes on from there;
-        it suits small tables with many missing cells, and takes longer. "fixed": all tables have
+    parameters : {"posterior", "bootstrap", "fixed"}, default="posterior"
+        How parameters differ between tables (see Notes). "bootstrap": EM fits them again, until it
+        converges, to rows with random weights. "posterior": data augmentation goes on from there;
+        it takes longer, and intervals are wide enough in small tables too. "fixed": all tables have
         those of the density; intervals are then too short where many cells are missing.
     random_state : int, RandomState instance or None, default=None
         Seeds the default density, the weights, and the draws, anew at each call of :meth:`impute`:
@@ -88,9 +88,16 @@ class MultipleImputer(TableEstimator):
     are drawn (expectation maximisation with bootstrapping [2]_).
 
     With "posterior" ten steps of data augmentation [3]_ follow: cells are drawn, then the
-    parameters given the completed rows, again from random weights of these. Maximum likelihood
-    estimates from incomplete rows have too little variance around them where rows are few; those
-    from completed rows hardly.
+    parameters given the completed rows. Those of a :class:`TableMixture` are drawn from their
+    posterior, given the component of each row, which is drawn too: Dirichlet weights and tables,
+    means and covariances from a normal-inverse-Wishart distribution under Jeffreys' prior. Other
+    densities get random weights of the completed rows; for a deterministic circuit that is the
+    Dirichlet posterior. The bootstrap alone has residual variances that are too small where rows
+    are few: those of a regression on p columns by about 2p / n.
+
+    A :class:`TableMixture` whose parameters are drawn draws numbers up to six standard deviations
+    from their centre, also beyond the observed ones: cells that are missing at random, but not
+    completely so, may be greater. State the ``bounds`` of columns that have any.
 
     What is ignored: the structure of the density, its number of components, bins, atoms and the
     scores of its numbers are the same in all tables. Cells are assumed to be missing at random:
@@ -130,7 +137,7 @@ class MultipleImputer(TableEstimator):
 
     density: Any = field(default=None, kw_only=False)
     n_imputations: int = parameter(20, Interval(Integral, 2, None, closed="left"))
-    parameters: str = parameter("bootstrap", StrOptions({"bootstrap", "posterior", "fixed"}))
+    parameters: str = parameter("posterior", StrOptions({"bootstrap", "posterior", "fixed"}))
 
     density_: Any = field(init=False)
     densities_: list[Any] = field(init=False)
@@ -346,26 +353,16 @@ def _drawn(
 ) -> Any:
     """The density under random weights of the rows, and after steps of data augmentation."""
     random_state = np.random.RandomState(seed)
-    density = density.reweighted(*_reweighted(rows, weight, random_state))
+    density = density.reweighted(*bootstrapped(rows, weight, random_state))
     if n_steps:
         # Equal rows have different cells.
         copies = np.ceil(weight).astype(np.int64)
         rows, weight = np.repeat(rows, copies, axis=0), np.repeat(weight / copies, copies)
     for _ in range(n_steps):
         filled = density._density.draw_missing(rows, random_state)
-        density = density.reweighted(*_reweighted(filled, weight, random_state))
+        density = density.redrawn(filled, weight, random_state)
     advance(1)
     return density
-
-
-def _reweighted(
-    rows: Floats, weight: Floats, random_state: np.random.RandomState
-) -> tuple[Floats, Floats]:
-    """Rows with Dirichlet weights of the same sum."""
-    # A row of weight two is two rows, whose weights are added.
-    drawn = random_state.standard_gamma(weight)
-    drawn *= weight.sum() / drawn.sum()
-    return rows[drawn > 0.0], drawn[drawn > 0.0]
 
 
 def _estimates(result: Any) -> tuple[Any, Any, float | None]:
