@@ -265,8 +265,7 @@ class RuledDensity(NamedTuple):
             is_category = self.domain.is_categorical[column]
             probable = np.asarray(cells.probabilities).argmax(axis=1) if is_category else None
             guesses[many, column] = cells.mean() if probable is None else probable
-        guesses[many] = self.rules.completed(rows[many], guesses[many])
-        return self._kept(rows, guesses)
+        return self._kept(rows, self.rules.completed(rows, guesses))
 
     def modes(self, rows: Floats) -> Floats:
         """The likeliest of the modes of the alternatives; see :class:`skpc.densities.Density`."""

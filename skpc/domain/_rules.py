@@ -92,6 +92,13 @@ class ColumnRules:
         if domain.numbers is None and not domain.is_categorical.all():
             raise ValueError("rules need margins='auto'; with 'plain' numbers have no lattices.")
         ties = ordered_ties([read_rule(rule, domain, rows) for rule in rules], domain)
+        sums = [tie.target for tie in ties if not (tie.is_map or tie.has_gap)]
+        # A sum may have values that it did not have in fit.
+        numbers = [
+            n._replace(atoms=n.atoms[:0], seen=n.seen[:0], unseen=0.0) if n and v in sums else n
+            for v, n in enumerate(domain.numbers or ())
+        ]
+        domain = replace(domain, numbers=tuple(numbers) or None)
         ruled = cls(domain, domain, ties)
         filled, broken = ruled.propagated(rows)
         for row in np.flatnonzero(broken >= 0)[:1]:
@@ -214,7 +221,7 @@ class ColumnRules:
             number = self.domain.number_of(column)
             if tie is not None and tie.has_gap:
                 values = self._above(tie, tie.fixed(rows), values)
-            elif number is not None and number.step > 0.0:
+            elif number is not None and (number.step > 0.0 or number.is_ordered):
                 values = number.snapped(values)
             self._take(rows, column, values)
         return rows

@@ -28,9 +28,7 @@ def zero_if(log_learned: Callable, rows, value: float, state: float):
 
 def determined(log_learned: Callable, rows, values: dict[float, float]):
     """Rows of (a, b), where a determines b; the learner sees no b."""
-    return np.array(
-        [log_learned([[a, 0.0]])[0] if values[a] == b else -np.inf for a, b in rows]
-    )
+    return np.array([log_learned([[a, 0.0]])[0] if values[a] == b else -np.inf for a, b in rows])
 
 
 def added(log_learned: Callable, rows):
