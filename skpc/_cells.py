@@ -29,3 +29,14 @@ def without_cells(table: Any, cells: NDArray[np.bool_]) -> Any:
     copy = table.astype(table.dtype if table.dtype.kind in "OmM" else np.float64)
     copy[cells] = None if copy.dtype.kind in "OmM" else np.nan
     return copy
+
+
+def with_cells_of(table: Any, cells: NDArray[np.bool_], other: Any) -> Any:
+    """A copy of a table that has these cells from another of its kind."""
+    library = frame_library(table)
+    if library == "pandas":
+        return table.mask(cells, other)
+    if library == "polars":
+        pairs = zip(table.get_columns(), other.get_columns(), cells.T)
+        return table.with_columns(one.zip_with(type(one)(~some), two) for one, two, some in pairs)
+    return np.where(cells, other, table)

@@ -1,10 +1,9 @@
 """What kernels take from the inside of numba, all of it here; public means do where it has changed.
 
-Nothing public gives these four, of which each was measured:
+Nothing public gives these three, of which each was measured:
 
 - Kernels that make no arrays do without counts of references, which are atomic additions: the
   reading of a cell takes 1.5 ns and not 17, the score of a row half the time.
-- No garbage is looked for while a kernel is compiled: a first fit takes a seventh less.
 - Only what Python calls gets the code that Python calls: a first fit takes two thirds of the time.
 - Machine code on disk is compared with all modules that it was made of, and survives damage.
 
@@ -15,7 +14,6 @@ the documented options of numba alone, more slowly and with numba's own cache.
 
 from __future__ import annotations
 
-import gc
 import hashlib
 import inspect
 import pickle
@@ -85,12 +83,10 @@ def dispatcher(func: Callable[..., Any], *, internal: bool, inlined: bool, new_a
     # A folder to write to, or a file to compare with, may be missing.
     with suppress(RuntimeError, OSError):
         compiled._cache = _Cache(func)
-    compile_for = partial(_uncollected, compiled._compile_for_args)
     if internal:
         # Without a wrapper, Python would follow a null pointer.
         compiled.add_overload = partial(_listed, compiled)
-        compile_for = partial(_refused, func.__name__)
-    compiled._compile_for_args = compile_for
+        compiled._compile_for_args = partial(_refused, func.__name__)
     return compiled
 
 
@@ -99,17 +95,6 @@ def _cached(func: Callable[..., Any], options: dict[str, Any]) -> Any:
         return njit(cache=True, **options)(func)
     except RuntimeError:  # nothing can be written
         return njit(**options)(func)
-
-
-def _uncollected(compile_for: Callable[..., Any], *args: Any) -> Any:
-    """Compile or load a kernel with no search for garbage among the compiler's many objects."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        return compile_for(*args)
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def _listed(compiled: Any, result: Any) -> None:

@@ -1,6 +1,5 @@
 """The kernel decorator and its intrinsics."""
 
-import gc
 import os
 import re
 import shutil
@@ -291,15 +290,6 @@ def test_parts_work_inside_kernels_and_refuse_calls_from_python():
         with pytest.raises(TypeError, match="_thrice is a part of kernels"):
             _thrice(2.0)
         assert _use(2.0) == 10.0
-
-
-def test_python_looks_for_garbage_again_once_a_kernel_is_compiled():
-    @kernel
-    def half(x):
-        return 0.5 * x
-
-    assert half(2.0) == 1.0
-    assert gc.isenabled()
 
 
 @pytest.mark.parametrize("value", [np.nan])

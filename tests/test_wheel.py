@@ -37,7 +37,7 @@ def test_the_wheel_holds_the_package_its_data_and_its_licence(wheel):
     path, said = wheel
     names = zipfile.ZipFile(path).namelist()
     sources = [p.relative_to(ROOT).as_posix() for p in (ROOT / "skpc").rglob("*.py")]
-    data = ["skpc/py.typed", "skpc/factor_graphs/asia.uai"]
+    data = ["skpc/py.typed", "skpc/factor_graphs/asia.uai", "skpc/datasets/debd.txt"]
     inside = [name for name in names if ".dist-info/" not in name]
     assert sorted(inside) == sorted([*sources, *data])
     assert any(name.endswith("LICENSE") for name in names)

@@ -49,6 +49,8 @@ class TrainingOptions(NamedTuple):
     max_iter: int
     tol: float
     n_iter_no_change: int
+    learning_rate: str
+    averaging: bool
 
 
 class Adam(NamedTuple):
@@ -333,14 +335,15 @@ def adam_pass(
     n_rows : int, default=None
         Number of rows, drawn from all; None takes all of them.
     n_steps : float, default=inf
-        Steps after which the learning rate has fallen to zero, with a cosine.
+        Steps after which a learning rate that falls has reached zero, with a cosine.
 
     Returns
     -------
     vector : ndarray of shape (n_parameters,)
         The parameters after.
     mean : ndarray of shape (n_parameters,)
-        Their mean over the steps, in which the noise of the batches cancels.
+        Their mean over the steps, in which the noise of the batches cancels; or themselves,
+        without averaging.
     score : float
         Mean log-likelihood of the rows on the way, in nats.
     """
@@ -351,11 +354,12 @@ def adam_pass(
         log_likelihood, gradient = parameters.ascent(vector, rows.states[batch], weight / part)
         score += float(weight @ log_likelihood)
         total += float(part)
-        cosine = np.cos(np.pi * adam.n_steps[0] / n_steps)
-        rate = 0.5 * options.learning_rate_init * (1.0 + cosine)
+        rate = options.learning_rate_init
+        if options.learning_rate == "cosine":
+            rate *= 0.5 * (1.0 + np.cos(np.pi * adam.n_steps[0] / n_steps))
         adam.step(gradient, rate, vector, visited)
     visited /= adam.n_steps[0] - first
-    return vector, visited, score / total
+    return vector, visited if options.averaging else vector, score / total
 
 
 def _copies(weight: Floats) -> Ints:

@@ -4,6 +4,7 @@ import hashlib
 import io
 import os
 from http.client import HTTPException
+from importlib import resources
 from pathlib import Path
 from urllib.request import urlopen
 
@@ -23,36 +24,8 @@ URLS = {
 
 #: File name -> name in the papers, and the SHA-256 of the number of columns and the packed bits of
 #: the three parts.
-_SETS = {
-    "nltcs": ("NLTCS", "68ddb02180b283d71336246621cdb0c3c84601a7fa1283b7443afdd4dd584ad6"),
-    "msnbc": ("MSNBC", "d6bd02e967862b64367c88fe739abb14d4cee6cc19764161629dc33e857a4330"),
-    "kdd": ("KDDCup2k", "e4a96a3c1cb651d4694e42881cccef5f1a20bc5c08bdfb5b486292d95bf81a20"),
-    "plants": ("Plants", "e79771e630da669f811363f4b7d3158b5b65d312dff6f87c8ecca5cc9e7d0aed"),
-    "baudio": ("Audio", "e4492ab08d5825641ceb6b7ea01aa61a3e1a6bedf1d2ffa81fe38ce288979388"),
-    "jester": ("Jester", "98282578344c396daf769daa1477d2f5e9e908614d9ad432743b622e3ee06367"),
-    "bnetflix": ("Netflix", "7c456f13c581085f1d21aa2ccc7c829eadbc5b91184911afa5fd2f6c38dd2dc5"),
-    "accidents": ("Accidents", "a4c157b8d049f84cd68b8937a9f6c0ed72713d393ac2650d073c4fd5ab48a61b"),
-    "tretail": ("Retail", "5fbc425132a7cecbeb621e263c8ce18fa86c0f8699429d9392efff834c2aa1a0"),
-    "pumsb_star": (
-        "Pumsb-star",
-        "2f1f1fbba4ec2c3c3f9227a045c27b2e9b20852a995734328c0707370d57f790",
-    ),
-    "dna": ("DNA", "52ed6601b5a7be07bd5b0a2895d8fe04c296146a8da9e3af3b356bd9351e55f2"),
-    "kosarek": ("Kosarek", "f1eb70e4b16bd7e773226ad47841e2cd5a2b1c332a39f3d06e955f619d8e43dc"),
-    "msweb": ("MSWeb", "ca2ce9971ce85923b33394c8229b6f139112d911390a8789b219f674733c6084"),
-    "book": ("Book", "84a8c78212f725dda7bff1803829d89524bd0fe8fbfea4034df59e41b184ca4c"),
-    "tmovie": ("EachMovie", "c0cd61fce3bf8597c1acaebc088cd8bb8e389676416abca4830da76c86582e7c"),
-    "cwebkb": ("WebKB", "9090867f21d567dba62ff391d5437fa51645cac5d63656be0c52737f5bdc206e"),
-    "cr52": ("Reuters-52", "adb382fa28eb538c10861a928fd1e354fd734f04b7fe6a2486787c87b766b11d"),
-    "c20ng": ("20Newsgroup", "443b90d92d30ef0df4ba5efa595d4af7b431f9f9b1760f88dc25c989da8e0d64"),
-    "bbc": ("BBC", "b7fe3f57333e85d83d2899d69bdfb52e2ebfdcc5415970ac09850370a2f35801"),
-    "ad": ("Ad", "ac3793c4c87f34b06ad9f73ea3750f5e581f1ef4d05f013970bf6d41a126b95b"),
-    "moviereview": (
-        "MovieReview",
-        "fd22d2a372fe6d647d97415faa7c1ce913867a1e4816c64b95c1bd2ea51dba9b",
-    ),
-}
-
+_LINES = (resources.files("skpc.datasets") / "debd.txt").read_text().splitlines()
+_SETS = {file: (paper, digest) for file, paper, digest in map(str.split, _LINES)}
 _OTHER_NAMES = {"kddcup": "kdd", "movie": "tmovie", "r52": "cr52", "20ng": "c20ng"}
 
 _SPLITS = ("train", "valid", "test")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from numbers import Real
@@ -19,6 +20,7 @@ from skpc._cells import missing_in, without_cells
 from skpc._fitting import all_or_nothing
 from skpc._threads import in_threads, threads
 from skpc._validation import Interval, StrOptions, column_of, fit_context, objects_of
+from skpc._warnings import collected
 from skpc.domain import merge_rows
 from skpc.estimators._estimator import ColumnsEstimator, by_chunks, parameter
 from skpc.estimators._pools import most_bins, refuse_intractable
@@ -136,9 +138,11 @@ class CellErrorDetector(OneToOneFeatureMixin, TransformerMixin, ColumnsEstimator
     ``fit`` learns what the columns are without numbers that lie more than 8 standard deviations (by
     the quartiles) from the median of their column, if these are at most 2 % of it; no density
     learns from these. It deals the rows into three folds. Densities that have not learned a fold
-    judge its cells; the rates are the most probable ones, with a Beta prior of mean 0.015 and a
-    weight of 50 cells. A density that fits a column badly would make its cells suspect, so that all
-    columns are judged by the mean of their rates. In the end cells that are rather wrong than right
+    judge its cells; the rates are the most probable ones. For these, two thirds of :math:`m_j` are
+    the margin, as most errors are like their column. The rate of all columns together has a Beta
+    prior of mean 0.015 and a weight of 50 cells a column, and is the mean of that of each column,
+    with a weight of 500. A density that fits a column badly would make its cells suspect, so that
+    all columns are judged by the rate of all. In the end cells that are rather wrong than right
     are taken away, at most twice as many as the rates expect, and the density is learned again.
 
     The errors have to be independent of each other and of the row. Those of a whole row (a shifted
@@ -207,8 +211,6 @@ class CellErrorDetector(OneToOneFeatureMixin, TransformerMixin, ColumnsEstimator
                 ErrorTail.fit(self.domain_, column, cells, weight)
                 for column, cells in enumerate(usual.T)
             ]
-            # A draw that hits the true value is no error.
-            self._misses = np.array([1.0 - tail.hits for tail in self._tails])
             self._learn(candidates, rows, usual, weight, random_state)
         return self
 
@@ -252,7 +254,7 @@ class CellErrorDetector(OneToOneFeatureMixin, TransformerMixin, ColumnsEstimator
     ) -> None:
         """Learn from distinct encoded rows; those that are learned lack numbers far away."""
         best = candidates[0]
-        given = Rates.given(self.error_rate, self.domain_, self._misses)
+        given = Rates.given(self.error_rate, self.domain_, self._tails)
         self._rates = given or Rates(*np.full((4, rows.shape[1]), MEAN_RATE))
         self.threshold_ = 1.0 - self.fdr
         if len(rows) >= FEWEST:
@@ -270,16 +272,16 @@ class CellErrorDetector(OneToOneFeatureMixin, TransformerMixin, ColumnsEstimator
                 wrong[part > 0.0] += share[:, np.newaxis] * np.nan_to_num(one.probability)
             of_rows = np.concatenate([of_part for _, of_part in held])
             self._set_threshold(Judged.joined(judged).probability, of_rows)
-            most = 2.0 * float((weight @ ~np.isnan(rows)) @ self._rates.shared)
+            most = 2.0 * float((weight @ ~np.isnan(rows)) @ self._rates.draws)
             usual = np.where(doubtful_cells(wrong, weight, most), np.nan, usual)
         self.density_ = clone(best).fit_rows(self.domain_, *merge_rows(usual, weight))
 
     def _judge(self, fitted: list[Any], held: list[Any], given: Rates | None) -> list[Judged]:
         """What densities say of the cells that they have not learned; sets the rates."""
         for _ in range(_PASSES):
-            judged = [cells.judge(d, self._rates.shared) for d, (cells, _) in zip(fitted, held)]
+            judged = [cells.judge(d, self._rates.draws) for d, (cells, _) in zip(fitted, held)]
             weight = np.concatenate([of_part for _, of_part in held])
-            self._rates = given or Rates.fit(Judged.joined(judged).log_ratio, weight)
+            self._rates = given or Rates.fit(Judged.joined(judged).log_ratio, weight, self._tails)
         return judged
 
     def _set_threshold(self, probability: Floats, weight: Floats) -> None:
@@ -296,20 +298,23 @@ class CellErrorDetector(OneToOneFeatureMixin, TransformerMixin, ColumnsEstimator
     def error_rate_(self) -> Floats:
         """The proportion of wrong cells in each column."""
         check_is_fitted(self)
-        return self._rates.rate * self._misses
+        return self._rates.rate
 
     @property
     def error_rate_interval_(self) -> Floats:
         """The ends of the 95 % intervals of these proportions."""
         check_is_fitted(self)
-        return np.stack([self._rates.low, self._rates.high]) * self._misses
+        return np.stack([self._rates.low, self._rates.high])
 
     def _examine(self, X: Any) -> Any:
         """The table, its cells, and what observed states add to log densities."""
-        table, rows, mass = self._encode_with_mass(X)
-        # Of what is no state, the value tells whether the column can have it.
-        rows = np.where(self.domain_.is_ordered, self.domain_.numbers_in(table), rows)
-        unknown = np.isnan(rows) & ~missing_in(table) & (self.handle_unknown == "unseen")
+        is_wrong = self.handle_unknown == "unseen"
+        # Of categories that count as wrong nobody has to hear that they count as missing.
+        with collected() if is_wrong else nullcontext():
+            table, rows, mass = self._encode_with_mass(X)
+            # Of what is no state, the value tells whether the column can have it.
+            rows = np.where(self.domain_.is_ordered, self.domain_.numbers_in(table), rows)
+        unknown = np.isnan(rows) & ~missing_in(table) & is_wrong
         return table, *CheckedCells.from_table(self._tails, rows, unknown, mass)
 
     @by_chunks
@@ -333,7 +338,7 @@ class CellErrorDetector(OneToOneFeatureMixin, TransformerMixin, ColumnsEstimator
         """The table, the probabilities of its cells, and which of them are marked."""
         table, cells, _ = self._examine(X)
         with threads(self.n_jobs):
-            judged = cells.judge(self.density_._density, self._rates.shared)
+            judged = cells.judge(self.density_._density, self._rates.draws)
         probability = np.nan_to_num(judged.probability)
         impossible = np.isneginf(cells.log_aside)
         return table, probability, (probability >= self.threshold_) | impossible
@@ -393,7 +398,7 @@ class CellErrorDetector(OneToOneFeatureMixin, TransformerMixin, ColumnsEstimator
         """
         _, cells, added = self._examine(X)
         density = self.density_._density
-        noisy = cells.noisy(density, self._rates.shared)
+        noisy = cells.noisy(density, self._rates.draws)
         aside = np.where(np.isnan(cells.log_aside), 0.0, cells.log_set_aside(noisy))
         return np.asarray(density.log_density(noisy) + aside.sum(axis=1) + added)
 

@@ -14,7 +14,7 @@ from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_is_fitted
 
 from skpc._arrays import Floats
-from skpc._cells import missing_in
+from skpc._cells import missing_in, with_cells_of, without_cells
 from skpc._fitting import all_or_nothing
 from skpc._threads import in_threads, threads
 from skpc._validation import (
@@ -30,6 +30,7 @@ from skpc._validation import (
     read_cells,
 )
 from skpc.estimators._estimator import TableEstimator, by_chunks, parameter
+from skpc.estimators.cell_errors import CellErrorDetector
 from skpc.estimators.cutset import CutsetNetworkBD
 from skpc.estimators.hidden_chow_liu import HiddenChowLiuTree
 from skpc.estimators.soft_learn import SoftLearnSPN
@@ -70,6 +71,10 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
     add_indicator : bool, default=False
         Whether to append a column for each column that had missing cells in ``fit``, which says
         whether the cell was missing.
+    robust : bool, default=False
+        Whether observed cells may be wrong: a :class:`CellErrorDetector` with the same density
+        finds them, and those that are rather wrong than right count as missing, in ``fit`` and as
+        evidence in ``transform``. They stay in the completed table as they are.
     random_state : int, RandomState instance or None, default=None
         Seeds the draws of "sample", anew at each call of ``transform``: the same seed fills the
         same table alike, another seed fills it another time. Seeds the default density too.
@@ -94,6 +99,8 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
         that its members explain, and last all of them together.
     indicator_ : MissingIndicator or None
         The indicator of missing cells; None without ``add_indicator``.
+    detector_ : CellErrorDetector or None
+        What finds wrong cells; None unless ``robust``.
     n_features_in_ : int
         Number of columns seen in ``fit``.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -159,6 +166,7 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
     strategy: str = parameter("mean", StrOptions({"mean", "mpe", "sample"}))
     keep_empty_features: bool = parameter(False, "boolean")
     add_indicator: bool = parameter(False, "boolean")
+    robust: bool = parameter(False, "boolean")
 
     @fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> CircuitImputer:
@@ -193,13 +201,18 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
                     f"{density!r}, which has none. Give one that has, such as CutsetNetworkBD()."
                 )
             table, weight, _ = self._training_rows(X, sample_weight)
+            self.indicator_, missing = None, _indicated(table)
+            self._is_empty = np.asarray(np.isnan(missing).all(axis=0))
+            self.detector_ = None
+            if self.robust:
+                detector = CellErrorDetector(density, random_state=self.random_state)
+                self.detector_ = detector.fit(table, sample_weight=weight)
+            table = self._trusted(table)
             if density is None:
                 self.density_, of_kinds = self._fit_default(table, weight)
             else:
                 self.density_, of_kinds = clone(density).fit(table, sample_weight=weight), {}
             self.densities_ = dict.fromkeys(_KINDS, self.density_) | of_kinds
-            self.indicator_, missing = None, _indicated(table)
-            self._is_empty = np.asarray(np.isnan(missing).all(axis=0))
             if self.add_indicator:
                 self.indicator_ = MissingIndicator(error_on_new=False).fit(missing)
         return self
@@ -221,7 +234,9 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
         check_is_fitted(self)
         table = check_table(self, X, reset=False)
         with threads(self.n_jobs):
-            filled = self._complete(table)
+            filled = self._complete(self._trusted(table))
+        if self.robust:
+            filled = with_cells_of(table, missing_in(table), filled)
         kept = np.flatnonzero(~self._is_empty | self.keep_empty_features)
         columns = [column_of(filled, column) for column in kept.tolist()]
         wanted = _get_output_config("transform", self)["dense"]
@@ -242,6 +257,12 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
             dtype = object if "O" in kinds else np.float64
             columns = [column.astype(dtype) for column in columns]
         return np.column_stack(columns)
+
+    def _trusted(self, table: Any) -> Any:
+        """The table without cells that are rather wrong than right."""
+        if self.detector_ is None:
+            return table
+        return without_cells(table, np.asarray(self.detector_.predict_proba(table)) > 0.5)
 
     @by_chunks
     def _complete(self, X: Any) -> Any:

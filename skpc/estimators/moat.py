@@ -68,11 +68,14 @@ class MixtureOfAllTrees(TableDensity):
     n_components : int, default=1
         Number of such mixtures; with several, the model is a mixture of them.
     solver : {"adam", "lbfgs"}, default="adam"
-        "adam": mini-batches, and a learning rate that falls to zero over ``max_iter`` epochs with a
-        cosine; the parameters of an epoch are their mean over its steps. "lbfgs": all rows at a
-        time, for small tables.
+        "adam": mini-batches. "lbfgs": all rows at a time, for small tables.
     learning_rate_init : float, default=0.05
         The learning rate of Adam at the start.
+    learning_rate : {"cosine", "constant"}, default="cosine"
+        "cosine": it falls to zero over ``max_iter`` epochs. "constant": as in [1]_.
+    averaging : bool, default=True
+        Whether the parameters of an epoch are their mean over its steps. False takes the last ones,
+        as in [1]_.
     batch_size : int or "auto", default="auto"
         Rows of a mini-batch. "auto": 25,600 cells, but 16 to 256 rows; in small tables no more
         than a tenth of the rows, or 64.
@@ -201,6 +204,8 @@ class MixtureOfAllTrees(TableDensity):
     n_components: int = parameter(1, AT_LEAST_ONE)
     solver: str = parameter("adam", StrOptions({"adam", "lbfgs"}))
     learning_rate_init: float = parameter(0.05, POSITIVE)
+    learning_rate: str = parameter("cosine", StrOptions({"cosine", "constant"}))
+    averaging: bool = parameter(True, "boolean")
     batch_size: int | str = parameter("auto", StrOptions({"auto"}), AT_LEAST_ONE)
     max_iter: int = parameter(50, AT_LEAST_ONE)
     tol: float = parameter(1e-4, NOT_NEGATIVE)

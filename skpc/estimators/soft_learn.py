@@ -102,6 +102,11 @@ class SoftLearnSPN(CircuitDensity):
         A part leaves out a row if less than this proportion of the row has come to it.
     max_iter : int, default=100
         Greatest number of iterations of a clustering.
+    em_tol : float, default=1e-3
+        EM of a clustering ends once an iteration raises the mean log density of the rows by less,
+        in nats a row.
+    yates : bool, default=True
+        Whether tests of two columns with two states each have Yates' correction.
     smallest_sd : float, default=0.01
         Smallest standard deviation of each column of a leaf before refinement, as a part of that of
         the column. It is never below half a step of the lattice of the column.
@@ -188,7 +193,9 @@ class SoftLearnSPN(CircuitDensity):
     learned from all rows again.
 
     The paper is reproduced with ``leaves="univariate"``, ``margins="plain"``,
-    ``clusterer="kmeans"``, ``significance`` as a number, ``root_test="pairs"`` and ``n_refine=0``.
+    ``clusterer="kmeans"``, ``significance`` as a number, ``root_test="pairs"``, ``prune=0`` and
+    ``n_refine=0``. It names neither a correction of its tests (``yates``) nor the end of EM
+    (``em_tol``).
 
     Pseudo-counts of refinement are a tenth of a row for each weight, one row distributed like the
     column for each leaf, and for each categorical leaf ten rows distributed as it was learned.
@@ -224,6 +231,8 @@ class SoftLearnSPN(CircuitDensity):
     min_weight: float = parameter(8.0, NOT_NEGATIVE)
     prune: float = parameter(1e-2, Interval(Real, 0, 1, closed="left"))
     max_iter: int = parameter(100, AT_LEAST_ONE)
+    em_tol: float = parameter(1e-3, NOT_NEGATIVE)
+    yates: bool = parameter(True, "boolean")
     smallest_sd: float = parameter(1e-2, POSITIVE)
     leaves: str = parameter("block", StrOptions({"block", "univariate"}))
     n_refine: int | str = parameter(

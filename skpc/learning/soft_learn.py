@@ -24,6 +24,7 @@ from skpc.learning.gaussian_mixture import (
 from skpc.learning.splits import (
     TEST_BINS,
     USUAL_STRENGTH,
+    EMStop,
     any_dependence,
     correlated,
     fit_split,
@@ -69,6 +70,14 @@ class SoftLearnOptions(NamedTuple):
     smallest_sd: float
     #: Whether the numbers of a part that stops are one leaf.
     blocks: bool
+    #: EM of a clustering ends once it raises the mean log density (nats) of the rows by less.
+    em_tol: float
+    #: Whether tests of one degree of freedom have Yates' correction.
+    yates: bool
+
+    @property
+    def stop(self) -> EMStop:
+        return EMStop(self.max_iter, self.em_tol)
 
 
 class Shrinkage(NamedTuple):
@@ -154,7 +163,9 @@ class SoftLearner:
         self.parts = [root]
         #: Whether the root is a product of leaves.
         self.is_independent = options.root_test == "any" and rows.shape[1] > 1
-        self.is_independent &= not any_dependence(*self._tested(root), _ANY_DEPENDENCE)
+        self.is_independent &= not any_dependence(
+            *self._tested(root), _ANY_DEPENDENCE, self.options.yates
+        )
         #: Wide leaves of the columns: a background keeps rows that no block describes from ruling
         #: what is said of a table.
         has_background = self._has_blocks(root) and not self.is_independent
@@ -255,7 +266,7 @@ class SoftLearner:
         """The factors into which a part falls; none if its columns hang together."""
         options = self.options
         group = independent_groups(
-            *self._tested(part), options.significance, options.false_discoveries
+            *self._tested(part), options.significance, options.false_discoveries, options.yates
         )
         if self._has_blocks(part):
             # Blocks describe numbers that are correlated well.
@@ -335,7 +346,7 @@ class SoftLearner:
         """Put one block in place of the leaves of all numbers."""
         params = MixtureParams(1, prior_strength=part.shrinkage.strength)
         (rows, prior), start = self._mixture_rows(part), np.ones((1, len(part.rows)))
-        fit = fit_split(rows, part.weight, start, prior, params, self.options.max_iter)
+        fit = fit_split(rows, part.weight, start, prior, params, self.options.stop)
         gaussians = fit.model.gaussians
         at = part.columns[self.is_number[part.columns]]
         mean = self.mean[at] + self.sd[at] * gaussians.mean[0]
@@ -382,7 +393,7 @@ class SoftLearner:
         elif options.clusterer == "em":
             params = MixtureParams(n_clusters, strength=0.0, factorised=True)
             (cells, prior), start = self._mixture_rows(part), np.ascontiguousarray(membership.T)
-            fit = fit_split(cells, part.weight, start, prior, params, options.max_iter)
+            fit = fit_split(cells, part.weight, start, prior, params, options.stop)
             membership = fit.responsibility.T
         if options.clusterer == "kmeans":
             membership = soft_memberships(distance, options.beta)
@@ -395,16 +406,16 @@ class SoftLearner:
     ) -> tuple[_Part, Floats]:
         """The same for a part with blocks: one cluster where one block does as well."""
         (rows, prior), (target, strength) = self._mixture_rows(part), part.shrinkage
-        start, max_iter = np.ascontiguousarray(membership.T), self.options.max_iter
+        start, stop = np.ascontiguousarray(membership.T), self.options.stop
         params = MixtureParams(len(start), USUAL_STRENGTH, prior_strength=strength)
-        start = fit_split(rows, part.weight, start, prior, params, max_iter).responsibility
+        start = fit_split(rows, part.weight, start, prior, params, stop).responsibility
         split = score_split(
-            rows, part.weight, start, prior, strength, max_iter, self.n_folds, random_state
+            rows, part.weight, start, prior, strength, stop, self.n_folds, random_state
         )
         if split.gain <= 0.0:
             part = part._replace(shrinkage=Shrinkage(target, split.alone.prior_strength))
             return part, np.ones((len(part.rows), 1))
-        fit = fit_split(rows, part.weight, start, prior, split.several, max_iter)
+        fit = fit_split(rows, part.weight, start, prior, split.several, stop)
         within = within_covariance(fit, prior, split.several)
         part = part._replace(shrinkage=Shrinkage(within, split.several.strength))
         return part, fit.responsibility.T

@@ -34,9 +34,9 @@ _STRENGTHS_WITHIN = (0.03, 0.1, 0.3, 1.0, 3.0)
 USUAL_STRENGTH = 0.3
 #: Largest number of rows that are held out at a time where rows are costly.
 _MOST_HELD_OUT = 1000
-#: EM of a split stops when it raises the mean log density (nats) of the rows by less: that of one
-#: component, where only missing cells take more than one iteration, and that of several.
-_TOL_ALONE, _TOL_SPLIT = 1e-4, 1e-3
+#: EM of one component, where only missing cells take more than one iteration, stops when it raises
+#: the mean log density (nats) of the rows by less.
+_TOL_ALONE = 1e-4
 #: Smallest sum of squared weights of a pair of columns.
 _SMALLEST_WEIGHT = 1e-100
 #: Bins, of equal weight in each node, in which numbers are tested for independence; atoms of
@@ -45,6 +45,21 @@ TEST_BINS = 4
 
 #: A mixture, rows that it has not been fitted to, and their weights.
 _FitAndHeldOut = tuple[MixtureFit, MixtureRows, Floats]
+
+
+class EMStop(NamedTuple):
+    """When EM of several components ends.
+
+    Attributes
+    ----------
+    max_iter : int
+        After this number of iterations.
+    tol : float
+        Or once an iteration raises the mean log density (nats) of the rows by less.
+    """
+
+    max_iter: int
+    tol: float
 
 
 class Split(NamedTuple):
@@ -69,7 +84,7 @@ def score_split(
     responsibility: Floats,
     prior: MixturePrior,
     prior_strength: float,
-    max_iter: int,
+    stop: EMStop,
     n_folds: int,
     random_state: np.random.RandomState,
 ) -> Split:
@@ -88,8 +103,8 @@ def score_split(
         What is known before the rows.
     prior_strength : float
         The strength of the prior so far.
-    max_iter : int
-        Greatest number of iterations of EM.
+    stop : EMStop
+        When EM ends.
     n_folds : int
         Number of parts of the rows, which are held out in turn; where rows are costly, the gain is
         that of a sample of each part.
@@ -108,7 +123,7 @@ def score_split(
     def fit(number: int, start: Floats, params: MixtureParams) -> _FitAndHeldOut:
         train, test = fold != number, (fold == number) & is_scored
         start = np.ascontiguousarray(start[:, train])
-        fitted = fit_split(rows.only(train), weight[train], start, prior, params, max_iter)
+        fitted = fit_split(rows.only(train), weight[train], start, prior, params, stop)
         return fitted, rows.only(test), weight[test]
 
     alone = MixtureParams(1, prior_strength=prior_strength)
@@ -133,11 +148,11 @@ def fit_split(
     start: Floats,
     prior: MixturePrior,
     params: MixtureParams,
-    max_iter: int,
+    stop: EMStop,
 ) -> MixtureFit:
     """Fit the components of a split, or one component; see :func:`fit_gaussian_mixture`."""
-    tol = _TOL_ALONE if params.n_components == 1 else _TOL_SPLIT
-    return fit_gaussian_mixture(rows, weight, start, prior, params, max_iter, tol)
+    tol = _TOL_ALONE if params.n_components == 1 else stop.tol
+    return fit_gaussian_mixture(rows, weight, start, prior, params, stop.max_iter, tol)
 
 
 def _best(
@@ -160,13 +175,14 @@ def independent_groups(
     n_states: Ints,
     significance: float,
     false_discoveries: bool = False,
+    yates: bool = True,
 ) -> Ints:
     """Group columns so that those of different groups pass for independent.
 
     Every pair is tested by Pearson's chi-square on its weighted contingency table, counted on the
     rows that show both; states without weight have no part in it. With one degree of freedom,
     Yates' correction takes 0.5 off each difference of observed and expected, but no more than the
-    difference. Columns connected by dependent pairs are one group.
+    difference (``yates``). Columns connected by dependent pairs are one group.
 
     Parameters
     ----------
@@ -181,6 +197,8 @@ def independent_groups(
     false_discoveries : bool, default=False
         Whether ``significance`` is the expected share of independent pairs among those that pass
         for dependent (Benjamini and Hochberg), rather than the level of each test.
+    yates : bool, default=True
+        Whether tests of one degree of freedom are corrected.
 
     Returns
     -------
@@ -195,7 +213,7 @@ def independent_groups(
     >>> independent_groups(codes, np.ones(20), np.array([2, 2, 2]), 0.01)
     array([0, 0, 1])
     """
-    p_value = _p_values(codes, weight, n_states)
+    p_value = _p_values(codes, weight, n_states, yates=yates)
     level = significance
     if false_discoveries:
         # Pairs without degrees of freedom are not tested.
@@ -206,7 +224,11 @@ def independent_groups(
 
 
 def any_dependence(
-    codes: NDArray[np.int16], weight: Floats, n_states: Ints, significance: float
+    codes: NDArray[np.int16],
+    weight: Floats,
+    n_states: Ints,
+    significance: float,
+    yates: bool = True,
 ) -> bool:
     """Whether any two columns depend on each other, at a level for all pairs together.
 
@@ -216,7 +238,7 @@ def any_dependence(
 
     Parameters
     ----------
-    codes, weight, n_states
+    codes, weight, n_states, yates
         As in :func:`independent_groups`.
     significance : float
         The probability to find dependence where all columns are independent, at most.
@@ -227,7 +249,7 @@ def any_dependence(
     """
     n_columns = len(n_states)
     level = significance / max(n_columns * (n_columns - 1) / 2, 1.0)
-    return bool((_p_values(codes, weight, n_states, cautious=True) < level).any())
+    return bool((_p_values(codes, weight, n_states, cautious=True, yates=yates) < level).any())
 
 
 def correlated(
@@ -281,7 +303,11 @@ def quantile_bins(values: Floats, weight: Floats) -> Ints:
 
 
 def _p_values(
-    codes: NDArray[np.int16], weight: Floats, n_states: Ints, cautious: bool = False
+    codes: NDArray[np.int16],
+    weight: Floats,
+    n_states: Ints,
+    cautious: bool = False,
+    yates: bool = True,
 ) -> Floats:
     """Test the pairs (a, b), b < a, of columns; infinite elsewhere, and where nothing is tested.
 
@@ -292,7 +318,7 @@ def _p_values(
     counted, column = expected > 0.0, np.repeat(np.arange(len(n_states)), n_states)
     difference = np.abs(pairs - expected)
     # The correction of Yates: one degree of freedom approximates counts worst.
-    corrected = np.maximum(difference - 0.5, 0.0)
+    corrected = np.maximum(difference - 0.5 * yates, 0.0)
     difference = np.where((freedom == 1)[np.ix_(column, column)], corrected, difference)
     nothing = np.zeros_like(pairs)
     statistic = by_pair(np.divide(difference**2, expected, out=nothing.copy(), where=counted))

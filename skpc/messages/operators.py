@@ -71,13 +71,23 @@ def _decode_natural(targets: Floats, incoming: Message) -> Message:
     return incoming * incoming.from_natural(targets)
 
 
-#: "mean-logvar": mean and log variance of the belief, the paper's. "scaled": the mean relative to
-#: mean and standard deviation of the incoming message, the log of the ratio of the variances.
-#: "natural": natural parameters of the outgoing message.
+def _encode_statistics(belief: Message, incoming: Message) -> Floats:
+    return belief.mean_parameters
+
+
+def _decode_statistics(targets: Floats, incoming: Message) -> Message:
+    return incoming.from_mean_parameters(targets)
+
+
+#: "statistics": expected sufficient statistics of the belief, the paper's (section 3.3).
+#: "mean-logvar": its mean and log variance, as in the stored data of the paper. "scaled": the mean
+#: relative to mean and standard deviation of the incoming message, the log of the ratio of the
+#: variances. "natural": natural parameters of the outgoing message.
 CODECS = {
     "mean-logvar": Codec(_encode_mean_logvar, _decode_mean_logvar),
     "scaled": Codec(_encode_scaled, _decode_scaled),
     "natural": Codec(_encode_natural, _decode_natural),
+    "statistics": Codec(_encode_statistics, _decode_statistics),
 }
 
 
@@ -96,7 +106,7 @@ class LearnedOperator(ShowsParameters):
         Its ``predict`` gives the two numbers of the codec for each row of incoming messages.
     layout : MessageLayout
         The columns of the incoming messages, and the variable whose belief is given.
-    codec : {"scaled", "mean-logvar", "natural"}, default="scaled"
+    codec : {"scaled", "mean-logvar", "natural", "statistics"}, default="scaled"
         What the regressor has learned; see `CODECS`.
 
     Examples
@@ -162,7 +172,7 @@ class JustInTimeOperator(ShowsParameters):
     n_initial : int
         Number of proper answers of the oracle to begin with. 0 for a regressor that is fitted
         already.
-    codec : {"scaled", "mean-logvar", "natural"}, default="scaled"
+    codec : {"scaled", "mean-logvar", "natural", "statistics"}, default="scaled"
         What is learned; see `CODECS`.
 
     Attributes

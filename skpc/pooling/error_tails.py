@@ -13,8 +13,6 @@ from skpc.domain import Domain
 from skpc.variables import Number
 from skpc.variables.number import on_lattice
 
-#: Part of the wrong cells that follow no margin: any category, or numbers far away.
-ANYTHING = 0.95
 #: Scales of these numbers, in standard deviations by the quartiles.
 _WIDTHS = np.array([8.0, 32.0, 128.0])
 #: Distance between the quartiles of a normal distribution, in standard deviations.
@@ -26,9 +24,8 @@ _OFF_LATTICE = 1e-3
 class ErrorTail(NamedTuple):
     """What the wrong cells of a column hold that follow no margin.
 
-    A twentieth of the wrong cells follows the margin of a density, so that errors are possible
-    wherever cells are. The others are uniform among the categories, or have Student distributions
-    of three degrees of freedom about the median of the numbers, with scales from near to far.
+    They are uniform among the categories, or have Student distributions of three degrees of freedom
+    about the median of the numbers, with scales from near to far.
 
     Attributes
     ----------
@@ -38,8 +35,8 @@ class ErrorTail(NamedTuple):
         Of the right numbers, by quartiles; the spread is zero for categories.
     share : ndarray of shape (n_states,)
         The shares of the categories, empty for numbers.
-    hits : float
-        The probability that a wrong cell holds the true value.
+    repeats, hits : float
+        The probabilities that another value of the column, and such a cell, are the true value.
     is_strict : bool
         Whether values off the lattice of the column are impossible.
 
@@ -58,6 +55,7 @@ class ErrorTail(NamedTuple):
     middle: float
     spread: float
     share: Floats
+    repeats: float
     hits: float
     is_strict: bool = True
 
@@ -73,23 +71,23 @@ class ErrorTail(NamedTuple):
             share = (np.bincount(values.astype(np.int64), weight, len(states)) + 0.5) / (
                 weight.sum() + 0.5 * len(states)
             )
-            tail = cls(None, 0.0, 0.0, share, 0.0)
+            tail = cls(None, 0.0, 0.0, share, 0.0, 0.0)
         else:
             quarters, cumulated = np.arange(1, 4), np.cumsum(mass)
             low, middle, high = weighted_quantiles(points, cumulated, quarters, 4).tolist()
             sd = math.sqrt(float(mass @ (points - middle) ** 2))
             spread = (high - low) / QUARTILES or sd or max(abs(middle), 1.0)
-            tail = cls(number, middle, spread, mass[:0], 0.0)
+            tail = cls(number, middle, spread, mass[:0], 0.0, 0.0)
             # A lattice that not all values are on is no law.
             tail = tail._replace(is_strict=bool(tail.can_be(points).all()))
         size = tail.sizes(points)
-        hit = (1.0 - ANYTHING) * mass * (size > 0.0) + np.exp(tail.log_density(points)) * size
-        return tail._replace(hits=float(mass @ hit))
+        hits = float(mass @ (np.exp(tail.log_density(points)) * size))
+        return tail._replace(repeats=float(mass**2 @ (size > 0.0)), hits=hits)
 
     def log_density(self, values: Floats) -> Floats:
-        """Log density of this part of the wrong cells in nats; NaN where missing."""
+        """Log density of these cells in nats; NaN where missing."""
         if self.spread == 0.0:
-            return np.where(np.isnan(values), np.nan, math.log(ANYTHING / len(self.share)))
+            return np.where(np.isnan(values), np.nan, -math.log(len(self.share)))
         scale = self.spread * _WIDTHS[:, np.newaxis]
         # As a power of a hypotenuse, it does not overflow.
         z = (values / scale - self.middle / scale) / math.sqrt(3.0)
@@ -98,7 +96,7 @@ class ErrorTail(NamedTuple):
             - np.log(scale)
             - 4.0 * np.log(np.hypot(1.0, z))
         )
-        log_density = math.log(ANYTHING / len(_WIDTHS)) + logsumexp(parts, axis=0)
+        log_density = logsumexp(parts, axis=0) - math.log(len(_WIDTHS))
         # An atom has a probability, where this has a density.
         return np.where(self._has_mass(values), -np.inf, log_density)
 

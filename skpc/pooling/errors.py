@@ -11,16 +11,19 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import logit
 from sklearn.base import clone
 
 from skpc._arrays import Bools, Floats, Ints, weighted_quantiles
 from skpc.domain import Domain, LogMass
-from skpc.pooling.error_tails import ANYTHING, QUARTILES, ErrorTail
+from skpc.pooling.error_tails import QUARTILES, ErrorTail
 from skpc.queries import NoisyCells
 
-#: The rate of errors is near this mean, as if it were that of so many cells.
-MEAN_RATE, _PRIOR_CELLS = 0.015, 50.0
+#: The rate of errors is near this mean, as if it were that of so many cells a column; that of each
+#: column is near that of all.
+MEAN_RATE, _PRIOR_CELLS, _COLUMN_CELLS = 0.015, 50.0, 500.0
+#: Parts of the wrong cells that follow no margin, where cells are judged, and where they are
+#: counted: most errors are like their column, but only others can be told cell by cell.
+_JUDGED, _COUNTED = 0.95, 1.0 / 3.0
 #: Rates that are compared, and the interval of a rate.
 _RATES, _LEVELS = np.geomspace(1e-4, 0.5, 80), (0.025, 0.975)
 #: Numbers are far away beyond so many standard deviations, by the quartiles, of the median, if they
@@ -38,7 +41,7 @@ class CheckedCells(NamedTuple):
     rows : ndarray
         NaN where missing, and where no leaf reads the cell: it is set aside.
     log_tail : ndarray
-        Log density of the wrong cells that follow no margin; NaN where missing.
+        Log density of the cells as what follows no margin; NaN where missing.
     size : ndarray
         What turns the density of a cell into a probability.
     log_aside : ndarray
@@ -87,11 +90,22 @@ class CheckedCells(NamedTuple):
 
     def noisy(self, density: Any, rate: Floats) -> NoisyCells:
         """These cells under a density, if draws of errors have these rates by column."""
-        log_margin = np.nan_to_num(density.log_margins(self.rows), nan=-np.inf, neginf=-np.inf)
-        with np.errstate(invalid="ignore"):
-            log_wrong = np.logaddexp(math.log1p(-ANYTHING) + log_margin, self.log_tail)
-        log_wrong += np.log(rate)
+        return self._noisy(self._log_margins(density), rate)
+
+    def _noisy(self, log_margins: Floats, rate: Floats) -> NoisyCells:
+        log_wrong = self._log_errors(log_margins, _JUDGED) + np.log(rate)
         return NoisyCells(self.rows, np.log1p(-rate), log_wrong)
+
+    def _log_margins(self, density: Any) -> Floats:
+        margins = density.log_margins(self.rows)
+        return np.asarray(np.nan_to_num(margins, nan=-np.inf, neginf=-np.inf))
+
+    def _log_errors(self, log_margins: Floats, part: float) -> Floats:
+        """Log density of the cells as wrong ones, of which a part follows no margin."""
+        with np.errstate(invalid="ignore"):
+            return np.asarray(
+                np.logaddexp(math.log1p(-part) + log_margins, math.log(part) + self.log_tail)
+            )
 
     def log_set_aside(self, noisy: NoisyCells) -> Floats:
         """Log density of the cells that are set aside, right or wrong; NaN elsewhere."""
@@ -100,12 +114,14 @@ class CheckedCells(NamedTuple):
 
     def judge(self, density: Any, rate: Floats) -> Judged:
         """What a density says of them."""
-        noisy = self.noisy(density, rate)
+        log_margins = self._log_margins(density)
+        noisy = self._noisy(log_margins, rate)
         aside = self.log_set_aside(noisy)
         log_cells = np.where(np.isnan(self.log_aside), density.log_cells(noisy), aside)
-        log_odds = np.minimum(noisy.log_wrong - log_cells, -1e-13)
-        log_odds = log_odds - np.log(-np.expm1(log_odds))
-        ratio = np.clip(log_odds - logit(rate), -_MOST, _MOST)
+        # The density of a right cell is what errors leave of that of the cell.
+        log_part = np.minimum(noisy.log_wrong - log_cells, -1e-13)
+        log_right = log_cells + np.log(-np.expm1(log_part)) - noisy.log_right
+        ratio = np.clip(self._log_errors(log_margins, _COUNTED) - log_right, -_MOST, _MOST)
         return Judged(noisy.probabilities(log_cells, self.size), ratio)
 
 
@@ -126,55 +142,76 @@ class Judged(NamedTuple):
 
 
 class Rates(NamedTuple):
-    """Rates of draws of errors by column, the ends of their intervals, and what judges cells.
+    """Rates of errors by column, the ends of their intervals, and the rates of draws that judge.
 
-    A density that fits a column badly makes many of its cells look wrong. So all columns share one
-    rate where cells are judged, the mean of theirs.
+    A draw that hits the true value is no error. A density that fits a column badly makes many of
+    its cells look wrong. So cells are judged by one rate, that of all columns together.
     """
 
     rate: Floats
     low: Floats
     high: Floats
-    shared: Floats
+    draws: Floats
 
     @classmethod
-    def given(cls, error_rate: Any, domain: Domain, misses: Floats) -> Rates | None:
-        """Rates of draws that make as many errors as a user says; None for "auto"."""
+    def given(cls, error_rate: Any, domain: Domain, tails: list[ErrorTail]) -> Rates | None:
+        """The rates that a user says; None for "auto"."""
         if isinstance(error_rate, str):
             return None
         rate = error_rate
         if isinstance(rate, Mapping):
-            rate = np.full(len(misses), MEAN_RATE)
+            rate = np.full(len(tails), MEAN_RATE)
             rate[domain.columns([*error_rate], "error_rate")] = [*error_rate.values()]
         rate = np.asarray(rate, dtype=np.float64)
-        if rate.shape not in ((), misses.shape) or not ((rate >= 0.0) & (rate < 1.0)).all():
+        if rate.shape not in ((), (len(tails),)) or not ((rate >= 0.0) & (rate < 1.0)).all():
             raise ValueError(
-                f"error_rate must be 'auto', or proportions in [0, 1), one for all {len(misses)} "
+                f"error_rate must be 'auto', or proportions in [0, 1), one for all {len(tails)} "
                 f"columns or one for each; found {error_rate!r}."
             )
-        # A column that nearly always has one value has fewer errors than it has draws.
-        draws = np.clip(rate / np.maximum(misses, 0.5), 1e-6, 0.5)
-        return cls(draws, draws, draws, draws)
+        rate = np.broadcast_to(rate, len(tails))
+        return cls(rate, rate, rate, _draws(rate, tails))
 
     @classmethod
-    def fit(cls, log_ratio: Floats, weight: Floats) -> Rates:
-        """By the likelihood of cells that are wrong or not, and a prior that columns share.
+    def fit(cls, log_ratio: Floats, weight: Floats, tails: list[ErrorTail]) -> Rates:
+        """By the likelihood of cells that are wrong or not.
 
-        The posterior is computed on a grid; the rate is its mode, which is what EM ends at.
+        The rate of all columns together has a prior, and is the mean of the prior of each column.
+        Posteriors are computed on a grid; rates are their modes, which is what EM ends at.
         """
-        ends = []
         odds = np.log(_RATES), np.log1p(-_RATES)
-        prior = MEAN_RATE * _PRIOR_CELLS * odds[0] + (1 - MEAN_RATE) * _PRIOR_CELLS * odds[1]
-        for cells in log_ratio.T:
-            known = ~np.isnan(cells)
-            joint = np.logaddexp(odds[0] + cells[known, np.newaxis], odds[1])
-            log_posterior = prior + weight[known] @ joint
+        known = ~np.isnan(log_ratio)
+        log_likelihood = np.array(
+            [
+                weight[some] @ np.logaddexp(odds[0] + cells[some, np.newaxis], odds[1])
+                for cells, some in zip(log_ratio.T, known.T)
+            ]
+        )
+
+        def log_prior(mean: float, n_cells: float) -> Floats:
+            return np.asarray(n_cells * (mean * odds[0] + (1.0 - mean) * odds[1]))
+
+        of_all = log_prior(MEAN_RATE, _PRIOR_CELLS * len(tails)) + log_likelihood.sum(axis=0)
+        shared = float(_RATES[of_all.argmax()])
+        ends = []
+        for log_posterior in log_prior(shared, _COLUMN_CELLS) + log_likelihood:
             # Points of the grid stand for more rates where these are greater.
             mass = _RATES * np.exp(log_posterior - log_posterior.max())
             levels = np.searchsorted(np.cumsum(mass) / mass.sum(), _LEVELS)
             ends.append(_RATES[[log_posterior.argmax(), *np.minimum(levels, len(_RATES) - 1)]])
-        rate, low, high = np.array(ends).T
-        return cls(rate, low, high, np.full(len(rate), rate.mean()))
+        misses = _misses(tails, _COUNTED)
+        rate, low, high = np.array(ends).T * misses
+        return cls(rate, low, high, _draws(shared * misses, tails))
+
+
+def _misses(tails: list[ErrorTail], part: float) -> Floats:
+    """The probability by column that a wrong cell, a part of which follow no margin, differs."""
+    return np.array([1.0 - (1.0 - part) * t.repeats - part * t.hits for t in tails])
+
+
+def _draws(rate: Floats, tails: list[ErrorTail]) -> Floats:
+    """Rates of draws that make these rates of errors where cells are judged."""
+    # A column that nearly always has one value has fewer errors than it has draws.
+    return np.asarray(np.clip(rate / np.maximum(_misses(tails, _JUDGED), 0.5), 1e-6, 0.5))
 
 
 def doubtful_cells(probability: Floats, weight: Floats, most: float) -> Bools:

@@ -17,7 +17,7 @@ from skpc.all_trees import (
 from skpc.all_trees.training import _batches
 
 N_STATES = np.array([2, 3, 2, 2])
-OPTIONS = TrainingOptions("adam", 0.05, 64, 20, 1e-4, 5)
+OPTIONS = TrainingOptions("adam", 0.05, 64, 20, 1e-4, 5, "cosine", averaging=True)
 
 
 def parameters_of(kind=DirectedParameters, n_components=1):
@@ -185,6 +185,31 @@ def test_the_mean_of_a_pass_of_one_step_is_where_it_ends():
     options, adam = OPTIONS._replace(batch_size=10**6), Adam.from_size(len(vector))
     after, mean, _ = adam_pass(parameters, vector, rows, options, adam, generator)
     assert_allclose(mean, after, rtol=1e-12)
+
+
+@pytest.mark.parametrize(("learning_rate", "moves"), [("cosine", False), ("constant", True)])
+def test_a_constant_rate_still_moves_at_the_end(learning_rate, moves):
+    codes, weight = rows_of_two_kinds()
+    parameters = parameters_of()
+    generator = np.random.RandomState(0)
+    vector = start_trees(parameters, codes, weight, N_STATES, 1.0, generator)
+    rows = IncompleteRows(codes, weight, generator).drawn_from(parameters.model(vector))
+    options = OPTIONS._replace(batch_size=10**6, learning_rate=learning_rate)
+    adam = Adam.from_size(len(vector))
+    adam.n_steps[0] = 7
+    after, _, _ = adam_pass(parameters, vector, rows, options, adam, generator, n_steps=7)
+    assert (np.abs(after - vector).max() > 1e-3) == moves
+
+
+def test_without_averaging_a_pass_ends_with_its_last_parameters():
+    codes, weight = rows_of_two_kinds()
+    parameters = parameters_of()
+    generator = np.random.RandomState(0)
+    vector = start_trees(parameters, codes, weight, N_STATES, 1.0, generator)
+    rows = IncompleteRows(codes, weight, generator).drawn_from(parameters.model(vector))
+    options, adam = OPTIONS._replace(averaging=False), Adam.from_size(len(vector))
+    after, last, _ = adam_pass(parameters, vector, rows, options, adam, generator)
+    assert_allclose(last, after)
 
 
 def test_the_first_step_of_adam_has_the_length_of_the_rate():

@@ -16,7 +16,7 @@ from sklearn.mixture import GaussianMixture
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
-from skpc import CircuitImputer, CutsetNetworkBD
+from skpc import CircuitImputer, CutsetNetworkBD, HiddenChowLiuTree, MixtureOfAllTrees
 
 #: A density that is learned alike at every fit.
 DENSITY = CutsetNetworkBD(random_state=0)
@@ -314,6 +314,53 @@ def test_sample_weight_reaches_the_imputer_in_a_pipeline():
     pipeline.fit(X, np.arange(300.0), circuitimputer__sample_weight=weight)
     alone = CircuitImputer(DENSITY).fit(X, sample_weight=weight)
     assert_array_equal(pipeline[0].transform(X), alone.transform(X))
+
+
+def with_wrong_cells(n_rows: int = 400) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Rows in which a number is often wrong, and a row that is asked about."""
+    rng = np.random.default_rng(0)
+    first = rng.normal(size=n_rows)
+    second, third = (first + 0.2 * rng.normal(size=n_rows) for _ in range(2))
+    kind = np.where(first > 0.0, "high", "low")
+    table = pd.DataFrame({"a": first, "b": second, "kind": kind, "d": third}).round(2)
+    table.loc[rng.choice(n_rows, 20, replace=False), "b"] = 50.0
+    table.loc[rng.choice(n_rows, 80, replace=False), "d"] = np.nan
+    return table, pd.DataFrame({"a": [-1.0], "b": [50.0], "kind": ["low"], "d": [np.nan]})
+
+
+@pytest.mark.parametrize("density", [HiddenChowLiuTree(random_state=0), None])
+def test_a_robust_imputer_does_not_believe_wrong_cells_and_keeps_them(density):
+    table, row = with_wrong_cells()
+    imputer = CircuitImputer(density, robust=True, random_state=0)
+    imputer.set_output(transform="pandas").fit(table)
+    trusted = imputer.density_.complete(row.assign(b=np.nan))
+    for strategy in STRATEGIES:
+        filled = imputer.set_params(strategy=strategy).transform(row)
+        assert filled["b"].item() == 50.0
+        assert abs(filled["d"].item() - trusted["d"].item()) < (0.1 if strategy == "mean" else 1.5)
+    filled = imputer.transform(table)
+    assert_array_equal(filled.notna(), True)
+    pd.testing.assert_frame_equal(filled.where(table.notna()), table)
+
+
+@pytest.mark.parametrize("library", ["default", "polars"])
+def test_a_robust_imputer_keeps_kinds_of_tables(library):
+    table, row = with_wrong_cells()
+    table, row = table.drop(columns="kind"), row.drop(columns="kind")
+    if library == "polars":
+        table, row = pl.from_pandas(table), pl.from_pandas(row)
+    else:
+        table, row = table.to_numpy(), row.to_numpy()
+    imputer = CircuitImputer(HiddenChowLiuTree(random_state=0), robust=True, random_state=0)
+    filled = imputer.set_output(transform=library).fit(table).transform(row)
+    assert type(filled) is type(row)
+    assert_allclose(np.asarray(filled)[0, :2], [-1.0, 50.0])
+    assert np.asarray(filled)[0, 2] < 0.0
+
+
+def test_a_robust_imputer_needs_a_density_that_knows_wrong_cells():
+    with pytest.raises(TypeError, match="not tractable"):
+        CircuitImputer(MixtureOfAllTrees(), robust=True).fit(with_wrong_cells()[0])
 
 
 def test_pickles_fill_alike():

@@ -7,7 +7,7 @@ from scipy.stats import pearsonr
 
 from skpc.learning import gaussian_mixture
 from skpc.learning.gaussian_mixture import MixtureParams, MixturePrior, MixtureRows
-from skpc.learning.splits import correlated, fit_split, score_split
+from skpc.learning.splits import EMStop, correlated, fit_split, score_split
 from skpc.variables.gaussians import log_densities
 from skpc.variables.patterns import Patterns
 
@@ -31,7 +31,8 @@ def alone(numbers, target, strength, weight=None, max_iter=100, **prior):
     weight = np.ones(len(numbers)) if weight is None else weight
     params, start = MixtureParams(1, prior_strength=strength), np.ones((1, len(numbers)))
     prior = prior_of(target, **prior)
-    return fit_split(rows_of(numbers), weight, start, prior, params, max_iter).model.gaussians
+    stop = EMStop(max_iter, tol=1e-3)
+    return fit_split(rows_of(numbers), weight, start, prior, params, stop).model.gaussians
 
 
 def correlated_numbers(n_rows, seed=0):
@@ -44,8 +45,9 @@ def split_of(numbers, n_folds=4):
     """Score the split of rows by the sign of their first number."""
     start = np.array([numbers[:, 0] > 0.0, numbers[:, 0] <= 0.0], dtype=float)
     prior, draws = prior_of(np.eye(numbers.shape[1])), np.random.RandomState(0)
+    stop = EMStop(100, tol=1e-3)
     return score_split(
-        rows_of(numbers), np.ones(len(numbers)), start, prior, 0.3, 100, n_folds, draws
+        rows_of(numbers), np.ones(len(numbers)), start, prior, 0.3, stop, n_folds, draws
     )
 
 

@@ -12,7 +12,6 @@ from skpc.learning import (
     SoftLearnOptions,
     refinement_pseudo_counts,
     soft_learn,
-    splits,
 )
 from skpc.learning.soft_learn import leaf_moments
 from skpc.learning.splits import any_dependence, independent_groups
@@ -34,6 +33,8 @@ OPTIONS = SoftLearnOptions(
     max_iter=100,
     smallest_sd=1e-2,
     blocks=False,
+    em_tol=1e-3,
+    yates=True,
 )
 N_STATES = np.array([2, 3, 0, 0])
 
@@ -62,9 +63,10 @@ def learn(rows, weight=None, n_states=N_STATES, options=OPTIONS, seed=0):
     return learner.learn(lambda done: None)
 
 
+@pytest.mark.parametrize("yates", [True, False])
 @pytest.mark.parametrize("missing", [0.0, 0.2])
 @pytest.mark.parametrize("n_states", [(2, 2), (3, 2), (4, 3)])
-def test_pairs_are_tested_as_scipy_tests_their_weighted_table(n_states, missing):
+def test_pairs_are_tested_as_scipy_tests_their_weighted_table(n_states, missing, yates):
     rng = np.random.default_rng(0)
     for _ in range(20):
         a = rng.integers(0, n_states[0], 50)
@@ -72,9 +74,10 @@ def test_pairs_are_tested_as_scipy_tests_their_weighted_table(n_states, missing)
         codes = np.column_stack([a, b]).astype(np.int16)
         codes[rng.random(codes.shape) < missing] = -1
         weight = rng.gamma(1.0, 1.0, 50)
-        p_value = naive.independence_p_value(codes[:, 0], codes[:, 1], weight)
+        p_value = naive.independence_p_value(codes[:, 0], codes[:, 1], weight, yates)
         for significance in (p_value * (1 - 1e-6), min(p_value * (1 + 1e-6), 1 - 1e-9)):
-            group = independent_groups(codes, weight, np.array(n_states), significance)
+            tested = codes, weight, np.array(n_states), significance
+            group = independent_groups(*tested, yates=yates)
             assert (group.max() == 0) == (p_value < significance)
 
 
@@ -218,13 +221,13 @@ def test_distinct_rows_never_share_a_start():
 
 @pytest.mark.parametrize("missing", [0.0, 0.15])
 def test_em_memberships_are_a_fixed_point_of_the_posterior(monkeypatch, missing):
-    monkeypatch.setattr(splits, "_TOL_SPLIT", 1e-12)
     fits, fit_split = [], soft_learn.fit_split
     monkeypatch.setattr(
         soft_learn, "fit_split", lambda *args: fits.append(fit_split(*args)) or fits[-1]
     )
     rows = mixed_rows(200, missing)
-    learn(rows, options=OPTIONS._replace(clusterer="em", max_iter=10_000, min_weight=199.0))
+    options = OPTIONS._replace(clusterer="em", max_iter=10_000, min_weight=199.0, em_tol=1e-12)
+    learn(rows, options=options)
     distinct, weight = merge_rows(rows, np.ones(200))
     share = fits[0].responsibility.T
     model, sd = fits[0].model, np.nanstd(rows[:, 2:], axis=0)

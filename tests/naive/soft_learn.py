@@ -8,7 +8,7 @@ import numpy as np
 from scipy.stats import chi2_contingency
 
 
-def independence_p_value(a, b, weight):
+def independence_p_value(a, b, weight, yates=True):
     """p-value of the weighted chi-square test of two columns of states, -1 where missing."""
     table = np.zeros((max(a) + 1, max(b) + 1))
     for s, t, w in zip(a, b, weight):
@@ -17,7 +17,7 @@ def independence_p_value(a, b, weight):
     table = table[table.sum(axis=1) > 0][:, table.sum(axis=0) > 0]
     if min(table.shape) < 2:
         return 1.0
-    return chi2_contingency(table).pvalue
+    return chi2_contingency(table, correction=yates).pvalue
 
 
 def cautious_p_value(a, b, weight):

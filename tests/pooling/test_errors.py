@@ -5,12 +5,16 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize_scalar
 
+from skpc.pooling.error_tails import ErrorTail
 from skpc.pooling.errors import (
     MEAN_RATE,
     Rates,
     doubtful_cells,
     far_away,
 )
+
+#: A column of which no two cells are alike.
+NO_HITS = ErrorTail(None, 0.0, 1.0, np.empty(0), 0.0, 0.0)
 
 
 def ratios(rate: float, n_rows: int, seed: int = 0):
@@ -29,16 +33,31 @@ def test_rates_maximise_likelihood_times_prior():
         return -prior - np.log1p(rate * np.expm1(ratio)).sum()
 
     best = minimize_scalar(negative, bounds=(1e-4, 0.5), method="bounded").x
-    rates = Rates.fit(ratio, np.ones(800))
+    rates = Rates.fit(ratio, np.ones(800), [NO_HITS])
+    # The column has a prior with the mean of all columns, which is its own here.
     assert rates.rate[0] == pytest.approx(best, rel=0.06)
+    assert rates.draws[0] == pytest.approx(best, rel=0.06)
     assert rates.low[0] < 0.1 < rates.high[0] * 1.1
-    assert_array_equal(rates.shared, rates.rate)
 
 
-def test_a_column_that_cannot_tell_has_the_rate_of_the_prior_and_a_wide_interval():
-    rates = Rates.fit(np.zeros((5000, 1)), np.ones(5000))
-    assert rates.rate[0] == pytest.approx(MEAN_RATE, rel=0.06)
-    assert rates.high[0] > 4.0 * rates.low[0]
+def test_columns_that_cannot_tell_have_the_rate_of_the_others_and_wide_intervals():
+    ratio, _ = ratios(0.1, 2000)
+    rates = Rates.fit(np.hstack([ratio, np.zeros((2000, 3))]), np.ones(2000), [NO_HITS] * 4)
+    assert_allclose(rates.rate, rates.rate[0], rtol=0.12)
+    assert rates.high[1] - rates.low[1] > 1.5 * (rates.high[0] - rates.low[0])
+    nothing = Rates.fit(np.zeros((5000, 1)), np.ones(5000), [NO_HITS])
+    assert nothing.rate[0] == pytest.approx(MEAN_RATE, rel=0.06)
+    assert nothing.high[0] > 4.0 * nothing.low[0]
+
+
+def test_draws_that_hit_the_true_value_are_no_errors():
+    ratio, _ = ratios(0.1, 2000)
+    whole = Rates.fit(ratio, np.ones(2000), [NO_HITS])
+    half = Rates.fit(ratio, np.ones(2000), [NO_HITS._replace(repeats=0.6, hits=0.3)])
+    # Two thirds of the errors that are counted are values of the column, a twentieth of those that
+    # judge.
+    assert_allclose(half.rate, whole.rate * 0.5)
+    assert_allclose(half.draws, half.rate / (1.0 - 0.05 * 0.6 - 0.95 * 0.3))
 
 
 def test_the_most_probable_errors_are_taken_away_up_to_a_mass():

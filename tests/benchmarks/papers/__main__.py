@@ -45,6 +45,7 @@ from tests.benchmarks.papers import (
     expected_kernels,
     kernel_ep,
     soft_learn,
+    wins,
 )
 from tests.benchmarks.papers.estimates import ESTIMATES
 from tests.benchmarks.papers.ledger import (
@@ -64,7 +65,7 @@ from tests.benchmarks.papers.pictures import PARETO, draw_pareto
 
 #: Measurements before processes are started anew, which takes seconds.
 _TASKS = 16
-MODULES = (expected_kernels, soft_learn, kernel_ep, all_trees, bayesian_scores)
+MODULES = (expected_kernels, soft_learn, kernel_ep, all_trees, bayesian_scores, wins)
 
 
 def main() -> None:

@@ -77,7 +77,7 @@ def starts(name: str) -> Figures:
         IncompleteRows(part, np.ones(len(part)), np.random.RandomState(0))
         for part in (train_codes, valid)
     )
-    options = TrainingOptions("adam", 0.05, 256, 15, 0.0, 15)
+    options = TrainingOptions("adam", 0.05, 256, 15, 0.0, 15, "cosine", averaging=True)
 
     def curve(vector: np.ndarray) -> list[float]:
         model = parameters.model(vector)
