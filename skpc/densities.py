@@ -18,6 +18,8 @@ from skpc.queries.posteriors import expected_cells
 from skpc.variables import Points, Predictive
 from skpc.variables.predictive import Grouped
 
+#: Rows with missing cells under a rule whose alternatives are held at a time.
+_ROWS = 16
 #: Alternatives of a row that weigh less than this part of the heaviest one say nothing of a cell.
 _NOTHING = 1e-13
 
@@ -158,7 +160,7 @@ class _Weighed(NamedTuple):
     seen : ndarray or Events
         The same as the learner sees them, with ranges and sets where these are given.
     owner : ndarray of shape (n,)
-        The row that each one stands for, increasing.
+        The row that each one stands for; all rows have some.
     joint : ndarray of shape (n,)
         Their log densities (nats).
     """
@@ -170,22 +172,21 @@ class _Weighed(NamedTuple):
 
     def take(self, index: Any) -> _Weighed:
         """Some of the alternatives, by their numbers."""
-        seen = self.seen.take(index) if isinstance(self.seen, Events) else self.seen[index]
-        return _Weighed(self.rows[index], seen, self.owner[index], self.joint[index])
+        rows, seen, owner, joint = self
+        return _Weighed(rows[index], _taken(seen, index), owner[index], joint[index])
 
-    def total(self, n_rows: int) -> Floats:
+    def total(self) -> Floats:
         """Log density of each row."""
-        highest = self._highest(n_rows)
-        summed = group_sums(self.owner, np.exp(self.joint - highest[self.owner]))
-        with np.errstate(divide="ignore"):
-            return np.where(self._is_possible(n_rows), highest + np.log(summed), -np.inf)
+        part, highest = self._parts()
+        return np.where(
+            np.isneginf(highest), -np.inf, highest + np.log(group_sums(self.owner, part))
+        )
 
-    def likely(self, n_rows: int) -> tuple[_Weighed, Floats]:
+    def likely(self) -> tuple[_Weighed, Floats]:
         """Those that count, and their posterior weights; they are alike if a row is impossible."""
-        part = np.exp(self.joint - self._highest(n_rows)[self.owner])
-        part = np.where(self._is_possible(n_rows)[self.owner], part, 1.0)
+        part = self._parts()[0]
         some = np.flatnonzero(part > _NOTHING)
-        part = part[some] / group_sums(self.owner[some], part[some])[self.owner[some]]
+        part = part[some] / group_sums(self.owner, part)[self.owner[some]]
         return self.take(some), part
 
     def best(self, value: Floats) -> Ints:
@@ -193,13 +194,13 @@ class _Weighed(NamedTuple):
         order = np.lexsort((value, self.owner))
         return order[np.flatnonzero(np.append(np.diff(self.owner[order]), 1))]
 
-    def _highest(self, n_rows: int) -> Floats:
-        highest = np.full(n_rows, -np.inf)
+    def _parts(self) -> tuple[Floats, Floats]:
+        """Densities as parts of the highest one of each row, and the logs of these."""
+        highest = np.full(self.owner.max(initial=-1) + 1, -np.inf)
         np.maximum.at(highest, self.owner, self.joint)
-        return np.where(np.isneginf(highest), 0.0, highest)
-
-    def _is_possible(self, n_rows: int) -> Bools:
-        return np.asarray(np.bincount(self.owner[~np.isneginf(self.joint)], minlength=n_rows) > 0)
+        finite = np.where(np.isneginf(highest), 0.0, highest)[self.owner]
+        is_lost = np.isneginf(highest)[self.owner]
+        return np.where(is_lost, 1.0, np.exp(self.joint - finite)), highest
 
 
 class RuledDensity(NamedTuple):
@@ -223,7 +224,7 @@ class RuledDensity(NamedTuple):
 
     def log_density(self, rows: Any, given: Any = None) -> Floats:
         """See :class:`skpc.densities.Density`."""
-        log_density = self._weighed(rows).total(len(_cells(rows)))
+        log_density = self._weighed(rows).total()
         if given is None:
             return log_density
         known = np.full_like(rows, np.nan)
@@ -269,7 +270,7 @@ class RuledDensity(NamedTuple):
 
     def modes(self, rows: Floats) -> Floats:
         """The likeliest of the modes of the alternatives; see :class:`skpc.densities.Density`."""
-        weighed, _ = self._weighed(rows).likely(len(rows))
+        weighed, _ = self._weighed(rows).likely()
         modes = self.learned.modes(weighed.seen)
         best = weighed.best(self.learned.log_density(modes))
         return self._kept(rows, self.rules.restored(modes[best], weighed.rows[best]))
@@ -281,7 +282,7 @@ class RuledDensity(NamedTuple):
         nothing = np.full((n_rows, self.domain.n_features), np.nan)
         if given is None:
             return self.rules.restored(self.learned.draw(n_rows, random_state), nothing)
-        weighed, weight = self._weighed(given).likely(1)
+        weighed, weight = self._weighed(given).likely()
         source = np.sort(random_state.choice(len(weight), n_rows, p=weight))
         drawn, known = nothing, weighed.rows[source]
         for one, first, size in zip(*np.unique(source, return_index=True, return_counts=True)):
@@ -291,13 +292,26 @@ class RuledDensity(NamedTuple):
 
     def draw_missing(self, rows: Floats, random_state: np.random.RandomState) -> Floats:
         """See :class:`skpc.densities.Density`."""
-        weighed, weight = self._weighed(rows).likely(len(rows))
+        weighed, weight = self._weighed(rows).likely()
         chosen = weighed.take(weighed.best(np.log(weight) + random_state.gumbel(size=len(weight))))
         drawn = self.learned.draw_missing(chosen.seen, random_state)
         return self._kept(rows, self.rules.restored(drawn, chosen.rows))
 
     def _weighed(self, rows: Any, wanted: tuple[int, ...] = ()) -> _Weighed:
         """The alternatives of rows or events, and their log densities."""
+        is_open = np.isnan(_cells(rows)[:, self.rules.tied]).any(axis=1)
+        some = np.flatnonzero(is_open)
+        chunks = [some[start : start + _ROWS] for start in range(0, len(some), _ROWS)]
+        chunks.append(np.flatnonzero(~is_open))
+        parts = []
+        for chunk in chunks:
+            part, _ = self._weighed_part(_taken(rows, chunk), wanted).likely()
+            parts.append(part._replace(owner=chunk[part.owner]))
+        cells, seen, owner, joint = zip(*parts)
+        whole = Events.stacked(seen) if isinstance(rows, Events) else np.concatenate(seen)
+        return _Weighed(np.concatenate(cells), whole, *map(np.concatenate, (owner, joint)))
+
+    def _weighed_part(self, rows: Any, wanted: tuple[int, ...]) -> _Weighed:
         cells, events = _cells(rows), rows if isinstance(rows, Events) else None
         if events is not None:
             wanted = (*wanted, *np.intersect1d(events.column, self.rules.tied).tolist())
@@ -338,7 +352,7 @@ class RuledDensity(NamedTuple):
     def _posterior(self, rows: Any, column: int) -> Predictive:
         """The distribution of one column."""
         cells, domain = _cells(rows), self.domain
-        weighed, weight = self._weighed(rows, (column,)).likely(len(cells))
+        weighed, weight = self._weighed(rows, (column,)).likely()
         carrier, shift = self.rules.carriers(weighed.rows, column)
         labels, n_rows = domain.categories[column], len(cells)
         is_plain = len(weight) == n_rows and (carrier == column).all()
@@ -374,6 +388,10 @@ class RuledDensity(NamedTuple):
                 f"first is row {row}, which breaks {self.rules.ties[broken[row]].rule!r}."
             )
         return np.where(np.isnan(rows), filled, rows)
+
+
+def _taken(rows: Any, index: Any) -> Any:
+    return rows.take(index) if isinstance(rows, Events) else rows[index]
 
 
 def _cells(rows: Any) -> Floats:

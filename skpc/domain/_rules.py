@@ -25,14 +25,15 @@ from skpc.domain._domain import Domain
 from skpc.domain._numbers import fit_axes
 from skpc.domain._ties import Tie, ordered_ties, read_rule
 from skpc.variables import Axis, Number
+from skpc.variables.number import on_lattice
 
-#: Scores at the ends of parts, each of which has nodes; fewer where two addends are unknown.
-_SCORES, _N_NODES, _FEWER = np.linspace(-8.0, 8.0, 65), 5, 4
+#: Scores at the ends of parts; nodes of a part, and of one where two more addends are unknown.
+_SCORES = np.linspace(-8.0, 8.0, 65)
+_NODES = [np.polynomial.legendre.leggauss(n) for n in (5, 2)]
 #: Lengths of tails, in scales of their decay.
 _TAILS = np.array([0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0])
 #: Lattices of more points are as lines.
 _MOST_POINTS = 2_000
-_NODES = [np.polynomial.legendre.leggauss(n) for n in (_N_NODES, 3)]
 
 
 class Alternatives(NamedTuple):
@@ -380,23 +381,22 @@ class _Addend(NamedTuple):
     @classmethod
     def fit(cls, number: Number, axis: Axis | None) -> _Addend:
         """Read what a column is, and its bins."""
-        log_mass = float(np.log(number.step)) if number.step > 0.0 else 0.0
+        step, atoms, (lower, upper) = number.step, number.atoms, number.score[:2]
+        log_mass = float(np.log(step)) if step > 0.0 else 0.0
         edges = [number.score.inverse(_SCORES), np.array([number.low, number.high])]
         if axis is not None:
             first, last = axis.edges[0], axis.edges[-1]
             tails = [first - axis.lower_scale * _TAILS, last + axis.upper_scale * _TAILS]
-            edges += [axis.edges, *tails, axis.stretches()[0]]
-        every: Floats = np.clip(np.concatenate(edges), *number.ends)
-        low, high, points = float(every.min()), float(every.max()), number.atoms
-        if number.step > 0.0 and not number.is_ordered:
-            low, high = number.snapped(np.array([low, high])).tolist()
-            if high - low < _MOST_POINTS * number.step:
-                n_points = round((high - low) / number.step) + 1
-                points = number.snapped(np.linspace(low, high, n_points))
-                return cls(points, points[:0], log_mass, low, high, number.reach)
+            edges += [axis.edges, *tails]
+        every: Floats = np.unique(np.clip(np.concatenate(edges), lower, upper))
+        low, high = float(every[0]), float(every[-1])
         if number.is_ordered:
-            low, high, every = float(points[0]), float(points[-1]), every[:0]
-        return cls(points, np.unique(every), log_mass, low, high, number.reach)
+            return cls(atoms, every[:0], log_mass, atoms[0], atoms[-1], number.reach)
+        if step > 0.0 and high - low < _MOST_POINTS * step:
+            points = on_lattice(np.arange(low, high + step, step), step, number.origin)
+            points = points[(points >= lower) & (points <= upper)]
+            return cls(points, every[:0], log_mass, points[0], points[-1], number.reach)
+        return cls(atoms, every, log_mass, low, high, number.reach)
 
 
 def _nodes(addend: _Addend, others: Sequence[_Addend], total: float) -> tuple[Floats, Floats]:
@@ -422,7 +422,7 @@ def _nodes(addend: _Addend, others: Sequence[_Addend], total: float) -> tuple[Fl
         high = min(high, total - sum(other.low for other in others))
         reach = max(one.reach for one in (addend, *others))
         if len(addend.edges):
-            edges += [total - other.edges for other in others]
+            edges += [total - other.edges for other in others if len(others) == 1]
             meets = np.abs(points[:, np.newaxis] - (total - rest)).min(axis=1, initial=np.inf)
             if (meets <= reach).any():
                 # A point of the sum: nothing else counts.
@@ -437,7 +437,6 @@ def _nodes(addend: _Addend, others: Sequence[_Addend], total: float) -> tuple[Fl
         return points, np.full(len(points), log_weight)
     ends = np.unique(np.clip(np.concatenate([*edges, [low, high]]), low, high))
     nodes, weight = _NODES[len(others) > 1]
-    ends = ends if len(others) < 2 else np.append(ends[:-1:_FEWER], ends[-1])
     half, middle = 0.5 * np.diff(ends), 0.5 * (ends[1:] + ends[:-1])
     values = (middle[:, np.newaxis] + half[:, np.newaxis] * nodes).ravel()
     log_width = np.log(half[:, np.newaxis] * weight).ravel()

@@ -19,6 +19,8 @@ def arf(table: pd.DataFrame, seed: int, n_rows: int) -> pd.DataFrame:
     """Adversarial random forest."""
     from arfpy import arf
 
+    # It calls a function by the name that numpy has dropped.
+    np.in1d = np.isin
     np.random.seed(seed)
     model = arf.arf(x=table, random_state=seed, verbose=False)
     model.forde()
@@ -54,8 +56,9 @@ def _synthesizer(name: str, table: pd.DataFrame, seed: int, n_rows: int) -> pd.D
     }
     metadata = Metadata.load_from_dict({"tables": {"table": {"columns": kinds}}})
     model = getattr(single_table, name)(metadata)
-    model.fit(table)
-    return model.sample(n_rows)
+    model.fit({"table": table})
+    drawn = model.sample(n_rows)
+    return drawn["table"] if isinstance(drawn, dict) else drawn
 
 
 def main() -> None:

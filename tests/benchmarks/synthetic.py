@@ -4,9 +4,10 @@ python -m tests.benchmarks.synthetic --rivals ENVIRONMENT/bin/python [--splits N
 
 Half of the rows, at most 2,000, are learned from; as many rows are drawn, and compared with as many
 rows of the other half. ``synthetic.txt`` lists the rivals, which live in an environment of their
-own. "rows" draws training rows with replacement (nothing can be closer), "independent" shuffles
-each column (the classifier must tell it). "missing" is the stack that learns with 30 % of the cells
-removed, "rules" the stack with the rules that were found.
+own. "real" are the training rows themselves, "rows" such rows drawn with replacement (a classifier
+tells rows that it has seen twice), "independent" shuffles each column (it must be told). "missing"
+is the stack that learns with 30 % of the cells removed, "rules" the stack with the rules that were
+found.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ TABLES = [
     "training_program",
 ]
 RIVALS = ("arf", "copula", "ctgan", "tvae")
-MODELS = ("stack", "rules", "missing", "rows", "independent", *RIVALS)
+MODELS = ("stack", "real", "independent", *RIVALS, "rows", "rules", "missing")
 _MOST = 2_000
 
 
@@ -64,7 +65,7 @@ def drawn_by_rival(python: str, model: str, train: pd.DataFrame, seed: int) -> p
         source, target = Path(folder) / "train.csv", Path(folder) / "drawn.csv"
         train.to_csv(source, index=False)
         script = Path(__file__).with_name("rival_tables.py")
-        command = [python, str(script), model, str(seed), str(len(train)), str(source)]
+        command = [python, "-P", str(script), model, str(seed), str(len(train)), str(source)]
         environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
         subprocess.run(
             [*command, ",".join(strings), str(target)],
@@ -102,6 +103,8 @@ def draws(model: str, train: pd.DataFrame, seed: int, python: str) -> tuple[pd.D
     rng = np.random.default_rng(seed)
     if model == "rows":
         return train.iloc[rng.integers(len(train), size=len(train))].reset_index(drop=True), []
+    if model == "real":
+        return train, []
     if model == "independent":
         return train.apply(lambda column: rng.permutation(column.to_numpy())), []
     if model in RIVALS:
