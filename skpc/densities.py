@@ -1,4 +1,4 @@
-"""What every density answers about encoded rows, and how a circuit answers it."""
+"""What every density answers about encoded rows: how a circuit does, and how rules change it."""
 
 from __future__ import annotations
 
@@ -8,12 +8,20 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 import skpc.queries as queries
-from skpc._arrays import Floats
+from skpc._arrays import Bools, Floats, Ints, group_sums
+from skpc._warnings import warn
 from skpc.circuit import Circuit
-from skpc.domain import Domain
+from skpc.domain import ColumnRules, Domain
 from skpc.queries import Events
+from skpc.queries.passes.upward import refuse_impossible
 from skpc.queries.posteriors import expected_cells
-from skpc.variables import Predictive
+from skpc.variables import Points, Predictive
+from skpc.variables.predictive import Grouped
+
+#: Rows with missing cells under a rule whose alternatives are held at a time.
+_ROWS = 16
+#: Alternatives of a row that weigh less than this part of the heaviest one say nothing of a cell.
+_NOTHING = 1e-13
 
 
 class Density(Protocol):
@@ -142,3 +150,251 @@ class CircuitAnswers(NamedTuple):
     def draw_missing(self, rows: Floats, random_state: np.random.RandomState) -> Floats:
         """See :class:`Density`."""
         return self.domain.snapped(queries.sample_missing(self.circuit, rows, random_state), rows)
+
+
+class _Weighed(NamedTuple):
+    """The alternatives of rows.
+
+    Attributes
+    ----------
+    rows : ndarray of shape (n, n_features)
+        As the table has them.
+    seen : ndarray or Events
+        The same as the learner sees them, with ranges and sets where these are given.
+    owner : ndarray of shape (n,)
+        The row that each one stands for; all rows have some.
+    joint : ndarray of shape (n,)
+        Their log densities (nats).
+    """
+
+    rows: Floats
+    seen: Any
+    owner: Ints
+    joint: Floats
+
+    def take(self, index: Any) -> _Weighed:
+        """Some of the alternatives, by their numbers."""
+        rows, seen, owner, joint = self
+        return _Weighed(rows[index], _taken(seen, index), owner[index], joint[index])
+
+    def total(self) -> Floats:
+        """Log density of each row."""
+        part, highest = self._parts()
+        return np.where(
+            np.isneginf(highest), -np.inf, highest + np.log(group_sums(self.owner, part))
+        )
+
+    def likely(self) -> tuple[_Weighed, Floats]:
+        """Those that count, and their posterior weights; they are alike if a row is impossible."""
+        part = self._parts()[0]
+        some = np.flatnonzero(part > _NOTHING)
+        part = part[some] / group_sums(self.owner, part)[self.owner[some]]
+        return self.take(some), part
+
+    def best(self, value: Floats) -> Ints:
+        """The alternative of each row with the greatest value."""
+        order = np.lexsort((value, self.owner))
+        return order[np.flatnonzero(np.append(np.diff(self.owner[order]), 1))]
+
+    def _parts(self) -> tuple[Floats, Floats]:
+        """Densities as parts of the highest one of each row, and the logs of these."""
+        highest = np.full(self.owner.max(initial=-1) + 1, -np.inf)
+        np.maximum.at(highest, self.owner, self.joint)
+        finite = np.where(np.isneginf(highest), 0.0, highest)[self.owner]
+        is_lost = np.isneginf(highest)[self.owner]
+        return np.where(is_lost, 1.0, np.exp(self.joint - finite)), highest
+
+
+class RuledDensity(NamedTuple):
+    """The density of rows whose columns obey rules; see :class:`skpc.densities.Density`.
+
+    Parameters
+    ----------
+    learned : Density
+        That of the rows as its learner sees them.
+    rules : ColumnRules
+        What holds between the columns.
+    """
+
+    learned: Density
+    rules: ColumnRules
+
+    @property
+    def domain(self) -> Domain:
+        """See :class:`skpc.densities.Density`."""
+        return self.rules.domain
+
+    def log_density(self, rows: Any, given: Any = None) -> Floats:
+        """See :class:`skpc.densities.Density`."""
+        log_density = self._weighed(rows).total()
+        if given is None:
+            return log_density
+        known = np.full_like(rows, np.nan)
+        known[:, given] = rows[:, given]
+        log_known = self.log_density(known)
+        refuse_impossible(log_known, np.arange(len(rows)))
+        return log_density - log_known
+
+    def log_cells(self, rows: Any) -> Floats:
+        """See :class:`skpc.densities.Density`. In a row that breaks a rule, its cells have -inf."""
+        log_density, log_cells = self.log_density(rows), np.full(rows.shape, np.nan)
+        _, broken = self.rules.propagated(rows)
+        for column in range(rows.shape[1]):
+            some = np.flatnonzero(~np.isnan(rows[:, column]) & (broken < 0))
+            without = rows[some].copy()
+            without[:, column] = np.nan
+            log_cells[some, column] = log_density[some] - self.log_density(without)
+        lost = np.flatnonzero(broken >= 0)
+        log_cells[lost] = self.learned.log_cells(self.rules.reduced(rows[lost])[0])
+        for row, number in zip(lost, broken[lost]):
+            tie = self.rules.ties[number]
+            log_cells[row, [tie.target, *tie.sources]] = -np.inf
+        return np.where(np.isnan(rows), np.nan, log_cells)
+
+    def posteriors(self, rows: Any, columns: Any = None) -> list[Predictive]:
+        """See :class:`skpc.densities.Density`."""
+        chosen = range(_cells(rows).shape[1]) if columns is None else columns
+        return [self._posterior(rows, int(column)) for column in chosen]
+
+    def means(self, rows: Floats, columns: Any = None) -> Floats:
+        """See :class:`skpc.densities.Density`."""
+        weighed = self._weighed(rows)
+        is_one = np.bincount(weighed.owner, minlength=len(rows)) == 1
+        alone, guesses = weighed.take(np.flatnonzero(is_one[weighed.owner])), rows.copy()
+        guesses[is_one] = self.rules.restored(self.learned.means(alone.seen), alone.rows)
+        many = np.flatnonzero(~is_one)
+        for column in np.flatnonzero(np.isnan(rows[many]).any(axis=0)).tolist():
+            cells = self._posterior(rows[many], column)
+            is_category = self.domain.is_categorical[column]
+            probable = np.asarray(cells.probabilities).argmax(axis=1) if is_category else None
+            guesses[many, column] = cells.mean() if probable is None else probable
+        return self._kept(rows, self.rules.completed(rows, guesses))
+
+    def modes(self, rows: Floats) -> Floats:
+        """The likeliest of the modes of the alternatives; see :class:`skpc.densities.Density`."""
+        weighed, _ = self._weighed(rows).likely()
+        modes = self.learned.modes(weighed.seen)
+        best = weighed.best(self.learned.log_density(modes))
+        return self._kept(rows, self.rules.restored(modes[best], weighed.rows[best]))
+
+    def draw(
+        self, n_rows: int, random_state: np.random.RandomState, given: Events | None = None
+    ) -> Floats:
+        """See :class:`skpc.densities.Density`."""
+        nothing = np.full((n_rows, self.domain.n_features), np.nan)
+        if given is None:
+            return self.rules.restored(self.learned.draw(n_rows, random_state), nothing)
+        weighed, weight = self._weighed(given).likely()
+        source = np.sort(random_state.choice(len(weight), n_rows, p=weight))
+        drawn, known = nothing, weighed.rows[source]
+        for one, first, size in zip(*np.unique(source, return_index=True, return_counts=True)):
+            event = weighed.seen.take(np.array([one]))
+            drawn[first : first + size] = self.learned.draw(int(size), random_state, event)
+        return random_state.permutation(self.rules.restored(drawn, known))
+
+    def draw_missing(self, rows: Floats, random_state: np.random.RandomState) -> Floats:
+        """See :class:`skpc.densities.Density`."""
+        weighed, weight = self._weighed(rows).likely()
+        chosen = weighed.take(weighed.best(np.log(weight) + random_state.gumbel(size=len(weight))))
+        drawn = self.learned.draw_missing(chosen.seen, random_state)
+        return self._kept(rows, self.rules.restored(drawn, chosen.rows))
+
+    def _weighed(self, rows: Any, wanted: tuple[int, ...] = ()) -> _Weighed:
+        """The alternatives of rows or events, and their log densities."""
+        is_open = np.isnan(_cells(rows)[:, self.rules.tied]).any(axis=1)
+        some = np.flatnonzero(is_open)
+        chunks = [some[start : start + _ROWS] for start in range(0, len(some), _ROWS)]
+        chunks.append(np.flatnonzero(~is_open))
+        parts = []
+        for chunk in chunks:
+            part, _ = self._weighed_part(_taken(rows, chunk), wanted).likely()
+            parts.append(part._replace(owner=chunk[part.owner]))
+        cells, seen, owner, joint = zip(*parts)
+        whole = Events.stacked(seen) if isinstance(rows, Events) else np.concatenate(seen)
+        return _Weighed(np.concatenate(cells), whole, *map(np.concatenate, (owner, joint)))
+
+    def _weighed_part(self, rows: Any, wanted: tuple[int, ...]) -> _Weighed:
+        cells, events = _cells(rows), rows if isinstance(rows, Events) else None
+        if events is not None:
+            wanted = (*wanted, *np.intersect1d(events.column, self.rules.tied).tolist())
+        more = self.rules.expanded(cells, wanted)
+        seen, joint = self.rules.reduced(more.rows)
+        joint = joint + more.log_weight
+        joint[self.rules.propagated(more.rows)[1] >= 0] = -np.inf
+        if events is None:
+            joint = joint + self.learned.log_density(seen)
+            return _Weighed(more.rows, seen, more.owner, joint)
+        of_seen, holds = self._events(more.rows, seen, events.take(more.owner))
+        joint = np.where(holds, joint + self.learned.log_density(of_seen), -np.inf)
+        return _Weighed(more.rows, of_seen, more.owner, joint)
+
+    def _events(self, rows: Floats, seen: Floats, events: Events) -> tuple[Events, Bools]:
+        """Events as the learner sees them, and whether what is known fulfils its statements."""
+        event, column = events.event, events.column
+        carrier, shift = column.copy(), np.zeros(len(column))
+        for one in np.intersect1d(column, self.rules.tied).tolist():
+            at = column == one
+            carriers, shifts = self.rules.carriers(rows, one)
+            carrier[at], shift[at] = carriers[event[at]], shifts[event[at]]
+        is_known = carrier < 0
+        fulfils = (events.low < shift) & (shift <= events.high)
+        holds = np.ones(rows.shape, dtype=bool)
+        holds[event[is_known], column[is_known]] = False
+        holds[event[is_known & fulfils], column[is_known & fulfils]] = True
+        low, high = events.low - shift, events.high - shift
+        # Statements about several columns may be about one of those that the learner sees.
+        whole = Events.from_intervals(seen, event[:0], column[:0], low[:0], high[:0])
+        for one in np.unique(column[~is_known]).tolist():
+            at = (column == one) & ~is_known
+            nothing, of_one = np.full_like(seen, np.nan), (event[at], carrier[at])
+            said = Events.from_intervals(nothing, *of_one, low[at], high[at])
+            whole = whole.joined(said)
+        return whole, np.asarray(holds.all(axis=1))
+
+    def _posterior(self, rows: Any, column: int) -> Predictive:
+        """The distribution of one column."""
+        cells, domain = _cells(rows), self.domain
+        weighed, weight = self._weighed(rows, (column,)).likely()
+        carrier, shift = self.rules.carriers(weighed.rows, column)
+        labels, n_rows = domain.categories[column], len(cells)
+        is_plain = len(weight) == n_rows and (carrier == column).all()
+        if is_plain or column not in self.rules.tied and len(weight) == n_rows:
+            (same,) = self.learned.posteriors(weighed.seen, [column])
+            terms: Any = same.terms
+        elif labels is not None:
+            prob, is_known = np.zeros((len(weight), len(labels))), carrier < 0
+            prob[is_known, shift[is_known].astype(np.intp)] = 1.0
+            if not is_known.all():
+                some = weighed.take(np.flatnonzero(~is_known)).seen
+                (of_some,) = self.learned.posteriors(some, [column])
+                prob[~is_known] = of_some.probabilities
+            summed = np.zeros((n_rows, len(labels)))
+            np.add.at(summed, weighed.owner, prob * weight[:, np.newaxis])
+            terms = [Points(np.arange(float(len(labels))), summed)]
+        else:
+            terms = []
+            for one in np.unique(carrier).tolist():
+                at = np.flatnonzero(carrier == one)
+                forms: Any = [Points(np.zeros(1), np.ones((len(at), 1)))]
+                if one >= 0:
+                    forms = self.learned.posteriors(weighed.take(at).seen, [one])[0].terms
+                terms.append(Grouped(forms, weighed.owner[at], weight[at], shift[at], n_rows))
+        return Predictive(terms, cells[:, column], labels, number=domain.number_of(column))
+
+    def _kept(self, rows: Floats, filled: Floats) -> Floats:
+        """Filled rows with the observed cells; warns of those that break a rule."""
+        _, broken = self.rules.propagated(rows)
+        for row in np.flatnonzero(broken >= 0)[:1].tolist():
+            warn(
+                f"{int((broken >= 0).sum())} rows break a rule, whose cells stay as they are. The "
+                f"first is row {row}, which breaks {self.rules.ties[broken[row]].rule!r}."
+            )
+        return np.where(np.isnan(rows), filled, rows)
+
+
+def _taken(rows: Any, index: Any) -> Any:
+    return rows.take(index) if isinstance(rows, Events) else rows[index]
+
+
+def _cells(rows: Any) -> Floats:
+    return np.asarray(rows.rows if isinstance(rows, Events) else rows)

@@ -13,9 +13,11 @@ from skpc.domain._rows import (
     merge_rows,
     present_rows,
 )
+from skpc.domain._rules import ColumnRules
 from skpc.domain._unseen import LogMass, Unseen
 
 __all__ = [
+    "ColumnRules",
     "Domain",
     "LogMass",
     "Unseen",

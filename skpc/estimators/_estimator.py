@@ -34,11 +34,24 @@ from skpc._validation import (
 )
 from skpc._warnings import collected, warn
 from skpc.domain import Domain, LogMass, present_rows
+from skpc.variables.margins import MOST_BINS
 
 #: Which columns are categorical.
 CATEGORICAL_FEATURES = ("array-like", StrOptions({"auto", "from_dtype"}), None)
 #: Cells of an array that are answered for at a time.
 _ANSWERED_CELLS = 2**20
+
+#: Parameters that say what the columns are.
+DECLARATIONS = (
+    "categorical_features",
+    "categories",
+    "margins",
+    "atoms",
+    "bounds",
+    "handle_unknown",
+)
+#: Largest number of bins of a numeric column where the user does not give one.
+_N_BINS = {"auto": MOST_BINS, "plain": 10}
 
 _T = TypeVar("_T")
 _Method = TypeVar("_Method", bound=Callable[..., Any])
@@ -112,6 +125,29 @@ class TableEstimator(Estimator):
         table = check_table(self, X, reset=False)
         rows, mass = self.domain_.encode_with_mass(table)
         return table, mass.known(rows), mass
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class ColumnsEstimator(TableEstimator):
+    """An estimator whose parameters say what the columns are."""
+
+    categorical_features: Any = parameter("auto", *CATEGORICAL_FEATURES)
+    categories: Any = parameter("auto", StrOptions({"auto"}), list)
+    atoms: Any = parameter("auto", StrOptions({"auto"}), dict)
+    bounds: Any = parameter(None, dict, None)
+    handle_unknown: str = parameter("unseen", StrOptions({"unseen", "missing", "error"}))
+
+    @property
+    def _n_bins(self) -> int | None:
+        """Largest number of bins of a numeric column; None where the learner needs no bins."""
+        if not hasattr(self, "n_bins"):
+            return None
+        return self.n_bins or _N_BINS[self.margins]
+
+    def _domain_of(self, table: Any, weight: Floats, **changed: Any) -> Domain:
+        """What the columns of a checked table are; some declarations may be others."""
+        declared = {name: getattr(self, name) for name in DECLARATIONS} | changed
+        return Domain.fit(table, sample_weight=weight, n_bins=self._n_bins, **declared)
 
 
 def check_target(estimator: Any, y: Any, n_rows: int) -> Floats:

@@ -11,7 +11,7 @@ import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from typing import Any, ClassVar, NamedTuple, Self, TypeVar, cast
 
@@ -25,34 +25,20 @@ from skpc._files import kept
 from skpc._fitting import all_or_nothing, noted, with_some_cell
 from skpc._frames import is_from, native
 from skpc._validation import (
-    StrOptions,
     check_table,
     check_weight,
     fit_context,
 )
 from skpc._warnings import collected, warn
-from skpc.domain import Domain, canonical_order, join_tables, merge_rows, present_rows
+from skpc.domain import ColumnRules, Domain, canonical_order, join_tables, merge_rows, present_rows
 from skpc.estimators._estimator import (
-    CATEGORICAL_FEATURES,
-    TableEstimator,
+    ColumnsEstimator,
     dask_chunks,
     is_lazy,
     parameter,
 )
 from skpc.learning import hold_out
-from skpc.variables.margins import MOST_BINS
 
-#: Parameters that say what the columns are.
-DECLARATIONS = (
-    "categorical_features",
-    "categories",
-    "margins",
-    "atoms",
-    "bounds",
-    "handle_unknown",
-)
-#: Largest number of bins of a numeric column where the user does not give one.
-_N_BINS = {"auto": MOST_BINS, "plain": 10}
 #: In a table of more rows or more cells than these, a sample tells what the columns are and the
 #: structure of a model. The sample has at most this many rows and this many cells.
 SAMPLE_ROWS, SAMPLE_CELLS = 100_000, 2**26
@@ -92,32 +78,13 @@ class TrainingData(NamedTuple):
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class ColumnsEstimator(TableEstimator):
-    """An estimator whose parameters say what the columns are."""
-
-    categorical_features: Any = parameter("auto", *CATEGORICAL_FEATURES)
-    categories: Any = parameter("auto", StrOptions({"auto"}), list)
-    atoms: Any = parameter("auto", StrOptions({"auto"}), dict)
-    bounds: Any = parameter(None, dict, None)
-    handle_unknown: str = parameter("unseen", StrOptions({"unseen", "missing", "error"}))
-
-    @property
-    def _n_bins(self) -> int | None:
-        """Largest number of bins of a numeric column; None where the learner needs no bins."""
-        if not hasattr(self, "n_bins"):
-            return None
-        return self.n_bins or _N_BINS[self.margins]
-
-    def _domain_of(self, table: Any, weight: Floats, **changed: Any) -> Domain:
-        """What the columns of a checked table are; some declarations may be others."""
-        declared = {name: getattr(self, name) for name in DECLARATIONS} | changed
-        return Domain.fit(table, sample_weight=weight, n_bins=self._n_bins, **declared)
-
-
-@dataclass(kw_only=True, eq=False, repr=False)
 class TableLearner(ColumnsEstimator, ABC):
     """An estimator that learns a density of encoded rows, from a table or from rows like these."""
 
+    rules: Any = parameter(None, list, None)
+
+    #: Rules between the columns of the table, and what was learned from in place of these.
+    _ruled: ColumnRules | None = field(default=None, init=False)
     #: Weight of the rows that have been learned from: partial_fit goes on from here.
     _n_learned: float = field(init=False)
     #: The columns in the order in which they were learned from.
@@ -162,6 +129,7 @@ class TableLearner(ColumnsEstimator, ABC):
         with all_or_nothing(self):
             chunks, is_whole = TableChunks.from_table(X), True
             if chunks is not None:
+                self._refuse_rules("a table in chunks")
                 if sample_weight is not None:
                     raise ValueError(
                         "sample_weight needs a table in memory, but X comes in chunks. Leave it "
@@ -171,7 +139,13 @@ class TableLearner(ColumnsEstimator, ABC):
             domain, rows, weight = self._prepare(X, sample_weight)
             if X_val is not None:
                 X_val = domain.encode(check_table(self, X_val, reset=False))
+            ruled = None
+            if self.rules:
+                ruled = ColumnRules.fit(self.rules, domain, rows, weight, self._n_bins)
+                domain, rows = ruled.learned, ruled.seen_rows(rows)
+                X_val = None if X_val is None else ruled.seen_rows(X_val)
             self._learn_rows(domain, TrainingData(rows, weight, X_val))
+            self._take_rules(ruled)
             if chunks is not None and not is_whole:
                 self._refit(EncodedChunks(chunks, domain, self.n_jobs), rows, weight)
         return self
@@ -206,6 +180,26 @@ class TableLearner(ColumnsEstimator, ABC):
         self._learn(data._replace(rows=rows, weight=weight, rows_val=rows_val))
         self._take_columns(np.argsort(columns))
 
+    def _take_rules(self, ruled: ColumnRules | None) -> None:
+        """Answer about the columns of a table from what was learned under its rules."""
+        self._ruled = ruled
+        if ruled is not None:
+            self._ruled = replace(ruled, learned=self.domain_)
+            self._take_domain(ruled.domain)
+
+    @property
+    def _learned_domain(self) -> Domain:
+        """What the columns are that were learned from."""
+        return self.domain_ if self._ruled is None else self._ruled.learned
+
+    def _refuse_rules(self, what: str) -> None:
+        if self.rules:
+            raise ValueError(
+                f"rules need a whole table that fit has read, but {type(self).__name__} has "
+                f"{self.rules!r} and {what}. Leave the rules out, or set them on the estimator "
+                "that reads the table."
+            )
+
     def _take_columns(self, order: Ints) -> None:
         """Put the columns of what has been learned into another order."""
         self._take_domain(self.domain_.taken(order))
@@ -222,6 +216,7 @@ class TableLearner(ColumnsEstimator, ABC):
 
     def _learn_more(self, X: Any, sample_weight: Any) -> tuple[Floats, Floats]:
         """More rows of the columns that are known: distinct encoded rows and their weights."""
+        self._refuse_rules("more rows to learn from")
         table, weight, _ = self._training_rows(X, sample_weight, reset=False)
         rows, weight = merge_rows(self.domain_.encode_with_mass(table)[0], weight)
         rows, weight = with_some_cell(self.domain_, rows, weight)
@@ -284,6 +279,7 @@ class TableLearner(ColumnsEstimator, ABC):
         >>> model.predict_column([[1.0, np.nan]], 1)
         array([1.])
         """
+        self._refuse_rules("rows that are encoded already")
         rows = domain.checked(rows)
         weight = check_weight(weight, len(rows), "weight")
         rows_val = None if rows_val is None else domain.checked(rows_val)

@@ -13,8 +13,7 @@ from sklearn.base import clone, is_classifier
 from skpc._arrays import Floats, Ints
 from skpc._validation import BaseComposition
 from skpc.domain import Domain, LogMass, canonical_order, group_rows, merge_rows
-from skpc.estimators._estimator import Estimator, TableEstimator, parameter
-from skpc.estimators._learner import DECLARATIONS
+from skpc.estimators._estimator import DECLARATIONS, Estimator, TableEstimator, parameter
 from skpc.estimators.moat import MixtureOfAllTrees
 from skpc.pooling.folds import given_splits, make_folds
 from skpc.pooling.pool import Member, labelled, learn_pool

@@ -22,8 +22,7 @@ from skpc._threads import in_threads, threads
 from skpc._validation import Interval, StrOptions, column_of, fit_context, objects_of
 from skpc._warnings import collected
 from skpc.domain import merge_rows
-from skpc.estimators._estimator import by_chunks, parameter
-from skpc.estimators._learner import ColumnsEstimator
+from skpc.estimators._estimator import ColumnsEstimator, by_chunks, parameter
 from skpc.estimators._pools import most_bins, refuse_intractable
 from skpc.estimators.cutset import CutsetNetworkBD
 from skpc.estimators.extra_cutsets import ExtraCutsets

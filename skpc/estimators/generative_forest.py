@@ -13,8 +13,12 @@ from skpc._fitting import all_or_nothing, progress
 from skpc._threads import threads
 from skpc._validation import AT_LEAST_ONE, Interval, RealNotInt, StrOptions, fit_context
 from skpc.domain import canonical_order, merge_rows
-from skpc.estimators._estimator import ProbabilisticClassifier, check_labels, parameter
-from skpc.estimators._learner import ColumnsEstimator
+from skpc.estimators._estimator import (
+    ColumnsEstimator,
+    ProbabilisticClassifier,
+    check_labels,
+    parameter,
+)
 from skpc.learning import Forest, ForestOptions, learn_forest
 from skpc.pooling.pool import labelled
 

@@ -1,0 +1,213 @@
+"""Exact rules between the columns of densities: what they determine, allow and forbid."""
+
+import pickle
+import warnings
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+
+from skpc import (
+    CutsetNetworkBD,
+    DensityClassifier,
+    HiddenChowLiuTree,
+    MixtureOfAllTrees,
+    SoftLearnSPN,
+    StackedDensity,
+    TableMixture,
+)
+from tests.naive import rules as slow
+
+
+def draws(n=600, seed=0):
+    rng = np.random.default_rng(seed)
+    place = rng.integers(0, 6, n)
+    job = np.where(rng.random(n) < 0.3, "no", "yes")
+    hours = np.where(job == "no", 0.0, 10.0 * rng.integers(0, 4, n))
+    a, b = rng.poisson(2, n) * 1.0, rng.poisson(1 + place, n) * 1.0
+    return pd.DataFrame(
+        {
+            "zip": np.array(list("uvwxyz"))[place],
+            "city": np.array(list("aabbcc"))[place],
+            "job": job,
+            "hours": hours,
+            "a": a,
+            "b": b,
+            "total": a + b,
+            "copy": a,
+        }
+    )
+
+
+RULES = [
+    ("zip", "determines", "city"),
+    ("hours", "==", 0, "if", "job", "==", "no"),
+    ("total", "==", ("sum", "a", "b")),
+    ("copy", "==", "a"),
+]
+
+
+def holes(table, rate=0.4, seed=1):
+    return table.mask(np.random.default_rng(seed).random(table.shape) < rate)
+
+
+def keeps(table, codes="uvwxyz"):
+    city = dict(zip(codes, "aabbcc"))
+    return (
+        (table["zip"].map(city) == table["city"]).all()
+        and (table["hours"][table["job"] == "no"] == 0).all()
+        and (table["total"] == table["a"] + table["b"]).all()
+        and (table["copy"] == table["a"]).all()
+    )
+
+
+@pytest.fixture(scope="module")
+def model():
+    return CutsetNetworkBD(rules=RULES).fit(draws())
+
+
+@pytest.mark.parametrize(
+    "density",
+    [
+        CutsetNetworkBD(),
+        HiddenChowLiuTree(random_state=0),
+        MixtureOfAllTrees(n_components=2, max_iter=5, random_state=0),
+        SoftLearnSPN(random_state=0),
+        TableMixture(random_state=0),
+        StackedDensity([("a", CutsetNetworkBD()), ("b", TableMixture(random_state=0))]),
+    ],
+    ids=lambda one: type(one).__name__,
+)
+def test_draws_and_completions_of_every_density_keep_the_rules(density):
+    table = draws(300)
+    fitted = clone(density).set_params(rules=RULES).fit(table)
+    assert keeps(fitted.sample(400, random_state=0))
+    rows = holes(table.head(60))
+    for strategy in ("mean", "mpe", "sample"):
+        filled = fitted.complete(rows, strategy=strategy, random_state=0)
+        assert keeps(filled), strategy
+        assert filled.where(rows.notna()).equals(rows.where(rows.notna()))
+    again = pickle.loads(pickle.dumps(fitted))
+    assert np.array_equal(again.score_samples(rows), fitted.score_samples(rows))
+
+
+def learned(model):
+    """The log density of what the learner sees, of lists of rows."""
+    return lambda rows: model._learned_density.log_density(np.array(rows, dtype=float))
+
+
+def check_against_sums(model, log_complete, states):
+    """Every pattern of missing cells has the sum over its completions."""
+    answers = model._density.log_density
+    every = np.array(np.meshgrid(*states, indexing="ij")).reshape(len(states), -1).T
+    every = every[np.isfinite(log_complete(every))]
+    assert np.exp(answers(every)).sum() == pytest.approx(1.0, abs=1e-9)
+    for pattern in range(2 ** len(states)):
+        is_missing = (pattern >> np.arange(len(states))) % 2 == 1
+        rows = np.where(is_missing, np.nan, every[::3])
+        wanted = [slow.log_density(log_complete, states, row) for row in rows]
+        assert answers(rows) == pytest.approx(wanted, abs=1e-9)
+
+
+def test_a_value_that_a_state_fixes_is_summed_over_the_states():
+    rng = np.random.default_rng(0)
+    b = rng.integers(0, 3, 400)
+    a = np.where(b == 1, 2, rng.integers(0, 4, 400))
+    columns = {"categorical_features": [0, 1]}
+    model = CutsetNetworkBD(rules=[(1, "==", 2, "if", 0, "==", 1)], **columns).fit(np.c_[b, a])
+    log_complete = partial(slow.zero_if, learned(model), value=2.0, state=1.0)
+    check_against_sums(model, log_complete, [np.arange(3.0), np.arange(4.0)])
+    assert np.isneginf(model.score_samples([[1, 3]]))
+
+
+def test_a_determined_column_is_summed_over_what_determines_it():
+    a = np.random.default_rng(0).integers(0, 5, 300)
+    values = np.array([0, 0, 1, 1, 1])
+    columns = {"categorical_features": [0, 1]}
+    model = CutsetNetworkBD(rules=[(0, "determines", 1)], **columns).fit(np.c_[a, values[a]])
+    known = dict(enumerate(values.astype(float)))
+    log_complete = partial(slow.determined, learned(model), values=known)
+    check_against_sums(model, log_complete, [np.arange(5.0), np.arange(2.0)])
+
+
+def test_a_sum_tells_its_missing_part_and_weighs_two():
+    rng = np.random.default_rng(0)
+    a = rng.integers(0, 3, 500)
+    b = rng.integers(0, 4, 500) * (a > 0)
+    X = np.c_[a, b, a + b].astype(float)
+    model = CutsetNetworkBD(rules=[(2, "==", ("sum", 0, 1))], categorical_features=None).fit(X)
+    log_complete = partial(slow.added, learned(model))
+    check_against_sums(model, log_complete, [np.arange(3.0), np.arange(4.0), np.arange(6.0)])
+    assert model.complete([[2.0, np.nan, 4.0]])[0, 1] == 2.0
+
+
+def test_evidence_goes_both_ways(model):
+    assert model.probability({"job": "no"}, given={"hours": (10, None)}) == 0.0
+    assert 0.4 < model.probability({"job": "no"}, given={"hours": (0, 0)}) < 0.9
+    assert model.probability({"zip": ["u", "v"]}, given={"city": "a"}) == pytest.approx(1.0)
+    assert model.probability({"city": "a"}, given={"zip": "w"}) == 0.0
+    drawn = model.sample(50, random_state=0, given={"city": "b"})
+    assert set(drawn["zip"]) == {"w", "x"}
+    drawn = model.sample(50, random_state=0, given={"total": (3, 4)})
+    assert drawn["total"].between(3, 4).all()
+    assert keeps(drawn)
+
+
+def test_means_and_intervals_of_a_sum_follow_from_its_parts(model):
+    (of_total,) = [model.distribution("total", given={"a": 2.0})]
+    (of_b,) = [model.distribution("b", given={"a": 2.0})]
+    assert of_total.mean() == pytest.approx(of_b.mean() + 2.0)
+    assert of_total.quantile(0.9) == of_b.quantile(0.9) + 2.0
+    whole = model.distribution("total").mean()
+    parts = model.distribution("a").mean() + model.distribution("b").mean()
+    assert whole == pytest.approx(parts, abs=1e-3)
+
+
+def test_a_row_that_breaks_a_rule_is_impossible_and_stays_as_it_is(model):
+    rows = draws(5).assign(total=99.0)
+    rows.loc[0, "hours"] = np.nan
+    assert np.isneginf(model.score_samples(rows)).all()
+    with pytest.warns(UserWarning, match="break a rule"):
+        filled = model.complete(rows)
+    assert (filled["total"] == 99.0).all()
+    assert filled.notna().all().all()
+    scores = model.score_cells(rows)
+    assert np.isneginf(scores[["a", "b", "total"]]).all().all()
+
+
+@pytest.mark.parametrize(
+    ("rules", "message"),
+    [
+        ([("a", "<", "b")], "must be tuples"),
+        ([("a", "==", "nothing")], "not a column"),
+        ([("a", "==", "copy"), ("copy", "==", "a")], "cycle"),
+        ([("total", "==", ("sum", "a", "b")), ("total", "==", "copy")], "Two rules"),
+        ([("a", "==", "b")], r"\d+ break one; the first breaks"),
+        ([("a", "determines", "a")], "different columns"),
+        ([("zip", "<=", "a")], "columns of numbers"),
+    ],
+)
+def test_rules_that_cannot_be_are_refused(rules, message):
+    with pytest.raises(ValueError, match=message):
+        CutsetNetworkBD(rules=rules).fit(draws(100))
+
+
+def test_rules_belong_to_the_estimator_that_reads_the_table():
+    table = draws(100)
+    with pytest.raises(ValueError, match="rules need a whole table"):
+        DensityClassifier(CutsetNetworkBD(rules=RULES)).fit(table, table["job"])
+    with pytest.raises(ValueError, match="rules need a whole table"):
+        CutsetNetworkBD(rules=RULES).fit(table).partial_fit(table)
+    with pytest.raises(ValueError, match="rules need a whole table"):
+        CutsetNetworkBD(rules=RULES).fit(iter([table]))
+
+
+def test_an_estimator_without_rules_is_as_before():
+    table = draws(100)
+    plain, empty = CutsetNetworkBD().fit(table), CutsetNetworkBD(rules=[]).fit(table)
+    assert np.array_equal(plain.score_samples(table), empty.score_samples(table))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert plain.complete(table).equals(table)
