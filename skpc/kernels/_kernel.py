@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from skpc._arrays import Floats
-from skpc._validation import unmasked
+from skpc._cells import rows_of_numbers
 
 
 class Kernel:
@@ -268,9 +268,7 @@ def _check_gamma(gamma: float) -> None:
 
 
 def _complete_rows(table: Any, name: str) -> Floats:
-    rows = np.asarray(unmasked(table), dtype=np.float64)
-    if rows.ndim != 2:
-        raise ValueError(f"{name} must have shape (n_rows, n_features), got {rows.shape}")
+    rows = rows_of_numbers(table, name=name)
     bad = np.argwhere(~np.isfinite(rows))
     if len(bad):
         row, column = bad[0]

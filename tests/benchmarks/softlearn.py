@@ -174,10 +174,12 @@ def as_published(assignment: str, clusterer: str, name: str) -> Options:
     }
 
 
-def learn_published(assignment: str, clusterer: str, name: str, n_seeds: int) -> dict[str, float]:
+def learn_published(
+    assignment: str, clusterer: str, name: str, n_seeds: int, **more: Any
+) -> dict[str, float]:
     """Likelihoods of validation and test rows with the published settings, over the seeds."""
     train, valid, test = _read(name)
-    options = as_published(assignment, clusterer, name)
+    options = as_published(assignment, clusterer, name) | more
     _fit(options, train[:200], valid, 0)
     start, found = time.process_time(), []
     for seed in range(n_seeds):
