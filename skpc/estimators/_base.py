@@ -195,7 +195,9 @@ class TableDensity(EventAnswers, DensityMixin, TableLearner):
         --------
         >>> from skpc import CutsetNetworkBD
         >>> X = [["sun", 30.0], ["rain", 12.0], ["sun", 28.0], ["rain", 11.0]] * 20
-        >>> sky, warmth = CutsetNetworkBD().fit(X).marginals([[None, 28.0], ["rain", None]])
+        >>> sky, warmth = (
+        ...     CutsetNetworkBD().fit(X).marginals([[None, 28.0], ["rain", None]])
+        ... )
         >>> sky.labels, sky.probabilities.round(1)
         (array(['rain', 'sun'], dtype=object), array([[0., 1.],
                [1., 0.]]))
@@ -467,10 +469,6 @@ class CircuitDensity(TableDensity):
         rows, weight : ndarrays
             As in :meth:`reweighted`, without missing cells.
         random_state : RandomState
-
-        Returns
-        -------
-        CircuitDensity
         """
         again = copy(self)
         again._draw_parameters(rows, weight, random_state)

@@ -118,6 +118,12 @@ class TableMixture(CircuitDensity):
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of the columns, where ``X`` has names.
 
+    See Also
+    --------
+    StackedDensity : This and other densities, weighed by held-out rows.
+    CircuitImputer : Fills tables in a pipeline.
+    sklearn.mixture.GaussianMixture : Mixtures of Gaussians for complete tables of numbers.
+
     Notes
     -----
     The choices are made one after another, each around the best so far: the number of components
