@@ -478,15 +478,9 @@ class CircuitDensity(TableDensity):
 
         Parameters
         ----------
-        rows : ndarray of shape (n_rows, n_features)
-            Encoded rows, without missing cells.
-        weight : ndarray of shape (n_rows,)
-            Positive.
+        rows, weight : ndarrays
+            As in :meth:`reweighted`, without missing cells.
         random_state : RandomState
-
-        Returns
-        -------
-        CircuitDensity
         """
         again = copy(self)
         again._draw_parameters(rows, weight, random_state)
