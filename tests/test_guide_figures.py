@@ -107,7 +107,7 @@ SENTENCES = [
 #: Sentences about the mean errors of the centres beyond a bad cut, by key of the measurement.
 BAD_CUT = [
     (
-        "../examples/plot_bad_cut.py",
+        "../examples/methods/plot_bad_cut.py",
         "is off by # on the mean here, by # with 2 and by # with 30",
         ("soft 1", "soft 2", "soft 30"),
     ),

@@ -40,6 +40,8 @@ ABLATED = ("nltcs", "plants", "audio", "jester", "accidents", "kosarek", "msweb"
 #: Rows of a table, and how many tables.
 SAMPLE_SIZES = (100, 300, 1000, 10_000)
 N_TABLES = 20
+#: A set whose mixtures are short, and starts of them.
+RESTARTED, N_STARTS = "retail", 4
 TRAINED = "from train + valid, as in the paper"
 CANDIDATES = "test log-likelihood and CPU seconds; the paper says it without a figure"
 CHOSEN = "learned from train, K chosen on valid, as in the paper"
@@ -57,9 +59,15 @@ def mixture(name: str) -> Figures:
     return learn_mixture(name, criterion="bd", ess=0.1, param_ess=1.0)
 
 
-def plain_mixture(name: str) -> Figures:
+def plain_mixture(name: str, seed: int = 0) -> Figures:
     """Without what the paper does not have: shared rows at the start, EM at the end, param_ess."""
-    return learn_mixture(name, criterion="bd", ess=0.1, param_ess=None, em="plain")
+    options = {"criterion": "bd", "ess": 0.1, "param_ess": None, "em": "plain"}
+    return learn_mixture(name, **options, random_state=seed)
+
+
+def plain_starts(name: str) -> Figures:
+    """The same from several starts by k-means."""
+    return {"scores": [plain_mixture(name, seed)["test_ll_train"] for seed in range(N_STARTS)]}
 
 
 def shapes(name: str) -> Figures:
@@ -120,6 +128,7 @@ JOBS = {
         f"cutset/em_plain/{name}": Job(plain_mixture, (name,), name == "nltcs", file_of(name))
         for name in PUBLISHED
     },
+    f"cutset/em_starts/{RESTARTED}": Job(plain_starts, (RESTARTED,), False, file_of(RESTARTED)),
     **{
         f"cutset/candidates/{name}": Job(
             candidates, (name,), name in ("nltcs", "plants"), file_of(name)
@@ -157,9 +166,24 @@ def _table_1() -> list[Row]:
             row = Row(PAPER, "table_1", f"{name}: {title}", f"{theirs:.3f}", (job,))
             judge, note = _mixture_judge(job, theirs), CHOSEN + note
             found.append(row._replace(judge=judge, note=note, data=name, like=like))
+            if name == RESTARTED and like == "same":
+                found.append(_starts_row(row, theirs))
         others = ("CNet", "XCNet", "dCSN", "Strudel", "LearnSPN", "ID-SPN")
         found.append(quoted(table, name, others))
     return found
+
+
+def _starts_row(row: Row, theirs: float) -> Row:
+    job = f"cutset/em_starts/{RESTARTED}"
+
+    def judge(found: Mapping[str, Figures]) -> tuple[str, str]:
+        scores = found[job]["scores"]
+        mean, text = float(np.mean(scores)), f"{min(scores):.3f} to {max(scores):.3f}"
+        return f"{mean:.3f} ({text})", greater(theirs, mean)
+
+    what = f"{row.what}, mean of {N_STARTS} starts by k-means"
+    row = row._replace(what=what, jobs=(job,), judge=judge, note=CHOSEN)
+    return row._replace(data=RESTARTED, like="same", again="table_1")
 
 
 def _mixture_judge(job: str, theirs: float) -> Judge:

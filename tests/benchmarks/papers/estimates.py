@@ -33,7 +33,6 @@ ESTIMATES = {
     "soft/drawn/hard/r52": 200,
     "soft/drawn/soft/r52": 200,
     "soft/hard/em/20ng": 100,
-    "soft/hard/em/r52": 90,
     "soft/hard/kmeans/20ng": 100,
     "soft/hard/kmeans/r52": 90,
     "soft/mixed/em/bank": 400,
