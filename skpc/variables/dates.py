@@ -51,7 +51,9 @@ class Calendar(NamedTuple):
     --------
     >>> import numpy as np
     >>> from skpc.variables.dates import Calendar
-    >>> ends = np.array(["2024-01-31", "2024-02-29", "2024-05-31"], dtype="datetime64[D]")
+    >>> ends = np.array(
+    ...     ["2024-01-31", "2024-02-29", "2024-05-31"], dtype="datetime64[D]"
+    ... )
     >>> calendar = Calendar.fit(ends, None, "ends")
     >>> calendar.unit, calendar.day, calendar.numbers_of(ends, "ends")
     ('M', 31, array([-2., -1.,  2.]))
