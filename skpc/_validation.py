@@ -34,6 +34,10 @@ from skpc._arrays import Floats
 from skpc._frames import is_from, native
 
 _CHUNKS = "Only the fit of a density takes a table in chunks"
+_OTHER_COLUMNS = (
+    "X needs the columns of fit, in their order; those that it lacks are missing cells. In pandas, "
+    "X.reindex(columns=model.feature_names_in_) adds them and leaves out the others."
+)
 #: Beyond it float64 does not hold all integers, and counts lose single rows.
 _EXACT = 2.0**53
 #: Draws beyond this number fit no memory.
@@ -162,7 +166,12 @@ def check_table(estimator: Any, X: Any, *, reset: bool) -> Any:
     """
     X = eager(X)
     if frame_library(X) is not None:
-        validate_data(estimator, X, reset=reset, skip_check_array=True)
+        try:
+            validate_data(estimator, X, reset=reset, skip_check_array=True)
+        except ValueError as error:
+            if "feature names" in str(error):
+                error.add_note(_OTHER_COLUMNS)
+            raise
         if 0 in X.shape:
             check_array(np.empty(X.shape), estimator=estimator, input_name="X")  # words the error
         return X

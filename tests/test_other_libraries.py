@@ -78,14 +78,17 @@ def test_mlflow_saves_and_loads_the_same_model(tmp_path, monkeypatch):
     np.testing.assert_array_equal(names["loaded"].score_samples(rows), score)
 
 
-def test_mlflow_serves_scores(tmp_path, monkeypatch):
+def test_mlflow_serves_probabilities(tmp_path, monkeypatch):
     names = run("mlflow", tmp_path, monkeypatch)
     from mlflow.pyfunc import load_model
 
-    options = {"skops_trusted_types": names["names"], "pyfunc_predict_fn": "score_samples"}
-    names["save_model"](names["model"], "scores", **options)
-    served = load_model("scores").predict(names["table"])
-    np.testing.assert_array_equal(served, names["model"].score_samples(names["table"]))
+    X, y = names["table"].drop(columns="cultivar"), names["complete"]["cultivar"]
+    model = names["DensityClassifier"](names["density"], random_state=0).fit(X, y)
+    dumps, types_of = names["skops"].io.dumps, names["skops"].io.get_untrusted_types
+    options = {"skops_trusted_types": types_of(data=dumps(model))}
+    names["save_model"](model, "classifier", pyfunc_predict_fn="predict_proba", **options)
+    served = load_model("classifier").predict(X)
+    np.testing.assert_array_equal(served, model.predict_proba(X))
 
 
 def test_mapie_covers_held_out_targets(tmp_path, monkeypatch):

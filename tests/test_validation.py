@@ -9,6 +9,7 @@ import pytest
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
+from skpc import TableMixture
 from skpc._validation import check_n_samples, check_table, check_weight, missing_cells, read_cells
 
 
@@ -219,3 +220,13 @@ def test_no_weights_are_ones():
 def test_impossible_weights_are_refused(weight, message):
     with pytest.raises(ValueError, match=message):
         check_weight(weight, 3)
+
+
+def test_a_table_without_a_column_of_fit_is_refused_with_the_way_to_add_it():
+    frame = pd.DataFrame({"a": [0.0, 1.0] * 20, "b": [0.0, 1.0] * 20})
+    model = TableMixture(n_components=1).fit(frame)
+    with pytest.raises(ValueError, match="feature names should match") as caught:
+        model.score_samples(frame[["a"]])
+    assert "X.reindex(columns=model.feature_names_in_)" in caught.value.__notes__[0]
+    lacking = frame[["a"]].reindex(columns=model.feature_names_in_)
+    assert np.isfinite(model.score_samples(lacking)).all()
