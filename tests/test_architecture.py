@@ -61,18 +61,19 @@ CEILINGS = {
     # before tables were completed several times, under parameters drawn for each; 3030 before the
     # models of users answered for rows with missing cells, by exact expectations over the paths of
     # their trees; 3500 before cells had probabilities of being wrong; 3680 before Shapley values;
-    # 3740 before answers for tables of pyarrow were tables of pyarrow.
-    "estimators": 3795,
-    "factor_graphs": 680,
+    # 3752 before parameters were drawn given completed rows, and categories moved by log odds.
+    "estimators": 3812,
+    "factor_graphs": 698,
     # Rubin's rules.
     "imputation": 152,
     "kernels": 545,
     # 2484 before TableMixture and SoftLearnSPN had a tree of hidden variables beside them, for
     # tables that depend on each other, and trees of scikit-learn got tables, and answered for rows
-    # with missing cells.
-    "learning": 3159,
-    "messages": 1005,
-    "plotting": 620,
+    # with missing cells; 3110 before parameters of mixtures were drawn from their posterior,
+    # without which intervals are too short in small tables.
+    "learning": 3200,
+    "messages": 1025,
+    "plotting": 646,
     # 1117 before what wrong cells hold, and rates of errors.
     "pooling": 1340,
     # 2506 before events: leaves that read the probability of a range or a set.
@@ -85,7 +86,7 @@ CEILINGS = {
     # Rules between columns, and reports on synthetic tables.
     "synthesis": 376,
     # 2660 before ordered states and lattices of any step; 2720 before blocks in another order.
-    "variables": 3085,
+    "variables": 3054,
 }
 #: Words that say nothing to the next reader, and how often they may still be names.
 PRONOUNS = {"found", "told", "seen", "own", "there", "mine", "asked", "here", "away", "gone"}

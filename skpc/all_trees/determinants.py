@@ -352,7 +352,9 @@ def log_tree_weights(factor: Floats, index: Ints, symmetric: bool) -> Floats:
 
     >>> import numpy as np
     >>> from skpc.all_trees.determinants import log_tree_weights
-    >>> np.exp(log_tree_weights(np.ones((5, 5)), np.arange(5)[np.newaxis], True)).round(6)
+    >>> np.exp(
+    ...     log_tree_weights(np.ones((5, 5)), np.arange(5)[np.newaxis], True)
+    ... ).round(6)
     array([125.])
     """
 
@@ -393,7 +395,9 @@ def expected_edges(
 
     >>> import numpy as np
     >>> from skpc.all_trees.determinants import expected_edges
-    >>> _, expected = expected_edges(np.ones((3, 3)), np.arange(3)[np.newaxis], np.ones(1), True)
+    >>> _, expected = expected_edges(
+    ...     np.ones((3, 3)), np.arange(3)[np.newaxis], np.ones(1), True
+    ... )
     >>> expected.round(3)
     array([[0.   , 0.   , 0.   ],
            [0.667, 0.   , 0.   ],

@@ -63,7 +63,9 @@ class FactorGraph:
     --------
     >>> import numpy as np
     >>> from skpc.factor_graphs import FactorGraph
-    >>> graph = FactorGraph([2, 3], [((0, 1), np.log([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]))])
+    >>> graph = FactorGraph(
+    ...     [2, 3], [((0, 1), np.log([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]))]
+    ... )
     >>> graph
     FactorGraph(n_variables=2, n_factors=1)
     >>> np.exp(graph.log_score([[1, 0], [0, 2]])).round(12)

@@ -233,7 +233,9 @@ class SumKernel(Kernel):
     Examples
     --------
     >>> from skpc.kernels import RBF, SumKernel
-    >>> SumKernel([RBF(0.1), RBF(1.0)], [0.5, 0.5])([[0.0]], [[0.0], [1.0]]).round(3)
+    >>> SumKernel([RBF(0.1), RBF(1.0)], [0.5, 0.5])([[0.0]], [[0.0], [1.0]]).round(
+    ...     3
+    ... )
     array([[1.   , 0.636]])
     """
 
