@@ -6,9 +6,9 @@ from sklearn.mixture import GaussianMixture
 
 from skpc import CutsetNetworkBD, SoftLearnSPN
 from skpc.comparisons import two_sample_test
-from skpc.comparisons.pairs import PairScores
 from skpc.comparisons.two_sample import (
     PATTERN,
+    PairScores,
     cell_values,
     compare_columns,
     draw_labels,
