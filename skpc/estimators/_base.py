@@ -25,6 +25,7 @@ from skpc.domain import Domain, column_moments, group_rows, read_events
 from skpc.estimators._estimator import by_chunks
 from skpc.estimators._events import EventAnswers
 from skpc.estimators._learner import EncodedChunks, TableLearner
+from skpc.learning import bootstrapped
 from skpc.queries import PseudoCounts
 from skpc.queries.flows import ExpectedStatistics, expected_statistics, pseudo_counts_from
 from skpc.queries.parameters import em_step, fit_parameters, fit_to_sums
@@ -492,16 +493,6 @@ class CircuitDensity(TableDensity):
 
 def _expected(circuit: Circuit, rows: Floats) -> ExpectedStatistics:
     return expected_statistics(circuit, rows, np.ones(len(rows)))
-
-
-def bootstrapped(
-    rows: Floats, weight: Floats, random_state: np.random.RandomState
-) -> tuple[Floats, Floats]:
-    """Rows with Dirichlet weights of the same sum: the Bayesian bootstrap."""
-    # A row of weight two is two rows, whose weights are added.
-    drawn = random_state.standard_gamma(weight)
-    drawn *= weight.sum() / drawn.sum()
-    return rows[drawn > 0.0], drawn[drawn > 0.0]
 
 
 def complete_points(domain: Domain, rows: Floats, weight: Floats) -> Floats:

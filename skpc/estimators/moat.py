@@ -265,7 +265,8 @@ class MixtureOfAllTrees(TableDensity):
 
         What the columns are is learned from the rows of the first call (or of ``fit``), so declare
         ``categories`` that may come later. The learning rate stays at ``learning_rate_init``;
-        ``solver``, ``max_iter`` and the parameters of early stopping have no effect.
+        ``solver``, ``learning_rate``, ``averaging``, ``max_iter`` and the parameters of early
+        stopping have no effect.
 
         Parameters
         ----------

@@ -29,15 +29,14 @@ from skpc.learning import (
     deal,
     learn_chosen,
     learn_table_mixture,
+    open_for_draws,
+    redrawn,
 )
 
 #: A table of fewer rows than the first number of a pair is divided into the second number of parts,
 #: which are held out in turn. A larger table holds out one part: a quarter of the rows, but at most
 #: about ``_MOST_HELD_OUT``.
 _FOLDS, _MOST_HELD_OUT = ((300, 8), (600, 4), (1500, 2)), 2500
-#: With drawn parameters, scores may lie so many standard deviations from the centre of the column:
-#: cells that are missing at random, but not completely so, may have values beyond those observed.
-_REACH = 6.0
 #: Parts to learn from for each part that is held out.
 _N_LEARNED = 3
 
@@ -224,8 +223,8 @@ class TableMixture(CircuitDensity):
     def _fit_parameters(self, rows: Floats, weight: Floats) -> None:
         rows, n_rows = rows.take(self._order, axis=1), float(weight.sum())
         numbers = self.domain_.numbers or (None,) * self.domain_.n_features
-        ends = [n.ends if n else None for n in (numbers[v] for v in self._order)]
-        self._mixture = self._mixture.less_diagonal(n_rows).reaching(_REACH, ends)
+        ends = [number and number.ends for number in (numbers[v] for v in self._order)]
+        self._mixture = open_for_draws(self._mixture, n_rows, ends)
         cells = self._mixture.columns.cells(rows)
         expect = partial(LearnedMixture.expected, rows=rows, weight=weight, cells=cells)
         self._iterate(expect, n_rows, EM_STEPS, lambda: EM_TOL * n_rows)
@@ -234,7 +233,7 @@ class TableMixture(CircuitDensity):
         self, rows: Floats, weight: Floats, random_state: np.random.RandomState
     ) -> None:
         rows = rows.take(self._order, axis=1)
-        self._describe(self._mixture.redrawn(rows, weight, random_state))
+        self._describe(redrawn(self._mixture, rows, weight, random_state))
 
     def _iterate(
         self,

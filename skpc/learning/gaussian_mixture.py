@@ -46,8 +46,6 @@ _PATTERNS = 0.2
 _MANY, _CLIP, _TOL_NUMBER = 50, 4.0, 8e-3
 #: Weight of a Gaussian that has lost all rows.
 _NOTHING = 1e-100
-#: Rows for each number that tell a covariance, at least, when it is drawn.
-_ROWS_EACH = 2.0
 #: Rows of a state that a component of other states does not have, at most, and what it gets.
 _NO_ROW, _IMPOSSIBLE = 1e-6, 1e-12
 
@@ -206,7 +204,7 @@ class GaussianMixture(NamedTuple):
 
     def log_density(self, rows: MixtureRows, background_weight: float) -> Floats:
         """Log density (nats) of rows, the background included, shape (n_rows,)."""
-        return _to_responsibilities(self.joint(rows), rows, background_weight) + rows.log_base
+        return to_responsibilities(self.joint(rows), rows, background_weight) + rows.log_base
 
     @classmethod
     def stacked(cls, models: list[GaussianMixture], weights: Floats) -> GaussianMixture:
@@ -307,35 +305,15 @@ def expected_sums(
 ) -> Sums:
     """The sums over weighted rows: the E-step."""
     joint = model.joint(rows)
-    log_density = _to_responsibilities(joint, rows, prior.background_weight) + rows.log_base
+    log_density = to_responsibilities(joint, rows, prior.background_weight) + rows.log_base
     sums = Sums.from_rows(model, rows, joint * weight)
     return sums._replace(log_density=float(weight @ log_density))
 
 
-def drawn_sums(
-    model: GaussianMixture,
-    rows: MixtureRows,
-    weight: Floats,
-    prior: MixturePrior,
-    random_state: np.random.RandomState,
-) -> Sums:
-    """The sums over weighted rows, each of which belongs to one Gaussian that is drawn."""
-    share = model.joint(rows)
-    _to_responsibilities(share, rows, prior.background_weight)
-    # Rows above the last sum belong to the background.
-    is_drawn = np.cumsum(share, axis=0) > random_state.random_sample(len(weight))
-    is_drawn[1:] &= ~is_drawn[:-1].copy()
-    return Sums.from_rows(model, rows, is_drawn * weight)
-
-
 def m_step(
-    model: GaussianMixture,
-    sums: Sums,
-    prior: MixturePrior,
-    params: MixtureParams,
-    random_state: np.random.RandomState | None = None,
+    model: GaussianMixture, sums: Sums, prior: MixturePrior, params: MixtureParams
 ) -> GaussianMixture:
-    """The next model, from sums over the rows; its parameters are drawn with a random state."""
+    """The next model, from sums over the rows."""
     mean, scatter = _moments(model, sums)
     by_width = np.maximum(sums.by_width, _NOTHING)
     count = by_width.sum(axis=1)
@@ -347,11 +325,6 @@ def m_step(
     added = prior.added_variances(mean) / min(params.widths) ** 2
     variance = covariance[:, diagonal, diagonal] + added
     covariance[:, diagonal, diagonal] = np.maximum(variance, prior.smallest_sd**2)
-    if random_state is not None:
-        mean, covariance = _drawn_moments(mean, covariance, sums, params, random_state)
-        by_width = np.maximum(random_state.standard_gamma(by_width), _NOTHING)
-        count = by_width.sum(axis=1)
-        sums = sums._replace(counts=random_state.standard_gamma(sums.counts))
     noise = None
     if params.n_factors:
         loadings, noise = factored(covariance, params.n_factors, model.noise)
@@ -435,7 +408,7 @@ def fit_gaussian_mixture(
     reached = -math.inf
     for _ in range(max_iter):
         share = model.joint(rows)
-        log_density = _to_responsibilities(share, rows, prior.background_weight)
+        log_density = to_responsibilities(share, rows, prior.background_weight)
         responsibility = model.by_component(share)
         last, reached = reached, float(weight @ log_density) / float(weight.sum())
         if reached - last < tol:
@@ -504,31 +477,7 @@ def _covariances(
     return np.asarray(0.5 * (covariance + covariance.transpose(0, 2, 1)))
 
 
-def _drawn_moments(
-    mean: Floats,
-    covariance: Floats,
-    sums: Sums,
-    params: MixtureParams,
-    random_state: np.random.RandomState,
-) -> tuple[Floats, Floats]:
-    """Means and covariances from their normal-inverse-Wishart distribution."""
-    d = mean.shape[1]
-    count = sums.by_width.sum(axis=1) + (params.strength * d if len(mean) > 1 else 0.0)
-    # Fewer rows than this tell so little that some draws would be without bounds.
-    count = np.maximum(count, _ROWS_EACH * d + 1.0)
-    lost = np.zeros(d) if params.factorised else np.arange(d)
-    half = np.tril(random_state.standard_normal(covariance.shape), -1) * (not params.factorised)
-    np.einsum("kii->ki", half)[:] = np.sqrt(
-        random_state.chisquare(count[:, np.newaxis] - 1.0 - lost)
-    )
-    root = np.linalg.cholesky(covariance) @ np.linalg.inv(half).transpose(0, 2, 1)
-    root *= np.sqrt(count)[:, np.newaxis, np.newaxis]
-    per_row = np.sqrt(np.maximum(sums.weight, 1.0))
-    normal = random_state.standard_normal((len(mean), d, 1))
-    return mean + (root @ normal)[:, :, 0] / per_row[:, np.newaxis], root @ root.transpose(0, 2, 1)
-
-
-def _to_responsibilities(joint: Floats, rows: MixtureRows, background_weight: float) -> Floats:
+def to_responsibilities(joint: Floats, rows: MixtureRows, background_weight: float) -> Floats:
     """Log densities of rows; the joint log densities become responsibilities, in place."""
     log_background = np.full(joint.shape[1], -np.inf)
     if background_weight > 0.0:

@@ -23,7 +23,6 @@ from skpc.learning.gaussian_mixture import (
     MixturePrior,
     MixtureRows,
     Sums,
-    drawn_sums,
     expected_sums,
     m_step,
 )
@@ -368,32 +367,6 @@ class LearnedMixture(NamedTuple):
             mixture = mixture.m_step(reduce(added, each(LearnedMixture.expected, chunks, work)))
         return mixture
 
-    def less_diagonal(self, n_rows: float) -> LearnedMixture:
-        """Covariances drawn to their diagonal no more than the number of rows makes necessary.
-
-        Held-out likelihood hardly minds, but coefficients of draws would be biased towards zero: by
-        half a standard error, in 200 rows of four columns with half of the cells missing.
-        """
-        most = len(self.columns.numbers) / n_rows
-        candidates = [
-            candidate.but(to_diagonal=min(candidate.params.to_diagonal, most))
-            for candidate in self.choices.candidates
-        ]
-        return self._replace(choices=self.choices._replace(candidates=candidates))
-
-    def reaching(self, n_sds: float, ends: Sequence[tuple[float, float] | None]) -> LearnedMixture:
-        """Draws of numbers may lie so many standard deviations from the centre of their scores.
-
-        They do not cross the ends of their columns.
-        """
-        columns = self.columns
-        places = zip(columns.numbers, columns.scored, columns.centre, n_sds * columns.scale)
-        scored = [
-            column.reaching(centre - reach, centre + reach, ends[v])
-            for v, column, centre, reach in places
-        ]
-        return self._replace(columns=columns._replace(scored=scored))
-
     def expected(
         self, rows: Floats, weight: Floats | None = None, cells: MixtureRows | None = None
     ) -> tuple[Any, ...]:
@@ -414,31 +387,16 @@ class LearnedMixture(NamedTuple):
         counts = [Counts.from_tree(self.tree.tree, n_rows)] if self.tree else []
         return (*(Sums.from_model(model, n_rows) for model in self.models), *counts)
 
-    def m_step(
-        self, sums: Sequence[Any], random_state: np.random.RandomState | None = None
-    ) -> LearnedMixture:
-        """The mixture with parameters from sums over all rows, or drawn given these."""
+    def m_step(self, sums: Sequence[Any]) -> LearnedMixture:
+        """The mixture with parameters from sums over all rows."""
         weights, candidates, *_ = self.choices
         models = [
-            m_step(model, of_model, self.columns.prior, candidate.params, random_state)
+            m_step(model, of_model, self.columns.prior, candidate.params)
             for model, of_model, candidate in zip(self.models, sums, candidates)
         ]
         tree = self.tree and self.tree.m_step(sums[-1])
         model = GaussianMixture.stacked(models, weights)
         return self._replace(model=model, models=models, tree=tree)
-
-    def redrawn(
-        self, rows: Floats, weight: Floats, random_state: np.random.RandomState
-    ) -> LearnedMixture:
-        """The mixture with parameters from their posterior given encoded rows without holes."""
-        cells, prior = self.columns.cells(rows), self.columns.prior
-        sums: list[Any] = [
-            drawn_sums(model, cells, weight, prior, random_state) for model in self.models
-        ]
-        if self.tree:
-            some = random_state.standard_gamma(weight)
-            sums.append(self.tree.expected(self.columns, rows[some > 0.0], some[some > 0.0]))
-        return self.m_step(sums, random_state)
 
 
 def table_circuit(

@@ -96,8 +96,9 @@ is
 #: What is known of the reasons of rows that are short like with like.
 WHY_SHORT = (
     "Structural EM depends on its start by k-means, which the paper does not print (that this is "
-    "the reason was not tested); ten candidates for a cut miss better ones on two sets; and with "
-    "many cells observed, the weights of trees drawn from the prior are uneven."
+    "the reason was not tested); ten candidates for a cut miss better ones on two sets; with many "
+    "cells observed, the weights of trees drawn from the prior are uneven; and on ASIA collapsing "
+    "changes the Gibbs average by less than its error."
 )
 _PAGE = """\
 The commands measure and print the rows in a clone of skpc, with the data in ``SKPC_DATA``;
