@@ -76,7 +76,7 @@ def _formula(translator, node):
     # Brackets grow by themselves in MathML.
     tex = re.sub(r"\\[bB]ig(?![a-z])", "", tex)
     formula = tex2mathml(tex, as_block=is_block)
-    translator.body.append(f'<div class="math">{formula}</div>\n' if is_block else formula)
+    translator.body.append(f'<div class="formula">{formula}</div>\n' if is_block else formula)
     raise nodes.SkipNode
 
 
