@@ -5,7 +5,8 @@
 Each setting takes a part of the processor away: the kernels of its core type in OpenBLAS, the
 instructions that numba compiles for, those that numpy chooses at import, or it allows two threads.
 ``elsewhere`` does all but the second at once, and needs nothing compiled again. Settings that need
-instructions which this processor lacks are left out. Without names all settings run, without arguments all fast tests and doctests.
+instructions which this processor lacks are left out. Without names all settings run, without
+arguments all fast tests and doctests.
 """
 
 from __future__ import annotations
