@@ -73,8 +73,10 @@ def _formula(translator, node):
     is_block = isinstance(node, nodes.math_block)
     # Parts between empty lines are lines of one formula.
     tex = " \\\\ ".join(part for part in node.astext().split("\n\n") if part.strip())
+    # Brackets grow by themselves in MathML.
+    tex = re.sub(r"\\[bB]ig(?![a-z])", "", tex)
     formula = tex2mathml(tex, as_block=is_block)
-    translator.body.append(f'<div class="math">{formula}</div>\n' if is_block else formula)
+    translator.body.append(f'<div class="formula">{formula}</div>\n' if is_block else formula)
     raise nodes.SkipNode
 
 
