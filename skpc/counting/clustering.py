@@ -175,8 +175,8 @@ def _relative_distances(numbers: Numbers, centroid: Floats) -> Floats:
 def _centroids(numbers: Numbers, weight: Floats, label: Ints, centroid: Floats) -> Floats:
     """Weighted means of the observed coordinates of clusters."""
     point, observed = numbers
-    shape = (len(centroid), len(point))
-    member = csr_array((weight, (label, np.arange(len(point)))), shape=shape)
+    shape = (len(point), len(centroid))
+    member = csr_array((weight, label, np.arange(len(point) + 1)), shape=shape).T
     total = np.bincount(label, weight, len(centroid))[:, np.newaxis]
     if observed is not None:
         total = member @ observed

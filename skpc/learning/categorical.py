@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from skpc._arrays import Floats, Ints
+from skpc._arrays import Floats, Ints, offsets
 
 #: Up to this number of states, products with indicators are faster if these are not sparse.
 _DENSE = 16
@@ -34,7 +34,8 @@ def indicators(codes: NDArray[np.integer], state_ptr: Ints) -> Any:
     row, column = np.nonzero(codes >= 0)
     state = state_ptr[column] + codes[row, column]
     shape = len(codes), int(state_ptr[-1])
-    sparse = csr_array((np.ones(len(row)), (row, state)), shape=shape)
+    row_ptr = offsets(np.bincount(row, minlength=len(codes)))
+    sparse = csr_array((np.ones(len(row)), state, row_ptr), shape=shape)
     return sparse.toarray() if shape[1] <= _DENSE else sparse
 
 

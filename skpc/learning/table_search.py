@@ -137,7 +137,7 @@ def learn_table_mixture(
 
 
 def try_tree(table: TableRows, part: HeldOutRows, seed: int) -> tuple[TreeChoice, Floats] | None:
-    """A tree of hidden variables above all columns, where numbers and states are in the table.
+    """A tree of hidden variables above all columns, where some have states and some an order.
 
     Returns
     -------
@@ -148,7 +148,8 @@ def try_tree(table: TableRows, part: HeldOutRows, seed: int) -> tuple[TreeChoice
         independent tables describe these rows better.
     """
     search = _Search(table, [part], _RIVALS, seed)
-    if not (search.has_tables and search.n_numbers):
+    has_order = search.n_numbers or any(axis is not None for axis in table.axes or ())
+    if not (search.has_tables and has_order):
         return None
     choice, log_density = search._try_tree()
     is_better = search.test_weight @ log_density > search.score(search.best)

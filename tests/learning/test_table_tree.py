@@ -161,6 +161,19 @@ def test_numbers_alone_have_no_tree():
     assert try_tree(rows, HeldOutRows(X[:300], np.ones(300), X[300:], np.ones(100)), 0) is None
 
 
+def test_ordered_states_alone_have_a_tree_beside_a_network_and_categories_alone_have_none():
+    kind = np.random.default_rng(0).integers(0, 4, 600)
+    noise = np.random.default_rng(1).integers(0, 2, (600, 6))
+    X = np.array([0.0, 50.0, 100.0, 250.0, 500.0])[kind[:, np.newaxis] + noise]
+    for features, has_tree in (([], True), (list(range(6)), False)):
+        domain = Domain.fit(X, categorical_features=features).without_bins()
+        assert domain.is_ordered.all() == has_tree
+        rows = domain.encode(X)
+        table = TableRows.from_domain(domain, rows[:450], np.ones(450))
+        part = HeldOutRows(rows[:450], np.ones(450), rows[450:], np.ones(150))
+        assert (try_tree(table, part, 0) is not None) == has_tree
+
+
 def test_a_tree_learns_more_rows():
     X = _brackets()
     model = TableMixture(random_state=0).fit(X[:750])
