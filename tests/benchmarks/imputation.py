@@ -68,6 +68,7 @@ def main() -> None:
     parser.add_argument("--rivals", action="store_true", help="see imputation_rivals.py")
     parser.add_argument("--mechanisms", nargs="*", default=["mcar", "mar", "mnar"])
     parser.add_argument("--rows", type=int, default=2000, help="at most so many, but by default")
+    parser.add_argument("--limit", type=float, default=600.0, help="CPU s of a rival's ten draws")
     parser.add_argument("--keep", type=Path, help="folder of figures that are not measured again")
     options = parser.parse_args()
     warnings.simplefilter("ignore", ConvergenceWarning)

@@ -10,7 +10,8 @@ draws, and the distance for single guesses, which are point masses. "coverage" i
 .80 of the share of removed numbers between the least and the greatest of nine draws. "corr" and
 "margin" are the mean errors of correlations, and of the distribution function of each number or the
 probabilities of each category, in the completed tables. Draws guess by their mean, or their most
-frequent category. Seconds are CPU seconds of all ten draws; code is compiled before.
+frequent category. Seconds are CPU seconds of all ten draws; code is compiled before. What takes
+more of them than ``--limit`` is too slow (nan), and ranks last.
 
 Bars: the mean rank over tables is the best or tied in energy, wrong categories and coverage (tied:
 the 95 % interval of paired differences holds 0, and they are .5 at most); numbers within 1.02 times
@@ -23,6 +24,7 @@ the best rival on 10 tables of 14; less time than miceforest on 11.
 from __future__ import annotations
 
 import argparse
+import signal
 import time
 import warnings
 from collections.abc import Callable
@@ -108,12 +110,29 @@ def compare(options: argparse.Namespace, fill: Callable[..., pd.DataFrame]) -> N
             for seed in range(options.seeds):
                 for label, impute in chosen.items():
                     measure = partial(_measured, truth, mechanism, seed, impute)
+                    measure = partial(_within, options.limit, measure)
                     names = (name, options.rows, mechanism, seed, label)
                     values = kept(options, measure, *names)
                     records.append({"table": name, "imputer": label, **values})
                     cells = (f"{float(values[key]):.3f}" for key in MEASURES)
                     print_row(name, mechanism, label, *cells)
     _print_ranks(pd.DataFrame(records))
+
+
+def _within(limit: float, measure: Callable[[], dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    """What is measured, or NaN if it takes more CPU seconds."""
+
+    def stop(*_: Any) -> None:
+        raise TimeoutError
+
+    signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, limit)
+    try:
+        return measure()
+    except TimeoutError:
+        return {key: np.array(limit if key == "seconds" else np.nan) for key in MEASURES}
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0.0)
 
 
 def _prepared(table: pd.DataFrame) -> pd.DataFrame:
@@ -250,6 +269,11 @@ def _margin_error(points: np.ndarray, goal: np.ndarray, numbers: np.ndarray) -> 
     return float(np.mean(errors))
 
 
+def _by_imputer(means: pd.Series) -> pd.DataFrame:
+    """A row for each table that has the measure; what was too slow is last."""
+    return means.unstack("imputer").dropna(how="all").fillna(np.inf)
+
+
 def _print_ranks(records: pd.DataFrame) -> None:
     """Mean ranks over tables, and how ours stand against the best rival."""
     means = records.astype({key: float for key in MEASURES})
@@ -258,7 +282,7 @@ def _print_ranks(records: pd.DataFrame) -> None:
     ranks = {}
     for key in MEASURES:
         # "numbers" of the best and so on; a table without such columns does not count.
-        wide = means[key].unstack("imputer").dropna()
+        wide = _by_imputer(means[key])
         ranks[key] = pd.DataFrame(rankdata(wide, axis=1), wide.index, wide.columns)
     labels = means.index.unique("imputer")
     print_row("imputer", *MEASURES)
@@ -274,7 +298,7 @@ def _print_ranks(records: pd.DataFrame) -> None:
             gap = (ranks[key][label] - ranks[key][best]).to_numpy()
             half = 1.96 * gap.std(ddof=1) / np.sqrt(len(gap)) if len(gap) > 1 else np.nan
             print_row(label, key, best, f"{gap.mean():+.2f}", f"+-{half:.2f}")
-        wide = means["numbers"].unstack("imputer").dropna()
+        wide = _by_imputer(means["numbers"])
         near = (wide[label] <= 1.02 * wide[rivals].min(axis=1)).sum()
         print_row(label, f"numbers within 1.02 of the best rival: {near} of {len(wide)}")
         if "miceforest" in rivals:
