@@ -1,4 +1,4 @@
-"""Which cells of a checked table are missing, and tables that lack some."""
+"""Rows of numbers, which cells of a checked table are missing, and tables that lack some."""
 
 from __future__ import annotations
 
@@ -7,7 +7,27 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skpc._validation import column_of, frame_library, missing_cells, objects_of
+from skpc._arrays import Floats
+from skpc._validation import column_of, frame_library, missing_cells, objects_of, unmasked
+
+
+def rows_of_numbers(X: Any, n_columns: int | None = None, name: str = "X") -> Floats:
+    """Encoded rows, as queries, kernels and factor graphs take them: float64, C-contiguous."""
+    try:
+        if np.iscomplexobj(X):
+            raise ValueError("found complex numbers")
+        rows = np.ascontiguousarray(unmasked(X), dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"{name} must hold encoded rows of numbers ({error}); a fitted estimator has a "
+            "circuit_, and its domain_.encode(table) makes such rows"
+        ) from error
+    if rows.ndim != 2 or n_columns not in (None, rows.shape[1]):
+        raise ValueError(
+            f"{name} must have shape (n_rows, {n_columns or 'n_features'}), got {np.shape(X)}; "
+            "NaN marks missing cells"
+        )
+    return rows
 
 
 def missing_in(table: Any) -> NDArray[np.bool_]:

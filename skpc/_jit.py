@@ -1,4 +1,4 @@
-"""The one door to numba: the kernel decorator and the one intrinsic.
+"""The one door to numba: the kernel decorator and the few intrinsics.
 
 Every compiled function of the package is made by :func:`kernel`; beside ``_compiler``, which sees
 to the inside of numba, no other module imports it. Kernels release the GIL, so a plain pool of
@@ -9,13 +9,18 @@ from collections.abc import Callable
 from typing import Any, ParamSpec, Protocol, TypeVar, cast, overload
 
 import numpy as np
+from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
 from skpc._compiler import dispatcher
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+#: Numbers that :func:`add_products` takes at a time.
+LANES = 8
 
 #: True, False and 0 as arguments of kernels: the literals would each be a type of its own.
 TRUE: Any = np.bool_(True)
@@ -70,4 +75,49 @@ def _popcount(typingctx: Any, word: Any) -> Any:
     return types.uint64(types.uint64), codegen
 
 
+def _add_products(typingctx: Any, out: Any, left: Any, right: Any, i: Any, j: Any, n: Any) -> Any:
+    """Add products of a panel of four rows to n neighbouring vectors of eight numbers of two rows.
+
+    ``out[i, t] += sum over b < 4 of left[b, i] * right[b, t]`` for t from j to j + n, and the same
+    for the row after i, in arrays of float64 of three dimensions whose last two have the same
+    sizes. The compiler would take such lanes one by one, and fetch those of ``left``
+    again for each t, as it cannot know that ``out`` is neither of the factors.
+    """
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        vector = ir.VectorType(ir.DoubleType(), LANES)
+        arrays = [
+            context.make_array(of)(context, builder, array)
+            for of, array in zip(signature.args[:3], args[:3])
+        ]
+        out, left, right = (array.data for array in arrays)
+        i, j, n = args[3:]
+        lanes = ir.Constant(i.type, LANES)
+        step = builder.mul(builder.extract_value(arrays[0].shape, 1), lanes)
+
+        def pointer(array: Any, position: Any) -> Any:
+            return builder.bitcast(builder.gep(array, [position]), vector.as_pointer())
+
+        def of_panel(array: Any, position: Any) -> list[Any]:
+            places = (builder.add(position, builder.mul(step, i.type(b))) for b in range(4))
+            return [builder.load(pointer(array, place), align=8) for place in places]
+
+        rows = i, builder.add(i, i.type(1))
+        factors = [of_panel(left, builder.mul(row, lanes)) for row in rows]
+        with cgutils.for_range(builder, n) as loop:
+            column = builder.mul(builder.add(j, loop.index), lanes)
+            others = of_panel(right, column)
+            targets = [pointer(out, builder.add(builder.mul(row, step), column)) for row in rows]
+            totals = [builder.load(target, align=8) for target in targets]
+            for target, total, mine in zip(targets, totals, factors):
+                for one, other in zip(mine, others):
+                    product = builder.fmul(one, other, flags=("contract",))
+                    total = builder.fadd(total, product, flags=("contract",))
+                builder.store(total, target, align=8)
+        return context.get_dummy_value()
+
+    return types.void(out, left, right, i, j, n), codegen
+
+
 popcount: Any = intrinsic(_popcount)
+add_products: Any = intrinsic(_add_products)

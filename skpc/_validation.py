@@ -31,6 +31,7 @@ from sklearn.utils.multiclass import _ovr_decision_function as decisions_of_pair
 from sklearn.utils.validation import check_array, validate_data
 
 from skpc._arrays import Floats
+from skpc._frames import is_from, native
 
 _CHUNKS = "Only the fit of a density takes a table in chunks"
 #: Beyond it float64 does not hold all integers, and counts lose single rows.
@@ -53,11 +54,6 @@ POSITIVE = Interval(Real, 0, None, closed="neither")
 NOT_NEGATIVE = Interval(Real, 0, None, closed="left")
 AT_LEAST_ONE = Interval(Integral, 1, None, closed="left")
 N_JOBS: list[Any] = [Interval(Integral, None, -1, closed="right"), AT_LEAST_ONE, None]
-
-
-def is_from(library: str, X: Any) -> bool:
-    """Whether a library has made an object."""
-    return type(X).__module__.partition(".")[0] == library
 
 
 def frame_library(table: Any) -> str | None:
@@ -191,6 +187,7 @@ def eager(X: Any) -> Any:
     TypeError
         If it is an iterator, a callable, a path, a dict, a list of tables, or a lazy table.
     """
+    X = native(X)
     if is_from("dask", X) and hasattr(X, "compute"):
         X = X.compute()
     other = _described_instead(X)

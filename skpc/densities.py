@@ -92,7 +92,9 @@ class CircuitAnswers(NamedTuple):
     >>> from skpc.domain import Domain
     >>> builder = CircuitBuilder(n_states=[2])
     >>> _ = builder.discrete(0, np.log([0.25, 0.75]))
-    >>> density = CircuitAnswers(builder.build(), Domain.fit(np.array([[0.0], [1.0]])))
+    >>> density = CircuitAnswers(
+    ...     builder.build(), Domain.fit(np.array([[0.0], [1.0]]))
+    ... )
     >>> density.means(np.array([[0.0], [np.nan]]))
     array([[0.],
            [1.]])

@@ -13,9 +13,9 @@ README = ROOT / "README.rst"
 PAGES = sorted(
     page
     for page in [README, *ROOT.glob("doc/**/*.rst"), *ROOT.glob("doc/**/*.inc")]
-    if not {"auto_examples", "generated", "_build"} & set(page.parts)
+    if not {"auto_examples", "backreferences", "generated", "_build"} & set(page.parts)
 )
-TEXTS = [*PAGES, *sorted(ROOT.glob("examples/*.py"))]
+TEXTS = [*PAGES, *sorted(ROOT.glob("examples/**/*.py"))]
 
 
 def test_links_of_the_readme_lead_to_files():
@@ -30,9 +30,11 @@ def test_pictures_exist_or_are_made_by_an_example():
     pictures = re.compile(r"^ *\.\. (?:image|figure):: (\S+)", re.MULTILINE)
     for page in PAGES:
         for target in pictures.findall(page.read_text()):
-            made = re.fullmatch(r"/auto_examples/images/sphx_glr_(plot_\w+)_\d{3}\.png", target)
+            made = re.fullmatch(
+                r"/auto_examples/((?:\w+/)?)images/sphx_glr_(plot_\w+)_\d{3}\.png", target
+            )
             if made:
-                assert (ROOT / "examples" / f"{made[1]}.py").exists(), f"{page}: {target}"
+                assert (ROOT / "examples" / made[1] / f"{made[2]}.py").exists(), f"{page}: {target}"
             else:
                 folder = ROOT / "doc" if target.startswith("/") else page.parent
                 assert (folder / target.lstrip("/")).exists(), f"{page}: {target}"
@@ -66,6 +68,34 @@ def test_the_test_command_follows_its_mark():
     command = next(line for line in after.splitlines() if line.startswith("    "))
     assert command.startswith("    python3 -m venv .venv && ")
     assert command.endswith("python -m pytest -n auto")
+
+
+def widths_of_code(path):
+    """Number and width of each line of a block with a language, or of an example."""
+    block = None  # the indentation of the directive
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        code = line.lstrip()
+        indent = len(line) - len(code)
+        if block is not None and code and indent <= block:
+            block = None
+        if code.startswith((">>> ", "... ")):
+            yield number, len(code)
+        elif block is not None:
+            yield number, len(line) - block - 3
+        # What a program has printed may be wider.
+        if path.suffix != ".py" and re.match(r"\.\. code-block:: (?!text)", code):
+            block = indent
+
+
+def test_blocks_of_code_are_at_most_80_columns_wide():
+    pages = [*PAGES[1:], *sorted(ROOT.glob("skpc/**/*.py"))]
+    wide = [
+        f"{page}, line {number}: {width}"
+        for page in pages
+        for number, width in widths_of_code(page)
+        if width > 80
+    ]
+    assert not wide
 
 
 def test_words_are_spelled_right():

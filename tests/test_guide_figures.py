@@ -59,6 +59,64 @@ MEASURED = [
         {3: ("moat/undirected", "test_ll"), 4: ("moat/directed", "test_ll")},
     ),
 ]
+#: Tables of likelihoods after a choice on validation rows, and of which rows they are.
+TUNED = [
+    ("table hard soft-2 soft refined EM-CNetBD soft s refined s edges", "test", (1, 3, 4)),
+    ("table hard soft refined LearnSPN SoftLearn", "valid", (1, 2, 3)),
+]
+#: File, a sentence with places for figures, and for each the measurement and its figure.
+SENTENCES = [
+    (
+        "user_guide/soft_learn.rst",
+        "hard LearnSPN of skpc has # on validation rows and # on test rows",
+        [("soft/tuned/nltcs", "hard", part) for part in ("valid", "test")],
+    ),
+    (
+        "user_guide/soft_learn.rst",
+        "nltcs gives # (LearnSPN) and # (SoftLearn) on validation rows, and # and # on test rows",
+        [
+            (f"soft/{assignment}/kmeans/nltcs", part)
+            for part in ("valid", "test")
+            for assignment in ("hard", "soft")
+        ],
+    ),
+    *(
+        (
+            "user_guide/soft_learn.rst",
+            sentence,
+            [(f"soft/tuned/{name}", "hard", part) for part in ("valid", "test")],
+        )
+        for name, sentence in (
+            ("kdd", "# and # on kdd"),
+            ("eachmovie", "# and # on eachmovie"),
+            ("20ng", "# and # on 20ng"),
+            ("webkb", "# and # on webkb"),
+            ("r52", "r52 lies between, # and #"),
+            ("book", "book speaks against it: # and #"),
+        )
+    ),
+    *(
+        (
+            "user_guide/expected_kernels.rst",
+            f"{' '.join('#' * 9)} {rest}",
+            [(f"ek/svr/{name}", f"bits {rate / 10}") for rate in range(1, 10)],
+        )
+        for name, rest in (("abalone", "on abalone"), ("delta-ailerons", "times 1e-4"))
+    ),
+]
+#: Sentences about the mean errors of the centres beyond a bad cut, by key of the measurement.
+BAD_CUT = [
+    (
+        "../examples/plot_bad_cut.py",
+        "is off by # on the mean here, by # with 2 and by # with 30",
+        ("soft 1", "soft 2", "soft 30"),
+    ),
+    (
+        "user_guide/soft_learn.rst",
+        "off by # with ``beta=1``, # with 2, # with 5, # with 10 and # with 30, and by # with hard",
+        ("soft 1", "soft 2", "soft 5", "soft 10", "soft 30", "hard"),
+    ),
+]
 #: What the guide calls the kernels of appendix C of kernel EP.
 KERNELS = {
     "means and variances as numbers": "random features, mean-variance kernel",
@@ -119,6 +177,45 @@ def test_our_figures_beside_published_ones_are_those_of_the_ledger(page, header,
                 figures = cache[f"{job}/{row[0]}"]["figures"]
                 shown = float(row[at].split()[0])
                 assert shown == pytest.approx(figures[key], abs=6e-4), (row[0], job)
+
+
+def is_shown(text, figure):
+    """Whether a figure is rounded to the digits of a text."""
+    digits = len(text.partition(".")[2])
+    return abs(float(text) - figure) <= 0.51 * 10.0**-digits
+
+
+def figures_of(name, sentence):
+    """The figures of a sentence, with a place for each where it has #."""
+    text = " ".join((DOC / name).read_text(encoding="utf-8").replace("\n# ", "\n").split())
+    (found,) = re.findall(re.escape(sentence).replace(r"\#", r"(-?[0-9]*\.[0-9]+)"), text)
+    return found
+
+
+@pytest.mark.parametrize(("header", "part", "columns"), TUNED)
+def test_likelihoods_after_a_choice_are_those_of_the_ledger(header, part, columns):
+    cache = read_cache(DOC / "papers" / "measured.json")
+    for row in rows_of("soft_learn", header):
+        for at, variant in zip(columns, ("hard", "soft", "refined")):
+            assert is_shown(row[at], cache[f"soft/tuned/{row[0]}"]["figures"][variant][part])
+
+
+@pytest.mark.parametrize(("name", "sentence", "sources"), SENTENCES)
+def test_figures_in_sentences_are_those_of_the_ledger(name, sentence, sources):
+    cache = read_cache(DOC / "papers" / "measured.json")
+    for text, (job, *keys) in zip(figures_of(name, sentence), sources, strict=True):
+        figure = cache[job]["figures"]
+        for key in keys:
+            figure = figure[key]
+        scale = 1e4 if job == "ek/svr/delta-ailerons" else 1.0
+        assert is_shown(text, scale * figure), (sentence, job)
+
+
+@pytest.mark.parametrize(("name", "sentence", "keys"), BAD_CUT)
+def test_errors_beyond_a_bad_cut_are_those_of_the_ledger(name, sentence, keys):
+    means = read_cache(DOC / "papers" / "measured.json")["soft/bad_cut"]["figures"]
+    for text, key in zip(figures_of(name, sentence), keys, strict=True):
+        assert is_shown(text, sum(abs(abs(mean) - 0.5) for mean in means[key]) / len(means[key]))
 
 
 def test_kernels_of_messages_are_those_of_appendix_c_and_of_the_ledger():

@@ -23,14 +23,7 @@ from skpc._random import normal, seed_streams, uniform
 
 ROOT = Path(__file__).parents[1]
 NEWEST = ["numba", "numpy", "scipy", "scikit-learn", "pandas"]
-#: The oldest versions that setup.cfg allows, with a numpy that they run with.
-OLDEST = [
-    "numba==0.60.*",
-    "numpy==1.26.*",
-    "scipy==1.11.*",
-    "scikit-learn==1.7.*",
-    "pandas<3",
-]
+OLDEST = [*NEWEST, "-c", str(ROOT / "tests" / "versions" / "oldest.txt")]
 
 PROBE = """
 import numpy as np, pandas as pd

@@ -1,15 +1,23 @@
-"""What is published: the wheel, by itself, in an environment that holds nothing else."""
+"""What is published: the archive of sources and the wheel, by themselves, and what they say."""
 
+import configparser
+import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import zipfile
 from pathlib import Path
 
 import pytest
 
+from skpc import __version__
+from tests.release import absolute
+
 ROOT = Path(__file__).parents[1]
-SOURCES = ("pyproject.toml", "setup.cfg", "README.rst", "LICENSE")
+HOME = "https://example.org/skpc"
+SETUP = configparser.ConfigParser()
+SETUP.read(ROOT / "setup.cfg")
 
 
 def run(*command: object, cwd: Path) -> str:
@@ -20,33 +28,75 @@ def run(*command: object, cwd: Path) -> str:
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory):
-    """The wheel, built from a copy of the sources, and what was said meanwhile."""
-    folder = tmp_path_factory.mktemp("sources")
-    for name in SOURCES:
-        shutil.copy(ROOT / name, folder)
-    ignored = shutil.ignore_patterns("__pycache__", "*.nbi", "*.nbc")
-    shutil.copytree(ROOT / "skpc", folder / "skpc", ignore=ignored)
-    said = run(sys.executable, "-m", "pip", "wheel", "-v", "--no-deps", ".", cwd=folder)
-    (found,) = folder.glob("skpc-*.whl")
-    return found, said
+def release(tmp_path_factory):
+    """Archive and wheel of the last commit, and what was said meanwhile. Needs a network."""
+    folder = tmp_path_factory.mktemp("release")
+    run(sys.executable, "-m", "venv", "env", cwd=folder)
+    python = folder / "env" / "bin" / "python"
+    run(python, "-m", "pip", "install", "build", "twine", cwd=folder)
+    said = run(python, "-m", "tests.release", HOME, folder / "dist", cwd=ROOT)
+    (archive,) = folder.glob("dist/skpc-*.tar.gz")
+    (wheel,) = folder.glob("dist/skpc-*.whl")
+    return archive, wheel, said
+
+
+def package_files():
+    sources = [path.relative_to(ROOT).as_posix() for path in (ROOT / "skpc").rglob("*.py")]
+    return [*sources, "skpc/py.typed", "skpc/factor_graphs/asia.uai", "skpc/datasets/debd.txt"]
 
 
 @pytest.mark.slow
-def test_the_wheel_holds_the_package_its_data_and_its_licence(wheel):
-    path, said = wheel
+def test_the_wheel_holds_the_package_its_data_and_its_licence(release):
+    _, path, said = release
     names = zipfile.ZipFile(path).namelist()
-    sources = [p.relative_to(ROOT).as_posix() for p in (ROOT / "skpc").rglob("*.py")]
-    data = ["skpc/py.typed", "skpc/factor_graphs/asia.uai", "skpc/datasets/debd.txt"]
     inside = [name for name in names if ".dist-info/" not in name]
-    assert sorted(inside) == sorted([*sources, *data])
+    assert sorted(inside) == sorted(package_files())
     assert any(name.endswith("LICENSE") for name in names)
     assert "Deprecat" not in said
+    assert said.count("PASSED") == 2
 
 
 @pytest.mark.slow
-def test_the_wheel_runs_the_quickstart_in_an_empty_environment(wheel, tmp_path):
-    path, _ = wheel
+def test_the_archive_holds_what_builds_the_wheel_and_no_part_of_the_tests(release):
+    path, _, _ = release
+    with tarfile.open(path) as archive:
+        names = [name.split("/", 1)[1] for name in archive.getnames() if "/" in name]
+        description = archive.extractfile(f"skpc-{__version__}/PKG-INFO").read().decode()
+    beside = {"doc/CITATION.cff", "doc/whats_new/index.rst", "LICENSE"}
+    assert {*beside, *package_files()} <= set(names)
+    assert not any(name.startswith("tests") for name in names)
+    assert len(re.findall("^Project-URL: ", description, re.MULTILINE)) == 5
+    links = re.findall(r"`[^`<>]+<([^`<>]+)>`_|^\.\. image:: (\S+)", description, re.MULTILINE)
+    assert len(links) > 10
+    assert all("".join(link).startswith(HOME) for link in links)
+
+
+def test_links_of_the_long_description_lead_into_the_repository():
+    text = absolute("`a b <doc/x.rst>`_, `c <https://d.org>`_\n.. image:: doc/e.png\n", HOME)
+    tag = f"v{__version__}"
+    assert f"`a b <{HOME}/blob/{tag}/doc/x.rst>`_, `c <https://d.org>`_" in text
+    assert f".. image:: {HOME}/raw/{tag}/doc/e.png" in text
+
+
+def test_the_oldest_versions_are_those_that_setup_allows():
+    pins = dict(
+        line.split("==")
+        for line in (ROOT / "tests/versions/oldest.txt").read_text().splitlines()
+        if not line.startswith("#")
+    )
+    for requirement in SETUP["options"]["install_requires"].split():
+        name, floor = requirement.split(">=")
+        assert f"{pins[name]}.".startswith(f"{floor}."), name
+
+
+def test_the_citation_has_the_version_of_the_package():
+    assert f"version: {__version__}\n" in (ROOT / "doc/CITATION.cff").read_text()
+    assert f"version = {{{__version__}}}" in (ROOT / "doc/cite.rst").read_text()
+
+
+@pytest.mark.slow
+def test_the_wheel_runs_the_quickstart_in_an_empty_environment(release, tmp_path):
+    _, path, _ = release
     run(sys.executable, "-m", "venv", "env", cwd=tmp_path)
     python = tmp_path / "env" / "bin" / "python"
     run(python, "-m", "pip", "install", f"{path}[plot]", cwd=tmp_path)

@@ -66,7 +66,9 @@ class AllTrees(NamedTuple):
     >>> from skpc.all_trees import AllTrees
     >>> weight = np.ones((3, 3))
     >>> half = np.full((5, 5), 0.5)
-    >>> model = AllTrees(np.array([0, 2, 4, 5]), weight, half, np.zeros(5), symmetric=False)
+    >>> model = AllTrees(
+    ...     np.array([0, 2, 4, 5]), weight, half, np.zeros(5), symmetric=False
+    ... )
     >>> np.exp(model.log_likelihood(model.states_of(np.array([[0, 1]])))).round(6)
     array([0.25])
     """

@@ -13,8 +13,6 @@ from typing import NamedTuple
 import numpy as np
 
 from skpc._arrays import Floats, Ints, offsets, within
-from skpc._fast_math import fast_exp
-from skpc._jit import kernel
 from skpc._random import Streams, row_seeds
 from skpc._threads import in_threads, slices
 from skpc.all_trees.all_trees import Components
@@ -159,51 +157,25 @@ def _completions(codes: Ints, size: Ints, n_states: Ints) -> Ints:
     return filled
 
 
-@kernel
-def _sum_completions(
-    weight: Floats, code: Ints, n_states: Ints, marginals: Floats
-) -> tuple[float, float]:
-    """Sum the probabilities of the completions of a row, relative to the greatest.
-
-    ``weight`` has their logs, and is overwritten. Returns the log of the greatest, and the sum;
-    ``marginals`` of shape (n_states.sum(),) or (0,) are overwritten where cells are missing.
-    """
-    largest, total = -math.inf, 0.0
-    for i in range(len(weight)):
-        largest = max(largest, weight[i])
-    # In place: how far two arrays are apart would decide on the order of the sum.
-    for i in range(len(weight)):
-        weight[i] = fast_exp(weight[i] - largest)
-        total += weight[i]
-    if len(marginals) == 0:
-        return largest, total
-    # Cells are summed out one after the other: the last sums are over few numbers.
-    first, rest = 0, len(weight)
-    for v in range(len(code)):
-        if code[v] < 0:
-            rest //= n_states[v]
-            for s in range(n_states[v]):
-                of_state = 0.0
-                for i in range(rest):
-                    of_state += weight[s * rest + i]
-                    # What is left of the weights are sums over this cell.
-                    if s > 0:
-                        weight[i] += weight[s * rest + i]
-                marginals[first + s] = of_state / total
-        first += n_states[v]
-    return largest, total
-
-
 def _answer(log_p: Floats, height: Floats, out: Estimates, code: Ints, n_states: Ints) -> None:
     """What is needed of a row, from the log probabilities of its completions.
 
     ``log_p`` has an axis for each missing cell, ``height`` a number in [0, 1] for each draw. The
     arrays of ``out`` are those of the row alone.
     """
+    # A copy in the order of the axes: sums do not depend on how the numbers stood in memory.
     weight = log_p.flatten()
-    largest, total = _sum_completions(weight, code, n_states, out.marginals[0])
+    largest = float(weight.max())
+    weight = np.exp(weight - largest)
+    total = float(weight.sum())
     # All completions of a row without any cell are all there is.
     out.log_likelihood[0] = largest + math.log(total) if log_p.ndim < len(code) else 0.0
+    first = offsets(n_states)
+    # Cells are summed out one after the other: the last sums are over few numbers.
+    for v in np.flatnonzero(code < 0).tolist() if out.marginals.size else ():
+        by_state = weight.reshape(n_states[v], -1)
+        out.marginals[0, first[v] : first[v + 1]] = by_state.sum(axis=1) / total
+        weight = by_state.sum(axis=0)
     if len(height):
         # By the inverse of the distribution function: equal heights draw alike.
         cumulated = np.cumsum(np.exp(log_p - largest))

@@ -54,9 +54,13 @@ class AllTreesDensity(NamedTuple):
     >>> from skpc.domain import Domain
     >>> from skpc.all_trees import AllTrees, AllTreesDensity, Components
     >>> half = np.full((5, 5), 0.5)
-    >>> trees = AllTrees(np.array([0, 2, 4, 5]), np.ones((3, 3)), half, np.zeros(5), False)
+    >>> trees = AllTrees(
+    ...     np.array([0, 2, 4, 5]), np.ones((3, 3)), half, np.zeros(5), False
+    ... )
     >>> domain = Domain.fit(np.array([[0.0, 1.0], [1.0, 0.0]]))
-    >>> density = AllTreesDensity(Components(np.zeros(1), (trees,)), domain, 0, "collapsed", 100)
+    >>> density = AllTreesDensity(
+    ...     Components(np.zeros(1), (trees,)), domain, 0, "collapsed", 100
+    ... )
     >>> np.exp(density.log_density(np.array([[0.0, 1.0], [0.0, np.nan]]))).round(2)
     array([0.25, 0.5 ])
     """

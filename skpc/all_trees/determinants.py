@@ -26,11 +26,9 @@ from scipy.linalg.blas import dgemm
 
 from skpc._arrays import Floats, Ints
 from skpc._fast_math import fast_log
-from skpc._jit import inlined, kernel
+from skpc._jit import LANES, add_products, inlined, kernel
 from skpc._threads import in_threads, n_threads, slices
 
-#: Rows side by side.
-LANES = 8
 #: Vertices eliminated together, of rows side by side and of single rows.
 _PANEL, _WIDE_PANEL = 4, 32
 #: A smaller pivot is taken as this: its inverse may overflow.
@@ -63,28 +61,6 @@ def _gather(factor: Floats, index: Ints, graphs: Floats) -> None:
                     into[u, lane] = of_state[np.uint64(states[u])]
                 into[v, lane] = 0.0
                 into[-1, lane] = of_state[states[n]]
-
-
-@inlined
-def _add_products(out: Floats, left: Floats, right: Floats, i: int, j: int, n: int) -> None:
-    """Add products of the four rows of a panel to ``n`` neighbouring entries of two rows.
-
-    ``out[i, t] += sum over b < 4 of left[b, i] * right[b, t]`` for t from j to j + n, lane by lane,
-    and the same for the row after i.
-    """
-    # Rows by their names: nothing is looked up in the innermost loop, which vectorises.
-    right0, right1, right2, right3 = right[0], right[1], right[2], right[3]
-    for row in range(i, i + 2):
-        left0, left1, left2, left3 = left[0, row], left[1, row], left[2, row], left[3, row]
-        into = out[row]
-        for t in range(j, j + n):
-            for lane in range(LANES):
-                into[t, lane] += (
-                    left0[lane] * right0[t, lane]
-                    + left1[lane] * right1[t, lane]
-                    + left2[lane] * right2[t, lane]
-                    + left3[lane] * right3[t, lane]
-                )
 
 
 @inlined
@@ -151,8 +127,9 @@ def _eliminate_panel(
             for lane in range(LANES):
                 inverse[c, b, lane] = block[b, c, lane]
     rows[:, low:] = 0.0
+    # Two rows at a time share what they fetch.
     for b in range(0, _PANEL, 2):
-        _add_products(rows, inverse, before, b, low, before.shape[1] - low)
+        add_products(rows, inverse, before, b, low, before.shape[1] - low)
     for b in range(_PANEL):
         for c in range(_PANEL):
             for lane in range(LANES):
@@ -200,8 +177,8 @@ def _eliminate_lanes(
                         into[row, k, lane] = 0.0
             # Above the diagonal of a symmetric matrix nothing is read.
             high = i + 2 if symmetric else n
-            _add_products(into, columns, rows, i, low, high - low)
-            _add_products(into, columns, rows, i, n, 1)
+            add_products(into, columns, rows, i, low, high - low)
+            add_products(into, columns, rows, i, n, 1)
 
 
 @kernel(new_arrays=True)
@@ -375,7 +352,9 @@ def log_tree_weights(factor: Floats, index: Ints, symmetric: bool) -> Floats:
 
     >>> import numpy as np
     >>> from skpc.all_trees.determinants import log_tree_weights
-    >>> np.exp(log_tree_weights(np.ones((5, 5)), np.arange(5)[np.newaxis], True)).round(6)
+    >>> np.exp(
+    ...     log_tree_weights(np.ones((5, 5)), np.arange(5)[np.newaxis], True)
+    ... ).round(6)
     array([125.])
     """
 
@@ -416,7 +395,9 @@ def expected_edges(
 
     >>> import numpy as np
     >>> from skpc.all_trees.determinants import expected_edges
-    >>> _, expected = expected_edges(np.ones((3, 3)), np.arange(3)[np.newaxis], np.ones(1), True)
+    >>> _, expected = expected_edges(
+    ...     np.ones((3, 3)), np.arange(3)[np.newaxis], np.ones(1), True
+    ... )
     >>> expected.round(3)
     array([[0.   , 0.   , 0.   ],
            [0.667, 0.   , 0.   ],

@@ -241,7 +241,9 @@ def estimate_rows(
     >>> weight = np.array([[0.0, 1.0, 1.0], [1.0, 0.0, 1.0], [0.0, 0.0, 0.0]])
     >>> model = AllTrees(np.array([0, 2, 4, 5]), weight, factor, np.zeros(5), False)
     >>> seeds = np.array([7], dtype=np.uint64)
-    >>> estimates = estimate_rows("collapsed", model, np.array([[0, -1]]), seeds, 1000)
+    >>> estimates = estimate_rows(
+    ...     "collapsed", model, np.array([[0, -1]]), seeds, 1000
+    ... )
     >>> np.exp(estimates.log_likelihood).round(1)
     array([0.5])
     >>> estimates.marginals.round(1)

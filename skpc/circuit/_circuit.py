@@ -250,7 +250,10 @@ def mixture(circuits: Sequence[Circuit], weights: Any) -> Circuit:
     >>> from skpc.circuit import CircuitBuilder, mixture
     >>> from skpc.queries import log_likelihood
     >>> rare, often = CircuitBuilder([2]), CircuitBuilder([2])
-    >>> _ = rare.discrete(0, np.log([0.9, 0.1])), often.discrete(0, np.log([0.3, 0.7]))
+    >>> _ = (
+    ...     rare.discrete(0, np.log([0.9, 0.1])),
+    ...     often.discrete(0, np.log([0.3, 0.7])),
+    ... )
     >>> both = mixture([rare.build(), often.build()], [0.5, 0.5])
     >>> np.exp(log_likelihood(both, [[1.0]])).round(3)
     array([0.4])

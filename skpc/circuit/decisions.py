@@ -61,8 +61,15 @@ def decision_circuit(
     >>> import numpy as np
     >>> from skpc.circuit import Decisions, decision_circuit
     >>> root, below = np.log([[0.4, 0.6]]), np.log([[0.9, 0.1], [0.2, 0.8]])
-    >>> edges = np.array([1, 1]), np.array([0, 1]), np.array([0, 0]), np.array([0, 1])
-    >>> decision_circuit([2, 2], None, Decisions(np.array([1, 0]), [below, root], *edges))
+    >>> edges = (
+    ...     np.array([1, 1]),
+    ...     np.array([0, 1]),
+    ...     np.array([0, 0]),
+    ...     np.array([0, 1]),
+    ... )
+    >>> decision_circuit(
+    ...     [2, 2], None, Decisions(np.array([1, 0]), [below, root], *edges)
+    ... )
     Circuit(n_features=2, n_nodes=7, n_edges=6)
     """
     builder = CircuitBuilder(n_states, axes)

@@ -85,7 +85,9 @@ def goodness_of_fit_test(
     >>> from skpc.comparisons import goodness_of_fit_test
     >>> X = np.random.default_rng(2).normal(size=(900, 2))
     >>> model = SoftLearnSPN(random_state=0).fit(X[:600])
-    >>> goodness_of_fit_test(model, X[600:], n_draws=99, random_state=0).pvalue > 0.05
+    >>> goodness_of_fit_test(
+    ...     model, X[600:], n_draws=99, random_state=0
+    ... ).pvalue > 0.05
     True
     >>> X[:, 1] += X[:, 0]
     >>> goodness_of_fit_test(model, X[600:], n_draws=99, random_state=0).pvalue

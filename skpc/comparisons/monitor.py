@@ -65,7 +65,10 @@ class DriftMonitor(BaseEstimator):
     >>> monitor = DriftMonitor(random_state=0).fit(rng.normal(size=(600, 2)))
     >>> for shift in (0.0, 0.0, 1.0, 1.0):
     ...     result = monitor.test(rng.normal(size=(100, 2)) + [shift, 0.0])
-    >>> [batch["alarm"] for batch in monitor.history_], monitor.history_[2]["column"]
+    >>> (
+    ...     [batch["alarm"] for batch in monitor.history_],
+    ...     monitor.history_[2]["column"],
+    ... )
     ([False, False, False, True], 0)
     """
 

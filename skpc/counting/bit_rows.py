@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from skpc._arrays import Codes, Floats, Ints
 from skpc._jit import kernel, popcount
+from skpc._threads import slices
 from skpc.counting.tables import CountTables, Score
 from skpc.counting.trees import UNITS_PER_NAT, ChowLiuTree, ScoredTrees, maximum_spanning_tree
 
@@ -26,6 +27,8 @@ _MAX_ROWS = 2**23
 _MAX_CELLS = 2**31
 #: Words that ``_count_pairs`` takes at a time; packed rows are padded to a multiple.
 _WORD_BLOCK = 4
+#: Columns of which each row takes an octet at a time.
+_COLUMNS = 64
 
 
 def fits_bits(codes: Codes, weight: Floats, n_states: Ints) -> bool:
@@ -61,15 +64,9 @@ class BitRows:
     def pack(cls, codes: Codes, weight: Floats, variables: Ints) -> BitRows:
         """Pack coded rows, each as often as its weight says."""
         repeats = weight.astype(np.int64)
-        n_rows, m = int(repeats.sum()), codes.shape[1]
-        n_words = _padded_words(n_rows)
-        octets = np.zeros((n_words * 8, m), np.uint8)
-        # Column by column: the rows counted out take a byte for each cell.
-        for column, cells in enumerate(codes.astype(np.uint8).T):
-            packed = np.packbits(np.repeat(cells, repeats), bitorder="little")
-            octets[: len(packed), column] = packed
-        octets = np.ascontiguousarray(octets.reshape(n_words, 8, m).transpose(0, 2, 1))
-        return cls(octets.view("<u8")[..., 0].astype(np.uint64), n_rows, variables)
+        bits, parts = codes.T.astype(np.uint8), slices(codes.shape[1], _COLUMNS)
+        words = np.hstack([_packed(np.repeat(bits[part], repeats, axis=1)) for part in parts])
+        return cls(words, int(repeats.sum()), variables)
 
     def state_counts(self, column: int) -> Floats:
         """Weight of the rows in each state of a column."""
@@ -101,13 +98,15 @@ class BitRows:
         return BitRows(words, n_rows, np.delete(self.variables, column))
 
     def _select(self, column: int, state: int) -> Words:
-        n_words, m = self.words.shape
-        # Rows of zeros in the padding would be in state 0.
-        mask = self.words[:, column] if state == 1 else ~self.words[:, column] & self._valid
-        n_rows = int(self.state_counts(column)[state])
-        out = np.zeros((_padded_words(n_rows), m), np.uint64)
-        _select_rows(self.words, np.ascontiguousarray(mask), out)
-        return out
+        """The words of the rows in a state of a column."""
+        chosen = self._bits(slice(column, column + 1))[0] == state
+        parts = slices(len(self.variables), _COLUMNS)
+        return np.hstack([_packed(self._bits(part).compress(chosen, axis=1)) for part in parts])
+
+    def _bits(self, columns: slice) -> NDArray[np.uint8]:
+        """The rows of some columns one by one, shape (n_columns, n_rows)."""
+        octets = np.ascontiguousarray(self.words[:, columns].T).astype("<u8").view(np.uint8)
+        return np.unpackbits(octets, axis=1, count=self._n_rows, bitorder="little")
 
     def _learned(
         self, pairs: NDArray[np.uint32], n_rows: int, columns: NDArray[np.uint32], score: Score
@@ -158,20 +157,17 @@ class BitRows:
         return self._plogp_tables[cell]
 
     @cached_property
-    def _valid(self) -> Words:
-        """Ones where there is a row, zeros in the padding."""
-        is_row = np.arange(len(self.words) * 64) < self._n_rows
-        return np.packbits(is_row, bitorder="little").view("<u8").astype(np.uint64)
-
-    @cached_property
     def _pairs(self) -> NDArray[np.uint32]:
         """Rows in which columns u and v >= u are both one; nothing below the diagonal."""
         shape = len(self.variables), len(self.variables)
         return _count(self.words, np.empty(shape, np.uint32))
 
 
-def _padded_words(n_rows: int) -> int:
-    return -(-n_rows // (64 * _WORD_BLOCK)) * _WORD_BLOCK
+def _packed(bits: NDArray[np.uint8]) -> Words:
+    """The words of some columns, from an octet for each row and column."""
+    octets = np.packbits(bits, axis=1, bitorder="little")
+    padding = -octets.shape[1] % (8 * _WORD_BLOCK)
+    return np.pad(octets, ((0, 0), (0, padding))).view("<u8").T.astype(np.uint64, order="C")
 
 
 def _plogp(count: Floats) -> Floats:
@@ -223,46 +219,6 @@ def _count_pairs(words: Words, sums: Words, pairs: NDArray[np.uint32]) -> None:
         row = pairs[u, u:]
         for v in range(n_after):
             row[v] = sums[v]
-
-
-@kernel(new_arrays=True)
-def _select_rows(words: Words, mask: Words, out: Words) -> None:
-    """Move the rows of a mask together, into words of zeros.
-
-    The bits of a word move right by 1, 2, 4, ..., 32 places in six steps. Which bits move in a
-    step depends on the mask alone, so it is worked out once for all columns.
-    """
-    n_words, m = words.shape
-    bits = np.empty(m, np.uint64)
-    filled = np.int64(0)
-    # Where the next row goes is known only once the words before are done.
-    for w in range(n_words):
-        left = mask[w]
-        n_kept = np.int64(popcount(left))
-        if n_kept == 0:
-            continue
-        for v in range(m):
-            bits[v] = words[w, v] & mask[w]
-        zeros = ~left << np.uint64(1)
-        for step in range(6):
-            parity = zeros
-            for doubling in range(6):
-                parity ^= parity << np.uint64(1 << doubling)
-            moves, places = parity & left, np.uint64(1 << step)
-            left = (left ^ moves) | (moves >> places)
-            zeros &= ~parity
-            for v in range(m):
-                moving = bits[v] & moves
-                bits[v] = (bits[v] ^ moving) | (moving >> places)
-        # The rows of a word may end in the next one.
-        at = filled >> 6
-        low = np.uint64(filled & 63)
-        for v in range(m):
-            out[at, v] |= bits[v] << low
-        if np.int64(low) + n_kept > 64:
-            for v in range(m):
-                out[at + 1, v] = bits[v] >> (np.uint64(64) - low)
-        filled += n_kept
 
 
 @kernel

@@ -154,29 +154,18 @@ def _count_bits(words: Words, begin: int, counts: Floats) -> None:
                     )
 
 
-@kernel
 def _restore_usual(places: Places, begin: int, counts: Floats) -> None:
     """Fill in the pairs of the most frequent states: what the other states leave of a place."""
-    first, usual, weight = places.first, places.usual, places.weight
-    for i in range(len(counts)):
-        place, row = begin + i, counts[i]
-        a = places.column[place]
-        left = counts[usual[a] - begin]
-        if place == first[a]:
-            for t in range(len(left)):
-                left[t] = weight[t]
-        if place != usual[a]:
-            for b in range(len(usual)):
-                rest = weight[place]
-                for t in range(np.uint64(first[b]), np.uint64(first[b + 1])):
-                    rest -= row[t]
-                # Rounding must not leave less than nothing.
-                row[usual[b]] = max(rest, 0.0)
-            for t in range(len(row)):
-                left[t] -= row[t]
-        if place == first[a + 1] - 1:
-            for t in range(len(left)):
-                left[t] = max(left[t], 0.0)
+    if not counts.size:
+        return
+    first, usual, weight, end = places.first, places.usual, places.weight, begin + len(counts)
+    rest = weight[begin:end, np.newaxis] - np.add.reduceat(counts, first[:-1], axis=1)
+    # Rounding must not leave less than nothing.
+    counts[:, usual] = np.maximum(rest, 0.0)
+    columns = np.flatnonzero((first[:-1] >= begin) & (first[:-1] < end))
+    at = usual[columns] - begin
+    counts[at] = 0.0
+    counts[at] = np.maximum(weight - np.add.reduceat(counts, first[columns] - begin), 0.0)
 
 
 def pack_states(codes: Codes, weight: Floats, places: Places) -> Words | None:

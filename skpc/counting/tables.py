@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import gammaln
 
 from skpc._arrays import Floats, Ints, offsets
-from skpc._jit import kernel
 
 
 class CountTables(NamedTuple):
@@ -184,45 +184,18 @@ def smoothed_log_probabilities(tables: CountTables, score: Score) -> list[Floats
 
 
 def _table_score(tables: CountTables, score: Score, marginal: bool) -> float:
-    """Log marginal likelihood of count tables, or log-likelihood at smoothed parameters."""
+    """Log marginal likelihood of count tables (eq. 11), or their smoothed log-likelihood."""
     pseudo_count = score.pseudo_count(tables.n_parent_states, tables.n_states)
-    return float(_sum_terms(tables, pseudo_count, marginal))
-
-
-@kernel(new_arrays=True)
-def _sum_terms(tables: CountTables, pseudo_count: Floats, marginal: bool) -> float:
-    """Sum over the rows of all tables of eq. 11, or of the smoothed log-likelihood."""
-    most = np.int64(0)
-    for n_rows in tables.n_parent_states:
-        most = n_rows if n_rows > most else most
-    # One workspace for the rows of all tables.
-    row_count = np.empty(most)
-    score = 0.0
-    for i in range(len(tables.n_states)):
-        in_cell = pseudo_count[i]
-        in_row = in_cell * tables.n_states[i]
-        # What no count would add: the score is cells less rows.
-        empty_cell = math.lgamma(in_cell) if marginal else 0.0
-        empty_row = math.lgamma(in_row) if marginal else 0.0
-        # Not all cells need be listed, so rows are summed from those that are.
-        for row in range(tables.n_parent_states[i]):
-            row_count[row] = 0.0
-        for cell in range(tables.ptr[i], tables.ptr[i + 1]):
-            # Cells without rows add nothing, listed or not.
-            count = tables.weight[cell]
-            if count > 0.0:
-                row_count[tables.parent_state[cell]] += count
-                smoothed = count + in_cell
-                if marginal:
-                    score += math.lgamma(smoothed) - empty_cell
-                else:
-                    score += count * math.log(smoothed)
-        for row in range(tables.n_parent_states[i]):
-            count = row_count[row]
-            if count > 0.0:
-                smoothed = count + in_row
-                if marginal:
-                    score -= math.lgamma(smoothed) - empty_row
-                else:
-                    score -= count * math.log(smoothed)
-    return score
+    # Cells and rows without weight add nothing; not all cells need be listed.
+    cell, first_row = np.flatnonzero(tables.weight > 0.0), offsets(tables.n_parent_states)
+    table = np.repeat(np.arange(len(pseudo_count)), np.diff(tables.ptr))[cell]
+    in_cell, row = tables.weight[cell], first_row[table] + tables.parent_state[cell]
+    in_row = np.bincount(row, in_cell, first_row[-1])
+    of_rows = np.repeat(pseudo_count * tables.n_states, tables.n_parent_states)
+    some = in_row > 0.0
+    counts = (in_cell, pseudo_count[table]), (in_row[some], of_rows[some])
+    if marginal:
+        cells, rows = (float((gammaln(n + a) - gammaln(a)).sum()) for n, a in counts)
+    else:
+        cells, rows = (float(n @ np.log(n + a)) for n, a in counts)
+    return cells - rows

@@ -38,7 +38,9 @@ def load_wines(*, return_X_y: bool = False, as_frame: bool = False) -> Any:
     >>> from skpc import CutsetNetworkBD
     >>> from skpc.datasets import load_wines
     >>> wines = load_wines(as_frame=True).frame
-    >>> CutsetNetworkBD(random_state=0).fit(wines).sample(1, given={"cultivar": "Barolo"}).shape
+    >>> CutsetNetworkBD(random_state=0).fit(wines).sample(
+    ...     1, given={"cultivar": "Barolo"}
+    ... ).shape
     (1, 14)
     """
     raw = load_wine()

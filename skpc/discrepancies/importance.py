@@ -89,7 +89,9 @@ class BlackBoxImportanceSampler(ShowsParameters):
     >>> from skpc.factor_graphs import FactorGraph
     >>> target = FactorGraph.ising_grid(3, 3, coupling=0.2, field=0.4)
     >>> samples = np.random.default_rng(0).integers(0, 2, size=(200, 9))
-    >>> sampler = BlackBoxImportanceSampler(target, collapse=0.5, random_state=0).fit(samples)
+    >>> sampler = BlackBoxImportanceSampler(
+    ...     target, collapse=0.5, random_state=0
+    ... ).fit(samples)
     >>> sampler.marginals()[4].round(2)  # exact: 0.16, 0.84
     array([0.17, 0.83])
     """

@@ -80,12 +80,16 @@ def kdsd(
     >>> import numpy as np
     >>> from skpc.discrepancies import kdsd
     >>> from skpc.factor_graphs import FactorGraph, compile
-    >>> weak, strong = (FactorGraph.ising_grid(2, 2, coupling=c) for c in (0.1, 0.3))
+    >>> weak, strong = (
+    ...     FactorGraph.ising_grid(2, 2, coupling=c) for c in (0.1, 0.3)
+    ... )
     >>> round(kdsd(compile(weak), compile(strong)), 3)
     0.193
     >>> abs(kdsd(compile(weak), compile(weak))) < 1e-14
     True
-    >>> samples = np.random.default_rng(0).integers(0, 2, size=(500, 4))  # of no coupling
+    >>> samples = np.random.default_rng(0).integers(
+    ...     0, 2, size=(500, 4)
+    ... )  # of no coupling
     >>> round(kdsd(samples, weak), 3), round(kdsd(samples, strong), 3)
     (0.018, 0.627)
     """

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from skpc._arrays import Floats
-from skpc._validation import unmasked
+from skpc._cells import rows_of_numbers
 from skpc.circuit import Circuit
 from skpc.kernels import Kernel
 from skpc.queries import expected_kernel
@@ -63,7 +63,10 @@ def mmd2(p: Any, q: Any, kernel: Kernel, *, unbiased: bool = True) -> float:
     >>> round(mmd2(coin(0.5), [[0.0], [1.0]], Delta(), unbiased=False), 3)
     0.0
     """
-    p, q = _read_side(p), _read_side(q)
+    p, q = (
+        side if isinstance(side, Circuit) else rows_of_numbers(side, name=name)
+        for side, name in ((p, "p"), (q, "q"))
+    )
     between = _mean_between(p, q, kernel)
     if isinstance(p, Circuit) and not isinstance(q, Circuit):
         q = kernel_rows(p, q)
@@ -71,18 +74,6 @@ def mmd2(p: Any, q: Any, kernel: Kernel, *, unbiased: bool = True) -> float:
         p = kernel_rows(q, p)
     within = _mean_within(p, kernel, unbiased) + _mean_within(q, kernel, unbiased)
     return within - 2.0 * between
-
-
-def _read_side(side: Any) -> Circuit | Floats:
-    if isinstance(side, Circuit):
-        return side
-    try:
-        return np.asarray(unmasked(side), dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"p and q must be circuits or encoded rows of numbers ({error}); a fitted estimator "
-            "has a circuit_, and its domain_.encode(table) makes such rows"
-        ) from error
 
 
 def _mean_within(side: Circuit | Floats, kernel: Kernel, unbiased: bool) -> float:

@@ -58,7 +58,9 @@ class Domain(TableCoder):
     Examples
     --------
     >>> import numpy as np
-    >>> table = np.array([["red", 0.5], ["blue", np.nan], [None, 1.5]], dtype=object)
+    >>> table = np.array(
+    ...     [["red", 0.5], ["blue", np.nan], [None, 1.5]], dtype=object
+    ... )
     >>> domain = Domain.fit(table)
     >>> domain
     Domain(n_features=2, 1 categorical, 1 numeric)

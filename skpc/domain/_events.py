@@ -78,8 +78,12 @@ def read_events(
     --------
     >>> import numpy as np
     >>> from skpc.domain import Domain, read_events
-    >>> domain = Domain.fit(np.array([["red", 1.0], ["blue", 2.0], ["red", 9.0]], dtype=object))
-    >>> events, _ = read_events(domain, {1: (2, 4), 0: ["red"]}, "event", values_are_known=False)
+    >>> domain = Domain.fit(
+    ...     np.array([["red", 1.0], ["blue", 2.0], ["red", 9.0]], dtype=object)
+    ... )
+    >>> events, _ = read_events(
+    ...     domain, {1: (2, 4), 0: ["red"]}, "event", values_are_known=False
+    ... )
     >>> events.column, events.low, events.high
     (array([0, 1]), array([0.5, 1.5]), array([1.5, 4.5]))
     """

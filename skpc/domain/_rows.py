@@ -122,7 +122,9 @@ def group_rows(rows: Floats) -> tuple[Floats, Ints]:
     Examples
     --------
     >>> import numpy as np
-    >>> distinct, group = group_rows(np.array([[1.0, np.nan], [0.0, 2.0], [1.0, np.nan]]))
+    >>> distinct, group = group_rows(
+    ...     np.array([[1.0, np.nan], [0.0, 2.0], [1.0, np.nan]])
+    ... )
     >>> bool(group[0] == group[2] != group[1]), distinct[group[0]]
     (True, array([ 1., nan]))
     """

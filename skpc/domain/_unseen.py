@@ -60,7 +60,10 @@ class LogMass(NamedTuple):
     >>> from skpc.domain import Domain
     >>> table = np.array([["red"], ["blue"], ["red"], ["red"]], dtype=object)
     >>> rows, mass = Domain.fit(table).encode_with_mass(table[:2])
-    >>> mass.with_rows(np.log([0.7, 0.3])).round(2), np.log([0.7 * 0.75, 0.3 * 0.75]).round(2)
+    >>> (
+    ...     mass.with_rows(np.log([0.7, 0.3])).round(2),
+    ...     np.log([0.7 * 0.75, 0.3 * 0.75]).round(2),
+    ... )
     (array([-0.64, -1.49]), array([-0.64, -1.49]))
     """
 

@@ -25,6 +25,7 @@ from skpc.domain import Domain, LogMass, column_moments, group_rows, read_events
 from skpc.estimators._estimator import by_chunks
 from skpc.estimators._events import EventAnswers
 from skpc.estimators._learner import EncodedChunks, TableLearner
+from skpc.learning import bootstrapped
 from skpc.queries import PseudoCounts
 from skpc.queries.flows import ExpectedStatistics, expected_statistics, pseudo_counts_from
 from skpc.queries.parameters import em_step, fit_parameters, fit_to_sums
@@ -206,7 +207,9 @@ class TableDensity(EventAnswers, DensityMixin, TableLearner):
         --------
         >>> from skpc import CutsetNetworkBD
         >>> X = [["sun", 30.0], ["rain", 12.0], ["sun", 28.0], ["rain", 11.0]] * 20
-        >>> sky, warmth = CutsetNetworkBD().fit(X).marginals([[None, 28.0], ["rain", None]])
+        >>> sky, warmth = (
+        ...     CutsetNetworkBD().fit(X).marginals([[None, 28.0], ["rain", None]])
+        ... )
         >>> sky.labels, sky.probabilities.round(1)
         (array(['rain', 'sun'], dtype=object), array([[0., 1.],
                [1., 0.]]))
@@ -469,6 +472,31 @@ class CircuitDensity(TableDensity):
         self.circuit_ = fit_parameters(
             self.circuit_, rows, weight, pseudo_count=counts, max_iter=EM_STEPS, tol=EM_TOL
         )
+
+    def redrawn(self, rows: Floats, weight: Floats, random_state: np.random.RandomState) -> Self:
+        """A copy with parameters drawn from their posterior given complete rows.
+
+        Parameters
+        ----------
+        rows : ndarray of shape (n_rows, n_features)
+            Encoded rows, without missing cells.
+        weight : ndarray of shape (n_rows,)
+            Positive.
+        random_state : RandomState
+
+        Returns
+        -------
+        CircuitDensity
+        """
+        again = copy(self)
+        again._draw_parameters(rows, weight, random_state)
+        return again
+
+    def _draw_parameters(
+        self, rows: Floats, weight: Floats, random_state: np.random.RandomState
+    ) -> None:
+        """By the Bayesian bootstrap; of a deterministic circuit that is the Dirichlet posterior."""
+        self._fit_parameters(*bootstrapped(rows, weight, random_state))
 
     def _as_learned(self, rows: Floats, weight: Floats) -> PseudoCounts:
         """Pseudo-counts that stand for what has been learned from a sample."""

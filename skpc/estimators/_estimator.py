@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d
 
 from skpc._arrays import Floats, Ints
 from skpc._fitting import announce, noted
+from skpc._frames import is_from, like_native, native
 from skpc._threads import in_threads, threads
 from skpc._validation import (
     N_JOBS,
@@ -28,7 +29,6 @@ from skpc._validation import (
     check_n_samples,
     check_table,
     check_weight,
-    is_from,
     missing_cells,
     unmasked,
 )
@@ -256,7 +256,7 @@ def by_chunks(method: _Method) -> _Method:
     to a file. They, or parts of them, are answered side by side by ``n_jobs`` threads where the
     estimator has it, else within a ``joblib.parallel_config``. A ``random_state`` seeds each chunk.
     The answer for a dask collection is a dask collection too, which is computed where the chunks
-    are.
+    are. Tables for tables of pyarrow and frames of narwhals are of their library.
 
     Queries divide their rows too, but into pieces of work for threads, when a float64 copy of the
     table and its encoded rows stand in memory already. The chunks bound these.
@@ -266,6 +266,11 @@ def by_chunks(method: _Method) -> _Method:
     def answer(self: Any, X: Any, *args: Any, **kwargs: Any) -> Any:
         if is_lazy(X):
             return _lazily(signature(method).bind(self, X, *args, **kwargs).arguments, answer, X)
+        frame = native(X)
+        if frame is not X:
+            of_frame = _several(answer(self, frame, *args, **kwargs))
+            answers = tuple(like_native(one, frame, X) for one in of_frame)
+            return answers if len(answers) > 1 else answers[0]
         with threads(getattr(self, "n_jobs", None)):
             is_numbers = isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "biuf"
             if not is_numbers or len(X) < 2 or X.size <= _ANSWERED_CELLS:

@@ -56,7 +56,9 @@ class EventAnswers:
         >>> model = CutsetNetworkBD().fit(X)
         >>> round(model.probability({1: (20, None)}), 1)
         0.5
-        >>> model.probability([{0: "sun"}, {0: ["sun", "rain"]}], given={1: (20, 40)}).round(1)
+        >>> model.probability(
+        ...     [{0: "sun"}, {0: ["sun", "rain"]}], given={1: (20, 40)}
+        ... ).round(1)
         array([1., 1.])
         """
         value = np.exp(self.log_probability(event, given))

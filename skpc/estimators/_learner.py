@@ -23,11 +23,11 @@ from sklearn.utils.parallel import Parallel, delayed
 from skpc._arrays import Floats, Ints, added
 from skpc._files import kept
 from skpc._fitting import all_or_nothing, noted, with_some_cell
+from skpc._frames import is_from, native
 from skpc._validation import (
     check_table,
     check_weight,
     fit_context,
-    is_from,
 )
 from skpc._warnings import collected, warn
 from skpc.domain import ColumnRules, Domain, canonical_order, join_tables, merge_rows, present_rows
@@ -289,7 +289,7 @@ class TableLearner(ColumnsEstimator, ABC):
 
 
 class TableChunks:
-    """A table in chunks of rows: arrays, or DataFrames of pandas or polars.
+    """A table in chunks of rows: arrays, DataFrames of pandas or polars, batches of pyarrow.
 
     Parameters
     ----------
@@ -309,18 +309,19 @@ class TableChunks:
     @classmethod
     def from_table(cls, X: Any) -> TableChunks | None:
         """The chunks of what a user passes as ``X``; None if that is a table as it stands."""
+        X = native(X)
         if is_lazy(X):
             tasks = dask_chunks(X)
             return cls(lambda: (task.compute() for task in tasks), tasks)
         if is_from("pyarrow", X) and hasattr(X, "to_batches"):
-            return cls(lambda: (batch.to_pandas() for batch in X.to_batches()))
+            return cls(lambda: map(native, X.to_batches()))
         if is_from("polars", X) and hasattr(X, "collect_batches"):
             return cls(X.collect_batches)
         if isinstance(X, np.memmap) and X.ndim == 2 and X.size > _CELLS:
             rows = max(1, _CELLS // X.shape[1])
             return cls(lambda: (np.asarray(X[part]) for part in gen_batches(len(X), rows)))
         if isinstance(X, Iterator):
-            return cls(kept(X))
+            return cls(kept(map(native, X)))
         return cls(_read_anew(X)) if callable(X) else None
 
     @property
@@ -425,7 +426,7 @@ def _read_anew(read: Callable[[], Any]) -> Callable[[], Iterator[Any]]:
                 "A callable that is passed as X must return an iterator of chunks, such as "
                 f"iter([table]); found {type(chunks).__name__}."
             )
-        return iter(chunks)
+        return map(native, chunks)
 
     return read_checked
 

@@ -124,6 +124,8 @@ class CellErrorDetector(OneToOneFeatureMixin, TransformerMixin, ColumnsEstimator
 
     Notes
     -----
+    Single cells are judged, not rows, as by detectors of deviating cells [1]_.
+
     *Wrong* means that the true value differs from the one seen. A draw from the margin may hit the
     true value, where values have probabilities (categories, ordered states, atoms, lattices); the
     posterior leaves that out.
@@ -149,13 +151,20 @@ class CellErrorDetector(OneToOneFeatureMixin, TransformerMixin, ColumnsEstimator
     line) or of a whole column (a changed unit) are no business of this model. Cells repaired are
     guesses: intervals from a repaired table are too short.
 
+    References
+    ----------
+    .. [1] P. Rousseeuw, W. Van den Bossche. "Detecting Deviating Data Cells". Technometrics 60,
+       2018.
+
     Examples
     --------
     >>> import numpy as np
     >>> from skpc import CellErrorDetector, CutsetNetworkBD
     >>> rng = np.random.default_rng(0)
     >>> kind = rng.integers(0, 2, 600)
-    >>> X = np.column_stack([kind, kind, kind, 10 * kind + rng.normal(size=600)]).round(2)
+    >>> X = np.column_stack(
+    ...     [kind, kind, kind, 10 * kind + rng.normal(size=600)]
+    ... ).round(2)
     >>> detector = CellErrorDetector(CutsetNetworkBD(), random_state=0).fit(X)
     >>> detector.predict([[0, 0, 1, 0.3], [1, 1, 1, 9.9]])
     array([[False, False,  True, False],

@@ -170,6 +170,12 @@ class CutsetNetworkBD(CircuitDensity):
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of the columns, where ``X`` has names.
 
+    See Also
+    --------
+    ExtraCutsets : A mixture of networks whose cuts are drawn at random: often closer, and larger.
+    StackedDensity : Cutset networks and other densities, weighed by held-out rows.
+    TableMixture : A mixture for tables of numbers and categories.
+
     Notes
     -----
     Rows may have missing cells in ``fit`` too. A mixture of trees that share the edges of one
@@ -202,7 +208,9 @@ class CutsetNetworkBD(CircuitDensity):
     >>> from skpc import CutsetNetworkBD
     >>> rng = np.random.default_rng(0)
     >>> a = rng.integers(0, 2, 500)
-    >>> X = np.column_stack([a, a ^ (rng.random(500) < 0.1), rng.integers(0, 3, 500)])
+    >>> X = np.column_stack(
+    ...     [a, a ^ (rng.random(500) < 0.1), rng.integers(0, 3, 500)]
+    ... )
     >>> model = CutsetNetworkBD().fit(X)
     >>> model.score_samples([[1, 1, 2], [1, 0, 2], [1, np.nan, np.nan]]).round(1)
     array([-1.7, -4.3, -0.6])

@@ -116,7 +116,7 @@ class DensityClassifier(ProbabilisticClassifier, PoolEstimator):
 
     Notes
     -----
-    With the prior :math:`\\pi_c` and the share o of cells that are seen, members m are pooled by
+    With the prior :math:`\\pi_c` and the share o of seen cells, members m are pooled [2]_ by
 
     .. math::
 
@@ -129,7 +129,7 @@ class DensityClassifier(ProbabilisticClassifier, PoolEstimator):
     held-out rows.
 
     With one density, with ``joint`` given and without classifiers, there is no pool: the answer is
-    that of Bayes' rule. A pool costs about as much as fitting each member ``cv + 1`` times.
+    that of Bayes' rule [1]_. A pool costs about as much as fitting each member ``cv + 1`` times.
 
     The density of class c, learned from rows of total weight n, is mixed with the density of all
     rows. The density of all rows has the weight 1 / (n + 1), that of one more row: the next row may
@@ -137,13 +137,21 @@ class DensityClassifier(ProbabilisticClassifier, PoolEstimator):
     is mixed. A column without any value in the rows of a class is learned from those of all
     classes, which count as one row there.
 
+    References
+    ----------
+    .. [1] Z. Ghahramani, M. Jordan. "Supervised Learning from Incomplete Data via an EM Approach".
+       NIPS 1993.
+    .. [2] D. Wolpert. "Stacked Generalization". Neural Networks 5, 1992.
+
     Examples
     --------
     >>> import numpy as np
     >>> from sklearn.datasets import load_iris
     >>> from skpc import CutsetNetworkBD, DensityClassifier
     >>> X, y = load_iris(return_X_y=True)
-    >>> model = DensityClassifier(CutsetNetworkBD(random_state=0), random_state=0).fit(X, y)
+    >>> model = DensityClassifier(
+    ...     CutsetNetworkBD(random_state=0), random_state=0
+    ... ).fit(X, y)
     >>> model.predict([[np.nan, np.nan, 1.4, np.nan], [6.0, np.nan, np.nan, 2.1]])
     array([0, 2])
     >>> model.predict_proba(np.full((1, 4), np.nan)).round(2)

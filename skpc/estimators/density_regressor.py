@@ -102,7 +102,7 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
 
     Notes
     -----
-    Member m gives the target y of a row x the distribution :math:`p_m(y \\mid x)`, and the pool
+    Member m gives the target y of a row x :math:`p_m(y \\mid x)`, and the pool [2]_
 
     .. math::
 
@@ -121,7 +121,14 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
     other rows and predict the other values. The densities give the probabilities of the atoms.
 
     A pool costs about as much as to fit each member ``cv + 1`` times. With one density and
-    ``regressors=None`` there is no pool: the answer is the exact conditional distribution.
+    ``regressors=None`` there is no pool: the answer is the exact conditional distribution
+    [1]_.
+
+    References
+    ----------
+    .. [1] Z. Ghahramani, M. Jordan. "Supervised Learning from Incomplete Data via an EM Approach".
+       NIPS 1993.
+    .. [2] D. Wolpert. "Stacked Generalization". Neural Networks 5, 1992.
 
     Examples
     --------
@@ -130,7 +137,9 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(500, 2))
     >>> y = X[:, 0] + X[:, 1] + 0.1 * rng.normal(size=500)
-    >>> model = DensityRegressor(SoftLearnSPN(random_state=0), random_state=0).fit(X, y)
+    >>> model = DensityRegressor(SoftLearnSPN(random_state=0), random_state=0).fit(
+    ...     X, y
+    ... )
     >>> mean, sd = model.predict([[1.0, 1.0], [1.0, np.nan]], return_std=True)
     >>> mean.round(), sd.round()
     (array([2., 1.]), array([0., 1.]))
@@ -264,7 +273,9 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
         >>> rng = np.random.default_rng(0)
         >>> X = rng.normal(size=(1000, 1))
         >>> y = X[:, 0] + rng.normal(size=1000)
-        >>> model = DensityRegressor(SoftLearnSPN(random_state=0), regressors=None).fit(X, y)
+        >>> model = DensityRegressor(SoftLearnSPN(random_state=0), regressors=None).fit(
+        ...     X, y
+        ... )
         >>> model.predict_quantiles([[np.nan]], [0.1, 0.9]).round()
         array([[-2.,  2.]])
         """

@@ -200,6 +200,8 @@ class ExpectedKernelSVC(ClassifierMixin, ExpectedKernelMachine):
 
     Notes
     -----
+    The kernel of two rows is its expectation over their missing cells [1]_.
+
     The calibration is learned from rows that the machine has not seen: the rows of each class are
     dealt into five folds, and for each fold a density and a machine learn from the other four.
     The rows held out are asked as they are, and with 30 % and 60 % of their cells removed at
@@ -208,6 +210,11 @@ class ExpectedKernelSVC(ClassifierMixin, ExpectedKernelMachine):
 
     :meth:`predict` goes by :meth:`decision_function`. Where two classes are nearly equal, the
     more probable one can be the other.
+
+    References
+    ----------
+    .. [1] W. Li, Z. Zeng, A. Vergari, G. Van den Broeck. "Tractable Computation of Expected
+       Kernels". UAI 2021.
 
     Examples
     --------

@@ -129,7 +129,9 @@ class ExtraCutsets(CircuitDensity):
     >>> from skpc import ExtraCutsets
     >>> rng = np.random.default_rng(0)
     >>> kind = rng.integers(0, 2, 2000)
-    >>> X = (rng.random((2000, 6)) < np.where(kind, 0.9, 0.1)[:, np.newaxis]).astype(int)
+    >>> X = (
+    ...     rng.random((2000, 6)) < np.where(kind, 0.9, 0.1)[:, np.newaxis]
+    ... ).astype(int)
     >>> model = ExtraCutsets(10, random_state=0).fit(X)
     >>> model.complete([[1, 1, 1, 1, 0, np.nan]])
     array([[1., 1., 1., 1., 0., 1.]])

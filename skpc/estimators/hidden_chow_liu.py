@@ -96,6 +96,12 @@ class HiddenChowLiuTree(CircuitDensity):
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of the columns, where ``X`` has names.
 
+    See Also
+    --------
+    MixtureOfAllTrees : All trees over the columns themselves.
+    SoftLearnSPN : A circuit that is learned from clusters of rows and groups of columns.
+    StackedDensity : Several densities, weighed by held-out rows.
+
     Notes
     -----
     There are two starts. In one the hidden states of all columns are the same clusters of the rows,
@@ -124,7 +130,9 @@ class HiddenChowLiuTree(CircuitDensity):
     >>> from skpc import HiddenChowLiuTree
     >>> rng = np.random.default_rng(0)
     >>> kind = rng.integers(0, 2, 500)
-    >>> X = (rng.random((500, 4)) < np.where(kind, 0.9, 0.1)[:, np.newaxis]).astype(int)
+    >>> X = (rng.random((500, 4)) < np.where(kind, 0.9, 0.1)[:, np.newaxis]).astype(
+    ...     int
+    ... )
     >>> model = HiddenChowLiuTree(n_hidden=2, random_state=0).fit(X)
     >>> model.complete([[1, 1, 1, np.nan]])
     array([[1., 1., 1., 1.]])

@@ -128,8 +128,8 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
       since it prefers narrow bins.
     - "sample" keeps the distribution of the table: spread, quantiles, dependence. Cell by cell it
       is farther off than "mean". Several tables drawn with different seeds, analysed one by one,
-      show what the missing cells cost (multiple imputation). Seeds can be changed after ``fit``, by
-      ``set_params``.
+      show what the missing cells cost (multiple imputation [1]_). Seeds can be changed after
+      ``fit``, by ``set_params``.
 
     Without a ``density``, :class:`CutsetNetworkBD`, :class:`HiddenChowLiuTree`,
     :class:`SoftLearnSPN` and, where there are numbers, :class:`TableMixture` learn from 80 % of the
@@ -151,6 +151,11 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
     dates where every column does, else object. DataFrames keep the dtypes of ``X`` if they are of
     the same library.
 
+    References
+    ----------
+    .. [1] R. Little, D. Rubin. "Statistical Analysis with Missing Data". Third edition,
+       Wiley, 2019.
+
     Examples
     --------
     >>> import numpy as np
@@ -161,7 +166,9 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
     >>> speed = np.where(kind == "car", 36.0, 18.0) + 6 * rng.normal(size=500)
     >>> X = pd.DataFrame({"kind": kind, "speed": speed})
     >>> imputer = CircuitImputer().set_output(transform="pandas").fit(X)
-    >>> imputer.transform(pd.DataFrame({"kind": [None, "car"], "speed": [15.0, None]})).round()
+    >>> imputer.transform(
+    ...     pd.DataFrame({"kind": [None, "car"], "speed": [15.0, None]})
+    ... ).round()
        kind  speed
     0  bike   15.0
     1   car   35.0

@@ -122,6 +122,12 @@ class KernelEPOperator(RegressorMixin, Estimator):
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of the columns, where ``X`` has names.
 
+    See Also
+    --------
+    LogisticEPClassifier : Logistic regression by messages, which takes such an operator.
+    skpc.messages.JustInTimeOperator : An operator that asks its oracle where it is uncertain.
+    sklearn.gaussian_process.GaussianProcessRegressor : Rows of numbers in place of messages.
+
     Notes
     -----
     Beta and gamma messages enter the kernel as normals of the same mean and variance; "log-gamma"
@@ -146,10 +152,12 @@ class KernelEPOperator(RegressorMixin, Estimator):
     >>> from skpc import KernelEPOperator
     >>> rng = np.random.default_rng(0)
     >>> X = np.column_stack([rng.normal(size=400), rng.uniform(0.1, 1.0, 400)])
-    >>> y = np.exp(X[:, 0] + X[:, 1] / 2)          # the mean of exp(z) for a normal z
-    >>> operator = KernelEPOperator(input_distributions=["normal"], random_state=0).fit(X, y)
+    >>> y = np.exp(X[:, 0] + X[:, 1] / 2)  # the mean of exp(z) for a normal z
+    >>> operator = KernelEPOperator(
+    ...     input_distributions=["normal"], random_state=0
+    ... ).fit(X, y)
     >>> mean, std = operator.predict([[0.0, 0.5], [9.0, 0.5]], return_std=True)
-    >>> mean[0].round(2), std.round(1)             # it knows that it has not seen the second
+    >>> mean[0].round(2), std.round(1)  # it knows that it has not seen the second
     (np.float64(1.28), array([0. , 2.5]))
     """
 

@@ -74,6 +74,12 @@ class LogisticEPClassifier(ClassifierMixin, Estimator):
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of the columns, where ``X`` has names.
 
+    See Also
+    --------
+    KernelEPOperator : Learns the messages of a factor.
+    DensityClassifier : Classes of rows with missing cells.
+    sklearn.linear_model.LogisticRegression : The weights of greatest penalised likelihood.
+
     References
     ----------
     .. [1] W. Jitkrittum, A. Gretton, N. Heess, S. M. A. Eslami, B. Lakshminarayanan, D. Sejdinovic,

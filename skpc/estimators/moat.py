@@ -169,6 +169,11 @@ class MixtureOfAllTrees(TableDensity):
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of the columns, where ``X`` has names.
 
+    See Also
+    --------
+    HiddenChowLiuTree : One tree, over hidden states of the columns; exact marginals.
+    CutsetNetworkBD : Networks whose leaves are Chow-Liu trees; exact marginals.
+
     Notes
     -----
     Rows may have missing cells in ``fit`` too. Every five epochs they are completed by draws from
@@ -192,7 +197,9 @@ class MixtureOfAllTrees(TableDensity):
     >>> from skpc import MixtureOfAllTrees
     >>> rng = np.random.default_rng(0)
     >>> a = rng.integers(0, 2, 500)
-    >>> X = np.column_stack([a, a ^ (rng.random(500) < 0.1), rng.integers(0, 3, 500)])
+    >>> X = np.column_stack(
+    ...     [a, a ^ (rng.random(500) < 0.1), rng.integers(0, 3, 500)]
+    ... )
     >>> model = MixtureOfAllTrees(random_state=0).fit(X)
     >>> model.score_samples([[1, 1, 2], [0, 1, 1], [1, np.nan, np.nan]]).round(1)
     array([-1.8, -4.5, -0.6])
@@ -261,7 +268,8 @@ class MixtureOfAllTrees(TableDensity):
 
         What the columns are is learned from the rows of the first call (or of ``fit``), so declare
         ``categories`` that may come later. The learning rate stays at ``learning_rate_init``;
-        ``solver``, ``max_iter`` and the parameters of early stopping have no effect.
+        ``solver``, ``learning_rate``, ``averaging``, ``max_iter`` and the parameters of early
+        stopping have no effect.
 
         Parameters
         ----------

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import compress
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -26,6 +25,7 @@ from skpc.estimators.cutset import CutsetNetworkBD
 from skpc.estimators.hidden_chow_liu import HiddenChowLiuTree
 from skpc.estimators.table_mixture import TableMixture
 from skpc.imputation import CombinedEstimates, combine_estimates
+from skpc.learning import bootstrapped
 from skpc.pooling.folds import fit_best
 
 #: Steps of data augmentation for each table. They start from parameters that are nearly draws.
@@ -50,10 +50,10 @@ class MultipleImputer(TableEstimator):
         whichever gives removed cells of held-out rows the greatest density.
     n_imputations : int, default=20
         Number of tables, at least two.
-    parameters : {"bootstrap", "posterior", "fixed"}, default="bootstrap"
-        How parameters differ between tables. "bootstrap": EM fits them again, until it converges,
-        to rows with random weights (see Notes). "posterior": data augmentation goes on from there;
-        it suits small tables with many missing cells, and takes longer. "fixed": all tables have
+    parameters : {"posterior", "bootstrap", "fixed"}, default="posterior"
+        How parameters differ between tables (see Notes). "bootstrap": EM fits them again, until it
+        converges, to rows with random weights. "posterior": data augmentation goes on from there;
+        it takes longer, and intervals are wide enough in small tables too. "fixed": all tables have
         those of the density; intervals are then too short where many cells are missing.
     random_state : int, RandomState instance or None, default=None
         Seeds the default density, the weights, and the draws, anew at each call of :meth:`impute`:
@@ -88,9 +88,16 @@ class MultipleImputer(TableEstimator):
     are drawn (expectation maximisation with bootstrapping [2]_).
 
     With "posterior" ten steps of data augmentation [3]_ follow: cells are drawn, then the
-    parameters given the completed rows, again from random weights of these. Maximum likelihood
-    estimates from incomplete rows have too little variance around them where rows are few; those
-    from completed rows hardly.
+    parameters given the completed rows. Those of a :class:`TableMixture` are drawn from their
+    posterior, given the component of each row, which is drawn too: Dirichlet weights and tables,
+    means and covariances from a normal-inverse-Wishart distribution under Jeffreys' prior. Other
+    densities get random weights of the completed rows; for a deterministic circuit that is the
+    Dirichlet posterior. The bootstrap alone has residual variances that are too small where rows
+    are few: those of a regression on p columns by about 2p / n.
+
+    A :class:`TableMixture` whose parameters are drawn draws numbers up to six standard deviations
+    from their centre, also beyond the observed ones: cells that are missing at random, but not
+    completely so, may be greater. State the ``bounds`` of columns that have any.
 
     What is ignored: the structure of the density, its number of components, bins, atoms and the
     scores of its numbers are the same in all tables. Cells are assumed to be missing at random:
@@ -130,7 +137,7 @@ class MultipleImputer(TableEstimator):
 
     density: Any = field(default=None, kw_only=False)
     n_imputations: int = parameter(20, Interval(Integral, 2, None, closed="left"))
-    parameters: str = parameter("bootstrap", StrOptions({"bootstrap", "posterior", "fixed"}))
+    parameters: str = parameter("posterior", StrOptions({"bootstrap", "posterior", "fixed"}))
 
     density_: Any = field(init=False)
     densities_: list[Any] = field(init=False)
@@ -186,7 +193,7 @@ class MultipleImputer(TableEstimator):
                     self.densities_ = in_threads(draw, seeds.tolist())
         return self
 
-    def impute(self, X: Any, delta: dict[Any, float] | None = None) -> list[Any]:
+    def impute(self, X: Any, delta: dict[Any, Any] | None = None) -> list[Any]:
         """Complete a table several times.
 
         Parameters
@@ -194,10 +201,13 @@ class MultipleImputer(TableEstimator):
         X : array-like or DataFrame of shape (n_samples, n_features)
             Rows; NaN (or None) marks missing cells. Mostly the rows of ``fit``.
         delta : dict, default=None
-            How drawn numbers differ from observed ones of equal rows: from columns (names or
-            numbers) to standard deviations that are added. The data cannot tell it: try several
-            (delta adjustment). Draws stay between the ends of their column; a warning says how many
-            would not.
+            How missing cells differ from observed ones in equal rows. The data cannot tell it: try
+            several values (delta-adjusted pattern mixture). From columns (names or numbers) to
+            standard deviations, which are added to drawn numbers; or, in a column of categories, to
+            a dict from categories to what is added to their log odds given all other cells of the
+            row, zero for the rest. A column of two categories takes a number instead, for the
+            second of them (True of False and True). Other columns stay as they are drawn. Numbers
+            stay between the ends of their columns; a warning says how many would not.
 
         Returns
         -------
@@ -208,9 +218,11 @@ class MultipleImputer(TableEstimator):
         Raises
         ------
         ValueError
-            If ``delta`` names a column that does not exist, or has no numbers.
+            If ``delta`` names a column or a category that does not exist, or what it says of one
+            is not finite.
         TypeError
-            If ``delta`` is no dict.
+            If ``delta`` is no dict, or has no number for a column of numbers, or no dict for one of
+            several categories.
         """
         check_is_fitted(self)
         seeds = self._seeds()[1].tolist()
@@ -222,11 +234,10 @@ class MultipleImputer(TableEstimator):
                 )
             table, rows = self.density_._encode(X)
             domain = self.density_.domain_
-            shift = np.where(np.isnan(rows), self._shift(delta), 0.0)
-            drawn = in_threads(
-                lambda one: shift + one[0]._density.draw_missing(rows, check_random_state(one[1])),
-                zip(self.densities_, seeds),
-            )
+            shift, log_odds = self._shifts(delta)
+            shift = np.where(np.isnan(rows), shift, 0.0)
+            draw = partial(_adjusted, rows, shift, log_odds)
+            drawn = in_threads(lambda one: draw(*one), zip(self.densities_, seeds))
             beyond = [(one != domain.within_ends(one))[shift != 0.0] for one in drawn]
             if np.any(beyond):
                 share = f"{np.mean(beyond):.1%} of the draws that delta has moved"
@@ -258,6 +269,7 @@ class MultipleImputer(TableEstimator):
         analysis: Callable[[Any], Any],
         df_complete: float | None = None,
         transform: str | None = None,
+        delta: dict[Any, Any] | None = None,
     ) -> CombinedEstimates:
         """Complete a table several times, analyse each, and combine the results.
 
@@ -273,6 +285,8 @@ class MultipleImputer(TableEstimator):
             (``df_resid``), and takes it as infinite otherwise.
         transform : {"fisher", "logit"}, default=None
             See :func:`~skpc.imputation.combine_estimates`.
+        delta : dict, default=None
+            See :meth:`impute`.
 
         Returns
         -------
@@ -288,7 +302,7 @@ class MultipleImputer(TableEstimator):
             If the analysis needs a column that ``X`` does not have.
         """
         try:
-            results = [analysis(table) for table in self.impute(X)]
+            results = [analysis(table) for table in self.impute(X, delta)]
         except Exception as error:
             # Formulas of statsmodels wrap the error about a name.
             if not isinstance(error.__cause__ or error, KeyError | NameError):
@@ -302,24 +316,29 @@ class MultipleImputer(TableEstimator):
         df_complete = df[0] if df_complete is None else df_complete
         return combine_estimates(list(estimates), list(variances), df_complete, transform)
 
-    def _shift(self, delta: dict[Any, float]) -> Floats:
-        """What is added to each column, zero mostly."""
+    def _shifts(self, delta: dict[Any, Any]) -> tuple[Floats, dict[int, Floats]]:
+        """What is added to each number, zero mostly; and to the log odds of categories."""
         if not isinstance(delta, dict):
             raise TypeError(
                 "delta must be a dict from columns to standard deviations, such as "
-                f'{{"income": -0.2}}; found {delta!r}'
+                f'{{"income": -0.2}}, or to log odds of categories; found {delta!r}'
             )
         domain = self.density_.domain_
-        columns = domain.columns([*delta], "delta")
-        shift = np.zeros(domain.n_features)
-        shift[columns] = [*delta.values()]
-        wrong = [*compress(delta, domain.is_categorical[columns])]
-        if wrong or not np.isfinite(shift).all():
-            raise ValueError(
-                "delta needs columns of numbers, and finite standard deviations to add; found "
-                f"{wrong or delta}. Leave columns of categories out."
-            )
-        return np.asarray(shift * self._sd)
+        shift, log_odds = np.zeros(domain.n_features), dict[int, Floats]()
+        for name, column in zip(delta, domain.columns([*delta], "delta").tolist()):
+            labels = domain.categories[column]
+            if labels is not None:
+                log_odds[column] = _log_odds(name, labels.tolist(), delta[name])
+            elif isinstance(delta[name], Real):
+                shift[column] = delta[name]
+            else:
+                raise TypeError(
+                    f"delta of the numbers in {name!r} must be standard deviations to add, such as "
+                    f"-0.2; found {delta[name]!r}"
+                )
+        if not all(np.isfinite(one).all() for one in (shift, *log_odds.values())):
+            raise ValueError(f"delta must be finite; found {delta!r}")
+        return shift * self._sd, log_odds
 
     def _seeds(self) -> Ints:
         """Seeds of the parameters, and of the cells, of each table; shape (2, n_imputations)."""
@@ -346,26 +365,55 @@ def _drawn(
 ) -> Any:
     """The density under random weights of the rows, and after steps of data augmentation."""
     random_state = np.random.RandomState(seed)
-    density = density.reweighted(*_reweighted(rows, weight, random_state))
+    density = density.reweighted(*bootstrapped(rows, weight, random_state))
     if n_steps:
         # Equal rows have different cells.
         copies = np.ceil(weight).astype(np.int64)
         rows, weight = np.repeat(rows, copies, axis=0), np.repeat(weight / copies, copies)
     for _ in range(n_steps):
         filled = density._density.draw_missing(rows, random_state)
-        density = density.reweighted(*_reweighted(filled, weight, random_state))
+        density = density.redrawn(filled, weight, random_state)
     advance(1)
     return density
 
 
-def _reweighted(
-    rows: Floats, weight: Floats, random_state: np.random.RandomState
-) -> tuple[Floats, Floats]:
-    """Rows with Dirichlet weights of the same sum."""
-    # A row of weight two is two rows, whose weights are added.
-    drawn = random_state.standard_gamma(weight)
-    drawn *= weight.sum() / drawn.sum()
-    return rows[drawn > 0.0], drawn[drawn > 0.0]
+def _log_odds(name: Any, labels: list[Any], delta: Any) -> Floats:
+    """What is added to the log odds of each category of a column."""
+    if isinstance(delta, Real) and len(labels) == 2:
+        delta = {labels[1]: delta}
+    if not isinstance(delta, dict):
+        raise TypeError(
+            f"delta of {name!r} must be a dict from categories to what is added to their log odds, "
+            f"such as {{{labels[0]!r}: 0.5}}; found {delta!r}"
+        )
+    unknown = [label for label in delta if label not in labels]
+    if unknown:
+        raise ValueError(
+            f"delta of {name!r} has {unknown[0]!r}, which is none of its categories: {labels}"
+        )
+    return np.array([delta.get(label, 0.0) for label in labels], dtype=np.float64)
+
+
+def _adjusted(
+    rows: Floats, shift: Floats, log_odds: dict[int, Floats], density: Any, seed: int
+) -> Floats:
+    """A draw of the missing cells of encoded rows that differ from the observed ones."""
+    random_state = np.random.RandomState(seed)
+    drawn = density._density.draw_missing(rows, random_state)
+    for column, added in log_odds.items():
+        lost = np.isnan(rows[:, column])
+        others, code = drawn[lost], drawn[lost, column].astype(np.int64)
+        others[:, column] = np.nan
+        before = density._density.posteriors(others, [column])[0].probabilities
+        after = before * np.exp(added - added.max())
+        after /= after.sum(axis=1, keepdims=True)
+        # A category that becomes rarer is left by as many draws as it has to lose.
+        each = np.arange(len(code))
+        stays = random_state.random_sample(len(code)) * before[each, code] < after[each, code]
+        gain = np.cumsum(np.maximum(after - before, 0.0), axis=1)
+        u = random_state.random_sample((len(code), 1)) * gain[:, -1:]
+        drawn[lost, column] = np.where(stays, code, (gain <= u).sum(axis=1))
+    return np.asarray(drawn + shift)
 
 
 def _estimates(result: Any) -> tuple[Any, Any, float | None]:

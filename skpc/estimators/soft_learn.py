@@ -171,6 +171,12 @@ class SoftLearnSPN(CircuitDensity):
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of the columns, where ``X`` has names.
 
+    See Also
+    --------
+    CutsetNetworkBD : A deterministic circuit, learned in a fraction of the time.
+    HiddenChowLiuTree : A circuit shaped like a tree of the columns.
+    StackedDensity : Several densities, weighed by held-out rows.
+
     Notes
     -----
     Rows may have missing cells in ``fit`` too: leaves, tests and distances skip them, and blocks

@@ -108,6 +108,12 @@ class StackedDensity(Composition, TableDensity):
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of the columns, where ``X`` has names.
 
+    See Also
+    --------
+    CutsetNetworkBD : A member of the default stack.
+    HiddenChowLiuTree : A member of the default stack.
+    DensityClassifier : A pool of densities that predicts classes.
+
     Notes
     -----
     Choices that members make for themselves (a number of components or of hidden states) they make
@@ -123,7 +129,10 @@ class StackedDensity(Composition, TableDensity):
     >>> import numpy as np
     >>> from skpc import CutsetNetworkBD, SoftLearnSPN, StackedDensity
     >>> X = np.repeat([[0, 0, 0], [1, 1, 1], [0, 1, 1]], 40, axis=0)
-    >>> members = [("cutset", CutsetNetworkBD()), ("soft", SoftLearnSPN(random_state=0))]
+    >>> members = [
+    ...     ("cutset", CutsetNetworkBD()),
+    ...     ("soft", SoftLearnSPN(random_state=0)),
+    ... ]
     >>> stack = StackedDensity(members, random_state=0).fit(X)
     >>> stack.complete([[1, np.nan, np.nan]])
     array([[1., 1., 1.]])

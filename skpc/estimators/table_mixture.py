@@ -29,6 +29,8 @@ from skpc.learning import (
     deal,
     learn_chosen,
     learn_table_mixture,
+    open_for_draws,
+    redrawn,
 )
 
 #: A table of fewer rows than the first number of a pair is divided into the second number of parts,
@@ -118,6 +120,12 @@ class TableMixture(CircuitDensity):
         Number of columns seen in ``fit``.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of the columns, where ``X`` has names.
+
+    See Also
+    --------
+    StackedDensity : This and other densities, weighed by held-out rows.
+    CircuitImputer : Fills tables in a pipeline.
+    sklearn.mixture.GaussianMixture : Mixtures of Gaussians for complete tables of numbers.
 
     Notes
     -----
@@ -217,9 +225,18 @@ class TableMixture(CircuitDensity):
 
     def _fit_parameters(self, rows: Floats, weight: Floats) -> None:
         rows, n_rows = rows.take(self._order, axis=1), float(weight.sum())
-        self._mixture = self._mixture.less_diagonal(n_rows)
-        expect = partial(LearnedMixture.expected, rows=rows, weight=weight)
+        numbers = self.domain_.numbers or (None,) * self.domain_.n_features
+        ends = [number and number.ends for number in (numbers[v] for v in self._order)]
+        self._mixture = open_for_draws(self._mixture, n_rows, ends)
+        cells = self._mixture.columns.cells(rows)
+        expect = partial(LearnedMixture.expected, rows=rows, weight=weight, cells=cells)
         self._iterate(expect, n_rows, EM_STEPS, lambda: EM_TOL * n_rows)
+
+    def _draw_parameters(
+        self, rows: Floats, weight: Floats, random_state: np.random.RandomState
+    ) -> None:
+        rows = rows.take(self._order, axis=1)
+        self._describe(redrawn(self._mixture, rows, weight, random_state))
 
     def _iterate(
         self,

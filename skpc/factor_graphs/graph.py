@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from skpc._arrays import Floats, log_or_inf
-from skpc._validation import unmasked
+from skpc._cells import rows_of_numbers
 
 #: How far the probabilities of a row of a conditional table may be from summing to one.
 _TOLERANCE = 1e-6
@@ -63,7 +63,9 @@ class FactorGraph:
     --------
     >>> import numpy as np
     >>> from skpc.factor_graphs import FactorGraph
-    >>> graph = FactorGraph([2, 3], [((0, 1), np.log([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]))])
+    >>> graph = FactorGraph(
+    ...     [2, 3], [((0, 1), np.log([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]))]
+    ... )
     >>> graph
     FactorGraph(n_variables=2, n_factors=1)
     >>> np.exp(graph.log_score([[1, 0], [0, 2]])).round(12)
@@ -150,15 +152,7 @@ class FactorGraph:
         ValueError
             If the shape is wrong, or a cell is neither NaN nor a state.
         """
-        try:
-            rows = np.array(unmasked(X), dtype=np.float64, order="C")
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"X must hold rows of states 0, 1, ... or NaN ({error})") from error
-        if rows.ndim != 2 or rows.shape[1] != self.n_variables:
-            raise ValueError(
-                f"X must have shape (n_rows, {self.n_variables}), one column for each variable, "
-                f"got {rows.shape}"
-            )
+        rows = rows_of_numbers(X, self.n_variables).copy()
         is_state = (rows >= 0) & (rows < self.n_states) & (rows == np.floor(rows))
         bad = np.argwhere(~is_state & ~np.isnan(rows))
         if len(bad):

@@ -53,7 +53,11 @@ class CombinedEstimates:
     Examples
     --------
     >>> from skpc.imputation import combine_estimates
-    >>> print(combine_estimates([4.0, 5.0, 6.0], [0.5, 0.7, 0.6]).table["fmi"].round(2))
+    >>> print(
+    ...     combine_estimates([4.0, 5.0, 6.0], [0.5, 0.7, 0.6])
+    ...     .table["fmi"]
+    ...     .round(2)
+    ... )
     0    0.78
     Name: fmi, dtype: float64
     """

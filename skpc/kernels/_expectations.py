@@ -40,7 +40,9 @@ def leaf_expectations(kernel: ColumnKernel, left: Form, right: Form) -> Floats:
     >>> from skpc.kernels import RBF, leaf_expectations
     >>> from skpc.variables import Normals
     >>> known = Normals(np.array([0.0, 3.0]), np.zeros(2))
-    >>> leaf_expectations(RBF(0.5), Normals(np.zeros(1), np.ones(1)), known).round(3)
+    >>> leaf_expectations(RBF(0.5), Normals(np.zeros(1), np.ones(1)), known).round(
+    ...     3
+    ... )
     array([[0.707, 0.075]])
     """
     left, right = (

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from skpc._arrays import Floats
-from skpc._validation import unmasked
+from skpc._cells import rows_of_numbers
 
 
 class Kernel:
@@ -233,7 +233,9 @@ class SumKernel(Kernel):
     Examples
     --------
     >>> from skpc.kernels import RBF, SumKernel
-    >>> SumKernel([RBF(0.1), RBF(1.0)], [0.5, 0.5])([[0.0]], [[0.0], [1.0]]).round(3)
+    >>> SumKernel([RBF(0.1), RBF(1.0)], [0.5, 0.5])([[0.0]], [[0.0], [1.0]]).round(
+    ...     3
+    ... )
     array([[1.   , 0.636]])
     """
 
@@ -268,9 +270,7 @@ def _check_gamma(gamma: float) -> None:
 
 
 def _complete_rows(table: Any, name: str) -> Floats:
-    rows = np.asarray(unmasked(table), dtype=np.float64)
-    if rows.ndim != 2:
-        raise ValueError(f"{name} must have shape (n_rows, n_features), got {rows.shape}")
+    rows = rows_of_numbers(table, name=name)
     bad = np.argwhere(~np.isfinite(rows))
     if len(bad):
         row, column = bad[0]

@@ -18,6 +18,7 @@ from skpc.learning.hidden_tree_search import (
 )
 from skpc.learning.mixture import CutsetMixture, check_n_components, learn_mixture
 from skpc.learning.network import CutsetNetwork, cutset_circuit
+from skpc.learning.posterior import bootstrapped, open_for_draws, redrawn
 from skpc.learning.random_cuts import RandomCuts
 from skpc.learning.random_trees import ForestOptions, learn_forest
 from skpc.learning.shrinkage import TrainingRows, learn_shrunken_mixture
@@ -55,6 +56,7 @@ __all__ = [
     "TrainingRows",
     "TreeChoice",
     "TreeRows",
+    "bootstrapped",
     "check_n_components",
     "choose_hidden_tree",
     "choose_param_ess",
@@ -72,6 +74,8 @@ __all__ = [
     "learn_table_mixture",
     "mean_weights",
     "mixture_weights",
+    "open_for_draws",
+    "redrawn",
     "refinement_pseudo_counts",
     "tree_circuit",
     "try_tree",

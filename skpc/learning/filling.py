@@ -80,9 +80,13 @@ def fill_missing(
     >>> from skpc.learning.filling import fill_missing
     >>> rows = np.repeat([[0, 0], [1, 1], [0, np.nan]], [400, 400, 100], axis=0)
     >>> codes, weight = np.nan_to_num(rows, nan=-1.0).astype(np.int16), np.ones(900)
-    >>> learn = partial(learn_cutset_network, n_states=np.array([2, 2]), max_depth=0)
+    >>> learn = partial(
+    ...     learn_cutset_network, n_states=np.array([2, 2]), max_depth=0
+    ... )
     >>> rng = np.random.RandomState(0)
-    >>> filled = fill_missing(rows, codes, weight, learn, lambda rows, _: rows, None, 1, rng)
+    >>> filled = fill_missing(
+    ...     rows, codes, weight, learn, lambda rows, _: rows, None, 1, rng
+    ... )
     >>> bool((filled[:, 1] == filled[:, 0]).mean() > 0.97)
     True
     """

@@ -204,7 +204,7 @@ class GaussianMixture(NamedTuple):
 
     def log_density(self, rows: MixtureRows, background_weight: float) -> Floats:
         """Log density (nats) of rows, the background included, shape (n_rows,)."""
-        return _to_responsibilities(self.joint(rows), rows, background_weight) + rows.log_base
+        return to_responsibilities(self.joint(rows), rows, background_weight) + rows.log_base
 
     @classmethod
     def stacked(cls, models: list[GaussianMixture], weights: Floats) -> GaussianMixture:
@@ -305,7 +305,7 @@ def expected_sums(
 ) -> Sums:
     """The sums over weighted rows: the E-step."""
     joint = model.joint(rows)
-    log_density = _to_responsibilities(joint, rows, prior.background_weight) + rows.log_base
+    log_density = to_responsibilities(joint, rows, prior.background_weight) + rows.log_base
     sums = Sums.from_rows(model, rows, joint * weight)
     return sums._replace(log_density=float(weight @ log_density))
 
@@ -408,7 +408,7 @@ def fit_gaussian_mixture(
     reached = -math.inf
     for _ in range(max_iter):
         share = model.joint(rows)
-        log_density = _to_responsibilities(share, rows, prior.background_weight)
+        log_density = to_responsibilities(share, rows, prior.background_weight)
         responsibility = model.by_component(share)
         last, reached = reached, float(weight @ log_density) / float(weight.sum())
         if reached - last < tol:
@@ -477,7 +477,7 @@ def _covariances(
     return np.asarray(0.5 * (covariance + covariance.transpose(0, 2, 1)))
 
 
-def _to_responsibilities(joint: Floats, rows: MixtureRows, background_weight: float) -> Floats:
+def to_responsibilities(joint: Floats, rows: MixtureRows, background_weight: float) -> Floats:
     """Log densities of rows; the joint log densities become responsibilities, in place."""
     log_background = np.full(joint.shape[1], -np.inf)
     if background_weight > 0.0:

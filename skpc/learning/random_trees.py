@@ -89,7 +89,10 @@ def learn_forest(
     >>> import numpy as np
     >>> from skpc.domain import Domain
     >>> from skpc.learning import ForestOptions, learn_forest
-    >>> rows, class_weight = np.repeat([[0.0], [1.0]], 50, axis=0), np.repeat(np.eye(2), 50, axis=0)
+    >>> rows, class_weight = (
+    ...     np.repeat([[0.0], [1.0]], 50, axis=0),
+    ...     np.repeat(np.eye(2), 50, axis=0),
+    ... )
     >>> data = Domain.fit(rows, n_bins=10), rows, class_weight
     >>> forest = learn_forest(*data, ForestOptions(), np.random.RandomState(0))
     >>> forest.posterior(np.array([[0.0], [np.nan]])).round(1)

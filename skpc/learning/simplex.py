@@ -97,7 +97,9 @@ def mean_weights(errors: Floats) -> tuple[Floats, Floats]:
     --------
     >>> import numpy as np
     >>> from skpc.learning import mean_weights
-    >>> weights, explained = mean_weights(np.array([[0.5, -0.5, 0.6], [-0.5, 0.5, 0.6]]))
+    >>> weights, explained = mean_weights(
+    ...     np.array([[0.5, -0.5, 0.6], [-0.5, 0.5, 0.6]])
+    ... )
     >>> weights.round(1), explained.round(2)
     (array([0.5, 0.5, 0. ]), array([0.5 , 0.5 , 0.28, 1.  ]))
     """

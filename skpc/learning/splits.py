@@ -209,7 +209,9 @@ def independent_groups(
     --------
     >>> import numpy as np
     >>> from skpc.learning.splits import independent_groups
-    >>> codes = np.array([[0, 0, 0], [0, 0, 1], [1, 1, 0], [1, 1, 1]] * 5, dtype=np.int16)
+    >>> codes = np.array(
+    ...     [[0, 0, 0], [0, 0, 1], [1, 1, 0], [1, 1, 1]] * 5, dtype=np.int16
+    ... )
     >>> independent_groups(codes, np.ones(20), np.array([2, 2, 2]), 0.01)
     array([0, 0, 1])
     """

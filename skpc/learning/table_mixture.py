@@ -367,25 +367,16 @@ class LearnedMixture(NamedTuple):
             mixture = mixture.m_step(reduce(added, each(LearnedMixture.expected, chunks, work)))
         return mixture
 
-    def less_diagonal(self, n_rows: float) -> LearnedMixture:
-        """Covariances drawn to their diagonal no more than the number of rows makes necessary.
-
-        Held-out likelihood hardly minds, but coefficients of draws would be biased towards zero: by
-        half a standard error, in 200 rows of four columns with half of the cells missing.
-        """
-        most = len(self.columns.numbers) / n_rows
-        candidates = [
-            candidate.but(to_diagonal=min(candidate.params.to_diagonal, most))
-            for candidate in self.choices.candidates
-        ]
-        return self._replace(choices=self.choices._replace(candidates=candidates))
-
-    def expected(self, rows: Floats, weight: Floats | None = None) -> tuple[Any, ...]:
+    def expected(
+        self, rows: Floats, weight: Floats | None = None, cells: MixtureRows | None = None
+    ) -> tuple[Any, ...]:
         """The E-step of each candidate and of the tree, on encoded rows; of weight one by default.
 
-        Returns the :class:`Sums` of each candidate, then the :class:`Counts` of the tree, if any.
+        ``cells`` are those of the rows, where they are known. Returns the :class:`Sums` of each
+        candidate, then the :class:`Counts` of the tree, if any.
         """
-        weight, cells = np.ones(len(rows)) if weight is None else weight, self.columns.cells(rows)
+        weight = np.ones(len(rows)) if weight is None else weight
+        cells = self.columns.cells(rows) if cells is None else cells
         prior = self.columns.prior
         sums = [expected_sums(model, cells, weight, prior) for model in self.models]
         counts = [self.tree.expected(self.columns, rows, weight)] if self.tree else []

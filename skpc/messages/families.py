@@ -94,7 +94,9 @@ class Message(ABC):
         Examples
         --------
         >>> from skpc.messages import Gamma
-        >>> Gamma.from_mean_parameters(Gamma(4.0, 2.0).mean_parameters).parameters.round(6)
+        >>> Gamma.from_mean_parameters(
+        ...     Gamma(4.0, 2.0).mean_parameters
+        ... ).parameters.round(6)
         array([4., 2.])
         """
 

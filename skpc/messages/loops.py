@@ -44,7 +44,9 @@ class WeightPosterior(NamedTuple):
     Examples
     --------
     >>> from skpc.messages import LogisticEP, LogisticFactor, QuadratureOracle
-    >>> posterior = LogisticEP(QuadratureOracle(LogisticFactor(), 1)).run([[1.0], [2.0]], [1, 1])
+    >>> posterior = LogisticEP(QuadratureOracle(LogisticFactor(), 1)).run(
+    ...     [[1.0], [2.0]], [1, 1]
+    ... )
     >>> posterior.sites.is_proper, posterior.n_skipped
     (array([ True,  True]), 0)
     """
@@ -95,7 +97,9 @@ class LinearEP(ShowsParameters):
     >>> from skpc.messages import LinearEP, LogisticFactor, QuadratureOracle
     >>> X = np.array([[1.0], [2.0], [-1.0]])
     >>> heads, tails = [2.0, 1.0], [1.0, 2.0]
-    >>> posterior = LinearEP(QuadratureOracle(LogisticFactor(), 1)).run(X, [heads, heads, tails])
+    >>> posterior = LinearEP(QuadratureOracle(LogisticFactor(), 1)).run(
+    ...     X, [heads, heads, tails]
+    ... )
     >>> posterior.mean.round(3), posterior.covariance.round(3)
     (array([0.977]), array([[0.545]]))
     """
@@ -323,8 +327,14 @@ def precision_posterior(x: ArrayLike, operator: MessageOperator) -> Gamma:
 
     Examples
     --------
-    >>> from skpc.messages import CompoundGammaFactor, QuadratureOracle, precision_posterior
-    >>> precision_posterior([1.0, -2.0, 0.5], QuadratureOracle(CompoundGammaFactor(), 0))
+    >>> from skpc.messages import (
+    ...     CompoundGammaFactor,
+    ...     QuadratureOracle,
+    ...     precision_posterior,
+    ... )
+    >>> precision_posterior(
+    ...     [1.0, -2.0, 0.5], QuadratureOracle(CompoundGammaFactor(), 0)
+    ... )
     Gamma(shape=2.18..., rate=3.23...)
     """
     values = np.asarray(x, dtype=np.float64)

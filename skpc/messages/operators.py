@@ -113,14 +113,21 @@ class LearnedOperator(ShowsParameters):
     --------
     >>> import numpy as np
     >>> from skpc import KernelEPOperator
-    >>> from skpc.messages import CODECS, LearnedOperator, LogisticFactor, QuadratureOracle
+    >>> from skpc.messages import (
+    ...     CODECS,
+    ...     LearnedOperator,
+    ...     LogisticFactor,
+    ...     QuadratureOracle,
+    ... )
     >>> rng = np.random.default_rng(0)
     >>> rows = np.column_stack([np.tile([1.0, 2.0], 100), np.tile([2.0, 1.0], 100),
     ...                         rng.normal(size=200), rng.uniform(0.5, 2.0, 200)])
     >>> oracle = QuadratureOracle(LogisticFactor(), target=1)
     >>> incoming = oracle.layout.incoming(rows)
     >>> targets = CODECS["scaled"].encode(oracle.project(rows), incoming)
-    >>> regressor = KernelEPOperator(input_distributions=("beta", "normal"), random_state=0)
+    >>> regressor = KernelEPOperator(
+    ...     input_distributions=("beta", "normal"), random_state=0
+    ... )
     >>> learned = LearnedOperator(regressor.fit(rows, targets), oracle.layout)
     >>> message = [[2.0, 1.0, 0.3, 1.0]]
     >>> bool(oracle.project(message).kl(learned.project(message)) < 1e-5)
@@ -189,10 +196,18 @@ class JustInTimeOperator(ShowsParameters):
     --------
     >>> import numpy as np
     >>> from skpc import KernelEPOperator
-    >>> from skpc.messages import JustInTimeOperator, LogisticFactor, QuadratureOracle
+    >>> from skpc.messages import (
+    ...     JustInTimeOperator,
+    ...     LogisticFactor,
+    ...     QuadratureOracle,
+    ... )
     >>> oracle = QuadratureOracle(LogisticFactor(), target=1)
-    >>> regressor = KernelEPOperator(input_distributions=("beta", "normal"), random_state=0)
-    >>> operator = JustInTimeOperator(regressor, oracle, threshold=-8.0, n_initial=50)
+    >>> regressor = KernelEPOperator(
+    ...     input_distributions=("beta", "normal"), random_state=0
+    ... )
+    >>> operator = JustInTimeOperator(
+    ...     regressor, oracle, threshold=-8.0, n_initial=50
+    ... )
     >>> rng = np.random.default_rng(0)
     >>> rows = np.column_stack([np.full(500, 2.0), np.full(500, 1.0),
     ...                         rng.normal(size=500), rng.uniform(0.5, 2.0, 500)])

@@ -184,8 +184,11 @@ class MessageOperator(Protocol):
     >>> from skpc.messages import LinearEP, MessageLayout
     >>> class Identity:
     ...     layout = MessageLayout(("normal", "normal"), target=1)
+    ...
     ...     def project(self, messages):
-    ...         return self.layout.message(messages, 0) * self.layout.message(messages, 1)
+    ...         return self.layout.message(messages, 0) * self.layout.message(
+    ...             messages, 1
+    ...         )
     >>> LinearEP(Identity()).run([[1.0]], [[3.0, 1.0]]).mean
     array([1.5])
     """

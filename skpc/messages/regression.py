@@ -45,7 +45,9 @@ class BayesianRegression:
     --------
     >>> import numpy as np
     >>> from skpc.messages import BayesianRegression
-    >>> prior = BayesianRegression.prior(1, 1, prior_variance=1.0, noise_variance=1.0)
+    >>> prior = BayesianRegression.prior(
+    ...     1, 1, prior_variance=1.0, noise_variance=1.0
+    ... )
     >>> posterior = prior.update(np.ones((3, 1)), np.full((3, 1), 2.0))
     >>> posterior.predict(np.ones((1, 1)))
     (array([[1.5]]), array([1.25]))
@@ -155,7 +157,9 @@ class SeparateRegressions:
     --------
     >>> import numpy as np
     >>> from skpc.messages import SeparateRegressions
-    >>> prior = SeparateRegressions.prior(1, prior_variance=1.0, noise_variance=[1.0, 0.1])
+    >>> prior = SeparateRegressions.prior(
+    ...     1, prior_variance=1.0, noise_variance=[1.0, 0.1]
+    ... )
     >>> posterior = prior.update(np.ones((3, 1)), np.full((3, 2), 2.0))
     >>> [part.round(2).tolist() for part in posterior.predict(np.ones((1, 1)))]
     [[[1.5, 1.94]], [[1.25, 0.13]]]
@@ -230,7 +234,9 @@ def noise_of_greatest_evidence(
     >>> rng = np.random.default_rng(0)
     >>> features = rng.normal(size=(1000, 2))
     >>> targets = features + rng.normal(scale=[0.1, 1.0], size=(1000, 2))
-    >>> noise_of_greatest_evidence([(features, targets)], prior_variance=1.0).round(2)
+    >>> noise_of_greatest_evidence([(features, targets)], prior_variance=1.0).round(
+    ...     2
+    ... )
     array([0.01, 1.04])
     """
     n_rows, gram, cross, square = 0, np.zeros((1, 1)), np.zeros((1, 1)), np.zeros(1)

@@ -330,7 +330,9 @@ def outer_length_scale_sq(moments: Moments, inner_length_scale_sq: Floats) -> fl
     --------
     >>> import numpy as np
     >>> from skpc.messages import message_moments, outer_length_scale_sq
-    >>> moments = message_moments(np.array([[0.0, 1.0], [1.0, 1.0], [9.0, 1.0]]), ["normal"])
+    >>> moments = message_moments(
+    ...     np.array([[0.0, 1.0], [1.0, 1.0], [9.0, 1.0]]), ["normal"]
+    ... )
     >>> round(outer_length_scale_sq(moments, np.array([2.0])), 3)
     0.166
     """

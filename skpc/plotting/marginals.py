@@ -74,7 +74,9 @@ class MarginalsDisplay(ShowsParameters):
     >>> from skpc.plotting import MarginalsDisplay
     >>> rng = np.random.default_rng(0)
     >>> a = rng.integers(0, 2, 200)
-    >>> model = CutsetNetworkBD().fit(np.column_stack([a, a + rng.normal(size=200)]))
+    >>> model = CutsetNetworkBD().fit(
+    ...     np.column_stack([a, a + rng.normal(size=200)])
+    ... )
     >>> display = MarginalsDisplay.from_estimator(model, [[np.nan, 1.5]])
     >>> plt.show()  # doctest: +SKIP
     """

@@ -154,9 +154,15 @@ def expected_gram(circuit: Circuit, X: Any, Y: Any, kernel: Kernel) -> Floats:
     >>> from skpc.kernels import Delta
     >>> from skpc.queries import expected_gram
     >>> builder = CircuitBuilder(n_states=[2, 2])
-    >>> a = builder.product([builder.indicator(0, 0), builder.discrete(1, np.log([0.9, 0.1]))])
-    >>> b = builder.product([builder.indicator(0, 1), builder.discrete(1, np.log([0.4, 0.6]))])
-    >>> _ = builder.sum([a, b], np.log([0.5, 0.5]), decision_var=0, decision_state=[0, 1])
+    >>> a = builder.product(
+    ...     [builder.indicator(0, 0), builder.discrete(1, np.log([0.9, 0.1]))]
+    ... )
+    >>> b = builder.product(
+    ...     [builder.indicator(0, 1), builder.discrete(1, np.log([0.4, 0.6]))]
+    ... )
+    >>> _ = builder.sum(
+    ...     [a, b], np.log([0.5, 0.5]), decision_var=0, decision_state=[0, 1]
+    ... )
     >>> rows = [[0.0, np.nan], [1.0, np.nan]]
     >>> expected_gram(builder.build(), rows, [[0.0, 1.0], [1.0, 1.0]], Delta())
     array([[0.1, 0. ],

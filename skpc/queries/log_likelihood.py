@@ -99,9 +99,15 @@ def log_conditional(circuit: Circuit, X: Any, given: Any) -> Floats:
     >>> from skpc.circuit import CircuitBuilder
     >>> from skpc.queries import log_conditional
     >>> builder = CircuitBuilder(n_states=[2, 2])
-    >>> a = builder.product([builder.indicator(0, 0), builder.discrete(1, np.log([0.9, 0.1]))])
-    >>> b = builder.product([builder.indicator(0, 1), builder.discrete(1, np.log([0.4, 0.6]))])
-    >>> _ = builder.sum([a, b], np.log([0.5, 0.5]), decision_var=0, decision_state=[0, 1])
+    >>> a = builder.product(
+    ...     [builder.indicator(0, 0), builder.discrete(1, np.log([0.9, 0.1]))]
+    ... )
+    >>> b = builder.product(
+    ...     [builder.indicator(0, 1), builder.discrete(1, np.log([0.4, 0.6]))]
+    ... )
+    >>> _ = builder.sum(
+    ...     [a, b], np.log([0.5, 0.5]), decision_var=0, decision_state=[0, 1]
+    ... )
     >>> np.exp(log_conditional(builder.build(), [[1.0, 1.0]], given=[0]))
     array([0.6])
     """
@@ -151,9 +157,15 @@ def condition(circuit: Circuit, evidence: Any) -> Circuit:
     >>> from skpc.circuit import CircuitBuilder
     >>> from skpc.queries import condition, log_likelihood
     >>> builder = CircuitBuilder(n_states=[2, 2])
-    >>> a = builder.product([builder.indicator(0, 0), builder.discrete(1, np.log([0.9, 0.1]))])
-    >>> b = builder.product([builder.indicator(0, 1), builder.discrete(1, np.log([0.4, 0.6]))])
-    >>> _ = builder.sum([a, b], np.log([0.5, 0.5]), decision_var=0, decision_state=[0, 1])
+    >>> a = builder.product(
+    ...     [builder.indicator(0, 0), builder.discrete(1, np.log([0.9, 0.1]))]
+    ... )
+    >>> b = builder.product(
+    ...     [builder.indicator(0, 1), builder.discrete(1, np.log([0.4, 0.6]))]
+    ... )
+    >>> _ = builder.sum(
+    ...     [a, b], np.log([0.5, 0.5]), decision_var=0, decision_state=[0, 1]
+    ... )
     >>> given = condition(builder.build(), [1.0, np.nan])
     >>> np.exp(log_likelihood(given, [[np.nan, 1.0]]))
     array([0.6])

@@ -84,7 +84,9 @@ def fit_parameters(
     >>> from skpc.queries import fit_parameters
     >>> builder = CircuitBuilder(n_states=[2])
     >>> _ = builder.discrete(0, np.log([0.5, 0.5]))
-    >>> fitted = fit_parameters(builder.build(), [[0.0], [1.0], [1.0], [1.0]], pseudo_count=1.0)
+    >>> fitted = fit_parameters(
+    ...     builder.build(), [[0.0], [1.0], [1.0], [1.0]], pseudo_count=1.0
+    ... )
     >>> np.exp(fitted.param).round(3)
     array([0.333, 0.667])
     """

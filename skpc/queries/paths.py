@@ -84,7 +84,9 @@ def expected_value(circuit: Circuit, X: Any, paths: Paths, holds: Bools) -> Floa
     >>> events = Events.from_intervals(nothing, said, np.array([0, 0]), low, high)
     >>> value, ptr = np.array([[0.0], [4.0]]), np.array([0, 1, 2])
     >>> paths = Paths(events, np.array([0, 0, 0]), ptr, said, value)
-    >>> expected_value(builder.build(), nothing[:1], paths, holds=np.full((1, 3), True))
+    >>> expected_value(
+    ...     builder.build(), nothing[:1], paths, holds=np.full((1, 3), True)
+    ... )
     array([[3.]])
     """
     refuse_multivariate(circuit)

@@ -201,7 +201,10 @@ def expected_cells(circuit: Circuit, X: Any, variables: Any) -> Floats:
     >>> from skpc.circuit import CircuitBuilder
     >>> from skpc.queries.posteriors import expected_cells
     >>> builder = CircuitBuilder(n_states=[2, 0])
-    >>> coin, number = builder.discrete(0, np.log([0.3, 0.7])), builder.gaussian(1, 5.0, 2.0)
+    >>> coin, number = (
+    ...     builder.discrete(0, np.log([0.3, 0.7])),
+    ...     builder.gaussian(1, 5.0, 2.0),
+    ... )
     >>> _ = builder.product([coin, number])
     >>> expected_cells(builder.build(), [[np.nan, np.nan]], [0, 1])
     array([[1., 5.]])

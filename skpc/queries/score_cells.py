@@ -62,9 +62,15 @@ def score_cells(circuit: Circuit, X: Any) -> Floats:
     >>> from skpc.circuit import CircuitBuilder
     >>> from skpc.queries import score_cells
     >>> builder = CircuitBuilder(n_states=[2, 2])
-    >>> a = builder.product([builder.indicator(0, 0), builder.discrete(1, np.log([0.9, 0.1]))])
-    >>> b = builder.product([builder.indicator(0, 1), builder.discrete(1, np.log([0.4, 0.6]))])
-    >>> _ = builder.sum([a, b], np.log([0.5, 0.5]), decision_var=0, decision_state=[0, 1])
+    >>> a = builder.product(
+    ...     [builder.indicator(0, 0), builder.discrete(1, np.log([0.9, 0.1]))]
+    ... )
+    >>> b = builder.product(
+    ...     [builder.indicator(0, 1), builder.discrete(1, np.log([0.4, 0.6]))]
+    ... )
+    >>> _ = builder.sum(
+    ...     [a, b], np.log([0.5, 0.5]), decision_var=0, decision_state=[0, 1]
+    ... )
     >>> np.exp(score_cells(builder.build(), [[0.0, 1.0], [np.nan, 1.0]])).round(2)
     array([[0.14, 0.1 ],
            [ nan, 0.35]])

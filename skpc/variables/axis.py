@@ -223,7 +223,9 @@ class AxisTable(NamedTuple):
     --------
     >>> import numpy as np
     >>> from skpc.variables import Axis, AxisTable
-    >>> table = AxisTable.from_axes([None, Axis(np.array([0.0, 0.5, 1.0]), 1.0, 1.0)])
+    >>> table = AxisTable.from_axes(
+    ...     [None, Axis(np.array([0.0, 0.5, 1.0]), 1.0, 1.0)]
+    ... )
     >>> table.log_density(np.array([[1.0, 0.7], [0.0, np.nan]])).round(3)
     array([0.693, 0.   ])
     """

@@ -51,7 +51,9 @@ class Calendar(NamedTuple):
     --------
     >>> import numpy as np
     >>> from skpc.variables.dates import Calendar
-    >>> ends = np.array(["2024-01-31", "2024-02-29", "2024-05-31"], dtype="datetime64[D]")
+    >>> ends = np.array(
+    ...     ["2024-01-31", "2024-02-29", "2024-05-31"], dtype="datetime64[D]"
+    ... )
     >>> calendar = Calendar.fit(ends, None, "ends")
     >>> calendar.unit, calendar.day, calendar.numbers_of(ends, "ends")
     ('M', 31, array([-2., -1.,  2.]))
@@ -187,8 +189,9 @@ class Calendar(NamedTuple):
         start = count.astype(self._dtype(self.unit))
         if not self.day:
             return start
-        last_day = (start + 1).astype("M8[D]") - 1
-        return np.minimum(start.astype("M8[D]") + (self.day - 1), last_day)
+        one_day = np.timedelta64(1, "D")
+        last_day = (count + 1).astype(start.dtype).astype("M8[D]") - one_day
+        return np.minimum(start.astype("M8[D]") + (self.day - 1) * one_day, last_day)
 
     def _counts(self, moments: NDArray[Any]) -> Ints:
         """Whole units from the start of 1970 up to each date."""

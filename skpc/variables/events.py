@@ -34,7 +34,11 @@ class Events(NamedTuple):
     >>> import numpy as np
     >>> from skpc.queries import Events
     >>> nothing = np.full((2, 3), np.nan)
-    >>> column, low, high = np.array([2, 0]), np.array([-0.5, 20.0]), np.array([0.5, 30.0])
+    >>> column, low, high = (
+    ...     np.array([2, 0]),
+    ...     np.array([-0.5, 20.0]),
+    ...     np.array([0.5, 30.0]),
+    ... )
     >>> events = Events.from_intervals(nothing, np.array([1, 1]), column, low, high)
     >>> events.ptr, events.column, events.low
     (array([0, 0, 2]), array([0, 2]), array([20. , -0.5]))

@@ -156,7 +156,9 @@ class Normals(Form):
     --------
     >>> import numpy as np
     >>> from skpc.variables import Normals
-    >>> both = Normals(np.array([-1.0, 3.0]), np.array([1.0, 0.5]), np.array([[0.5, 0.5]]))
+    >>> both = Normals(
+    ...     np.array([-1.0, 3.0]), np.array([1.0, 0.5]), np.array([[0.5, 0.5]])
+    ... )
     >>> both.means(), both.quantiles(0.25).round(3)
     (array([1.]), array([-1.]))
     """
@@ -233,7 +235,9 @@ class Bins(Form):
     --------
     >>> import numpy as np
     >>> from skpc.variables import Axis, Bins
-    >>> flat = Bins(Axis(np.array([0.0, 4.0]), 1.0, 1.0), np.array([[0.0, 1.0, 0.0]]))
+    >>> flat = Bins(
+    ...     Axis(np.array([0.0, 4.0]), 1.0, 1.0), np.array([[0.0, 1.0, 0.0]])
+    ... )
     >>> flat.means(), flat.below(np.array([1.0])), flat.quantiles(0.75)
     (array([2.]), array([0.25]), array([3.]))
     """
@@ -301,7 +305,11 @@ class ScoredNormals(Form):
     >>> column = ScoredColumn(Score(), np.array([0.0]))
     >>> rest = Normals(np.array([4.0]), np.array([1.0]), np.array([[0.5]]))
     >>> rain = ScoredNormals(column, np.array([[0.5]]), rest)
-    >>> rain.means().round(6), rain.below(np.array([0.0])).round(4), rain.quantiles(0.75)
+    >>> (
+    ...     rain.means().round(6),
+    ...     rain.below(np.array([0.0])).round(4),
+    ...     rain.quantiles(0.75),
+    ... )
     (array([2.]), array([0.5]), array([4.]))
     """
 

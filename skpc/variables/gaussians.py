@@ -51,7 +51,9 @@ class Gaussians(NamedTuple):
     --------
     >>> import numpy as np
     >>> from skpc.variables.gaussians import Gaussians
-    >>> one = Gaussians.from_covariance(np.zeros((1, 2)), np.array([[[2.0, 1.0], [1.0, 2.0]]]))
+    >>> one = Gaussians.from_covariance(
+    ...     np.zeros((1, 2)), np.array([[[2.0, 1.0], [1.0, 2.0]]])
+    ... )
     >>> one.log_det.round(3), one.precision.round(3)
     (array([1.099]), array([[[ 0.667, -0.333],
             [-0.333,  0.667]]]))
@@ -94,7 +96,9 @@ class Gaussians(NamedTuple):
         --------
         >>> import numpy as np
         >>> from skpc.variables.gaussians import Gaussians
-        >>> one = Gaussians.from_factors(np.zeros((1, 2)), np.ones((1, 2, 1)), np.ones((1, 2)))
+        >>> one = Gaussians.from_factors(
+        ...     np.zeros((1, 2)), np.ones((1, 2, 1)), np.ones((1, 2))
+        ... )
         >>> one.covariance, one.log_det.round(3)
         (array([[[2., 1.],
                 [1., 2.]]]), array([1.099]))
@@ -124,7 +128,9 @@ def log_densities(gaussians: Gaussians, scores: Floats, patterns: Patterns) -> F
     >>> import numpy as np
     >>> from skpc.variables.gaussians import Gaussians, log_densities
     >>> from skpc.variables.patterns import Patterns
-    >>> one = Gaussians.from_covariance(np.zeros((1, 2)), np.array([[[2.0, 1.0], [1.0, 2.0]]]))
+    >>> one = Gaussians.from_covariance(
+    ...     np.zeros((1, 2)), np.array([[[2.0, 1.0], [1.0, 2.0]]])
+    ... )
     >>> scores = np.array([[0.0, 0.0], [2.0, np.nan]])
     >>> log_densities(one, scores, Patterns.from_scores(scores)).round(3)
     array([[-2.387, -2.266]])

@@ -34,7 +34,9 @@ class Patterns(NamedTuple):
     --------
     >>> import numpy as np
     >>> from skpc.variables.patterns import Patterns
-    >>> patterns = Patterns.from_scores(np.array([[1.0, 2.0], [np.nan, 2.0], [3.0, 4.0]]))
+    >>> patterns = Patterns.from_scores(
+    ...     np.array([[1.0, 2.0], [np.nan, 2.0], [3.0, 4.0]])
+    ... )
     >>> patterns.order, patterns.ptr, patterns.n_missing
     (array([1, 0, 2]), array([0, 1, 3]), array([1, 0]))
     """

@@ -37,7 +37,9 @@ class FormSum(Form):
     >>> from skpc.variables import Normals, Points
     >>> from skpc.variables.predictive import FormSum
     >>> zero = Points(np.array([0.0]), np.array([[0.5]]))
-    >>> both = FormSum((zero, Normals(np.array([2.0]), np.array([1.0]), np.array([[0.5]]))))
+    >>> both = FormSum(
+    ...     (zero, Normals(np.array([2.0]), np.array([1.0]), np.array([[0.5]])))
+    ... )
     >>> both.means(), both.total(), both.quantiles(0.75)
     (array([1.]), array([1.]), array([2.]))
     """

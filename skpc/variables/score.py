@@ -177,6 +177,18 @@ class ScoredColumn(NamedTuple):
         values = np.append(self.atoms, np.nan)[state_prob.argmax(axis=1)]
         return np.where(np.isnan(values), self.score.inverse(mean), values)
 
+    def reaching(self, low: float, high: float, ends: tuple[float, float]) -> ScoredColumn:
+        """The column, whose draws have scores up to some numbers, but do not cross its ends.
+
+        The range still ends at an atom that is its least or greatest value.
+        """
+        of_range = np.array([self.low, self.high])
+        is_atom = states_among(self.atoms, 0.5 * self.step, of_range) < len(self.atoms)
+        reached = np.where(is_atom, of_range, self.score.inverse(np.array([low, high])))
+        # Half a step of a lattice lies beyond the ends.
+        least, greatest = np.clip(reached, *ends).tolist()
+        return self._replace(low=min(self.low, least), high=max(self.high, greatest))
+
     def smallest_sds(self, mean: Floats) -> Floats:
         """Smallest standard deviation of a leaf whose mean score is ``mean``.
 

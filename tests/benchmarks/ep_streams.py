@@ -111,12 +111,12 @@ class DeltaMethodOracle:
             return covariance, float(self.n_particles / ratio.sum())
 
 
-def sampling_oracle(seed: int = 0) -> ImportanceSamplingOracle:
+def sampling_oracle(seed: int = 0, target: int = 1) -> ImportanceSamplingOracle:
     return ImportanceSamplingOracle(
         lambda inputs, random_state: expit(inputs[:, 0]),
         [PROPOSAL],
         output="beta",
-        target=1,
+        target=target,
         n_particles=N_PARTICLES,
         min_effective_size=MIN_EFFECTIVE_SIZE,
         random_state=seed,

@@ -2,7 +2,7 @@
 
     export SKPC_DATA=... OMP_NUM_THREADS=1
     python -m tests.benchmarks.moat [names ...] [--orientation directed undirected]
-        [--components K] [--epochs N] [--rate R] [--batch B]
+        [--components K] [--epochs N] [--rate R] [--batch B] [--plain]
     python -m tests.benchmarks.moat --speed [--columns 16 69 ...]
     python -m tests.benchmarks.moat --conditional [--orientation ...]
     python -m tests.benchmarks.moat --missing [--orientation ...]
@@ -69,6 +69,7 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=50)
     parser.add_argument("--rate", type=float, default=0.05)
     parser.add_argument("--batch", type=int, default=0, help="0 is auto")
+    parser.add_argument("--plain", action="store_true", help="constant rate, plain iterates")
     parser.add_argument("--speed", action="store_true")
     parser.add_argument("--columns", type=int, nargs="+", default=[16, 69, 100, 180, 500, 889])
     parser.add_argument("--conditional", action="store_true")
@@ -104,6 +105,9 @@ def fitted(name: str, orientation: str, options: argparse.Namespace) -> tuple[An
         max_iter=options.epochs,
         learning_rate_init=options.rate,
         batch_size=options.batch or "auto",
+        learning_rate="constant" if options.plain else "cosine",
+        averaging=not options.plain,
+        n_iter_no_change=options.epochs if options.plain else 5,
         categories=[[0, 1]] * data.n_features,
         random_state=0,
     )

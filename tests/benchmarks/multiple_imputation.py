@@ -5,7 +5,9 @@ numbers with zeros, and correlations. The last column is complete; each cell of 
 missing with probability .5 at random (MCAR), or .3 or .5 by the last column (MAR). Tables have 200
 rows, in one cell 1,000. Ten imputations; 95 % intervals by Rubin's rules. "complete": the tables
 without missing cells. "true": data augmentation under the normal model, where that is the truth.
-"fixed": draws under the parameters of the density.
+"posterior", "bootstrap" and "fixed" are the parameters of MultipleImputer, with one Gaussian for
+normals, and one for each combination of states for the others; amounts have their bound. "default"
+is MultipleImputer without a density.
 
 Bars: each coefficient covers at least .92, and not .02 less than in complete tables; the mean over
 the cells lies between .94 and .97; intervals are at most 1.15 times as wide as under the true
@@ -27,6 +29,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 from scipy.special import expit
+from sklearn.base import clone
 from sklearn.experimental import enable_iterative_imputer  # noqa: F401
 from sklearn.impute import IterativeImputer
 
@@ -44,8 +47,8 @@ class Analysis(NamedTuple):
     draw: Callable[[int, np.random.Generator], pd.DataFrame]
     estimate: Callable[[pd.DataFrame], tuple[np.ndarray, np.ndarray, float]]
     truth: np.ndarray
+    density: TableMixture
     transform: str | None = None
-    is_normal: bool = False
 
 
 def _normals(n: int, rng: np.random.Generator) -> pd.DataFrame:
@@ -122,14 +125,27 @@ def _true_means() -> np.ndarray:
     return _skewed(4_000_000, np.random.default_rng(0))[["rent", "food"]].mean().mean() * np.ones(2)
 
 
+_GAUSSIAN = TableMixture(n_components=1, random_state=0)
+_STATES = TableMixture(n_components="states", random_state=0)
+_AMOUNTS = {"rent": (0.0, None), "food": (0.0, None)}
+
 ANALYSES: dict[str, Callable[[], Analysis]] = {
-    "linear": lambda: Analysis(_normals, _linear, np.array([0, 1, 0.5, -0.5]), is_normal=True),
-    "logistic": lambda: Analysis(_mixed, _logistic, np.array([-0.3, 0.7, 0.8, -0.8, -0.5])),
-    "means": lambda: Analysis(_skewed, _means, _true_means()),
-    "correlations": lambda: Analysis(
-        _correlated, _correlations, np.array([0.7, 0.3, 0.0]), "fisher", is_normal=True
+    "linear": lambda: Analysis(_normals, _linear, np.array([0, 1, 0.5, -0.5]), _GAUSSIAN),
+    "logistic": lambda: Analysis(
+        _mixed, _logistic, np.array([-0.3, 0.7, 0.8, -0.8, -0.5]), _STATES
     ),
-    "interaction": lambda: Analysis(_interacting, _with_product, np.array([0, 1, 0.5, -0.5, 0.5])),
+    "means": lambda: Analysis(
+        _skewed, _means, _true_means(), clone(_STATES).set_params(bounds=_AMOUNTS)
+    ),
+    "correlations": lambda: Analysis(
+        _correlated, _correlations, np.array([0.7, 0.3, 0.0]), _GAUSSIAN, "fisher"
+    ),
+    "interaction": lambda: Analysis(
+        _interacting,
+        _with_product,
+        np.array([0, 1, 0.5, -0.5, 0.5]),
+        TableMixture(random_state=0),
+    ),
 }
 
 
@@ -144,7 +160,7 @@ def _holes(table: pd.DataFrame, mechanism: str, rate: float, rng: np.random.Gene
     return missing
 
 
-def _ours(density: Any, parameters: str, table: pd.DataFrame, seed: int) -> list[pd.DataFrame]:
+def _ours(parameters: str, table: pd.DataFrame, seed: int, density: Any) -> list[pd.DataFrame]:
     imputer = MultipleImputer(
         density, n_imputations=_N_IMPUTATIONS, parameters=parameters, random_state=seed
     )
@@ -191,13 +207,9 @@ def _augmented(table: pd.DataFrame, seed: int) -> list[pd.DataFrame]:
     return tables
 
 
-METHODS: dict[str, Callable[..., list[pd.DataFrame]]] = {
-    "default": partial(_ours, None, "bootstrap"),
-    "gaussian": partial(_ours, TableMixture(n_components=1, random_state=0), "bootstrap"),
-    "posterior": partial(_ours, TableMixture(n_components=1, random_state=0), "posterior"),
-    "mixture": partial(_ours, TableMixture(random_state=0), "bootstrap"),
-    "states": partial(_ours, TableMixture(n_components="states", random_state=0), "bootstrap"),
-    "fixed": partial(_ours, TableMixture(n_components=1, random_state=0), "fixed"),
+OURS = ("posterior", "bootstrap", "fixed")
+RIVALS: dict[str, Callable[..., list[pd.DataFrame]]] = {
+    "default": partial(_ours, "posterior", density=None),
     "true": _augmented,
     "iterative": _iterative,
     "miceforest": partial(draws_of_miceforest, n=_N_IMPUTATIONS),
@@ -210,7 +222,7 @@ def main() -> None:
     parser.add_argument(
         "analyses", nargs="*", default=["linear", "logistic", "means", "correlations"]
     )
-    parser.add_argument("--methods", nargs="*", default=["default", "true"])
+    parser.add_argument("--methods", nargs="*", default=["posterior", "true"])
     parser.add_argument("--repeats", type=int, default=500)
     parser.add_argument("--seconds", type=float, default=np.inf, help="of a cell, at most")
     parser.add_argument("--rows", type=int, default=200)
@@ -219,12 +231,13 @@ def main() -> None:
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     mechanisms = [("MCAR", 0.7)] if options.fixed else [_MECHANISMS[k] for k in options.cells]
-    methods = ["gaussian", "fixed"] if options.fixed else options.methods
+    methods = ["posterior", "fixed"] if options.fixed else options.methods
     for name in options.analyses:
         analysis = ANALYSES[name]()
         for mechanism, rate in mechanisms:
             print(f"{name}, {mechanism} {rate:.0%}, n = {options.rows}", flush=True)
-            chosen = [m for m in methods if m != "true" or analysis.is_normal]
+            is_normal = analysis.density is _GAUSSIAN
+            chosen = [m for m in methods if m != "true" or is_normal]
             _cell(analysis, mechanism, rate, chosen, options)
 
 
@@ -243,7 +256,10 @@ def _cell(
         results["complete"].append(_interval(analysis, [value] * 2, [variance] * 2, df))
         for name in methods:
             start = time.process_time()
-            tables = METHODS[name](holey, seed=seed)
+            if name in OURS:
+                tables = _ours(name, holey, seed, analysis.density)
+            else:
+                tables = RIVALS[name](holey, seed=seed)
             seconds[name] += time.process_time() - start
             values, variances, _ = zip(*(analysis.estimate(one) for one in tables))
             results[name].append(_interval(analysis, values, variances, df))

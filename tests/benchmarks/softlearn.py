@@ -2,6 +2,7 @@
 
     SKPC_DATA=... python -m tests.benchmarks.softlearn [names ...] [--seeds N] [--defaults]
     SKPC_DATA=... python -m tests.benchmarks.softlearn [names ...] --samples
+    SKPC_DATA=... python -m tests.benchmarks.softlearn [names ...] --betas
 
 Learned from the training rows; the validation rows choose clusterer, significance, beta and alpha
 (with one seed, from at most --rows training rows) and stop the refinement. Then means and standard
@@ -13,6 +14,9 @@ are to be compared, as the user guide explains. --defaults leaves out the choice
 
 With --samples: a network is learned, as many rows as in training are drawn from it, another is
 learned from these; test likelihoods of both (the protocol of table 3), means over three seeds.
+
+With --betas: likelihoods of validation rows by beta, without refinement and with it, learned from
+at most 6,000 rows.
 """
 
 from __future__ import annotations
@@ -48,6 +52,8 @@ SETTINGS = {"hard": "table_6", "soft": "table_8"}
 SIGNIFICANCE = (0.2, 0.01, 0.001, 0.0001)
 CLUSTERERS = ("kmeans", "em")
 BETA = (20.0, 30.0, 50.0)
+#: All that are compared with --betas, the first that of figure 2 of the paper.
+BETAS = (1.0, 2.0, 5.0, 10.0, *BETA)
 ALPHA = (0.1, 1.0)
 Options = dict[str, Any]
 
@@ -59,10 +65,13 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=3000)
     parser.add_argument("--defaults", action="store_true")
     parser.add_argument("--samples", action="store_true")
+    parser.add_argument("--betas", action="store_true")
     options = parser.parse_args()
     refuse_unknown(parser, options.names, KNOWN)
     if options.samples:
         header = ["set", "variant", "original", "from_draws"]
+    elif options.betas:
+        header = ["set", "variant", "", *(f"{beta:g}" for beta in BETAS)]
     else:
         header = ["set", "variant", "choice", "valid", "sd", "paper", "test", "sd", "fit_s"]
         header += ["nodes", "edges"]
@@ -70,11 +79,9 @@ def main() -> None:
     with ProcessPoolExecutor(1, mp_context=get_context("spawn"), max_tasks_per_child=1) as pool:
         for name in options.names:
             n_rows = 0 if options.defaults else options.rows
-            work = (
-                (_sample_quality, name)
-                if options.samples
-                else (_measure, name, options.seeds, n_rows)
-            )
+            work: tuple[Any, ...] = (_measure, name, options.seeds, n_rows)
+            if options.samples or options.betas:
+                work = (_sample_quality if options.samples else _betas, name)
             for cells in pool.submit(*work).result():
                 _print_row(cells)
 
@@ -152,6 +159,18 @@ def _sample_quality(name: str) -> list[list[str]]:
     return lines
 
 
+def _betas(name: str) -> list[list[str]]:
+    train, valid, _ = _read(name)
+    lines = []
+    for variant in ("soft", "refined"):
+        scores = [
+            _fit(VARIANTS[variant] | {"beta": beta}, train[:6000], valid, 0).score(valid)
+            for beta in BETAS
+        ]
+        lines.append([name, variant, "", *(f"{score:.3f}" for score in scores)])
+    return lines
+
+
 def tuned(name: str, n_seeds: int) -> dict[str, dict[str, float]]:
     """Likelihoods by variant, after a choice on the validation rows."""
     n_rows = 1000 if fetch_debd(name).n_features >= 500 else 3000
@@ -174,10 +193,12 @@ def as_published(assignment: str, clusterer: str, name: str) -> Options:
     }
 
 
-def learn_published(assignment: str, clusterer: str, name: str, n_seeds: int) -> dict[str, float]:
+def learn_published(
+    assignment: str, clusterer: str, name: str, n_seeds: int, **more: Any
+) -> dict[str, float]:
     """Likelihoods of validation and test rows with the published settings, over the seeds."""
     train, valid, test = _read(name)
-    options = as_published(assignment, clusterer, name)
+    options = as_published(assignment, clusterer, name) | more
     _fit(options, train[:200], valid, 0)
     start, found = time.process_time(), []
     for seed in range(n_seeds):

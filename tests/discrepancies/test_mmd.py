@@ -51,7 +51,7 @@ def test_a_circuit_and_a_sample_agree_with_the_sum_over_all_pairs():
 def test_what_is_neither_a_circuit_nor_numbers_is_sent_to_where_they_are():
     p, _ = circuits()
     for side in (CutsetNetworkBD(), [["a", "b", "c"]]):
-        with pytest.raises(ValueError, match=r"circuits or encoded rows .* has a circuit_"):
+        with pytest.raises(ValueError, match=r"q must hold encoded rows .* has a circuit_"):
             mmd2(p, side, Delta())
 
 

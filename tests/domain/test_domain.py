@@ -13,12 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from sklearn.base import BaseEstimator, DensityMixin
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from skpc._validation import check_table, check_weight
 from skpc.domain import Domain, _rows, column_moments, merge_rows, present_rows
 from skpc.variables import Margin
 from tests.naive import domain as naive
+from tests.scikit_checks import parametrize_with_checks
 
 CELLS = st.sampled_from([0.0, -0.0, 1.0, 2.0, 7.0, np.nan])
 

@@ -15,11 +15,11 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import get_tags
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from skpc.circuit import load_circuit, save_circuit
 from skpc.queries import log_likelihood
 from tests.estimators.cheap import DENSITIES, EVERY, WITH_CIRCUIT
+from tests.scikit_checks import parametrize_with_checks
 
 every_density = pytest.mark.parametrize("name", DENSITIES)
 

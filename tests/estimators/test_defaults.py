@@ -5,7 +5,6 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_iris
 from sklearn.linear_model import Ridge
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from skpc import (
     CircuitImputer,
@@ -25,6 +24,7 @@ from skpc import (
     TableMixture,
 )
 from tests.estimators.cheap import EVERY, NETWORK
+from tests.scikit_checks import parametrize_with_checks
 
 pytestmark = pytest.mark.slow
 

@@ -200,8 +200,71 @@ def test_delta_is_a_dict():
         imputer.impute(X, delta=0.5)
 
 
-def test_delta_of_a_category_is_refused():
-    X = with_missing_cells(table())
+def kinds(n_rows=400, seed=0):
+    """A complete number, a category that depends on it, and a bool that depends on both."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=n_rows)
+    kind = np.array(["r", "s", "t"])[(x[:, np.newaxis] + rng.gumbel(size=(n_rows, 3))).argmax(1)]
+    yes = rng.random(n_rows) < np.where(kind == "r", 0.7, 0.3)
+    X = pd.DataFrame({"x": x, "kind": kind, "yes": pd.array(yes, dtype="boolean")})
+    return X.mask(rng.random(X.shape) < [0.0, 0.4, 0.4])
+
+
+def test_delta_moves_log_odds_of_missing_categories_given_the_other_cells():
+    X, delta = kinds(), {"kind": {"r": 1.5, "t": -0.5}}
+    imputer = MultipleImputer(
+        CutsetNetworkBD(random_state=0), n_imputations=30, parameters="fixed", random_state=0
+    ).fit(X)
+    plain, moved = imputer.impute(X), imputer.impute(X, delta=delta)
+    lost = X["kind"].isna().to_numpy()
+    for one, other in zip(plain, moved):
+        assert_frame_equal(one[["x", "yes"]], other[["x", "yes"]])
+        assert_frame_equal(one[~lost], other[~lost])
+    # The dumbest correct way: one row at a time, by the formula.
+    truth, labels = np.zeros(3), np.array(["r", "s", "t"])
+    for one in plain:
+        others = one[lost].assign(kind=None)
+        for prob in imputer.density_.marginals(others)[1].probabilities:
+            tilted = prob * np.exp([1.5, 0.0, -0.5])
+            truth += tilted / tilted.sum()
+    shares = np.mean(
+        [[one.loc[lost, "kind"] == label for label in labels] for one in moved], (0, 2)
+    )
+    assert_allclose(shares, truth / truth.sum(), atol=0.025)
+    assert all(a.equals(b) for a, b in zip(plain, imputer.impute(X, delta={"kind": {"s": 0.0}})))
+
+
+def test_delta_of_two_categories_may_be_a_number():
+    X = kinds()
+    imputer = MultipleImputer(CutsetNetworkBD(), n_imputations=3, random_state=0).fit(X)
+    by_number, by_name = (imputer.impute(X, delta={"yes": d}) for d in (2.0, {True: 2.0}))
+    for one, other, plain in zip(by_number, by_name, imputer.impute(X)):
+        assert_frame_equal(one, other)
+        # Nobody leaves the category whose odds rise.
+        assert (one["yes"] >= plain["yes"]).all()
+        assert one["yes"].sum() > plain["yes"].sum()
+
+    def share(one):
+        return one["yes"].mean(), 0.001
+
+    low, high = (
+        imputer.combine(X, share, delta=d).table["estimate"][0] for d in (None, {"yes": 2})
+    )
+    assert low < high
+
+
+@pytest.mark.parametrize(
+    ("delta", "error", "match"),
+    [
+        ({"kind": 1.0}, TypeError, "'kind' must be a dict from categories.*'r': 0.5.*found 1.0"),
+        ({"kind": {"u": 1.0}}, ValueError, "'kind' has 'u'.*'r', 's', 't'"),
+        ({"yes": {True: np.inf}}, ValueError, "finite"),
+        ({"x": np.nan}, ValueError, "finite"),
+        ({"x": {"r": 1.0}}, TypeError, "numbers in 'x' must be standard deviations"),
+    ],
+)
+def test_a_delta_that_says_nothing_of_its_column_is_refused(delta, error, match):
+    X = kinds(60)
     imputer = MultipleImputer(CutsetNetworkBD(), n_imputations=2).fit(X)
-    with pytest.raises(ValueError, match="columns of numbers.*'kind'"):
-        imputer.impute(X, delta={"kind": 1.0})
+    with pytest.raises(error, match=match):
+        imputer.impute(X, delta=delta)

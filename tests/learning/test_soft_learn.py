@@ -113,17 +113,19 @@ def test_false_discoveries_are_controlled_as_benjamini_and_hochberg_do(share):
         assert_array_equal(found, naive.connected(6, edges))
 
 
+@pytest.mark.parametrize("yates", [True, False])
 @pytest.mark.parametrize("n_states", [(2, 2), (3, 2), (5, 4)])
-def test_any_dependence_takes_the_smaller_statistic_at_a_level_for_all_pairs(n_states):
+def test_any_dependence_takes_the_smaller_statistic_at_a_level_for_all_pairs(n_states, yates):
     rng = np.random.default_rng(0)
     for _ in range(20):
         a = rng.integers(0, n_states[0], 60)
         b = np.where(rng.random(60) < 0.3, a % n_states[1], rng.integers(0, n_states[1], 60))
         codes = np.column_stack([a, b, np.zeros(60)]).astype(np.int16)
         weight = rng.gamma(1.0, 1.0, 60)
-        p_value = naive.cautious_p_value(a, b, weight)
+        p_value = naive.cautious_p_value(a, b, weight, yates)
         for significance in (3 * p_value * (1 - 1e-6), 3 * p_value * (1 + 1e-6)):
-            found = any_dependence(codes, weight, np.array([*n_states, 2]), significance)
+            tested = codes, weight, np.array([*n_states, 2]), significance
+            found = any_dependence(*tested, yates=yates)
             assert found == (p_value < significance / 3)
 
 

@@ -20,13 +20,13 @@ def independence_p_value(a, b, weight, yates=True):
     return chi2_contingency(table, correction=yates).pvalue
 
 
-def cautious_p_value(a, b, weight):
+def cautious_p_value(a, b, weight, yates=True):
     """p-value of the smaller of the two statistics of two columns without missing cells."""
     table = np.zeros((max(a) + 1, max(b) + 1))
     for s, t, w in zip(a, b, weight):
         table[s, t] += w
     table = table[table.sum(axis=1) > 0][:, table.sum(axis=0) > 0]
-    pearson = chi2_contingency(table)
+    pearson = chi2_contingency(table, correction=yates)
     ratio = chi2_contingency(table, correction=False, lambda_="log-likelihood")
     return max(pearson.pvalue, ratio.pvalue)
 

@@ -105,6 +105,19 @@ def em_step(components, rows, weight, of_background, background_weight, shares):
     return found
 
 
+def drawn_moments(rows, rng):
+    """A mean and a covariance from their posterior given complete rows, under Jeffreys' prior.
+
+    The precision is the sum of squares of n - 1 normal draws, whose covariance is the inverse of
+    the scatter.
+    """
+    centred = rows - rows.mean(axis=0)
+    inverse = np.linalg.inv(centred.T @ centred)
+    draws = rng.multivariate_normal(np.zeros(rows.shape[1]), inverse, len(rows) - 1)
+    covariance = np.linalg.inv(sum(np.outer(draw, draw) for draw in draws))
+    return rng.multivariate_normal(rows.mean(axis=0), covariance / len(rows)), covariance
+
+
 def explained(rows, column):
     """Adjusted share of the variance of a column that a regression on the others explains."""
     n_rows, n_columns = rows.shape

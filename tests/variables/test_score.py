@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.integrate import quad
 from scipy.stats import norm, skew, yeojohnson
 
-from skpc.variables import Number
+from skpc.variables import Number, ScoredColumn
 from skpc.variables.score import Score
 from tests.naive.circuit import NaiveScore
 
@@ -153,3 +153,17 @@ def test_the_power_makes_skew_columns_look_normal():
         assert least <= number.score.power <= most
         # A logarithm of what has been shifted is not quite that of the log-normal column.
         assert abs(skew(number.score.transform(values))) < max(abs(skew(values)) / 3, 0.2)
+
+
+def test_draws_reach_beyond_the_range_but_not_beyond_the_ends_nor_an_atom_at_an_end():
+    score = Score(centre=3.0, spread=2.0)
+    column, no_ends = ScoredColumn(score, np.empty(0), low=1.0, high=5.0), (-np.inf, np.inf)
+    reached = column.reaching(-2.0, 3.0, no_ends)
+    assert (reached.low, reached.high) == (-1.0, 9.0)
+    reached = column.reaching(-2.0, 0.5, (0.0, np.inf))
+    assert (reached.low, reached.high) == (0.0, 5.0)
+    reached = column._replace(atoms=np.array([1.0])).reaching(-2.0, 3.0, no_ends)
+    assert (reached.low, reached.high) == (1.0, 9.0)
+    lattice = ScoredColumn(score, np.array([5.0]), step=1.0, low=0.501, high=5.499)
+    reached = lattice.reaching(-2.0, 3.0, (1.0, np.inf))
+    assert (reached.low, reached.high) == (0.501, 5.499)

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from skpc._arrays import Floats, Ints
+from skpc._cells import rows_of_numbers
 from skpc._jit import kernel
 from skpc._random import Streams
 from skpc._threads import in_threads
-from skpc._validation import unmasked
 from skpc.circuit import Circuit
 from skpc.variables import Columns
 from skpc.variables.events import Events
@@ -61,21 +61,7 @@ def read_rows(circuit: Circuit, X: Any) -> Floats:
             f"queries ask a Circuit, got {type(circuit).__name__}; the one of a fitted estimator "
             "is its circuit_"
         )
-    try:
-        if np.iscomplexobj(X):
-            raise ValueError("found complex numbers")
-        rows = np.ascontiguousarray(unmasked(X), dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"X must hold encoded rows of numbers ({error}); domain_.encode(table) of a fitted "
-            "estimator makes them"
-        ) from error
-    if rows.ndim != 2 or rows.shape[1] != circuit.n_features:
-        raise ValueError(
-            f"X must have shape (n_rows, {circuit.n_features}), got {np.shape(X)}; "
-            "NaN marks missing cells"
-        )
-    return rows
+    return rows_of_numbers(X, circuit.n_features)
 
 
 def refuse_cell(columns: Columns, rows: Floats, cell: int, start: int) -> None:

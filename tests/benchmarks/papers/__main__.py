@@ -7,8 +7,8 @@ A NAME is a paper ("soft_learn") or a table or figure of it ("soft_learn/table_8
 all are run. --sets leaves out other data sets. Every measurement is kept with its date, versions
 and CPU seconds of one thread in ``measured.json``, and is not made again unless --again says so: in
 a new clone most are there already. The rows that were asked for are printed, theirs and ours.
---quick runs those that fit in a quarter of an hour of one core, which are 130. All of it takes
-about nine hours; measurements that have not been made have estimates in ``estimates.py``.
+--quick runs those that fit in a quarter of an hour of one core. All of it takes about nine hours;
+measurements that have not been made have estimates in ``estimates.py``.
 
 All rows are then written to ``ledger.csv``, and a page for each paper. These are pages of the
 documentation, which git tracks: name another folder by --out for a trial, which begins without
@@ -45,6 +45,7 @@ from tests.benchmarks.papers import (
     expected_kernels,
     kernel_ep,
     soft_learn,
+    theorems,
     wins,
 )
 from tests.benchmarks.papers.estimates import ESTIMATES
@@ -65,7 +66,7 @@ from tests.benchmarks.papers.pictures import PARETO, draw_pareto
 
 #: Measurements before processes are started anew, which takes seconds.
 _TASKS = 16
-MODULES = (expected_kernels, soft_learn, kernel_ep, all_trees, bayesian_scores, wins)
+MODULES = (expected_kernels, soft_learn, kernel_ep, all_trees, bayesian_scores, wins, theorems)
 
 
 def main() -> None:

@@ -29,6 +29,7 @@ from tests.benchmarks.papers.message_streams import (
     both_directions,
     gamma,
     published_stream,
+    sampled_stream,
     stream,
     tables,
 )
@@ -115,6 +116,7 @@ JOBS = {
     },
     "ep/uncertainty": Job(uncertainty, (), True, TRAIN_FILE),
     "ep/stream": Job(stream, (), True, TRAIN_FILE),
+    "ep/sampled_stream": Job(sampled_stream, (), False),
     "ep/published_stream": Job(published_stream, (), True),
     "ep/both": Job(both_directions, (), True),
     "ep/gamma": Job(gamma, (), True),
@@ -331,7 +333,24 @@ def _streams() -> list[Row]:
     what = "threshold -8.5, noise 1e-4: log variance at the end, answers, share in the last ten"
     row = Row(PAPER, "figure_5", what, "about -8.8", ("ep/published_stream",), _published_judge)
     note = "targets mean and log variance; prior variance 100; exact oracle with noise"
+    found.append(row._replace(note=note, like="variant"))
+    what = "experiment 3, two operators and the sampler itself: answers for z and for p, class "
+    what += "error and its greatest difference from exact messages"
+    job, said = "ep/sampled_stream", "matches the sampler and the exact factor"
+    row = Row(PAPER, "section_4", what, said, (job,), claim(job, _matches, _two_operators))
+    note = "30 problems, 500,000 particles; targets scaled, thresholds -11.9 and -9; the "
+    note += "posterior needs no messages to p, which are learned from those of each problem"
     return [*found, row._replace(note=note, like="variant")]
+
+
+def _matches(figures: Figures) -> bool:
+    return bool(figures["off"] < 0.005)
+
+
+def _two_operators(figures: Figures) -> str:
+    text = f"{figures['answers'][0]} and {figures['answers'][1]} of {figures['messages']:,}; "
+    text += f"{figures['error']:.4f}, {figures['off']:.4f}; log KL of messages to p "
+    return text + f"{figures['log_kl']:.1f}; {figures['seconds']:.0f} CPU s"
 
 
 def _published_judge(found: Mapping[str, Figures]) -> tuple[str, str]:

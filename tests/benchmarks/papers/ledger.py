@@ -53,7 +53,7 @@ CURVE = f"{NO_FIGURE}: the paper prints a curve without numbers"
 NOT_YET = "not measured yet"
 LONG = "takes about"
 #: CPU seconds that are a reason not to measure.
-MUCH = 600
+MUCH = 1200
 Figures = dict[str, Any]
 #: From the figures of the jobs of a row: what is ours, as text, and the status.
 Judge = Callable[[Mapping[str, Figures]], tuple[str, str]]

@@ -39,7 +39,7 @@ _REASONS = {
     "without a figure to compare, as the paper prints a curve": CURVE,
     "without a figure to compare for another reason": NO_FIGURE,
     "without the file of the data": "is not in the folder",
-    "not measured, as they take more than ten CPU minutes": f"({LONG}",
+    "not measured, as they take more than twenty CPU minutes": f"({LONG}",
     "not measured yet": NOT_YET,
     "of methods that skpc does not have": "there is no",
 }
@@ -96,8 +96,9 @@ is
 #: What is known of the reasons of rows that are short like with like.
 WHY_SHORT = (
     "Structural EM depends on its start by k-means, which the paper does not print (that this is "
-    "the reason was not tested); ten candidates for a cut miss better ones on two sets; and with "
-    "many cells observed, the weights of trees drawn from the prior are uneven."
+    "the reason was not tested); ten candidates for a cut miss better ones on two sets; with many "
+    "cells observed, the weights of trees drawn from the prior are uneven; and on ASIA collapsing "
+    "changes the Gibbs average by less than its error."
 )
 _PAGE = """\
 The commands measure and print the rows in a clone of skpc, with the data in ``SKPC_DATA``;
@@ -153,14 +154,17 @@ def summary(lines: Iterable[Line]) -> str:
     others = Counter(line.like for line in lines if line.like != "same")
     short = Counter(line.like for line in lines if kind(line.status) == "short" and not line.again)
     behind = [line for line in same if kind(line.status) == "short"]
+    checked = Counter(kind(line.status) for line in lines if line.like == "illustration")
     text = f"The ledger has {len(lines)} rows. {counts.total()} measurements of them compare like "
     text += "with like: the algorithm, data, split and settings of the paper. Of these "
     text += ", ".join(f"{counts[status]} are {status}" for status in STATUSES[:-1])
     text += f", and {counts['not run']} have no measurement or no published figure. "
     text += f"{others['split']} rows presume which rows a paper used, {others['variant']} have "
     text += f"another method or other data in its place, {others['machine']} are times of another "
-    text += f"machine, and {others['illustration']} compare nothing: only the first group says how "
-    text += "well skpc does what a paper says. "
+    text += f"machine, and {others['illustration']} are pictures, figures of other methods, or "
+    text += "statements checked by a count or an experiment of ours, of which "
+    text += f"{checked['reproduced']} hold and {checked['refuted']} do not: only the first group "
+    text += "says how well skpc does what a paper says. "
     text += f"{short.total()} measurements are short: {short['same']} like with like, "
     text += f"{short['split']} on presumed rows, {short['variant']} of variants, "
     text += f"{short['machine']} of times. Those like with like are "

@@ -239,20 +239,23 @@ WIDE = tuple(name for name in SETS if column("all_trees/table_1", "columns")[nam
 SMALL_MARGIN = 0.1
 
 
-def printed() -> Figures:
-    """How many sets of its own table each sentence holds for, and of how many."""
+def printed(paper: str, item: str) -> Figures:
+    """How many sets of its own table each sentence of an item holds for, and of how many."""
     found: Figures = {}
-    for each in CLAIMS:
+    for each in (claim for claim in CLAIMS if (claim.paper, claim.item) == (paper, item)):
         theirs = column(f"{each.paper}/{each.table}", each.method)
         rivals = [column(f"{each.paper}/{each.table}", rival) for rival in each.rivals]
         ahead = [_ahead(each, theirs[name], [rival[name] for rival in rivals]) for name in theirs]
-        found[f"{each.paper}: {each.what}"] = [sum(ahead), len(ahead)]
-    found["margins"] = {name: _margin(*_moat(name)) for name in WIDE}
+        found[each.what] = [sum(ahead), len(ahead)]
     return found
 
 
-def _moat(name: str) -> tuple[float, ...]:
-    return tuple(column("all_trees/table_1", title)[name] for title in ("MoAT", "HCLT", "MT"))
+def printed_margins() -> Figures:
+    titles = ("MoAT", "HCLT", "MT")
+    return {
+        name: _margin(*(column("all_trees/table_1", title)[name] for title in titles))
+        for name in WIDE
+    }
 
 
 def _margin(ours: float, *rivals: float) -> float:
@@ -263,7 +266,13 @@ def _ahead(claim: Claim, method: float, rivals: list[float]) -> bool:
     return all(claim.better * method > claim.better * rival for rival in rivals)
 
 
-JOBS = {"wins/printed": Job(printed, (), True)}
+JOBS = {
+    **{
+        f"wins/{each.paper}/{each.item}": Job(printed, (each.paper, each.item), True)
+        for each in CLAIMS
+    },
+    "wins/margins": Job(printed_margins, (), True),
+}
 
 
 def rows() -> list[Row]:
@@ -272,16 +281,17 @@ def rows() -> list[Row]:
         of = len(TABLES[f"{each.paper}/{each.table}"].rows)
         theirs = f"{each.said} of {of}" if each.said else "no number: most"
         what = f"{each.what}, in its own {each.table.replace('_', ' ')}"
-        row = Row(each.paper, each.item, what, theirs, ("wins/printed",), _printed_judge(each))
+        job = f"wins/{each.paper}/{each.item}"
+        row = Row(each.paper, each.item, what, theirs, (job,), _printed_judge(each, job))
         found.append(row)
         if each.here is not None:
             found.append(_row_here(each, theirs))
     return [*found, *_margins()]
 
 
-def _printed_judge(claim: Claim) -> Judge:
+def _printed_judge(claim: Claim, job: str) -> Judge:
     def judge(found: Mapping[str, Figures]) -> tuple[str, str]:
-        wins, of = found["wins/printed"][f"{claim.paper}: {claim.what}"]
+        wins, of = found[job][claim.what]
         holds = 2 * wins > of if claim.said is None else wins == claim.said
         status = "reproduced" if holds else f"refuted (their table has {wins} of {of})"
         return f"{wins} of {of}", status
@@ -347,10 +357,10 @@ def _margins() -> list[Row]:
     """What MoAT is ahead by on wide sets."""
     what = "margin over the better of HCLT and MT, sets of more than 180 variables, nats"
     said = "large on all of them"
-    row = Row("all_trees", "section_3.2", f"{what}, in its own table 1", said, ("wins/printed",))
+    row = Row("all_trees", "section_3.2", f"{what}, in its own table 1", said, ("wins/margins",))
     jobs = tuple(job for name in _wide_here() for job in _tree_jobs(name))
     here = Row("all_trees", "section_3.2", f"{what}, here", said, jobs, _margins_here)
-    row = row._replace(judge=lambda found: _margins_judge(found["wins/printed"]["margins"]))
+    row = row._replace(judge=lambda found: _margins_judge(found["wins/margins"]))
     here = here._replace(like="variant", again="table_1", note=", ".join(_wide_here()))
     return [row, *([here] if jobs else [])]
 
