@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -29,6 +30,7 @@ from skpc._validation import (
     missing_cells,
     read_cells,
 )
+from skpc.domain import ColumnRules, Domain
 from skpc.estimators._estimator import TableEstimator, by_chunks, parameter
 from skpc.estimators.cell_errors import CellErrorDetector
 from skpc.estimators.cutset import CutsetNetworkBD
@@ -75,6 +77,9 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
         Whether observed cells may be wrong: a :class:`CellErrorDetector` with the same density
         finds them, and those that are rather wrong than right count as missing, in ``fit`` and as
         evidence in ``transform``. They stay in the completed table as they are.
+    rules : list of tuple, default=None
+        Exact rules between columns, which all rows of ``fit`` keep and all completed rows obey; see
+        :ref:`rules_between_columns`. A ``density`` gets them.
     random_state : int, RandomState instance or None, default=None
         Seeds the draws of "sample", anew at each call of ``transform``: the same seed fills the
         same table alike, another seed fills it another time. Seeds the default density too.
@@ -173,6 +178,7 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
     strategy: str = parameter("mean", StrOptions({"mean", "mpe", "sample"}))
     keep_empty_features: bool = parameter(False, "boolean")
     add_indicator: bool = parameter(False, "boolean")
+    rules: Any = parameter(None, list, None)
     robust: bool = parameter(False, "boolean")
 
     @fit_context(prefer_skip_nested_validation=False)
@@ -218,7 +224,10 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
             if density is None:
                 self.density_, of_kinds = self._fit_default(table, weight)
             else:
-                self.density_, of_kinds = clone(density).fit(table, sample_weight=weight), {}
+                density = clone(density)
+                if self.rules:
+                    density.set_params(rules=self.rules)
+                self.density_, of_kinds = density.fit(table, sample_weight=weight), {}
             self.densities_ = dict.fromkeys(_KINDS, self.density_) | of_kinds
             if self.add_indicator:
                 self.indicator_ = MissingIndicator(error_on_new=False).fit(missing)
@@ -283,13 +292,30 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
         for density, chosen in ((numbers, ~is_categorical), (categories, is_categorical)):
             means = density._density.means(rows, np.flatnonzero(chosen))
             filled[:, chosen] = means[:, chosen]
+        if self.density_._ruled is not None:
+            filled = self.density_._ruled.completed(rows, filled)
         return self.density_.domain_.fill(table, filled)
 
     def _fit_default(self, table: Any, weight: Floats) -> tuple[Any, dict[str, Any]]:
         """A density of rows, weighed by rows held out; those of kinds, by their removed cells."""
+        reader = CutsetNetworkBD(random_state=self.random_state)
+        domain, rows, weight = reader._prepare(table, weight)
+        if not self.rules:
+            return self._default_of_rows(domain, rows, weight)
+        ruled = ColumnRules.fit(self.rules, domain, rows, weight, reader._n_bins)
+        best, of_kinds = self._default_of_rows(ruled.learned, ruled.seen_rows(rows), weight)
+        # One density may be a member of another, which asks it without the rules.
+        best, *others = (copy(density) for density in (best, *of_kinds.values()))
+        for density in (best, *others):
+            density._take_rules(ruled)
+        return best, dict(zip(of_kinds, others))
+
+    def _default_of_rows(
+        self, domain: Domain, rows: Floats, weight: Floats
+    ) -> tuple[Any, dict[str, Any]]:
         classes: list[Any] = [CutsetNetworkBD, HiddenChowLiuTree, SoftLearnSPN, TableMixture]
         densities = [one(random_state=self.random_state, verbose=self.verbose) for one in classes]
-        data = domain, rows, weight = densities[0]._prepare(table, weight)
+        data = domain, rows, weight
         if domain.is_categorical.all():
             densities.pop()
         if len(rows) < FEWEST:

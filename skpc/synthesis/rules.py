@@ -136,7 +136,8 @@ def find_rules(X: Any, tolerance: float = 0.0, *, categorical_features: Any = "a
         - ``(a, "==", value, "if", b, "==", value)``, where ``b`` has 20 values at most and does not
           determine ``a``.
 
-        What follows from an equality is left out.
+        What follows from an equality is left out; an order of a part and its sum, whose other
+        parts are not negative, is trivial.
 
     Raises
     ------
@@ -174,8 +175,9 @@ def rules_of(cells: TableCells, tolerance: float = 0.0) -> Rules:
     rules = [*search.equal(), *search.ordered(), *search.sums(), *search.determined()]
     rules += search.values({one.rule for one in rules})
     rules = [one._replace(pvalue=min(1.0, one.pvalue * search.n_tried)) for one in rules]
-    trivial = [one for one in rules if one.pvalue > _LEVEL]
-    sure = {one.rule: one for one in rules if one.pvalue <= _LEVEL}
+    parts = search.parts_of_sums({one.rule for one in rules if one.pvalue <= _LEVEL})
+    trivial = [one for one in rules if one.pvalue > _LEVEL or one.rule in parts]
+    sure = {one.rule: one for one in rules if one.pvalue <= _LEVEL and one.rule not in parts}
     return Rules([one for rule, one in sure.items() if not _is_chained(rule, sure)], trivial)
 
 
@@ -227,6 +229,17 @@ class _Search:
                 rule = self.names[total], "==", ("sum", *(self.names[j] for j in parts))
                 rules += self._rule(rule, len(t), (np.abs(t - s) > step).sum(), q)
         return rules
+
+    def parts_of_sums(self, rules: Collection[tuple[Any, ...]]) -> set[tuple[Any, ...]]:
+        """Orders that follow from sums whose other parts are not negative."""
+        lowest = dict(zip(self.names, np.nanmin(self.rows, axis=0, initial=np.inf)))
+        return {
+            (part, "<=", rule[0])
+            for rule in rules
+            if isinstance(rule[2], tuple) and len(rule) == 3
+            for part in rule[2][1:]
+            if all(lowest[other] >= 0.0 for other in rule[2][1:] if other != part)
+        }
 
     def _possible_totals(self, parts: tuple[int, ...], totals: list[int]) -> list[int]:
         """Columns that some others may add up to, by the first rows."""

@@ -10,6 +10,7 @@ import pytest
 from sklearn.base import clone
 
 from skpc import (
+    CircuitImputer,
     CutsetNetworkBD,
     DensityClassifier,
     HiddenChowLiuTree,
@@ -211,3 +212,96 @@ def test_an_estimator_without_rules_is_as_before():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert plain.complete(table).equals(table)
+
+
+@pytest.mark.parametrize("strategy", ["mean", "mpe", "sample"])
+def test_the_imputer_keeps_the_rules_whatever_fills_numbers_and_categories(strategy):
+    table = draws(150)
+    rows = holes(table.head(40))
+    imputer = CircuitImputer(rules=RULES, strategy=strategy, random_state=0).fit(table)
+    assert keeps(imputer.set_output(transform="pandas").transform(rows))
+    given = CircuitImputer(CutsetNetworkBD(), rules=RULES, strategy=strategy, random_state=0)
+    assert keeps(given.fit(table).set_output(transform="pandas").transform(rows))
+
+
+def chain(n=500, seed=0):
+    """Three numbers in order, of which the last two are often equal, and a category."""
+    rng = np.random.default_rng(seed)
+    kind = rng.integers(0, 2, n)
+    low = rng.gamma(4.0, 1.0 + kind)
+    middle = low + rng.gamma(2.0, 1.0 + kind)
+    high = middle + np.where(rng.random(n) < 0.3, 0.0, rng.gamma(2.0, size=n))
+    return np.column_stack([low, middle, high, kind])
+
+
+ORDERS = [(0, "<=", 1), (1, "<=", 2)]
+
+
+@pytest.fixture(scope="module", params=[CutsetNetworkBD(), TableMixture(random_state=0)])
+def ordered(request):
+    return clone(request.param).set_params(rules=ORDERS).fit(chain())
+
+
+def test_chains_of_numbers_are_a_first_column_and_gaps(ordered):
+    rows = chain(20, 1)
+    wanted = slow.in_order(learned(ordered), rows[:, :3].tolist(), rows[:, 3:].tolist())
+    assert ordered.score_samples(rows) == pytest.approx(wanted)
+    rows[:, 1] = rows[:, 0] - 1.0
+    assert np.isneginf(ordered.score_samples(rows)).all()
+
+
+@pytest.mark.parametrize("missing", [0, 1])
+def test_evidence_on_a_later_column_of_a_chain_is_a_quadrature(ordered, missing):
+    of_learned = ordered._ruled.learned
+    for row in chain(4, 2):
+        hidden = row.copy()
+        hidden[missing] = np.nan
+        ends = (-20.0, row[1]) if missing == 0 else (row[0], row[2])
+        kinks = [axis.edges for axis in of_learned.axes or () if axis is not None]
+        kinks = np.concatenate([[0.0], *kinks])
+        kinks = np.concatenate([kinks, row[0] + kinks, row[1] - kinks, row[2] - kinks])
+
+        def density(x, row=row):
+            rows = np.repeat(row[np.newaxis], len(x), axis=0)
+            rows[:, missing] = x
+            return np.exp(ordered.score_samples(rows))
+
+        wanted = slow.integral(density, *ends, kinks)
+        if missing == 1:
+            # The gap above may be zero.
+            wanted += density(np.array([row[2]]))[0] if row[1] < row[2] else 0.0
+        if row[1] < row[2] or missing == 0:
+            got = np.exp(ordered.score_samples(hidden[np.newaxis]))[0]
+            assert got == pytest.approx(wanted, rel=1e-6)
+
+
+def test_draws_completions_and_intervals_are_in_order(ordered):
+    drawn = ordered.sample(1000, random_state=0)
+    assert (np.diff(drawn[:, :3], axis=1) >= 0.0).all()
+    assert np.mean(drawn[:, 1] == drawn[:, 2]) == pytest.approx(0.3, abs=0.05)
+    rows = chain(12, 3)
+    rows[np.arange(12), np.arange(12) % 3] = np.nan
+    rows[0, 1] = np.nan
+    for strategy in ("mean", "mpe", "sample"):
+        filled = ordered.complete(rows, strategy=strategy, random_state=0)
+        assert (np.diff(filled[:, :3], axis=1) >= 0.0).all()
+    for ends in ordered.interval(rows):
+        assert (np.diff(ends[1:, :3], axis=1) >= 0.0).all()
+    inside = ordered.sample(20, random_state=0, given={1: (5, 8), 2: (None, 9)})
+    assert (inside[:, 1] >= 5.0).all()
+    assert (inside[:, 2] <= 9.0).all()
+
+
+def test_long_chains_are_refused():
+    rows = np.sort(np.random.default_rng(0).normal(size=(50, 4)), axis=1)
+    with pytest.raises(ValueError, match="at most 3 columns"):
+        CutsetNetworkBD(rules=[(0, "<=", 1), (1, "<=", 2), (2, "<=", 3)]).fit(rows)
+
+
+def test_dates_have_an_order_whatever_their_origins():
+    rng = np.random.default_rng(0)
+    start = pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 300, 200), "D")
+    table = pd.DataFrame({"from": start, "to": start + pd.to_timedelta(rng.poisson(9, 200), "D")})
+    drawn = CutsetNetworkBD(rules=[("from", "<=", "to")]).fit(table).sample(300, random_state=0)
+    assert (drawn["from"] <= drawn["to"]).all()
+    assert abs((drawn["to"] - drawn["from"]).dt.days.mean() - 9.0) < 1.0

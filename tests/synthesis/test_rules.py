@@ -112,3 +112,14 @@ def test_breaches_are_those_of_loops_over_rows():
         expected = naive.breaks(rule, rows, real_rows)
         assert breaches(rule, *cells).tolist() == expected
         assert any(expected)
+
+
+def test_an_order_that_follows_from_a_sum_is_trivial():
+    parts = np.random.default_rng(0).exponential(size=(200, 2))
+    found = find_rules(np.column_stack([parts, parts.sum(axis=1)]))
+    assert [one.rule for one in found.rules] == [(2, "==", ("sum", 0, 1))]
+    assert {(0, "<=", 2), (1, "<=", 2)} <= {one.rule for one in found.trivial}
+    parts[:, 1] -= parts[:, 1].mean()
+    found = find_rules(np.column_stack([parts, parts.sum(axis=1)]))
+    assert (1, "<=", 2) in [one.rule for one in found.trivial]
+    assert (0, "<=", 2) not in [one.rule for one in (*found.rules, *found.trivial)]
