@@ -217,7 +217,7 @@ def _read_column(cells: Cells, series: Any, column: int, names: Sequence[Any] | 
             f"dtype {dtype} in {describe_column(column, names)}."
         )
     if isinstance(series, np.ndarray) or kind not in {"b", "i", "u", "f"}:
-        if kind == "category" or str(dtype) == "Categorical":
+        if kind == "category" or str(dtype).startswith("Categorical"):
             cells.declared[column] = dtype.categories.to_list() if kind == "category" else None
             if getattr(dtype, "ordered", False) and len(dtype.categories) > 2:
                 cells.ordered[column] = Ranks(tuple(dtype.categories.to_list()))

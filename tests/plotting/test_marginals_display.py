@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 from matplotlib.collections import LineCollection
 from numpy.testing import assert_array_equal
+from scipy.integrate import trapezoid
 from sklearn.exceptions import NotFittedError
 
 from skpc import (
@@ -63,7 +64,7 @@ def test_a_missing_number_has_a_density_that_holds_the_mass_of_every_bin(table):
         inside = (x >= edges[state - 1]) & (x <= edges[state])
         height = prob[state] / (edges[state] - edges[state - 1])
         assert (np.isclose(density[inside], height)).sum() >= 2
-    assert np.trapezoid(density, x) == pytest.approx(0.998, abs=2e-3)
+    assert trapezoid(density, x) == pytest.approx(0.998, abs=2e-3)
 
 
 def without(row, column):
@@ -255,7 +256,7 @@ def test_a_number_without_bins_has_the_density_of_its_distribution_function(tabl
     # What lies below zero counts for nothing in distribution functions: a constant factor.
     assert part == pytest.approx(np.full(3, part[0]), rel=1e-6)
     assert 0.998 < part[0] <= 1.0 + 1e-6
-    assert np.trapezoid(density, x) == pytest.approx(0.998, abs=2e-3)
+    assert trapezoid(density, x) == pytest.approx(0.998, abs=2e-3)
     observed = MarginalsDisplay.from_estimator(model, one_row(price=7.25), columns=["price"]).ax_[0]
     height = np.interp(7.25, *observed.lines[0].get_data())
     assert mark(observed) == pytest.approx((7.25, height))
