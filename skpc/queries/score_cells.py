@@ -15,22 +15,24 @@ from typing import Any
 import numpy as np
 
 from skpc._arrays import Floats, log_or_inf
-from skpc._jit import inlined, kernel
+from skpc._jit import FALSE, inlined, kernel
 from skpc.circuit import Circuit
+from skpc.queries.flows import flows
 from skpc.queries.passes.plan import Plan, Tables
 from skpc.queries.passes.rows import (
     MultivariateReader,
     check_noise,
     check_rows,
+    new_cells,
     over_chunks,
-    read_cells,
+    read_batch,
+    refuse_cell,
     refuse_multivariate,
 )
 from skpc.queries.passes.upward import FLOW, QUOTIENT, VALUE, Evaluator, refuse_impossible
-from skpc.queries.posteriors import posteriors
 from skpc.variables import Columns
 from skpc.variables.families import leaf_values, read_cell
-from skpc.variables.leaves import Cells, column_of, leaf_of
+from skpc.variables.leaves import Cells, LeafTable, column_of, leaf_of
 from skpc.variables.noise import NoisyCells
 
 
@@ -139,19 +141,40 @@ def log_margins(circuit: Circuit, X: Any) -> Floats:
            [nan]])
     """
     refuse_multivariate(circuit)
-    rows = check_rows(circuit, X)
-    read_cells(circuit.columns, rows)
-    margins = posteriors(circuit, np.full((1, circuit.n_features), np.nan))
-    out = np.full(rows.shape, np.nan)
+    rows, structure = check_rows(circuit, X), circuit.structure
+    evaluator, out = Evaluator(circuit), np.empty(np.shape(X))
+    # A leaf counts by the probability that a row without any cell comes to it.
+    edge_flow = flows(circuit, np.full((1, circuit.n_features), np.nan))
+    reached = np.bincount(structure.child, edge_flow, circuit.n_nodes).astype(np.float64)
+    reached[-1] = 1.0
+    weight, tables = reached[structure.leaves.node], evaluator.tables
 
     def work(part: Floats, start: int) -> None:
-        for var in np.flatnonzero(np.isnan(circuit.observed)).tolist():
-            known = np.flatnonzero(~np.isnan(part[:, var]))
-            form = margins[var].terms[0].scaled(np.ones((len(known), 1)))
-            out[start + known, var] = form.log_density(part[known, var])
+        cells = new_cells(circuit.n_features, len(part))
+        bad = read_batch(evaluator.columns, part, np.empty((len(part), 0)), 0, len(part), cells)
+        refuse_cell(evaluator.columns, part, bad, start)
+        margins = np.zeros((circuit.n_features + 1, len(part)))
+        _add_leaves(evaluator.plan.leaves, tables.table, cells, weight, margins)
+        # Less the log of a margin is what remains where the cell is taken out of certainty.
+        rest, values = -log_or_inf(margins[:-1]), np.ascontiguousarray(part.T)
+        _compare(evaluator.columns, values, cells, np.zeros(len(part)), True, rest)
+        out[start : start + len(part)] = rest.T
 
-    over_chunks(rows, work, 1024)
+    over_chunks(rows, work)
     return out
+
+
+@kernel
+def _add_leaves(
+    leaves: LeafTable, table: Floats, cells: Cells, weight: Floats, margins: Floats
+) -> None:
+    """Add the values of the leaves of each variable; the last line is scratch."""
+    scratch, n = margins.shape[0] - 1, margins.shape[1]
+    for i in range(len(weight)):
+        leaf = leaf_of(leaves, i)
+        leaf_values(leaf, table, cells, n, FALSE, margins, scratch)
+        for r in range(n):
+            margins[leaf.line, r] += weight[i] * margins[scratch, r]
 
 
 def _add_groups(reader: MultivariateReader, rows: Floats, in_logs: bool, target: Floats) -> None:
