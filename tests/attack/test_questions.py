@@ -34,7 +34,7 @@ QUESTIONS = {
     "goodness": lambda: goodness_of_fit_test(FITTED, OTHER, n_draws=49, random_state=0),
     "independence": lambda: independence_test(X, 0, 1, random_state=0),
     "rules": lambda: find_rules(pd.DataFrame(X.round(), columns=list("abc"))).rules,
-    "report": lambda: str(table_report(X, OTHER)),
+    "report": lambda: str(table_report(X, OTHER, random_state=0)),
     "ranges": lambda: FITTED.log_probability({0: {1.0}, 1: (-1.0, 1.0)}),
     "wrong cells": lambda: DETECTOR.predict_proba(HOLES),
     "shapley": lambda: PREDICTOR.shapley_values(HOLES[:20]),
