@@ -30,13 +30,13 @@ PREDICTOR = ExpectedPredictor(Ridge(), NETWORK, random_state=0).fit(X, X[:, 1])
 IMPUTER = MultipleImputer(NETWORK, n_imputations=2, random_state=0).fit(X)
 HOLES = np.where(np.random.default_rng(2).random(OTHER.shape) < 0.3, np.nan, OTHER)
 QUESTIONS = {
-    "two samples": lambda: two_sample_test(X, OTHER, NETWORK, n_permutations=49, random_state=0),
+    "two samples": lambda: two_sample_test(X, OTHER, FITTED, n_permutations=49, random_state=0),
     "goodness": lambda: goodness_of_fit_test(FITTED, OTHER, n_draws=49, random_state=0),
     "independence": lambda: independence_test(X, 0, 1, random_state=0),
     "rules": lambda: find_rules(pd.DataFrame(X.round(), columns=list("abc"))).rules,
-    "report": lambda: table_report(X, OTHER).to_frame(),
+    "report": lambda: str(table_report(X, OTHER, random_state=0)),
     "ranges": lambda: FITTED.log_probability({0: {1.0}, 1: (-1.0, 1.0)}),
-    "wrong cells": lambda: DETECTOR.score_cells(HOLES),
+    "wrong cells": lambda: DETECTOR.predict_proba(HOLES),
     "shapley": lambda: PREDICTOR.shapley_values(HOLES[:20]),
     "imputations": lambda: IMPUTER.impute(HOLES),
 }
