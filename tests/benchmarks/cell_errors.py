@@ -66,7 +66,7 @@ def with_errors(
     for at, (name, column) in enumerate(table.items()):
         values, observed = column.tolist(), column.dropna()
         is_number = pd.api.types.is_numeric_dtype(column)
-        decimals = _decimals(observed) if is_number else 0
+        decimals = decimals_of(observed) if is_number else 0
         for row in np.flatnonzero((rng.random(len(table)) < rate) & column.notna()):
             one = int(rng.choice([0, 1, 2] if is_number else [0, 3]))
             before = values[row]
@@ -84,7 +84,7 @@ def with_errors(
     return pd.DataFrame(wrong), kind
 
 
-def _decimals(column: pd.Series) -> int:
+def decimals_of(column: pd.Series) -> int:
     texts = (f"{value:.6f}".rstrip("0") for value in column[:500])
     return max(len(text.split(".")[1]) for text in texts)
 
