@@ -284,7 +284,9 @@ class RuledDensity(NamedTuple):
         nothing = np.full((n_rows, self.domain.n_features), np.nan)
         if given is None:
             return self.rules.restored(self.learned.draw(n_rows, random_state), nothing)
-        weighed, weight = self._weighed(given).likely()
+        weighed = self._weighed(given)
+        refuse_impossible(weighed.total(), np.arange(1))
+        weighed, weight = weighed.likely()
         source = np.sort(random_state.choice(len(weight), n_rows, p=weight))
         drawn, known = nothing, weighed.rows[source]
         for one, first, size in zip(*np.unique(source, return_index=True, return_counts=True)):
@@ -311,7 +313,8 @@ class RuledDensity(NamedTuple):
             parts.append(part._replace(owner=chunk[part.owner]))
         cells, seen, owner, joint = zip(*parts)
         whole = Events.stacked(seen) if isinstance(rows, Events) else np.concatenate(seen)
-        return _Weighed(np.concatenate(cells), whole, *map(np.concatenate, (owner, joint)))
+        weighed = _Weighed(np.concatenate(cells), whole, *map(np.concatenate, (owner, joint)))
+        return weighed.take(np.argsort(weighed.owner, kind="stable"))
 
     def _weighed_part(self, rows: Any, wanted: tuple[int, ...]) -> _Weighed:
         cells, events = _cells(rows), rows if isinstance(rows, Events) else None
@@ -357,7 +360,7 @@ class RuledDensity(NamedTuple):
         weighed, weight = self._weighed(rows, (column,)).likely()
         carrier, shift = self.rules.carriers(weighed.rows, column)
         labels, n_rows = domain.categories[column], len(cells)
-        is_plain = len(weight) == n_rows and (carrier == column).all()
+        is_plain = len(weight) == n_rows and (carrier == column).all() and not shift.any()
         if is_plain or column not in self.rules.tied and len(weight) == n_rows:
             (same,) = self.learned.posteriors(weighed.seen, [column])
             terms: Any = same.terms
@@ -383,13 +386,15 @@ class RuledDensity(NamedTuple):
 
     def _kept(self, rows: Floats, filled: Floats) -> Floats:
         """Filled rows with the observed cells; warns of those that break a rule."""
-        _, broken = self.rules.propagated(rows)
+        kept = np.where(np.isnan(rows), filled, rows)
+        _, broken = self.rules.propagated(kept)
         for row in np.flatnonzero(broken >= 0)[:1].tolist():
             warn(
-                f"{int((broken >= 0).sum())} rows break a rule, whose cells stay as they are. The "
-                f"first is row {row}, which breaks {self.rules.ties[broken[row]].rule!r}."
+                f"{int((broken >= 0).sum())} rows break a rule, whatever their missing cells; "
+                f"their cells stay as they are. The first is row {row}, which breaks "
+                f"{self.rules.ties[broken[row]].rule!r}."
             )
-        return np.where(np.isnan(rows), filled, rows)
+        return kept
 
 
 def _taken(rows: Any, index: Any) -> Any:

@@ -79,6 +79,8 @@ class Tie(NamedTuple):
 
 def read_rule(rule: Any, domain: Domain, rows: Floats) -> Tie:
     """The tie that a rule says."""
+    # Rules that were found have support and chance beside them.
+    rule = getattr(rule, "rule", rule)
     rule = tuple(rule) if isinstance(rule, tuple | list) else ()
     kind = rule[1] if len(rule) in (3, 7) else None
     is_value = len(rule) == 7 and rule[3] == "if" and kind == rule[5] == "=="

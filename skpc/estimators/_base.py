@@ -29,6 +29,7 @@ from skpc.learning import bootstrapped
 from skpc.queries import PseudoCounts
 from skpc.queries.flows import ExpectedStatistics, expected_statistics, pseudo_counts_from
 from skpc.queries.parameters import em_step, fit_parameters, fit_to_sums
+from skpc.queries.passes.upward import refuse_impossible
 from skpc.variables import Predictive
 
 _STRATEGIES = ("mean", "mpe", "sample")
@@ -183,8 +184,10 @@ class TableDensity(EventAnswers, DensityMixin, TableLearner):
                 self._log_known(events)
                 drawn = self._density.draw(n_samples, random_state, events)
             else:
-                repeated = np.repeat(domain.encode_given(given), n_samples, axis=0)
-                drawn = self._density.draw_missing(repeated, random_state)
+                row = domain.encode_given(given)
+                if self.rules:
+                    refuse_impossible(self._density.log_density(row), np.arange(1))
+                drawn = self._density.draw_missing(np.repeat(row, n_samples, axis=0), random_state)
             drawn = domain.with_given(drawn, given)
         return self.domain_.decode(self.domain_.name(drawn, random_state, given))
 

@@ -81,7 +81,7 @@ class TrainingData(NamedTuple):
 class TableLearner(ColumnsEstimator, ABC):
     """An estimator that learns a density of encoded rows, from a table or from rows like these."""
 
-    rules: Any = parameter(None, list, None)
+    rules: Any = parameter(None, list, tuple, None)
 
     #: Rules between the columns of the table, and what was learned from in place of these.
     _ruled: ColumnRules | None = field(default=None, init=False)

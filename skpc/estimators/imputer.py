@@ -178,7 +178,7 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
     strategy: str = parameter("mean", StrOptions({"mean", "mpe", "sample"}))
     keep_empty_features: bool = parameter(False, "boolean")
     add_indicator: bool = parameter(False, "boolean")
-    rules: Any = parameter(None, list, None)
+    rules: Any = parameter(None, list, tuple, None)
     robust: bool = parameter(False, "boolean")
 
     @fit_context(prefer_skip_nested_validation=False)

@@ -167,13 +167,19 @@ class MultipleImputer(TableEstimator):
         TypeError
             If the density is not one of skpc that is a circuit.
         ValueError
-            If the density refuses the table: no value at all, an infinite cell, bad weights.
+            If the density has rules, or refuses the table: no value at all, an infinite cell, bad
+            weights.
         """
         with all_or_nothing(self), threads(self.n_jobs):
             if not isinstance(self.density, CircuitDensity | None):
                 raise TypeError(
                     "MultipleImputer needs a density that is a circuit, whose parameters can be "
                     f"drawn; found {self.density!r}. Give one such as TableMixture()."
+                )
+            if self.density is not None and self.density.rules:
+                raise ValueError(
+                    "MultipleImputer learns parameters again from encoded rows, which rules do "
+                    f"not reach; found {self.density!r}. Leave its rules out."
                 )
             table, weight, _ = self._training_rows(X, sample_weight)
             seeds, _ = self._seeds()

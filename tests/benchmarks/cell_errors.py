@@ -86,7 +86,7 @@ def with_errors(
 
 def decimals_of(column: pd.Series) -> int:
     texts = (f"{value:.6f}".rstrip("0") for value in column[:500])
-    return max(len(text.split(".")[1]) for text in texts)
+    return max(len(text.split(".")[-1] if "." in text else "") for text in texts)
 
 
 def boosting(train: pd.DataFrame, test: pd.DataFrame) -> np.ndarray:

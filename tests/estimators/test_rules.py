@@ -7,6 +7,7 @@ from functools import partial
 import numpy as np
 import pandas as pd
 import pytest
+from numpy.testing import assert_allclose
 from sklearn.base import clone
 
 from skpc import (
@@ -15,10 +16,12 @@ from skpc import (
     DensityClassifier,
     HiddenChowLiuTree,
     MixtureOfAllTrees,
+    MultipleImputer,
     SoftLearnSPN,
     StackedDensity,
     TableMixture,
 )
+from skpc.synthesis import find_rules
 from tests.naive import rules as slow
 
 
@@ -305,3 +308,88 @@ def test_dates_have_an_order_whatever_their_origins():
     drawn = CutsetNetworkBD(rules=[("from", "<=", "to")]).fit(table).sample(300, random_state=0)
     assert (drawn["from"] <= drawn["to"]).all()
     assert abs((drawn["to"] - drawn["from"]).dt.days.mean() - 9.0) < 1.0
+
+
+def mixed_rows() -> tuple[pd.DataFrame, pd.DataFrame]:
+    """A table with a dependency and an order, and rows with all kinds of evidence, in a mix."""
+    rng = np.random.default_rng(0)
+    kind = rng.integers(0, 3, 300)
+    low = 20.0 * kind + rng.normal(10.0, 2.0, 300)
+    frame = pd.DataFrame(
+        {
+            "a": np.array(["x", "y", "z"])[kind],
+            "b": np.array(["A", "A", "B"])[kind],
+            "low": low,
+            "high": low + rng.exponential(3.0, 300),
+        }
+    )
+    nothing = None
+    asked = pd.DataFrame(
+        {
+            "a": ["x", "z", nothing, "x", "z", "y"],
+            "b": ["A", nothing, "B", "A", "B", nothing],
+            "low": [10.0, 50.0, nothing, nothing, nothing, 30.0],
+            "high": [12.0, nothing, 53.0, 13.0, nothing, nothing],
+        }
+    )
+    return frame, asked
+
+
+@pytest.mark.parametrize(
+    "model", [CutsetNetworkBD(), TableMixture(n_components=1)], ids=["network", "mixture"]
+)
+def test_rows_that_are_asked_together_are_answered_as_alone(model):
+    frame, asked = mixed_rows()
+    rules = [("a", "determines", "b"), ("low", "<=", "high")]
+    model = clone(model).set_params(rules=rules, random_state=0).fit(frame)
+    together = model.complete(asked), *model.interval(asked)
+    for row in asked.index:
+        one = asked.loc[[row]]
+        alone = model.complete(one), *model.interval(one)
+        for several, single in zip(together, alone):
+            some = several.loc[[row]]
+            assert some["a"].tolist() == single["a"].tolist()
+            assert_allclose(some[["low", "high"]], single[["low", "high"]], rtol=1e-6)
+        means = [cells.mean()[0] for cells in model.marginals(one)[2:]]
+        assert_allclose(means, [cells.mean()[row] for cells in model.marginals(asked)[2:]])
+    # The upper end of an order is no gap.
+    ends = model.interval(asked.loc[[1]])
+    assert ends[0]["high"].item() >= 50.0
+    assert 50.0 < model.marginals(asked.loc[[1]])[3].mean()[0] < 60.0
+
+
+def test_what_contradicts_a_rule_is_no_evidence_to_draw_from():
+    frame, _ = mixed_rows()
+    rules = [("a", "determines", "b"), ("low", "<=", "high")]
+    model = CutsetNetworkBD(rules=rules, random_state=0).fit(frame)
+    for given in ({"low": 50.0, "high": 40.0}, {"a": "x", "b": "B"}):
+        with pytest.raises(ValueError, match="probability zero"):
+            model.sample(5, given=given, random_state=0)
+
+
+def test_a_row_that_no_completion_can_save_is_warned_of():
+    rng = np.random.default_rng(0)
+    low = rng.normal(size=300)
+    gaps = rng.exponential(size=(2, 300))
+    frame = pd.DataFrame({"low": low, "price": low + gaps[0], "high": low + gaps.sum(axis=0)})
+    model = CutsetNetworkBD(rules=[("low", "<=", "price"), ("price", "<=", "high")]).fit(frame)
+    row = pd.DataFrame({"low": [1.0], "price": [np.nan], "high": [0.5]})
+    with pytest.warns(UserWarning, match="break a rule"):
+        assert model.complete(row)["low"].item() == 1.0
+
+
+def test_found_rules_are_taken_with_their_support():
+    rng = np.random.default_rng(0)
+    low = rng.normal(size=300)
+    frame = pd.DataFrame({"low": low, "high": low + rng.exponential(size=300)})
+    found = find_rules(frame).rules
+    assert len(found) == 1
+    drawn = CutsetNetworkBD(rules=found).fit(frame).sample(100, random_state=0)
+    assert (drawn["low"] <= drawn["high"]).all()
+
+
+def test_a_multiple_imputer_refuses_rules():
+    frame, _ = mixed_rows()
+    density = TableMixture(n_components=1, rules=[("low", "<=", "high")])
+    with pytest.raises(ValueError, match="MultipleImputer .* rules"):
+        MultipleImputer(density).fit(frame)
