@@ -224,8 +224,9 @@ def _log_power_slope(u: float, power: float) -> float:
 
 
 @inlined
-def _unbound(lower: float, upper: float, x: float) -> tuple[float, float]:
+def _unbound(lower: float, upper: float, centre: float, x: float) -> tuple[float, float]:
     """Map the interval between the bounds onto the line; also the log slope there."""
+    is_inside = lower < x < upper
     # A value at a bound would have an infinite score.
     if lower > -math.inf:
         x = max(x, lower + _NEAREST * max(abs(lower), 1.0))
@@ -233,13 +234,17 @@ def _unbound(lower: float, upper: float, x: float) -> tuple[float, float]:
         x = min(x, upper - _NEAREST * max(abs(upper), 1.0))
     if lower > -math.inf and upper < math.inf:
         v = math.log((x - lower) / (upper - x))
-        # The derivative of the logit, by what it has become.
-        return v, 2.0 * math.log(2.0 * math.cosh(0.5 * v)) - math.log(upper - lower)
+        # The derivative of the logit, by what it has become. At and beyond a bound it has none, and
+        # would make what cannot be the densest of all: that of the middle counts.
+        at = v if is_inside else centre
+        return v, 2.0 * math.log(2.0 * math.cosh(0.5 * at)) - math.log(upper - lower)
     if lower > -math.inf:
         v = math.log(x - lower)
-        return v, -v
-    v = -math.log(upper - x) if upper < math.inf else x
-    return v, v if upper < math.inf else 0.0
+        return v, -v if is_inside else -centre
+    if upper < math.inf:
+        v = -math.log(upper - x)
+        return v, v if is_inside else centre
+    return x, 0.0
 
 
 @inlined
@@ -247,7 +252,7 @@ def score_of(score: Floats, at: int | np.int64, x: float) -> tuple[float, float]
     """Score of a value, and the log slope there; the score is ``score[at : at + 7]``."""
     # Numbers of one array, so that kernels take the score of any column alike.
     spread, power, low, high = score[at + 3], score[at + 4], score[at + 5], score[at + 6]
-    v, slope = _unbound(score[at], score[at + 1], x)
+    v, slope = _unbound(score[at], score[at + 1], score[at + 2], x)
     u, slope = (v - score[at + 2]) / spread, slope - math.log(spread)
     # Beyond the range the transform goes on along its tangent.
     inner = min(max(u, low), high)

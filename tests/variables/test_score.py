@@ -6,6 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.integrate import quad
 from scipy.stats import norm, skew, yeojohnson
 
+from skpc import TableMixture
 from skpc.variables import Number, ScoredColumn
 from skpc.variables.score import Score
 from tests.naive.circuit import NaiveScore
@@ -167,3 +168,25 @@ def test_draws_reach_beyond_the_range_but_not_beyond_the_ends_nor_an_atom_at_an_
     lattice = ScoredColumn(score, np.array([5.0]), step=1.0, low=0.501, high=5.499)
     reached = lattice.reaching(-2.0, 3.0, (1.0, np.inf))
     assert (reached.low, reached.high) == (0.501, 5.499)
+
+
+@pytest.mark.parametrize("bounds", [(0.0, 1.0), (0.0, np.inf), (-np.inf, 1.0)])
+def test_values_at_and_beyond_a_bound_are_not_dense(bounds):
+    score = Score(*bounds, spread=2.0, low=-4.0, high=3.0)
+    beyond = np.array([-3.0, 0.0]) if bounds[0] == 0.0 else np.array([1.0, 4.0])
+    middle = score.inverse(np.zeros(2))
+    assert_allclose(score.log_slope(beyond), score.log_slope(middle))
+    # Inside, the slope is the derivative.
+    x = np.array([0.01, 0.5, 0.97])
+    step = 1e-7
+    slope = (score.transform(x + step) - score.transform(x - step)) / (2.0 * step)
+    assert_allclose(score.log_slope(x), np.log(slope), rtol=1e-5, atol=1e-6)
+
+
+def test_a_uniform_column_is_nowhere_denser_than_between_its_ends():
+    x = np.random.default_rng(0).uniform(size=600)
+    table = np.column_stack([x, x + np.random.default_rng(1).normal(size=600)])
+    model = TableMixture(random_state=0).fit(table)
+    asked = np.column_stack([[0.5, 1.1, 5.0, -3.0], np.full(4, np.nan)])
+    inside, *outside = model.score_samples(asked)
+    assert np.max(outside) < inside - 5.0
