@@ -20,7 +20,7 @@ def arf(table: pd.DataFrame, seed: int, n_rows: int) -> pd.DataFrame:
     from arfpy import arf
 
     # It calls a function by the name that numpy has dropped.
-    np.in1d = np.isin
+    vars(np)["in1d"] = np.isin
     np.random.seed(seed)
     model = arf.arf(x=table, random_state=seed, verbose=False)
     model.forde()
