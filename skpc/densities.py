@@ -159,7 +159,7 @@ class _Weighed(NamedTuple):
     ----------
     rows : ndarray of shape (n, n_features)
         As the table has them.
-    seen : ndarray or Events
+    reduced : ndarray or Events
         The same as the learner sees them, with ranges and sets where these are given.
     owner : ndarray of shape (n,)
         The row that each one stands for; all rows have some.
@@ -168,14 +168,14 @@ class _Weighed(NamedTuple):
     """
 
     rows: Floats
-    seen: Any
+    reduced: Any
     owner: Ints
     joint: Floats
 
     def take(self, index: Any) -> _Weighed:
         """Some of the alternatives, by their numbers."""
-        rows, seen, owner, joint = self
-        return _Weighed(rows[index], _taken(seen, index), owner[index], joint[index])
+        rows, reduced, owner, joint = self
+        return _Weighed(rows[index], _taken(reduced, index), owner[index], joint[index])
 
     def total(self) -> Floats:
         """Log density of each row."""
@@ -261,7 +261,7 @@ class RuledDensity(NamedTuple):
         weighed = self._weighed(rows)
         is_one = np.bincount(weighed.owner, minlength=len(rows)) == 1
         alone, guesses = weighed.take(np.flatnonzero(is_one[weighed.owner])), rows.copy()
-        guesses[is_one] = self.rules.restored(self.learned.means(alone.seen), alone.rows)
+        guesses[is_one] = self.rules.restored(self.learned.means(alone.reduced), alone.rows)
         many = np.flatnonzero(~is_one)
         for column in np.flatnonzero(np.isnan(rows[many]).any(axis=0)).tolist():
             cells = self._posterior(rows[many], column)
@@ -273,7 +273,7 @@ class RuledDensity(NamedTuple):
     def modes(self, rows: Floats) -> Floats:
         """The likeliest of the modes of the alternatives; see :class:`skpc.densities.Density`."""
         weighed, _ = self._weighed(rows).likely()
-        modes = self.learned.modes(weighed.seen)
+        modes = self.learned.modes(weighed.reduced)
         best = weighed.best(self.learned.log_density(modes))
         return self._kept(rows, self.rules.restored(modes[best], weighed.rows[best]))
 
@@ -290,7 +290,7 @@ class RuledDensity(NamedTuple):
         source = np.sort(random_state.choice(len(weight), n_rows, p=weight))
         drawn, known = nothing, weighed.rows[source]
         for one, first, size in zip(*np.unique(source, return_index=True, return_counts=True)):
-            event = weighed.seen.take(np.array([one]))
+            event = weighed.reduced.take(np.array([one]))
             drawn[first : first + size] = self.learned.draw(int(size), random_state, event)
         return random_state.permutation(self.rules.restored(drawn, known))
 
@@ -298,7 +298,7 @@ class RuledDensity(NamedTuple):
         """See :class:`skpc.densities.Density`."""
         weighed, weight = self._weighed(rows).likely()
         chosen = weighed.take(weighed.best(np.log(weight) + random_state.gumbel(size=len(weight))))
-        drawn = self.learned.draw_missing(chosen.seen, random_state)
+        drawn = self.learned.draw_missing(chosen.reduced, random_state)
         return self._kept(rows, self.rules.restored(drawn, chosen.rows))
 
     def _weighed(self, rows: Any, wanted: tuple[int, ...] = ()) -> _Weighed:
@@ -311,8 +311,8 @@ class RuledDensity(NamedTuple):
         for chunk in chunks:
             part, _ = self._weighed_part(_taken(rows, chunk), wanted).likely()
             parts.append(part._replace(owner=chunk[part.owner]))
-        cells, seen, owner, joint = zip(*parts)
-        whole = Events.stacked(seen) if isinstance(rows, Events) else np.concatenate(seen)
+        cells, reduced, owner, joint = zip(*parts)
+        whole = Events.stacked(reduced) if isinstance(rows, Events) else np.concatenate(reduced)
         weighed = _Weighed(np.concatenate(cells), whole, *map(np.concatenate, (owner, joint)))
         return weighed.take(np.argsort(weighed.owner, kind="stable"))
 
@@ -321,17 +321,17 @@ class RuledDensity(NamedTuple):
         if events is not None:
             wanted = (*wanted, *np.intersect1d(events.column, self.rules.tied).tolist())
         more = self.rules.expanded(cells, wanted)
-        seen, joint = self.rules.reduced(more.rows)
+        reduced, joint = self.rules.reduced(more.rows)
         joint = joint + more.log_weight
         joint[self.rules.propagated(more.rows)[1] >= 0] = -np.inf
         if events is None:
-            joint = joint + self.learned.log_density(seen)
-            return _Weighed(more.rows, seen, more.owner, joint)
-        of_seen, holds = self._events(more.rows, seen, events.take(more.owner))
-        joint = np.where(holds, joint + self.learned.log_density(of_seen), -np.inf)
-        return _Weighed(more.rows, of_seen, more.owner, joint)
+            joint = joint + self.learned.log_density(reduced)
+            return _Weighed(more.rows, reduced, more.owner, joint)
+        of_reduced, holds = self._events(more.rows, reduced, events.take(more.owner))
+        joint = np.where(holds, joint + self.learned.log_density(of_reduced), -np.inf)
+        return _Weighed(more.rows, of_reduced, more.owner, joint)
 
-    def _events(self, rows: Floats, seen: Floats, events: Events) -> tuple[Events, Bools]:
+    def _events(self, rows: Floats, reduced: Floats, events: Events) -> tuple[Events, Bools]:
         """Events as the learner sees them, and whether what is known fulfils its statements."""
         event, column = events.event, events.column
         carrier, shift = column.copy(), np.zeros(len(column))
@@ -346,10 +346,10 @@ class RuledDensity(NamedTuple):
         holds[event[is_known & fulfils], column[is_known & fulfils]] = True
         low, high = events.low - shift, events.high - shift
         # Statements about several columns may be about one of those that the learner sees.
-        whole = Events.from_intervals(seen, event[:0], column[:0], low[:0], high[:0])
+        whole = Events.from_intervals(reduced, event[:0], column[:0], low[:0], high[:0])
         for one in np.unique(column[~is_known]).tolist():
             at = (column == one) & ~is_known
-            nothing, of_one = np.full_like(seen, np.nan), (event[at], carrier[at])
+            nothing, of_one = np.full_like(reduced, np.nan), (event[at], carrier[at])
             said = Events.from_intervals(nothing, *of_one, low[at], high[at])
             whole = whole.joined(said)
         return whole, np.asarray(holds.all(axis=1))
@@ -362,13 +362,13 @@ class RuledDensity(NamedTuple):
         labels, n_rows = domain.categories[column], len(cells)
         is_plain = len(weight) == n_rows and (carrier == column).all() and not shift.any()
         if is_plain or column not in self.rules.tied and len(weight) == n_rows:
-            (same,) = self.learned.posteriors(weighed.seen, [column])
+            (same,) = self.learned.posteriors(weighed.reduced, [column])
             terms: Any = same.terms
         elif labels is not None:
             prob, is_known = np.zeros((len(weight), len(labels))), carrier < 0
             prob[is_known, shift[is_known].astype(np.intp)] = 1.0
             if not is_known.all():
-                some = weighed.take(np.flatnonzero(~is_known)).seen
+                some = weighed.take(np.flatnonzero(~is_known)).reduced
                 (of_some,) = self.learned.posteriors(some, [column])
                 prob[~is_known] = of_some.probabilities
             summed = np.zeros((n_rows, len(labels)))
@@ -380,7 +380,7 @@ class RuledDensity(NamedTuple):
                 at = np.flatnonzero(carrier == one)
                 forms: Any = [Points(np.zeros(1), np.ones((len(at), 1)))]
                 if one >= 0:
-                    forms = self.learned.posteriors(weighed.take(at).seen, [one])[0].terms
+                    forms = self.learned.posteriors(weighed.take(at).reduced, [one])[0].terms
                 terms.append(Grouped(forms, weighed.owner[at], weight[at], shift[at], n_rows))
         return Predictive(terms, cells[:, column], labels, number=domain.number_of(column))
 

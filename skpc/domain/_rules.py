@@ -114,9 +114,9 @@ class ColumnRules:
                 "the rule out."
             )
         learned = _numbers_of_gaps(domain, ties, filled, weight)
-        seen, _ = replace(ruled, learned=learned).reduced(filled)
+        reduced, _ = replace(ruled, learned=learned).reduced(filled)
         is_number = ~learned.is_categorical
-        axes = fit_axes(seen, weight, is_number, learned.numbers, n_bins)
+        axes = fit_axes(reduced, weight, is_number, learned.numbers, n_bins)
         return replace(ruled, learned=replace(learned, axes=axes))
 
     @cached_property
@@ -160,14 +160,14 @@ class ColumnRules:
 
     def reduced(self, rows: Floats) -> tuple[Floats, Floats]:
         """Rows as learners see them, and what gaps that they do not know add to log densities."""
-        seen, added = rows.copy(), np.zeros(len(rows))
+        reduced, added = rows.copy(), np.zeros(len(rows))
         for tie in self.ties:
             column, fixed = tie.target, tie.fixed(rows)
             if tie.is_total:
-                seen[:, column] = 0.0
+                reduced[:, column] = 0.0
             elif tie.is_map:
                 # The value says nothing but the state that has fixed it.
-                seen[~np.isnan(fixed), column] = np.nan
+                reduced[~np.isnan(fixed), column] = np.nan
             else:
                 gap = np.maximum(rows[:, column] - fixed, 0.0)
                 number: Any = self.learned.number_of(column)
@@ -178,24 +178,24 @@ class ColumnRules:
                     added += np.where(np.isnan(gap), 0.0, np.log1p(-number.unseen))
                     added[is_new] += number.log_unseen(gap[is_new]) - np.log1p(-number.unseen)
                     gap[is_new] = np.nan
-                seen[:, column] = gap
-        return seen, added
+                reduced[:, column] = gap
+        return reduced, added
 
     def seen_rows(self, rows: Floats) -> Floats:
         """Rows of a table as learners see them."""
         return self.reduced(self.propagated(rows)[0])[0]
 
-    def restored(self, seen: Floats, rows: Floats) -> Floats:
+    def restored(self, reduced: Floats, rows: Floats) -> Floats:
         """Rows with the cells that they lack, from complete ones as learners see them."""
         rows = np.where(np.isnan(rows), np.nan, rows)
         for column in [c for c in range(rows.shape[1]) if c not in self._tie_of]:
-            self._take(rows, column, seen[:, column])
+            self._take(rows, column, reduced[:, column])
         for tie in self.ties:
             fixed = tie.fixed(rows)
             if tie.has_gap:
-                fixed = self._above(tie, fixed, fixed + seen[:, tie.target])
+                fixed = self._above(tie, fixed, fixed + reduced[:, tie.target])
             self._fill(rows, tie.target, fixed)
-            self._take(rows, tie.target, seen[:, tie.target])
+            self._take(rows, tie.target, reduced[:, tie.target])
         return rows
 
     def _take(self, rows: Floats, column: int, values: Floats) -> None:

@@ -19,9 +19,8 @@ from skpc._arrays import Floats, Ints, check_memory
 from skpc._fitting import all_or_nothing
 from skpc._validation import check_n_samples, check_weight, column_of, fit_context
 from skpc.circuit import Circuit
-from skpc.counting.clustering import as_numbers
 from skpc.densities import CircuitAnswers, Density, RuledDensity
-from skpc.domain import Domain, LogMass, column_moments, group_rows, read_events
+from skpc.domain import LogMass, group_rows, read_events
 from skpc.estimators._estimator import by_chunks
 from skpc.estimators._events import EventAnswers
 from skpc.estimators._learner import EncodedChunks, TableLearner
@@ -29,7 +28,6 @@ from skpc.learning import bootstrapped
 from skpc.queries import PseudoCounts
 from skpc.queries.flows import ExpectedStatistics, expected_statistics, pseudo_counts_from
 from skpc.queries.parameters import em_step, fit_parameters, fit_to_sums
-from skpc.queries.passes.upward import refuse_impossible
 from skpc.variables import Predictive
 
 _STRATEGIES = ("mean", "mpe", "sample")
@@ -147,9 +145,8 @@ class TableDensity(EventAnswers, DensityMixin, TableLearner):
         Returns
         -------
         ndarray or DataFrame of shape (n_samples, n_features)
-            Rows in original units, of categories that ``fit`` knew; complete except for a column
-            that had no value there. A DataFrame with the original names and dtypes where the
-            estimator was fitted on one.
+            Rows in original units, of categories that ``fit`` knew; complete but for a column
+            without values there. After a DataFrame, one with its names and dtypes.
 
         Raises
         ------
@@ -180,14 +177,13 @@ class TableDensity(EventAnswers, DensityMixin, TableLearner):
             if isinstance(given, Mapping):
                 events, given = read_events(domain, given, "given", values_are_known=True)
             given = domain.row(given)
-            if events is not None and len(events.column):
+            if events is not None and (self.rules or len(events.column)):
                 self._log_known(events)
+            if events is not None and len(events.column):
                 drawn = self._density.draw(n_samples, random_state, events)
             else:
-                row = domain.encode_given(given)
-                if self.rules:
-                    refuse_impossible(self._density.log_density(row), np.arange(1))
-                drawn = self._density.draw_missing(np.repeat(row, n_samples, axis=0), random_state)
+                repeated = np.repeat(domain.encode_given(given), n_samples, axis=0)
+                drawn = self._density.draw_missing(repeated, random_state)
             drawn = domain.with_given(drawn, given)
         return self.domain_.decode(self.domain_.name(drawn, random_state, given))
 
@@ -502,12 +498,3 @@ class CircuitDensity(TableDensity):
 
 def _expected(circuit: Circuit, rows: Floats) -> ExpectedStatistics:
     return expected_statistics(circuit, rows, np.ones(len(rows)))
-
-
-def complete_points(domain: Domain, rows: Floats, weight: Floats) -> Floats:
-    """Rows as points for k-means; a missing coordinate is the mean of the others."""
-    n_states = np.where(domain.is_categorical, domain.n_states, 0)
-    point, observed = as_numbers(rows, n_states, *column_moments(rows, weight))
-    if observed is None:
-        return point
-    return point + (1.0 - observed) * (weight @ point / (weight @ observed))

@@ -30,7 +30,16 @@ from skpc._validation import (
     fit_context,
 )
 from skpc._warnings import collected, warn
-from skpc.domain import ColumnRules, Domain, canonical_order, join_tables, merge_rows, present_rows
+from skpc.counting.clustering import as_numbers
+from skpc.domain import (
+    ColumnRules,
+    Domain,
+    canonical_order,
+    column_moments,
+    join_tables,
+    merge_rows,
+    present_rows,
+)
 from skpc.estimators._estimator import (
     ColumnsEstimator,
     dask_chunks,
@@ -476,3 +485,12 @@ def _count_rows(
         rows, _ = with_some_cell(domain, rows, np.empty(len(rows)))
         texts = [f"{text} (Row of chunk {number}.)" for text, _ in warnings]
     return len(rows), texts, count(rows)
+
+
+def complete_points(domain: Domain, rows: Floats, weight: Floats) -> Floats:
+    """Rows as points for k-means; a missing coordinate is the mean of the others."""
+    n_states = np.where(domain.is_categorical, domain.n_states, 0)
+    point, observed = as_numbers(rows, n_states, *column_moments(rows, weight))
+    if observed is None:
+        return point
+    return point + (1.0 - observed) * (weight @ point / (weight @ observed))

@@ -17,9 +17,9 @@ from skpc._threads import threads
 from skpc._validation import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, Interval, StrOptions, fit_context
 from skpc.circuit import Circuit, mixture
 from skpc.domain import Domain
-from skpc.estimators._base import CircuitDensity, complete_points
+from skpc.estimators._base import CircuitDensity
 from skpc.estimators._estimator import parameter
-from skpc.estimators._learner import EncodedChunks, TrainingData
+from skpc.estimators._learner import EncodedChunks, TrainingData, complete_points
 from skpc.learning import (
     CutsetMixture,
     CutsetNetwork,

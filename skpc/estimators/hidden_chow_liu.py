@@ -11,9 +11,9 @@ from skpc._arrays import Floats, Ints
 from skpc._fitting import progress
 from skpc._threads import threads
 from skpc._validation import AT_LEAST_ONE, StrOptions
-from skpc.estimators._base import CircuitDensity, complete_points
+from skpc.estimators._base import CircuitDensity
 from skpc.estimators._estimator import parameter
-from skpc.estimators._learner import TrainingData
+from skpc.estimators._learner import TrainingData, complete_points
 from skpc.learning import (
     MAX_EPOCHS,
     CodedRows,
