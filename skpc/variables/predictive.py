@@ -160,9 +160,8 @@ class Grouped(Form):
     >>> from skpc.variables import Points
     >>> from skpc.variables.predictive import Grouped
     >>> zero, weight = Points(np.zeros(1), np.ones((2, 1))), np.array([0.5, 0.5])
-    >>> coin = Grouped([zero], np.array([0, 0]), weight, np.array([0.0, 3.0]), 1)
-    >>> coin.means(), coin.below(np.array([1.0]))
-    (array([1.5]), array([0.5]))
+    >>> Grouped([zero], np.array([0, 0]), weight, np.array([0.0, 3.0]), 1).means()
+    array([1.5])
     """
 
     forms: Sequence[Form]
@@ -202,9 +201,7 @@ class Grouped(Form):
 class Predictive:
     """The distributions of the cells of one column, one for each row.
 
-    Means, intervals and probabilities of a cell all follow from its distribution, and so do
-    mixtures: you cannot average quantiles and means of several models into those of their mixture,
-    but you can mix distributions.
+    Means, intervals and probabilities of a cell follow from it, and mixtures of several models do.
 
     Parameters
     ----------
