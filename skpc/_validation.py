@@ -1,8 +1,7 @@
 """The one door for tables and weights, and the only home of scikit-learn's private names.
 
-A table is what a user passes as ``X``. It leaves this door as a pandas or polars DataFrame (the
-very object), or as a two-dimensional array: float64 where every cell is a number, else object
-cells. NaN and None mean missing.
+A table is what a user passes as ``X``. It leaves as the pandas or polars DataFrame it is, or as
+an array: float64 where every cell is a number, else objects. NaN and None mean missing.
 """
 
 import datetime
@@ -111,10 +110,9 @@ def join_columns(
     Examples
     --------
     >>> import numpy as np
-    >>> join_columns([np.array([1.5, 2.5]), ["a", "b"]], "pandas", ["size", "kind"])
+    >>> join_columns([np.array([1.5]), ["a"]], "pandas", ["size", "kind"])
        size kind
     0   1.5    a
-    1   2.5    b
     """
     numbered = {str(number): column for number, column in enumerate(columns)}
     if library == "polars":
@@ -159,8 +157,7 @@ def check_table(estimator: Any, X: Any, *, reset: bool) -> Any:
     Raises
     ------
     ValueError
-        If the table is empty, not two-dimensional, complex, or holds an infinite value; if its
-        columns are not those seen in ``fit``.
+        If the table is empty, not two-dimensional, complex or infinite, or lacks columns of fit.
     TypeError
         If the table is sparse or lazy, or a cell is neither a number nor a string nor a date.
     """
