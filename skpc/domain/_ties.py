@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skpc._arrays import Bools, Floats
+from skpc._fitting import noted
 from skpc._validation import describe_column
 from skpc.domain._domain import Domain
 from skpc.variables.dates import Calendar
@@ -87,14 +88,12 @@ def read_rule(rule: Any, domain: Domain, rows: Floats) -> Tie:
     if not is_value and (len(rule) != 3 or kind not in ("<=", "==", "determines")):
         raise ValueError(f"rules must be tuples {_KINDS}; found {rule!r}.")
     if is_value:
-        target, source = (
-            domain.columns([rule[0]], "rules")[0],
-            domain.columns([rule[4]], "rules")[0],
-        )
-        value, state = (
-            domain.encode_given(domain.row({name: cell}))[0, column]
-            for name, cell, column in ((rule[0], rule[2], target), (rule[4], rule[6], source))
-        )
+        target, source = (domain.columns([name], "rules")[0] for name in (rule[0], rule[4]))
+        with noted(f"This is about the rule {rule!r}."):
+            value, state = (
+                domain.encode_given(domain.row({name: cell}))[0, column]
+                for name, cell, column in ((rule[0], rule[2], target), (rule[4], rule[6], source))
+            )
         keys = _states(domain, int(source), rule)
         values = np.where(keys == state, value, np.nan)
         return Tie(rule, int(target), (int(source),), keys, values, reach=_reach(rows, [target]))
@@ -170,14 +169,17 @@ def ordered_ties(ties: list[Tie], domain: Domain) -> tuple[Tie, ...]:
                     f"{tie.rule!r}. Leave one out."
                 )
             values = np.where(np.isnan(tie.values), before.values, tie.values)
-            tie = tie._replace(values=values, rule=(*before.rule, *tie.rule))
+            tie = tie._replace(values=values)
         by_target[tie.target] = tie
     depth, sure = dict[int, int](), list[Tie]()
     while by_target:
         free = [t for t in by_target.values() if by_target.keys().isdisjoint(t.sources)]
         if not free:
             listed = [tie.rule for tie in by_target.values()]
-            raise ValueError(f"rules must not have a cycle; found {listed}. Leave one out.")
+            raise ValueError(
+                f"rules must not have a cycle, columns that determine each other; found {listed}. "
+                "Leave some out."
+            )
         for tie in free:
             depth[tie.target] = tie.has_gap * max(1 + depth.get(s, 0) for s in tie.sources)
             if depth[tie.target] >= _LONGEST:

@@ -251,7 +251,7 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
         table = check_table(self, X, reset=False)
         with threads(self.n_jobs):
             filled = self._complete(self._trusted(table))
-        if self.robust:
+        if self.detector_ is not None:
             filled = with_cells_of(table, missing_in(table), filled)
         kept = np.flatnonzero(~self._is_empty | self.keep_empty_features)
         columns = [column_of(filled, column) for column in kept.tolist()]

@@ -393,3 +393,11 @@ def test_a_multiple_imputer_refuses_rules():
     density = TableMixture(n_components=1, rules=[("low", "<=", "high")])
     with pytest.raises(ValueError, match="MultipleImputer .* rules"):
         MultipleImputer(density).fit(frame)
+
+
+def test_an_unknown_value_of_a_rule_is_refused_with_the_rule():
+    frame, _ = mixed_rows()
+    rule = ("b", "==", "Q", "if", "a", "==", "x")
+    with pytest.raises(ValueError, match="'Q'") as caught:
+        CutsetNetworkBD(rules=[rule]).fit(frame)
+    assert any(repr(rule) in note for note in caught.value.__notes__)

@@ -98,8 +98,7 @@ WHY_SHORT = (
     "Structural EM ends lower than in the paper on five sets, for a reason that is not known: "
     "other starts by k-means do not close the gap on retail; ten candidates for a cut miss better "
     "ones on two sets; with many cells observed, the weights of trees drawn from the prior are "
-    "uneven; and "
-    "on ASIA collapsing changes the Gibbs average by less than its error."
+    "uneven; and on ASIA collapsing changes the Gibbs average by less than its error."
 )
 _PAGE = """\
 The commands measure and print the rows in a clone of skpc, with the data in ``SKPC_DATA``;
@@ -157,20 +156,18 @@ def summary(lines: Iterable[Line]) -> str:
     behind = [line for line in same if kind(line.status) == "short"]
     checked = Counter(kind(line.status) for line in lines if line.like == "illustration")
     text = f"The ledger has {len(lines)} rows. {counts.total()} measurements of them compare like "
-    text += "with like: the algorithm, data, split and settings of the paper. Of these "
+    text += "with like: the algorithm, data, split and settings of the paper. Only these say how "
+    text += "well skpc does what a paper says: "
     text += ", ".join(f"{counts[status]} are {status}" for status in STATUSES[:-1])
     text += f", and {counts['not run']} have no measurement or no published figure. "
-    text += f"{others['split']} rows presume which rows a paper used, {others['variant']} have "
-    text += f"another method or other data in its place, {others['machine']} are times of another "
-    text += f"machine, and {others['illustration']} are pictures, figures of other methods, or "
-    text += "statements checked by a count or an experiment of ours, of which "
-    text += f"{checked['reproduced']} hold and {checked['refuted']} do not: only the first group "
-    text += "says how well skpc does what a paper says. "
+    text += f"Of the other rows, {others['split']} presume which rows a paper used, "
+    text += f"{others['variant']} have another method or other data, {others['machine']} are times "
+    text += f"of another machine, and {others['illustration']} are pictures or statements "
+    text += f"({checked['reproduced']} of these hold, {checked['refuted']} do not). "
     text += f"{short.total()} measurements are short: {short['same']} like with like, "
     text += f"{short['split']} on presumed rows, {short['variant']} of variants, "
-    text += f"{short['machine']} of times. Those like with like are "
-    text += "; ".join(f"{line.item.replace('_', ' ')}, {line.what}" for line in behind)
-    return text + f". {WHY_SHORT}"
+    text += f"{short['machine']} of times. {WHY_SHORT}\n\nShort like with like:\n\n"
+    return text + "\n".join(f"- {line.item.replace('_', ' ')}, {line.what}" for line in behind)
 
 
 def _counts_of_kind(lines: Iterable[Line], like: str) -> list[str]:
