@@ -306,7 +306,7 @@ class Domain(TableCoder):
         Returns
         -------
         ndarray of shape (n_rows, n_features)
-            On their lattice, or the nearest of the few values seen.
+            On their lattice, or values seen.
         """
         for column, number in enumerate(self.numbers or ()):
             if number is not None:
@@ -317,11 +317,10 @@ class Domain(TableCoder):
     def snapped_within(self, drawn: Floats, events: Events) -> Floats:
         """Encoded rows whose drawn numbers are values of their columns, and in their events."""
         snapped = self.snapped(drawn.copy(), events.rows)
-        # The nearest value seen may lie outside of a range that has none: then any on the lattice.
+        # The value seen may lie outside of a range that has none: then any on the lattice.
         for row, column in np.argwhere(~events.hold(snapped)).tolist():
             number: Any = self.number_of(column)
-            plain = number._replace(seen=number.seen[:0])
-            snapped[row, column] = plain.snapped(drawn[row, [column]])[0]
+            snapped[row, column] = number.rounded(drawn[row, [column]])[0]
         return snapped
 
     def encode_given(self, row: NDArray[np.object_]) -> Floats:

@@ -25,7 +25,7 @@ from skpc.domain._domain import Domain
 from skpc.domain._numbers import fit_axes
 from skpc.domain._ties import Tie, ordered_ties, read_rule
 from skpc.variables import Axis, Number
-from skpc.variables.number import on_lattice
+from skpc.variables.lattice import on_lattice
 
 #: Scores at the ends of parts; nodes of a part, and of one where two more addends are unknown.
 _SCORES = np.linspace(-12.0, 12.0, 97)

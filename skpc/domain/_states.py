@@ -17,7 +17,7 @@ from skpc._validation import (
 )
 from skpc._warnings import warn
 from skpc.domain._tables import Cells
-from skpc.variables.number import weight_without_say
+from skpc.variables.lattice import weight_without_say
 
 #: The table of a pair of columns has as many cells as the product of their states, and circuits
 #: list all states below each state of a parent: a thousand of them take 8 MB in every tree.

@@ -11,7 +11,7 @@ from scipy.special import logsumexp
 from skpc._arrays import Bools, Floats, weighted_quantiles
 from skpc.domain import Domain
 from skpc.variables import Number
-from skpc.variables.number import on_lattice
+from skpc.variables.lattice import on_lattice
 
 #: Scales of these numbers, in standard deviations by the quartiles.
 _WIDTHS = np.array([8.0, 32.0, 128.0])

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints
 from skpc._validation import check_weight, kinds_of_cells, missing_cells, objects_of
-from skpc.variables.number import weight_without_say
+from skpc.variables.lattice import weight_without_say
 
 if TYPE_CHECKING:
     from skpc.variables.ranks import Ranks

@@ -6,9 +6,11 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import logit
 
-from skpc._arrays import Bools, Floats, Ints, exact_group_sums, group_sums, weighted_quantiles
+from skpc._arrays import Bools, Floats, exact_group_sums, weighted_quantiles
 from skpc.variables.axis import TINY
+from skpc.variables.lattice import OFF_LATTICE, fit_lattice, on_lattice
 from skpc.variables.score import Score, ScoredColumn, states_among
 
 #: How far from the one value of a column others are expected, as a part of that value.
@@ -25,28 +27,17 @@ _MAX_STATES, _MOST_SMALL = 20, 15.0
 #: The least or greatest value is an atom, if it repeats as often, also where it is as far away from
 #: the others as this part of their range: a code for what is missing, say.
 _ISOLATED = 0.25
-#: Decimals tried for a lattice, and how far (in steps) a value may be from it.
-_MAX_DECIMALS, _OFF_LATTICE = 9, 1e-6
-#: About so many points rule out most lattices.
-_SOME_POINTS = 100
-#: Multiples of a step beyond which floats cannot show whether there is a lattice.
-_MAX_MULTIPLE = 2.0**32
-#: Most points of a lattice in the range of the values, and of one that has no decimal step.
-_MAX_POINTS, _MAX_SCALED = 2.0**26, 10_000
 #: Values this close, relative to them or a typical one, are one value with errors of rounding; but
 #: far away from zero values may spread over little more than that. A size counts up to
 #: ``_MOST_SPREADS`` spreads, unless the values spread over a few neighbouring floats only.
 _ROUNDING, _MOST_SPREADS = 1e-12, 1e6
 _FEW_FLOATS = 16.0 * np.finfo(float).eps
-#: From ``_ROWS_TO_TELL`` rows on, this share of them (one row at least) cannot change what a column
-#: is.
-_ROWS_TO_TELL, _UNUSUAL = 50.0, 1e-3
 #: Scale of the tails of values that were not seen, as a part of the range.
 _TAIL = 0.25
 #: Draws may leave the range seen by this part of it.
 _WIDENED = 0.01
-#: Draws snap to values seen where these are fewer than this share of the rows, and not too many.
-_FEW_VALUES, _MAX_VALUES = 1.0 / 3.0, 10_000
+#: Draws snap to values seen, if not too many, where a new row has another with less probability.
+_MOST_UNSEEN, _MAX_VALUES = 0.5, 10_000
 #: Quantiles on which powers of the score are compared, at most and at least; and the powers, from a
 #: logarithm to its mirror image: beyond, means of what lies outside the range seen explode.
 _SKETCH, _ENOUGH, _POWERS = 2000, 8, np.arange(0.0, 2.25, 0.25)
@@ -76,9 +67,13 @@ class Number(NamedTuple):
     score : Score
         The bijection that makes the other values look normal.
     seen : ndarray
-        The values that draws snap to, all of them if these are atoms; empty if draws do not snap.
+        The values that draws snap to, besides atoms; all values if these are atoms; empty if draws
+        do not snap.
     size : float
         Magnitude of the values, which tells how large rounding errors are.
+    cuts : ndarray
+        Where the cells of the values seen end, but for the last one: draws in a cell become its
+        value.
     unseen : float, default=0
         Probability that a new row has another value than these, if they are ordered states.
     bounds : (float, float), default=(-inf, inf)
@@ -104,6 +99,7 @@ class Number(NamedTuple):
     score: Score
     seen: Floats
     size: float
+    cuts: Floats = np.empty(0)
     unseen: float = 0.0
     bounds: tuple[float, float] = _NO_BOUNDS
 
@@ -134,7 +130,7 @@ class Number(NamedTuple):
         Number
         """
         points, mass = distinct(values, weight)
-        step, origin = _lattice(points, mass)
+        step, origin = fit_lattice(points, mass)
         if atoms is None:
             atoms = points if _are_states(points, mass) else _repeated(points, mass)
         atoms = np.unique(np.asarray(atoms, dtype=float))
@@ -149,14 +145,13 @@ class Number(NamedTuple):
             score = _fitted_score(points[rest], mass[rest], ends)
         else:
             score = _score_around(points, mass, ends)
-        few = len(points) < min(_FEW_VALUES * mass.sum(), _MAX_VALUES)
-        few &= step == 0.0 or not _is_decimal(step)
-        are_states = len(points) > 1 and not rest.any()
-        return number._replace(
-            score=score,
-            seen=points if few or are_states else points[:0],
-            unseen=unseen_mass(mass) if are_states else 0.0,
-        )
+        unseen, are_states = unseen_mass(mass), len(points) > 1 and not rest.any()
+        if are_states:
+            return number._replace(score=score, seen=points, cuts=_middles(points), unseen=unseen)
+        if unseen < _MOST_UNSEEN and rest.sum() > 1 and len(points) <= _MAX_VALUES:
+            points, mass = points[rest], mass[rest]
+            return number._replace(score=score, seen=points, cuts=_cuts(points, mass, step))
+        return number._replace(score=score)
 
     @property
     def is_ordered(self) -> bool:
@@ -193,7 +188,7 @@ class Number(NamedTuple):
     def reach(self) -> float:
         """Distance from an atom up to which a value is that atom: rounding, for ordered states."""
         if self.is_ordered:
-            return max(_OFF_LATTICE * self.step, _ROUNDING * self.size, 0.1 * TINY)
+            return max(OFF_LATTICE * self.step, _ROUNDING * self.size, 0.1 * TINY)
         return 0.499 * self.step or max(_ROUNDING * self.size, 0.1 * TINY)
 
     def is_atom(self, values: Floats) -> np.ndarray:
@@ -257,25 +252,29 @@ class Number(NamedTuple):
             if self.step > 0.0:
                 near = on_lattice(end, self.step, self.origin)
             with np.errstate(invalid="ignore"):
-                is_near = np.abs(end - near) <= (_OFF_LATTICE * self.step or self.reach)
+                is_near = np.abs(end - near) <= (OFF_LATTICE * self.step or self.reach)
             exact = np.where(is_near, near, end)
             ends.append(self.end_of_cell(np.where(opens, exact, np.nextafter(exact, -np.inf))))
         is_nothing = (low == high) & ~is_near & (self.step == 0.0)
         return np.where(is_nothing, ends[1], ends[0]), ends[1]
 
-    def snapped(self, values: Floats) -> Floats:
-        """Draws as values of the column: the nearest of few, or on its lattice; NaN stays.
-
-        They do not lie beyond its ends.
-        """
+    def rounded(self, values: Floats) -> Floats:
+        """Numbers on the lattice, and not beyond the ends; NaN stays."""
         values = np.clip(values, *self.ends)
+        return values if self.step == 0.0 else on_lattice(values, self.step, self.origin)
+
+    def snapped(self, values: Floats) -> Floats:
+        """Draws as values of the column: of those seen, or on its lattice; NaN stays.
+
+        They do not lie beyond its ends, and a value of the column stays what it is.
+        """
         if not len(self.seen):
-            return values if self.step == 0.0 else on_lattice(values, self.step, self.origin)
-        place = np.searchsorted(self.seen, values)
-        below = self.seen[np.clip(place - 1, 0, None)]
-        above = self.seen[np.clip(place, None, len(self.seen) - 1)]
-        nearest = np.where(values - below <= above - values, below, above)
-        return np.where(np.isnan(values), np.nan, nearest)
+            return self.rounded(values)
+        values = np.clip(values, *self.ends)
+        nearest = self.seen[np.searchsorted(self.cuts, values)]
+        known = np.sort(np.concatenate([self.atoms, self.seen]))
+        is_known = states_among(known, _ROUNDING * self.size, values) < len(known)
+        return np.where(np.isnan(values) | is_known, values, nearest)
 
 
 def distinct(values: Floats, weight: Floats) -> tuple[Floats, Floats]:
@@ -315,102 +314,33 @@ def _largest_size(points: Floats) -> float:
     return math.inf if is_one else _MOST_SPREADS * (high - low)
 
 
-def _is_decimal(step: float) -> bool:
-    """Whether the points of a lattice have few decimals."""
-    scaled = step * 10.0**_MAX_DECIMALS
-    return abs(scaled - round(scaled)) <= 1e-3
-
-
-def on_lattice(values: Floats, step: float, origin: float) -> Floats:
-    """The nearest points of a lattice."""
-    decimals = 1.0 / step
-    if abs(decimals - round(decimals)) < 1e-9 * decimals and origin == 0.0:
-        # Division gives 0.3 where a multiple of 0.1 would give 0.30000000000000004.
-        return np.asarray(np.rint(values * round(decimals)) / round(decimals) + 0.0)
-    nearest = origin + step * np.rint((values - origin) / step)
-    if not _is_decimal(step):
-        return np.asarray(nearest)
-    digits = max(0, _MAX_DECIMALS - math.floor(math.log10(step)) - 6)
-    return np.asarray(np.round(nearest, min(digits, 15)) + 0.0)
-
-
-def _lattice(points: Floats, mass: Floats) -> tuple[float, float]:
-    """Step and origin of the lattice of all values but unusual ones; step 0 without a lattice."""
-    unusual = weight_without_say(float(mass.sum()))
-    some = slice(None, None, 1 + len(points) // _SOME_POINTS)
-    for decimals in range(_MAX_DECIMALS + 1):
-        # Most columns without a lattice show it in a few points.
-        if mass[some][_off_lattice(points[some], decimals)[1]].sum() > unusual:
-            continue
-        whole, off = _off_lattice(points, decimals)
-        if mass[off].sum() > unusual or off.all():
-            continue
-        if off.sum() == len(points) - 1:
-            return (1.0, 0.0) if float(points[~off][0]).is_integer() else (0.0, 0.0)
-        multiples, place = np.unique(whole[~off].astype(np.int64), return_inverse=True)
-        if len(multiples) == 1:
-            # With so few decimals, values this close are equal.
-            continue
-        step = _common_step(multiples, group_sums(place, mass[~off]), unusual - mass[off].sum())
-        if (multiples[-1] - multiples[0]) / step > _MAX_POINTS:
-            return 0.0, 0.0
-        origin = int(multiples[len(multiples) // 2]) % step
-        return step / 10.0**decimals, origin / 10.0**decimals
-    return _scaled_lattice(points, mass)
-
-
-def _scaled_lattice(points: Floats, mass: Floats) -> tuple[float, float]:
-    """Step and origin of a lattice of any step, such as that of whole numbers in another unit.
-
-    Most neighbours are one step apart, and values repeat.
-    """
-    if not _FEW_ROWS < len(points) <= 0.5 * mass.sum():
-        return 0.0, 0.0
-    distance = points - points[len(points) // 2]
-    step = float(np.median(np.diff(points)))
-    for _ in range(2):
-        multiples = np.rint(distance / step)
-        off = np.abs(distance / step - multiples) > _OFF_LATTICE
-        off |= np.abs(multiples) > _MAX_SCALED
-        if mass[off].sum() > weight_without_say(float(mass.sum())):
-            return 0.0, 0.0
-        # What rounding leaves of one step is less in many.
-        ends = np.flatnonzero(~off)[[0, -1]]
-        step = float(np.diff(distance[ends])[0] / np.diff(multiples[ends])[0])
-    origin = float(points[len(points) // 2] % step)
-    return step, origin if min(origin, step - origin) > _OFF_LATTICE * step else 0.0
-
-
-def _off_lattice(points: Floats, decimals: int) -> tuple[Floats, np.ndarray]:
-    """The nearest multiples of a power of ten, and which points are not there."""
-    scaled = points * 10.0**decimals
-    whole, size = np.rint(scaled), np.abs(scaled)
-    off = np.abs(scaled - whole) > np.maximum(_OFF_LATTICE, 1e-15 * size)
-    return whole, off | (size > _MAX_MULTIPLE)
-
-
-def _common_step(multiples: Ints, mass: Any, unusual: float) -> int:
-    """Greatest common divisor of the distances between whole numbers, one unusual one left out."""
-    distance = np.abs(multiples - multiples[len(multiples) // 2])
-    before = np.gcd.accumulate(distance)
-    after = np.gcd.accumulate(distance[::-1])[::-1]
-    step = int(before[-1])
-    if len(distance) > _NEAREST:
-        without = np.gcd(np.append(0, before[:-1]), np.append(after[1:], 0))
-        step = max(step, int(np.where(mass <= unusual, without, 0).max()))
-    return step
-
-
-def weight_without_say(total: float) -> float:
-    """Weight of unusual values in a column of a total weight that do not decide what it is."""
-    return max(1.0, _UNUSUAL * total) if total >= _ROWS_TO_TELL else 0.0
-
-
 def _are_states(points: Floats, mass: Floats) -> bool:
     """Whether a column has so few values that all of them are atoms."""
     are_small = points[0] >= 0.0 and points[-1] <= _MOST_SMALL and np.all(points % 1.0 == 0.0)
     are_few = len(points) <= _MAX_STATES and mass.sum() >= _FEW_ROWS * len(points)
     return bool(are_small or are_few)
+
+
+def _middles(points: Floats) -> Floats:
+    """Middles between neighbours."""
+    return np.asarray(points[:-1] + 0.5 * np.diff(points))
+
+
+def _cuts(points: Floats, mass: Floats, step: float) -> Floats:
+    """Ends of cells of values, into which draws fall about as often as rows have the values.
+
+    Draws are smooth, and rows may crowd on round numbers. So in blocks of neighbours cells are as
+    wide as the values are frequent. In the middle a block has the root of the rows, towards the
+    ends fewer. Neighbours on a lattice have the cells of the lattice: draws know their frequencies.
+    """
+    border = np.concatenate([points[:1] - 0.5 * step, _middles(points), points[-1:] + 0.5 * step])
+    below = np.append(0.0, np.cumsum(mass))
+    total = below[-1]
+    block = np.floor(0.25 * math.sqrt(total) * logit((below + 0.5) / (total + 1.0)))
+    is_edge = np.append(True, block[1:] > block[:-1])
+    is_edge[1:-1] |= np.diff(points) <= 1.5 * step
+    is_edge[-1] = True
+    return np.asarray(np.interp(below, below[is_edge], border[is_edge])[1:-1])
 
 
 def unseen_mass(mass: Floats) -> float:

@@ -404,8 +404,9 @@ class Predictive:
         form, known = self._numbers()
         low, high = self._below_ends(form)
         quantiles = np.clip(form.quantiles(low + level * (high - low)), *self._ends)
-        if self.number is not None and (self.number.step > 0.0 or self.number.is_ordered):
-            quantiles = self.number.snapped(quantiles)
+        if self.number is not None:
+            number = self.number
+            quantiles = (number.snapped if number.is_ordered else number.rounded)(quantiles)
         return as_dates(_known_or(known, quantiles), self.dates)
 
     def to_frame(self) -> Any:

@@ -171,6 +171,35 @@ def test_few_values_without_a_lattice_are_snapped_to():
     assert_allclose(number.snapped(drawn), [0.0, 1 / 3, 0.0, number.high, 10 / 3, np.nan])
 
 
+def test_draws_of_round_numbers_are_as_frequent_as_in_the_rows():
+    rng = np.random.default_rng(0)
+    smooth = rng.gamma(3.0, 1000.0, (2, 20_000))
+    is_round = rng.random(3000) < 0.7
+    rows = np.where(
+        is_round, np.sqrt(2.0) * np.rint(smooth[0, :3000] / 90.0) * 60.0, smooth[0, :3000]
+    )
+    number = fit(rows, atoms=[])
+    smooth[1] = np.clip(smooth[1], *number.range_of_draws)
+    drawn = number.snapped(smooth[1])
+    values, counts = np.unique(rows, return_counts=True)
+    assert np.isin(drawn, values).all()
+    often = values[counts > 20]
+    nearest = values[np.searchsorted(0.5 * (values[1:] + values[:-1]), smooth[1])]
+    share, of_nearest, of_rows = (np.isin(x, often).mean() for x in (drawn, nearest, rows))
+    assert share > 0.75 * of_rows > 2.0 * of_nearest
+    # They stay near.
+    assert np.abs(drawn - smooth[1]).max() < 0.5 * rows.std()
+    assert np.abs(drawn - smooth[1]).mean() < 0.05 * rows.std()
+
+
+def test_draws_next_to_each_other_on_a_lattice_are_rounded():
+    counts = np.random.default_rng(0).geometric(0.1, 1000) - 20.0
+    number = fit(counts, atoms=[])
+    assert len(number.seen) > 20
+    draws = np.linspace(-19.4, 0.4, 400)
+    assert_array_equal(number.snapped(draws), np.rint(draws) + 0.0)
+
+
 @every_column
 def test_snapped_draws_are_values_that_the_column_could_have(name):
     number, values = fit(COLUMNS[name]), COLUMNS[name]
@@ -182,7 +211,10 @@ def test_snapped_draws_are_values_that_the_column_could_have(name):
     if number.step:
         multiples = (snapped - number.origin) / number.step
         assert_allclose(multiples, np.rint(multiples), atol=1e-9)
-        assert np.abs(snapped - draws).max() <= number.step / 2 * (1 + 1e-9)
+        rounded = number.rounded(draws)
+        assert np.abs(rounded - draws).max() <= number.step / 2 * (1 + 1e-9)
+    if len(number.seen):
+        assert np.isin(snapped, np.union1d(number.seen, number.atoms)).all()
     widened = 0.01 * np.ptp(values)
     assert snapped.min() >= values.min() - widened
     assert snapped.max() <= values.max() + widened

@@ -158,15 +158,17 @@ def summary(lines: Iterable[Line]) -> str:
     text = f"The ledger has {len(lines)} rows. {counts.total()} measurements of them compare like "
     text += "with like: the algorithm, data, split and settings of the paper. Only these say how "
     text += "well skpc does what a paper says: "
-    text += ", ".join(f"{counts[status]} are {status}" for status in STATUSES[:-1])
+    text += ", ".join(
+        f"{counts[status]} are {status}" for status in STATUSES[:-1] if counts[status]
+    )
     text += f", and {counts['not run']} have no measurement or no published figure. "
     text += f"Of the other rows, {others['split']} presume which rows a paper used, "
     text += f"{others['variant']} have another method or other data, {others['machine']} are times "
     text += f"of another machine, and {others['illustration']} are pictures or statements "
     text += f"({checked['reproduced']} of these hold, {checked['refuted']} do not). "
     text += f"{short.total()} measurements are short: {short['same']} like with like, "
-    text += f"{short['split']} on presumed rows, {short['variant']} of variants, "
-    text += f"{short['machine']} of times. {WHY_SHORT}\n\nShort like with like:\n\n"
+    text += f"{short['split']} on presumed rows and {short['variant']} of variants. "
+    text += f"{WHY_SHORT}\n\nShort like with like:\n\n"
     return text + "\n".join(f"- {line.item.replace('_', ' ')}, {line.what}" for line in behind)
 
 

@@ -1,0 +1,114 @@
+"""Lattices: the evenly spaced points that all values of a column lie on."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from skpc._arrays import Floats, Ints, group_sums
+
+#: Decimals tried for a lattice, and how far (in steps) a value may be from it.
+_MAX_DECIMALS, OFF_LATTICE = 9, 1e-6
+#: About so many points rule out most lattices.
+_SOME_POINTS = 100
+#: Multiples of a step beyond which floats cannot show whether there is a lattice.
+_MAX_MULTIPLE = 2.0**32
+#: Most points of a lattice in the range of the values, and of one that has no decimal step.
+_MAX_POINTS, _MAX_SCALED = 2.0**26, 10_000
+#: From ``_ROWS_TO_TELL`` rows on, this share of them (one row at least) cannot change what a column
+#: is.
+_ROWS_TO_TELL, _UNUSUAL = 50.0, 1e-3
+#: A lattice of any step has more values than this, one without an unusual value than these.
+_FEW, _FEW_MULTIPLES = 8, 6
+
+
+def _is_decimal(step: float) -> bool:
+    """Whether the points of a lattice have few decimals."""
+    scaled = step * 10.0**_MAX_DECIMALS
+    return abs(scaled - round(scaled)) <= 1e-3
+
+
+def on_lattice(values: Floats, step: float, origin: float) -> Floats:
+    """The nearest points of a lattice."""
+    decimals = 1.0 / step
+    if abs(decimals - round(decimals)) < 1e-9 * decimals and origin == 0.0:
+        # Division gives 0.3 where a multiple of 0.1 would give 0.30000000000000004.
+        return np.asarray(np.rint(values * round(decimals)) / round(decimals) + 0.0)
+    nearest = origin + step * np.rint((values - origin) / step)
+    if not _is_decimal(step):
+        return np.asarray(nearest)
+    digits = max(0, _MAX_DECIMALS - math.floor(math.log10(step)) - 6)
+    return np.asarray(np.round(nearest, min(digits, 15)) + 0.0)
+
+
+def fit_lattice(points: Floats, mass: Floats) -> tuple[float, float]:
+    """Step and origin of the lattice of all values but unusual ones; step 0 without a lattice."""
+    unusual = weight_without_say(float(mass.sum()))
+    some = slice(None, None, 1 + len(points) // _SOME_POINTS)
+    for decimals in range(_MAX_DECIMALS + 1):
+        # Most columns without a lattice show it in a few points.
+        if mass[some][_off_lattice(points[some], decimals)[1]].sum() > unusual:
+            continue
+        whole, off = _off_lattice(points, decimals)
+        if mass[off].sum() > unusual or off.all():
+            continue
+        if off.sum() == len(points) - 1:
+            return (1.0, 0.0) if float(points[~off][0]).is_integer() else (0.0, 0.0)
+        multiples, place = np.unique(whole[~off].astype(np.int64), return_inverse=True)
+        if len(multiples) == 1:
+            # With so few decimals, values this close are equal.
+            continue
+        step = _common_step(multiples, group_sums(place, mass[~off]), unusual - mass[off].sum())
+        if (multiples[-1] - multiples[0]) / step > _MAX_POINTS:
+            return 0.0, 0.0
+        origin = int(multiples[len(multiples) // 2]) % step
+        return step / 10.0**decimals, origin / 10.0**decimals
+    return _scaled_lattice(points, mass)
+
+
+def _scaled_lattice(points: Floats, mass: Floats) -> tuple[float, float]:
+    """Step and origin of a lattice of any step, such as that of whole numbers in another unit.
+
+    Most neighbours are one step apart, and values repeat.
+    """
+    if not _FEW < len(points) <= 0.5 * mass.sum():
+        return 0.0, 0.0
+    distance = points - points[len(points) // 2]
+    step = float(np.median(np.diff(points)))
+    for _ in range(2):
+        multiples = np.rint(distance / step)
+        off = np.abs(distance / step - multiples) > OFF_LATTICE
+        off |= np.abs(multiples) > _MAX_SCALED
+        if mass[off].sum() > weight_without_say(float(mass.sum())):
+            return 0.0, 0.0
+        # What rounding leaves of one step is less in many.
+        ends = np.flatnonzero(~off)[[0, -1]]
+        step = float(np.diff(distance[ends])[0] / np.diff(multiples[ends])[0])
+    origin = float(points[len(points) // 2] % step)
+    return step, origin if min(origin, step - origin) > OFF_LATTICE * step else 0.0
+
+
+def _off_lattice(points: Floats, decimals: int) -> tuple[Floats, np.ndarray]:
+    """The nearest multiples of a power of ten, and which points are not there."""
+    scaled = points * 10.0**decimals
+    whole, size = np.rint(scaled), np.abs(scaled)
+    off = np.abs(scaled - whole) > np.maximum(OFF_LATTICE, 1e-15 * size)
+    return whole, off | (size > _MAX_MULTIPLE)
+
+
+def _common_step(multiples: Ints, mass: Floats, unusual: float) -> int:
+    """Greatest common divisor of the distances between whole numbers, one unusual one left out."""
+    distance = np.abs(multiples - multiples[len(multiples) // 2])
+    before = np.gcd.accumulate(distance)
+    after = np.gcd.accumulate(distance[::-1])[::-1]
+    step = int(before[-1])
+    if len(distance) > _FEW_MULTIPLES:
+        without = np.gcd(np.append(0, before[:-1]), np.append(after[1:], 0))
+        step = max(step, int(np.where(mass <= unusual, without, 0).max()))
+    return step
+
+
+def weight_without_say(total: float) -> float:
+    """Weight of unusual values in a column of a total weight that do not decide what it is."""
+    return max(1.0, _UNUSUAL * total) if total >= _ROWS_TO_TELL else 0.0
