@@ -323,7 +323,6 @@ class RuledDensity(NamedTuple):
         more = self.rules.expanded(cells, wanted)
         reduced, joint = self.rules.reduced(more.rows)
         joint = joint + more.log_weight
-        joint[self.rules.propagated(more.rows)[1] >= 0] = -np.inf
         if events is None:
             joint = joint + self.learned.log_density(reduced)
             return _Weighed(more.rows, reduced, more.owner, joint)

@@ -11,7 +11,7 @@ several alternatives: its density is their sum, by quadrature where an addend is
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
@@ -149,11 +149,12 @@ class ColumnRules:
     def _fill(self, rows: Floats, column: int, values: Floats) -> None:
         """Fill the missing cells of a column; errors of rounding are no distance on a lattice."""
         number, reach = self.domain.number_of(column), self._reach(column)
+        is_missing = np.isnan(rows[:, column]) & ~np.isnan(values)
+        values = values[is_missing]
         if number is not None:
             snapped = number.snapped(values)
             values = np.where(np.abs(snapped - values) <= reach, snapped, values)
-        is_missing = np.isnan(rows[:, column])
-        rows[is_missing, column] = values[is_missing]
+        rows[is_missing, column] = values
 
     def _reach(self, column: int) -> float:
         return max(tie.reach for tie in self.ties if column in (tie.target, *tie.sources))
@@ -246,17 +247,15 @@ class ColumnRules:
 
     def expanded(self, rows: Floats, wanted: Collection[int] = ()) -> Alternatives:
         """The alternatives of rows, so that what ``wanted`` columns are depends on one cell."""
-        owner, log_weight = np.arange(len(rows)), np.zeros(len(rows))
-        rows, done = self.propagated(rows)[0], list[Alternatives]()
+        owner, done = np.arange(len(rows)), list[Alternatives]()
+        rows, broken = self.propagated(rows)
+        possible = Alternatives(rows, owner, np.zeros(len(rows))).take(broken < 0)
         # Rows that lack the same cells have the same alternatives to look at.
-        queue = [(Alternatives(rows, owner, log_weight), True)]
+        queue = [(possible, True)]
         while queue:
             some, is_mixed = queue.pop()
             if is_mixed:
-                patterns = np.isnan(some.rows[:, self.tied])
-                _, group = np.unique(patterns, axis=0, return_inverse=True)
-                parts = [some.take(group == g) for g in range(group.max(initial=-1) + 1)]
-                queue += [(part, False) for part in parts]
+                queue += [(some.take(alike), False) for alike in self._alike(some.rows)]
                 continue
             assigned = self._assigned(some, wanted)
             if assigned is None:
@@ -277,9 +276,7 @@ class ColumnRules:
         -1 where the value is known. Of rows that :meth:`expanded` has made for this column.
         """
         carrier, shift = np.empty(len(rows), dtype=np.int64), np.zeros(len(rows))
-        _, group = np.unique(np.isnan(rows[:, self.tied]), axis=0, return_inverse=True)
-        for g in range(group.max(initial=-1) + 1):
-            some = np.flatnonzero(group == g)
+        for some in self._alike(rows):
             if column not in self.tied:
                 is_known = ~np.isnan(rows[some, column])
                 carrier[some] = np.where(is_known, -1, column)
@@ -288,6 +285,14 @@ class ColumnRules:
             unknown, shift[some] = self.addends(rows[some], column)
             carrier[some] = unknown[0] if unknown else -1
         return carrier, shift
+
+    def _alike(self, rows: Floats) -> Iterator[Ints]:
+        """The numbers of rows that lack the same cells."""
+        missing, rest = np.isnan(rows[:, self.tied]), np.arange(len(rows))
+        while len(rest):
+            same = (missing[rest] == missing[rest[0]]).all(axis=1)
+            yield rest[same]
+            rest = rest[~same]
 
     def _assigned(self, some: Alternatives, wanted: Collection[int]) -> Alternatives | None:
         """Alternatives that know one more cell; None if none is needed."""

@@ -271,10 +271,12 @@ class Number(NamedTuple):
         if not len(self.seen):
             return self.rounded(values)
         values = np.clip(values, *self.ends)
-        nearest = self.seen[np.searchsorted(self.cuts, values)]
-        known = np.sort(np.concatenate([self.atoms, self.seen]))
-        is_known = states_among(known, _ROUNDING * self.size, values) < len(known)
-        return np.where(np.isnan(values) | is_known, values, nearest)
+        drawn = self.seen[np.searchsorted(self.cuts, values)]
+        known = np.union1d(self.atoms, self.seen)
+        place = np.searchsorted(known, values - _ROUNDING * self.size)
+        nearest = known[np.minimum(place, len(known) - 1)]
+        is_known = np.abs(nearest - values) <= _ROUNDING * self.size
+        return np.where(np.isnan(values) | is_known, values, drawn)
 
 
 def distinct(values: Floats, weight: Floats) -> tuple[Floats, Floats]:
