@@ -288,18 +288,26 @@ class RuledDensity(NamedTuple):
         refuse_impossible(weighed.total(), np.arange(1))
         weighed, weight = weighed.likely()
         source = np.sort(random_state.choice(len(weight), n_rows, p=weight))
-        drawn, known = nothing, weighed.rows[source]
+        drawn, known = nothing.copy(), weighed.rows[source]
         for one, first, size in zip(*np.unique(source, return_index=True, return_counts=True)):
             event = weighed.reduced.take(np.array([one]))
             drawn[first : first + size] = self.learned.draw(int(size), random_state, event)
-        return random_state.permutation(self.rules.restored(drawn, known))
+        drawn = self._snapped(nothing, self.rules.restored(drawn, known))
+        return random_state.permutation(drawn)
 
     def draw_missing(self, rows: Floats, random_state: np.random.RandomState) -> Floats:
         """See :class:`skpc.densities.Density`."""
         weighed, weight = self._weighed(rows).likely()
         chosen = weighed.take(weighed.best(np.log(weight) + random_state.gumbel(size=len(weight))))
         drawn = self.learned.draw_missing(chosen.reduced, random_state)
-        return self._kept(rows, self.rules.restored(drawn, chosen.rows))
+        drawn = self._snapped(rows, self.rules.restored(drawn, chosen.rows))
+        return self._kept(rows, drawn)
+
+    def _snapped(self, rows: Floats, drawn: Floats) -> Floats:
+        """Draws that are values of their columns, also where a quadrature was drawn from."""
+        snapped = self.domain.snapped(drawn.copy(), rows)
+        _, broken = self.rules.propagated(snapped)
+        return np.where(broken[:, np.newaxis] < 0, snapped, drawn)
 
     def _weighed(self, rows: Any, wanted: tuple[int, ...] = ()) -> _Weighed:
         """The alternatives of rows or events, and their log densities."""

@@ -295,6 +295,19 @@ def test_draws_completions_and_intervals_are_in_order(ordered):
     assert (inside[:, 2] <= 9.0).all()
 
 
+def test_draws_from_a_quadrature_are_values_of_the_column():
+    rng = np.random.default_rng(0)
+    low = np.round(rng.gamma(2.0, 1000.0, 400), 1)
+    table = pd.DataFrame({"low": low, "high": np.round(low + rng.gamma(2.0, 900.0, 400), 1)})
+    model = TableMixture(rules=[("low", "<=", "high")], random_state=0).fit(table)
+    assert model.domain_.numbers[0].step == 0.1
+    rows = table[:30].assign(low=np.nan)
+    given = model.sample(50, random_state=0, given={"high": 3000.0})
+    for drawn in (model.complete(rows, strategy="sample", random_state=0), given):
+        assert_allclose(drawn["low"], drawn["low"].round(1), atol=1e-9)
+        assert (drawn["low"] <= drawn["high"]).all()
+
+
 def test_long_chains_are_refused():
     rows = np.sort(np.random.default_rng(0).normal(size=(50, 4)), axis=1)
     with pytest.raises(ValueError, match="at most 3 columns"):
