@@ -7,7 +7,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skpc._arrays import Bools, Floats, Ints, exact_group_sums, group_sums, weighted_quantiles
+from skpc._arrays import (
+    Bools,
+    Floats,
+    Ints,
+    exact_group_sums,
+    group_sums,
+    weighted_quantiles,
+    whole_rows,
+)
 from skpc.variables.axis import TINY
 from skpc.variables.score import Score, ScoredColumn, states_among
 
@@ -480,7 +488,7 @@ def _crowd_ends(points: Floats, mass: Floats) -> bool:
 def _fitted_score(points: Floats, mass: Floats, bounds: tuple[float, float]) -> Score:
     """The score of the power that makes the values most likely as normal ones."""
     line = Score(*bounds).transform(points)
-    n_levels = int(min(_SKETCH, max(len(points), mass.sum())))
+    n_levels = min(_SKETCH, max(len(points), whole_rows(mass.sum())))
     cumulated = np.cumsum(mass)
     levels = 2 * np.arange(n_levels) + 1
     sketch = weighted_quantiles(line, cumulated, levels, 2 * n_levels)
