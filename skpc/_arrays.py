@@ -13,6 +13,8 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 #: States of cells, -1 where missing.
 Codes = NDArray[np.int16]
+#: A smaller part of a weight is rounding: 0.1 + 0.2 rows are as many as 0.3.
+ROUNDING = 1e-6
 
 
 def check_memory(n_numbers: float, what: str, remedy: str) -> None:
@@ -72,10 +74,21 @@ def weighted_quantiles(
 ) -> Floats:
     """The points at which the cumulated weight reaches ``numerator / denominator`` of the whole.
 
-    Multiplying before dividing keeps the levels exact where the weights are whole numbers.
+    Multiplying before dividing keeps the levels exact where the weights are whole numbers. A level
+    that is missed by rounding alone is reached.
     """
-    levels = numerator * cumulated[-1] / denominator
+    levels = numerator * cumulated[-1] / denominator * (1.0 - ROUNDING)
     return points[np.searchsorted(cumulated, levels)]
+
+
+def whole_rows(weight: float) -> int:
+    """How many rows of weight one there are in some weight, rounded down."""
+    return int(weight * (1.0 + ROUNDING))
+
+
+def copies(weight: Floats) -> Ints:
+    """In how many equal parts each row is dealt out: as often as it stands there, rounded up."""
+    return np.ceil(weight * (1.0 - ROUNDING)).astype(np.int64)
 
 
 def exact_parts(weight: Floats) -> tuple[Floats, Floats]:

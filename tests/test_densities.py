@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skpc import CutsetNetworkBD, MixtureOfAllTrees, SoftLearnSPN
+from skpc import CutsetNetworkBD, MixtureOfAllTrees, SoftLearnSPN, TableMixture
 from skpc.densities import Density
 from skpc.domain import Domain
 from skpc.queries import log_likelihood
@@ -91,3 +91,18 @@ def test_medians_lie_where_half_of_the_draws_do(density):
     median = density.posteriors(rows[:1], [1])[0].quantile(0.5)[0]
     drawn = density.draw_missing(rows, np.random.RandomState(0))[:, 1]
     assert (drawn < median).mean() == pytest.approx(0.5, abs=0.05)
+
+
+@pytest.mark.parametrize("density", [MixtureOfAllTrees, TableMixture, CutsetNetworkBD])
+def test_weights_that_differ_from_one_by_rounding_count_as_one(density):
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 3, (200, 3)).astype(float)
+    X[:, 1] = np.where(rng.random(200) < 0.8, X[:, 0], X[:, 1])
+    if density is TableMixture:
+        X[:, 2] = (X[:, 0] + rng.normal(size=200)).round(2)
+    X[rng.random(X.shape) < 0.1] = np.nan
+    once, nearly = (
+        density(random_state=0).fit(X, sample_weight=weight).score_samples(X)
+        for weight in (np.ones(200), 1.0 + 1e-9 * rng.uniform(-1.0, 1.0, 200))
+    )
+    assert_allclose(nearly, once, atol=1e-5)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import OptimizeResult, minimize
 
-from skpc._arrays import Floats, Ints
+from skpc._arrays import Floats, Ints, copies, whole_rows
 from skpc.all_trees.all_trees import Components
 from skpc.all_trees.incomplete import estimate_missing
 from skpc.all_trees.parameters import ComponentParameters, PairTables
@@ -178,7 +178,7 @@ class Training:
 def usual_batch_size(total: float, n_features: int) -> int:
     """Rows of a mini-batch for rows of some total weight."""
     largest = int(np.clip(_CELLS // n_features, _FEWEST_ROWS, _MOST_ROWS))
-    return min(largest, max(_FEW_ROWS, int(total / _STEPS_AN_EPOCH)))
+    return min(largest, max(_FEW_ROWS, whole_rows(total / _STEPS_AN_EPOCH)))
 
 
 def start_trees(
@@ -363,9 +363,7 @@ def adam_pass(
 
 
 def _copies(weight: Floats) -> Ints:
-    """In how many equal parts each row is dealt out: as often as it stands there, rounded up."""
-    scale = min(1.0, _MOST_COPIES / weight.sum())
-    return np.ceil(weight * scale).astype(np.int64)
+    return copies(weight * min(1.0, _MOST_COPIES / weight.sum()))
 
 
 def _n_batches(n_rows: int, batch_size: int) -> int:
@@ -379,8 +377,8 @@ def _batches(
     n_rows: int | None = None,
 ) -> Iterator[tuple[Ints, Floats]]:
     """Deal out the rows in random order; yield the distinct rows of each batch, and weights."""
-    copies = _copies(weight)
-    order = random_state.permutation(np.repeat(np.arange(len(weight)), copies))[:n_rows]
+    n_copies = _copies(weight)
+    order = random_state.permutation(np.repeat(np.arange(len(weight)), n_copies))[:n_rows]
     for part in np.array_split(order, _n_batches(len(order), batch_size)):
         batch, count = np.unique(part, return_counts=True)
-        yield batch, count * (weight[batch] / copies[batch])
+        yield batch, count * (weight[batch] / n_copies[batch])

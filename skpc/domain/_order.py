@@ -57,6 +57,8 @@ def canonical_order(rows: Floats, weight: Floats, is_categorical: Bools) -> Orde
     >>> canonical_order(rows, np.ones(3), np.array([True, False, True])).columns
     array([2, 0, 1])
     """
+    # Weights that differ by rounding alone are the same: 0.1 + 0.2 and 0.3.
+    weight = weight.astype(np.float32).astype(np.float64)
     ranks = np.full(rows.shape, -1)
     ranks[:, is_categorical] = np.nan_to_num(rows[:, is_categorical], nan=-1.0)
     for column in np.flatnonzero(~is_categorical):

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skpc._arrays import Bools, Floats, Ints, exact_group_sums, taken
+from skpc._arrays import ROUNDING, Bools, Floats, Ints, exact_group_sums, taken
 from skpc._validation import describe_column
 from skpc._warnings import warn
 from skpc.domain._tables import Cells
@@ -264,9 +264,13 @@ def _count(cells: NDArray[np.object_], weight: Floats) -> dict[str, float]:
     return {value: total[i] for value, i in number.items() if value is not None}
 
 
+def _is_once(weight: float) -> bool:
+    return weight <= 1.0 + ROUNDING
+
+
 def _is_identifier(counts: Mapping[str, float]) -> bool:
     """Whether nearly every value comes once, so that the column names the rows."""
-    n_cells, n_once = math.fsum(counts.values()), sum(weight <= 1.0 for weight in counts.values())
+    n_cells, n_once = math.fsum(counts.values()), sum(map(_is_once, counts.values()))
     return n_cells >= _IDENTIFIER_FROM and n_once > _IDENTIFIER_SHARE * n_cells
 
 
@@ -277,6 +281,7 @@ def _unseen_mass(counts: Mapping[str, float], states: Sequence[str]) -> float:
     """
     known, n_cells = set(states), math.fsum(counts.values())
     n_unseen = sum(
-        weight if value not in known else float(weight <= 1.0) for value, weight in counts.items()
+        weight if value not in known else float(_is_once(weight))
+        for value, weight in counts.items()
     )
     return min(max(n_unseen / n_cells, 0.5 / (n_cells + 1.0)), 0.5)

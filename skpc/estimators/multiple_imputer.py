@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from skpc._arrays import Floats, Ints
+from skpc._arrays import Floats, Ints, copies
 from skpc._fitting import all_or_nothing, progress, with_some_cell
 from skpc._threads import in_threads, threads
 from skpc._validation import Interval, StrOptions, fit_context
@@ -374,8 +374,8 @@ def _drawn(
     density = density.reweighted(*bootstrapped(rows, weight, random_state))
     if n_steps:
         # Equal rows have different cells.
-        copies = np.ceil(weight).astype(np.int64)
-        rows, weight = np.repeat(rows, copies, axis=0), np.repeat(weight / copies, copies)
+        n_copies = copies(weight)
+        rows, weight = np.repeat(rows, n_copies, axis=0), np.repeat(weight / n_copies, n_copies)
     for _ in range(n_steps):
         filled = density._density.draw_missing(rows, random_state)
         density = density.redrawn(filled, weight, random_state)

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import softmax
 
-from skpc._arrays import Codes, Floats, Ints, offsets
+from skpc._arrays import ROUNDING, Codes, Floats, Ints, offsets
 from skpc._jit import FALSE, TRUE, inlined, kernel
 from skpc._threads import in_threads, slices
 from skpc.domain import Domain
@@ -211,7 +211,7 @@ def _refined(
     """
     axis, number = domain.axis_of(column), domain.number_of(column)
     points, mass = distinct(cells, weight)
-    level = np.floor(np.cumsum(mass) * ((n_cuts + 1) / mass.sum()))
+    level = np.floor(np.cumsum(mass) * ((n_cuts + 1) / mass.sum()) * (1.0 + ROUNDING))
     some = np.diff(level) > 0.0 if len(points) > n_cuts else slice(None)
     cuts = (points[:-1] + 0.5 * np.diff(points))[some]
     cuts = cuts if number is None else number.end_of_cell(cuts)

@@ -7,14 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from skpc._arrays import Floats, Ints
+from skpc._arrays import ROUNDING, Floats, Ints
 
 #: Weights of the rows to learn from, and to hold out.
 Split = tuple[Floats, Floats]
 #: Quarters are held out until there have been this many held-out rows.
 _ENOUGH_ROWS = 1000
-#: A smaller part of a row is what differences of sums of fractions leave: rounding.
-_ROUNDING = 1e-6
 
 
 def deal(
@@ -61,7 +59,7 @@ def deal(
     for fold in range(int(n_folds)):
         n_units = _units_of_fold(end, fold, n_folds) - _units_of_fold(begin, fold, n_folds)
         share = n_units / (end - begin)
-        share[share < _ROUNDING], share[share > 1.0 - _ROUNDING] = 0.0, 1.0
+        share[share < ROUNDING], share[share > 1.0 - ROUNDING] = 0.0, 1.0
         held = np.empty(len(weight))
         held[order] = share * weight[order]
         left = np.bincount(group, weight - held)

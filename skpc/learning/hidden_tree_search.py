@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skpc._arrays import Floats, Ints, added, offsets
+from skpc._arrays import Floats, Ints, added, copies, offsets
 from skpc.counting.clustering import cluster_points
 from skpc.learning.categorical import indicators, log_tables
 from skpc.learning.cutset import learn_cutset_network
@@ -256,8 +256,7 @@ def spread_rows(
     """
     order = random_state.permutation(len(weight))
     weight = weight[order]
-    n_pieces = np.ceil(weight * n_batches / (_PIECE * weight.sum())).astype(np.int64)
-    n_pieces = n_pieces.clip(1, n_batches)
+    n_pieces = copies(weight * n_batches / (_PIECE * weight.sum())).clip(1, n_batches)
     piece = np.arange(n_pieces.sum()) - np.repeat(np.cumsum(n_pieces) - n_pieces, n_pieces)
     first = np.repeat(np.arange(len(order)) / len(order), n_pieces)
     place = np.argsort((first + piece / np.repeat(n_pieces, n_pieces)) % 1.0, kind="stable")

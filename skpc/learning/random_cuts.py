@@ -13,7 +13,7 @@ import numpy as np
 from joblib import Parallel, delayed
 from scipy.special import logsumexp
 
-from skpc._arrays import Codes, Floats, Ints, offsets
+from skpc._arrays import Codes, Floats, Ints, offsets, whole_rows
 from skpc.counting.rows import node_rows
 from skpc.counting.tables import BayesDirichlet, CountTables, Score, smoothed_log_probabilities
 from skpc.counting.trees import ChowLiuTree
@@ -104,7 +104,7 @@ def _grow(
     random_state = np.random.RandomState(seed)
     if cuts.bootstrap:
         total = weight.sum()
-        drawn = random_state.multinomial(max(int(total), 1), weight / total)
+        drawn = random_state.multinomial(max(whole_rows(total), 1), weight / total)
         codes, weight = codes[drawn > 0], drawn[drawn > 0].astype(np.float64)
     variables = np.flatnonzero(cuts.n_states > 1)
     if not len(variables):

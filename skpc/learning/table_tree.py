@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from skpc._arrays import Floats, weighted_quantiles
+from skpc._arrays import Floats, weighted_quantiles, whole_rows
 from skpc.circuit import CircuitBuilder
 from skpc.learning.hidden_tree import (
     CodedRows,
@@ -139,7 +139,7 @@ def _bins(points: Floats, mass: Floats, columns: TableColumns, place: int) -> Sc
     scale = float(columns.scale[place])
     edges, mean, sd = np.empty(0), columns.centre[[place]], np.array([scale])
     if len(points):
-        n_bins = int(np.clip(mass.sum() / _ROWS_EACH, 1, _MOST_BINS))
+        n_bins = min(max(whole_rows(mass.sum() / _ROWS_EACH), 1), _MOST_BINS)
         edges = weighted_quantiles(points, mass.cumsum(), np.arange(1, n_bins), n_bins)
         if columns.scored[place].step > 0.0:
             is_repeated = mass >= max(_REPEATED * mass.sum(), _ROWS_OF_VALUE)

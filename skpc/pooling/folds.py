@@ -18,7 +18,7 @@ from sklearn.base import clone
 from sklearn.model_selection import check_cv
 from sklearn.utils import check_random_state, gen_batches
 
-from skpc._arrays import Floats, Ints
+from skpc._arrays import Floats, Ints, copies
 from skpc._threads import in_threads
 from skpc.densities import Density
 from skpc.domain import Domain
@@ -70,9 +70,9 @@ class Fold(NamedTuple):
         kept, held = split
         index = np.flatnonzero(held)
         # A heavy row stands for several, which would not lack the same cells.
-        copies = np.minimum(np.ceil(held[index]), _MOST_COPIES).astype(np.int64)
-        share = np.repeat(held[index] / copies, copies) / len(rates)
-        index = np.repeat(index, copies)
+        n_copies = np.minimum(copies(held[index]), _MOST_COPIES)
+        share = np.repeat(held[index] / n_copies, n_copies) / len(rates)
+        index = np.repeat(index, n_copies)
         test_rows = [remove_cells(rows[index], rate, random_state) for rate in rates]
         index, share = np.tile(index, len(rates)), np.tile(share, len(rates))
         return cls(kept, index, share, np.concatenate(test_rows))

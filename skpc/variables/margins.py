@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.fft import dct, idct
 
-from skpc._arrays import Bools, Floats, Ints, exact_group_sums, weighted_quantiles
+from skpc._arrays import ROUNDING, Bools, Floats, Ints, exact_group_sums, weighted_quantiles
 from skpc.variables.axis import TINY, Axis
 from skpc.variables.number import Number, are_apart, distinct
 
@@ -309,7 +309,7 @@ def _tail_scales(points: Floats, mass: Floats, number: Number) -> tuple[float, f
     scales = []
     for values, weight in ((points[::-1], mass[::-1]), (points, mass)):
         from_end = np.cumsum(weight[::-1])[::-1]
-        outer = from_end <= max(_TAIL_ROWS, weight[-1])
+        outer = from_end <= max(_TAIL_ROWS, weight[-1]) * (1.0 + ROUNDING)
         excess = np.abs(values[outer] - values[outer][0])
         scales.append(max(float(np.average(excess, weights=weight[outer])), least))
     return scales[0], scales[1]

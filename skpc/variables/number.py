@@ -8,7 +8,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import logit
 
-from skpc._arrays import Bools, Floats, exact_group_sums, weighted_quantiles
+from skpc._arrays import (
+    ROUNDING,
+    Bools,
+    Floats,
+    exact_group_sums,
+    weighted_quantiles,
+    whole_rows,
+)
 from skpc.variables.axis import TINY
 from skpc.variables.lattice import OFF_LATTICE, fit_lattice, on_lattice
 from skpc.variables.score import Score, ScoredColumn, states_among
@@ -347,7 +354,7 @@ def _cuts(points: Floats, mass: Floats, step: float) -> Floats:
 
 def unseen_mass(mass: Floats) -> float:
     """Probability that a new row has another value than the rows with these weights."""
-    return float((mass[mass <= 1.0].sum() + 0.5) / (mass.sum() + 1.0))
+    return float((mass[mass <= 1.0 + ROUNDING].sum() + 0.5) / (mass.sum() + 1.0))
 
 
 def repeated(values: Floats, weight: Floats) -> Floats:
@@ -412,7 +419,7 @@ def _crowd_ends(points: Floats, mass: Floats) -> bool:
 def _fitted_score(points: Floats, mass: Floats, bounds: tuple[float, float]) -> Score:
     """The score of the power that makes the values most likely as normal ones."""
     line = Score(*bounds).transform(points)
-    n_levels = int(min(_SKETCH, max(len(points), mass.sum())))
+    n_levels = min(_SKETCH, max(len(points), whole_rows(mass.sum())))
     cumulated = np.cumsum(mass)
     levels = 2 * np.arange(n_levels) + 1
     sketch = weighted_quantiles(line, cumulated, levels, 2 * n_levels)
