@@ -176,7 +176,9 @@ def check_table(estimator: Any, X: Any, *, reset: bool) -> Any:
     is_list = isinstance(X, list | tuple)
     if array.dtype.kind in "mM":
         return array
-    if array.dtype.kind not in "biuf" or _may_be_rounded(array, is_list):
+    # In a list, floats may have been integers.
+    may_be_integers = array.dtype.kind in ("iuf" if is_list else "iu")
+    if array.dtype.kind not in "biuf" or (may_be_integers and are_large(array).any()):
         # In a list of mixed types, numpy turns numbers into strings, and integers into floats.
         array = _numbers_where_possible(np.asarray(X if is_list else array, dtype=object))
     if array.dtype != object:
@@ -257,11 +259,7 @@ def check_weight(sample_weight: Any, n_rows: int, name: str = "sample_weight") -
     if sample_weight is None:
         return np.ones(n_rows)
     weight = check_array(
-        unmasked(sample_weight),
-        ensure_2d=False,
-        dtype=np.float64,
-        order="C",
-        input_name=name,
+        unmasked(sample_weight), ensure_2d=False, dtype=np.float64, order="C", input_name=name
     )
     if weight.shape != (n_rows,):
         raise ValueError(
@@ -314,14 +312,14 @@ def check_finite(
         )
 
 
-def check_n_samples(n_samples: Any) -> int:
-    """Check a number of draws.
+def check_option(name: str, value: Any, options: Iterable[str]) -> None:
+    """Refuse a value of a parameter that is none of its options."""
+    if value not in (allowed := tuple(options)):
+        raise ValueError(f"{name} must be one of {allowed}, got {value!r}")
 
-    Raises
-    ------
-    ValueError
-        If it is not an integer of 0 or more, or so large that no memory holds the draws.
-    """
+
+def check_n_samples(n_samples: Any) -> int:
+    """Refuse a number of draws that is no integer of 0 or more, or that no memory could hold."""
     if not isinstance(n_samples, Integral) or not 0 <= int(n_samples) <= _MOST_DRAWS:
         raise ValueError(
             f"n_samples must be an integer of 0 or more, got {n_samples!r} (at most {_MOST_DRAWS})"
@@ -450,12 +448,6 @@ def _refuse_other_kinds(held: NDArray[np.object_], kinds: set[str], where: str) 
             f"{where} holds both {example('string')!r} and {example('number', 'bool')!r}. "
             "Convert one kind to the other."
         )
-
-
-def _may_be_rounded(array: NDArray[Any], is_list: bool) -> bool:
-    """Whether numbers are, or have been in a list, integers that float64 may not hold."""
-    may_be_integers = array.dtype.kind in "iu" or (is_list and array.dtype.kind == "f")
-    return may_be_integers and bool(are_large(array).any())
 
 
 def are_large(numbers: NDArray[Any]) -> NDArray[np.bool_]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from numbers import Real
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
@@ -24,6 +25,7 @@ POWERS, DEALT = np.array([1.0, 0.3, 0.1]), 0.03
 _START = np.full(len(POWERS), 1.0 / len(POWERS))
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class DriftMonitor(BaseEstimator):
     """Watch a stream of tables, with a bound on false alarms however long it runs.
 
@@ -72,24 +74,16 @@ class DriftMonitor(BaseEstimator):
     ([False, False, False, True], 0)
     """
 
-    _parameter_constraints = {
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
         "level": [Interval(Real, 0, 1, closed="neither")],
         "n_permutations": [AT_LEAST_ONE],
         "random_state": ["random_state"],
     }
 
-    def __init__(
-        self,
-        density: Any = None,
-        *,
-        level: float = 0.05,
-        n_permutations: int = 999,
-        random_state: Any = None,
-    ) -> None:
-        self.density = density
-        self.level = level
-        self.n_permutations = n_permutations
-        self.random_state = random_state
+    density: Any = field(default=None, kw_only=False)
+    level: float = 0.05
+    n_permutations: int = 999
+    random_state: Any = None
 
     @fit_context(prefer_skip_nested_validation=False)
     def fit(self, reference: Any) -> Self:

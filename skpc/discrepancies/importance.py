@@ -16,10 +16,10 @@ from sklearn.utils import check_random_state, check_scalar
 
 from skpc._arrays import Floats, Ints
 from skpc._repr import ShowsParameters
-from skpc._validation import check_n_samples
+from skpc._validation import check_n_samples, check_option
 from skpc._warnings import warn
 from skpc.discrepancies._collapsed import patterns
-from skpc.discrepancies.stein import check_kernel, check_stein_operator, stein_gram
+from skpc.discrepancies.stein import STEIN_OPERATORS, check_kernel, stein_gram
 from skpc.domain import group_rows
 from skpc.factor_graphs import FactorGraph, compile, min_fill_vtree
 from skpc.factor_graphs.elimination import eliminate, table_marginals
@@ -110,7 +110,7 @@ class BlackBoxImportanceSampler(ShowsParameters):
         if not isinstance(self.target, FactorGraph):
             raise TypeError(f"target must be a FactorGraph, got {type(self.target).__name__}")
         check_kernel(self.kernel, self.target.n_variables)
-        check_stein_operator(self.stein_operator)
+        check_option("stein_operator", self.stein_operator, STEIN_OPERATORS)
         if not isinstance(self.collapse, Real) or not 0.0 <= self.collapse <= 1.0:
             raise ValueError(f"collapse must be a proportion from 0 to 1, got {self.collapse!r}")
 

@@ -14,9 +14,10 @@ import numpy as np
 from scipy.special import logsumexp
 
 from skpc._arrays import Floats, Ints
+from skpc._validation import check_option
 from skpc.circuit import LEAF, PRODUCT, SUM, Circuit, CircuitBuilder
 from skpc.discrepancies.mmd import mean_of_pairs
-from skpc.discrepancies.stein import check_kernel, check_stein_operator, discrete_states, stein_gram
+from skpc.discrepancies.stein import STEIN_OPERATORS, check_kernel, discrete_states, stein_gram
 from skpc.exceptions import StructureError
 from skpc.factor_graphs import FactorGraph
 from skpc.kernels import Kernel
@@ -93,7 +94,7 @@ def kdsd(
     >>> round(kdsd(samples, weak), 3), round(kdsd(samples, strong), 3)
     (0.018, 0.627)
     """
-    check_stein_operator(stein_operator)
+    check_option("stein_operator", stein_operator, STEIN_OPERATORS)
     if isinstance(q, Circuit):
         return _between_circuits(q, p, kernel, stein_operator)
     return mean_of_pairs(stein_gram(q, p, kernel, stein_operator=stein_operator), unbiased)

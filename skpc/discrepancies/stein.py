@@ -13,13 +13,14 @@ import numpy as np
 from skpc._arrays import Floats, Ints, offsets
 from skpc._jit import inlined, internal_kernel, kernel
 from skpc._threads import in_threads
+from skpc._validation import check_option
 from skpc.circuit import Circuit
 from skpc.discrepancies._collapsed import CollapsedRows, collapse_rows
 from skpc.factor_graphs import FactorGraph
 from skpc.kernels import ColumnKernel, ExponentialHamming, Kernel
 from skpc.queries.flows import check_categories
 
-_OPERATORS = ("ratio", "barker")
+STEIN_OPERATORS = ("ratio", "barker")
 #: Rows of the matrix that a thread computes before it asks for more.
 _STRIPE = 8
 #: Memory beyond which the messages between two conditionals are refused.
@@ -93,19 +94,13 @@ def stein_gram(
     >>> (np.array([0.25, 0.75]) @ gram).round(12) + 0.0
     array([0., 0.])
     """
-    check_stein_operator(stein_operator)
+    check_option("stein_operator", stein_operator, STEIN_OPERATORS)
     rows = _read_samples(samples, target, stein_operator)
     base = check_kernel(kernel, len(rows.n_states))
     gram = np.zeros((len(rows.state), len(rows.state)))
     for weight, factors in base.terms(len(rows.n_states)):
         gram += weight * _gram_of_product(rows, factors)
     return gram
-
-
-def check_stein_operator(stein_operator: str) -> None:
-    """Refuse an unknown operator."""
-    if stein_operator not in _OPERATORS:
-        raise ValueError(f"stein_operator must be 'ratio' or 'barker', got {stein_operator!r}")
 
 
 def check_kernel(kernel: Kernel | None, n_variables: int) -> Kernel:

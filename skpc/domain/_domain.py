@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpc._arrays import Codes, Floats, Ints, taken
-from skpc._validation import check_magnitude, describe_column, missing_cells
+from skpc._validation import check_magnitude, check_option, describe_column, missing_cells
 from skpc.domain._coding import TableCoder, shorten
 from skpc.domain._numbers import fit_axes, fit_numbers
 from skpc.domain._rows import present_rows
@@ -483,10 +483,7 @@ class Domain(TableCoder):
 
 
 def _check_options(n_bins: Any, handle_unknown: Any) -> None:
-    if handle_unknown not in ("unseen", "missing", "error"):
-        raise ValueError(
-            f"handle_unknown must be 'unseen', 'missing' or 'error'; got {handle_unknown!r}."
-        )
+    check_option("handle_unknown", handle_unknown, ("unseen", "missing", "error"))
     is_integer = isinstance(n_bins, Integral) and not isinstance(n_bins, bool)
     if n_bins is not None and not (is_integer and 1 <= n_bins <= MAX_STATES - 2):
         raise ValueError(

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skpc._arrays import Floats, Ints, check_memory
 from skpc._fitting import all_or_nothing
-from skpc._validation import check_n_samples, check_weight, column_of, fit_context
+from skpc._validation import check_n_samples, check_option, check_weight, column_of, fit_context
 from skpc.circuit import Circuit
 from skpc.densities import CircuitAnswers, Density, RuledDensity
 from skpc.domain import LogMass, group_rows, read_events
@@ -248,8 +248,7 @@ class TableDensity(EventAnswers, DensityMixin, TableLearner):
         ValueError
             If the strategy is not one of the three.
         """
-        if strategy not in _STRATEGIES:
-            raise ValueError(f"strategy must be one of {_STRATEGIES}, got {strategy!r}")
+        check_option("strategy", strategy, _STRATEGIES)
         table, rows = self._encode(X)
         if strategy == "mean":
             filled = self._density.means(rows)

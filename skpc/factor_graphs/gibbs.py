@@ -16,7 +16,7 @@ from skpc._jit import ZERO, internal_kernel, kernel
 from skpc._random import Streams, draw_index, start_streams, uniform
 from skpc._repr import ShowsParameters
 from skpc._threads import in_threads
-from skpc._validation import check_n_samples
+from skpc._validation import check_n_samples, check_option
 from skpc.factor_graphs.elimination import sum_out
 from skpc.factor_graphs.graph import FactorGraph
 
@@ -79,8 +79,7 @@ class GibbsSampler(ShowsParameters):
     random_state: Any = None
 
     def __post_init__(self) -> None:
-        if self.scan not in {"systematic", "random"}:
-            raise ValueError(f"scan must be 'systematic' or 'random', got {self.scan!r}")
+        check_option("scan", self.scan, ("systematic", "random"))
         for name, least in (("burn_in", 0), ("thinning", 1), ("n_chains", 1)):
             number = getattr(self, name)
             if not isinstance(number, Integral) or number < least:

@@ -14,6 +14,7 @@ import numpy as np
 
 from skpc._arrays import Floats
 from skpc._files import replacing
+from skpc._validation import check_option
 from skpc.factor_graphs.graph import FactorGraph, check_conditional
 
 _HEADERS = ("MARKOV", "BAYES")
@@ -125,8 +126,7 @@ def write_uai(graph: FactorGraph, path: str | os.PathLike[str], header: str = "M
     ...     read_uai(path)
     FactorGraph(n_variables=8, n_factors=8)
     """
-    if header not in _HEADERS:
-        raise ValueError(f"header must be MARKOV or BAYES, got {header!r}")
+    check_option("header", header, _HEADERS)
     tables = [_linear(number, table) for number, table in enumerate(graph.log_tables)]
     if header == "BAYES":
         _check_bayes(graph, tables)

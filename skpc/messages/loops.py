@@ -13,7 +13,7 @@ from sklearn.utils import check_array, check_consistent_length
 
 from skpc._arrays import Floats
 from skpc._repr import ShowsParameters
-from skpc._validation import check_magnitude, unmasked
+from skpc._validation import check_magnitude, check_option, unmasked
 from skpc._warnings import warn
 from skpc.messages.families import Gamma, Normal
 from skpc.messages.oracles import MessageOperator
@@ -111,8 +111,7 @@ class LinearEP(ShowsParameters):
     schedule: str = "parallel"
 
     def __post_init__(self) -> None:
-        if self.schedule not in _SCHEDULES:
-            raise ValueError(f"schedule must be one of {_SCHEDULES}, got {self.schedule!r}.")
+        check_option("schedule", self.schedule, _SCHEDULES)
         if not 0.0 <= self.damping < 1.0:
             raise ValueError(f"damping must be at least 0 and below 1, got {self.damping!r}.")
         if self.n_iter < 1:

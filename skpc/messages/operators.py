@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from skpc._arrays import Floats
 from skpc._repr import ShowsParameters
+from skpc._validation import check_option
 from skpc.messages.families import Message
 from skpc.messages.oracles import MessageOperator, check_messages
 from skpc.messages.tables import MessageLayout
@@ -91,11 +92,6 @@ CODECS = {
 }
 
 
-def _check_codec(codec: str) -> None:
-    if codec not in CODECS:
-        raise ValueError(f"codec must be one of {tuple(CODECS)}, got {codec!r}.")
-
-
 @dataclass(repr=False, eq=False)
 class LearnedOperator(ShowsParameters):
     """A fitted regressor as a message operator.
@@ -140,7 +136,7 @@ class LearnedOperator(ShowsParameters):
     codec: str = "scaled"
 
     def __post_init__(self) -> None:
-        _check_codec(self.codec)
+        check_option("codec", self.codec, CODECS)
 
     def project(self, messages: ArrayLike) -> Message:
         """Beliefs of the target; see `MessageOperator.project`."""
@@ -224,7 +220,7 @@ class JustInTimeOperator(ShowsParameters):
     codec: str = "scaled"
 
     def __post_init__(self) -> None:
-        _check_codec(self.codec)
+        check_option("codec", self.codec, CODECS)
         bounds = np.asarray(self.threshold, dtype=np.float64)
         if bounds.shape not in ((), (2,)) or np.isnan(bounds).any():
             raise ValueError(

@@ -15,6 +15,7 @@ from sklearn.utils import check_random_state
 from skpc._arrays import Floats
 from skpc._repr import ShowsParameters
 from skpc._threads import slices
+from skpc._validation import check_option
 from skpc.messages.families import Message
 from skpc.messages.tables import MessageLayout, message_moments
 
@@ -260,7 +261,7 @@ class QuadratureOracle(ShowsParameters):
     projection: str = "moments"
 
     def __post_init__(self) -> None:
-        _check_projection(self.projection)
+        check_option("projection", self.projection, _PROJECTIONS)
         self.layout = MessageLayout(self.factor.distributions, self.target)
         self._nodes, self._weights = leggauss(self.n_nodes)
 
@@ -320,11 +321,6 @@ def _beliefs(layout: MessageLayout, statistics: Floats, projection: str) -> Mess
     if projection == "kl":
         return layout.family.from_mean_parameters(statistics)
     return layout.family.from_moments(statistics[:, 0], statistics[:, 1])
-
-
-def _check_projection(projection: str) -> None:
-    if projection not in _PROJECTIONS:
-        raise ValueError(f"projection must be one of {_PROJECTIONS}, got {projection!r}.")
 
 
 def _check_output(output: Floats, inputs: Floats) -> None:
@@ -400,7 +396,7 @@ class ImportanceSamplingOracle(ShowsParameters):
     random_state: InitVar[Any] = None
 
     def __post_init__(self, random_state: Any) -> None:
-        _check_projection(self.projection)
+        check_option("projection", self.projection, _PROJECTIONS)
         self.proposal = tuple(self.proposal)
         for position, each in enumerate(self.proposal):
             if each.natural.shape != (2,) or not each.is_proper:

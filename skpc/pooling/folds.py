@@ -21,7 +21,7 @@ from sklearn.utils import check_random_state, gen_batches
 from skpc._arrays import Floats, Ints, copies
 from skpc._threads import in_threads
 from skpc.densities import Density
-from skpc.domain import Domain
+from skpc.domain import Domain, column_moments
 from skpc.learning import Split, deal
 from skpc.variables import Predictive
 
@@ -269,16 +269,12 @@ def cell_errors(
 
 def column_variances(domain: Domain, rows: Floats, weight: Floats) -> Floats:
     """Variance of each number; for each category, the summed variances of its indicators."""
-    variance = np.zeros(domain.n_features)
-    for column, values in enumerate(rows.T):
-        known = ~np.isnan(values)
-        values, mass = values[known], weight[known] / weight[known].sum()
-        if len(np.unique(values)) < 2:
-            continue
-        if domain.is_categorical[column]:
-            variance[column] = 1.0 - (np.bincount(values.astype(np.int64), mass) ** 2).sum()
-        else:
-            variance[column] = mass @ (values - mass @ values) ** 2
+    varies = np.fmax.reduce(rows) > np.fmin.reduce(rows)
+    variance = np.where(varies, column_moments(rows, weight)[1] ** 2, 0.0)
+    for column in np.flatnonzero(varies & domain.is_categorical):
+        known = ~np.isnan(rows[:, column])
+        count = np.bincount(rows[known, column].astype(np.int64), weight[known])
+        variance[column] = 1.0 - ((count / count.sum()) ** 2).sum()
     return variance
 
 

@@ -151,7 +151,7 @@ def log_margins(circuit: Circuit, X: Any) -> Floats:
 
     def work(part: Floats, start: int) -> None:
         cells = new_cells(circuit.n_features, len(part))
-        bad = read_batch(evaluator.columns, part, np.empty((len(part), 0)), 0, len(part), cells)
+        bad = read_batch(evaluator.columns, part, np.empty((len(part), 0)), len(part), cells)
         refuse_cell(evaluator.columns, part, bad, start)
         margins = np.zeros((circuit.n_features + 1, len(part)))
         _add_leaves(evaluator.plan.leaves, tables.table, cells, weight, margins)

@@ -230,7 +230,7 @@ def test_samples_of_another_distribution_are_bent_towards_the_target(source):
     ("options", "error", "message"),
     [
         ({"target": None}, TypeError, "target must be a FactorGraph, got NoneType"),
-        ({"stein_operator": "x"}, ValueError, "'ratio' or 'barker', got 'x'"),
+        ({"stein_operator": "x"}, ValueError, "one of .'ratio', 'barker'., got 'x'"),
         ({"collapse": 1.5}, ValueError, "a proportion from 0 to 1, got 1.5"),
         ({"collapse": "half"}, ValueError, "a proportion from 0 to 1, got 'half'"),
         ({"kernel": 2}, TypeError, "kernel must be a Kernel"),

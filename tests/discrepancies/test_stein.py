@@ -218,7 +218,7 @@ def test_asia_is_well_posed_with_its_deterministic_variable_collapsed(operator):
 def test_bad_questions_are_refused():
     case = Case(0, (2, 3, 4))
     circuit = compile(case.graph)
-    with pytest.raises(ValueError, match="must be 'ratio' or 'barker', got 'metropolis'"):
+    with pytest.raises(ValueError, match="must be one of .'ratio', 'barker'., got 'metropolis'"):
         stein_gram(case.states, case.graph, stein_operator="metropolis")
     with pytest.raises(TypeError, match="kernel must be a Kernel of skpc.kernels or None, got 1"):
         stein_gram(case.states, case.graph, 1)

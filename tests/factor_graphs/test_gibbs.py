@@ -68,7 +68,7 @@ def test_a_graph_without_a_possible_random_start_is_refused():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"scan": "snake"}, "'systematic' or 'random', got 'snake'"),
+        ({"scan": "snake"}, "one of .'systematic', 'random'., got 'snake'"),
         ({"burn_in": -1}, "burn_in must be an integer of 0 or more, got -1"),
         ({"thinning": 0}, "thinning must be an integer of 1 or more, got 0"),
         ({"n_chains": 1.5}, "n_chains must be an integer of 1 or more, got 1.5"),

@@ -77,7 +77,7 @@ class EventReader(MultivariateReader):
         """
         n, of_blocks = len(rows), super().values(rows, start)
         cells, out = new_cells(self.n_features, n), np.empty((len(self._listed), n))
-        bad = read_batch(self.columns, rows, np.empty((n, 0)), 0, n, cells)
+        bad = read_batch(self.columns, rows, np.empty((n, 0)), n, cells)
         refuse_cell(self.columns, rows, bad, start)
         log_table = self._circuit.leaf_table
         log_leaf_values(self._leaf_table, log_table, cells, n, self._listed, out)

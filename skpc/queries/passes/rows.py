@@ -118,10 +118,8 @@ def new_cells(n_lines: int, size: int, n_noisy: int = 0) -> Cells:
 
 
 @kernel
-def read_batch(
-    columns: Columns, rows: Floats, joint: Floats, start: int, n: int, cells: Cells
-) -> int:
-    """Transpose a part of the rows, and log densities of leaves, into states and values.
+def read_batch(columns: Columns, rows: Floats, joint: Floats, n: int, cells: Cells) -> int:
+    """Transpose the first rows, and log densities of leaves, into states and values.
 
     Returns the flat position of the first unreadable cell, or -1.
     """
@@ -135,7 +133,7 @@ def read_batch(
         # Passes skip what is complete in all rows of a batch.
         incomplete[var] = 0
         for r in range(n):
-            x = rows[start + r, var]
+            x = rows[r, var]
             # A variable that the circuit has been conditioned on is read from the circuit.
             if np.isnan(x) or ignored:
                 # Tables have an entry for a missing cell behind those of the states.
@@ -146,7 +144,7 @@ def read_batch(
                 state, value, density = read_cell(column, columns.axis, x)
                 # An error is raised by the caller: kernels only say where.
                 if state < 0:
-                    return (start + r) * n_features + var
+                    return r * n_features + var
                 codes[var, r] = state
                 values[var, r] = value
                 # What all leaves of the variable share is not repeated in their tables.
@@ -155,7 +153,7 @@ def read_batch(
     for b in range(joint.shape[1]):
         line = n_features + 2 * b
         for r in range(n):
-            values[line, r] = joint[start + r, b]
+            values[line, r] = joint[r, b]
             values[line + 1, r] = 0.0
     return -1
 
@@ -211,7 +209,7 @@ def read_cells(columns: Columns, rows: Floats, start: int = 0) -> tuple[Ints, Fl
         What formulas read: numbers, or their scores; NaN without a number.
     """
     cells = new_cells(rows.shape[1], len(rows))
-    bad = read_batch(columns, rows, np.empty((len(rows), 0)), 0, len(rows), cells)
+    bad = read_batch(columns, rows, np.empty((len(rows), 0)), len(rows), cells)
     refuse_cell(columns, rows, bad, start)
     codes = np.where(np.isnan(rows), -1, cells.codes.T)
     return codes.astype(np.int64), np.ascontiguousarray(cells.values.T)

@@ -308,7 +308,7 @@ class Evaluator:
     ) -> Batch:
         cells, lines = workspace
         n, plan, slot = len(rows), self.plan, self.slot
-        bad = read_batch(self.columns, rows, joint, 0, n, cells)
+        bad = read_batch(self.columns, rows, joint, n, cells)
         refuse_cell(self.columns, rows, bad, start)
         if self.noisy is not None:
             read_noise(self.columns, rows, self.noisy.log_right, wrong, in_logs, cells)
