@@ -15,6 +15,8 @@ from skpc._arrays import Floats, Ints
 _TOL = 1e-4
 #: Rows whose distances are computed together.
 _ROWS = 4096
+#: So many rows for each cluster usually show that there are enough distinct ones.
+_PER_CLUSTER = 8
 
 
 class Numbers(NamedTuple):
@@ -92,7 +94,8 @@ def cluster_points(
         One for the cluster of each row, zero elsewhere. No cluster is empty: there are fewer if
         fewer rows are distinct.
     """
-    if n_clusters > 1:
+    some = point[: _PER_CLUSTER * n_clusters]
+    if n_clusters > 1 and len(np.unique(some, axis=0)) < n_clusters:
         n_clusters = min(n_clusters, len(np.unique(point, axis=0)))
     if n_clusters == 1:
         return np.ones((len(point), 1))

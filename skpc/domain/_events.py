@@ -97,6 +97,12 @@ def read_events(
                 columns[name] = _Column(domain, number, parameter, [])
             if _is_statement(cell):
                 columns[name].add(event, cell)
+            elif isinstance(cell, slice) or (
+                hasattr(cell, "__len__") and not isinstance(cell, str)
+            ):
+                columns[name].refuse(
+                    "a value, a tuple (a, b) for a range or a list of values", cell
+                )
             elif values_are_known:
                 values[event, columns[name].column] = cell
             elif not _is_missing(cell):
@@ -216,4 +222,5 @@ class _Column(NamedTuple):
         try:
             return cells.astype(np.float64)
         except (TypeError, ValueError):
-            self.refuse("numbers", next(end for end in ends if isinstance(end, str)))
+            known = (int, float, np.number)
+            self.refuse("numbers", next(end for end in ends if not isinstance(end, known)))

@@ -322,7 +322,7 @@ class _Search:
 
     def _try_tree(self) -> tuple[TreeChoice, Floats]:
         """A tree of hidden variables; what it is, and log densities (nats) of the held-out rows."""
-        columns, first = _columns_for(self.table, self.best), self.parts[0]
+        columns, first = self._learners(self.best)[0][0].columns, self.parts[0]
         tree, choice = choose_table_tree(columns, *first, self.seed)
         of_parts = []
         for part in self.parts:

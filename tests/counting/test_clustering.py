@@ -54,3 +54,12 @@ def test_clustering_in_threads_changes_neither_warnings_nor_threads_of_blas():
         assert [pool["num_threads"] for pool in threadpool_info()] == before
         assert warnings.filters is filters
         assert list(filters) == copy
+
+
+def test_distinct_rows_are_counted_beyond_the_first_ones():
+    """As many clusters as there are distinct rows, wherever these stand."""
+    point = np.zeros((100, 1))
+    point[-5:, 0] = np.arange(10, 60, 10)
+    for n_clusters, expected in ((4, 4), (6, 6), (9, 6)):
+        membership = cluster_points(point, np.ones(100), n_clusters, np.random.RandomState(0))
+        assert membership.shape[1] == expected
