@@ -95,7 +95,7 @@ is
 """
 #: What is known of the reasons of rows that are short like with like.
 WHY_SHORT = (
-    "Structural EM ends lower than in the paper on five sets, for a reason that is not known: "
+    "Structural EM ends lower than in the paper on six sets, for a reason that is not known: "
     "other starts by k-means do not close the gap on retail; ten candidates for a cut miss better "
     "ones on two sets; with many cells observed, the weights of trees drawn from the prior are "
     "uneven; and on ASIA collapsing changes the Gibbs average by less than its error."
