@@ -15,8 +15,6 @@ from skpc._arrays import Floats, Ints
 _TOL = 1e-4
 #: Rows whose distances are computed together.
 _ROWS = 4096
-#: So many rows for each cluster usually show that there are enough distinct ones.
-_PER_CLUSTER = 8
 
 
 class Numbers(NamedTuple):
@@ -94,8 +92,8 @@ def cluster_points(
         One for the cluster of each row, zero elsewhere. No cluster is empty: there are fewer if
         fewer rows are distinct.
     """
-    some = point[: _PER_CLUSTER * n_clusters]
-    if n_clusters > 1 and len(np.unique(some, axis=0)) < n_clusters:
+    # The first rows usually show that there are enough distinct ones.
+    if n_clusters > 1 and len(np.unique(point[: 8 * n_clusters], axis=0)) < n_clusters:
         n_clusters = min(n_clusters, len(np.unique(point, axis=0)))
     if n_clusters == 1:
         return np.ones((len(point), 1))

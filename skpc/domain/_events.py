@@ -32,11 +32,12 @@ from skpc.variables.ranks import Ranks
 #: Flags of a statement: which ends belong to it, and whether it is one value of a set.
 _LOW, _HIGH, _OF_SET = 1, 2, 4
 _SETS = (list, set, frozenset, np.ndarray)
-_RANGES_OR_SETS = (tuple, *_SETS)
+#: What intervals have, and all that holds several values, such as slices, which are refused.
+_OF_STATEMENTS = ("closed_left", "__len__", "indices")
 
 
 def _is_statement(cell: Any) -> bool:
-    return isinstance(cell, _RANGES_OR_SETS) or hasattr(cell, "closed_left")
+    return not isinstance(cell, str | bytes) and any(hasattr(cell, n) for n in _OF_STATEMENTS)
 
 
 def read_events(
@@ -97,12 +98,6 @@ def read_events(
                 columns[name] = _Column(domain, number, parameter, [])
             if _is_statement(cell):
                 columns[name].add(event, cell)
-            elif isinstance(cell, slice) or (
-                hasattr(cell, "__len__") and not isinstance(cell, str)
-            ):
-                columns[name].refuse(
-                    "a value, a tuple (a, b) for a range or a list of values", cell
-                )
             elif values_are_known:
                 values[event, columns[name].column] = cell
             elif not _is_missing(cell):
@@ -157,13 +152,13 @@ class _Column(NamedTuple):
             self.said.extend((event, one, one, _LOW | _HIGH | _OF_SET) for one in values)
             return
         flags = _LOW | _HIGH
-        if not isinstance(cell, tuple):
+        if hasattr(cell, "closed_left"):
             flags = _LOW * cell.closed_left | _HIGH * cell.closed_right
             cell = cell.left, cell.right
         if self.domain.is_categorical[self.column]:
             self.refuse("sets such as ['a', 'b'], as its categories have no order,", cell)
-        if len(cell) != 2:
-            self.refuse("ranges of two ends, None for an open one,", cell)
+        if not isinstance(cell, tuple) or len(cell) != 2:
+            self.refuse("a tuple of two ends, None for an open one, or a list of values", cell)
         self.said.append((event, *cell, flags))
 
     def intervals(self) -> tuple[Ints, Ints, Floats, Floats]:
@@ -222,5 +217,4 @@ class _Column(NamedTuple):
         try:
             return cells.astype(np.float64)
         except (TypeError, ValueError):
-            known = (int, float, np.number)
-            self.refuse("numbers", next(end for end in ends if not isinstance(end, known)))
+            self.refuse("numbers", next(e for e in ends if not isinstance(e, int | float | None)))

@@ -123,15 +123,11 @@ class Calendar(NamedTuple):
             cells = objects_of(values)
             for cell in cells[~missing_cells(cells)].reshape(-1)[:1]:
                 zone = f" of the time zone {self.zone}" if self.zone else " without a time zone"
-                door = "to_datetime" if self.stored[0] == "M" else "to_timedelta"
-                raise TypeError(
-                    f"{where} must hold {self.kind}{zone} as in fit; found {cell!r}. "
-                    f"pandas.{door} makes them of strings."
-                )
+                found = f"found {cell!r}. See pandas.to_datetime and pandas.to_timedelta."
+                raise TypeError(f"{where} must hold {self.kind}{zone} as in fit; {found}")
             return np.full(cells.shape, np.nan)
-        first, last = self._days
         day = moments.astype(self._dtype("D")).astype(np.int64)
-        outside = moments[~np.isnat(moments) & ((day < first) | (day > last))]
+        outside = moments[~np.isnat(moments) & (day != np.clip(day, *self._days))]
         if len(outside):
             ends = np.array(self._days, self._dtype("D"))
             raise ValueError(

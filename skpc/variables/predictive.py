@@ -404,8 +404,7 @@ class Predictive:
         form, known = self._numbers()
         low, high = self._below_ends(form)
         quantiles = np.clip(form.quantiles(low + level * (high - low)), *self._ends)
-        if self.number is not None:
-            number = self.number
+        if number := self.number:
             quantiles = (number.snapped if number.is_ordered else number.rounded)(quantiles)
         return as_dates(_known_or(known, quantiles), self.dates)
 
