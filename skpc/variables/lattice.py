@@ -19,7 +19,8 @@ _MAX_POINTS, _MAX_SCALED = 2.0**26, 10_000
 #: From ``_ROWS_TO_TELL`` rows on, this share of them (one row at least) cannot change what a column
 #: is.
 _ROWS_TO_TELL, _UNUSUAL = 50.0, 1e-3
-#: A lattice of any step has more values than this, one without an unusual value than these.
+#: A lattice whose step is no decimal needs more values than ``_FEW``. An unusual value may be left
+#: out of more than ``_FEW_MULTIPLES``.
 _FEW, _FEW_MULTIPLES = 8, 6
 
 

@@ -43,7 +43,8 @@ _FEW_FLOATS = 16.0 * np.finfo(float).eps
 _TAIL = 0.25
 #: Draws may leave the range seen by this part of it.
 _WIDENED = 0.01
-#: Draws snap to values seen, if not too many, where a new row has another with less probability.
+#: Draws snap to values seen if a new row has another value with less than this probability, and if
+#: there are not too many values.
 _MOST_UNSEEN, _MAX_VALUES = 0.5, 10_000
 #: Quantiles on which powers of the score are compared, at most and at least; and the powers, from a
 #: logarithm to its mirror image: beyond, means of what lies outside the range seen explode.
@@ -78,9 +79,9 @@ class Number(NamedTuple):
         do not snap.
     size : float
         Magnitude of the values, which tells how large rounding errors are.
-    cuts : ndarray
-        Where the cells of the values seen end, but for the last one: draws in a cell become its
-        value.
+    cuts : ndarray, default=empty
+        Upper ends of the cells of the values seen, but for the last cell. A draw becomes the value
+        of the cell that it falls into.
     unseen : float, default=0
         Probability that a new row has another value than these, if they are ordered states.
     bounds : (float, float), default=(-inf, inf)
@@ -280,9 +281,7 @@ class Number(NamedTuple):
         values = np.clip(values, *self.ends)
         drawn = self.seen[np.searchsorted(self.cuts, values)]
         known = np.union1d(self.atoms, self.seen)
-        place = np.searchsorted(known, values - _ROUNDING * self.size)
-        nearest = known[np.minimum(place, len(known) - 1)]
-        is_known = np.abs(nearest - values) <= _ROUNDING * self.size
+        is_known = states_among(known, _ROUNDING * self.size, values) < len(known)
         return np.where(np.isnan(values) | is_known, values, drawn)
 
 
@@ -336,11 +335,13 @@ def _middles(points: Floats) -> Floats:
 
 
 def _cuts(points: Floats, mass: Floats, step: float) -> Floats:
-    """Ends of cells of values, into which draws fall about as often as rows have the values.
+    """Upper ends of the cells of values, but for the last cell.
 
-    Draws are smooth, and rows may crowd on round numbers. So in blocks of neighbours cells are as
-    wide as the values are frequent. In the middle a block has the root of the rows, towards the
-    ends fewer. Neighbours on a lattice have the cells of the lattice: draws know their frequencies.
+    The density is smooth, but rows may crowd on round numbers. So the width of a cell is
+    proportional to the frequency of its value, within blocks of neighbouring values. Near the
+    median a block has about the square root of the number of rows; near the ends, where the density
+    is steep, it has fewer. Two values one step of the lattice apart are cut in their middle, as the
+    density tells their frequencies apart.
     """
     border = np.concatenate([points[:1] - 0.5 * step, _middles(points), points[-1:] + 0.5 * step])
     below = np.append(0.0, np.cumsum(mass))

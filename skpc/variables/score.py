@@ -202,8 +202,9 @@ class ScoredColumn(NamedTuple):
 
 def states_among(atoms: Floats, reach: float, values: Floats) -> Ints:
     """The number of the atom that each value is; the number of atoms for all other values."""
-    near = np.abs(values[:, np.newaxis] - atoms) <= reach
-    return np.column_stack([near, np.ones(len(values), bool)]).argmax(axis=1)
+    place = np.searchsorted(atoms, values - reach)
+    near = np.append(atoms, np.nan)[place]
+    return np.where(np.abs(near - values) <= reach, place, len(atoms))
 
 
 @inlined

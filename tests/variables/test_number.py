@@ -215,6 +215,8 @@ def test_snapped_draws_are_values_that_the_column_could_have(name):
         assert np.abs(rounded - draws).max() <= number.step / 2 * (1 + 1e-9)
     if len(number.seen):
         assert np.isin(snapped, np.union1d(number.seen, number.atoms)).all()
+    else:
+        assert_array_equal(snapped, number.rounded(draws))
     widened = 0.01 * np.ptp(values)
     assert snapped.min() >= values.min() - widened
     assert snapped.max() <= values.max() + widened
