@@ -268,7 +268,11 @@ class RuledDensity(NamedTuple):
             is_category = self.domain.is_categorical[column]
             probable = np.asarray(cells.probabilities).argmax(axis=1) if is_category else None
             guesses[many, column] = cells.mean() if probable is None else probable
-        return self._kept(rows, self.rules.completed(rows, guesses))
+        filled = self.rules.completed(rows, guesses)
+        # The state next to a mean may be one that a rule excludes.
+        lost = np.flatnonzero(self.rules.propagated(filled)[1] >= 0)
+        filled[lost] = self.modes(rows[lost]) if len(lost) else filled[lost]
+        return self._kept(rows, filled)
 
     def modes(self, rows: Floats) -> Floats:
         """The likeliest of the modes of the alternatives; see :class:`skpc.densities.Density`."""
@@ -304,10 +308,17 @@ class RuledDensity(NamedTuple):
         return self._kept(rows, drawn)
 
     def _snapped(self, rows: Floats, drawn: Floats) -> Floats:
-        """Draws that are values of their columns, also where a quadrature was drawn from."""
-        snapped = self.domain.snapped(drawn.copy(), rows)
-        _, broken = self.rules.propagated(snapped)
-        return np.where(broken[:, np.newaxis] < 0, snapped, drawn)
+        """Draws that are values of their columns, also where a quadrature was drawn from.
+
+        Seen values where rules and atoms of gaps stay as they are, else values on the lattice.
+        """
+        kept, atoms = drawn, self.rules.gap_atoms(drawn)
+        for is_seen in (False, True):
+            moved = self.domain.snapped(drawn.copy(), rows, is_seen=is_seen)
+            fits = (self.rules.gap_atoms(moved) == atoms).all(axis=1)
+            fits &= self.rules.propagated(moved)[1] < 0
+            kept = np.where(fits[:, np.newaxis], moved, kept)
+        return kept
 
     def _weighed(self, rows: Any, wanted: tuple[int, ...] = ()) -> _Weighed:
         """The alternatives of rows or events, and their log densities."""

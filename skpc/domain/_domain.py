@@ -293,7 +293,7 @@ class Domain(TableCoder):
         """What a numeric column is; None for other columns, and for plain ones."""
         return None if self.numbers is None else self.numbers[column]
 
-    def snapped(self, drawn: Floats, rows: Floats | None = None) -> Floats:
+    def snapped(self, drawn: Floats, rows: Floats | None = None, *, is_seen: bool = True) -> Floats:
         """Encoded rows whose drawn numbers are values of their columns.
 
         Parameters
@@ -302,6 +302,8 @@ class Domain(TableCoder):
             Drawn rows; changed in place.
         rows : ndarray of shape (n_rows, n_features), default=None
             The rows that were filled: their observed cells are left alone. None: all were drawn.
+        is_seen : bool, default=True
+            Whether values that rows have stand for those near them.
 
         Returns
         -------
@@ -311,7 +313,8 @@ class Domain(TableCoder):
         for column, number in enumerate(self.numbers or ()):
             if number is not None:
                 cells = slice(None) if rows is None else np.isnan(rows[:, column])
-                drawn[cells, column] = number.snapped(drawn[cells, column])
+                move = number.snapped if is_seen else number.rounded
+                drawn[cells, column] = move(drawn[cells, column])
         return drawn
 
     def snapped_within(self, drawn: Floats, events: Events) -> Floats:

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skpc._arrays import Floats, Ints
+from skpc._arrays import Bools, Floats, Ints
 from skpc._validation import describe_column
 from skpc.domain._domain import Domain
 from skpc.domain._numbers import fit_axes
@@ -194,10 +194,22 @@ class ColumnRules:
         for tie in self.ties:
             fixed = tie.fixed(rows)
             if tie.has_gap:
-                fixed = self._above(tie, fixed, fixed + reduced[:, tie.target])
+                gap = reduced[:, tie.target]
+                number: Any = self.learned.number_of(tie.target)
+                above = self._above(tie, fixed, fixed + gap)
+                # Values of the column that rows have would move a gap off its atom, such as none.
+                fixed = np.where(number.is_atom(gap), fixed + gap, above)
             self._fill(rows, tie.target, fixed)
             self._take(rows, tie.target, reduced[:, tie.target])
         return rows
+
+    def gap_atoms(self, rows: Floats) -> Bools:
+        """Which gaps of orders, a column each, are atoms in complete rows."""
+        ties = [tie for tie in self.ties if tie.has_gap]
+        numbers: list[Any] = [self.learned.number_of(tie.target) for tie in ties]
+        gaps = [np.maximum(rows[:, tie.target] - tie.fixed(rows), 0.0) for tie in ties]
+        atoms = [number.is_atom(gap) for number, gap in zip(numbers, gaps)]
+        return np.array(atoms, dtype=bool).reshape(len(ties), len(rows)).T
 
     def _take(self, rows: Floats, column: int, values: Floats) -> None:
         is_missing = np.isnan(rows[:, column])
@@ -421,11 +433,11 @@ def _nodes(addend: _Addend, others: Sequence[_Addend], total: float) -> tuple[Fl
     """
     low, high, edges = addend.low, addend.high, [addend.edges]
     rest, mass = _points_of(others), sum(other.log_mass for other in others)
+    reach = max(one.reach for one in (addend, *others))
     points, log_weight = addend.points, addend.log_mass
     if not np.isnan(total):
         low = max(low, total - sum(other.high for other in others))
         high = min(high, total - sum(other.low for other in others))
-        reach = max(one.reach for one in (addend, *others))
         if len(addend.edges):
             edges += [total - other.edges for other in others if len(others) == 1]
             meets = np.abs(points[:, np.newaxis] - (total - rest)).min(axis=1, initial=np.inf)
@@ -440,9 +452,13 @@ def _nodes(addend: _Addend, others: Sequence[_Addend], total: float) -> tuple[Fl
     points = points[(points >= low) & (points <= high)]
     if not edges or not len(addend.edges) or not low < high:
         return points, np.full(len(points), log_weight)
-    ends = np.unique(np.clip(np.concatenate([*edges, [low, high]]), low, high))
+    # A point on a lattice is a cell, in which there is nothing else.
+    edges += [points - reach, points + reach, np.array([low, high])]
+    ends = np.unique(np.clip(np.concatenate(edges), low, high))
     nodes, weight = _NODES[len(others) > 1]
     half, middle = 0.5 * np.diff(ends), 0.5 * (ends[1:] + ends[:-1])
+    is_free = np.abs(middle[:, np.newaxis] - points).min(axis=1, initial=np.inf) > reach
+    half, middle = half[is_free], middle[is_free]
     values = (middle[:, np.newaxis] + half[:, np.newaxis] * nodes).ravel()
     log_width = np.log(half[:, np.newaxis] * weight).ravel()
     return (

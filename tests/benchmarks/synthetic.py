@@ -45,9 +45,10 @@ _MOST = 2_000
 
 
 def table_of(name: str) -> pd.DataFrame:
-    """A table whose categories are strings."""
+    """Complete rows of a table whose categories are strings: draws lack no cells, either."""
     folder = Path(os.environ.get("SKPC_DATA", "~/skpc_data")).expanduser() / "tables"
     table = read(name) if name in present() else pd.read_csv(folder / f"{name}.csv.gz")
+    table = table.dropna().reset_index(drop=True)
     others = table.columns.difference(table.select_dtypes("number").columns)
     strings = table.columns.intersection(others)
     return table.astype(dict.fromkeys(strings, str)).astype(dict.fromkeys(strings, object))

@@ -295,6 +295,43 @@ def test_draws_completions_and_intervals_are_in_order(ordered):
     assert (inside[:, 2] <= 9.0).all()
 
 
+def repaid(n=600):
+    """Amounts in cents of which a third is paid back wholly."""
+    rng = np.random.default_rng(0)
+    low = rng.gamma(4.0, 1.0, n)
+    gap = np.where(rng.random(n) < 0.3, 0.0, rng.gamma(2.0, 1.0, n))
+    return pd.DataFrame({"low": low, "high": low + gap, "x": low + rng.normal(size=n)}).round(2)
+
+
+@pytest.mark.parametrize("density", [CutsetNetworkBD(), TableMixture(random_state=0)])
+def test_a_gap_of_none_weighs_what_it_does_in_the_rows(density):
+    table = repaid()
+    model = clone(density).set_params(rules=[("low", "<=", "high")]).fit(table)
+    share = (table["low"] == table["high"]).mean()
+    drawn = model.sample(3000, random_state=0)
+    assert (drawn["low"] == drawn["high"]).mean() == pytest.approx(share, abs=0.04)
+    # Given the greater amount: the sum over the lattice, in which none is one point.
+    for high in (5.0, 9.31):
+        low = np.arange(0, round(100 * high) + 1) / 100
+        every = pd.DataFrame({"low": low, "high": high, "x": 4.0})
+        wanted = np.logaddexp.reduce(model.score_samples(every)) + np.log(0.01)
+        got = model.score_samples(every[:1].assign(low=np.nan))[0]
+        assert got == pytest.approx(wanted, abs=0.01)
+    filled = model.complete(table.assign(low=np.nan), strategy="sample", random_state=0)
+    assert (filled["low"] == filled["high"]).mean() == pytest.approx(share, abs=0.06)
+
+
+def test_a_mean_does_not_become_a_state_that_a_rule_excludes():
+    rng = np.random.default_rng(0)
+    size = rng.choice([0.0, 1.0, 2.0], 300)
+    kind = np.where((size == 1.0) | (rng.random(300) < 0.2), "single", "other")
+    table = pd.DataFrame({"size": size, "kind": kind})
+    rules = [("kind", "==", "single", "if", "size", "==", 1.0)]
+    model = CutsetNetworkBD(rules=rules).fit(table)
+    filled = model.complete(pd.DataFrame({"size": [np.nan], "kind": ["other"]}))
+    assert filled.loc[0, "size"] in (0.0, 2.0)
+
+
 def test_draws_from_a_quadrature_are_values_of_the_column():
     rng = np.random.default_rng(0)
     low = np.round(rng.gamma(2.0, 1000.0, 400), 1)
