@@ -29,7 +29,7 @@ from skpc.variables.lattice import on_lattice
 
 #: Scores at the ends of parts; nodes of a part, and of one where two more addends are unknown.
 _SCORES = np.linspace(-12.0, 12.0, 97)
-_NODES = [np.polynomial.legendre.leggauss(n) for n in (5, 2)]
+_NODES = [np.polynomial.legendre.leggauss(n) for n in (4, 3)]
 #: Lengths of tails, in scales of their decay.
 _TAILS = np.array([0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0])
 #: Lattices of more points are as lines.
