@@ -344,7 +344,7 @@ class Domain(TableCoder):
         ValueError
             If a cell holds a category that is not known, or a number outside its bounds.
         """
-        cells = read_table(row, self.form.dates)
+        cells = read_table(row, self.form.dates, names=self.feature_names)
         rows, unknown = self._encode_cells(cells)
         lost = ~missing_cells(row) & np.isnan(cells.numbers)
         for column in np.flatnonzero(~self.unseen.is_hidden).tolist():

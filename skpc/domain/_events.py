@@ -214,6 +214,8 @@ class _Column(NamedTuple):
                 calendar = calendar._replace(is_strict=True)
             where = describe_column(self.column, self.domain.feature_names)
             return calendar.numbers_of(cells, f"{self.parameter} in {where}")
+        for end in (one for one in ends if isinstance(one, str | bytes)):
+            self.refuse("numbers", end)
         try:
             return cells.astype(np.float64)
         except (TypeError, ValueError):

@@ -173,12 +173,16 @@ class Cells:
 
 
 def read_table(
-    table: Any, dates: Mapping[int, Scale] | None = None, weight: Floats | None = None
+    table: Any,
+    dates: Mapping[int, Scale] | None = None,
+    weight: Floats | None = None,
+    names: Sequence[Any] | None = None,
 ) -> Cells:
     """Read a table that has passed ``check_table``.
 
     A float64 array is taken as it is, without a copy. ``dates`` says how dates are numbers; None
-    learns it from the rows, which have these weights.
+    learns it from the rows, which have these weights. ``names`` are those of the columns of an
+    array, for errors.
 
     Raises
     ------
@@ -194,7 +198,7 @@ def read_table(
         numbers = np.require(table, dtype=np.float64, requirements=("C", "W"))
         return Cells(numbers, {}, {}, set(), {})
     cells = Cells(np.full(table.shape, np.nan), {}, {}, set(), {})
-    names = None if frame_library(table) is None else tuple(table.columns)
+    names = names if frame_library(table) is None else tuple(table.columns)
     for column in range(table.shape[1]):
         series, where = column_of(table, column), describe_column(column, names)
         scale = None if dates is None else dates.get(column)

@@ -109,6 +109,7 @@ def test_a_number_without_a_lattice_has_no_probability():
         ({"region": "Q"}, r"categories of \['E', 'N', 'S', 'W'\] .*found 'Q'"),
         ({"region": 3.0}, "categories of"),
         ({"age": "old"}, "numbers in column 'age'; found 'old'"),
+        ({"age": ("20", "30")}, "numbers in column 'age'; found '20'"),
         ({"age": [None, 30, "old"]}, "numbers in column 'age'; found 'old'"),
         ({"age": pd.Timestamp("2024-02-01")}, "numbers in column 'age'; found Timestamp"),
         ({"age": slice(20, 30)}, "a tuple of two ends.*'age'; found slice"),
@@ -129,9 +130,11 @@ def test_slices_are_not_known_values():
 
 
 @pytest.mark.parametrize("day", ["2024-02-01", ("2024-02-01", None), ["2024-02-01"]])
-def test_strings_are_no_dates(day):
-    with pytest.raises(TypeError, match="dates .*found '2024-02-01'. See pandas.to_datetime"):
-        said({"day": day})
+@pytest.mark.parametrize("known", [False, True])
+def test_strings_are_no_dates(day, known):
+    message = "'day' must hold dates .*found '2024-02-01'. See pandas.to_datetime"
+    with pytest.raises(TypeError, match=message):
+        said({"day": day}, known)
 
 
 def test_an_event_is_a_dict():
