@@ -271,15 +271,18 @@ class RuledDensity(NamedTuple):
         filled = self.rules.completed(rows, guesses)
         # The state next to a mean may be one that a rule excludes.
         lost = np.flatnonzero(self.rules.propagated(filled)[1] >= 0)
-        filled[lost] = self.modes(rows[lost]) if len(lost) else filled[lost]
+        filled[lost] = self._likeliest(rows[lost]) if len(lost) else filled[lost]
         return self._kept(rows, filled)
 
     def modes(self, rows: Floats) -> Floats:
         """The likeliest of the modes of the alternatives; see :class:`skpc.densities.Density`."""
+        return self._kept(rows, self._likeliest(rows))
+
+    def _likeliest(self, rows: Floats) -> Floats:
         weighed, _ = self._weighed(rows).likely()
         modes = self.learned.modes(weighed.reduced)
         best = weighed.best(self.learned.log_density(modes))
-        return self._kept(rows, self.rules.restored(modes[best], weighed.rows[best]))
+        return self.rules.restored(modes[best], weighed.rows[best])
 
     def draw(
         self, n_rows: int, random_state: np.random.RandomState, given: Events | None = None

@@ -326,13 +326,15 @@ class Domain(TableCoder):
             snapped[row, column] = number.rounded(drawn[row, [column]])[0]
         return snapped
 
-    def encode_given(self, row: NDArray[np.object_]) -> Floats:
+    def encode_given(self, row: NDArray[np.object_], parameter: str = "given") -> Floats:
         """Translate rows that are given; their columns must be able to have their cells.
 
         Parameters
         ----------
         row : ndarray of shape (n_rows, n_features), object
             Such as :meth:`row` returns.
+        parameter : str, default="given"
+            Name of what gives them, for error messages.
 
         Returns
         -------
@@ -358,8 +360,9 @@ class Domain(TableCoder):
                 ends = ", ".join(text_of(end, calendar) for end in (lower, upper))
                 allowed = f"[{ends}]" if number else shorten(self.categories[column])
                 raise ValueError(
-                    f"given must be in {allowed} in {describe_column(column, self.feature_names)}, "
-                    f"or leave the column out to draw it; found {cell!r}."
+                    f"{parameter} must be in {allowed} in "
+                    f"{describe_column(column, self.feature_names)}, or leave the column out; "
+                    f"found {cell!r}."
                 )
         return rows
 

@@ -176,13 +176,14 @@ class _Column(NamedTuple):
             self.refuse("ranges from the smaller to the greater end", self.said[place][1:3])
         is_value, number = low == high, self.domain.number_of(self.column)
         # A plain column has neither atoms nor a lattice: its ends do not matter.
+        is_beyond = np.zeros(len(low), dtype=bool)
         if number is not None:
             closed = np.array([np.array(flags) & flag for flag in (_LOW, _HIGH)]) > 0
             low, high = number.intervals(low, high, closed)
             # Beyond the ends of a column there is nothing, whatever tails leaves have.
             is_beyond = (high < number.ends[0]) | (low > number.ends[1])
             high = np.where(is_beyond, low, high)
-        for place in np.flatnonzero(is_value & (low == high))[:1]:
+        for place in np.flatnonzero(is_value & (low == high) & ~is_beyond)[:1]:
             needed = "the tuple (a, b) for a range, as a number that is no atom has probability 0,"
             if flags[place] & _OF_SET:
                 self.refuse(needed, ends[0][place])

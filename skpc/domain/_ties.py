@@ -81,17 +81,17 @@ class Tie(NamedTuple):
 def read_rule(rule: Any, domain: Domain, rows: Floats) -> Tie:
     """The tie that a rule says."""
     # Rules that were found have support and chance beside them.
-    rule = getattr(rule, "rule", rule)
+    given = rule = getattr(rule, "rule", rule)
     rule = tuple(rule) if isinstance(rule, tuple | list) else ()
     kind = rule[1] if len(rule) in (3, 7) else None
     is_value = len(rule) == 7 and rule[3] == "if" and kind == rule[5] == "=="
     if not is_value and (len(rule) != 3 or kind not in ("<=", "==", "determines")):
-        raise ValueError(f"rules must be tuples {_KINDS}; found {rule!r}.")
+        raise ValueError(f"rules must be a list of tuples {_KINDS}; found {given!r}.")
     if is_value:
         target, source = (domain.columns([name], "rules")[0] for name in (rule[0], rule[4]))
         with noted(f"This is about the rule {rule!r}."):
             value, state = (
-                domain.encode_given(domain.row({name: cell}))[0, column]
+                domain.encode_given(domain.row({name: cell}), "rules")[0, column]
                 for name, cell, column in ((rule[0], rule[2], target), (rule[4], rule[6], source))
             )
         keys = _states(domain, int(source), rule)
@@ -100,7 +100,7 @@ def read_rule(rule: Any, domain: Domain, rows: Floats) -> Tie:
     is_sum = isinstance(rule[2], tuple | list)
     names = [rule[0], *(rule[2][1:] if is_sum else rule[2:])]
     if is_sum and (kind != "==" or rule[2][0] != "sum" or len(names) < 2):
-        raise ValueError(f"rules must be tuples {_KINDS}; found {rule!r}.")
+        raise ValueError(f"rules must be a list of tuples {_KINDS}; found {rule!r}.")
     columns = [int(domain.columns([name], "rules")[0]) for name in names]
     first, *others = columns
     if len({*columns}) < len(columns):
@@ -144,7 +144,7 @@ def _states(domain: Domain, column: int, rule: tuple[Any, ...]) -> Floats:
     raise ValueError(
         f"What fixes the value of a column must have categories or ordered states; found "
         f"{describe_column(column, domain.feature_names)} in {rule!r}. Name it in "
-        "categorical_features."
+        "categorical_features, or leave the rule out."
     )
 
 

@@ -422,11 +422,11 @@ class CellErrorDetector(OneToOneFeatureMixin, TransformerMixin, ColumnsEstimator
         Returns
         -------
         pandas DataFrame
-            A line for each marked cell, the most probable errors first: "row" (its number),
-            "column" (name or number), "value", "probability" of an error, "expected" (the mean of
-            a number, or the most probable category, given the cells of the row that are not
-            marked), and "low" and "high", between which a number lies with probability 0.9; None
-            for categories.
+            A line for each marked cell, the most probable errors first: "row" (its label, or its
+            number where X has no index), "column" (name or number), "value", "probability" of an
+            error, "expected" (the mean of a number, or the most probable category, given the cells
+            of the row that are not marked), and "low" and "high", between which a number lies with
+            probability 0.9; None for categories.
         """
         import pandas as pd
 
@@ -435,8 +435,9 @@ class CellErrorDetector(OneToOneFeatureMixin, TransformerMixin, ColumnsEstimator
         tables = table, self.density_.complete(left), *self.density_.interval(left, _LEVEL)
         columns = [[objects_of(column_of(t, c)) for c in range(marks.shape[1])] for t in tables]
         names = self.domain_.feature_names or range(marks.shape[1])
+        labels = getattr(table, "index", range(len(marks)))
         lines = [
-            (row, names[c], columns[0][c][row], probability[row, c], columns[1][c][row])
+            (labels[row], names[c], columns[0][c][row], probability[row, c], columns[1][c][row])
             + tuple(None if self.domain_.is_categorical[c] else end[c][row] for end in columns[2:])
             for row, c in np.argwhere(marks).tolist()
         ]

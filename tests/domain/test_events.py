@@ -98,6 +98,11 @@ def test_a_number_without_a_lattice_has_no_probability():
     assert events.low == events.high
 
 
+def test_a_number_beyond_the_ends_is_impossible_without_a_warning():
+    events = said({"age": -3})
+    assert events.low == events.high
+
+
 @pytest.mark.parametrize(
     ("event", "message"),
     [

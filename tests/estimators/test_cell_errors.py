@@ -101,7 +101,7 @@ def test_frames_keep_their_names_index_and_dtypes():
     assert repaired.isna().to_numpy().sum() == 1
     assert repaired.dtypes.equals(frame.dtypes)
     line = fitted.explain(frame).iloc[0]
-    assert (line["row"], line["column"], line["value"]) == (0, "name", "x")
+    assert (line["row"], line["column"], line["value"]) == ("a", "name", "x")
     assert line["expected"] == repaired.loc["a", "name"]
     assert line["low"] is None
 

@@ -184,7 +184,8 @@ def test_a_row_that_breaks_a_rule_is_impossible_and_stays_as_it_is(model):
 @pytest.mark.parametrize(
     ("rules", "message"),
     [
-        ([("a", "<", "b")], "must be tuples"),
+        ([("a", "<", "b")], "must be a list of tuples"),
+        (("a", "<=", "b"), "must be a list of tuples"),
         ([("a", "==", "nothing")], "not a column"),
         ([("a", "==", "copy"), ("copy", "==", "a")], "cycle"),
         ([("total", "==", ("sum", "a", "b")), ("total", "==", "copy")], "Two rules"),

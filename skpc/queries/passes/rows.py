@@ -106,7 +106,7 @@ def refuse_multivariate(circuit: Circuit) -> None:
         raise ValueError(
             "cells that may be wrong, and sums over paths, need leaves of one variable each, but "
             f"the circuit has leaves of the variables {listed} together; use a density without "
-            "blocks of numbers"
+            "blocks of numbers, such as HiddenChowLiuTree"
         )
 
 
