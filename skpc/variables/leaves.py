@@ -197,22 +197,9 @@ def add_states(
 ) -> None:
     """Add the flow of each row to the count of its state."""
     first, var, codes = leaf.first, leaf.line, cells.codes
-    if leaf.n_states == 2:
-        # Three sums in registers vectorise; rows that add to one place would wait for each other.
-        zero, one, missing = 0.0, 0.0, 0.0
-        for r in range(n):
-            code = codes[var, r]
-            zero += lines[flow, r] if code == 0 else 0.0
-            one += lines[flow, r] if code == 1 else 0.0
-            missing += lines[flow, r] if code == 2 else 0.0
-        # One write for each state: the statistics of all leaves share an array.
-        statistic[first] += zero
-        statistic[first + 1] += one
-        statistic[first + 2] += missing
-    else:
-        for r in range(n):
-            # A missing cell has the number of states as its state, and a place of its own.
-            statistic[first + codes[var, r]] += lines[flow, r]
+    for r in range(n):
+        # A missing cell has the number of states as its state, and a place of its own.
+        statistic[first + codes[var, r]] += lines[flow, r]
 
 
 class States(NamedTuple):
