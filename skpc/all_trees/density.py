@@ -17,7 +17,7 @@ from skpc.all_trees.all_trees import Components
 from skpc.all_trees.completions import Estimates
 from skpc.all_trees.incomplete import draw_rows, estimate_missing, local_modes
 from skpc.all_trees.spanning_trees import draw_trees
-from skpc.circuit import Circuit, Decisions, decision_circuit, mixture
+from skpc.circuit import Circuit, decision_circuit, mixture
 from skpc.counting.trees import tree_vertices
 from skpc.domain import Domain, group_codes
 from skpc.queries import Events
@@ -219,8 +219,7 @@ class AllTreesDensity(NamedTuple):
                     np.log(tables.conditional[block, blocks[above]]).T
                     for block, above in zip(blocks, parent)
                 ]
-                vertices = tree_vertices(columns, parent, log_prob)
-                decisions = Decisions(*vertices[:2], *vertices.edges)
+                decisions = tree_vertices(columns, parent, log_prob)
                 circuits.append(decision_circuit(*variables, decisions))
                 weights.append(count / n_trees)
         return mixture(circuits, np.array(weights))

@@ -190,7 +190,7 @@ def cutset_circuit(
             vertices = tree_vertices(tree.variables, tree.parent, log_prob, first)
             variables.append(vertices.variable)
             tables += vertices.tables
-            edges.append(vertices.edges)
+            edges.append(vertices[2:])
             of_tree[leaf] = len(tables) - 1
         built[node] = of_tree[leaf]
     columns = map(np.concatenate, zip(*edges))
