@@ -198,10 +198,9 @@ class BlackBoxImportanceSampler(ShowsParameters):
             no whole number of 1 or more.
         """
         self._check_fitted()
-        if n_draws is not None:
-            check_scalar(n_draws, "n_draws", Integral, min_val=1)
         weighted = np.flatnonzero(self.weights_)
         if n_draws is not None:
+            check_scalar(n_draws, "n_draws", Integral, min_val=1)
             rows = self._completed(np.repeat(weighted, n_draws), check_random_state(random_state))
             weights = np.repeat(self.weights_[weighted] / n_draws, n_draws)
             return np.tensordot(weights, function(rows), 1)
