@@ -63,7 +63,7 @@ class AllTrees(NamedTuple):
     other, and one in which they are independent.
 
     >>> import numpy as np
-    >>> from skpc.all_trees import AllTrees
+    >>> from skpc.all_trees.all_trees import AllTrees
     >>> weight = np.ones((3, 3))
     >>> half = np.full((5, 5), 0.5)
     >>> model = AllTrees(

@@ -52,7 +52,8 @@ class AllTreesDensity(NamedTuple):
     --------
     >>> import numpy as np
     >>> from skpc.domain import Domain
-    >>> from skpc.all_trees import AllTrees, AllTreesDensity, Components
+    >>> from skpc.all_trees.all_trees import AllTrees, Components
+    >>> from skpc.all_trees.density import AllTreesDensity
     >>> half = np.full((5, 5), 0.5)
     >>> trees = AllTrees(
     ...     np.array([0, 2, 4, 5]), np.ones((3, 3)), half, np.zeros(5), False

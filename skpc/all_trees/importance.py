@@ -233,7 +233,7 @@ def estimate_rows(
     Two variables that are mostly equal in two trees, and independent in the third.
 
     >>> import numpy as np
-    >>> from skpc.all_trees import AllTrees
+    >>> from skpc.all_trees.all_trees import AllTrees
     >>> from skpc.all_trees.importance import estimate_rows
     >>> factor = np.zeros((5, 5))
     >>> factor[:4, :4] = np.kron(np.ones((2, 2)), [[0.9, 0.1], [0.1, 0.9]])

@@ -81,7 +81,7 @@ class Adam(NamedTuple):
 
 
 class TrainingRows(NamedTuple):
-    """Complete rows: states from :meth:`skpc.all_trees.AllTrees.states_of`, and weights."""
+    """Complete rows: their states, as :class:`.AllTrees` reads them, and their weights."""
 
     states: Ints
     weight: Floats

@@ -109,7 +109,7 @@ def learn_cutset_network(
     Examples
     --------
     >>> import numpy as np
-    >>> from skpc.learning import learn_cutset_network
+    >>> from skpc.learning.cutset import learn_cutset_network
     >>> rng = np.random.default_rng(0)
     >>> switch, noise = rng.integers(2, size=(2, 500))
     >>> codes = np.column_stack([switch, noise, noise ^ switch]).astype(np.int16)

@@ -76,7 +76,7 @@ def fill_missing(
     --------
     >>> import numpy as np
     >>> from functools import partial
-    >>> from skpc.learning import learn_cutset_network
+    >>> from skpc.learning.cutset import learn_cutset_network
     >>> from skpc.learning.filling import fill_missing
     >>> rows = np.repeat([[0, 0], [1, 1], [0, np.nan]], [400, 400, 100], axis=0)
     >>> codes, weight = np.nan_to_num(rows, nan=-1.0).astype(np.int16), np.ones(900)

@@ -152,7 +152,8 @@ def cutset_circuit(
     Examples
     --------
     >>> import numpy as np
-    >>> from skpc.learning import cutset_circuit, learn_cutset_network
+    >>> from skpc.learning.cutset import learn_cutset_network
+    >>> from skpc.learning.network import cutset_circuit
     >>> codes = np.array([[0, 0], [0, 1], [1, 1], [1, 1]], dtype=np.int16)
     >>> network = learn_cutset_network(codes, np.ones(4), np.array([2, 2]))
     >>> cutset_circuit(network)

@@ -88,7 +88,7 @@ def learn_forest(
     --------
     >>> import numpy as np
     >>> from skpc.domain import Domain
-    >>> from skpc.learning import ForestOptions, learn_forest
+    >>> from skpc.learning.random_trees import ForestOptions, learn_forest
     >>> rows, class_weight = (
     ...     np.repeat([[0.0], [1.0]], 50, axis=0),
     ...     np.repeat(np.eye(2), 50, axis=0),

@@ -22,7 +22,7 @@ from skpc._arrays import Floats, Ints, copies
 from skpc._threads import in_threads
 from skpc.densities import Density
 from skpc.domain import Domain, column_moments
-from skpc.learning import Split, deal
+from skpc.learning.held_out import Split, deal
 from skpc.variables import Predictive
 
 #: Number of folds, where nothing else is said; of fewer rows some remain empty.

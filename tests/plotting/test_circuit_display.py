@@ -17,7 +17,8 @@ from skpc import (
 )
 from skpc.circuit import CircuitBuilder, decision_circuit
 from skpc.counting.trees import tree_vertices
-from skpc.learning import cutset_circuit, learn_cutset_network
+from skpc.learning.cutset import learn_cutset_network
+from skpc.learning.network import cutset_circuit
 from skpc.plotting import CircuitDisplay
 from skpc.plotting._network import Cut, read_network
 from skpc.variables import ScoredColumn
