@@ -1,7 +1,5 @@
 """The mixture of all trees, several of them as components, and how complete rows are scored."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

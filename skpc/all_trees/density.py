@@ -1,7 +1,5 @@
 """A mixture of all trees as the density of encoded rows: states, and numbers within their bins."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 

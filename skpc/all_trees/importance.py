@@ -22,8 +22,6 @@ With any proposal the estimate of p(e) is unbiased (but for a small effect of st
 logarithm is biased low. The truths are the enumerations of tests/naive/spanning_trees.py.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

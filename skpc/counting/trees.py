@@ -5,8 +5,6 @@ noise then cannot decide between pairs of equal information, so a tree depends n
 order in which counts were summed nor on the way they were counted.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

@@ -1,12 +1,10 @@
 """Black-box importance sampling: weights for samples of any origin."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from scipy.optimize import nnls
@@ -114,7 +112,7 @@ class BlackBoxImportanceSampler(ShowsParameters):
         if not isinstance(self.collapse, Real) or not 0.0 <= self.collapse <= 1.0:
             raise ValueError(f"collapse must be a proportion from 0 to 1, got {self.collapse!r}")
 
-    def fit(self, samples: Any) -> BlackBoxImportanceSampler:
+    def fit(self, samples: Any) -> Self:
         """Find the weights.
 
         Parameters

@@ -4,8 +4,6 @@ The bump is ``exp(-(a t)^2)`` of a difference ``t``. Closed forms divide differe
 numbers by the width of a bin, so Gauss-Legendre takes over for bins narrower than the bump.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from scipy.special import erf, erfc, erfcx
 

@@ -3,8 +3,6 @@
 Cuts of whole levels give structured-decomposable circuits.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from itertools import islice
 from typing import Any, NamedTuple

@@ -4,8 +4,6 @@ The trees have the edges of one Chow-Liu tree, and tables of their own. The mixt
 EM with missing cells fits it, and :func:`skpc.queries.sample_missing` draws.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -1,9 +1,7 @@
 """Learn a Chow-Liu tree of hidden variables: its start, EM on batches of rows, its size."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -69,7 +67,7 @@ class TreeRows(NamedTuple):
     share: list[Floats]
 
     @classmethod
-    def from_codes(cls, rows: CodedRows, points: Floats, n_states: Ints) -> TreeRows:
+    def from_codes(cls, rows: CodedRows, points: Floats, n_states: Ints) -> Self:
         """Find the tree and the proportions; ``n_states`` are those of each column."""
         state_ptr = offsets(n_states)
         counts = rows.weight @ indicators(rows.codes, state_ptr) + 0.5

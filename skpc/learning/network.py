@@ -1,7 +1,5 @@
 """The cutset network, a decision tree with a Chow-Liu tree at each leaf, and its circuit."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple

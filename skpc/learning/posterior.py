@@ -11,8 +11,6 @@ where :math:`W^{-1}` is the inverse Wishart distribution (Jeffreys' prior); weig
 from Dirichlet distributions of their counts. The plain twin is ``tests/naive/table_mixture.py``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -5,8 +5,6 @@ at its leaves. Networks of small leaves are poor by themselves; their mixture wi
 not, since each of them errs in another way.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

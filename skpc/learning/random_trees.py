@@ -4,8 +4,6 @@ Trees are grown by scikit-learn on the positions of bins. The tables of a tree a
 paths: what a node says is the prior of the nodes below.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple

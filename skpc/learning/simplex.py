@@ -1,7 +1,5 @@
 """Weights of known components: of densities in a mixture, and of predictions in a mean."""
 
-from __future__ import annotations
-
 import numpy as np
 from scipy.optimize import nnls
 

@@ -1,7 +1,5 @@
 """How strongly are parameters smoothed? Rows decide for networks; SoftLearn has its counts."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """LearnSPN with soft row memberships (Algorithm 2 of the paper), and the hard LearnSPN."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """Operators that have learned: from incoming messages to beliefs by a regressor."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, NamedTuple

@@ -4,8 +4,6 @@ A node sees only the columns of its scope. Points that agree there share one pla
 points differ within a small scope, so the lines of most nodes are short.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """The part of a circuit that is possible given the observed cells of a row, with its weights."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from typing import NamedTuple

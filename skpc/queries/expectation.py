@@ -1,7 +1,5 @@
 """What is the expected value of a kernel, or of a weighted sum of kernels with points?"""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

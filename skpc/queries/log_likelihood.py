@@ -1,7 +1,5 @@
 """How probable is a row, or some of its cells given others? What is the rest, given some?"""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -7,8 +7,6 @@ other questions cannot replace them: they are derivative times value, and a divi
 fails if it is zero.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

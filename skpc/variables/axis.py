@@ -10,11 +10,9 @@ the tails and the range of draws), the edges, and then for each cell its state, 
 density of a value in this cell within its state, and the value of its atom (NaN without an atom).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -73,7 +71,7 @@ class Axis(NamedTuple):
     high: float = math.inf
 
     @classmethod
-    def from_flat(cls, flat: Floats) -> Axis:
+    def from_flat(cls, flat: Floats) -> Self:
         """Read an axis from the stretch of an array that kernels see."""
         lower_scale, upper_scale, low, high = flat[:HEAD].tolist()
         n_edges = (len(flat) - HEAD - 4) // 5
@@ -234,7 +232,7 @@ class AxisTable(NamedTuple):
     axis: Floats
 
     @classmethod
-    def from_axes(cls, axes: Sequence[Any]) -> AxisTable:
+    def from_axes(cls, axes: Sequence[Any]) -> Self:
         """Lay axes (or other records of columns) end to end; None marks a column without one."""
         parts = [np.empty(0) if axis is None else axis.flat for axis in axes]
         return cls(offsets([len(part) for part in parts]), np.concatenate([np.empty(0), *parts]))

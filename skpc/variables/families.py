@@ -9,8 +9,6 @@ The kernels take the few facts of one leaf, and of one column: passing the array
 more than the work on a single cell. The plain twin is ``tests/naive/circuit.py``.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """Lattices: the evenly spaced points that all values of a column lie on."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

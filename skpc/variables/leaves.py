@@ -6,9 +6,7 @@ the same layout. Leaves of numbers with atoms have states in front of their othe
 plain twin of the kernels is ``tests/naive/circuit.py``.
 """
 
-from __future__ import annotations
-
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -133,9 +131,9 @@ class Prior(NamedTuple):
     mean: Floats
     sd: Floats
 
-    def at(self, place: Ints, var: Ints) -> Prior:
+    def at(self, place: Ints, var: Ints) -> Self:
         """The weights of some parameters, and the moments of some variables."""
-        return Prior(self.weight[place], self.mean[var], self.sd[var])
+        return type(self)(self.weight[place], self.mean[var], self.sd[var])
 
 
 class Column(NamedTuple):

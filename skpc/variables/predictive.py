@@ -1,11 +1,9 @@
 """The distribution of a missing cell, given the observed cells of its row."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -67,14 +65,14 @@ class FormSum(Form):
         """Probability of each distribution: one, unless it is a part of a mixture."""
         return np.asarray(sum(form.total() for form in self.forms))
 
-    def scaled(self, weight: Floats) -> FormSum:
+    def scaled(self, weight: Floats) -> Self:
         """The distributions as parts of a mixture, with weights of shape (n, 1)."""
-        return FormSum(tuple(form.scaled(weight) for form in self.forms))
+        return type(self)(tuple(form.scaled(weight) for form in self.forms))
 
-    def without_atoms(self) -> FormSum:
+    def without_atoms(self) -> Self:
         """The part without atoms, with its probability."""
         rest = (form for form in self.forms if not isinstance(form, Points))
-        return FormSum(tuple(form.without_atoms() for form in rest))
+        return type(self)(tuple(form.without_atoms() for form in rest))
 
     @property
     def atoms(self) -> Floats:
@@ -131,7 +129,7 @@ class WithinIntervals(Form):
         offset = many.quantiles(level).reshape(_PARTS, -1) - centre
         return offset.mean(axis=0) * self.total(), (offset**2).mean(axis=0) * self.total()
 
-    def scaled(self, weight: Floats) -> WithinIntervals:
+    def scaled(self, weight: Floats) -> Self:
         """The distributions as parts of a mixture, with weights of shape (n, 1)."""
         return replace(self, weight=self.weight * weight[:, 0])
 
@@ -185,7 +183,7 @@ class Grouped(Form):
         """Probability of each distribution: one, unless it is a part of a mixture."""
         return self._mixed(FormSum(self.forms).total())
 
-    def scaled(self, weight: Floats) -> Grouped:
+    def scaled(self, weight: Floats) -> Self:
         """The distributions as parts of a mixture, with weights of shape (n, 1)."""
         return replace(self, weight=self.weight * weight[self.owner, 0])
 
@@ -255,7 +253,7 @@ class Predictive:
         return f"Predictive(n_rows={len(self.known)}, {what})"
 
     @classmethod
-    def mixture(cls, members: Sequence[Predictive], weight: Floats) -> Predictive:
+    def mixture(cls, members: Sequence[Self], weight: Floats) -> Self:
         """Mix the distributions of several models for the same cells.
 
         Parameters
@@ -291,7 +289,7 @@ class Predictive:
         what = first.labels, first.index, first.number, first.dates
         return cls(_joined(terms), first.known, *what)
 
-    def within(self, low: Floats, high: Floats) -> Predictive:
+    def within(self, low: Floats, high: Floats) -> Self:
         """The distributions given that each cell lies in intervals ``low < x <= high`` of its own.
 
         Parameters
@@ -315,7 +313,7 @@ class Predictive:
             prob = self.terms[0].prob * held * weight[:, np.newaxis]
             terms = [Points(self.terms[0].value, prob)]
         what = self.labels, self.index, self.number, self.dates
-        return Predictive(terms, self.known, *what)
+        return type(self)(terms, self.known, *what)
 
     @property
     def probabilities(self) -> Floats | None:

@@ -4,8 +4,6 @@ A leaf whose variable has statements reads a line of its own, as leaves of sever
 log probability of what an event says of its cell. Nothing else in a pass knows of events.
 """
 
-from __future__ import annotations
-
 from itertools import pairwise
 from typing import Any
 

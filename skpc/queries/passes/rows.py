@@ -3,8 +3,6 @@
 These leaves need whole rows: their values are found before a pass, what they add after it.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

@@ -3,8 +3,6 @@
 ``tests/naive/circuit.py`` says the same by recursion over nodes, one row at a time.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple
