@@ -286,14 +286,9 @@ class MultivariateGaussian(NamedTuple):
     state_ptr: Ints
     gaussians: Gaussians
 
-    @property
-    def order(self) -> Ints:
-        """The places of the variables, the first variable first."""
-        return np.argsort(self.variables)
-
-    def increasing(self) -> Self:
-        """The same leaves, their variables increasing."""
-        order, (mean, covariance, precision, log_det) = self.order, self.gaussians
+    def taken(self, order: Ints) -> Self:
+        """The same leaves, their variables in another order."""
+        mean, covariance, precision, log_det = self.gaussians
         square = np.ix_(np.arange(len(mean)), order, order)
         gaussians = Gaussians(mean[:, order], covariance[square], precision[square], log_det)
         parts = [self.log_prob_of(place) for place in order.tolist()]
