@@ -296,22 +296,15 @@ def state_and_log_density(axis: Floats, first: int, last: int, x: float) -> tupl
     """State of a value, and its log density there if the state has all the mass."""
     # An axis has five numbers for each edge, and eight more.
     n_edges = (last - first - 8) // 5
-    low, high = first + 4, first + 4 + n_edges
-    # Bisection: bins differ in width, so that no division leads to the right one.
-    while low < high:
-        middle = (low + high) >> 1
-        if axis[middle] <= x:
-            low = middle + 1
-        else:
-            high = middle
+    begin = first + 4
     # The cell is the number of edges that are not above the value.
-    cell = low - first - 4
+    cell = np.searchsorted(axis[begin : begin + n_edges], x, side="right")
     # Behind the edges: states, shares, log densities of the cells.
-    at = first + 4 + n_edges + cell
+    at = begin + n_edges + cell
     log_density = axis[at + 2 * (n_edges + 1)]
     # Tails are exponential: their density falls with the distance from their edge.
     if cell == 0:
-        log_density += (x - axis[first + 4]) / axis[first]
+        log_density += (x - axis[begin]) / axis[first]
     elif cell == n_edges:
         log_density += (axis[first + 3 + n_edges] - x) / axis[first + 1]
     return int(axis[at]), log_density
