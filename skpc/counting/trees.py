@@ -118,8 +118,8 @@ def tree_vertices(
     >>> from skpc.circuit import decision_circuit
     >>> from skpc.counting.trees import tree_vertices
     >>> root, below = np.log([[0.4, 0.6]]), np.log([[0.9, 0.1], [0.2, 0.8]])
-    >>> decisions = tree_vertices(np.array([0, 1]), np.array([-1, 0]), [root, below])
-    >>> decision_circuit([2, 2], None, decisions)
+    >>> tree = tree_vertices(np.array([0, 1]), np.array([-1, 0]), [root, below])
+    >>> decision_circuit([2, 2], None, tree)
     Circuit(n_features=2, n_nodes=7, n_edges=6)
     """
     # Backwards, so that the nodes of a subtree stand together and before their parents.
