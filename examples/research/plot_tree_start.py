@@ -11,15 +11,8 @@ figure 3 of the paper). It calls ``skpc.all_trees``, which is internal and may c
 import matplotlib.pyplot as plt
 import numpy as np
 
-from skpc.all_trees import (
-    ComponentParameters,
-    DirectedParameters,
-    IncompleteRows,
-    TrainingOptions,
-    UndirectedParameters,
-    start_trees,
-    train_trees,
-)
+from skpc.all_trees.parameters import ComponentParameters, DirectedParameters, UndirectedParameters
+from skpc.all_trees.training import IncompleteRows, TrainingOptions, start_trees, train_trees
 from skpc.datasets import load_digit_bits
 
 # %%

@@ -1,7 +1,5 @@
 """The mixture of all trees, several of them as components, and how complete rows are scored."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np
@@ -63,7 +61,7 @@ class AllTrees(NamedTuple):
     other, and one in which they are independent.
 
     >>> import numpy as np
-    >>> from skpc.all_trees import AllTrees
+    >>> from skpc.all_trees.all_trees import AllTrees
     >>> weight = np.ones((3, 3))
     >>> half = np.full((5, 5), 0.5)
     >>> model = AllTrees(

@@ -13,8 +13,6 @@ They are an approximation all the same: estimates take them as a proposal. Witho
 are worth little (:mod:`skpc.all_trees.incomplete`). The plain twin is tests/naive/beliefs.py.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from skpc._arrays import Floats, Ints

@@ -4,11 +4,9 @@ A complete row is one determinant, and rows share their completions. Where the r
 more completions than the variables have joint states, every joint state is evaluated once for all.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -45,7 +43,7 @@ class Estimates(NamedTuple):
     draws: Ints
 
     @classmethod
-    def of_observed(cls, codes: Ints, ptr: Ints, marginals: bool, n_draws: int) -> Estimates:
+    def of_observed(cls, codes: Ints, ptr: Ints, marginals: bool, n_draws: int) -> Self:
         """What the observed cells say already, and room for all else.
 
         Parameters
@@ -67,11 +65,11 @@ class Estimates(NamedTuple):
         exact = np.full(len(codes), np.inf)
         return cls(np.zeros(len(codes)), probability, exact, draws)
 
-    def part(self, rows: slice | Ints) -> Estimates:
+    def part(self, rows: slice | Ints) -> Self:
         """Those of some rows; views of those of a slice."""
-        return Estimates._make(field[rows] for field in self)
+        return type(self)._make(field[rows] for field in self)
 
-    def put(self, rows: Ints, part: Estimates) -> None:
+    def put(self, rows: Ints, part: Self) -> None:
         """Take over those of some rows."""
         for field, values in zip(self, part):
             field[rows] = values

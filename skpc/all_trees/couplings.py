@@ -13,8 +13,6 @@ Derivatives are those of the implicit function in both cases: they need one line
 weighted Laplacian.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

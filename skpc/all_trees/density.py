@@ -1,7 +1,5 @@
 """A mixture of all trees as the density of encoded rows: states, and numbers within their bins."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -17,7 +15,7 @@ from skpc.all_trees.all_trees import Components
 from skpc.all_trees.completions import Estimates
 from skpc.all_trees.incomplete import draw_rows, estimate_missing, local_modes
 from skpc.all_trees.spanning_trees import draw_trees
-from skpc.circuit import Circuit, Decisions, decision_circuit, mixture
+from skpc.circuit import Circuit, decision_circuit, mixture
 from skpc.counting.trees import tree_vertices
 from skpc.domain import Domain, group_codes
 from skpc.queries import Events
@@ -52,7 +50,8 @@ class AllTreesDensity(NamedTuple):
     --------
     >>> import numpy as np
     >>> from skpc.domain import Domain
-    >>> from skpc.all_trees import AllTrees, AllTreesDensity, Components
+    >>> from skpc.all_trees.all_trees import AllTrees, Components
+    >>> from skpc.all_trees.density import AllTreesDensity
     >>> half = np.full((5, 5), 0.5)
     >>> trees = AllTrees(
     ...     np.array([0, 2, 4, 5]), np.ones((3, 3)), half, np.zeros(5), False
@@ -219,8 +218,7 @@ class AllTreesDensity(NamedTuple):
                     np.log(tables.conditional[block, blocks[above]]).T
                     for block, above in zip(blocks, parent)
                 ]
-                vertices = tree_vertices(columns, parent, log_prob)
-                decisions = Decisions(*vertices[:2], *vertices.edges)
+                decisions = tree_vertices(columns, parent, log_prob)
                 circuits.append(decision_circuit(*variables, decisions))
                 weights.append(count / n_trees)
         return mixture(circuits, np.array(weights))

@@ -16,8 +16,6 @@ panels of 32, by products of matrices. The plain twins of both are the enumerati
 tests/naive/spanning_trees.py.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

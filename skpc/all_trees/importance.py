@@ -22,8 +22,6 @@ With any proposal the estimate of p(e) is unbiased (but for a small effect of st
 logarithm is biased low. The truths are the enumerations of tests/naive/spanning_trees.py.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -233,7 +231,7 @@ def estimate_rows(
     Two variables that are mostly equal in two trees, and independent in the third.
 
     >>> import numpy as np
-    >>> from skpc.all_trees import AllTrees
+    >>> from skpc.all_trees.all_trees import AllTrees
     >>> from skpc.all_trees.importance import estimate_rows
     >>> factor = np.zeros((5, 5))
     >>> factor[:4, :4] = np.kron(np.ones((2, 2)), [[0.9, 0.1], [0.1, 0.9]])

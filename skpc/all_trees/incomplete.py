@@ -6,8 +6,6 @@ exact (:mod:`skpc.all_trees.completions`). The others are estimated for each com
 all completions in tests/naive/spanning_trees.py.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

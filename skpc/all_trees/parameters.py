@@ -26,10 +26,8 @@ times P_uv(x_u, x_v) / (P_u(x_u) P_v(x_v)), and Z is the same determinant withou
 The plain twins are in tests/naive/all_trees.py.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,7 +67,7 @@ class PairTables(NamedTuple):
     @classmethod
     def from_rows(
         cls, codes: NDArray[np.integer], weight: Floats, n_states: Ints, alpha: float
-    ) -> PairTables:
+    ) -> Self:
         """Count rows.
 
         Parameters

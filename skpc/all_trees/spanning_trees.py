@@ -29,8 +29,6 @@ took out of the graph, this is x: the weight of the parents of k, given S. Among
 one does not descend from S, and it is distributed as the parent of k.
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

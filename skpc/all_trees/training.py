@@ -1,9 +1,7 @@
 """Maximum likelihood for mixtures of all trees, by Adam or L-BFGS."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,13 +59,13 @@ class Adam(NamedTuple):
     n_steps: Ints
 
     @classmethod
-    def from_size(cls, n_parameters: int) -> Adam:
+    def from_size(cls, n_parameters: int) -> Self:
         """Averages before the first step."""
         return cls(np.zeros(n_parameters), np.zeros(n_parameters), np.zeros(1, dtype=np.int64))
 
-    def copy(self) -> Adam:
+    def copy(self) -> Self:
         """Averages of their own."""
-        return Adam(self.mean.copy(), self.square.copy(), self.n_steps.copy())
+        return type(self)(self.mean.copy(), self.square.copy(), self.n_steps.copy())
 
     def step(self, gradient: Floats, rate: float, vector: Floats, visited: Floats) -> None:
         """Change parameters by a gradient, and add them to the sum of those visited."""
@@ -81,7 +79,7 @@ class Adam(NamedTuple):
 
 
 class TrainingRows(NamedTuple):
-    """Complete rows: states from :meth:`skpc.all_trees.AllTrees.states_of`, and weights."""
+    """Complete rows: their states, as :class:`.AllTrees` reads them, and their weights."""
 
     states: Ints
     weight: Floats

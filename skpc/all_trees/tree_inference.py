@@ -4,8 +4,6 @@ As in :mod:`skpc.all_trees.spanning_trees` a forest is a tree that hangs from a 
 variable of one state, always observed.
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Circuits on disk: npz files of plain arrays, no pickle."""
 
-from __future__ import annotations
-
 from os import PathLike
 from typing import Any
 

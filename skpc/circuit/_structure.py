@@ -1,7 +1,5 @@
 """What a circuit is made of: nodes, edges and the variables that they describe."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import cached_property
 from typing import Any

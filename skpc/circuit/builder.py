@@ -1,7 +1,5 @@
 """Building circuits node by node, and the checks that every circuit passes once."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 

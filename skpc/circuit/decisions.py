@@ -1,7 +1,5 @@
 """Circuits of decisions, made as arrays: 5x as fast as node by node for networks of plants."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 

@@ -6,9 +6,8 @@ over contiguous memory, so it vectorises without a reduction at the end of every
 twin is :class:`~skpc.counting.rows.WeightedRows`, and ``tests/naive/chow_liu.py`` below it.
 """
 
-from __future__ import annotations
-
 from functools import cache, cached_property
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,7 +60,7 @@ class BitRows:
         self._plogp_tables: dict[float, Ints] = {}
 
     @classmethod
-    def pack(cls, codes: Codes, weight: Floats, variables: Ints) -> BitRows:
+    def pack(cls, codes: Codes, weight: Floats, variables: Ints) -> Self:
         """Pack coded rows, each as often as its weight says."""
         repeats = weight.astype(np.int64)
         bits, parts = codes.T.astype(np.uint8), slices(codes.shape[1], _COLUMNS)
@@ -91,11 +90,11 @@ class BitRows:
         trees.append(self._learned(pairs, self._n_rows - n_small, columns, score))
         return trees if small == 0 else trees[::-1]
 
-    def branch(self, column: int, state: int, proportion: Floats) -> BitRows:
+    def branch(self, column: int, state: int, proportion: Floats) -> Self:
         """The rows in a state of a column, without that column."""
         words = np.delete(self._select(column, state), column, axis=1)
         n_rows = int(self.state_counts(column)[state])
-        return BitRows(words, n_rows, np.delete(self.variables, column))
+        return type(self)(words, n_rows, np.delete(self.variables, column))
 
     def _select(self, column: int, state: int) -> Words:
         """The words of the rows in a state of a column."""

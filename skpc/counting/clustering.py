@@ -1,7 +1,5 @@
 """Groups of similar rows, sharp or soft."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

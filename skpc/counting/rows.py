@@ -4,11 +4,9 @@ Binary columns are counted as bits (:mod:`skpc.counting.bit_rows`), all others w
 number of states, weights that need not be whole, and missing cells.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,7 +94,7 @@ class WeightedRows:
         branches = (self.branch(column, state, proportion) for state in range(len(proportion)))
         return list(_of_each(branches, lambda branch: branch.tree(score)))
 
-    def branch(self, column: int, state: int, proportion: Floats) -> WeightedRows:
+    def branch(self, column: int, state: int, proportion: Floats) -> Self:
         """The rows in a state of a column, without that column."""
         cells = self._codes[:, column]
         row = np.flatnonzero((cells == state) | (cells == _MISSING))
@@ -104,7 +102,7 @@ class WeightedRows:
         # Rows first and then columns: both at once would take five times as long.
         codes = np.delete(self._codes.take(row, axis=0), column, axis=1)
         others = (np.delete(of_columns, column) for of_columns in (self.variables, self._n_states))
-        return WeightedRows(codes, weight, *others)
+        return type(self)(codes, weight, *others)
 
     @cached_property
     def _places(self) -> Places:

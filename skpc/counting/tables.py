@@ -6,11 +6,9 @@ variable (its states given those of its tree parent, or given nothing at the roo
 what a table is worth. The plain twins are in ``tests/naive/bayesian_score.py``.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 from scipy.special import gammaln
@@ -52,7 +50,7 @@ class CountTables(NamedTuple):
     n_states: Ints
 
     @classmethod
-    def from_states(cls, counts: Floats) -> CountTables:
+    def from_states(cls, counts: Floats) -> Self:
         """The single table of a variable without a parent, from the counts of its states."""
         k = len(counts)
         cells = np.zeros(k, np.int64), np.arange(k), counts
@@ -127,9 +125,9 @@ class BayesDirichlet:
         """Pseudo-count of each cell of tables of these sizes."""
         return self.ess / np.multiply(n_parent_states, n_states, dtype=np.float64)
 
-    def after_cut(self, n_branches: int) -> BayesDirichlet:
+    def after_cut(self, n_branches: int) -> Self:
         """The score that holds in the branches of a cut."""
-        return BayesDirichlet(self.ess / n_branches)
+        return type(self)(self.ess / n_branches)
 
     def of_tables(self, tables: CountTables) -> float:
         """Log marginal likelihood in nats of count tables."""
@@ -163,7 +161,7 @@ class Bic:
         """Pseudo-count of each cell of tables of these sizes: the same for all."""
         return np.full(np.broadcast(n_parent_states, n_states).shape, self.alpha)
 
-    def after_cut(self, n_branches: int) -> Bic:
+    def after_cut(self, n_branches: int) -> Self:
         """The score that holds in the branches of a cut: the same."""
         return self
 

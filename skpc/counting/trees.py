@@ -5,8 +5,6 @@ noise then cannot decide between pairs of equal information, so a tree depends n
 order in which counts were summed nor on the way they were counted.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -14,6 +12,7 @@ import numpy as np
 
 from skpc._arrays import Floats, Ints, within
 from skpc._jit import kernel
+from skpc.circuit import Decisions
 from skpc.counting.tables import CountTables
 
 #: Information times the weight of the rows is rounded to this many units per nat.
@@ -93,18 +92,10 @@ def maximum_spanning_tree(weight: Ints, parent: Ints) -> None:
         newest = following
 
 
-class Vertices(NamedTuple):
-    """The vertices of a tree as those of :class:`skpc.circuit.Decisions`; the root is the last."""
-
-    variable: Ints
-    tables: list[Floats]
-    edges: tuple[Ints, Ints, Ints, Ints]
-
-
 def tree_vertices(
     variables: Ints, parent: Ints, log_prob: Sequence[Floats], first: int = 0
-) -> Vertices:
-    """Turn a tree-shaped Bayesian network into vertices that decide on its variables.
+) -> Decisions:
+    """Turn a tree-shaped Bayesian network into decisions on its variables; the root is the last.
 
     Parameters
     ----------
@@ -117,14 +108,18 @@ def tree_vertices(
     first : int, default=0
         Number of the first vertex.
 
+    Returns
+    -------
+    Decisions
+
     Examples
     --------
     >>> import numpy as np
-    >>> from skpc.circuit import Decisions, decision_circuit
+    >>> from skpc.circuit import decision_circuit
     >>> from skpc.counting.trees import tree_vertices
     >>> root, below = np.log([[0.4, 0.6]]), np.log([[0.9, 0.1], [0.2, 0.8]])
-    >>> vertices = tree_vertices(np.array([0, 1]), np.array([-1, 0]), [root, below])
-    >>> decision_circuit([2, 2], None, Decisions(*vertices[:2], *vertices.edges))
+    >>> tree = tree_vertices(np.array([0, 1]), np.array([-1, 0]), [root, below])
+    >>> decision_circuit([2, 2], None, tree)
     Circuit(n_features=2, n_nodes=7, n_edges=6)
     """
     # Backwards, so that the nodes of a subtree stand together and before their parents.
@@ -135,12 +130,15 @@ def tree_vertices(
     row = within(size)
     above, below = np.repeat(place[parent[vertex]], size), np.repeat(place[vertex], size)
     tables = [log_prob[vertex] for vertex in order]
-    return Vertices(variables[order], tables, (above, row, below, row))
+    return Decisions(variables[order], tables, above, row, below, row)
 
 
 def children_first(parent: Sequence[int] | Ints) -> list[int]:
     """The vertices of a forest, those of a subtree together and below before above."""
-    children = _children(parent)
+    children: list[list[int]] = [[] for _ in parent]
+    for vertex, above in enumerate(map(int, parent)):
+        if above >= 0:
+            children[above].append(vertex)
     order: list[int] = []
     pending = [vertex for vertex, above in enumerate(map(int, parent)) if above < 0]
     while pending:
@@ -148,12 +146,3 @@ def children_first(parent: Sequence[int] | Ints) -> list[int]:
         order.append(vertex)
         pending.extend(children[vertex])
     return order[::-1]
-
-
-def _children(parent: Sequence[int] | Ints) -> list[list[int]]:
-    """The children of each vertex of a forest."""
-    children: list[list[int]] = [[] for _ in parent]
-    for vertex, above in enumerate(map(int, parent)):
-        if above >= 0:
-            children[above].append(vertex)
-    return children

@@ -20,8 +20,6 @@ expectations is under the conditional at a neighbour:
 The parts of collapsed variables vanish.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 

@@ -1,12 +1,10 @@
 """Black-box importance sampling: weights for samples of any origin."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from scipy.optimize import nnls
@@ -114,7 +112,7 @@ class BlackBoxImportanceSampler(ShowsParameters):
         if not isinstance(self.collapse, Real) or not 0.0 <= self.collapse <= 1.0:
             raise ValueError(f"collapse must be a proportion from 0 to 1, got {self.collapse!r}")
 
-    def fit(self, samples: Any) -> BlackBoxImportanceSampler:
+    def fit(self, samples: Any) -> Self:
         """Find the weights.
 
         Parameters
@@ -198,10 +196,9 @@ class BlackBoxImportanceSampler(ShowsParameters):
             no whole number of 1 or more.
         """
         self._check_fitted()
-        if n_draws is not None:
-            check_scalar(n_draws, "n_draws", Integral, min_val=1)
         weighted = np.flatnonzero(self.weights_)
         if n_draws is not None:
+            check_scalar(n_draws, "n_draws", Integral, min_val=1)
             rows = self._completed(np.repeat(weighted, n_draws), check_random_state(random_state))
             weights = np.repeat(self.weights_[weighted] / n_draws, n_draws)
             return np.tensordot(weights, function(rows), 1)

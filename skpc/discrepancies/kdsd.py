@@ -4,8 +4,6 @@ Between circuits it is made of expected kernels under q and under the measures q
 which are circuits too: products of three nodes, those of p dividing.
 """
 
-from __future__ import annotations
-
 import math
 from itertools import product
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Squared maximum mean discrepancy between circuits and samples."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -3,8 +3,6 @@
 ``tests/naive/stein.py`` says the same by sums over all states.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 

@@ -24,7 +24,7 @@ from skpc.domain import LogMass, group_rows, read_events
 from skpc.estimators._estimator import by_chunks
 from skpc.estimators._events import EventAnswers
 from skpc.estimators._learner import EncodedChunks, TableLearner
-from skpc.learning import bootstrapped
+from skpc.learning.posterior import bootstrapped
 from skpc.queries import PseudoCounts
 from skpc.queries.flows import ExpectedStatistics, expected_statistics, pseudo_counts_from
 from skpc.queries.parameters import em_step, fit_parameters, fit_to_sums

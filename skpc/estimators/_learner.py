@@ -46,7 +46,7 @@ from skpc.estimators._estimator import (
     is_lazy,
     parameter,
 )
-from skpc.learning import hold_out
+from skpc.learning.held_out import hold_out
 
 #: In a table of more rows or more cells than these, a sample tells what the columns are and the
 #: structure of a model. The sample has at most this many rows and this many cells.

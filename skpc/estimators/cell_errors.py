@@ -27,7 +27,7 @@ from skpc.estimators._pools import most_bins, refuse_intractable
 from skpc.estimators.cutset import CutsetNetworkBD
 from skpc.estimators.extra_cutsets import ExtraCutsets
 from skpc.estimators.hidden_chow_liu import HiddenChowLiuTree
-from skpc.learning import deal
+from skpc.learning.held_out import deal
 from skpc.pooling.error_tails import ErrorTail
 from skpc.pooling.errors import (
     MEAN_RATE,

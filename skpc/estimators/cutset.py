@@ -20,18 +20,12 @@ from skpc.domain import Domain
 from skpc.estimators._base import CircuitDensity
 from skpc.estimators._estimator import parameter
 from skpc.estimators._learner import EncodedChunks, TrainingData, complete_points
-from skpc.learning import (
-    CutsetMixture,
-    CutsetNetwork,
-    TrainingRows,
-    check_n_components,
-    choose_param_ess,
-    cutset_circuit,
-    fill_missing,
-    learn_cutset_network,
-    learn_mixture,
-    learn_shrunken_mixture,
-)
+from skpc.learning.cutset import learn_cutset_network
+from skpc.learning.filling import fill_missing
+from skpc.learning.mixture import CutsetMixture, check_n_components, learn_mixture
+from skpc.learning.network import CutsetNetwork, cutset_circuit
+from skpc.learning.shrinkage import TrainingRows, learn_shrunken_mixture
+from skpc.learning.smoothing import choose_param_ess
 from skpc.queries import PseudoCounts, fit_parameters, log_likelihood, uniform_pseudo_counts
 from skpc.queries.parameters import em_step
 

@@ -23,7 +23,9 @@ from skpc.estimators._base import CircuitDensity
 from skpc.estimators._estimator import parameter
 from skpc.estimators._learner import TrainingData
 from skpc.estimators.cutset import filled_rows
-from skpc.learning import RandomCuts, cutset_circuit, learn_cutset_network
+from skpc.learning.cutset import learn_cutset_network
+from skpc.learning.network import cutset_circuit
+from skpc.learning.random_cuts import RandomCuts
 from skpc.queries import uniform_pseudo_counts
 from skpc.queries.parameters import em_step
 

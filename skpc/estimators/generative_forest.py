@@ -19,7 +19,8 @@ from skpc.estimators._estimator import (
     check_labels,
     parameter,
 )
-from skpc.learning import Forest, ForestOptions, learn_forest
+from skpc.learning.forest import Forest
+from skpc.learning.random_trees import ForestOptions, learn_forest
 from skpc.pooling.pool import labelled
 
 #: A share of the columns, or what scikit-learn calls shares of them.

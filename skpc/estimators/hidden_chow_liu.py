@@ -14,14 +14,12 @@ from skpc._validation import AT_LEAST_ONE, StrOptions
 from skpc.estimators._base import CircuitDensity
 from skpc.estimators._estimator import parameter
 from skpc.estimators._learner import TrainingData, complete_points
-from skpc.learning import (
+from skpc.learning.hidden_tree import CodedRows, HiddenTree, hidden_tree_circuit
+from skpc.learning.hidden_tree_search import (
     MAX_EPOCHS,
-    CodedRows,
-    HiddenTree,
     TreeChoice,
     TreeRows,
     choose_hidden_tree,
-    hidden_tree_circuit,
     learn_hidden_tree,
 )
 

@@ -38,7 +38,7 @@ from skpc.estimators.hidden_chow_liu import HiddenChowLiuTree
 from skpc.estimators.soft_learn import SoftLearnSPN
 from skpc.estimators.stacked_density import StackedDensity
 from skpc.estimators.table_mixture import TableMixture
-from skpc.learning import mean_weights
+from skpc.learning.simplex import mean_weights
 from skpc.pooling.folds import FEWEST, cell_errors, column_variances, fit_to_part
 from skpc.pooling.mixture import RowPool
 

@@ -16,15 +16,13 @@ from skpc._fitting import all_or_nothing, announce, progress, with_some_cell
 from skpc._threads import threads
 from skpc._validation import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, Interval, StrOptions, fit_context
 from skpc._warnings import warn
-from skpc.all_trees import (
+from skpc.all_trees.density import AllTreesDensity
+from skpc.all_trees.parameters import ComponentParameters, DirectedParameters, UndirectedParameters
+from skpc.all_trees.training import (
     EPOCH_ROWS,
     Adam,
-    AllTreesDensity,
-    ComponentParameters,
-    DirectedParameters,
     IncompleteRows,
     TrainingOptions,
-    UndirectedParameters,
     adam_pass,
     start_trees,
     train_trees,

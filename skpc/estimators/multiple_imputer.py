@@ -25,7 +25,7 @@ from skpc.estimators.cutset import CutsetNetworkBD
 from skpc.estimators.hidden_chow_liu import HiddenChowLiuTree
 from skpc.estimators.table_mixture import TableMixture
 from skpc.imputation import CombinedEstimates, combine_estimates
-from skpc.learning import bootstrapped
+from skpc.learning.posterior import bootstrapped
 from skpc.pooling.folds import fit_best
 
 #: Steps of data augmentation for each table. They start from parameters that are nearly draws.

@@ -18,17 +18,11 @@ from skpc.domain import Domain
 from skpc.estimators._base import CircuitDensity
 from skpc.estimators._estimator import parameter
 from skpc.estimators._learner import TrainingData
-from skpc.learning import (
-    HeldOutRows,
-    SoftLearner,
-    SoftLearnOptions,
-    TableRows,
-    TreeChoice,
-    refinement_pseudo_counts,
-    tree_circuit,
-    try_tree,
-    weigh_tree,
-)
+from skpc.learning.hidden_tree_search import TreeChoice
+from skpc.learning.smoothing import refinement_pseudo_counts
+from skpc.learning.soft_learn import SoftLearner, SoftLearnOptions
+from skpc.learning.table_mixture import TableRows
+from skpc.learning.table_search import HeldOutRows, tree_circuit, try_tree, weigh_tree
 from skpc.queries import PseudoCounts, fit_parameters, log_likelihood
 
 #: Fraction of the rows on which refinement watches the likelihood, where no others are given, and

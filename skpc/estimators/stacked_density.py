@@ -27,7 +27,7 @@ from skpc.estimators.extra_cutsets import ExtraCutsets
 from skpc.estimators.hidden_chow_liu import HiddenChowLiuTree
 from skpc.estimators.soft_learn import SoftLearnSPN
 from skpc.estimators.table_mixture import TableMixture
-from skpc.learning import Split
+from skpc.learning.held_out import Split
 from skpc.pooling.folds import given_splits, make_folds
 from skpc.pooling.mixture import DensityMixture, RowData, RowPool
 from skpc.pooling.pool import Member, learn_pool

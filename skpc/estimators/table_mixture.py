@@ -20,18 +20,11 @@ from skpc._validation import AT_LEAST_ONE, StrOptions
 from skpc.estimators._base import EM_STEPS, EM_TOL, PASS_TOL, PASSES, CircuitDensity
 from skpc.estimators._estimator import by_chunks, parameter
 from skpc.estimators._learner import EncodedChunks, TableLearner, TrainingData
-from skpc.learning import (
-    N_STAGES,
-    HeldOutRows,
-    LearnedMixture,
-    TableRows,
-    check_n_components,
-    deal,
-    learn_chosen,
-    learn_table_mixture,
-    open_for_draws,
-    redrawn,
-)
+from skpc.learning.held_out import deal
+from skpc.learning.mixture import check_n_components
+from skpc.learning.posterior import open_for_draws, redrawn
+from skpc.learning.table_mixture import LearnedMixture, TableRows
+from skpc.learning.table_search import N_STAGES, HeldOutRows, learn_chosen, learn_table_mixture
 
 #: A table of fewer rows than the first number of a pair is divided into the second number of parts,
 #: which are held out in turn. A larger table holds out one part: a quarter of the rows, but at most

@@ -1,7 +1,5 @@
 """Expectations of column kernels: one table of column kernels by families of distributions."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

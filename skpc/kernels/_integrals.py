@@ -4,8 +4,6 @@ The bump is ``exp(-(a t)^2)`` of a difference ``t``. Closed forms divide differe
 numbers by the width of a bin, so Gauss-Legendre takes over for bins narrower than the bump.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from scipy.special import erf, erfc, erfcx
 
@@ -62,15 +60,6 @@ def mean_over_pairs(a: float, axis: Axis, other: Axis) -> Floats:
     -------
     ndarray of shape (n_states, n_other_states)
     """
-    means = _mean_over_pairs_of_cells(a, axis, other)
-    for first, second, cells in ((axis, other, means), (other, axis, means.T)):
-        at = np.flatnonzero(~np.isnan(first.points))
-        cells[at] = _mean_over_cells(np.full(len(at), a), first.points[at], second)
-    return np.asarray(axis.mixing @ means @ other.mixing.T)
-
-
-def _mean_over_pairs_of_cells(a: float, axis: Axis, other: Axis) -> Floats:
-    """The same over each pair of cells, as if there were no atoms."""
     edges, others = axis.edges, other.edges
     low, high = axis.lower_scale, axis.upper_scale
     low_other, high_other = other.lower_scale, other.upper_scale
@@ -84,7 +73,11 @@ def _mean_over_pairs_of_cells(a: float, axis: Axis, other: Axis) -> Floats:
     means[-1, -1] = _same_side_mean(a, edges[-1] - others[-1], high, high_other)
     means[0, -1] = _opposite_mean(a, others[-1] - edges[0], low, high_other)
     means[-1, 0] = _opposite_mean(a, edges[-1] - others[0], high, low_other)
-    return means
+    # Cells of atoms are points.
+    for first, second, cells in ((axis, other, means), (other, axis, means.T)):
+        at = np.flatnonzero(~np.isnan(first.points))
+        cells[at] = _mean_over_cells(np.full(len(at), a), first.points[at], second)
+    return np.asarray(axis.mixing @ means @ other.mixing.T)
 
 
 def tail_mean(a: Floats, d: Floats, scale: float | np.ndarray) -> Floats:

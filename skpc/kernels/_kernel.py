@@ -98,7 +98,15 @@ class ColumnKernel(Kernel):
 
 
 @dataclass(frozen=True)
-class RBF(ColumnKernel):
+class _ScaledKernel(ColumnKernel):
+    gamma: float
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.gamma, Real) or not 0.0 <= self.gamma < np.inf:
+            raise ValueError(f"gamma must be a finite number of 0 or more, got {self.gamma!r}")
+
+
+class RBF(_ScaledKernel):
     """The Gaussian kernel ``exp(-gamma (x - y)^2)``.
 
     Between rows it is ``exp(-gamma |x - y|^2)``, scikit-learn's ``rbf_kernel``. The states of a
@@ -117,11 +125,6 @@ class RBF(ColumnKernel):
     array([[0.607, 0.018]])
     """
 
-    gamma: float
-
-    def __post_init__(self) -> None:
-        _check_gamma(self.gamma)
-
     def of_points(self, x: Floats, y: Floats) -> Floats:
         """Values between cells, with numpy's broadcasting."""
         # A square that overflows is as good as any that leaves nothing of the kernel.
@@ -129,8 +132,7 @@ class RBF(ColumnKernel):
             return np.asarray(np.exp(-self.gamma * np.square(x - y)))
 
 
-@dataclass(frozen=True)
-class ExponentialHamming(ColumnKernel):
+class ExponentialHamming(_ScaledKernel):
     """The kernel ``exp(-gamma [x != y])``.
 
     Between rows it is ``exp(-gamma H(x, y))`` with the number ``H`` of columns that differ. With
@@ -148,11 +150,6 @@ class ExponentialHamming(ColumnKernel):
     >>> ExponentialHamming(1.0)([[0, 1, 2]], [[0, 1, 2], [0, 2, 1]]).round(3)
     array([[1.   , 0.135]])
     """
-
-    gamma: float
-
-    def __post_init__(self) -> None:
-        _check_gamma(self.gamma)
 
     def of_points(self, x: Floats, y: Floats) -> Floats:
         """Values between cells, with numpy's broadcasting."""
@@ -262,11 +259,6 @@ class SumKernel(Kernel):
             for outer, kernel in zip(self.weights or (), self.kernels)
             for inner, factors in kernel.terms(n_features)
         ]
-
-
-def _check_gamma(gamma: float) -> None:
-    if not isinstance(gamma, Real) or not 0.0 <= gamma < np.inf:
-        raise ValueError(f"gamma must be a finite number of 0 or more, got {gamma!r}")
 
 
 def _complete_rows(table: Any, name: str) -> Floats:

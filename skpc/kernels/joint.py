@@ -13,11 +13,9 @@ whether two cells are equal. They have one factor for each column, whatever the 
 The plain twin is ``tests/naive/blocks.py``.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,7 +66,7 @@ class JointPoints(NamedTuple):
     height: Floats
 
     @classmethod
-    def from_cells(cls, factors: Sequence[ColumnKernel], cells: Floats) -> JointPoints:
+    def from_cells(cls, factors: Sequence[ColumnKernel], cells: Floats) -> Self:
         """Points as column kernels see them."""
         gamma = np.array([f.gamma if isinstance(f, RBF) else 0.0 for f in factors])
         centre = np.where(gamma > 0.0, cells.mean(axis=2), 0.0)
@@ -96,7 +94,7 @@ class _Side(NamedTuple):
     rest: Floats
 
     @classmethod
-    def from_leaves(cls, side: JointSide) -> _Side:
+    def from_leaves(cls, side: JointSide) -> Self:
         leaves, columns, normals = side
         atoms = [_atoms(leaves, columns, at) for at in range(len(leaves.variables))]
         probs = [np.exp(leaves.log_prob_of(at)) for at in range(len(leaves.variables))]
@@ -106,7 +104,7 @@ class _Side(NamedTuple):
         return cls(*normals, ptr, np.concatenate(atoms), of_atoms, rest)
 
     @classmethod
-    def from_points(cls, points: JointPoints) -> _Side:
+    def from_points(cls, points: JointPoints) -> Self:
         n, d = points.centre.shape
         exact = np.zeros(1, np.int64), np.zeros((1, d), dtype=bool), np.zeros((1, d, d))
         no_atoms = np.zeros(d + 1, np.int64), np.empty(0), np.empty((1, 0))

@@ -3,8 +3,6 @@
 The tables of all columns stand side by side, so that counts are one product of matrices.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

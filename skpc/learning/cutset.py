@@ -3,8 +3,6 @@
 Cuts of whole levels give structured-decomposable circuits.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from itertools import islice
 from typing import Any, NamedTuple
@@ -109,7 +107,7 @@ def learn_cutset_network(
     Examples
     --------
     >>> import numpy as np
-    >>> from skpc.learning import learn_cutset_network
+    >>> from skpc.learning.cutset import learn_cutset_network
     >>> rng = np.random.default_rng(0)
     >>> switch, noise = rng.integers(2, size=(2, 500))
     >>> codes = np.column_stack([switch, noise, noise ^ switch]).astype(np.int16)

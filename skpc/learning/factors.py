@@ -1,8 +1,6 @@
 """Factors that columns of numbers have in common: models of wide covariances."""
 
-from __future__ import annotations
-
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -45,7 +43,7 @@ class Factors(NamedTuple):
     noise: Floats
 
     @classmethod
-    def fit(cls, values: Floats, weight: Floats, n_factors: int = _N_FACTORS) -> Factors:
+    def fit(cls, values: Floats, weight: Floats, n_factors: int = _N_FACTORS) -> Self:
         """Factors of the correlations, each taken over the rows in which both cells are observed.
 
         Parameters

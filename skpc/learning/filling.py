@@ -4,8 +4,6 @@ The trees have the edges of one Chow-Liu tree, and tables of their own. The mixt
 EM with missing cells fits it, and :func:`skpc.queries.sample_missing` draws.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -76,7 +74,7 @@ def fill_missing(
     --------
     >>> import numpy as np
     >>> from functools import partial
-    >>> from skpc.learning import learn_cutset_network
+    >>> from skpc.learning.cutset import learn_cutset_network
     >>> from skpc.learning.filling import fill_missing
     >>> rows = np.repeat([[0, 0], [1, 1], [0, np.nan]], [400, 400, 100], axis=0)
     >>> codes, weight = np.nan_to_num(rows, nan=-1.0).astype(np.int16), np.ones(900)

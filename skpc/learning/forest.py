@@ -9,8 +9,6 @@ the bins of the domain, the places of the tables. Within its place a number is d
 in the whole table, what lies outside of the box left out.
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

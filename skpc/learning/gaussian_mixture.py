@@ -16,11 +16,9 @@ component counts the rows of the prior among its own.
 The plain twin is ``tests/naive/table_mixture.py``.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -150,13 +148,13 @@ class MixtureRows(NamedTuple):
         """Whether few rows share a missingness pattern."""
         return len(self.patterns.observed) > _PATTERNS * len(self.scores)
 
-    def only(self, rows: NDArray[np.bool_]) -> MixtureRows:
+    def only(self, rows: NDArray[np.bool_]) -> Self:
         """Some of the rows."""
         # Unlike marks in brackets, this leaves Python's lock to other threads.
         place = np.flatnonzero(rows)
         scores = self.scores.take(place, axis=0)
         others = (part[place] for part in self[2:])
-        return MixtureRows(scores, Patterns.from_scores(scores), *others)
+        return type(self)(scores, Patterns.from_scores(scores), *others)
 
 
 class GaussianMixture(NamedTuple):
@@ -207,7 +205,7 @@ class GaussianMixture(NamedTuple):
         return to_responsibilities(self.joint(rows), rows, background_weight) + rows.log_base
 
     @classmethod
-    def stacked(cls, models: list[GaussianMixture], weights: Floats) -> GaussianMixture:
+    def stacked(cls, models: list[Self], weights: Floats) -> Self:
         """The mixture of some mixtures."""
         first = np.cumsum([0, *(len(model.weights) for model in models[:-1])])
         parts = zip(*(model.gaussians for model in models))
@@ -257,7 +255,7 @@ class Sums(NamedTuple):
     log_density: float = 0.0
 
     @classmethod
-    def from_rows(cls, model: GaussianMixture, rows: MixtureRows, weight: Floats) -> Sums:
+    def from_rows(cls, model: GaussianMixture, rows: MixtureRows, weight: Floats) -> Self:
         """The sums, from the weight of each row in each Gaussian."""
         weight = weight.reshape(len(model.weights), -1, weight.shape[1])
         of_component, by_width = weight.sum(axis=1), weight.sum(axis=2)
@@ -268,7 +266,7 @@ class Sums(NamedTuple):
         return cls(*sums, by_width, np.asarray(of_component @ rows.states))
 
     @classmethod
-    def from_model(cls, model: GaussianMixture, n_rows: float) -> Sums:
+    def from_model(cls, model: GaussianMixture, n_rows: float) -> Self:
         """The sums over ``n_rows`` rows that are distributed like a model."""
         count = n_rows * model.weights
         by_width = count[:, np.newaxis] * model.proportion.reshape(len(count), -1)

@@ -1,7 +1,5 @@
 """The rule to hold rows out: for choices of parameters, early stopping, folds of pools."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -8,11 +8,9 @@ Rows pass up and down the tree as products of matrices: tables of k x k hidden s
 of as many numbers as a part of the table has rows. The result is a circuit.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import reduce
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -109,12 +107,12 @@ class Counts(NamedTuple):
     transition: Floats
     by_state: Floats
 
-    def times(self, factor: float) -> Counts:
+    def times(self, factor: float) -> Self:
         """All weights times a number."""
-        return Counts(*(factor * counts for counts in self))
+        return type(self)(*(factor * counts for counts in self))
 
     @classmethod
-    def from_tree(cls, tree: HiddenTree, n_rows: float) -> Counts:
+    def from_tree(cls, tree: HiddenTree, n_rows: float) -> Self:
         """The counts of ``n_rows`` rows that are distributed like a tree."""
         transition, hidden = np.zeros_like(tree.transition), [tree.first] * len(tree.parent)
         for v in children_first(tree.parent)[-2::-1]:

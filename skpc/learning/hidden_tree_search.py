@@ -1,13 +1,11 @@
 """Learn a Chow-Liu tree of hidden variables: its start, EM on batches of rows, its size."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 
-from skpc._arrays import Floats, Ints, added, copies, offsets
+from skpc._arrays import Floats, Ints, added, copies, offsets, within
 from skpc.counting.clustering import cluster_points
 from skpc.learning.categorical import indicators, log_tables
 from skpc.learning.cutset import learn_cutset_network
@@ -69,7 +67,7 @@ class TreeRows(NamedTuple):
     share: list[Floats]
 
     @classmethod
-    def from_codes(cls, rows: CodedRows, points: Floats, n_states: Ints) -> TreeRows:
+    def from_codes(cls, rows: CodedRows, points: Floats, n_states: Ints) -> Self:
         """Find the tree and the proportions; ``n_states`` are those of each column."""
         state_ptr = offsets(n_states)
         counts = rows.weight @ indicators(rows.codes, state_ptr) + 0.5
@@ -257,7 +255,7 @@ def spread_rows(
     order = random_state.permutation(len(weight))
     weight = weight[order]
     n_pieces = copies(weight * n_batches / (_PIECE * weight.sum())).clip(1, n_batches)
-    piece = np.arange(n_pieces.sum()) - np.repeat(np.cumsum(n_pieces) - n_pieces, n_pieces)
     first = np.repeat(np.arange(len(order)) / len(order), n_pieces)
-    place = np.argsort((first + piece / np.repeat(n_pieces, n_pieces)) % 1.0, kind="stable")
+    part = within(n_pieces) / np.repeat(n_pieces, n_pieces)
+    place = np.argsort((first + part) % 1.0, kind="stable")
     return np.repeat(order, n_pieces)[place], np.repeat(weight / n_pieces, n_pieces)[place]

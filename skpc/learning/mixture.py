@@ -1,7 +1,5 @@
 """Mixtures of cutset networks by structural expectation maximisation."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """The cutset network, a decision tree with a Chow-Liu tree at each leaf, and its circuit."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -152,7 +150,8 @@ def cutset_circuit(
     Examples
     --------
     >>> import numpy as np
-    >>> from skpc.learning import cutset_circuit, learn_cutset_network
+    >>> from skpc.learning.cutset import learn_cutset_network
+    >>> from skpc.learning.network import cutset_circuit
     >>> codes = np.array([[0, 0], [0, 1], [1, 1], [1, 1]], dtype=np.int16)
     >>> network = learn_cutset_network(codes, np.ones(4), np.array([2, 2]))
     >>> cutset_circuit(network)
@@ -190,7 +189,7 @@ def cutset_circuit(
             vertices = tree_vertices(tree.variables, tree.parent, log_prob, first)
             variables.append(vertices.variable)
             tables += vertices.tables
-            edges.append(vertices.edges)
+            edges.append(vertices[2:])
             of_tree[leaf] = len(tables) - 1
         built[node] = of_tree[leaf]
     columns = map(np.concatenate, zip(*edges))

@@ -11,8 +11,6 @@ where :math:`W^{-1}` is the inverse Wishart distribution (Jeffreys' prior); weig
 from Dirichlet distributions of their counts. The plain twin is ``tests/naive/table_mixture.py``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np
@@ -81,10 +79,12 @@ def redrawn(
 ) -> LearnedMixture:
     """The mixture with parameters drawn given complete encoded rows."""
     cells, prior = mixture.columns.cells(rows), mixture.columns.prior
-    models = [
-        drawn_model(model, cells, weight, prior, candidate.params, random_state)
-        for model, candidate in zip(mixture.models, mixture.choices.candidates)
-    ]
+    models = []
+    for model, (params, _) in zip(mixture.models, mixture.choices.candidates):
+        # Rows are drawn to components first, and then parameters given these.
+        sums = drawn_sums(model, cells, weight, prior, random_state)
+        fitted = m_step(model, sums, prior, params)
+        models.append(drawn_parameters(fitted, sums, prior, params, random_state))
     tree = mixture.tree
     if tree is not None:
         # The states of its hidden variables are expected.
@@ -93,19 +93,6 @@ def redrawn(
         )
     model = GaussianMixture.stacked(models, mixture.choices.weights)
     return mixture._replace(model=model, models=models, tree=tree)
-
-
-def drawn_model(
-    model: GaussianMixture,
-    rows: MixtureRows,
-    weight: Floats,
-    prior: MixturePrior,
-    params: MixtureParams,
-    random_state: np.random.RandomState,
-) -> GaussianMixture:
-    """A mixture whose rows are drawn to components, and then its parameters given these."""
-    sums = drawn_sums(model, rows, weight, prior, random_state)
-    return drawn_parameters(m_step(model, sums, prior, params), sums, prior, params, random_state)
 
 
 def drawn_sums(

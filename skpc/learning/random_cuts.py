@@ -5,8 +5,6 @@ at its leaves. Networks of small leaves are poor by themselves; their mixture wi
 not, since each of them errs in another way.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np
@@ -67,7 +65,7 @@ class RandomCuts(NamedTuple):
         Examples
         --------
         >>> import numpy as np
-        >>> from skpc.learning import RandomCuts
+        >>> from skpc.learning.random_cuts import RandomCuts
         >>> codes = np.random.default_rng(0).integers(0, 2, (200, 3)).astype(np.int16)
         >>> cuts = RandomCuts(np.array([2, 2, 2]), 100.0, 3, False, None)
         >>> cuts.learn(codes, np.ones(200), 150.0, [0])

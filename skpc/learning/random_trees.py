@@ -4,8 +4,6 @@ Trees are grown by scikit-learn on the positions of bins. The tables of a tree a
 paths: what a node says is the prior of the nodes below.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
@@ -88,7 +86,7 @@ def learn_forest(
     --------
     >>> import numpy as np
     >>> from skpc.domain import Domain
-    >>> from skpc.learning import ForestOptions, learn_forest
+    >>> from skpc.learning.random_trees import ForestOptions, learn_forest
     >>> rows, class_weight = (
     ...     np.repeat([[0.0], [1.0]], 50, axis=0),
     ...     np.repeat(np.eye(2), 50, axis=0),

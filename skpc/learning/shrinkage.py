@@ -6,10 +6,8 @@ whether the components have structures of their own or that of a single network,
 then becomes as the number grows. Networks become circuits at once, and EM is that of circuits.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 from scipy.special import softmax
@@ -42,10 +40,10 @@ class TrainingRows(NamedTuple):
     complete: Floats
     weight: Floats
 
-    def with_weight(self, weight: Floats) -> TrainingRows:
+    def with_weight(self, weight: Floats) -> Self:
         """The rows that have some of other weights."""
         some = weight > 0
-        return TrainingRows(self.rows[some], self.complete[some], weight[some])
+        return type(self)(self.rows[some], self.complete[some], weight[some])
 
     def as_they_are(self, circuit: Circuit, prior: PseudoCounts) -> Circuit:
         """A circuit that filled rows have fitted, after a step of EM on the rows as they are.
@@ -159,7 +157,7 @@ class Shrunken(NamedTuple):
         training: TrainingRows,
         param_ess: float,
         build: Callable[[CutsetNetwork], Circuit],
-    ) -> Shrunken:
+    ) -> Self:
         """Count all rows and smooth; a network that comes several times is counted once."""
         made: dict[int, Circuit] = {}
         for network in networks:

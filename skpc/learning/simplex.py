@@ -1,7 +1,5 @@
 """Weights of known components: of densities in a mixture, and of predictions in a mean."""
 
-from __future__ import annotations
-
 import numpy as np
 from scipy.optimize import nnls
 
@@ -38,7 +36,7 @@ def mixture_weights(log_density: Floats, weight: Floats) -> Floats:
     Examples
     --------
     >>> import numpy as np
-    >>> from skpc.learning import mixture_weights
+    >>> from skpc.learning.simplex import mixture_weights
     >>> log_density = np.log([[0.5, 0.1], [0.5, 0.1], [0.1, 0.5], [0.5, 0.1]])
     >>> mixture_weights(log_density, np.ones(4)).round(3)
     array([0.875, 0.125])
@@ -96,7 +94,7 @@ def mean_weights(errors: Floats) -> tuple[Floats, Floats]:
     Examples
     --------
     >>> import numpy as np
-    >>> from skpc.learning import mean_weights
+    >>> from skpc.learning.simplex import mean_weights
     >>> weights, explained = mean_weights(
     ...     np.array([[0.5, -0.5, 0.6], [-0.5, 0.5, 0.6]])
     ... )

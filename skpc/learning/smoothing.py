@@ -1,7 +1,5 @@
 """How strongly are parameters smoothed? Rows decide for networks; SoftLearn has its counts."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np
@@ -61,7 +59,8 @@ def choose_param_ess(
     --------
     >>> import numpy as np
     >>> from functools import partial
-    >>> from skpc.learning import choose_param_ess, learn_cutset_network
+    >>> from skpc.learning.cutset import learn_cutset_network
+    >>> from skpc.learning.smoothing import choose_param_ess
     >>> codes = np.random.default_rng(0).integers(0, 2, (200, 3)).astype(np.int16)
     >>> learn = partial(learn_cutset_network, n_states=np.array([2, 2, 2]))
     >>> network = learn(codes, np.ones(200))

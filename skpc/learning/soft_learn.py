@@ -1,7 +1,5 @@
 """LearnSPN with soft row memberships (Algorithm 2 of the paper), and the hard LearnSPN."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -373,9 +371,11 @@ class SoftLearner:
         moments = mean, part.shrinkage.target
         prior = MixturePrior(state_ptr, counts, *moments, lambda _: added, smallest_sd)
         sizes = np.repeat(np.diff(state_ptr), np.diff(state_ptr)).astype(np.float64)
-        background, log_base = _log_normals(scores) - states @ np.log(sizes), np.zeros(len(scores))
+        # A wide normal for each number that is observed, and all states alike.
+        log_normals = -0.5 * (scores / _WIDE) ** 2 - 0.5 * np.log(2.0 * np.pi * _WIDE**2)
+        background = np.nansum(log_normals, axis=1) - states @ np.log(sizes)
         patterns = Patterns.from_scores(scores)
-        return MixtureRows(scores, patterns, states, background, log_base), prior
+        return MixtureRows(scores, patterns, states, background, np.zeros(len(scores))), prior
 
     def _divided(self, part: _Part, random_state: np.random.RandomState) -> tuple[_Part, Floats]:
         """How the rows belong to clusters, or to one; the part as it is then."""
@@ -448,11 +448,3 @@ def leaf_moments(scores: Floats, weight: Floats, row_weight: Floats) -> tuple[Fl
     freedom = total - (weight**2 / row_weight) @ observed / some
     variance = square / np.where(freedom > _NO_FREEDOM * some, freedom, some)
     return mean, np.where(total > 0.0, np.sqrt(variance), 1.0)
-
-
-def _log_normals(scores: Floats) -> Floats:
-    """Log density (nats) of scores under wide normal distributions."""
-    observed = ~np.isnan(scores)
-    square = (np.where(observed, scores, 0.0) / _WIDE) ** 2
-    log_peak = -0.5 * np.log(2.0 * np.pi * _WIDE**2)
-    return np.asarray(log_peak * observed.sum(axis=1) - 0.5 * square.sum(axis=1))

@@ -4,8 +4,6 @@ SoftLearn divides rows where held-out rows are likelier under several Gaussian c
 one, and columns where weighted tests of all pairs find no dependence.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

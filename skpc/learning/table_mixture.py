@@ -1,10 +1,8 @@
 """Mixtures of Gaussians and tables of states: their columns, their parameters, their circuits."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import reduce
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -98,7 +96,7 @@ class TableColumns(NamedTuple):
         n_states: Ints,
         numbers: Sequence[Number | None],
         axes: Sequence[Axis | None] | None = None,
-    ) -> TableColumns:
+    ) -> Self:
         """Learn the columns.
 
         Parameters
@@ -265,13 +263,13 @@ class TableRows(NamedTuple):
     axes: Sequence[Axis | None] | None = None
 
     @classmethod
-    def from_domain(cls, domain: Domain, rows: Floats, weight: Floats) -> TableRows:
+    def from_domain(cls, domain: Domain, rows: Floats, weight: Floats) -> Self:
         """Rows of a domain in which only ordered states have axes; these are like categories."""
         numbers = domain.numbers or (None,) * domain.n_features
         scored = [None if states else n for n, states in zip(numbers, domain.n_states)]
         return cls(rows, weight, domain.n_states, scored, domain.axes)
 
-    def sampled(self, seed: int) -> TableRows:
+    def sampled(self, seed: int) -> Self:
         """The rows, or some of very many."""
         if len(self.rows) <= _MOST_ROWS:
             return self
@@ -294,10 +292,10 @@ class Candidate(NamedTuple):
     params: MixtureParams
     linear: tuple[int, ...] = ()
 
-    def but(self, **changed: Any) -> Candidate:
+    def but(self, **changed: Any) -> Self:
         """The candidate with other choices."""
         linear = changed.pop("linear", self.linear)
-        return Candidate(self.params._replace(**changed), linear)
+        return type(self)(self.params._replace(**changed), linear)
 
 
 class Choices(NamedTuple):
@@ -355,7 +353,7 @@ class LearnedMixture(NamedTuple):
             return log_likelihood(self.circuit(rows.shape[1]), rows)
         return self.columns.log_density(self.model, self.columns.cells(rows))
 
-    def refitted(self, table: TableRows) -> LearnedMixture:
+    def refitted(self, table: TableRows) -> Self:
         """The mixture with parameters of all rows, where it has been learned from some."""
         mixture = self._replace(columns=self.columns._replace(n_rows=float(table.weight.sum())))
         work = float(table.rows.size) * self.model.gaussians.mean.size
@@ -387,7 +385,7 @@ class LearnedMixture(NamedTuple):
         counts = [Counts.from_tree(self.tree.tree, n_rows)] if self.tree else []
         return (*(Sums.from_model(model, n_rows) for model in self.models), *counts)
 
-    def m_step(self, sums: Sequence[Any]) -> LearnedMixture:
+    def m_step(self, sums: Sequence[Any]) -> Self:
         """The mixture with parameters from sums over all rows."""
         weights, candidates, *_ = self.choices
         models = [

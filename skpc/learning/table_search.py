@@ -1,7 +1,5 @@
 """Which mixtures of Gaussians and tables suit a table? Held-out rows decide."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, cast

@@ -1,7 +1,5 @@
 """Message families: normal, beta and gamma distributions as values, proper or not."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, ClassVar, Self

@@ -1,7 +1,5 @@
 """Operators that have learned: from incoming messages to beliefs by a regressor."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, NamedTuple
@@ -46,14 +44,6 @@ class Codec(NamedTuple):
     decode: Callable[[Floats, Message], Message]
 
 
-def _encode_mean_logvar(belief: Message, incoming: Message) -> Floats:
-    return np.column_stack([belief.mean, np.log(belief.variance)])
-
-
-def _decode_mean_logvar(targets: Floats, incoming: Message) -> Message:
-    return incoming.from_moments(targets[:, 0], np.exp(targets[:, 1]))
-
-
 def _encode_scaled(belief: Message, incoming: Message) -> Floats:
     shift = (belief.mean - incoming.mean) / np.sqrt(incoming.variance)
     return np.column_stack([shift, np.log(belief.variance / incoming.variance)])
@@ -64,31 +54,24 @@ def _decode_scaled(targets: Floats, incoming: Message) -> Message:
     return incoming.from_moments(mean, incoming.variance * np.exp(targets[:, 1]))
 
 
-def _encode_natural(belief: Message, incoming: Message) -> Floats:
-    return (belief / incoming).natural
-
-
-def _decode_natural(targets: Floats, incoming: Message) -> Message:
-    return incoming * incoming.from_natural(targets)
-
-
-def _encode_statistics(belief: Message, incoming: Message) -> Floats:
-    return belief.mean_parameters
-
-
-def _decode_statistics(targets: Floats, incoming: Message) -> Message:
-    return incoming.from_mean_parameters(targets)
-
-
 #: "statistics": expected sufficient statistics of the belief, the paper's (section 3.3).
 #: "mean-logvar": its mean and log variance, as in the stored data of the paper. "scaled": the mean
 #: relative to mean and standard deviation of the incoming message, the log of the ratio of the
 #: variances. "natural": natural parameters of the outgoing message.
 CODECS = {
-    "mean-logvar": Codec(_encode_mean_logvar, _decode_mean_logvar),
+    "mean-logvar": Codec(
+        lambda belief, incoming: np.column_stack([belief.mean, np.log(belief.variance)]),
+        lambda targets, incoming: incoming.from_moments(targets[:, 0], np.exp(targets[:, 1])),
+    ),
     "scaled": Codec(_encode_scaled, _decode_scaled),
-    "natural": Codec(_encode_natural, _decode_natural),
-    "statistics": Codec(_encode_statistics, _decode_statistics),
+    "natural": Codec(
+        lambda belief, incoming: (belief / incoming).natural,
+        lambda targets, incoming: incoming * incoming.from_natural(targets),
+    ),
+    "statistics": Codec(
+        lambda belief, incoming: belief.mean_parameters,
+        lambda targets, incoming: incoming.from_mean_parameters(targets),
+    ),
 }
 
 

@@ -1,7 +1,5 @@
 """Oracles: from factors of known density, or simulators, to the belief of a variable."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, InitVar, dataclass
 from typing import Any, NamedTuple, Protocol

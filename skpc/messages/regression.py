@@ -1,10 +1,9 @@
 """Bayesian linear regression, updated online: outputs of one noise share the covariance."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -62,12 +61,12 @@ class BayesianRegression:
     @classmethod
     def prior(
         cls, n_features: int, n_outputs: int, *, prior_variance: float, noise_variance: float
-    ) -> BayesianRegression:
+    ) -> Self:
         """The prior, eq. (9): weights with mean zero and variance `prior_variance`."""
         triangle = np.asfortranarray(prior_variance * np.eye(n_features))
         return cls(np.zeros((n_features, n_outputs)), triangle, noise_variance)
 
-    def update(self, features: Floats, targets: Floats) -> BayesianRegression:
+    def update(self, features: Floats, targets: Floats) -> Self:
         """Posterior after more rows.
 
         One row costs O(n_features^2): eq. (16). More rows are taken in blocks by the same
@@ -92,7 +91,7 @@ class BayesianRegression:
             posterior = posterior._update_block(features[block], targets[block])
         return posterior
 
-    def _update_block(self, features: Floats, targets: Floats) -> BayesianRegression:
+    def _update_block(self, features: Floats, targets: Floats) -> Self:
         n_rows, n_outputs = targets.shape
         cross_covariance = self._times_covariance(features)
         predictive = cross_covariance @ features.T
@@ -168,9 +167,7 @@ class SeparateRegressions:
     outputs: tuple[BayesianRegression, ...]
 
     @classmethod
-    def prior(
-        cls, n_features: int, *, prior_variance: float, noise_variance: ArrayLike
-    ) -> SeparateRegressions:
+    def prior(cls, n_features: int, *, prior_variance: float, noise_variance: ArrayLike) -> Self:
         """The prior, eq. (9), with a noise variance for each output."""
         one = BayesianRegression.prior(
             n_features, 1, prior_variance=prior_variance, noise_variance=math.nan
@@ -188,10 +185,10 @@ class SeparateRegressions:
         """Log density, in nats, of all targets seen, the weights integrated out."""
         return sum(each.log_evidence for each in self.outputs)
 
-    def update(self, features: Floats, targets: Floats) -> SeparateRegressions:
+    def update(self, features: Floats, targets: Floats) -> Self:
         """Posteriors after more rows; see `BayesianRegression.update`."""
         columns = np.split(targets, len(self.outputs), axis=1)
-        return SeparateRegressions(
+        return type(self)(
             tuple(each.update(features, column) for each, column in zip(self.outputs, columns))
         )
 

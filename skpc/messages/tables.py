@@ -5,12 +5,10 @@ variance, as in the authors' program: expectations then have closed forms. "log-
 with mean and variance of the logarithm of a gamma variable, for gammas on many scales.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy.special import digamma, polygamma
@@ -226,7 +224,7 @@ class MessageFeatures(NamedTuple):
         n_inner: int,
         n_outer: int,
         random_state: np.random.RandomState,
-    ) -> MessageFeatures:
+    ) -> Self:
         """Draw frequencies and phases.
 
         Parameters

@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 from skpc._arrays import Floats, Ints, log_or_inf
 from skpc._fitting import noted, without_warnings
 from skpc.domain import Domain
-from skpc.learning import Forest, ForestOptions, learn_forest, mixture_weights
+from skpc.learning.forest import Forest
+from skpc.learning.random_trees import ForestOptions, learn_forest
+from skpc.learning.simplex import mixture_weights
 from skpc.pooling.folds import Fold, observed_fraction
 from skpc.pooling.masking import MaskingEnsemble
 from skpc.pooling.pool import (

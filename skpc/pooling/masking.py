@@ -23,7 +23,8 @@ from threadpoolctl import ThreadpoolController
 
 from skpc._arrays import Floats
 from skpc.domain import Domain, one_hot
-from skpc.learning import Factors, deal
+from skpc.learning.factors import Factors
+from skpc.learning.held_out import deal
 from skpc.pooling.folds import remove_cells
 
 #: Leaves and learning rates of boosting that compete on held-out rows.

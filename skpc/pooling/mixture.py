@@ -11,7 +11,7 @@ from scipy.special import softmax
 from skpc._arrays import Floats, log_or_inf
 from skpc.densities import Density
 from skpc.domain import Domain
-from skpc.learning import mixture_weights
+from skpc.learning.simplex import mixture_weights
 from skpc.pooling.folds import Fold
 from skpc.pooling.pool import Member, OutOfFold, blanked, draw_by_source, fit_density
 from skpc.queries import Events, NoisyCells

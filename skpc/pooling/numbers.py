@@ -15,7 +15,7 @@ from sklearn.utils import gen_batches
 from skpc._arrays import Floats, Ints, log_or_inf
 from skpc._fitting import noted, without_warnings
 from skpc.domain import Domain
-from skpc.learning import mixture_weights
+from skpc.learning.simplex import mixture_weights
 from skpc.pooling.folds import Fold
 from skpc.pooling.masking import MaskingEnsemble, with_categories
 from skpc.pooling.pool import NEEDED, Member, OutOfFold, blanked, fit_density, labelled

@@ -2,8 +2,8 @@
 
 Three ways to pool, fitted alike: a :class:`LogPool` of probabilities of classes (a product of
 powers), a linear pool of distributions of a number (a sum whose weights depend on the row,
-:func:`fit_gate`), and :func:`skpc.learning.mixture_weights` for densities (a sum of fixed weights).
-Regressors join a linear pool with a :class:`HeteroscedasticNoise` each.
+:func:`fit_gate`), and :func:`skpc.learning.simplex.mixture_weights` for densities (a sum of fixed
+weights). Regressors join a linear pool with a :class:`HeteroscedasticNoise` each.
 """
 
 from __future__ import annotations

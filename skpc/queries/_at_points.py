@@ -4,10 +4,8 @@ A node sees only the columns of its scope. Points that agree there share one pla
 points differ within a small scope, so the lines of most nodes are short.
 """
 
-from __future__ import annotations
-
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -175,17 +173,6 @@ def laid_out(
     """Lay out points for a product kernel, part by part, with their places."""
     parts = slices(len(points), _POINTS)
     return [(part, patterns_of(circuit, points[part, :, np.newaxis], factors)) for part in parts]
-
-
-def gram_parts(
-    circuit: Circuit,
-    given: Conditionals,
-    laid: list[tuple[slice, Patterns]],
-    factors: tuple[ColumnKernel, ...],
-) -> Iterator[tuple[slice, np.ndarray]]:
-    """Expected kernels between conditionals and points, with the places of the points."""
-    for part, patterns in laid:
-        yield part, expected_at_points(circuit, given, patterns, factors)[:, patterns.root]
 
 
 def expected_at_points(

@@ -1,10 +1,8 @@
 """The part of a circuit that is possible given the observed cells of a row, with its weights."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -122,26 +120,18 @@ def _reached(
     plan, position = evaluator.plan, batch.position[batch.evaluated]
     given = np.ascontiguousarray(rows[position])
     n_nodes, n_args = len(position) * len(plan.is_sum), len(position) * len(plan.arg)
-    workspace = Reached(
-        np.zeros(len(position) + 1, dtype=np.int64),
-        np.empty(n_nodes, dtype=np.int64),
-        np.zeros(n_nodes + 1, dtype=np.int64),
-        np.empty(n_args, dtype=np.int64),
-        np.empty(n_args),
-    )
+    sizes = (len(position) + 1, n_nodes, n_nodes + 1, n_args)
+    ptr, node, arg_ptr, arg = (np.zeros(size, dtype=np.int64) for size in sizes)
+    workspace = Reached(ptr, node, arg_ptr, arg, np.empty(n_args))
     missing = _words(np.isnan(given), scope.shape[1])
     state = (batch.cells, batch.lines, batch.in_logs, batch.evaluated)
     _reach(plan, evaluator.tables, scope, missing, *state, workspace)
     # Rows seldom reach all nodes: what is left of the workspace is not kept.
-    n_nodes = int(workspace.ptr[-1])
-    n_args = int(workspace.arg_ptr[n_nodes])
-    reached = Reached(
-        workspace.ptr,
-        workspace.node[:n_nodes].copy(),
-        workspace.arg_ptr[: n_nodes + 1].copy(),
-        workspace.arg[:n_args].copy(),
-        workspace.weight[:n_args].copy(),
-    )
+    n_nodes = int(ptr[-1])
+    n_args = int(arg_ptr[n_nodes])
+    used = (len(ptr), n_nodes, n_nodes + 1, n_args, n_args)
+    parts: Any = (part[:size].copy() for part, size in zip(workspace, used))
+    reached = Reached(*parts)
     return Conditionals(position, given, reached, _joint(evaluator, given, reached))
 
 

@@ -120,9 +120,11 @@ class PairEvaluator:
                 at = scopes.index(scope)
                 of_q, others = groups[at], right.joint[at]
                 # Leaves of one scope may have their variables in several orders.
-                one = JointSide(of_p.increasing(), p.columns, normals.taken(of_p.order))
-                other = JointSide(of_q.increasing(), q.columns, others.taken(of_q.order))
-                factors = [self._factors[var] for var in np.sort(of_p.variables)]
+                rank = np.argsort(np.argsort(of_p.variables))
+                order = np.argsort(of_q.variables)[rank]
+                one = JointSide(of_p, p.columns, normals)
+                other = JointSide(of_q.taken(order), q.columns, others.taken(order))
+                factors = [self._factors[var] for var in of_p.variables]
                 table = joint_pair_expectations(factors, one, other, upper=upper)
                 tables[self._number[scope]] = table
         return tables

@@ -4,8 +4,6 @@ Rows walk from the root to one leaf a variable. ``tests/naive/circuit.py`` says 
 recursion over nodes, one row at a time.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

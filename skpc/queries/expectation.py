@@ -1,7 +1,5 @@
 """What is the expected value of a kernel, or of a weighted sum of kernels with points?"""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,7 +8,7 @@ import numpy as np
 from skpc._arrays import Floats
 from skpc.circuit import Circuit
 from skpc.kernels import ColumnKernel, Kernel
-from skpc.queries._at_points import Patterns, expected_at_points, gram_parts, laid_out, patterns_of
+from skpc.queries._at_points import Patterns, expected_at_points, laid_out, patterns_of
 from skpc.queries._conditionals import conditionals
 from skpc.queries._pairs import PairEvaluator, common_rankings
 from skpc.queries.passes.rows import check_rows, read_rows, refuse_unreadable
@@ -256,8 +254,9 @@ class KernelExpansion:
                 out[start : start + _ROWS] = gram @ self._coefficients
             return out
         for given in conditionals(Evaluator(self._circuit), rows):
-            for part, gram in gram_parts(self._circuit, given, self._laid, self._factors):
-                out[given.position] += gram @ self._coefficients[part]
+            for part, patterns in self._laid:
+                values = expected_at_points(self._circuit, given, patterns, self._factors)
+                out[given.position] += values[:, patterns.root] @ self._coefficients[part]
         return out
 
     def variance(self, X: Any) -> Floats:
@@ -320,8 +319,9 @@ def _gram_at_points(
     laid = laid_out(circuit, points, factors)
     gram = np.empty((len(rows), len(points)))
     for given in conditionals(evaluator, rows):
-        for part, values in gram_parts(circuit, given, laid, factors):
-            gram[given.position, part] = values
+        for part, patterns in laid:
+            values = expected_at_points(circuit, given, patterns, factors)
+            gram[given.position, part] = values[:, patterns.root]
     return gram
 
 

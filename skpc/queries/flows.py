@@ -1,7 +1,5 @@
 """How many rows are expected to use each part of the circuit? What follows from these counts?"""
 
-from __future__ import annotations
-
 from functools import reduce
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """How probable is a row, or some of its cells given others? What is the rest, given some?"""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -111,17 +109,16 @@ def log_conditional(circuit: Circuit, X: Any, given: Any) -> Floats:
     >>> np.exp(log_conditional(builder.build(), [[1.0, 1.0]], given=[0]))
     array([0.6])
     """
+    whole, known = X, given
     if isinstance(given, Events):
-        log_known = log_likelihood(circuit, given)
-        refuse_impossible(log_known, np.arange(len(log_known)))
-        return log_likelihood(circuit, X.joined(given)) - log_known
-    rows = check_rows(circuit, X)
-    known = np.full_like(rows, np.nan)
-    chosen = check_variables(given, circuit.n_features, "given")
-    known[:, chosen] = rows[:, chosen]
+        whole = X.joined(given)
+    else:
+        whole, chosen = check_rows(circuit, X), check_variables(given, circuit.n_features, "given")
+        known = np.full_like(whole, np.nan)
+        known[:, chosen] = whole[:, chosen]
     log_known = log_likelihood(circuit, known)
-    refuse_impossible(log_known, np.arange(len(rows)))
-    return log_likelihood(circuit, rows) - log_known
+    refuse_impossible(log_known, np.arange(len(log_known)))
+    return log_likelihood(circuit, whole) - log_known
 
 
 def condition(circuit: Circuit, evidence: Any) -> Circuit:
@@ -198,10 +195,8 @@ def condition(circuit: Circuit, evidence: Any) -> Circuit:
     edge = np.flatnonzero((structure.kind[parent] == SUM) & (value[parent] > -np.inf))
     log_weight[edge] += value[structure.child[edge]]
     # Far from every leaf, the value of a sum is too large for what its weights must sum to.
-    peak = np.full(structure.n_nodes, -np.inf)
-    np.maximum.at(peak, parent[edge], log_weight[edge])
-    log_weight[edge] -= peak[parent[edge]]
-    total = np.bincount(parent[edge], np.exp(log_weight[edge]), structure.n_nodes)
-    log_weight[edge] -= np.log(total[parent[edge]])
+    log_total = np.full(structure.n_nodes, -np.inf)
+    np.logaddexp.at(log_total, parent[edge], log_weight[edge])
+    log_weight[edge] -= log_total[parent[edge]]
     observed = np.where(np.isnan(wanted), circuit.observed, wanted)
     return circuit.with_parameters(log_weight=log_weight, observed=observed)

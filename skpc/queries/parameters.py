@@ -1,7 +1,5 @@
 """Which parameters fit the rows best, for a fixed structure?"""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from itertools import count
 from typing import Any

@@ -3,8 +3,6 @@
 ``tests/naive/expected.py`` says the same by all completions of a row.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

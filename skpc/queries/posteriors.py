@@ -4,8 +4,6 @@ Its probabilities, moments and quantiles follow from averages over the leaves of
 weighted by the posterior probability that it made the row: one pass up and one down.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 

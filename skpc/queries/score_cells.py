@@ -7,8 +7,6 @@ other questions cannot replace them: they are derivative times value, and a divi
 fails if it is zero.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
@@ -23,15 +21,13 @@ from skpc.queries.passes.rows import (
     MultivariateReader,
     check_noise,
     check_rows,
-    new_cells,
+    checked_cells,
     over_chunks,
-    read_batch,
-    refuse_cell,
     refuse_multivariate,
 )
 from skpc.queries.passes.upward import FLOW, QUOTIENT, VALUE, Evaluator, refuse_impossible
 from skpc.variables import Columns
-from skpc.variables.families import leaf_values, read_cell
+from skpc.variables.families import leaf_values, log_sum, read_cell
 from skpc.variables.leaves import Cells, LeafTable, column_of, leaf_of
 from skpc.variables.noise import NoisyCells
 
@@ -150,9 +146,7 @@ def log_margins(circuit: Circuit, X: Any) -> Floats:
     weight, tables = reached[structure.leaves.node], evaluator.tables
 
     def work(part: Floats, start: int) -> None:
-        cells = new_cells(circuit.n_features, len(part))
-        bad = read_batch(evaluator.columns, part, np.empty((len(part), 0)), len(part), cells)
-        refuse_cell(evaluator.columns, part, bad, start)
+        cells = checked_cells(evaluator.columns, part, start)
         margins = np.zeros((circuit.n_features + 1, len(part)))
         _add_leaves(evaluator.plan.leaves, tables.table, cells, weight, margins)
         # Less the log of a margin is what remains where the cell is taken out of certainty.
@@ -280,25 +274,16 @@ def _times(
     n, in_logs : int and bool
         Number of rows, and whether the lines hold logs.
     """
-    if in_logs:
-        for r in range(n):
-            target[t, r] = left[a, r] + right[b, r]
-    else:
-        for r in range(n):
-            target[t, r] = left[a, r] * right[b, r]
+    for r in range(n):
+        x, y = left[a, r], right[b, r]
+        target[t, r] = x + y if in_logs else x * y
 
 
 @inlined
 def _add(target: Floats, t: int, lines: Floats, a: int, n: int, in_logs: bool) -> None:
-    if in_logs:
-        for r in range(n):
-            # The greater one is taken out, so that the exponential cannot overflow.
-            high, low = max(target[t, r], lines[a, r]), min(target[t, r], lines[a, r])
-            more = math.log1p(math.exp(low - high)) if low > -np.inf else 0.0
-            target[t, r] = high + more
-    else:
-        for r in range(n):
-            target[t, r] += lines[a, r]
+    for r in range(n):
+        x, y = target[t, r], lines[a, r]
+        target[t, r] = log_sum(x, y) if in_logs else x + y
 
 
 @kernel

@@ -10,11 +10,9 @@ the tails and the range of draws), the edges, and then for each cell its state, 
 density of a value in this cell within its state, and the value of its atom (NaN without an atom).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -73,7 +71,7 @@ class Axis(NamedTuple):
     high: float = math.inf
 
     @classmethod
-    def from_flat(cls, flat: Floats) -> Axis:
+    def from_flat(cls, flat: Floats) -> Self:
         """Read an axis from the stretch of an array that kernels see."""
         lower_scale, upper_scale, low, high = flat[:HEAD].tolist()
         n_edges = (len(flat) - HEAD - 4) // 5
@@ -234,7 +232,7 @@ class AxisTable(NamedTuple):
     axis: Floats
 
     @classmethod
-    def from_axes(cls, axes: Sequence[Any]) -> AxisTable:
+    def from_axes(cls, axes: Sequence[Any]) -> Self:
         """Lay axes (or other records of columns) end to end; None marks a column without one."""
         parts = [np.empty(0) if axis is None else axis.flat for axis in axes]
         return cls(offsets([len(part) for part in parts]), np.concatenate([np.empty(0), *parts]))
@@ -298,22 +296,15 @@ def state_and_log_density(axis: Floats, first: int, last: int, x: float) -> tupl
     """State of a value, and its log density there if the state has all the mass."""
     # An axis has five numbers for each edge, and eight more.
     n_edges = (last - first - 8) // 5
-    low, high = first + 4, first + 4 + n_edges
-    # Bisection: bins differ in width, so that no division leads to the right one.
-    while low < high:
-        middle = (low + high) >> 1
-        if axis[middle] <= x:
-            low = middle + 1
-        else:
-            high = middle
+    begin = first + 4
     # The cell is the number of edges that are not above the value.
-    cell = low - first - 4
+    cell = np.searchsorted(axis[begin : begin + n_edges], x, side="right")
     # Behind the edges: states, shares, log densities of the cells.
-    at = first + 4 + n_edges + cell
+    at = begin + n_edges + cell
     log_density = axis[at + 2 * (n_edges + 1)]
     # Tails are exponential: their density falls with the distance from their edge.
     if cell == 0:
-        log_density += (x - axis[first + 4]) / axis[first]
+        log_density += (x - axis[begin]) / axis[first]
     elif cell == n_edges:
         log_density += (axis[first + 3 + n_edges] - x) / axis[first + 1]
     return int(axis[at]), log_density

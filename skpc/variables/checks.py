@@ -1,7 +1,5 @@
 """Checks of variables and leaves, when circuits are built and when files are read."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,9 +1,7 @@
 """Events: what is said of the cells of encoded rows, beside their values: ranges and sets."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -53,7 +51,7 @@ class Events(NamedTuple):
     @classmethod
     def from_intervals(
         cls, rows: Floats, event: Ints, column: Ints, low: Floats, high: Floats
-    ) -> Events:
+    ) -> Self:
         """Events of known cells, and of intervals in any order.
 
         Parameters
@@ -82,13 +80,14 @@ class Events(NamedTuple):
         """The event that each interval belongs to."""
         return np.repeat(np.arange(len(self.rows)), np.diff(self.ptr))
 
-    def take(self, index: Ints) -> Events:
+    def take(self, index: Ints) -> Self:
         """Some of the events, in this order."""
         size = np.diff(self.ptr)[index]
         at = ranges(self.ptr[index], size)
-        return Events(self.rows[index], offsets(size), self.column[at], self.low[at], self.high[at])
+        ends = self.low[at], self.high[at]
+        return type(self)(self.rows[index], offsets(size), self.column[at], *ends)
 
-    def only(self, kept: Bools) -> Events:
+    def only(self, kept: Bools) -> Self:
         """The same events without the statements about cells that are not marked.
 
         ``kept`` has the shape of the rows, or one that fits it.
@@ -96,7 +95,7 @@ class Events(NamedTuple):
         kept, event = np.broadcast_to(kept, self.rows.shape), self.event
         rows, some = np.where(kept, self.rows, np.nan), kept[event, self.column]
         ends = self.low[some], self.high[some]
-        return Events.from_intervals(rows, event[some], self.column[some], *ends)
+        return self.from_intervals(rows, event[some], self.column[some], *ends)
 
     def padded(self) -> tuple[Floats, Floats]:
         """Ends of intervals of events about one column, shape (n_events, most intervals).
@@ -110,13 +109,13 @@ class Events(NamedTuple):
         return low, high
 
     @classmethod
-    def stacked(cls, parts: Sequence[Events]) -> Events:
+    def stacked(cls, parts: Sequence[Self]) -> Self:
         """Several lists of events, one after the other."""
         sizes = offsets(np.concatenate([np.diff(part.ptr) for part in parts]))
         rows, _, *of_intervals = zip(*parts)
         return cls(np.concatenate(rows), sizes, *map(np.concatenate, of_intervals))
 
-    def joined(self, other: Events) -> Events:
+    def joined(self, other: Self) -> Self:
         """Each event and the one of another list, at once; of a cell that both know, this one."""
         n_features = self.rows.shape[1]
         one, two = (each.event * n_features + each.column for each in (self, other))
@@ -133,7 +132,7 @@ class Events(NamedTuple):
             )
         )
         rows = np.where(np.isnan(self.rows), other.rows, self.rows)
-        return Events.from_intervals(rows, key // n_features, key % n_features, low, high)
+        return self.from_intervals(rows, key // n_features, key % n_features, low, high)
 
     def hold(self, rows: Floats) -> Bools:
         """Which cells of some rows, one for each event, are as these say; shape of ``rows``."""

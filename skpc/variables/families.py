@@ -9,8 +9,6 @@ The kernels take the few facts of one leaf, and of one column: passing the array
 more than the work on a single cell. The plain twin is ``tests/naive/circuit.py``.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any, NamedTuple
 
@@ -78,14 +76,17 @@ def leaf_values(
 @inlined
 def _add_noise(noise: Floats, line: int, n: int, in_logs: bool, lines: Floats, out: int) -> None:
     """Turn the values of a leaf into those of cells that may be wrong."""
-    if in_logs:
-        for r in range(n):
-            kept, wrong = lines[out, r] + noise[0, line, r], noise[1, line, r]
-            high, low = max(kept, wrong), min(kept, wrong)
-            lines[out, r] = high + (math.log1p(math.exp(low - high)) if low > -np.inf else 0.0)
-    else:
-        for r in range(n):
-            lines[out, r] = lines[out, r] * noise[0, line, r] + noise[1, line, r]
+    for r in range(n):
+        value, right, wrong = lines[out, r], noise[0, line, r], noise[1, line, r]
+        lines[out, r] = log_sum(value + right, wrong) if in_logs else value * right + wrong
+
+
+@inlined
+def log_sum(x: float, y: float) -> float:
+    """Log of the sum of two numbers, from their logs."""
+    # The greater one is taken out, so that the exponential cannot overflow.
+    high, low = max(x, y), min(x, y)
+    return high + (math.log1p(math.exp(low - high)) if low > -np.inf else 0.0)
 
 
 @inlined

@@ -18,10 +18,8 @@ and the count of the others.
 twins are ``tests/naive/circuit.py`` and ``tests/naive/blocks.py``.
 """
 
-from __future__ import annotations
-
 import math
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -259,7 +257,7 @@ class ScoredCells(NamedTuple):
     patterns: Patterns
 
     @classmethod
-    def from_scores(cls, codes: Ints, scores: Floats) -> ScoredCells:
+    def from_scores(cls, codes: Ints, scores: Floats) -> Self:
         """Sort rows by what they lack."""
         scores = np.ascontiguousarray(scores)
         return cls(codes, scores, Patterns.from_scores(scores))
@@ -288,19 +286,14 @@ class MultivariateGaussian(NamedTuple):
     state_ptr: Ints
     gaussians: Gaussians
 
-    @property
-    def order(self) -> Ints:
-        """The places of the variables, the first variable first."""
-        return np.argsort(self.variables)
-
-    def increasing(self) -> MultivariateGaussian:
-        """The same leaves, their variables increasing."""
-        order, (mean, covariance, precision, log_det) = self.order, self.gaussians
+    def taken(self, order: Ints) -> Self:
+        """The same leaves, their variables in another order."""
+        mean, covariance, precision, log_det = self.gaussians
         square = np.ix_(np.arange(len(mean)), order, order)
         gaussians = Gaussians(mean[:, order], covariance[square], precision[square], log_det)
         parts = [self.log_prob_of(place) for place in order.tolist()]
         states = np.hstack(parts), offsets([part.shape[1] for part in parts])
-        return MultivariateGaussian(self.leaf, self.variables[order], *states, gaussians)
+        return type(self)(self.leaf, self.variables[order], *states, gaussians)
 
     @property
     def n_atoms(self) -> Ints:

@@ -6,8 +6,6 @@ exact, as its score given the known ones is normal; several need the quasi-Monte
 is ``tests/naive/events.py``.
 """
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

@@ -3,9 +3,7 @@
 The plain twin of the kernel is ``tests/naive/blocks.py``.
 """
 
-from __future__ import annotations
-
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -140,7 +138,7 @@ class ConditionalNormals(NamedTuple):
     missing: NDArray[np.bool_]
     covariance: Floats
 
-    def taken(self, order: Ints) -> ConditionalNormals:
+    def taken(self, order: Ints) -> Self:
         """The same of columns in another order."""
         mean, missing = self.mean.take(order, axis=1), self.missing.take(order, axis=1)
         covariance = self.covariance.take(order, axis=1).take(order, axis=2)

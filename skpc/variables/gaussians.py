@@ -18,10 +18,8 @@ one missingness pattern share. With :math:`d` set to zero at missing cells, one 
 plain twin, which reads each row off the covariance, is ``tests/naive/gaussians.py``.
 """
 
-from __future__ import annotations
-
 import math
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,7 +63,7 @@ class Gaussians(NamedTuple):
     log_det: Floats
 
     @classmethod
-    def from_covariance(cls, mean: Floats, covariance: Floats) -> Gaussians:
+    def from_covariance(cls, mean: Floats, covariance: Floats) -> Self:
         """Gaussians of given means and covariances.
 
         Raises
@@ -81,7 +79,7 @@ class Gaussians(NamedTuple):
         return cls(np.ascontiguousarray(mean), covariance, precision, log_det)
 
     @classmethod
-    def from_factors(cls, mean: Floats, loadings: Floats, noise: Floats) -> Gaussians:
+    def from_factors(cls, mean: Floats, loadings: Floats, noise: Floats) -> Self:
         r"""Gaussians of covariances :math:`L L^T + \Psi` of few factors.
 
         Parameters
@@ -315,7 +313,7 @@ class Filled(NamedTuple):
         patterns: Patterns,
         chosen: Ints | slice = slice(None),
         weight: Floats | None = None,
-    ) -> Filled:
+    ) -> Self:
         """Fill rows by some components: all, or those at some places in the order of patterns.
 
         ``weight``, of shape (n_components, n_rows), has the weights of their conditional

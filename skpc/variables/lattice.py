@@ -1,7 +1,5 @@
 """Lattices: the evenly spaced points that all values of a column lie on."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -24,12 +22,6 @@ _ROWS_TO_TELL, _UNUSUAL = 50.0, 1e-3
 _FEW, _FEW_MULTIPLES = 8, 6
 
 
-def _is_decimal(step: float) -> bool:
-    """Whether the points of a lattice have few decimals."""
-    scaled = step * 10.0**_MAX_DECIMALS
-    return abs(scaled - round(scaled)) <= 1e-3
-
-
 def on_lattice(values: Floats, step: float, origin: float) -> Floats:
     """The nearest points of a lattice."""
     decimals = 1.0 / step
@@ -37,7 +29,8 @@ def on_lattice(values: Floats, step: float, origin: float) -> Floats:
         # Division gives 0.3 where a multiple of 0.1 would give 0.30000000000000004.
         return np.asarray(np.rint(values * round(decimals)) / round(decimals) + 0.0)
     nearest = origin + step * np.rint((values - origin) / step)
-    if not _is_decimal(step):
+    scaled = step * 10.0**_MAX_DECIMALS
+    if abs(scaled - round(scaled)) > 1e-3:
         return np.asarray(nearest)
     digits = max(0, _MAX_DECIMALS - math.floor(math.log10(step)) - 6)
     return np.asarray(np.round(nearest, min(digits, 15)) + 0.0)

@@ -7,8 +7,6 @@ and, in the last state, a formula. Which family has which formula is the busines
 their variables as :class:`Columns`.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -6,9 +6,7 @@ the same layout. Leaves of numbers with atoms have states in front of their othe
 plain twin of the kernels is ``tests/naive/circuit.py``.
 """
 
-from __future__ import annotations
-
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -133,9 +131,9 @@ class Prior(NamedTuple):
     mean: Floats
     sd: Floats
 
-    def at(self, place: Ints, var: Ints) -> Prior:
+    def at(self, place: Ints, var: Ints) -> Self:
         """The weights of some parameters, and the moments of some variables."""
-        return Prior(self.weight[place], self.mean[var], self.sd[var])
+        return type(self)(self.weight[place], self.mean[var], self.sd[var])
 
 
 class Column(NamedTuple):
@@ -197,22 +195,9 @@ def add_states(
 ) -> None:
     """Add the flow of each row to the count of its state."""
     first, var, codes = leaf.first, leaf.line, cells.codes
-    if leaf.n_states == 2:
-        # Three sums in registers vectorise; rows that add to one place would wait for each other.
-        zero, one, missing = 0.0, 0.0, 0.0
-        for r in range(n):
-            code = codes[var, r]
-            zero += lines[flow, r] if code == 0 else 0.0
-            one += lines[flow, r] if code == 1 else 0.0
-            missing += lines[flow, r] if code == 2 else 0.0
-        # One write for each state: the statistics of all leaves share an array.
-        statistic[first] += zero
-        statistic[first + 1] += one
-        statistic[first + 2] += missing
-    else:
-        for r in range(n):
-            # A missing cell has the number of states as its state, and a place of its own.
-            statistic[first + codes[var, r]] += lines[flow, r]
+    for r in range(n):
+        # A missing cell has the number of states as its state, and a place of its own.
+        statistic[first + codes[var, r]] += lines[flow, r]
 
 
 class States(NamedTuple):

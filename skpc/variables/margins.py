@@ -4,11 +4,9 @@
 bins of equal mass and nothing more, as in the papers.
 """
 
-from __future__ import annotations
-
 import math
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 from scipy.fft import dct, idct
@@ -84,7 +82,7 @@ class Margin(NamedTuple):
     draws: tuple[float, float]
 
     @classmethod
-    def fit(cls, values: Floats, weight: Floats, number: Number) -> Margin:
+    def fit(cls, values: Floats, weight: Floats, number: Number) -> Self:
         """Estimate it from numbers (NaN where missing), their weights, and what the column is."""
         points, mass = distinct(values, weight)
         total = float(mass.sum())
@@ -99,7 +97,7 @@ class Margin(NamedTuple):
         return cls(edges, masses, point, float(mass.sum()), tails, number.range_of_draws)
 
     @classmethod
-    def _of_states(cls, points: Floats, mass: Floats, number: Number) -> Margin:
+    def _of_states(cls, points: Floats, mass: Floats, number: Number) -> Self:
         """That of ordered states: their shares, and next to nothing anywhere else."""
         edges, _, point = _with_atoms(*_gaps(number), number)
         counts = np.zeros(len(point))

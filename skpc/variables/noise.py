@@ -1,8 +1,6 @@
 """Rows whose cells may be wrong: each is as the model says, or comes from somewhere else."""
 
-from __future__ import annotations
-
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -41,9 +39,9 @@ class NoisyCells(NamedTuple):
     log_right: Floats
     log_wrong: Floats
 
-    def take(self, index: Any) -> NoisyCells:
+    def take(self, index: Any) -> Self:
         """Some of the rows, by numbers or a mask."""
-        return NoisyCells(self.rows[index], self.log_right, self.log_wrong[index])
+        return type(self)(self.rows[index], self.log_right, self.log_wrong[index])
 
     def probabilities(self, log_cells: Floats, size: Floats) -> Floats:
         """Probability that each cell differs from the true value, given its row.

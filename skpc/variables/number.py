@@ -1,9 +1,7 @@
 """What a numeric column is: its lattice, its atoms, its range, and its score."""
 
-from __future__ import annotations
-
 import math
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy.special import logit
@@ -118,7 +116,7 @@ class Number(NamedTuple):
         weight: Floats,
         atoms: Any = None,
         bounds: tuple[float, float] | None = None,
-    ) -> Number:
+    ) -> Self:
         """Learn what a column is.
 
         Parameters

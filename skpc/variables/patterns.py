@@ -1,8 +1,6 @@
 """Missingness patterns: which cells rows lack, and which rows lack the same."""
 
-from __future__ import annotations
-
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,7 +48,7 @@ class Patterns(NamedTuple):
     n_observed: Ints
 
     @classmethod
-    def from_scores(cls, scores: Floats) -> Patterns:
+    def from_scores(cls, scores: Floats) -> Self:
         """The patterns of rows with NaN where a cell is missing."""
         observed = ~np.isnan(scores)
         n_observed = observed.sum(axis=1)

@@ -8,8 +8,6 @@ A count x is most probable under the rate x. Its probability there is divided ou
 (:func:`log_base`), so that the values inside a circuit lie in [0, 1] and no leaf needs log(x!).
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

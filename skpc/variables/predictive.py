@@ -1,18 +1,16 @@
 """The distribution of a missing cell, given the observed cells of its row."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from skpc._arrays import Floats, Ints, log_or_inf
 from skpc.variables.axis import TINY
 from skpc.variables.dates import Calendar, as_dates
-from skpc.variables.forms import Bins, Form, Points, ScoredNormals, bisected, stacked
+from skpc.variables.forms import Bins, Form, Points, ScoredNormals, stacked
 from skpc.variables.number import Number
 from skpc.variables.ranks import Ranks
 
@@ -44,7 +42,7 @@ class FormSum(Form):
     (array([1.]), array([1.]), array([2.]))
     """
 
-    forms: tuple[Any, ...]
+    forms: Sequence[Any]
 
     def moments(self, centre: float) -> tuple[Floats, Floats]:
         """Mean and mean square of ``x - centre`` under each distribution."""
@@ -67,14 +65,14 @@ class FormSum(Form):
         """Probability of each distribution: one, unless it is a part of a mixture."""
         return np.asarray(sum(form.total() for form in self.forms))
 
-    def scaled(self, weight: Floats) -> FormSum:
+    def scaled(self, weight: Floats) -> Self:
         """The distributions as parts of a mixture, with weights of shape (n, 1)."""
-        return FormSum(tuple(form.scaled(weight) for form in self.forms))
+        return type(self)(tuple(form.scaled(weight) for form in self.forms))
 
-    def without_atoms(self) -> FormSum:
+    def without_atoms(self) -> Self:
         """The part without atoms, with its probability."""
         rest = (form for form in self.forms if not isinstance(form, Points))
-        return FormSum(tuple(form.without_atoms() for form in rest))
+        return type(self)(tuple(form.without_atoms() for form in rest))
 
     @property
     def atoms(self) -> Floats:
@@ -113,11 +111,6 @@ class WithinIntervals(Form):
         """Probability of each distribution: one, unless it is a part of a mixture."""
         return self.below(np.full(len(self.weight), np.inf))
 
-    def quantiles(self, level: Any) -> Floats:
-        """The number below which each distribution has ``level`` (one, or its own) of its mass."""
-        wanted = level * self.total()
-        return bisected(lambda x: self.below(x) >= wanted, len(wanted))
-
     def holds(self, x: Floats) -> Any:
         """Which numbers, one for each distribution, are in its intervals."""
         at = x[:, np.newaxis]
@@ -136,7 +129,7 @@ class WithinIntervals(Form):
         offset = many.quantiles(level).reshape(_PARTS, -1) - centre
         return offset.mean(axis=0) * self.total(), (offset**2).mean(axis=0) * self.total()
 
-    def scaled(self, weight: Floats) -> WithinIntervals:
+    def scaled(self, weight: Floats) -> Self:
         """The distributions as parts of a mixture, with weights of shape (n, 1)."""
         return replace(self, weight=self.weight * weight[:, 0])
 
@@ -172,25 +165,25 @@ class Grouped(Form):
 
     def moments(self, centre: float) -> tuple[Floats, Floats]:
         """Mean and mean square of ``x - centre`` under each distribution."""
-        members, offset = FormSum(tuple(self.forms)), self.shift - centre
+        members, offset = FormSum(self.forms), self.shift - centre
         first, total = members.means(), members.total()
         square = members.mean_squares(-offset)
         return self._mixed(first + offset * total), self._mixed(square)
 
     def below(self, x: Floats) -> Floats:
         """Probability under each distribution that a draw is at most its own ``x``."""
-        return self._mixed(FormSum(tuple(self.forms)).below(x[self.owner] - self.shift))
+        return self._mixed(FormSum(self.forms).below(x[self.owner] - self.shift))
 
     def log_density(self, x: Floats) -> Floats:
         """Log density (nats) of each distribution at its own ``x``."""
-        members = FormSum(tuple(self.forms)).log_density(x[self.owner] - self.shift)
+        members = FormSum(self.forms).log_density(x[self.owner] - self.shift)
         return log_or_inf(self._mixed(np.exp(members)))
 
     def total(self) -> Floats:
         """Probability of each distribution: one, unless it is a part of a mixture."""
-        return self._mixed(FormSum(tuple(self.forms)).total())
+        return self._mixed(FormSum(self.forms).total())
 
-    def scaled(self, weight: Floats) -> Grouped:
+    def scaled(self, weight: Floats) -> Self:
         """The distributions as parts of a mixture, with weights of shape (n, 1)."""
         return replace(self, weight=self.weight * weight[self.owner, 0])
 
@@ -260,7 +253,7 @@ class Predictive:
         return f"Predictive(n_rows={len(self.known)}, {what})"
 
     @classmethod
-    def mixture(cls, members: Sequence[Predictive], weight: Floats) -> Predictive:
+    def mixture(cls, members: Sequence[Self], weight: Floats) -> Self:
         """Mix the distributions of several models for the same cells.
 
         Parameters
@@ -296,7 +289,7 @@ class Predictive:
         what = first.labels, first.index, first.number, first.dates
         return cls(_joined(terms), first.known, *what)
 
-    def within(self, low: Floats, high: Floats) -> Predictive:
+    def within(self, low: Floats, high: Floats) -> Self:
         """The distributions given that each cell lies in intervals ``low < x <= high`` of its own.
 
         Parameters
@@ -320,7 +313,7 @@ class Predictive:
             prob = self.terms[0].prob * held * weight[:, np.newaxis]
             terms = [Points(self.terms[0].value, prob)]
         what = self.labels, self.index, self.number, self.dates
-        return Predictive(terms, self.known, *what)
+        return type(self)(terms, self.known, *what)
 
     @property
     def probabilities(self) -> Floats | None:
@@ -371,7 +364,8 @@ class Predictive:
             If the column has categories that are not numbers; so do all methods below.
         """
         form, known = self._numbers()
-        return as_dates(_known_or(known, np.clip(form.means(), *self._ends)), self.dates)
+        means = np.clip(form.means(), *self._ends)
+        return as_dates(np.where(np.isnan(known), means, known), self.dates)
 
     def variance(self) -> Floats:
         """Variance of each cell, shape (n_rows,); zero where it is observed."""
@@ -406,7 +400,7 @@ class Predictive:
         quantiles = np.clip(form.quantiles(low + level * (high - low)), *self._ends)
         if number := self.number:
             quantiles = (number.snapped if number.is_ordered else number.rounded)(quantiles)
-        return as_dates(_known_or(known, quantiles), self.dates)
+        return as_dates(np.where(np.isnan(known), quantiles, known), self.dates)
 
     def to_frame(self) -> Any:
         """A pandas DataFrame with a row for each cell: probabilities of categories, or of bins.
@@ -469,10 +463,6 @@ def _atoms_of(term: Form) -> Floats:
     if isinstance(term, Points):
         return term.value
     return term.column.atoms if isinstance(term, ScoredNormals) else np.empty(0)
-
-
-def _known_or(known: Floats, expected: Any) -> Floats:
-    return np.where(np.isnan(known), expected, known)
 
 
 def _refuse_other_cells(members: Sequence[Predictive]) -> None:

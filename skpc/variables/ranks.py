@@ -1,7 +1,5 @@
 """Ordered categories as numbers: the rank of a category is its place on the line."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

@@ -10,10 +10,8 @@ A :class:`ScoredColumn` adds the values that have a probability of their own, it
 twin of the kernels is ``tests/naive/circuit.py``.
 """
 
-from __future__ import annotations
-
 import math
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -146,7 +144,7 @@ class ScoredColumn(NamedTuple):
     high: float = math.inf
 
     @classmethod
-    def from_flat(cls, flat: Floats) -> ScoredColumn:
+    def from_flat(cls, flat: Floats) -> Self:
         """Read a column from the stretch of an array that kernels see."""
         score = Score(*flat[HEAD:ATOMS].tolist())
         return cls(score, flat[ATOMS:].copy(), *flat[1:HEAD].tolist())
@@ -177,7 +175,7 @@ class ScoredColumn(NamedTuple):
         values = np.append(self.atoms, np.nan)[state_prob.argmax(axis=1)]
         return np.where(np.isnan(values), self.score.inverse(mean), values)
 
-    def reaching(self, low: float, high: float, ends: tuple[float, float]) -> ScoredColumn:
+    def reaching(self, low: float, high: float, ends: tuple[float, float]) -> Self:
         """The column, whose draws have scores up to some numbers, but do not cross its ends.
 
         The range still ends at an atom that is its least or greatest value.

@@ -5,9 +5,10 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from skpc._random import row_seeds
-from skpc.all_trees import DirectedParameters, UndirectedParameters, completions
+from skpc.all_trees import completions
 from skpc.all_trees.completions import Estimates, enumerate_completions
 from skpc.all_trees.incomplete import estimate_missing
+from skpc.all_trees.parameters import DirectedParameters, UndirectedParameters
 from tests.all_trees.test_incomplete import KINDS, N_STATES, random_mixture, truth
 
 

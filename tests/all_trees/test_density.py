@@ -6,12 +6,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.integrate import trapezoid
 from sklearn.exceptions import ConvergenceWarning
 
-from skpc.all_trees import (
-    AllTreesDensity,
-    ComponentParameters,
-    DirectedParameters,
-    UndirectedParameters,
-)
+from skpc.all_trees.density import AllTreesDensity
+from skpc.all_trees.parameters import ComponentParameters, DirectedParameters, UndirectedParameters
 from skpc.domain import Domain
 from skpc.queries import log_likelihood
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from skpc.all_trees import AllTrees
+from skpc.all_trees.all_trees import AllTrees
 from skpc.all_trees.beliefs import belief_propagation
 from skpc.all_trees.completions import Estimates
 from skpc.all_trees.importance import _draw_completions, estimate_rows, guide

@@ -5,13 +5,9 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from skpc._random import row_seeds
-from skpc.all_trees import (
-    AllTreesDensity,
-    ComponentParameters,
-    DirectedParameters,
-    UndirectedParameters,
-)
+from skpc.all_trees.density import AllTreesDensity
 from skpc.all_trees.incomplete import draw_rows, estimate_missing, local_modes
+from skpc.all_trees.parameters import ComponentParameters, DirectedParameters, UndirectedParameters
 from skpc.domain import Domain
 from skpc.queries import log_likelihood
 from tests.naive.all_trees import all_rows

@@ -4,8 +4,14 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from skpc.all_trees import AllTrees, DirectedParameters, UndirectedParameters
-from skpc.all_trees.parameters import PairTables, probabilities, table_gradient
+from skpc.all_trees.all_trees import AllTrees
+from skpc.all_trees.parameters import (
+    DirectedParameters,
+    PairTables,
+    UndirectedParameters,
+    probabilities,
+    table_gradient,
+)
 from tests.naive import all_trees as naive
 
 N_STATES = [(2, 2), (2, 2, 2, 2), (3, 2, 4), (5, 1, 2, 3), (2, 3, 2, 2, 2)]

@@ -2,19 +2,17 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from skpc.all_trees import (
+from skpc.all_trees.parameters import ComponentParameters, DirectedParameters, UndirectedParameters
+from skpc.all_trees.training import (
     Adam,
-    ComponentParameters,
-    DirectedParameters,
     IncompleteRows,
     TrainingOptions,
-    UndirectedParameters,
+    _batches,
     adam_pass,
     start_trees,
     train_trees,
     usual_batch_size,
 )
-from skpc.all_trees.training import _batches
 
 N_STATES = np.array([2, 3, 2, 2])
 OPTIONS = TrainingOptions("adam", 0.05, 64, 20, 1e-4, 5, "cosine", averaging=True)

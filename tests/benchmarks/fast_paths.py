@@ -40,7 +40,7 @@ from skpc.circuit import CircuitBuilder, mixture
 from skpc.counting.rows import WeightedRows
 from skpc.counting.tables import BayesDirichlet
 from skpc.domain._rows import all_are_cells
-from skpc.learning import learn_cutset_network
+from skpc.learning.cutset import learn_cutset_network
 from skpc.messages import BayesianRegression
 from skpc.queries import log_likelihood
 from skpc.queries.flows import _statistics_of_all_edges, expected_statistics

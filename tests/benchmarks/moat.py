@@ -45,7 +45,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from skpc import CutsetNetworkBD, MixtureOfAllTrees
 from skpc._random import start_streams
-from skpc.all_trees import AllTrees, Components
+from skpc.all_trees.all_trees import AllTrees, Components
 from skpc.all_trees.determinants import expected_edges, log_tree_weights
 from skpc.all_trees.importance import estimate_rows, guide
 from skpc.all_trees.incomplete import estimate_missing

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.sparse.csgraph import minimum_spanning_tree
 
-from skpc.circuit import Decisions, decision_circuit
+from skpc.circuit import decision_circuit
 from skpc.counting.trees import maximum_spanning_tree, tree_vertices
 from tests.naive.cutset import evaluate
 
@@ -17,8 +17,8 @@ def random_tables(parent, n_states, rng):
 
 
 def tree_circuit(n_states, parent, log_prob):
-    vertices = tree_vertices(np.arange(len(parent)), np.array(parent), log_prob)
-    return decision_circuit(n_states, None, Decisions(*vertices[:2], *vertices.edges))
+    decisions = tree_vertices(np.arange(len(parent)), np.array(parent), log_prob)
+    return decision_circuit(n_states, None, decisions)
 
 
 @pytest.mark.parametrize(

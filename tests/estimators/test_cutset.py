@@ -11,7 +11,9 @@ from skpc import CutsetNetworkBD
 from skpc.estimators import cutset
 from skpc.exceptions import IncompatibleError
 from skpc.kernels import ExponentialHamming
-from skpc.learning import cutset_circuit, filling, learn_cutset_network
+from skpc.learning import filling
+from skpc.learning.cutset import learn_cutset_network
+from skpc.learning.network import cutset_circuit
 from skpc.queries import condition, expected_kernel, log_likelihood
 
 

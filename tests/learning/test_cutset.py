@@ -6,7 +6,8 @@ import pytest
 
 from skpc._threads import threads
 from skpc.counting import rows as _rows
-from skpc.learning import cutset_circuit, learn_cutset_network
+from skpc.learning.cutset import learn_cutset_network
+from skpc.learning.network import cutset_circuit
 from tests.naive import cutset as naive
 
 

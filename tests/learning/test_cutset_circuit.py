@@ -3,7 +3,8 @@ from itertools import product
 import numpy as np
 import pytest
 
-from skpc.learning import cutset_circuit, learn_cutset_network
+from skpc.learning.cutset import learn_cutset_network
+from skpc.learning.network import cutset_circuit
 from skpc.variables import HISTOGRAM
 from tests.learning.test_cutset import as_rows, random_codes
 from tests.naive import cutset as naive

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from skpc.learning import filling, learn_cutset_network
+from skpc.learning import filling
+from skpc.learning.cutset import learn_cutset_network
 from skpc.learning.filling import fill_missing
 
 

@@ -6,9 +6,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import logsumexp
 
 from skpc.domain import Domain, merge_rows
-from skpc.learning import ForestOptions, learn_forest
 from skpc.learning.forest import Layout
-from skpc.learning.random_trees import Rows, fill
+from skpc.learning.random_trees import ForestOptions, Rows, fill, learn_forest
 from tests.naive import forest as naive
 
 SMALL = ForestOptions(n_estimators=1, min_samples_leaf=4, max_features=None, bootstrap=False)

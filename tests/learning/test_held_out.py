@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skpc.learning import deal, hold_out
-from skpc.learning.held_out import quarters
+from skpc.learning.held_out import deal, hold_out, quarters
 
 
 def dealt(weight: np.ndarray, n_folds: float, group: np.ndarray | None = None) -> np.ndarray:

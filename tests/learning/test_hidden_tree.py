@@ -6,16 +6,13 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from skpc import HiddenChowLiuTree
 from skpc._threads import threads
-from skpc.learning import (
-    CodedRows,
-    HiddenTree,
+from skpc.learning.hidden_tree import CodedRows, HiddenTree, expected_counts, hidden_tree_circuit
+from skpc.learning.hidden_tree_search import (
     TreeRows,
     choose_hidden_tree,
-    hidden_tree_circuit,
     learn_hidden_tree,
+    spread_rows,
 )
-from skpc.learning.hidden_tree import expected_counts
-from skpc.learning.hidden_tree_search import spread_rows
 from skpc.queries import log_likelihood
 from tests.naive import hidden_tree as naive
 

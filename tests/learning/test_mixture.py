@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from skpc.learning import cutset_circuit, learn_cutset_network, learn_mixture
+from skpc.learning.cutset import learn_cutset_network
+from skpc.learning.mixture import learn_mixture
+from skpc.learning.network import cutset_circuit
 from tests.naive import mixture as naive
 
 N_STATES = np.array([2, 3, 2, 2])

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from skpc import ExtraCutsets
-from skpc.learning import RandomCuts, cutset_circuit
-from skpc.learning.random_cuts import log_density
+from skpc.learning.network import cutset_circuit
+from skpc.learning.random_cuts import RandomCuts, log_density
 from skpc.queries import log_likelihood
 from tests.naive.circuit import density
 

@@ -5,7 +5,8 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.special import logsumexp, softmax
 
-from skpc.learning import cutset_circuit, learn_cutset_network
+from skpc.learning.cutset import learn_cutset_network
+from skpc.learning.network import cutset_circuit
 from skpc.learning.shrinkage import Shrunken, TrainingRows, posterior
 from skpc.queries import log_likelihood
 from tests.learning.test_smoothing import N_STATES, dependent_codes

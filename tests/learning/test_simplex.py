@@ -4,7 +4,7 @@ import numpy as np
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize
 
-from skpc.learning import mixture_weights
+from skpc.learning.simplex import mixture_weights
 
 
 def test_weights_are_those_of_the_greatest_likelihood():

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from skpc.learning import choose_param_ess, cutset_circuit, learn_cutset_network
-from skpc.learning.smoothing import PARAM_ESS, held_out_log_likelihood
+from skpc.learning.cutset import learn_cutset_network
+from skpc.learning.network import cutset_circuit
+from skpc.learning.smoothing import PARAM_ESS, choose_param_ess, held_out_log_likelihood
 from skpc.queries import log_likelihood
 from skpc.queries.passes.induced import count_entries
 from tests.naive import cutset as naive

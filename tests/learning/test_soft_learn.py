@@ -7,13 +7,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from skpc.circuit import LEAF, PRODUCT, SUM
 from skpc.counting.clustering import as_numbers, cluster_rows, soft_memberships
 from skpc.domain import merge_rows
-from skpc.learning import (
-    SoftLearner,
-    SoftLearnOptions,
-    refinement_pseudo_counts,
-    soft_learn,
-)
-from skpc.learning.soft_learn import leaf_moments
+from skpc.learning import soft_learn
+from skpc.learning.smoothing import refinement_pseudo_counts
+from skpc.learning.soft_learn import SoftLearner, SoftLearnOptions, leaf_moments
 from skpc.learning.splits import any_dependence, independent_groups
 from skpc.queries import log_likelihood
 from skpc.variables import GAUSSIAN

@@ -7,8 +7,14 @@ from scipy.stats import multivariate_normal
 
 from skpc._threads import threads
 from skpc.domain import Domain, merge_rows
-from skpc.learning import HeldOutRows, TableRows, learn_table_mixture, table_search
-from skpc.learning.table_search import N_STAGES, explained_by_others
+from skpc.learning import table_search
+from skpc.learning.table_mixture import TableRows
+from skpc.learning.table_search import (
+    N_STAGES,
+    HeldOutRows,
+    explained_by_others,
+    learn_table_mixture,
+)
 from tests.naive.table_mixture import explained
 
 

@@ -8,10 +8,10 @@ from scipy.stats import norm
 
 from skpc import SoftLearnSPN, TableMixture
 from skpc.domain import Domain
-from skpc.learning import HeldOutRows, TableRows, try_tree
 from skpc.learning.hidden_tree import Counts
 from skpc.learning.hidden_tree_search import TreeChoice
-from skpc.learning.table_mixture import TableColumns, table_circuit
+from skpc.learning.table_mixture import TableColumns, TableRows, table_circuit
+from skpc.learning.table_search import HeldOutRows, try_tree
 from skpc.learning.table_tree import learn_table_tree
 from skpc.queries import log_likelihood
 

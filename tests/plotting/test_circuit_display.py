@@ -15,9 +15,10 @@ from skpc import (
     MixtureOfAllTrees,
     SoftLearnSPN,
 )
-from skpc.circuit import CircuitBuilder, Decisions, decision_circuit
+from skpc.circuit import CircuitBuilder, decision_circuit
 from skpc.counting.trees import tree_vertices
-from skpc.learning import cutset_circuit, learn_cutset_network
+from skpc.learning.cutset import learn_cutset_network
+from skpc.learning.network import cutset_circuit
 from skpc.plotting import CircuitDisplay
 from skpc.plotting._network import Cut, read_network
 from skpc.variables import ScoredColumn
@@ -181,8 +182,7 @@ def test_cuts_below_max_depth_are_counted():
 def test_a_chain_of_two_thousand_variables_is_refused_with_advice_that_helps():
     n = 2000
     row = np.log([[0.4, 0.6], [0.7, 0.3]])
-    vertices = tree_vertices(np.arange(n), np.arange(-1, n - 1), [row[:1], *[row] * (n - 1)])
-    decisions = Decisions(*vertices[:2], *vertices.edges)
+    decisions = tree_vertices(np.arange(n), np.arange(-1, n - 1), [row[:1], *[row] * (n - 1)])
     display = CircuitDisplay(decision_circuit([2] * n, None, decisions))
     with pytest.raises(ValueError, match=r"300 cuts and variables.* 2000 variables.*max_depth=2"):
         display.plot()

@@ -19,7 +19,8 @@ from skpc import (
 )
 from skpc.circuit import CircuitBuilder
 from skpc.domain import Domain, merge_rows
-from skpc.learning import deal, mean_weights
+from skpc.learning.held_out import deal
+from skpc.learning.simplex import mean_weights
 from skpc.pooling.folds import Fold, cell_errors, column_variances, log_score
 from tests.naive import calibration as naive
 

@@ -7,8 +7,6 @@ a leaf is the posterior probability that this leaf generated its part of the row
 ``tests/naive/circuit.py`` says the same by recursion over nodes, one row at a time.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

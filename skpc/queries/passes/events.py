@@ -4,8 +4,6 @@ A leaf whose variable has statements reads a line of its own, as leaves of sever
 log probability of what an event says of its cell. Nothing else in a pass knows of events.
 """
 
-from __future__ import annotations
-
 from itertools import pairwise
 from typing import Any
 
@@ -17,7 +15,7 @@ from skpc._random import Streams, uniforms
 from skpc.circuit import Circuit
 from skpc.domain import group_rows
 from skpc.queries.passes.plan import Plan
-from skpc.queries.passes.rows import MultivariateReader, new_cells, read_batch, refuse_cell
+from skpc.queries.passes.rows import MultivariateReader, checked_cells
 from skpc.variables.events import Events
 from skpc.variables.families import leaf_values
 from skpc.variables.gaussian_boxes import box_probabilities, conditional_form
@@ -76,9 +74,7 @@ class EventReader(MultivariateReader):
         probability.
         """
         n, of_blocks = len(rows), super().values(rows, start)
-        cells, out = new_cells(self.n_features, n), np.empty((len(self._listed), n))
-        bad = read_batch(self.columns, rows, np.empty((n, 0)), n, cells)
-        refuse_cell(self.columns, rows, bad, start)
+        cells, out = checked_cells(self.columns, rows, start), np.empty((len(self._listed), n))
         log_table = self._circuit.leaf_table
         log_leaf_values(self._leaf_table, log_table, cells, n, self._listed, out)
         events = self.events.take(np.arange(start, start + n))

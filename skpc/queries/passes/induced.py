@@ -11,8 +11,6 @@ parts, each row follows one tree in each of them.
 :func:`skpc.queries.passes.upward.feed_forward` by a pass over all edges.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any, NamedTuple
 

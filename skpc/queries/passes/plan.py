@@ -5,8 +5,6 @@ shared by all circuits with this structure (EM steps, conditionals). The tables 
 kept as long as the circuit.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import wraps
 from typing import NamedTuple, TypeVar

@@ -3,8 +3,6 @@
 These leaves need whole rows: their values are found before a pass, what they add after it.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any
@@ -189,6 +187,14 @@ def read_noise(
             noise[2, var, r] = peak
 
 
+def checked_cells(columns: Columns, rows: Floats, start: int = 0) -> Cells:
+    """Read rows whose first has the number ``start``, or refuse one of their cells."""
+    cells = new_cells(rows.shape[1], len(rows))
+    bad = read_batch(columns, rows, np.empty((len(rows), 0)), len(rows), cells)
+    refuse_cell(columns, rows, bad, start)
+    return cells
+
+
 def read_cells(columns: Columns, rows: Floats, start: int = 0) -> tuple[Ints, Floats]:
     """What leaves read of encoded rows.
 
@@ -208,9 +214,7 @@ def read_cells(columns: Columns, rows: Floats, start: int = 0) -> tuple[Ints, Fl
     values : ndarray of shape (n_rows, n_features)
         What formulas read: numbers, or their scores; NaN without a number.
     """
-    cells = new_cells(rows.shape[1], len(rows))
-    bad = read_batch(columns, rows, np.empty((len(rows), 0)), len(rows), cells)
-    refuse_cell(columns, rows, bad, start)
+    cells = checked_cells(columns, rows, start)
     codes = np.where(np.isnan(rows), -1, cells.codes.T)
     return codes.astype(np.int64), np.ascontiguousarray(cells.values.T)
 

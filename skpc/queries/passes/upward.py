@@ -3,17 +3,16 @@
 ``tests/naive/circuit.py`` says the same by recursion over nodes, one row at a time.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from skpc._arrays import Floats, Ints
 from skpc._fast_math import fast_exp
-from skpc._jit import FALSE, TRUE, inlined, internal_kernel, kernel
+from skpc._jit import TRUE, inlined, internal_kernel, kernel
+from skpc._threads import slices
 from skpc.circuit import Circuit
 from skpc.queries.passes.events import EventReader, log_leaf_values
 from skpc.queries.passes.plan import Plan, Tables, plan_of, tables_of, tables_with
@@ -60,10 +59,34 @@ def argument_value(
 
 
 @kernel
-def upward(plan: Plan, slot: Ints, tables: Tables, cells: Cells, n: int, lines: Floats) -> None:
-    """Evaluate all inner nodes in the linear domain; the last of the lines is scratch."""
+def upward(
+    plan: Plan,
+    slot: Ints,
+    tables: Tables,
+    cells: Cells,
+    n: int,
+    lines: Floats,
+    in_logs: bool,
+    maximise: bool,
+) -> None:
+    """Evaluate all inner nodes on a batch of rows.
+
+    Parameters
+    ----------
+    plan, slot : Plan and array of shape (n_inner,)
+        The order of the nodes, and the line of each.
+    tables, cells, n : Tables, Cells and int
+        The parameters, the batch, and its number of rows.
+    lines : array of shape (n_lines, size)
+        Takes the values; the last two lines are scratch.
+    in_logs : bool
+        Whether lines hold logs: weights near zero and rows of tiny probability stay apart there.
+    maximise : bool
+        Whether sums become maxima, as for the most probable completion (in logs only).
+    """
     is_sum, ptr, arg, leaves = plan.is_sum, plan.ptr, plan.arg, plan.leaves
-    weight, table = tables.weight, tables.table
+    weight = tables.log_weight if in_logs else tables.weight
+    table = tables.log_table if in_logs else tables.table
     # Children stand before their parents, so that one pass in order is enough.
     scratch = lines.shape[0] - 1
     for i in range(len(is_sum)):
@@ -75,55 +98,23 @@ def upward(plan: Plan, slot: Ints, tables: Tables, cells: Cells, n: int, lines: 
             else:
                 # The first leaf is written where the node will stand, with nothing to copy.
                 source = out if a == begin else scratch
-                leaf_values(leaf_of(leaves, ~child), table, cells, n, FALSE, lines, source)
+                leaf_values(leaf_of(leaves, ~child), table, cells, n, in_logs, lines, source)
             factor = weight[a]
-            if a == begin:
-                if is_sum[i] == 1 or source != out:
-                    # Leaves of a product are where they should be: their factor is one.
-                    for r in range(n):
-                        lines[out, r] = factor * lines[source, r]
-            elif is_sum[i] == 1:
+            if a > begin and in_logs:
+                # Products of values are sums of logs; of a sum, the maximum comes first.
                 for r in range(n):
-                    lines[out, r] += factor * lines[source, r]
-            else:
+                    term, before = factor + lines[source, r], lines[out, r]
+                    lines[out, r] = max(before, term) if is_sum[i] == 1 else before + term
+            elif a > begin:
                 for r in range(n):
-                    lines[out, r] *= lines[source, r]
-
-
-@kernel
-def upward_log(
-    plan: Plan, slot: Ints, tables: Tables, cells: Cells, n: int, lines: Floats, maximise: bool
-) -> None:
-    """Evaluate all inner nodes in the log domain; the last two lines are scratch.
-
-    With ``maximise`` sums become maxima, as for the most probable completion.
-    """
-    is_sum, ptr, arg, leaves = plan.is_sum, plan.ptr, plan.arg, plan.leaves
-    log_weight, table = tables.log_weight, tables.log_table
-    # Weights near zero and rows of tiny probability stay apart in logs.
-    scratch = lines.shape[0] - 1
-    for i in range(len(is_sum)):
-        out, begin = slot[i], ptr[i]
-        for a in range(begin, ptr[i + 1]):
-            child, source, shift = arg[a], scratch, log_weight[a]
-            # Leaves have no line of their own: there are many, and each is read once or twice.
-            if child >= 0:
-                source = slot[child]
-            else:
-                leaf_values(leaf_of(leaves, ~child), table, cells, n, TRUE, lines, source)
-            # The first child overwrites what the line held for another node.
-            if a == begin:
+                    term, before = factor * lines[source, r], lines[out, r]
+                    lines[out, r] = before + term if is_sum[i] == 1 else before * term
+            elif is_sum[i] == 1 or source != out:
                 for r in range(n):
-                    lines[out, r] = shift + lines[source, r]
-            # Products of values are sums of logs.
-            elif is_sum[i] == 0:
-                for r in range(n):
-                    lines[out, r] += lines[source, r]
-            else:
-                for r in range(n):
-                    lines[out, r] = max(lines[out, r], shift + lines[source, r])
-        # The maximum comes first: less it, no exponential overflows.
-        if is_sum[i] == 1 and not maximise:
+                    value = lines[source, r]
+                    lines[out, r] = factor + value if in_logs else factor * value
+        # Less the maximum, no exponential overflows.
+        if in_logs and is_sum[i] == 1 and not maximise:
             _log_of_sum(plan, slot, tables, cells, n, lines, i)
 
 
@@ -235,11 +226,6 @@ class Evaluator:
         most = 256 if keep else _BATCH
         self.size = int(np.clip(fitting // 32 * 32, 32, most)) if size is None else size
 
-    @property
-    def chunk(self) -> int:
-        """Rows whose values of leaves with lines of their own are held at a time."""
-        return int(np.clip(_MOST_VALUES // max(self.reader.n_lines, 1), self.size, CHUNK))
-
     def flows(self) -> Floats:
         """Lines for the flows of the nodes that are alive together."""
         return np.empty((self.program.n_slots, self.size))
@@ -247,8 +233,8 @@ class Evaluator:
     def log_values(self, row: Floats) -> tuple[Floats, bool]:
         """Log value of every node of the structure on one row, and whether it is possible."""
         first = np.zeros(1, dtype=np.int64)
-        part = (row, self.reader.values(row), np.empty((1, 0)))
-        batch = self._evaluate(*part, first, self._workspace(), True)
+        part = (row, self.reader.values(row), np.empty((1, 0)), first)
+        batch = self._evaluate(*part, self._workspace(), True)
         leaves, n_inner = self.circuit.structure.leaves, len(self.plan.is_sum)
         value, of_leaves = np.empty(self.circuit.n_nodes), np.empty((len(leaves.node), 1))
         table, all_leaves = self.tables.log_table, np.arange(len(of_leaves))
@@ -265,30 +251,26 @@ class Evaluator:
         they have a ``root`` of -inf. A batch is overwritten by the next one. An impossible row is
         an error, unless ``refuse`` is False.
         """
-        workspace, again = self._workspace(), [np.empty(0, dtype=np.int64)]
+        workspace = self._workspace()
         # Leaves of several variables are products of matrices: all rows at once.
         joint = self.reader.values(rows, start, maximise=self.maximise)
         wrong = np.empty((len(rows), 0))
         if self.noisy is not None:
             wrong = self.noisy.log_wrong[start : start + len(rows)]
-        for first in range(0, len(rows), self.size):
-            end = min(first + self.size, len(rows))
-            part = (rows[first:end], joint[first:end], wrong[first:end])
-            index = np.arange(first, end)
-            batch = self._evaluate(*part, index, workspace, self.maximise, start + first)
-            if self.maximise and refuse:
-                refuse_impossible(batch.root, start + batch.position)
-            elif not self.maximise:
-                again.append(first + np.flatnonzero(np.isneginf(batch.root)))
-            yield batch
-        index = np.concatenate(again)
-        for first in range(0, len(index), self.size):
-            chosen = index[first : first + self.size]
-            part = (rows[chosen], joint[chosen], wrong[chosen])
-            batch = self._evaluate(*part, chosen, workspace, True)
-            if refuse:
-                refuse_impossible(batch.root, start + chosen)
-            yield batch
+        every, in_logs = np.arange(len(rows)), self.maximise
+        parts: list[Any] = slices(len(rows), self.size)
+        while parts:
+            again = [np.empty(0, dtype=np.int64)]
+            for part in parts:
+                of_part = rows[part], joint[part], wrong[part], every[part]
+                batch = self._evaluate(*of_part, workspace, in_logs, start)
+                if not in_logs:
+                    again.append(batch.position[np.isneginf(batch.root)])
+                elif refuse:
+                    refuse_impossible(batch.root, start + batch.position)
+                yield batch
+            index, in_logs = np.concatenate(again), True
+            parts = [index[part] for part in slices(len(index), self.size)]
 
     def _workspace(self) -> tuple[Cells, Floats]:
         n_features = self.circuit.n_features
@@ -306,18 +288,15 @@ class Evaluator:
         in_logs: bool,
         start: int = 0,
     ) -> Batch:
-        cells, lines = workspace
-        n, plan, slot = len(rows), self.plan, self.slot
+        (cells, lines), n, slot = workspace, len(rows), self.slot
         bad = read_batch(self.columns, rows, joint, n, cells)
-        refuse_cell(self.columns, rows, bad, start)
+        refuse_cell(self.columns, rows, bad, start + int(index[0]))
         if self.noisy is not None:
             read_noise(self.columns, rows, self.noisy.log_right, wrong, in_logs, cells)
         base, root = cells.base[:n], lines[slot[-1], :n]
-        if in_logs:
-            upward_log(plan, slot, self.tables, cells, n, lines, self.maximise)
-            log_root = base + root
-        else:
-            upward(plan, slot, self.tables, cells, n, lines)
+        upward(self.plan, slot, self.tables, cells, n, lines, in_logs, self.maximise)
+        log_root = base + root
+        if not in_logs:
             # Smaller values have lost digits on the way up.
             positive = root >= TINY
             log_root = np.full(n, -np.inf)
@@ -340,5 +319,7 @@ def feed_forward(
         for batch in evaluator.batches(part, start, refuse=False):
             out[start + batch.position] = batch.root
 
-    over_chunks(rows, work, evaluator.chunk)
+    # Values of leaves with lines of their own are held for all rows of a chunk.
+    most = _MOST_VALUES // max(evaluator.reader.n_lines, 1)
+    over_chunks(rows, work, int(np.clip(most, evaluator.size, CHUNK)))
     return out

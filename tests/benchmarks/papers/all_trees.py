@@ -8,16 +8,10 @@ from collections.abc import Mapping
 import numpy as np
 
 from skpc import HiddenChowLiuTree
-from skpc.all_trees import (
-    ComponentParameters,
-    IncompleteRows,
-    TrainingOptions,
-    UndirectedParameters,
-    start_trees,
-    train_trees,
-)
 from skpc.all_trees.all_trees import AllTrees
 from skpc.all_trees.determinants import log_tree_weights
+from skpc.all_trees.parameters import ComponentParameters, UndirectedParameters
+from skpc.all_trees.training import IncompleteRows, TrainingOptions, start_trees, train_trees
 from skpc.datasets import fetch_debd
 from tests.benchmarks import moat
 from tests.benchmarks.debd import learn_mixture

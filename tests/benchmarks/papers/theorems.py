@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from skpc import CutsetNetworkBD, KernelEPOperator, SoftLearnSPN
-from skpc.all_trees import AllTrees, UndirectedParameters
-from skpc.all_trees.parameters import PairTables
+from skpc.all_trees.all_trees import AllTrees
+from skpc.all_trees.parameters import PairTables, UndirectedParameters
 from skpc.circuit import Circuit, mixture
 from skpc.datasets import fetch_debd
 from skpc.discrepancies import stein_gram
