@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from numbers import Integral
@@ -21,7 +20,7 @@ from sklearn.utils.validation import has_fit_parameter
 from skpc._arrays import Floats
 from skpc._fitting import all_or_nothing
 from skpc._threads import threads
-from skpc._validation import Interval, StrOptions, fit_context
+from skpc._validation import Interval, StrOptions, estimator_has, fit_context
 from skpc.domain import merge_rows, present_rows
 from skpc.estimators._estimator import (
     CATEGORICAL_FEATURES,
@@ -47,16 +46,6 @@ _MOST_STATES = 255
 _ROWS = 20_000
 #: Drawn rows on which what is read from a model must have its answers.
 _N_CHECKED = 50
-
-
-def _has(method: str) -> Callable[[Any], bool]:
-    """Check that the model has a method; for ``available_if``."""
-
-    def check(self: Any) -> bool:
-        getattr(getattr(self, "estimator_", self.estimator), method)
-        return True
-
-    return check
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -351,7 +340,7 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
             out[is_complete] = self._of_complete(table, rows, is_complete, "predict")
         return out
 
-    @available_if(_has("predict_proba"))
+    @available_if(estimator_has("predict_proba"))
     @by_chunks
     def predict_proba(self, X: Any) -> Floats:
         """The expected probability of each class.
@@ -368,7 +357,7 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
         """
         return self._expected(*self._encode(X), "predict_proba")
 
-    @available_if(_has("decision_function"))
+    @available_if(estimator_has("decision_function"))
     @by_chunks
     def decision_function(self, X: Any) -> Floats:
         """The expected margin of each class.
