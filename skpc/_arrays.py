@@ -1,7 +1,5 @@
 """Types of arrays, the memory they need, sums of them, and lists of unequal lengths end to end."""
 
-from __future__ import annotations
-
 import os
 from typing import Any
 

@@ -4,8 +4,6 @@ Compiled functions are cached on disk, so that later processes load them. Run it
 container, or before a cluster starts many workers at once.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 import time

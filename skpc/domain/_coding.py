@@ -1,7 +1,5 @@
 """From tables to encoded rows, and back to tables of the user's kind."""
 
-from __future__ import annotations
-
 import reprlib
 from collections.abc import Mapping
 from functools import cached_property

@@ -1,7 +1,5 @@
 """What densities of tables answer, and those that are circuits."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Mapping
 from copy import copy

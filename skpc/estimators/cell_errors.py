@@ -1,14 +1,12 @@
 """Which cells of a table are wrong?"""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from numbers import Real
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin, clone
@@ -181,7 +179,7 @@ class CellErrorDetector(OneToOneFeatureMixin, TransformerMixin, ColumnsEstimator
     margins = "auto"
 
     @fit_context(prefer_skip_nested_validation=False)
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> CellErrorDetector:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Learn the density of right rows, and how many cells are wrong.
 
         Parameters

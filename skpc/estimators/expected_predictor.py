@@ -1,11 +1,9 @@
 """A model of the user's that answers for rows with missing cells, by its expectation over these."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from functools import partial
 from numbers import Integral
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -143,7 +141,7 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
     categorical_features: Any = parameter("auto", *CATEGORICAL_FEATURES)
 
     @fit_context(prefer_skip_nested_validation=False)
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> ExpectedPredictor:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Learn the density of the rows, and the model unless it is frozen.
 
         Parameters

@@ -1,10 +1,8 @@
 """Regression on tuples of distributions: the message operator of expectation propagation."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin
@@ -177,7 +175,7 @@ class KernelEPOperator(RegressorMixin, Estimator):
     verbose: int = parameter(0, "verbose")
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any) -> KernelEPOperator:
+    def fit(self, X: Any, y: Any) -> Self:
         """Choose the length scales, draw the features and learn from these rows alone.
 
         Parameters
@@ -204,7 +202,7 @@ class KernelEPOperator(RegressorMixin, Estimator):
         return self
 
     @fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X: Any, y: Any) -> KernelEPOperator:
+    def partial_fit(self, X: Any, y: Any) -> Self:
         """Learn from more rows.
 
         The first call fixes the length scales, the features and the scale of the targets, as
@@ -234,7 +232,7 @@ class KernelEPOperator(RegressorMixin, Estimator):
             self._learn(*self._check_rows(X, y, reset=False))
         return self
 
-    def refit_features(self) -> KernelEPOperator:
+    def refit_features(self) -> Self:
         """Choose all scales anew from all rows kept, and learn from them again.
 
         Returns

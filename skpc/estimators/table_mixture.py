@@ -1,7 +1,5 @@
 """Mixtures of Gaussians and categories for tables with missing cells."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, replace

@@ -1,10 +1,8 @@
 """The factor graph: an unnormalised distribution of discrete variables."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from graphlib import CycleError, TopologicalSorter
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -166,7 +164,7 @@ class FactorGraph:
     @classmethod
     def ising_grid(
         cls, rows: int, cols: int, coupling: Any = None, field: Any = None, random_state: Any = None
-    ) -> FactorGraph:
+    ) -> Self:
         """Binary variables on a grid, with a factor for each pair of neighbours.
 
         Variables are numbered row by row. The factors of horizontal neighbours come first, then
@@ -215,7 +213,7 @@ class FactorGraph:
         return cls(np.full(rows * cols, 2), factors)
 
     @classmethod
-    def from_bayesian_network(cls, cpts: Sequence[tuple[Sequence[int], Any]]) -> FactorGraph:
+    def from_bayesian_network(cls, cpts: Sequence[tuple[Sequence[int], Any]]) -> Self:
         """The factor graph of a Bayesian network, whose constant is one.
 
         Parameters

@@ -1,9 +1,7 @@
 """What wrong cells hold, beside what their column holds."""
 
-from __future__ import annotations
-
 import math
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 from scipy.special import logsumexp
@@ -60,7 +58,7 @@ class ErrorTail(NamedTuple):
     is_strict: bool = True
 
     @classmethod
-    def fit(cls, domain: Domain, column: int, values: Floats, weight: Floats) -> ErrorTail:
+    def fit(cls, domain: Domain, column: int, values: Floats, weight: Floats) -> Self:
         """Estimate it from encoded cells (NaN where missing) and their weights."""
         known = ~np.isnan(values)
         values, weight = values[known], weight[known]

@@ -6,12 +6,10 @@ densities are compared on one part that is held out, by how well they predict it
 (:func:`fit_best`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import islice
 from numbers import Integral
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import clone
@@ -65,7 +63,7 @@ class Fold(NamedTuple):
     @classmethod
     def from_split(
         cls, rows: Floats, split: Split, rates: Sequence[float], random_state: np.random.RandomState
-    ) -> Fold:
+    ) -> Self:
         """Remove cells at each rate from the rows that are held out."""
         kept, held = split
         index = np.flatnonzero(held)

@@ -4,14 +4,12 @@ A model that is to predict from incomplete rows learns them best from incomplete
 training row is in the training data several times, with cells removed at each of some rates.
 """
 
-from __future__ import annotations
-
 import os
 import warnings
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,7 +67,7 @@ class MaskingEnsemble(NamedTuple):
         weight: Floats,
         rates: Sequence[float],
         random_state: np.random.RandomState,
-    ) -> MaskingEnsemble:
+    ) -> Self:
         """Train clones of a model.
 
         Parameters
@@ -206,7 +204,7 @@ class LinearOnCompletions(BaseEstimator):
         self.domain = domain
         self.model = model
 
-    def fit(self, rows: Floats, target: Any, sample_weight: Floats) -> LinearOnCompletions:
+    def fit(self, rows: Floats, target: Any, sample_weight: Floats) -> Self:
         """Learn from encoded rows, which may have missing cells."""
         features = self._features(rows)
         # Neither does a column vary that has no value; fmax and fmin do not see NaN.

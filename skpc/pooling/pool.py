@@ -4,10 +4,8 @@ What is to be predicted makes no difference here. The training data say how a me
 them and what it predicts, and how members are weighed by that: classes, numbers, or rows alone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,7 +58,7 @@ class OutOfFold(NamedTuple):
 class TrainingData(Protocol):
     """What the members of a pool learn from, and how they are weighed."""
 
-    def without(self, fold: Fold) -> TrainingData:
+    def without(self, fold: Fold) -> Self:
         """The data as they are known where the rows of a fold are not."""
 
     def fit(self, member: Member, weight: Floats, seed: int) -> Any:

@@ -1,7 +1,5 @@
 """How close a synthetic table is to a real one."""
 
-from __future__ import annotations
-
 import math
 from itertools import combinations
 from typing import Any, NamedTuple
