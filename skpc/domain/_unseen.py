@@ -175,19 +175,6 @@ class Unseen:
         names = self.names[column]
         return states if names is None else np.concatenate([_ONE_STATE, names])
 
-    def draw_names(
-        self, rows: Floats, random_state: np.random.RandomState, given: Mapping[int, Any]
-    ) -> Floats:
-        """Encoded rows that :meth:`written` gives names, unless the cells ``given`` have one."""
-        rows = rows.copy()
-        for column, names in enumerate(self.names):
-            if names is not None:
-                number = np.flatnonzero(names == given.get(column))
-                if not len(number):
-                    number = random_state.randint(len(names), size=len(rows))
-                rows[:, column] = number + 1.0
-        return rows
-
     def log_mass(
         self, unknown: Mapping[int, Bools], cells: Cells, ordered: Mapping[int, Number]
     ) -> LogMass:
