@@ -30,8 +30,12 @@ def check_memory(n_numbers: float, what: str, remedy: str) -> None:
         )
 
 
-def check_variables(variables: Any, n_variables: int, name: str = "variables") -> Ints:
+def check_variables(
+    variables: Any, n_variables: int, name: str = "variables", or_else: str = ""
+) -> Ints:
     """The numbers of some variables, from such numbers or from a mask of all variables.
+
+    ``or_else`` says in errors what else they might have been.
 
     Raises
     ------
@@ -44,8 +48,8 @@ def check_variables(variables: Any, n_variables: int, name: str = "variables") -
     is_number = chosen.dtype.kind in "iu" or chosen.size == 0
     if not is_number or chosen.ndim != 1 or not ((chosen >= 0) & (chosen < n_variables)).all():
         raise ValueError(
-            f"{name} must be numbers from 0 to {n_variables - 1}, or a mask of {n_variables} "
-            f"bools; got {variables!r}"
+            f"{name} must be {or_else}numbers from 0 to {n_variables - 1}, or a mask of "
+            f"{n_variables} bools; got {variables!r}"
         )
     return chosen.astype(np.intp)
 
