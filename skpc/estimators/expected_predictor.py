@@ -34,12 +34,11 @@ from skpc.estimators._tree_paths import ModelColumns, read_sum
 from skpc.estimators.cutset import CutsetNetworkBD
 from skpc.estimators.soft_learn import SoftLearnSPN
 from skpc.pooling.folds import fit_best
+from skpc.pooling.masking import few_categories
 from skpc.pooling.pool import fit_density, labelled
 
 #: Joint draws by which a training row with gaps is completed.
 _N_COMPLETIONS = 5
-#: States of a category that boosting by histograms takes.
-_MOST_STATES = 255
 #: Rows, draws included, that a model answers at a time.
 _ROWS = 20_000
 #: Drawn rows on which what is read from a model must have its answers.
@@ -247,8 +246,7 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
             rows, y = self._completed(rows, y, weight, copied), y[copied]
             given = (weight / n_copies)[copied] if takes_weights else None
         if self._takes_codes and self._encoder() == "codes":
-            is_few = self.domain_.is_categorical & (self.domain_.n_states <= _MOST_STATES)
-            model.set_params(categorical_features=is_few)
+            model.set_params(categorical_features=few_categories(self.domain_))
         options = {} if given is None else {"sample_weight": given}
         return model.fit(self._inputs(rows), y, **options)
 

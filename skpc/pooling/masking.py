@@ -136,11 +136,12 @@ def with_categories(model: Any, domain: Domain) -> Any:
     """A clone of a model that knows which columns are categories, if it has that parameter."""
     model = clone(model)
     if isinstance(model.get_params().get("categorical_features"), str):
-        model.set_params(categorical_features=_few_categories(domain))
+        model.set_params(categorical_features=few_categories(domain))
     return model
 
 
-def _few_categories(domain: Domain) -> NDArray[np.bool_]:
+def few_categories(domain: Domain) -> NDArray[np.bool_]:
+    """The columns that boosting by histograms takes for categories."""
     return np.asarray(domain.is_categorical & (domain.n_states <= _MAX_CATEGORIES))
 
 
@@ -160,7 +161,7 @@ def _boosting(
     _, dealt = next(deal(np.ones(n_rows), _HELD_OUT, random_state, group), (nothing, nothing))
     make = HistGradientBoostingClassifier if of_classes else HistGradientBoostingRegressor
     model = make(
-        categorical_features=_few_categories(domain),
+        categorical_features=few_categories(domain),
         early_stopping=False,
         random_state=int(random_state.randint(2**31)),
     )
