@@ -1,6 +1,7 @@
 """Types of arrays, the memory they need, sums of them, and lists of unequal lengths end to end."""
 
 import os
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -52,6 +53,16 @@ def check_variables(
             f"{n_variables} bools; got {variables!r}"
         )
     return chosen.astype(np.intp)
+
+
+def one_or_each(
+    given: Any, n: int, needed: str, what: str, holds: Callable[[Floats], Any] = np.isfinite
+) -> Floats:
+    """One number for all or one for each of ``n``, as ``n`` numbers that cannot be written to."""
+    values = np.asarray(given, dtype=np.float64)
+    if values.shape not in ((), (n,)) or not np.all(holds(values)):
+        raise ValueError(f"{needed}, or one for each of the {n} {what}; found {given!r}.")
+    return np.broadcast_to(values, n)
 
 
 def offsets(sizes: Any) -> Ints:

@@ -9,7 +9,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skpc._arrays import Floats, check_memory
+from skpc._arrays import Floats, check_memory, one_or_each
 from skpc._fitting import all_or_nothing, progress
 from skpc._threads import slices, threads
 from skpc._validation import (
@@ -352,13 +352,8 @@ class KernelEPOperator(RegressorMixin, Estimator):
         given = getattr(self, parameter)
         if isinstance(given, str):
             return None
-        numbers = np.asarray(given, dtype=np.float64)
-        if numbers.shape not in ((), (n,)) or not (numbers > 0.0).all():
-            raise ValueError(
-                f"{parameter} needs one positive number, or one for each of the {n} {what}; found "
-                f"{given!r}."
-            )
-        return np.broadcast_to(numbers, n).copy()
+        needed = f"{parameter} needs one positive number"
+        return one_or_each(given, n, needed, what, lambda numbers: numbers > 0.0).copy()
 
     def _standardised(self, targets: Floats) -> Floats:
         return (targets - self.y_mean_) / self.y_scale_

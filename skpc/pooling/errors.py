@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from sklearn.base import clone
 
-from skpc._arrays import Bools, Floats, Ints, weighted_quantiles
+from skpc._arrays import Bools, Floats, Ints, one_or_each, weighted_quantiles
 from skpc.domain import Domain, LogMass
 from skpc.pooling.error_tails import QUARTILES, ErrorTail
 from skpc.queries import NoisyCells
@@ -160,13 +160,10 @@ class Rates(NamedTuple):
         if isinstance(rate, Mapping):
             rate = np.full(len(tails), MEAN_RATE)
             rate[domain.columns([*error_rate], "error_rate")] = [*error_rate.values()]
-        rate = np.asarray(rate, dtype=np.float64)
-        if rate.shape not in ((), (len(tails),)) or not ((rate >= 0.0) & (rate < 1.0)).all():
-            raise ValueError(
-                f"error_rate must be 'auto', or proportions in [0, 1), one for all {len(tails)} "
-                f"columns or one for each; found {error_rate!r}."
-            )
-        rate = np.broadcast_to(rate, len(tails))
+        needed = "error_rate must be 'auto', or one proportion in [0, 1)"
+        rate = one_or_each(
+            rate, len(tails), needed, "columns", lambda one: (one >= 0.0) & (one < 1.0)
+        )
         return cls(rate, rate, rate, _draws(rate, tails))
 
     @classmethod
