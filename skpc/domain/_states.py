@@ -85,7 +85,7 @@ def column_numbers(
     """
     if chosen.ndim == 1 and chosen.size and all(isinstance(one, str) for one in chosen.tolist()):
         return columns_named(chosen.tolist(), names, parameter)
-    return check_variables(chosen, n_columns, parameter, f"{or_else}names of columns, ")
+    return check_variables(chosen.tolist(), n_columns, parameter, f"{or_else}names of columns, ")
 
 
 def columns_named(
