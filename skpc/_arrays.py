@@ -1,8 +1,7 @@
 """Types of arrays, the memory they need, sums of them, and lists of unequal lengths end to end."""
 
-from __future__ import annotations
-
 import os
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -32,8 +31,12 @@ def check_memory(n_numbers: float, what: str, remedy: str) -> None:
         )
 
 
-def check_variables(variables: Any, n_variables: int, name: str = "variables") -> Ints:
+def check_variables(
+    variables: Any, n_variables: int, name: str = "variables", or_else: str = ""
+) -> Ints:
     """The numbers of some variables, from such numbers or from a mask of all variables.
+
+    ``or_else`` says in errors what else they might have been.
 
     Raises
     ------
@@ -46,10 +49,20 @@ def check_variables(variables: Any, n_variables: int, name: str = "variables") -
     is_number = chosen.dtype.kind in "iu" or chosen.size == 0
     if not is_number or chosen.ndim != 1 or not ((chosen >= 0) & (chosen < n_variables)).all():
         raise ValueError(
-            f"{name} must be numbers from 0 to {n_variables - 1}, or a mask of {n_variables} "
-            f"bools; got {variables!r}"
+            f"{name} must be {or_else}numbers from 0 to {n_variables - 1}, or a mask of "
+            f"{n_variables} bools; got {variables!r}"
         )
     return chosen.astype(np.intp)
+
+
+def one_or_each(
+    given: Any, n: int, needed: str, what: str, holds: Callable[[Floats], Any] = np.isfinite
+) -> Floats:
+    """One number for all or one for each of ``n``, as ``n`` numbers that cannot be written to."""
+    values = np.asarray(given, dtype=np.float64)
+    if values.shape not in ((), (n,)) or not np.all(holds(values)):
+        raise ValueError(f"{needed}, or one for each of the {n} {what}; found {given!r}.")
+    return np.broadcast_to(values, n)
 
 
 def offsets(sizes: Any) -> Ints:

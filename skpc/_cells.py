@@ -1,7 +1,5 @@
 """Rows of numbers, which cells of a checked table are missing, and tables that lack some."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

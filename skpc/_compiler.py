@@ -12,8 +12,6 @@ the documented options of numba alone, more slowly and with numba's own cache.
 ``tests/test_jit.py`` compiles both ways; a slow test does so under the oldest and the newest numba.
 """
 
-from __future__ import annotations
-
 import hashlib
 import inspect
 import pickle

@@ -1,7 +1,5 @@
 """Files: written whole or not at all, and archives of arrays that take no memory by surprise."""
 
-from __future__ import annotations
-
 import errno
 import math
 import os

@@ -3,8 +3,6 @@
 Progress is a bar where tqdm is installed, a line at the end elsewhere.
 """
 
-from __future__ import annotations
-
 import sys
 import time
 import warnings

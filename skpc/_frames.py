@@ -1,7 +1,5 @@
 """Tables of libraries that skpc reads by pandas or polars: those of pyarrow and narwhals."""
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import Any
 

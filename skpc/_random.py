@@ -1,7 +1,5 @@
 """Streams of random numbers inside kernels, draws from them, and the hashing of cells."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

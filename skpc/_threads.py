@@ -4,8 +4,6 @@ Results do not depend on the number of threads if the parts do not, and write no
 read or write.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor

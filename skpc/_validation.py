@@ -27,6 +27,7 @@ from sklearn.utils._param_validation import (  # noqa: F401
 )
 from sklearn.utils.metaestimators import _BaseComposition as BaseComposition  # noqa: F401
 from sklearn.utils.multiclass import _ovr_decision_function as decisions_of_pairs  # noqa: F401
+from sklearn.utils.validation import _estimator_has as estimator_has  # noqa: F401
 from sklearn.utils.validation import check_array, validate_data
 
 from skpc._arrays import Floats

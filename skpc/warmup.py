@@ -4,8 +4,6 @@ Compiled functions are cached on disk, so that later processes load them. Run it
 container, or before a cluster starts many workers at once.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 import time
@@ -71,7 +69,9 @@ def warmup() -> None:
     many_states = np.repeat(np.arange(20.0), 10)[:, np.newaxis] + np.zeros(2)
     skpc.CutsetNetworkBD(categorical_features=[0, 1]).fit(many_states).partial_fit(many_states)
     _blocks()
-    _samplers()
+    graph = FactorGraph.ising_grid(2, 2, coupling=0.2, field=0.1)
+    samples = GibbsSampler(graph, burn_in=10, thinning=4, random_state=0).sample(20)
+    BlackBoxImportanceSampler(graph, collapse=0.5, random_state=0).fit(samples).marginals()
 
 
 def _use(fitted: Any, *tables: np.ndarray) -> None:
@@ -135,12 +135,6 @@ def _blocks() -> None:
     # A range of one of its columns, as an event.
     at, ends = np.zeros(1, dtype=np.int64), (np.zeros(1), np.ones(1))
     sample(builder.build(), 1, 0, Events.from_intervals(rows[1:], at, at, *ends))
-
-
-def _samplers() -> None:
-    graph = FactorGraph.ising_grid(2, 2, coupling=0.2, field=0.1)
-    samples = GibbsSampler(graph, burn_in=10, thinning=4, random_state=0).sample(20)
-    BlackBoxImportanceSampler(graph, collapse=0.5, random_state=0).fit(samples).marginals()
 
 
 def _main() -> None:

@@ -1,7 +1,5 @@
 """Are columns independent given others, and does a column matter for a prediction?"""
 
-from __future__ import annotations
-
 import math
 from numbers import Integral, Real
 from typing import Any

@@ -1,7 +1,5 @@
 """Does a model fit a table?"""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from functools import partial

@@ -1,7 +1,5 @@
 """Has a stream of tables drifted away from a reference?"""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from numbers import Real
 from typing import Any, ClassVar, Self

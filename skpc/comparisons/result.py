@@ -1,7 +1,5 @@
 """What tests return, and p-values by draws."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """Do two tables come from one distribution, and which column has changed?"""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 

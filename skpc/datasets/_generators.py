@@ -1,7 +1,5 @@
 """Tables whose distribution is known, and missing cells whose mechanism is known."""
 
-from __future__ import annotations
-
 from numbers import Real
 from typing import Any
 

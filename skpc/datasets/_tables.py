@@ -1,7 +1,5 @@
 """The small tables of the examples, with categories by name; scikit-learn ships the numbers."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

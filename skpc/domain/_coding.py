@@ -1,9 +1,8 @@
 """From tables to encoded rows, and back to tables of the user's kind."""
 
-from __future__ import annotations
-
 import reprlib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -30,17 +29,20 @@ from skpc.domain._states import (
 )
 from skpc.domain._tables import Cells, Form, fill_table, read_table, write_table
 from skpc.domain._unseen import LogMass, Unseen
-from skpc.variables import Number
+from skpc.variables import Axis, Number
 
 
+@dataclass(frozen=True, repr=False, eq=False)
 class TableCoder:
-    """The half of a domain that reads and writes tables; a subclass has the attributes."""
+    """The half of a domain that reads and writes tables; the attributes are those of Domain."""
 
     form: Form
     categories: tuple[NDArray[Any] | None, ...]
+    axes: tuple[Axis | None, ...] | None
     handle_unknown: str
     unseen: Unseen
-    numbers: tuple[Number | None, ...] | None
+    numbers: tuple[Number | None, ...] | None = None
+    why: tuple[str, ...] = ()
 
     @property
     def feature_names(self) -> tuple[Any, ...] | None:
@@ -194,8 +196,14 @@ class TableCoder:
         The names are drawn, unless the only row of the table ``given`` has one that is known.
         """
         strings = {} if given is None else read_table(given, self.form.dates).strings
-        known = {column: cells[0] for column, cells in strings.items()}
-        return self.unseen.draw_names(rows, random_state, known)
+        rows = rows.copy()
+        for column, names in enumerate(self.unseen.names):
+            if names is not None:
+                number = np.flatnonzero(names == strings.get(column, [None])[0])
+                if not len(number):
+                    number = random_state.randint(len(names), size=len(rows))
+                rows[:, column] = number + 1.0
+        return rows
 
     def fill(self, table: Any, rows: Floats) -> Any:
         """Fill the missing cells of a table from encoded rows.

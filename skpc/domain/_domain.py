@@ -1,7 +1,7 @@
 """What each column of a table is: the states of a category, or a numeric axis."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from functools import cached_property
 from numbers import Integral
 from typing import Any
@@ -27,7 +27,6 @@ from skpc.variables.number import repeated
 _FEW_VALUES = 5
 
 
-@dataclass(frozen=True, repr=False, eq=False)
 class Domain(TableCoder):
     """What each column of a table is; translates tables to encoded rows and back.
 
@@ -78,14 +77,6 @@ class Domain(TableCoder):
     0     categories  'blue', 'red'                     strings
     1     number      0.5 to 1.5            1 from 0.5  numbers
     """
-
-    form: Form
-    categories: tuple[NDArray[Any] | None, ...]
-    axes: tuple[Axis | None, ...] | None
-    handle_unknown: str
-    unseen: Unseen
-    numbers: tuple[Number | None, ...] | None = None
-    why: tuple[str, ...] = ()
 
     @classmethod
     def fit(

@@ -5,8 +5,6 @@ that it is closed at, a list, set or array a set of values, NaN or None nothing;
 value.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, NamedTuple, NoReturn
 

@@ -7,8 +7,6 @@ dependence and independence: the log marginal likelihood (BDeu) of the table of 
 those of its margins.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from numbers import Real

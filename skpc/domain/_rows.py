@@ -6,8 +6,6 @@ depends on their values alone. So a learner that draws from the result treats a 
 repetition, and does not depend on the order of the input.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from typing import Any

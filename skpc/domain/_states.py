@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skpc._arrays import Bools, Floats
+from skpc._arrays import Bools, Floats, check_variables
 from skpc._validation import (
     describe_column,
     missing_cells,
@@ -61,7 +61,7 @@ def column_numbers(
     n_columns: int,
     names: Sequence[Any] | None,
     parameter: str,
-    or_strings: str = "",
+    or_else: str = "",
 ) -> NDArray[np.intp]:
     """Turn a mask, column numbers or column names into column numbers.
 
@@ -75,7 +75,7 @@ def column_numbers(
         Their names, where they have some.
     parameter : str
         Name of the parameter, for error messages.
-    or_strings : str, default=""
+    or_else : str, default=""
         What else the parameter may be, for error messages.
 
     Raises
@@ -83,27 +83,9 @@ def column_numbers(
     ValueError
         If it has another type, or names a column that the table does not have.
     """
-    if chosen.size == 0:
-        return np.empty(0, dtype=np.intp)
-    if chosen.ndim == 1 and chosen.dtype.kind == "b":
-        if len(chosen) != n_columns:
-            raise ValueError(
-                f"{parameter} as a mask needs {n_columns} entries, one a column; got {len(chosen)}."
-            )
-        return np.flatnonzero(chosen)
-    if chosen.ndim == 1 and chosen.dtype.kind in "iu":
-        outside = chosen[(chosen < 0) | (chosen >= n_columns)]
-        if len(outside):
-            raise ValueError(
-                f"{parameter} must hold column numbers in [0, {n_columns - 1}]; got {outside[0]}."
-            )
-        return chosen.astype(np.intp)
-    if chosen.ndim == 1 and all(isinstance(name, str) for name in chosen.tolist()):
+    if chosen.ndim == 1 and chosen.size and all(isinstance(one, str) for one in chosen.tolist()):
         return columns_named(chosen.tolist(), names, parameter)
-    raise ValueError(
-        f"{parameter} must be {or_strings}a boolean mask, or a list of column numbers or names; "
-        f"got an array of dtype {chosen.dtype} and shape {chosen.shape}."
-    )
+    return check_variables(chosen.tolist(), n_columns, parameter, f"{or_else}names of columns, ")
 
 
 def columns_named(
@@ -252,21 +234,16 @@ def _categorical_mask(
     mask = np.zeros(len(is_small), dtype=bool)
     if categorical_features is None:
         return mask
-    if isinstance(categorical_features, str):
-        if categorical_features not in ("auto", "from_dtype"):
-            raise ValueError(
-                "categorical_features must be 'auto', 'from_dtype', None, a boolean mask, or a "
-                f"list of column numbers or names; got {categorical_features!r}."
-            )
+    chosen, words = np.asarray(categorical_features), ("auto", "from_dtype")
+    if isinstance(categorical_features, str) and categorical_features in words:
         mask[list(cells.declared)] = True
         if categorical_features == "auto":
             mask |= is_small
             mask[[*cells.strings, *cells.bools]] = True
             mask[list(cells.ordered)] = False
         return mask
-    words = "'auto', 'from_dtype', None, "
-    chosen = np.asarray(categorical_features)
-    mask[column_numbers(chosen, len(mask), names, "categorical_features", words)] = True
+    or_else = "'auto', 'from_dtype', None, "
+    mask[column_numbers(chosen, len(mask), names, "categorical_features", or_else)] = True
     return mask
 
 

@@ -4,12 +4,10 @@ Dtypes are kept in pickles as plain strings, numbers and lists: so a saved model
 pandas or polars, and can be read without trust in its source.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,7 +60,7 @@ class Form:
     dates: Mapping[int, Scale] = field(default_factory=dict)
 
     @classmethod
-    def from_table(cls, table: Any) -> Form:
+    def from_table(cls, table: Any) -> Self:
         """Describe a table, but for its dates."""
         library = frame_library(table)
         if library is None:
@@ -70,11 +68,11 @@ class Form:
         dtypes = tuple(_described(library, dtype) for dtype in table.dtypes)
         return cls(library, tuple(table.columns), dtypes)
 
-    def taken(self, order: Ints) -> Form:
+    def taken(self, order: Ints) -> Self:
         """The form of a table with its columns in another order."""
         dates = {at: self.dates[v] for at, v in enumerate(order.tolist()) if v in self.dates}
         names, dtypes = taken(self.names, order), taken(self.dtypes, order)
-        return Form(self.library, names, dtypes, dates)
+        return replace(self, names=names, dtypes=dtypes, dates=dates)
 
 
 def _described(library: str, dtype: Any) -> _Description:

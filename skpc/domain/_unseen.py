@@ -13,13 +13,11 @@ rows, their values being nearly all different. For a learner both are categories
 is the same in all rows.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,7 +77,7 @@ class LogMass(NamedTuple):
             rows[row, self.columns[place]] = np.nan
         return rows
 
-    def of_free(self, columns: Any) -> LogMass:
+    def of_free(self, columns: Any) -> Self:
         """The same without the known states of columns that others determine."""
         added = np.where(np.isin(self.columns, columns) & ~self.is_unseen, 0.0, self.added)
         return self._replace(added=np.where(np.isnan(self.added), np.nan, added))
@@ -135,7 +133,7 @@ class Unseen:
         weight: Floats,
         has_mass: bool,
         listed: Any,
-    ) -> Unseen:
+    ) -> Self:
         """Learn it from the states of each column and the cells of those of strings.
 
         A column has an empty list of states if it has no value. It is never an identifier where
@@ -152,9 +150,9 @@ class Unseen:
         is_empty = [known is not None and len(known) == 0 for known in states]
         return cls(mass, tuple(names), np.array(is_empty))
 
-    def taken(self, order: Ints) -> Unseen:
+    def taken(self, order: Ints) -> Self:
         """The same of columns in another order."""
-        return Unseen(self.mass[order], taken(self.names, order), self.is_empty[order])
+        return type(self)(self.mass[order], taken(self.names, order), self.is_empty[order])
 
     @cached_property
     def is_hidden(self) -> Bools:
@@ -176,19 +174,6 @@ class Unseen:
             return np.array([np.nan])
         names = self.names[column]
         return states if names is None else np.concatenate([_ONE_STATE, names])
-
-    def draw_names(
-        self, rows: Floats, random_state: np.random.RandomState, given: Mapping[int, Any]
-    ) -> Floats:
-        """Encoded rows that :meth:`written` gives names, unless the cells ``given`` have one."""
-        rows = rows.copy()
-        for column, names in enumerate(self.names):
-            if names is not None:
-                number = np.flatnonzero(names == given.get(column))
-                if not len(number):
-                    number = random_state.randint(len(names), size=len(rows))
-                rows[:, column] = number + 1.0
-        return rows
 
     def log_mass(
         self, unknown: Mapping[int, Bools], cells: Cells, ordered: Mapping[int, Number]

@@ -1,7 +1,5 @@
 """What densities of tables answer, and those that are circuits."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Mapping
 from copy import copy
@@ -461,18 +459,16 @@ class CircuitDensity(TableDensity):
         -------
         CircuitDensity
         """
-        again = copy(self)
-        again._fit_parameters(rows, weight)
-        return again
-
-    def _fit_parameters(self, rows: Floats, weight: Floats) -> None:
-        counts = pseudo_counts_from(self.circuit_, 1.0)
-        self.circuit_ = fit_parameters(
+        again, counts = copy(self), pseudo_counts_from(self.circuit_, 1.0)
+        again.circuit_ = fit_parameters(
             self.circuit_, rows, weight, pseudo_count=counts, max_iter=EM_STEPS, tol=EM_TOL
         )
+        return again
 
     def redrawn(self, rows: Floats, weight: Floats, random_state: np.random.RandomState) -> Self:
         """A copy with parameters drawn from their posterior given complete rows.
+
+        By the Bayesian bootstrap; of a deterministic circuit that is the Dirichlet posterior.
 
         Parameters
         ----------
@@ -480,15 +476,7 @@ class CircuitDensity(TableDensity):
             As in :meth:`reweighted`, without missing cells.
         random_state : RandomState
         """
-        again = copy(self)
-        again._draw_parameters(rows, weight, random_state)
-        return again
-
-    def _draw_parameters(
-        self, rows: Floats, weight: Floats, random_state: np.random.RandomState
-    ) -> None:
-        """By the Bayesian bootstrap; of a deterministic circuit that is the Dirichlet posterior."""
-        self._fit_parameters(*bootstrapped(rows, weight, random_state))
+        return self.reweighted(*bootstrapped(rows, weight, random_state))
 
     def _as_learned(self, rows: Floats, weight: Floats) -> PseudoCounts:
         """Pseudo-counts that stand for what has been learned from a sample."""

@@ -1,7 +1,5 @@
 """What estimators have in common: parameters, checks of tables and targets, answers by chunks."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields

@@ -1,7 +1,5 @@
 """Questions to a table with ranges and sets as evidence."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

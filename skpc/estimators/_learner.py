@@ -331,7 +331,7 @@ class TableChunks:
             return cls(lambda: (np.asarray(X[part]) for part in gen_batches(len(X), rows)))
         if isinstance(X, Iterator):
             return cls(kept(map(native, X)))
-        return cls(_read_anew(X)) if callable(X) else None
+        return cls(partial(_read_anew, X)) if callable(X) else None
 
     @property
     def n_rows(self) -> int:
@@ -425,19 +425,15 @@ class EncodedChunks:
         return total
 
 
-def _read_anew(read: Callable[[], Any]) -> Callable[[], Iterator[Any]]:
+def _read_anew(read: Callable[[], Any]) -> Iterator[Any]:
     """What a user's callable returns, which has to be a new iterator each time."""
-
-    def read_checked() -> Iterator[Any]:
-        chunks = read()
-        if not isinstance(chunks, Iterable) or hasattr(chunks, "shape"):
-            raise TypeError(
-                "A callable that is passed as X must return an iterator of chunks, such as "
-                f"iter([table]); found {type(chunks).__name__}."
-            )
-        return map(native, chunks)
-
-    return read_checked
+    chunks = read()
+    if not isinstance(chunks, Iterable) or hasattr(chunks, "shape"):
+        raise TypeError(
+            "A callable that is passed as X must return an iterator of chunks, such as "
+            f"iter([table]); found {type(chunks).__name__}."
+        )
+    return map(native, chunks)
 
 
 def _keys(number: int, n_rows: int) -> Floats:

@@ -1,7 +1,5 @@
 """What DensityClassifier and DensityRegressor have in common: parameters and their checks."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Shapley values of a game whose coalitions are sets of known cells."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from functools import partial

@@ -4,10 +4,8 @@ A path is a conjunction of statements about columns, so its probability given th
 has is that of an event.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from sklearn.tree import BaseDecisionTree
@@ -37,7 +35,7 @@ class ModelColumns(NamedTuple):
     values: list[Any]
 
     @classmethod
-    def from_states(cls, n_states: Ints, one_hot: bool) -> ModelColumns:
+    def from_states(cls, n_states: Ints, one_hot: bool) -> Self:
         """Codes of categories, or a column for each state; ``n_states`` is 0 for numbers."""
         source: list[int] = []
         values: list[Any] = []
@@ -83,6 +81,18 @@ class LinearSum(NamedTuple):
         return (matrix @ self.coef.T + self.intercept).reshape(len(matrix), -1)
 
 
+class _Tree(NamedTuple):
+    """The nodes of a tree; ``left`` is -1 at leaves, ``states`` sets of codes that go left."""
+
+    left: Ints
+    right: Ints
+    column: Ints
+    threshold: Floats
+    value: Floats
+    states: dict[int, Ints]
+    in_single: bool
+
+
 class TreePaths(NamedTuple):
     """The paths of all trees of a model, whose value is the sum over the paths that a row takes.
 
@@ -104,7 +114,7 @@ class TreePaths(NamedTuple):
     in_single: bool
 
     @classmethod
-    def of_trees(cls, trees: list[_Tree], columns: ModelColumns, domain: Domain) -> TreePaths:
+    def of_trees(cls, trees: list[_Tree], columns: ModelColumns, domain: Domain) -> Self:
         """Those of some trees, added to zero."""
         reader = _Reader(columns)
         for tree in trees:
@@ -160,18 +170,6 @@ class TreePaths(NamedTuple):
         holds: Bools = np.logical_or.reduceat(inside, events.ptr[:-1], axis=1)
         holds[:, 0] = True
         return holds
-
-
-class _Tree(NamedTuple):
-    """The nodes of a tree; ``left`` is -1 at leaves, ``states`` sets of codes that go left."""
-
-    left: Ints
-    right: Ints
-    column: Ints
-    threshold: Floats
-    value: Floats
-    states: dict[int, Ints]
-    in_single: bool
 
 
 class _Reader:

@@ -1,19 +1,16 @@
 """Which cells of a table are wrong?"""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from numbers import Real
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin, clone
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 
 from skpc._arrays import Bools, Floats
 from skpc._cells import missing_in, without_cells
@@ -182,7 +179,7 @@ class CellErrorDetector(OneToOneFeatureMixin, TransformerMixin, ColumnsEstimator
     margins = "auto"
 
     @fit_context(prefer_skip_nested_validation=False)
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> CellErrorDetector:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Learn the density of right rows, and how many cells are wrong.
 
         Parameters
@@ -274,24 +271,21 @@ class CellErrorDetector(OneToOneFeatureMixin, TransformerMixin, ColumnsEstimator
                 best = fit_best(candidates, self.domain_, usual, weight, random_state, 0.0)
             parts = [merge_rows(usual, kept) for kept, _ in folds]
             fitted = in_threads(partial(learned_density, best, self.domain_), parts)
-            judged = self._judge(fitted, held, given)
+            of_rows = np.concatenate([of_part for _, of_part in held])
+            for _ in range(_PASSES):
+                judged = [cells.judge(d, self._rates.draws) for d, (cells, _) in zip(fitted, held)]
+                together = Judged.joined(judged)
+                self._rates = given or Rates.fit(together.log_ratio, of_rows, self._tails)
             wrong = np.zeros(rows.shape)
             for (_, part), one in zip(folds, judged):
                 share = part[part > 0.0] / weight[part > 0.0]
                 wrong[part > 0.0] += share[:, np.newaxis] * np.nan_to_num(one.probability)
-            of_rows = np.concatenate([of_part for _, of_part in held])
-            self._set_threshold(Judged.joined(judged).probability, of_rows)
+            self._set_threshold(together.probability, of_rows)
             most = 2.0 * float((weight @ ~np.isnan(rows)) @ self._rates.draws)
             usual = np.where(doubtful_cells(wrong, weight, most), np.nan, usual)
         self.density_ = clone(best).fit_rows(self.domain_, *merge_rows(usual, weight))
-
-    def _judge(self, fitted: list[Any], held: list[Any], given: Rates | None) -> list[Judged]:
-        """What densities say of the cells that they have not learned; sets the rates."""
-        for _ in range(_PASSES):
-            judged = [cells.judge(d, self._rates.draws) for d, (cells, _) in zip(fitted, held)]
-            weight = np.concatenate([of_part for _, of_part in held])
-            self._rates = given or Rates.fit(Judged.joined(judged).log_ratio, weight, self._tails)
-        return judged
+        self.error_rate_ = self._rates.rate
+        self.error_rate_interval_ = np.stack([self._rates.low, self._rates.high])
 
     def _set_threshold(self, probability: Floats, weight: Floats) -> None:
         """The least probability such that as many of the cells above are right as may be."""
@@ -302,18 +296,6 @@ class CellErrorDetector(OneToOneFeatureMixin, TransformerMixin, ColumnsEstimator
         enough = np.flatnonzero(np.cumsum(mass * (1.0 - sure)) <= self.fdr * np.cumsum(mass))
         if len(enough):
             self.threshold_ = float(sure[enough[-1]])
-
-    @property
-    def error_rate_(self) -> Floats:
-        """The proportion of wrong cells in each column."""
-        check_is_fitted(self)
-        return self._rates.rate
-
-    @property
-    def error_rate_interval_(self) -> Floats:
-        """The ends of the 95 % intervals of these proportions."""
-        check_is_fitted(self)
-        return np.stack([self._rates.low, self._rates.high])
 
     def _examine(self, X: Any) -> Any:
         """The table, its cells, and what observed states add to log densities."""

@@ -1,12 +1,10 @@
 """Cutset networks learned by a structure score."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from numbers import Integral
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -228,7 +226,7 @@ class CutsetNetworkBD(CircuitDensity):
     margins: str = parameter("auto", StrOptions({"auto", "plain"}))
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> CutsetNetworkBD:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Learn structure and parameters.
 
         Parameters

@@ -1,9 +1,7 @@
 """Classification of incomplete rows by a pool of densities."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from scipy.special import softmax
@@ -174,7 +172,7 @@ class DensityClassifier(ProbabilisticClassifier, PoolEstimator):
     )
 
     @fit_context(prefer_skip_nested_validation=False)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> DensityClassifier:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn the members, and pool them.
 
         Parameters

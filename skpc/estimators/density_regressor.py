@@ -1,10 +1,8 @@
 """Regression of incomplete rows by a pool of densities."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin
@@ -158,7 +156,7 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
     _others = "predict", {"boosting": "regressor", "ridge": "ridge"}
 
     @fit_context(prefer_skip_nested_validation=False)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> DensityRegressor:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn the members, and pool them.
 
         Parameters

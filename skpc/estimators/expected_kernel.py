@@ -1,10 +1,8 @@
 """Support vector machines that integrate over missing features, and regression by one."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from numbers import Integral
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -326,7 +324,7 @@ class ExpectedKernelSVR(RegressorMixin, ExpectedKernelMachine):
     epsilon: float = parameter(0.1, NOT_NEGATIVE)
 
     @fit_context(prefer_skip_nested_validation=False)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> ExpectedKernelSVR:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the density and the regression.
 
         Parameters

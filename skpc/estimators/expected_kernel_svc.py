@@ -1,10 +1,8 @@
 """Support vector classification that integrates over missing features."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,7 +42,7 @@ class Sigmoid(NamedTuple):
     curves: list[SigmoidCalibration]
 
     @classmethod
-    def fit(cls, evidence: Floats, code: Ints, weight: Floats) -> Sigmoid:
+    def fit(cls, evidence: Floats, code: Ints, weight: Floats) -> Self:
         """Learn from held-out rows.
 
         Parameters
@@ -82,7 +80,7 @@ class Temperature(NamedTuple):
     inverse: float
 
     @classmethod
-    def fit(cls, evidence: Floats, code: Ints, weight: Floats) -> Temperature:
+    def fit(cls, evidence: Floats, code: Ints, weight: Floats) -> Self:
         """The temperature of least log loss; parameters are those of :meth:`Sigmoid.fit`.
 
         A class of n rows is one with probability (n + 1) / (n + n_classes), as in Platt scaling, so
@@ -237,7 +235,7 @@ class ExpectedKernelSVC(ClassifierMixin, ExpectedKernelMachine):
     calibration: str | None = parameter(None, StrOptions(set(_CALIBRATIONS)), None)
 
     @fit_context(prefer_skip_nested_validation=False)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> ExpectedKernelSVC:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the density and the machine.
 
         Parameters
@@ -300,7 +298,7 @@ class ExpectedKernelSVC(ClassifierMixin, ExpectedKernelMachine):
             np.concatenate([fold.test_weight for fold in folds]),
         )
 
-    def _without(self, rows: Floats, kept: Floats, code: Ints) -> ExpectedKernelSVC:
+    def _without(self, rows: Floats, kept: Floats, code: Ints) -> Self:
         """The machine learned from the weight of each encoded row that is kept, same domain."""
         machine = clone(self).set_params(verbose=0)
         machine.classes_, machine.domain_ = self.classes_, self.domain_

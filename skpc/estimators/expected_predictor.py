@@ -1,12 +1,9 @@
 """A model of the user's that answers for rows with missing cells, by its expectation over these."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from numbers import Integral
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +18,7 @@ from sklearn.utils.validation import has_fit_parameter
 from skpc._arrays import Floats
 from skpc._fitting import all_or_nothing
 from skpc._threads import threads
-from skpc._validation import Interval, StrOptions, fit_context
+from skpc._validation import Interval, StrOptions, estimator_has, fit_context
 from skpc.domain import merge_rows, present_rows
 from skpc.estimators._estimator import (
     CATEGORICAL_FEATURES,
@@ -37,26 +34,15 @@ from skpc.estimators._tree_paths import ModelColumns, read_sum
 from skpc.estimators.cutset import CutsetNetworkBD
 from skpc.estimators.soft_learn import SoftLearnSPN
 from skpc.pooling.folds import fit_best
+from skpc.pooling.masking import few_categories
 from skpc.pooling.pool import fit_density, labelled
 
 #: Joint draws by which a training row with gaps is completed.
 _N_COMPLETIONS = 5
-#: States of a category that boosting by histograms takes.
-_MOST_STATES = 255
 #: Rows, draws included, that a model answers at a time.
 _ROWS = 20_000
 #: Drawn rows on which what is read from a model must have its answers.
 _N_CHECKED = 50
-
-
-def _has(method: str) -> Callable[[Any], bool]:
-    """Check that the model has a method; for ``available_if``."""
-
-    def check(self: Any) -> bool:
-        getattr(getattr(self, "estimator_", self.estimator), method)
-        return True
-
-    return check
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -154,7 +140,7 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
     categorical_features: Any = parameter("auto", *CATEGORICAL_FEATURES)
 
     @fit_context(prefer_skip_nested_validation=False)
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> ExpectedPredictor:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Learn the density of the rows, and the model unless it is frozen.
 
         Parameters
@@ -260,8 +246,7 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
             rows, y = self._completed(rows, y, weight, copied), y[copied]
             given = (weight / n_copies)[copied] if takes_weights else None
         if self._takes_codes and self._encoder() == "codes":
-            is_few = self.domain_.is_categorical & (self.domain_.n_states <= _MOST_STATES)
-            model.set_params(categorical_features=is_few)
+            model.set_params(categorical_features=few_categories(self.domain_))
         options = {} if given is None else {"sample_weight": given}
         return model.fit(self._inputs(rows), y, **options)
 
@@ -351,7 +336,7 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
             out[is_complete] = self._of_complete(table, rows, is_complete, "predict")
         return out
 
-    @available_if(_has("predict_proba"))
+    @available_if(estimator_has("predict_proba"))
     @by_chunks
     def predict_proba(self, X: Any) -> Floats:
         """The expected probability of each class.
@@ -368,7 +353,7 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
         """
         return self._expected(*self._encode(X), "predict_proba")
 
-    @available_if(_has("decision_function"))
+    @available_if(estimator_has("decision_function"))
     @by_chunks
     def decision_function(self, X: Any) -> Floats:
         """The expected margin of each class.

@@ -1,11 +1,9 @@
 """Random cutset networks, mixed with equal weights."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from functools import partial
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -152,7 +150,7 @@ class ExtraCutsets(CircuitDensity):
     margins = "auto"
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> ExtraCutsets:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Learn the networks.
 
         Parameters

@@ -1,9 +1,7 @@
 """Random forests as joint densities of columns and classes."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -145,7 +143,7 @@ class GenerativeForest(ProbabilisticClassifier, ColumnsEstimator):
     _order: Ints = field(init=False)
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> GenerativeForest:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Grow the trees, and learn the densities of their leaves.
 
         Parameters

@@ -1,7 +1,5 @@
 """Chow-Liu trees of hidden variables."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import numpy as np

@@ -1,11 +1,9 @@
 """Filling the missing cells of a table by a density."""
 
-from __future__ import annotations
-
 from copy import copy
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin, clone
@@ -182,7 +180,7 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
     robust: bool = parameter(False, "boolean")
 
     @fit_context(prefer_skip_nested_validation=False)
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> CircuitImputer:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit the density.
 
         Parameters

@@ -1,17 +1,15 @@
 """Regression on tuples of distributions: the message operator of expectation propagation."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skpc._arrays import Floats, check_memory
+from skpc._arrays import Floats, check_memory, one_or_each
 from skpc._fitting import all_or_nothing, progress
 from skpc._threads import slices, threads
 from skpc._validation import (
@@ -177,7 +175,7 @@ class KernelEPOperator(RegressorMixin, Estimator):
     verbose: int = parameter(0, "verbose")
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any) -> KernelEPOperator:
+    def fit(self, X: Any, y: Any) -> Self:
         """Choose the length scales, draw the features and learn from these rows alone.
 
         Parameters
@@ -204,7 +202,7 @@ class KernelEPOperator(RegressorMixin, Estimator):
         return self
 
     @fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X: Any, y: Any) -> KernelEPOperator:
+    def partial_fit(self, X: Any, y: Any) -> Self:
         """Learn from more rows.
 
         The first call fixes the length scales, the features and the scale of the targets, as
@@ -234,7 +232,7 @@ class KernelEPOperator(RegressorMixin, Estimator):
             self._learn(*self._check_rows(X, y, reset=False))
         return self
 
-    def refit_features(self) -> KernelEPOperator:
+    def refit_features(self) -> Self:
         """Choose all scales anew from all rows kept, and learn from them again.
 
         Returns
@@ -354,13 +352,8 @@ class KernelEPOperator(RegressorMixin, Estimator):
         given = getattr(self, parameter)
         if isinstance(given, str):
             return None
-        numbers = np.asarray(given, dtype=np.float64)
-        if numbers.shape not in ((), (n,)) or not (numbers > 0.0).all():
-            raise ValueError(
-                f"{parameter} needs one positive number, or one for each of the {n} {what}; found "
-                f"{given!r}."
-            )
-        return np.broadcast_to(numbers, n).copy()
+        needed = f"{parameter} needs one positive number"
+        return one_or_each(given, n, needed, what, lambda numbers: numbers > 0.0).copy()
 
     def _standardised(self, targets: Floats) -> Floats:
         return (targets - self.y_mean_) / self.y_scale_

@@ -1,10 +1,8 @@
 """Bayesian logistic regression by expectation propagation."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -104,7 +102,7 @@ class LogisticEPClassifier(ClassifierMixin, Estimator):
     fit_intercept: bool = parameter(True, "boolean")
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any) -> LogisticEPClassifier:
+    def fit(self, X: Any, y: Any) -> Self:
         """Approximate the posterior of the weights.
 
         Parameters

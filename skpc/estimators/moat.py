@@ -1,11 +1,9 @@
 """Mixtures of all trees."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from functools import partial
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -261,7 +259,7 @@ class MixtureOfAllTrees(TableDensity):
         self._set_parameters(parameters, trained.vector)
 
     @fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> MixtureOfAllTrees:
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Take Adam once through some rows of a stream.
 
         What the columns are is learned from the rows of the first call (or of ``fit``), so declare

@@ -1,12 +1,10 @@
 """Several completions of a table, each under parameters of its own."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
@@ -145,7 +143,7 @@ class MultipleImputer(TableEstimator):
     _sd: Floats = field(init=False)
 
     @fit_context(prefer_skip_nested_validation=False)
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> MultipleImputer:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit the density, and draw its parameters for each table.
 
         Parameters

@@ -1,7 +1,5 @@
 """LearnSPN with soft row memberships."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any

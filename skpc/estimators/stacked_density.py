@@ -1,11 +1,9 @@
 """Mixtures of densities of several kinds."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from functools import cached_property
 from numbers import Integral
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import numpy as np
 from sklearn.base import clone
@@ -156,9 +154,7 @@ class StackedDensity(Composition, TableDensity):
     _is_of_cells: bool = field(default=False, init=False)
 
     @fit_context(prefer_skip_nested_validation=False)
-    def fit(
-        self, X: Any, y: Any = None, sample_weight: Any = None, *, X_val: Any = None
-    ) -> StackedDensity:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, X_val: Any = None) -> Self:
         """Learn the members and their weights.
 
         Parameters

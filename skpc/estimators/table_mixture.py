@@ -1,13 +1,12 @@
 """Mixtures of Gaussians and categories for tables with missing cells."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from numbers import Integral
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from scipy.special import softmax
@@ -216,20 +215,21 @@ class TableMixture(CircuitDensity):
         self._iterate(expect, n_rows, PASSES, lambda: PASS_TOL * chunks.n_rows)
         self._n_learned = chunks.n_rows
 
-    def _fit_parameters(self, rows: Floats, weight: Floats) -> None:
+    def reweighted(self, rows: Floats, weight: Floats) -> Self:
+        again = copy(self)
         rows, n_rows = rows.take(self._order, axis=1), float(weight.sum())
         numbers = self.domain_.numbers or (None,) * self.domain_.n_features
         ends = [number and number.ends for number in (numbers[v] for v in self._order)]
-        self._mixture = open_for_draws(self._mixture, n_rows, ends)
-        cells = self._mixture.columns.cells(rows)
+        again._mixture = open_for_draws(self._mixture, n_rows, ends)
+        cells = again._mixture.columns.cells(rows)
         expect = partial(LearnedMixture.expected, rows=rows, weight=weight, cells=cells)
-        self._iterate(expect, n_rows, EM_STEPS, lambda: EM_TOL * n_rows)
+        again._iterate(expect, n_rows, EM_STEPS, lambda: EM_TOL * n_rows)
+        return again
 
-    def _draw_parameters(
-        self, rows: Floats, weight: Floats, random_state: np.random.RandomState
-    ) -> None:
-        rows = rows.take(self._order, axis=1)
-        self._describe(redrawn(self._mixture, rows, weight, random_state))
+    def redrawn(self, rows: Floats, weight: Floats, random_state: np.random.RandomState) -> Self:
+        again, rows = copy(self), rows.take(self._order, axis=1)
+        again._describe(redrawn(self._mixture, rows, weight, random_state))
+        return again
 
     def _iterate(
         self,

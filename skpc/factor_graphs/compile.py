@@ -6,8 +6,6 @@ and all below it splits into the variable itself and the scopes of its children,
 compiled on one vtree are compatible with each other.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

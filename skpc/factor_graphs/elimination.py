@@ -1,7 +1,5 @@
 """Variable elimination on a vtree: conditional tables, and the memory that they need."""
 
-from __future__ import annotations
-
 import math
 from decimal import Decimal
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Gibbs sampling of factor graphs, optionally with some variables summed out."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass

@@ -1,15 +1,13 @@
 """The factor graph: an unnormalised distribution of discrete variables."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from graphlib import CycleError, TopologicalSorter
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.utils import check_random_state
 
-from skpc._arrays import Floats, log_or_inf
+from skpc._arrays import Floats, check_variables, log_or_inf, one_or_each
 from skpc._cells import rows_of_numbers
 
 #: How far the probabilities of a row of a conditional table may be from summing to one.
@@ -166,7 +164,7 @@ class FactorGraph:
     @classmethod
     def ising_grid(
         cls, rows: int, cols: int, coupling: Any = None, field: Any = None, random_state: Any = None
-    ) -> FactorGraph:
+    ) -> Self:
         """Binary variables on a grid, with a factor for each pair of neighbours.
 
         Variables are numbered row by row. The factors of horizontal neighbours come first, then
@@ -206,16 +204,18 @@ class FactorGraph:
             draw = check_random_state(random_state).uniform
             tables = np.log(draw(np.finfo(np.float64).tiny, 1.0, size=(len(edges), 2, 2)))
         else:
-            strength = _numbers("coupling", coupling, len(edges))
+            strength = one_or_each(
+                coupling, len(edges), "coupling must be a finite number", "edges"
+            )
             tables = strength[:, np.newaxis, np.newaxis] * np.outer(spin, spin)
         factors: list[Factor] = list(zip(edges.tolist(), tables))
         if field is not None:
-            strength = _numbers("field", field, rows * cols)
+            strength = one_or_each(field, rows * cols, "field must be a finite number", "sites")
             factors += [((v,), strength[v] * spin) for v in range(rows * cols)]
         return cls(np.full(rows * cols, 2), factors)
 
     @classmethod
-    def from_bayesian_network(cls, cpts: Sequence[tuple[Sequence[int], Any]]) -> FactorGraph:
+    def from_bayesian_network(cls, cpts: Sequence[tuple[Sequence[int], Any]]) -> Self:
         """The factor graph of a Bayesian network, whose constant is one.
 
         Parameters
@@ -254,12 +254,8 @@ class FactorGraph:
 
 
 def _checked_scope(number: int, scope: Sequence[int], n_variables: int) -> tuple[int, ...]:
-    variables = tuple(int(variable) for variable in scope)
-    for variable in variables:
-        if not 0 <= variable < n_variables:
-            raise ValueError(
-                f"factor {number} needs variables among 0..{n_variables - 1}, got {variable}"
-            )
+    name = f"the variables of factor {number}"
+    variables = tuple(check_variables([*scope], n_variables, name).tolist())
     if len(set(variables)) < len(variables):
         raise ValueError(f"factor {number} needs distinct variables, got {list(variables)}")
     return variables
@@ -279,13 +275,6 @@ def _checked_table(number: int, given: Any, shape: tuple[int, ...]) -> Floats:
         )
     table.flags.writeable = False
     return table
-
-
-def _numbers(name: str, given: Any, size: int) -> Floats:
-    values = np.asarray(given, dtype=np.float64)
-    if values.shape not in {(), (size,)} or not np.all(np.isfinite(values)):
-        raise ValueError(f"{name} must be a finite number or {size} of them, got {given!r}")
-    return np.broadcast_to(values, size)
 
 
 def check_conditional(variable: int, table: Floats) -> None:

@@ -1,7 +1,5 @@
 """Factor graphs on disk: the text format of the UAI inference competitions."""
 
-from __future__ import annotations
-
 import math
 import os
 import re

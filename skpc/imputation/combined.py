@@ -12,8 +12,6 @@ With estimates :math:`q_i` and variances :math:`u_i` of :math:`m` tables,
 The plain twin is ``tests/naive/imputation.py``.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

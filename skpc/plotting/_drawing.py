@@ -1,8 +1,6 @@
 """What drawings share: blocks of texts in layers, names of variables and states, and colours."""
 
-from __future__ import annotations
-
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -68,7 +66,7 @@ class Page(NamedTuple):
     font_size: float
 
     @classmethod
-    def prepare(cls, ax: Any, width: float, height: float) -> Page:
+    def prepare(cls, ax: Any, width: float, height: float) -> Self:
         """Take the given axes, or new ones of the right size, and choose a font that fits."""
         if ax is None:
             import matplotlib.pyplot as plt

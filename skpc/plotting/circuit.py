@@ -1,8 +1,6 @@
 """Drawings of circuits: cutset networks for readers, any other small one as a graph."""
 
-from __future__ import annotations
-
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -76,7 +74,7 @@ class CircuitDisplay(ShowsParameters):
     @classmethod
     def from_estimator(
         cls, estimator: Any, *, max_depth: int | None = None, ax: Any = None
-    ) -> CircuitDisplay:
+    ) -> Self:
         """Draw the circuit of a fitted estimator.
 
         Parameters
@@ -109,7 +107,7 @@ class CircuitDisplay(ShowsParameters):
         display = cls(estimator.circuit_, domain=estimator.domain_)
         return display.plot(ax, max_depth=max_depth)
 
-    def plot(self, ax: Any = None, *, max_depth: int | None = None) -> CircuitDisplay:
+    def plot(self, ax: Any = None, *, max_depth: int | None = None) -> Self:
         """Draw the circuit.
 
         Parameters

@@ -1,9 +1,7 @@
 """Drawings of what a model says about the missing cells of a row."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,7 +90,7 @@ class MarginalsDisplay(ShowsParameters):
     @classmethod
     def from_estimator(
         cls, estimator: Any, X: Any, *, columns: Sequence[Any] | None = None, ax: Any = None
-    ) -> MarginalsDisplay:
+    ) -> Self:
         """Draw the distributions of the cells of one row.
 
         Parameters
@@ -141,7 +139,7 @@ class MarginalsDisplay(ShowsParameters):
             display.marginals[column] = estimator.marginals(domain.decode(row, like=table))[column]
         return display.plot(ax, columns=columns)
 
-    def plot(self, ax: Any = None, *, columns: Sequence[Any] | None = None) -> MarginalsDisplay:
+    def plot(self, ax: Any = None, *, columns: Sequence[Any] | None = None) -> Self:
         """Draw the distributions.
 
         Parameters

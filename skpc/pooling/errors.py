@@ -4,16 +4,14 @@ A wrong cell is a draw from the widened margin of its column. Rates come from ro
 has not learned.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import clone
 
-from skpc._arrays import Bools, Floats, Ints, weighted_quantiles
+from skpc._arrays import Bools, Floats, Ints, one_or_each, weighted_quantiles
 from skpc.domain import Domain, LogMass
 from skpc.pooling.error_tails import QUARTILES, ErrorTail
 from skpc.queries import NoisyCells
@@ -31,6 +29,22 @@ _RATES, _LEVELS = np.geomspace(1e-4, 0.5, 80), (0.025, 0.975)
 _FAR, _FEW = 8.0, 0.02
 #: Log ratios beyond say no more.
 _MOST = 30.0
+
+
+class Judged(NamedTuple):
+    """Verdicts on cells, NaN where missing.
+
+    ``probability`` is that of a value other than the true one; ``log_ratio`` the log density of the
+    cell as a wrong one less that given its row.
+    """
+
+    probability: Floats
+    log_ratio: Floats
+
+    @classmethod
+    def joined(cls, parts: Sequence[Self]) -> Self:
+        """Those of all rows of some parts."""
+        return cls(*map(np.concatenate, zip(*parts)))
 
 
 class CheckedCells(NamedTuple):
@@ -54,7 +68,7 @@ class CheckedCells(NamedTuple):
     log_aside: Floats
 
     @classmethod
-    def from_rows(cls, tails: list[ErrorTail], rows: Floats) -> CheckedCells:
+    def from_rows(cls, tails: list[ErrorTail], rows: Floats) -> Self:
         """Cells of encoded rows, whose categories are known."""
         parts: Any = (
             np.column_stack([ask(tail, cells) for tail, cells in zip(tails, rows.T)])
@@ -67,7 +81,7 @@ class CheckedCells(NamedTuple):
     @classmethod
     def from_table(
         cls, tails: list[ErrorTail], rows: Floats, unknown: Bools, mass: LogMass
-    ) -> tuple[CheckedCells, Floats]:
+    ) -> tuple[Self, Floats]:
         """Cells of rows of a table, and what the states of a row that are known add to its density.
 
         ``unknown`` are the cells with categories that are not known, which are missing in ``rows``.
@@ -81,12 +95,12 @@ class CheckedCells(NamedTuple):
         log_aside[:, mass.columns] = np.where(possible, mass.added, log_aside[:, mass.columns])
         known = np.where(np.isnan(log_aside), cells.rows, np.nan)
         added = np.where(np.isnan(log_aside[:, mass.columns]), mass.added, 0.0)
-        parts = known, log_tail, cells.size, log_aside
-        return CheckedCells(*parts), np.nansum(added, axis=1)
+        cells = cells._replace(rows=known, log_tail=log_tail, log_aside=log_aside)
+        return cells, np.nansum(added, axis=1)
 
-    def take(self, index: Ints | Bools) -> CheckedCells:
+    def take(self, index: Ints | Bools) -> Self:
         """Those of some rows."""
-        return CheckedCells(*(part[index] for part in self))
+        return type(self)(*(part[index] for part in self))
 
     def noisy(self, density: Any, rate: Floats) -> NoisyCells:
         """These cells under a density, if draws of errors have these rates by column."""
@@ -125,22 +139,6 @@ class CheckedCells(NamedTuple):
         return Judged(noisy.probabilities(log_cells, self.size), ratio)
 
 
-class Judged(NamedTuple):
-    """Verdicts on cells, NaN where missing.
-
-    ``probability`` is that of a value other than the true one; ``log_ratio`` the log density of the
-    cell as a wrong one less that given its row.
-    """
-
-    probability: Floats
-    log_ratio: Floats
-
-    @classmethod
-    def joined(cls, parts: Sequence[Judged]) -> Judged:
-        """Those of all rows of some parts."""
-        return cls(*map(np.concatenate, zip(*parts)))
-
-
 class Rates(NamedTuple):
     """Rates of errors by column, the ends of their intervals, and the rates of draws that judge.
 
@@ -154,7 +152,7 @@ class Rates(NamedTuple):
     draws: Floats
 
     @classmethod
-    def given(cls, error_rate: Any, domain: Domain, tails: list[ErrorTail]) -> Rates | None:
+    def given(cls, error_rate: Any, domain: Domain, tails: list[ErrorTail]) -> Self | None:
         """The rates that a user says; None for "auto"."""
         if isinstance(error_rate, str):
             return None
@@ -162,17 +160,14 @@ class Rates(NamedTuple):
         if isinstance(rate, Mapping):
             rate = np.full(len(tails), MEAN_RATE)
             rate[domain.columns([*error_rate], "error_rate")] = [*error_rate.values()]
-        rate = np.asarray(rate, dtype=np.float64)
-        if rate.shape not in ((), (len(tails),)) or not ((rate >= 0.0) & (rate < 1.0)).all():
-            raise ValueError(
-                f"error_rate must be 'auto', or proportions in [0, 1), one for all {len(tails)} "
-                f"columns or one for each; found {error_rate!r}."
-            )
-        rate = np.broadcast_to(rate, len(tails))
+        needed = "error_rate must be 'auto', or one proportion in [0, 1)"
+        rate = one_or_each(
+            rate, len(tails), needed, "columns", lambda one: (one >= 0.0) & (one < 1.0)
+        )
         return cls(rate, rate, rate, _draws(rate, tails))
 
     @classmethod
-    def fit(cls, log_ratio: Floats, weight: Floats, tails: list[ErrorTail]) -> Rates:
+    def fit(cls, log_ratio: Floats, weight: Floats, tails: list[ErrorTail]) -> Self:
         """By the likelihood of cells that are wrong or not.
 
         The rate of all columns together has a prior, and is the mean of the prior of each column.

@@ -4,14 +4,12 @@ A model that is to predict from incomplete rows learns them best from incomplete
 training row is in the training data several times, with cells removed at each of some rates.
 """
 
-from __future__ import annotations
-
 import os
 import warnings
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,7 +68,7 @@ class MaskingEnsemble(NamedTuple):
         weight: Floats,
         rates: Sequence[float],
         random_state: np.random.RandomState,
-    ) -> MaskingEnsemble:
+    ) -> Self:
         """Train clones of a model.
 
         Parameters
@@ -139,11 +137,12 @@ def with_categories(model: Any, domain: Domain) -> Any:
     """A clone of a model that knows which columns are categories, if it has that parameter."""
     model = clone(model)
     if isinstance(model.get_params().get("categorical_features"), str):
-        model.set_params(categorical_features=_few_categories(domain))
+        model.set_params(categorical_features=few_categories(domain))
     return model
 
 
-def _few_categories(domain: Domain) -> NDArray[np.bool_]:
+def few_categories(domain: Domain) -> NDArray[np.bool_]:
+    """The columns that boosting by histograms takes for categories."""
     return np.asarray(domain.is_categorical & (domain.n_states <= _MAX_CATEGORIES))
 
 
@@ -163,7 +162,7 @@ def _boosting(
     _, dealt = next(deal(np.ones(n_rows), _HELD_OUT, random_state, group), (nothing, nothing))
     make = HistGradientBoostingClassifier if of_classes else HistGradientBoostingRegressor
     model = make(
-        categorical_features=_few_categories(domain),
+        categorical_features=few_categories(domain),
         early_stopping=False,
         random_state=int(random_state.randint(2**31)),
     )
@@ -207,7 +206,7 @@ class LinearOnCompletions(BaseEstimator):
         self.domain = domain
         self.model = model
 
-    def fit(self, rows: Floats, target: Any, sample_weight: Floats) -> LinearOnCompletions:
+    def fit(self, rows: Floats, target: Any, sample_weight: Floats) -> Self:
         """Learn from encoded rows, which may have missing cells."""
         features = self._features(rows)
         # Neither does a column vary that has no value; fmax and fmin do not see NaN.

@@ -6,9 +6,7 @@ powers), a linear pool of distributions of a number (a sum whose weights depend 
 weights). Regressors join a linear pool with a :class:`HeteroscedasticNoise` each.
 """
 
-from __future__ import annotations
-
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,14 +58,14 @@ class LogPool(NamedTuple):
     offsets: Floats
 
     @classmethod
-    def equal(cls, n_members: int, n_classes: int) -> LogPool:
+    def equal(cls, n_members: int, n_classes: int) -> Self:
         """The pool that nothing has weighed: a single member is its own answer."""
         return cls(np.full((2, n_members), 1.0 / n_members), np.zeros(n_classes))
 
     @classmethod
     def fit(
         cls, evidence: Floats, observed: Floats, label: Ints, weight: Floats, log_prior: Floats
-    ) -> LogPool:
+    ) -> Self:
         """Minimise the log loss of rows that the members have not learned from.
 
         To the loss of all rows, in nats, are added ten times the squared lengths of the offsets and
@@ -177,9 +175,7 @@ class GatingFeatures(NamedTuple):
     scaler: MinMaxScaler
 
     @classmethod
-    def fit(
-        cls, domain: Domain, rows: Floats, variance: Floats, of_target: float
-    ) -> GatingFeatures:
+    def fit(cls, domain: Domain, rows: Floats, variance: Floats, of_target: float) -> Self:
         """Learn it from test rows and the variances of their targets.
 
         Variances below a part of ``of_target``, the variance of all targets, count as that.
@@ -281,9 +277,7 @@ class HeteroscedasticNoise(NamedTuple):
     least: float
 
     @classmethod
-    def fit(
-        cls, residual: Floats, sd: Floats, features: Floats, weight: Floats
-    ) -> HeteroscedasticNoise:
+    def fit(cls, residual: Floats, sd: Floats, features: Floats, weight: Floats) -> Self:
         """Maximise the likelihood of normal residuals.
 
         Parameters

@@ -1,7 +1,5 @@
 """The cells of tables of the same columns as numbers that can be compared across tables."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """How close a synthetic table is to a real one."""
 
-from __future__ import annotations
-
 import math
 from itertools import combinations
 from typing import Any, NamedTuple
@@ -15,14 +13,13 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import check_random_state
 
 from skpc._arrays import Floats
-from skpc.domain import column_moments, one_hot
+from skpc.domain import column_moments, group_rows, one_hot
+from skpc.pooling.masking import few_categories
 from skpc.synthesis.cells import TableCells, read_cells
 from skpc.synthesis.rules import breaches, rules_of
 
 #: Bins of a number beside a category, and folds of the classifier.
 _BINS, _FOLDS = 10, 5
-#: Most categories that boosting takes as such.
-_MOST_CATEGORIES = 255
 
 
 class TableReport(NamedTuple):
@@ -255,9 +252,7 @@ def _auc(real: TableCells, drawn: TableCells, random_state: Any) -> float:
     n_rows = min(len(real.values), len(drawn.values))
     X = np.concatenate([_some(cells.values, n_rows, random_state) for cells in (real, drawn)])
     y = np.repeat([0, 1], n_rows)
-    few = [
-        states is not None and len(states) <= _MOST_CATEGORIES for states in real.domain.categories
-    ]
+    few = few_categories(real.domain)
     seed = random_state.randint(2**31)
     model = HistGradientBoostingClassifier(categorical_features=few, random_state=seed)
     folds = StratifiedKFold(_FOLDS, shuffle=True, random_state=seed)
@@ -271,13 +266,9 @@ def _some(values: Floats, n_rows: int, random_state: Any) -> Floats:
 
 def _copies(cells: TableCells, learned: TableCells) -> float:
     """The share of rows that are equal to one of others, missing cells too."""
-    known = {row.tobytes() for row in _with_marks(learned)}
-    return float(np.mean([row.tobytes() in known for row in _with_marks(cells)]))
-
-
-def _with_marks(cells: TableCells) -> Floats:
-    # Minus zero is zero, and all that is missing is alike.
-    return np.where(np.isnan(cells.values), np.nan, cells.values + 0.0)
+    group = group_rows(np.concatenate([learned.values, cells.values]))[1]
+    known, copied = np.split(group, [len(learned.values)])
+    return float(np.isin(copied, known).mean())
 
 
 def _distance_ratio(

@@ -213,7 +213,7 @@ def test_more_than_one_row_is_refused(model, table):
 
 @pytest.mark.parametrize("columns", [["weight"], [3], [-1], ["price", "prize"]])
 def test_an_unknown_column_is_refused_by_name(model, columns):
-    with pytest.raises(ValueError, match=f"columns .*(names|got) {columns[-1]!r}"):
+    with pytest.raises(ValueError, match=rf"columns .*(names |got \[){columns[-1]!r}"):
         MarginalsDisplay.from_estimator(model, one_row(), columns=columns)
 
 
