@@ -216,6 +216,7 @@ class TableMixture(CircuitDensity):
         self._n_learned = chunks.n_rows
 
     def reweighted(self, rows: Floats, weight: Floats) -> Self:
+        """A copy whose parameters are learned again from encoded rows of these weights."""
         again = copy(self)
         rows, n_rows = rows.take(self._order, axis=1), float(weight.sum())
         numbers = self.domain_.numbers or (None,) * self.domain_.n_features
@@ -227,6 +228,7 @@ class TableMixture(CircuitDensity):
         return again
 
     def redrawn(self, rows: Floats, weight: Floats, random_state: np.random.RandomState) -> Self:
+        """A copy whose parameters are drawn from their posterior given encoded, complete rows."""
         again, rows = copy(self), rows.take(self._order, axis=1)
         again._describe(redrawn(self._mixture, rows, weight, random_state))
         return again
