@@ -10,6 +10,7 @@ from sklearn.utils import check_consistent_length, check_random_state, gen_batch
 from sklearn.utils.validation import check_is_fitted
 
 from skpc._arrays import Bools, Floats, Ints, offsets, within
+from skpc._fitting import noted
 from skpc._validation import AT_LEAST_ONE, HasMethods, StrOptions, check_table
 from skpc.comparisons.result import ComparisonResult, checked, names_of, pvalues
 from skpc.counting.clustering import as_numbers
@@ -182,7 +183,10 @@ def _pool(model: Any, A: Any, B: Any, groups: Any, random_state: Any) -> tuple[A
         Rows of the same number stay together.
     """
     is_fitted = hasattr(model, "domain_")
-    tables = [check_table(model, A, reset=not is_fitted), check_table(model, B, reset=False)]
+    tables = []
+    for name, given in (("A", A), ("B", B)):
+        with noted(f"This is about the table {name}."):
+            tables.append(check_table(model, given, reset=not (is_fitted or tables)))
     table, is_second = join_tables(tables), np.repeat([False, True], [*map(len, tables)])
     domain = model.domain_ if is_fitted else Domain.fit(table, n_bins=_BINS)
     group = group_rows(domain.encode(table))[1]

@@ -251,6 +251,9 @@ def test_what_cannot_be_compared_is_refused(density):
         two_sample_test(A, B, density, groups=(np.arange(10), np.arange(9)))
     with pytest.raises(ValueError, match="feature names"):
         two_sample_test(A, B[["kind", "size"]])
+    with pytest.raises(ValueError, match="minimum of 1") as caught:
+        two_sample_test(A, B[:0], density)
+    assert caught.value.__notes__ == ["This is about the table B."]
     with pytest.raises(NotFittedError, match="not fitted"):
         two_sample_test(A, B, SoftLearnSPN())
     with pytest.raises(ValueError, match="score_cells"):
