@@ -1,8 +1,8 @@
 """CPU seconds of measurements that have not been made.
 
 Estimated from those of other sets by rows and columns; those of plain EM are times 2.3, by which
-that of eachmovie was too low (webkb was ended after 2,160 s, book after 1,460 s). Remove a line once
-its measurement is made.
+that of eachmovie was too low (webkb was ended after 2,160 s, book after 1,460 s). Remove a line
+once its measurement is made.
 """
 
 from __future__ import annotations
