@@ -183,7 +183,7 @@ def _pool(model: Any, A: Any, B: Any, groups: Any, random_state: Any) -> tuple[A
         Rows of the same number stay together.
     """
     is_fitted = hasattr(model, "domain_")
-    tables = []
+    tables: list[Any] = []
     for name, given in (("A", A), ("B", B)):
         with noted(f"This is about the table {name}."):
             tables.append(check_table(model, given, reset=not (is_fitted or tables)))
