@@ -7,7 +7,7 @@ A NAME is a paper ("soft_learn") or a table or figure of it ("soft_learn/table_8
 all are run. --sets leaves out other data sets. Every measurement is kept with its date, versions
 and CPU seconds of one thread in ``measured.json``, and is not made again unless --again says so: in
 a new clone most are there already. The rows that were asked for are printed, theirs and ours.
---quick runs those that fit in a quarter of an hour of one core. All of it takes about nine hours;
+--quick runs those that fit in twenty minutes of one core. All of it takes about thirteen hours;
 measurements that have not been made have estimates in ``estimates.py``.
 
 All rows are then written to ``ledger.csv``, and a page for each paper. These are pages of the
@@ -110,7 +110,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help="papers, tables or figures")
     parser.add_argument("--sets", nargs="+", default=(), metavar="SET", help="data sets")
-    parser.add_argument("--quick", action="store_true", help="what fits in a quarter of an hour")
+    parser.add_argument("--quick", action="store_true", help="what fits in twenty minutes")
     parser.add_argument("--again", action="store_true", help="measure what is kept anew")
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes")
     parser.add_argument(

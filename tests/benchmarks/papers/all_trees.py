@@ -188,7 +188,10 @@ JOBS = {
         for orientation in moat.ORIENTATIONS
         for name in PUBLISHED
     },
-    **{f"moat/published/{name}": Job(published, (name,), True, file_of(name)) for name in BARE},
+    **{
+        f"moat/published/{name}": Job(published, (name,), name != "retail", file_of(name))
+        for name in BARE
+    },
     **{
         f"moat/mt/{name}": Job(mixture_of_trees, (name,), name in QUICK_TREES, file_of(name))
         for name in PUBLISHED

@@ -35,7 +35,7 @@ FILES = {
     "r52": "cr52",
     "20ng": "c20ng",
 }
-QUICK_MIXTURES = ("nltcs", "retail", "kdd", "msnbc")
+QUICK_MIXTURES = ("nltcs", "kdd")
 ABLATED = ("nltcs", "plants", "audio", "jester", "accidents", "kosarek", "msweb", "book")
 #: Rows of a table, and how many tables.
 SAMPLE_SIZES = (100, 300, 1000, 10_000)

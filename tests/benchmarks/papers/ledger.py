@@ -68,7 +68,7 @@ class Job(NamedTuple):
 
     work: Callable[..., Figures]
     arguments: tuple[Any, ...] = ()
-    #: Whether it belongs to the quarter of an hour of ``--quick``.
+    #: Whether it belongs to the twenty minutes of ``--quick``.
     quick: bool = False
     #: A file of SKPC_DATA that it cannot do without.
     file: str = ""

@@ -124,7 +124,7 @@ another folder, which begins without measurements.
 """
 _SECONDS = """\
 All measurements took {measured:.1f} CPU hours of one thread; those that have not been made would
-take about {estimated:.1f} more. Those of ``--quick`` take a quarter of an hour. Some rows were
+take about {estimated:.1f} more. Those of ``--quick`` take twenty minutes. Some rows were
 measured for an earlier page of the guide, by the command in their note: of these only the seconds
 of learning are known and counted.
 """
