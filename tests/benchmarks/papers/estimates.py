@@ -17,5 +17,4 @@ ESTIMATES = {
     "moat/directed/20ng": 1430,
     "moat/directed/ad": 4300,
     "moat/directed/r52": 1300,
-    "moat/mt/20ng": 500,
 }
