@@ -279,6 +279,7 @@ class RuledDensity(NamedTuple):
         return self._kept(rows, self._likeliest(rows))
 
     def _likeliest(self, rows: Floats) -> Floats:
+        """Rows filled by the likeliest of the modes of their alternatives."""
         weighed, _ = self._weighed(rows).likely()
         modes = self.learned.modes(weighed.reduced)
         best = weighed.best(self.learned.log_density(modes))
