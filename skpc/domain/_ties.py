@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,8 +19,8 @@ _ROUNDING = 1e-9
 #: Most columns of a chain of orders.
 _LONGEST = 3
 _KINDS = (
-    '(a, "<=", b), (a, "==", b), (total, "==", ("sum", a, b)), (a, "determines", b) or '
-    '(a, "==", value, "if", b, "==", value)'
+    '(a, "<=", b), (a, "==", b), (total, "==", ("sum", a, b)), the same with "+", constant, '
+    '(a, "determines", b) or (a, "==", value, "if", b, "==", value)'
 )
 
 
@@ -40,7 +41,7 @@ class Tie(NamedTuple):
     has_gap : bool
         Whether the target is greater than the sum by a gap.
     offset : float
-        What is added to the sum: the difference of the origins of dates.
+        What is added to the sum: a constant, or the difference of the origins of dates.
     reach : float
         Errors of rounding.
     """
@@ -83,9 +84,12 @@ def read_rule(rule: Any, domain: Domain, rows: Floats) -> Tie:
     # Rules that were found have support and chance beside them.
     given = rule = getattr(rule, "rule", rule)
     rule = tuple(rule) if isinstance(rule, tuple | list) else ()
-    kind = rule[1] if len(rule) in (3, 7) else None
+    kind = rule[1] if len(rule) in (3, 5, 7) else None
     is_value = len(rule) == 7 and rule[3] == "if" and kind == rule[5] == "=="
-    if not is_value and (len(rule) != 3 or kind not in ("<=", "==", "determines")):
+    is_sum = kind is not None and isinstance(rule[2], tuple | list)
+    is_shifted = is_sum and rule[3:4] == ("+",) and isinstance(rule[4], Real)
+    is_shifted = is_shifted and bool(np.isfinite(rule[4]))
+    if not (is_value or is_shifted) and (len(rule) != 3 or kind not in ("<=", "==", "determines")):
         raise ValueError(f"rules must be a list of tuples {_KINDS}; found {given!r}.")
     if is_value:
         target, source = (domain.columns([name], "rules")[0] for name in (rule[0], rule[4]))
@@ -97,7 +101,6 @@ def read_rule(rule: Any, domain: Domain, rows: Floats) -> Tie:
         keys = _states(domain, int(source), rule)
         values = np.where(keys == state, value, np.nan)
         return Tie(rule, int(target), (int(source),), keys, values, reach=_reach(rows, [target]))
-    is_sum = isinstance(rule[2], tuple | list)
     names = [rule[0], *(rule[2][1:] if is_sum else rule[2:])]
     if is_sum and (kind != "==" or rule[2][0] != "sum" or len(names) < 2):
         raise ValueError(f"rules must be a list of tuples {_KINDS}; found {rule!r}.")
@@ -126,7 +129,8 @@ def read_rule(rule: Any, domain: Domain, rows: Floats) -> Tie:
     if kind == "<=":
         offset = origins[0] - origins[1]
         return Tie(rule, others[0], (first,), has_gap=True, offset=offset, reach=reach)
-    return Tie(rule, first, tuple(others), offset=origins[1] - origins[0], reach=reach)
+    offset = float(rule[4]) if is_shifted else origins[1] - origins[0]
+    return Tie(rule, first, tuple(others), offset=offset, reach=reach)
 
 
 def _reach(rows: Floats, columns: Sequence[int]) -> float:

@@ -3,7 +3,8 @@
 A rule is a tuple of names of columns:
 
 - ``(a, "<=", b)`` and ``(a, "==", b)``: numbers in order, or equal;
-- ``(total, "==", ("sum", a, b))``: a number is a sum of two or three others;
+- ``(total, "==", ("sum", a, b))``: a number is a sum of two or three others, or with
+  ``"+", constant`` behind it a sum of one to three and a constant;
 - ``(a, "determines", b)``: rows of one value of ``a`` have one value of ``b``;
 - ``(a, "==", value, "if", b, "==", value)``: one value of ``b`` goes with one of ``a``.
 """
@@ -93,7 +94,7 @@ def breaches(rule: tuple[Any, ...], real: TableCells, cells: TableCells) -> Bool
     at = {name: j for j, name in enumerate(cells.names)}
     a, kind, b = rule[:3]
     first = cells.values[:, at[a]]
-    if len(rule) > 3:
+    if "if" in rule[3:4]:
         # The value of a column, given that of another.
         condition = cells.is_value(at[rule[4]], rule[6])
         return condition & ~np.isnan(first) & ~cells.is_value(at[a], b)
@@ -103,7 +104,7 @@ def breaches(rule: tuple[Any, ...], real: TableCells, cells: TableCells) -> Bool
         wanted = np.array([usual.get(value, np.nan) for value in first.tolist()])
         return np.abs(wanted - cells.values[:, at[b]]) > 0.0
     parts = cells.values[:, [at[name] for name in (b[1:] if isinstance(b, tuple) else [b])]]
-    gap = first - parts.sum(axis=1)
+    gap = first - parts.sum(axis=1) - sum(rule[4:])
     if kind == "<=":
         return gap > 0.0
     size = np.nan_to_num(np.abs(np.column_stack([first, parts]))).max(initial=0.0)
@@ -132,6 +133,7 @@ def find_rules(X: Any, tolerance: float = 0.0, *, categorical_features: Any = "a
         - ``(a, "<=", b)``: numbers or dates in order; of chains only the links;
         - ``(a, "==", b)``: equal numbers;
         - ``(total, "==", ("sum", a, b))``, or of three: numbers that add up;
+        - ``(total, "==", ("sum", a, b), "+", constant)``, or of one or three;
         - ``(a, "determines", b)``: rows that share a value of ``a`` share that of ``b``;
         - ``(a, "==", value, "if", b, "==", value)``, where ``b`` has 20 values at most and does not
           determine ``a``.
@@ -216,18 +218,30 @@ class _Search:
         return rules
 
     def sums(self) -> list[Rule]:
-        """Numbers that others add up to."""
+        """Numbers that others add up to, perhaps with a constant."""
         rules, columns = [], self.comparable[0]
-        for parts in (parts for size in (2, 3) for parts in combinations(columns, size)):
-            totals = [j for j in columns if j not in parts]
+        for parts in (parts for size in (1, 2, 3) for parts in combinations(columns, size)):
+            # Two columns that differ by a constant are one rule.
+            totals = [j for j in columns if j not in parts and (len(parts) > 1 or j > parts[0])]
             self.n_tried += len(totals)
             for total in self._possible_totals(parts, totals):
                 t, *addends = self._observed(total, *parts)
                 s = np.sum(addends, axis=0)
                 step = _ROUNDING * max(np.abs([t, *addends]).max(initial=0.0), _ROUNDING)
+                constant = float(f"{np.median(t - s):.12g}") if len(t) else 0.0
+                rule: tuple[Any, ...] = (
+                    self.names[total],
+                    "==",
+                    ("sum", *(self.names[j] for j in parts)),
+                )
+                if abs(constant) > step:
+                    s, rule = s + constant, (*rule, "+", constant)
+                elif len(parts) == 1:
+                    continue
                 q = _agreement(np.round(t / step), np.round(s / step))
-                rule = self.names[total], "==", ("sum", *(self.names[j] for j in parts))
-                rules += self._rule(rule, len(t), (np.abs(t - s) > step).sum(), q)
+                # The first row has told the constant.
+                n_rows = len(t) - (len(rule) > 3)
+                rules += self._rule(rule, n_rows, (np.abs(t - s) > step).sum(), q)
         return rules
 
     def parts_of_sums(self, rules: Collection[tuple[Any, ...]]) -> set[tuple[Any, ...]]:
@@ -236,15 +250,18 @@ class _Search:
         return {
             (part, "<=", rule[0])
             for rule in rules
-            if isinstance(rule[2], tuple) and len(rule) == 3
+            if isinstance(rule[2], tuple) and min(rule[4:], default=0.0) >= 0.0
             for part in rule[2][1:]
             if all(lowest[other] >= 0.0 for other in rule[2][1:] if other != part)
         }
 
     def _possible_totals(self, parts: tuple[int, ...], totals: list[int]) -> list[int]:
-        """Columns that some others may add up to, by the first rows."""
+        """Columns that some others may add up to but for a constant, by the first rows."""
         first = self.rows[:_FIRST_ROWS]
-        gap = np.abs(first[:, totals] - first[:, parts].sum(axis=1, keepdims=True))
+        gap = first[:, totals] - first[:, parts].sum(axis=1, keepdims=True)
+        # Missing ones are sorted to the end.
+        middle = np.maximum((~np.isnan(gap)).sum(axis=0) - 1, 0) // 2
+        gap = np.abs(gap - np.sort(gap, axis=0)[middle, np.arange(len(totals))])
         size = np.nan_to_num(np.abs(first[:, [*parts, *totals]])).max(initial=0.0)
         most = binom.ppf(0.999, len(first), self.tolerance)
         return [j for j, n in zip(totals, (gap > 10.0 * _ROUNDING * size).sum(axis=0)) if n <= most]

@@ -41,6 +41,7 @@ def draws(n=600, seed=0):
             "b": b,
             "total": a + b,
             "copy": a,
+            "year": a + 1950.5,
         }
     )
 
@@ -50,6 +51,7 @@ RULES = [
     ("hours", "==", 0, "if", "job", "==", "no"),
     ("total", "==", ("sum", "a", "b")),
     ("copy", "==", "a"),
+    ("year", "==", ("sum", "a"), "+", 1950.5),
 ]
 
 
@@ -64,6 +66,7 @@ def keeps(table, codes="uvwxyz"):
         and (table["hours"][table["job"] == "no"] == 0).all()
         and (table["total"] == table["a"] + table["b"]).all()
         and (table["copy"] == table["a"]).all()
+        and (table["year"] == table["a"] + 1950.5).all()
     )
 
 
@@ -185,6 +188,10 @@ def test_a_row_that_breaks_a_rule_is_impossible_and_stays_as_it_is(model):
     ("rules", "message"),
     [
         ([("a", "<", "b")], "must be a list of tuples"),
+        ([("a", "==", "copy", "+", 0)], "must be a list of tuples"),
+        ([("a", "==", ("sum", "copy"), "-", 0)], "must be a list of tuples"),
+        ([("a", "==", ("sum", "copy"), "+", np.nan)], "must be a list of tuples"),
+        ([("a", "==", ("sum", "copy"), "+", 1)], r"\d+ break one; the first breaks"),
         (("a", "<=", "b"), "must be a list of tuples"),
         ([("a", "==", "nothing")], "not a column"),
         ([("a", "==", "copy"), ("copy", "==", "a")], "cycle"),

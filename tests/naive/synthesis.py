@@ -44,7 +44,7 @@ def breaks(rule, rows, real_rows):
     a, kind, b, *condition = rule
     result = []
     for row in rows:
-        if condition:
+        if "if" in condition:
             name, value = condition[1], condition[3]
             result.append(row[name] == value and row[a] is not None and row[a] != b)
         elif kind == "determines":
@@ -53,6 +53,7 @@ def breaks(rule, rows, real_rows):
             result.append(None not in (usual, row[b]) and row[b] != usual)
         else:
             parts = [row[name] for name in (b[1:] if isinstance(b, tuple) else [b])]
+            parts += condition[1:]
             if row[a] is None or None in parts:
                 result.append(False)
             elif kind == "<=":

@@ -29,6 +29,7 @@ def shop(n_rows: int, seed: int) -> pd.DataFrame:
             "a": a,
             "b": b.astype(float),
             "total": a + b,
+            "due": low + a - 18.5,
             "start": start,
             "end": start + pd.to_timedelta(rng.integers(0, 40, n_rows), "D"),
         }
@@ -43,6 +44,7 @@ RULES = {
     ("price", "<=", "high"),
     ("start", "<=", "end"),
     ("total", "==", ("sum", "a", "b")),
+    ("due", "==", ("sum", "low", "a"), "+", -18.5),
     ("zip", "determines", "city"),
     ("hours", "==", 0.0, "if", "work", "==", "no"),
 }
@@ -123,3 +125,22 @@ def test_an_order_that_follows_from_a_sum_is_trivial():
     found = find_rules(np.column_stack([parts, parts.sum(axis=1)]))
     assert (1, "<=", 2) in [one.rule for one in found.trivial]
     assert (0, "<=", 2) not in [one.rule for one in (*found.rules, *found.trivial)]
+
+
+def test_a_constant_beside_a_sum_is_told_from_none_and_survives_rows_that_break_it():
+    a, b = np.random.default_rng(0).integers(0, 30, (2, 200)).astype(float)
+    found = find_rules(np.column_stack([a, a + 5, a - b, b])).rules
+    rules = [one.rule for one in found]
+    assert (1, "==", ("sum", 0), "+", 5.0) in rules
+    assert (1, "==", ("sum", 2, 3), "+", 5.0) in rules
+    assert (0, "==", ("sum", 2, 3)) in rules
+    assert (0, "<=", 1) not in rules
+    assert (0, "==", ("sum", 1), "+", -5.0) not in rules
+    X = np.column_stack([a, b, a + b + 0.1])
+    X[:3] = np.nan
+    X[3:7, 2] += 1
+    assert [one.rule for one in find_rules(X, 0.05).rules if one.rule[1] == "=="] == [
+        (2, "==", ("sum", 0, 1), "+", 0.1)
+    ]
+    # One of 197 rows tells the constant.
+    assert {one.n_rows for one in find_rules(X, 0.05).rules if "+" in one.rule} == {196}
