@@ -150,6 +150,40 @@ def test_a_sum_tells_its_missing_part_and_weighs_two():
     assert model.complete([[2.0, np.nan, 4.0]])[0, 1] == 2.0
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_rules_that_meet_in_one_column_are_summed_together(seed):
+    rng = np.random.default_rng(seed)
+    k, a = rng.integers(0, 3, (2, 500))
+    of_k = rng.permutation([0, 1, 1])
+    z = np.where(k == 1, 2, rng.integers(0, 3, 500))
+    total = z + a + 4
+    base = total if seed % 2 else a
+    top = base + rng.binomial(2, 0.2 + 0.3 * (k == 2))
+    X = np.column_stack([k, of_k[k], z, a, total, top]).astype(float)
+    rules = [
+        (0, "determines", 1),
+        (2, "==", 2.0, "if", 0, "==", 1),
+        (4, "==", ("sum", 2, 3), "+", 4),
+        (4 if seed % 2 else 3, "<=", 5),
+    ]
+    rules = [rules[j] for j in rng.permutation(4)[: rng.integers(2, 5)]]
+    density = [CutsetNetworkBD(), HiddenChowLiuTree(random_state=0)][seed % 2]
+    model = clone(density).set_params(rules=rules, categorical_features=[0, 1]).fit(X)
+    has_gap = any(rule[1] == "<=" for rule in rules)
+    unseen = model._density.rules.learned.number_of(5).unseen if has_gap else 0.0
+    naive_rules = [(*rule, of_k) if rule[1] == "determines" else rule for rule in rules]
+    log_complete = partial(
+        slow.together, learned(model), rules=naive_rules, gaps=range(3), log_seen=np.log1p(-unseen)
+    )
+    states = [np.unique(column) for column in X.T]
+    if has_gap:
+        states[5] = [np.nan]
+    rows = X[rng.integers(500, size=40)]
+    rows[rng.random(rows.shape) < 0.4] = np.nan
+    wanted = [slow.log_density(log_complete, states, row) for row in rows]
+    assert model._density.log_density(rows) == pytest.approx(wanted, abs=1e-9)
+
+
 def test_evidence_goes_both_ways(model):
     assert model.probability({"job": "no"}, given={"hours": (10, None)}) == 0.0
     assert 0.4 < model.probability({"job": "no"}, given={"hours": (0, 0)}) < 0.9

@@ -38,6 +38,34 @@ def added(log_learned: Callable, rows):
     )
 
 
+def together(log_learned: Callable, rows, rules, gaps: Sequence[float], log_seen: float):
+    """Rows under several rules of columns by number; the learner sees gaps as far as rows had them.
+
+    A missing cell at the greater end of an order is a missing gap.
+    """
+    answers = []
+    for row in rows:
+        seen, total, possible = list(row), 0.0, True
+        for a, kind, b, *more in rules:
+            if kind == "determines":
+                possible &= row[b] == more[0][int(row[a])]
+                seen[b] = 0.0
+            elif kind == "<=":
+                gap = row[b] - row[a]
+                possible &= bool(np.isnan(gap)) or gap in gaps
+                total += 0.0 if np.isnan(gap) else log_seen
+                seen[b] = gap
+            elif "if" in more:
+                if row[more[1]] == more[3]:
+                    possible &= row[a] == b
+                    seen[a] = np.nan
+            else:
+                possible &= row[a] == sum(row[j] for j in b[1:]) + sum(more[1:])
+                seen[a] = 0.0
+        answers.append(total + log_learned([seen])[0] if possible else -np.inf)
+    return np.array(answers)
+
+
 def in_order(log_learned: Callable, numbers, others):
     """Rows of numbers that increase; the learner sees the first, the gaps and the others."""
     answers = []
