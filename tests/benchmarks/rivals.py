@@ -5,6 +5,8 @@ Training rows are complete. "HGB": histogram gradient boosting with its defaults
 removed. Learning rate, leaves and iterations are tuned by folds of the copies that are grouped
 by original row; the same folds decide between the best of them and the defaults. The model is
 fitted three times, to other draws of the copies, and its loss is the mean of the three losses.
+"LightGBM, copies": the same copies for LightGBM where it is installed, twelve settings in the same
+folds.
 "boosting's grid": eight settings around the defaults in three folds of the complete rows, and the
 best of them on all: 25 fits, which is what people are used to wait for.
 
@@ -19,6 +21,7 @@ import itertools
 import time
 from collections.abc import Callable
 from functools import partial
+from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -55,6 +58,14 @@ AROUND_DEFAULTS = {
 STRENGTHS, LEAF_SIZES = (0.1, 1.0, 10.0), (1, 5)
 
 
+LIGHTGBM = "LightGBM, copies"
+LIGHTGBM_GRID = {
+    "learning_rate": LEARNING_RATES,
+    "num_leaves": LEAVES,
+    "n_estimators": (100, 300),
+}
+
+
 class Task(NamedTuple):
     """What classification and regression call the same things.
 
@@ -74,7 +85,8 @@ class Task(NamedTuple):
 
     @property
     def fits(self) -> dict[tuple[str, ...], Callable[[Split], dict[str, Fitted]]]:
-        return {
+        optional = {(LIGHTGBM,): partial(fit_lightgbm, task=self)}
+        return (optional if find_spec("lightgbm") else {}) | {
             (RIVAL,): partial(fit_masked_copies, task=self),
             ("HGB",): partial(fit_boosting, task=self),
             (GRID,): partial(fit_grid, task=self),
@@ -149,6 +161,34 @@ def fit_masked_copies(split: Split, task: Task) -> dict[str, Fitted]:
     return {RIVAL: Fitted(asks, seconds, note)}
 
 
+def fit_lightgbm(split: Split, task: Task) -> dict[str, Fitted]:
+    """Parameters that are chosen once, and three fits."""
+    import lightgbm
+
+    start = time.process_time()
+    is_class = task is CLASSIFICATION
+    kind = lightgbm.LGBMClassifier if is_class else lightgbm.LGBMRegressor
+    model = kind(random_state=0, n_jobs=1, verbose=-1)
+    X, y = _copies(split, N_COPY_DRAWS)
+    folds = [(np.flatnonzero(~h), np.flatnonzero(h)) for h in _held(y, task)]
+    search = GridSearchCV(model, LIGHTGBM_GRID, scoring=task.scoring, cv=folds, refit=False)
+    chosen = search.fit(X, y).best_params_
+    seconds, asks = time.process_time() - start, []
+    for draw in range(N_COPY_DRAWS):
+        start = time.process_time()
+        fitted = clone(model).set_params(**chosen).fit(*_copies(split, draw))
+        asks.append(ask_with(fitted, task.method))
+        seconds += (time.process_time() - start) / N_COPY_DRAWS
+    return {LIGHTGBM: Fitted(asks, seconds, str(chosen))}
+
+
+def _held(y: np.ndarray, task: Task) -> list[np.ndarray]:
+    """Which copies each fold holds out: all of the same rows."""
+    rows = len(y) // len(COPY_RATES)
+    folds = task.folds(3, shuffle=True, random_state=0).split(np.zeros(rows), y[:rows])
+    return [np.tile(np.isin(np.arange(rows), fold), len(COPY_RATES)) for _, fold in folds]
+
+
 def _copies(split: Split, draw: int) -> tuple[pd.DataFrame, np.ndarray]:
     """Copies of the training rows, one below the other."""
     rng, rows = np.random.default_rng([2, split.number, draw]), split.train
@@ -158,9 +198,7 @@ def _copies(split: Split, draw: int) -> tuple[pd.DataFrame, np.ndarray]:
 
 def _choose(X: pd.DataFrame, y: np.ndarray, task: Task) -> tuple[dict[str, Any], str]:
     """Parameters of the better of default and tuned boosting, and a note of both losses."""
-    rows = len(y) // len(COPY_RATES)
-    folds = task.folds(3, shuffle=True, random_state=0).split(X[:rows], y[:rows])
-    held = [np.tile(np.isin(np.arange(rows), fold), len(COPY_RATES)) for _, fold in folds]
+    held = _held(y, task)
     tuned, lowest = {}, np.inf
     for rate, leaves in itertools.product(LEARNING_RATES, LEAVES):
         params = {"learning_rate": rate, "max_leaf_nodes": leaves, "early_stopping": False}
