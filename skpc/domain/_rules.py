@@ -216,9 +216,10 @@ class ColumnRules:
         rows[is_missing, column] = values[is_missing]
 
     def _above(self, tie: Tie, least: Floats, values: Floats) -> Floats:
-        """Values of a column that are not below the least ones."""
+        """Values of a column, in the range of its draws, that are not below the least ones."""
         number: Any = self.domain.number_of(tie.target)
-        snapped = number.snapped(values)
+        ends = number.rounded(np.array(number.range_of_draws))
+        snapped = number.snapped(np.clip(values, *ends))
         if len(number.seen):
             place = np.minimum(np.searchsorted(number.seen, least), len(number.seen) - 1)
             higher = number.seen[place]
