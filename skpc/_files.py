@@ -86,14 +86,17 @@ def kept(objects: Iterator[Any]) -> Callable[[], Iterator[Any]]:
 
 
 def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, Any]) -> None:
-    """Write arrays to a packed npz file that :func:`read_arrays` reads."""
+    """Write arrays to a packed npz file that :func:`read_arrays` reads; none may hold objects."""
+    refused = [name for name, array in arrays.items() if np.asarray(array).dtype.hasobject]
+    if refused:
+        raise ValueError(f"arrays of numbers or text are needed; {refused} hold objects.")
     with replacing(path) as file:
-        np.savez_compressed(file, allow_pickle=False, **arrays)
+        np.savez_compressed(file, **arrays)
         size = sum(np.asarray(array).nbytes for array in arrays.values())
         if file.seekable() and _is_too_tight(size, file.tell()):
             file.seek(0)
             file.truncate()
-            np.savez(file, allow_pickle=False, **arrays)
+            np.savez(file, **arrays)
 
 
 def read_arrays(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:

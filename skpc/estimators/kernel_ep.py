@@ -155,8 +155,8 @@ class KernelEPOperator(RegressorMixin, Estimator):
     ...     input_distributions=["normal"], random_state=0
     ... ).fit(X, y)
     >>> mean, std = operator.predict([[0.0, 0.5], [9.0, 0.5]], return_std=True)
-    >>> mean[0].round(2), std.round(1)  # it knows that it has not seen the second
-    (np.float64(1.28), array([0. , 2.5]))
+    >>> mean[:1].round(2), std.round(1)  # it knows that it has not seen the second
+    (array([1.28]), array([0. , 2.5]))
     """
 
     input_distributions: Sequence[str] | None = parameter(None, "array-like", None)

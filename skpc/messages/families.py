@@ -241,8 +241,8 @@ class Normal(Message):
     >>> from skpc.messages import Normal
     >>> Normal(0.0, 1.0) * Normal(2.0, 1.0)
     Normal(mean=1.0, variance=0.5)
-    >>> (Normal(0.0, 1.0) / Normal(0.0, 0.5)).is_proper
-    np.False_
+    >>> bool((Normal(0.0, 1.0) / Normal(0.0, 0.5)).is_proper)
+    False
     """
 
     name = "normal"

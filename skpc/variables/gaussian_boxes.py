@@ -97,7 +97,8 @@ def _in_box(mean: Floats, covariance: Floats, low: Floats, high: Floats) -> floa
     # The tolerance of scipy is absolute: it follows the size of the answer.
     tolerance, values = 1e-5, [np.inf]
     for seed in range(4 if len(mean) <= _MOST_RANGES else 0):
-        normal = multivariate_normal(mean, covariance, abseps=tolerance, seed=seed)
+        normal = multivariate_normal(mean, covariance, seed=seed)
+        normal.abseps = tolerance
         values.append(max(float(normal.cdf(high, lower_limit=low)), 0.0))
         if abs(values[-1] - values[-2]) <= max(_ERROR * values[-1], _NOTHING):
             return values[-1]

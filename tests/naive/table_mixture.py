@@ -122,7 +122,7 @@ def explained(rows, column):
     """Adjusted share of the variance of a column that a regression on the others explains."""
     n_rows, n_columns = rows.shape
     others = np.column_stack([np.ones(n_rows), np.delete(rows, column, axis=1)])
-    rest = rows[:, column] - others @ np.linalg.lstsq(others, rows[:, column])[0]
+    rest = rows[:, column] - others @ np.linalg.lstsq(others, rows[:, column], rcond=None)[0]
     alone = rest @ rest / (n_rows - n_columns)
     return 1.0 - alone / rows[:, column].var(ddof=1)
 
