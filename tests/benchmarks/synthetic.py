@@ -199,7 +199,8 @@ def summary(lines: list[tuple]) -> None:
     auc = frame.pivot_table(index=["table", "seed"], columns="model", values="auc")
     auc = auc[[model for model in MODELS if model in auc]]
     print(auc.groupby("table").mean().round(3).to_string())
-    for rival in auc.columns.intersection([*RIVALS, "missing", "rules"]):
+    others = [*RIVALS, "missing", "rules"] if "stack" in auc else []
+    for rival in auc.columns.intersection(others):
         gap = (auc["stack"] - auc[rival]).groupby("table")
         text = pd.DataFrame({"mean": gap.mean(), "se": gap.std() / np.sqrt(gap.count())}).round(3)
         print(f"stack less {rival}\n{text.to_string()}")
