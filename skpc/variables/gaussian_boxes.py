@@ -27,18 +27,18 @@ def conditional_form(
     leaves: MultivariateGaussian, columns: Columns, scores: Floats, place: int
 ) -> ScoredNormals:
     """Distributions of a cell under each leaf, given the known scores (not NaN) of its row."""
-    mean, covariance = _given(leaves, np.array([place]), scores)
+    mean, covariance = _given(leaves, np.array([place]), scores[np.newaxis])
     prob, axis = np.exp(leaves.log_prob_of(place)), columns.axis_of(leaves.variables[place])
-    rest = Normals(mean[:, 0], np.sqrt(covariance[:, 0, 0]), prob[:, -1])
+    rest = Normals(mean[0, :, 0], np.sqrt(covariance[:, 0, 0]), prob[:, -1])
     return ScoredNormals(axis, prob[:, :-1], rest)
 
 
 def _given(leaves: MultivariateGaussian, places: Ints, scores: Floats) -> tuple[Floats, Floats]:
-    """Means and covariances of scores under each leaf, given the known scores of a row."""
-    known, (mean, covariance) = np.flatnonzero(~np.isnan(scores)), leaves.gaussians[:2]
+    """Means of scores of rows under each leaf, and covariances, given the known scores."""
+    known, (mean, covariance) = np.flatnonzero(~np.isnan(scores[0])), leaves.gaussians[:2]
     across = covariance[:, known][:, :, places]
     gain = np.linalg.solve(covariance[:, known][:, :, known], across)
-    moved = np.einsum("lk,lkp->lp", scores[known] - mean[:, known], gain)
+    moved = np.einsum("nlk,lkp->nlp", scores[:, np.newaxis, known] - mean[:, known], gain)
     rest = covariance[:, places][:, :, places] - across.transpose(0, 2, 1) @ gain
     return mean[:, places] + moved, rest
 
@@ -49,7 +49,7 @@ def box_probabilities(
     scores: Floats,
     intervals: dict[int, tuple[Floats, Floats]],
 ) -> Floats:
-    """Probability of ranges under each leaf, given the known scores of one row.
+    """Probability of ranges under each leaf, given the known scores of rows.
 
     Parameters
     ----------
@@ -57,14 +57,15 @@ def box_probabilities(
         The leaves of a scope.
     columns : Columns
         The variables.
-    scores : ndarray of shape (n_columns,)
-        Scores of the known cells, else NaN.
+    scores : ndarray of shape (n_rows, n_columns)
+        Scores of the known cells, the same ones in all rows, else NaN.
     intervals : dict from place to (low, high)
-        For each stated column (its place in the scope) its intervals ``low < x <= high``.
+        For each stated column (its place in the scope) the intervals ``low < x <= high`` of each
+        row, of shape (n_rows, n_intervals).
 
     Returns
     -------
-    ndarray of shape (n_leaves,)
+    ndarray of shape (n_rows, n_leaves)
 
     Raises
     ------
@@ -76,24 +77,29 @@ def box_probabilities(
     options: list[list[Any]] = []
     for at, (place, (low, high)) in enumerate(intervals.items()):
         column, prob = columns.axis_of(leaves.variables[place]), np.exp(leaves.log_prob_of(place))
-        held = (low[:, np.newaxis] < column.atoms) & (column.atoms <= high[:, np.newaxis])
-        options.append([(prob[:, :-1] @ held.any(axis=0), None)])
-        options[-1] += [(prob[:, -1], (at, *ends)) for ends in zip(*column.score.ends(low, high))]
-    total = np.zeros(len(mean))
+        held = (low[..., np.newaxis] < column.atoms) & (column.atoms <= high[..., np.newaxis])
+        options.append([(held.any(axis=1) @ prob[:, :-1].T, None)])
+        ends = (end.T for end in column.score.ends(low, high))
+        options[-1] += [(prob[:, -1], (at, *side)) for side in zip(*ends)]
+    total = np.zeros(mean.shape[:2])
     for weights, sides in (zip(*choice) for choice in itertools.product(*options)):
-        box = np.array([side for side in sides if side is not None]).reshape(-1, 3).T
-        chosen, weight = box[0].astype(int), np.prod(weights, axis=0)
-        for leaf in np.flatnonzero(weight > 0.0).tolist():
-            normal = mean[leaf, chosen], covariance[leaf][np.ix_(chosen, chosen)]
-            total[leaf] += weight[leaf] * _in_box(*normal, *box[1:])
+        weight = np.prod(np.broadcast_arrays(total, *weights)[1:], axis=0)
+        some = [side for side in sides if side is not None]
+        if len(some) == 1:
+            ((at, *box),) = some
+            sd = np.sqrt(covariance[:, at, at])
+            weight *= normal_between(*((end[:, np.newaxis] - mean[:, :, at]) / sd for end in box))
+        elif some:
+            chosen, *box = (np.array(part) for part in zip(*some))
+            for row, leaf in np.argwhere(weight > 0.0).tolist():
+                normal = mean[row, leaf, chosen], covariance[leaf][np.ix_(chosen, chosen)]
+                weight[row, leaf] *= _in_box(*normal, *(end[:, row] for end in box))
+        total += weight
     return total
 
 
 def _in_box(mean: Floats, covariance: Floats, low: Floats, high: Floats) -> float:
-    """Probability of a box of one normal distribution; of several sides, to one percent."""
-    if len(mean) < 2:
-        sd = np.sqrt(covariance.diagonal())
-        return float(np.prod(normal_between((low - mean) / sd, (high - mean) / sd)))
+    """Probability of a box of one normal distribution, to one percent."""
     # The tolerance of scipy is absolute: it follows the size of the answer.
     tolerance, values = 1e-5, [np.inf]
     for seed in range(4 if len(mean) <= _MOST_RANGES else 0):

@@ -209,7 +209,7 @@ def test_dates_of_all_kinds_are_read_alike():
         [date, None],
         [moment, np.nan],
         [pd.Timestamp(moment), pd.NaT],
-        [np.datetime64(date), np.datetime64("NaT")],
+        [np.datetime64(date), np.datetime64("NaT", "D")],
         pd.Series([moment, None]),
         pl.Series([date, None]),
         pl.Series([moment, None]),

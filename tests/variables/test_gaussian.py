@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.integrate import quad
-from scipy.stats import chisquare, kstest
+from scipy.stats import chisquare, kstest, norm
 
 from skpc.circuit import CircuitBuilder
 from skpc.exceptions import StructureError
@@ -89,7 +89,7 @@ def test_draws_are_atoms_with_their_probabilities_and_normal_scores(column):
     if len(counts) > 1:
         assert chisquare(counts, 20_000 * np.exp(log_prob)).pvalue > 1e-3
     scores = column.score.transform(drawn[~is_atom.any(axis=1), 0])
-    assert kstest(scores, "norm", args=(0.2, 0.6)).pvalue > 1e-3
+    assert kstest(scores, norm(0.2, 0.6).cdf).pvalue > 1e-3
 
 
 def test_draws_stay_in_their_range_and_are_no_atoms_of_the_lattice():

@@ -4,12 +4,13 @@ A leaf whose variable has statements reads a line of its own, as leaves of sever
 log probability of what an event says of its cell. Nothing else in a pass knows of events.
 """
 
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from skpc._arrays import Floats, Ints, log_or_inf, offsets
+from skpc._arrays import Bools, Floats, Ints, log_or_inf, offsets
 from skpc._jit import TRUE, kernel
 from skpc._random import Streams, uniforms
 from skpc.circuit import Circuit
@@ -93,19 +94,10 @@ class EventReader(MultivariateReader):
                     kind = np.arange(len(which))
                 out[lines, which] = log_or_inf(prob)[:, kind]
         for place, group, scored in zip(self.place, self.groups, self.cells(rows, start)):
-            for row in np.unique(event[np.isin(events.column, group.variables)]).tolist():
-                intervals = self._intervals(group.variables, start + row)
-                prob = box_probabilities(group, self.columns, scored.scores[row], intervals)
-                of_blocks[row, place] += log_or_inf(prob)
+            for some, intervals in _alike(events, group.variables, np.isnan(scored.scores)):
+                prob = box_probabilities(group, self.columns, scored.scores[some], intervals)
+                of_blocks[np.ix_(some, place)] += log_or_inf(prob)
         return np.hstack([of_blocks, out.T])
-
-    def _intervals(self, variables: Ints, event: int = 0) -> dict[int, tuple[Floats, Floats]]:
-        """The intervals that an event has for some variables, by their places among these."""
-        part = slice(self.events.ptr[event], self.events.ptr[event + 1])
-        column, low, high = (x[part] for x in self.events[2:])
-        stated = enumerate(variables.tolist())
-        of_places = {place: (low[column == var], high[column == var]) for place, var in stated}
-        return {place: ends for place, ends in of_places.items() if len(ends[0])}
 
     def fill(self, owner: Ints, streams: Any, rows: Floats) -> None:
         """Fill the missing cells of rows by draws within the only event; see the base class.
@@ -137,7 +129,7 @@ class EventReader(MultivariateReader):
                 form = self._circuit.leaf_forms(var, distinct).mixed(np.eye(len(distinct))[place])
                 self._draw_cells(var, form, some, streams, rows)
         for group, cells in zip(self.groups, self.cells(rows[:1])):
-            for at in [*self._intervals(group.variables)][:1]:
+            for at in np.flatnonzero(np.isin(group.variables, self.events.column))[:1].tolist():
                 some = np.flatnonzero(np.isin(owner[:, group.variables[0]], group.leaf))
                 place = np.searchsorted(group.leaf, owner[some, group.variables[0]])
                 form = conditional_form(group, self.columns, cells.scores[0], at)
@@ -148,7 +140,9 @@ class EventReader(MultivariateReader):
         """Draw a cell of some rows from the distributions of a form, within its intervals."""
         u = np.empty(len(rows))
         uniforms(streams, u)
-        low, high = (np.tile(end, (len(some), 1)) for end in self._intervals(np.array([var]))[0])
+        is_stated = self.events.column == var
+        ends = self.events.low[is_stated], self.events.high[is_stated]
+        low, high = (np.tile(end, (len(some), 1)) for end in ends)
         within = WithinIntervals(FormSum((form,)), low, high, np.ones(len(some)))
         drawn, axis = within.quantiles(u[some]), self.columns.axis_of(var)
         if axis is not None:
@@ -158,3 +152,27 @@ class EventReader(MultivariateReader):
         # Far out in a tail quantiles have no digits left.
         nearest = np.clip(drawn, np.nextafter(low[:, 0], np.inf), high[:, 0])
         rows[some, var] = np.where(within.holds(drawn), drawn, nearest)
+
+
+def _alike(
+    events: Events, variables: Ints, is_open: Bools
+) -> Iterator[tuple[Ints, dict[int, tuple[Floats, Floats]]]]:
+    """Events that know and state the same cells of a scope, and their intervals by its places."""
+    stated = np.flatnonzero(np.isin(events.column, variables))
+    which, number, size = np.unique(events.event[stated], return_inverse=True, return_counts=True)
+    column = np.full((len(which), size.max(initial=0)), -1)
+    at = offsets(size)[:-1]
+    column[number, np.arange(len(stated)) - at[number]] = events.column[stated]
+    distinct, kind = group_rows(np.hstack([is_open[which], column]))
+    for one in range(len(distinct)):
+        some = np.flatnonzero(kind == one)
+        taken = stated[at[some, np.newaxis] + np.arange(size[some[0]])]
+        of_var = [events.column[taken[0]] == var for var in variables.tolist()]
+        yield (
+            which[some],
+            {
+                place: (events.low[taken[:, is_its]], events.high[taken[:, is_its]])
+                for place, is_its in enumerate(of_var)
+                if is_its.any()
+            },
+        )
