@@ -121,7 +121,8 @@ def moments_of(work: Callable[[Any], object], subject: Any) -> list[int]:
     subject = deepcopy(subject)
     with watched(lambda: calls.append(1)):
         work(subject)
-    return np.unique(np.linspace(0, len(calls) - 1, N_MOMENTS).astype(int)).tolist()
+    # Some calls, such as those of what garbage collection ends, are made in one run and not in others.
+    return np.unique(np.linspace(0, 0.99 * (len(calls) - 1), N_MOMENTS).astype(int)).tolist()
 
 
 def interrupt(work: Callable[[Any], object], subject: Any, moment: int) -> Any:

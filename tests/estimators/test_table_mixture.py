@@ -217,7 +217,9 @@ def test_a_component_for_each_combination_of_states_knows_how_numbers_and_catego
     assert model.score(of_groups(1000, 2)) > other.score(of_groups(1000, 2)) + 0.05
     converged = model.reweighted(*merge_rows(model.domain_.encode(X), np.ones(len(X))))
     drawn = converged.sample(20_000, random_state=0)
-    slopes = np.linalg.lstsq(np.column_stack([np.ones(len(drawn)), drawn[:, :2]]), drawn[:, 2], rcond=None)[0]
+    slopes = np.linalg.lstsq(
+        np.column_stack([np.ones(len(drawn)), drawn[:, :2]]), drawn[:, 2], rcond=None
+    )[0]
     assert_allclose(slopes, [0.0, -1.0, 2.0], atol=0.2)
 
 

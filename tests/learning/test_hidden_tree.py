@@ -123,7 +123,9 @@ def test_columns_without_a_second_state_are_leaves_of_the_product():
     table = table_of(codes, [1, 2, 2])
     tree, _ = choose_hidden_tree(table, table.rows, 2, 2, 0, lambda done: None)
     assert tree.parent.tolist() == [1, -1, 1]
-    assert_allclose(log_likelihood(hidden_tree_circuit(tree), [[0.0, np.nan, np.nan]]), [0.0], atol=1e-12)
+    assert_allclose(
+        log_likelihood(hidden_tree_circuit(tree), [[0.0, np.nan, np.nan]]), [0.0], atol=1e-12
+    )
 
 
 def test_hidden_states_that_are_never_reached_are_left_out():
