@@ -20,8 +20,12 @@ from skpc.estimators import _estimator
 MODELS = [
     CutsetNetworkBD(n_components=2, random_state=0),
     MixtureOfAllTrees(max_iter=2, random_state=0),
-    DensityClassifier(CutsetNetworkBD(random_state=0), cv=2, random_state=0),
-    DensityRegressor(CutsetNetworkBD(random_state=0), cv=2, random_state=0),
+    DensityClassifier(
+        CutsetNetworkBD(random_state=0), classifiers=["logistic"], cv=2, random_state=0
+    ),
+    DensityRegressor(
+        CutsetNetworkBD(random_state=0), regressors=["ridge"], cv=2, random_state=0
+    ),
     ExpectedKernelSVR(random_state=0),
     ExpectedKernelSVC(
         CutsetNetworkBD(structured=True, random_state=0), calibration="sigmoid", random_state=0

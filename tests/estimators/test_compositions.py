@@ -65,11 +65,11 @@ def test_parameters_of_members_are_set_in_the_list_and_a_name_replaces_its_membe
 @each
 def test_a_grid_goes_over_parameters_of_members(kind):
     X, y = table()
-    search = GridSearchCV(compositions()[kind], {"c__n_components": [1, 2]}, cv=2)
+    search = GridSearchCV(compositions()[kind], {"c__max_depth": [1, 2]}, cv=2)
     search.fit(X, y)
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
-    best = search.best_params_["c__n_components"]
-    assert search.best_estimator_.get_params()["c__n_components"] == best
+    best = search.best_params_["c__max_depth"]
+    assert search.best_estimator_.get_params()["c__max_depth"] == best
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from skpc import (
 DENSITIES = {
     "cutset": CutsetNetworkBD(),
     "plain cutset": CutsetNetworkBD(margins="plain", n_bins=5),
-    "cutset mixture": CutsetNetworkBD(n_components=3),
+    "cutset mixture": CutsetNetworkBD(n_components=3, max_iter=4),
     "soft": SoftLearnSPN(),
     "univariate soft": SoftLearnSPN(leaves="univariate"),
     "hidden": HiddenChowLiuTree(),
