@@ -23,9 +23,7 @@ MODELS = [
     DensityClassifier(
         CutsetNetworkBD(random_state=0), classifiers=["logistic"], cv=2, random_state=0
     ),
-    DensityRegressor(
-        CutsetNetworkBD(random_state=0), regressors=["ridge"], cv=2, random_state=0
-    ),
+    DensityRegressor(CutsetNetworkBD(random_state=0), regressors=["ridge"], cv=2, random_state=0),
     ExpectedKernelSVR(random_state=0),
     ExpectedKernelSVC(
         CutsetNetworkBD(structured=True, random_state=0), calibration="sigmoid", random_state=0
