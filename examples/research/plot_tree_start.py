@@ -21,7 +21,7 @@ pixels = load_digit_bits().data.astype(np.int64)
 pixels = np.random.default_rng(0).permutation(pixels)
 train, valid = pixels[:1400], pixels[1400:]
 n_states = np.full(64, 2)
-options = TrainingOptions("adam", 0.05, 128, 10, 0.0, 10)
+options = TrainingOptions("adam", 0.05, 128, 10, 0.0, 10, "cosine", averaging=True)
 
 
 def curve(parameters, vector):
