@@ -8,8 +8,10 @@ import sys
 from pathlib import Path
 from textwrap import dedent
 
+import numba
 import numpy as np
 import pytest
+from llvmlite import binding
 
 from skpc import _compiler, _jit
 from skpc._fast_math import fast_exp, fast_log
@@ -197,10 +199,14 @@ def test_kernels_work_under_the_oldest_and_the_newest_numba(versions, tmp_path):
         assert done.returncode == 0, done.stdout + done.stderr
 
 
+#: Products and sums are rounded once.
+IS_FUSED = not numba.config.CPU_NAME and binding.get_host_cpu_features().get("fma", False)
+
+
 def test_fast_exp_is_close_to_exp_everywhere():
     x = np.concatenate([np.linspace(-708, 5, 3001), [0.0, -1e-300]])
     found = np.array([fast_exp(value) for value in x])
-    np.testing.assert_allclose(found, np.exp(x), rtol=1e-13)
+    np.testing.assert_allclose(found, np.exp(x), rtol=5e-14 if IS_FUSED else 1e-13)
     near = x > -20
     np.testing.assert_allclose(found[near], np.exp(x[near]), rtol=1e-14)
 
@@ -216,7 +222,8 @@ def test_fast_log_is_close_to_log_everywhere():
     x = np.concatenate([np.geomspace(1e-300, 1e300, 20_001), near_one, [np.sqrt(2.0), 1.0]])
     found = x.copy()
     _take_logs(found)
-    assert np.all(np.abs(found - np.log(x)) <= 5e-16 * np.maximum(np.abs(np.log(x)), 1.0))
+    error = np.abs(found - np.log(x)) / np.maximum(np.abs(np.log(x)), 1.0)
+    assert error.max() <= (4e-16 if IS_FUSED else 5e-16)
 
 
 def test_fast_exp_of_minus_infinity_is_zero():

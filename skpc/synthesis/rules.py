@@ -229,11 +229,8 @@ class _Search:
                 s = np.sum(addends, axis=0)
                 step = _ROUNDING * max(np.abs([t, *addends]).max(initial=0.0), _ROUNDING)
                 constant = float(f"{np.median(t - s):.12g}") if len(t) else 0.0
-                rule: tuple[Any, ...] = (
-                    self.names[total],
-                    "==",
-                    ("sum", *(self.names[j] for j in parts)),
-                )
+                named = "sum", *(self.names[j] for j in parts)
+                rule: tuple[Any, ...] = self.names[total], "==", named
                 if abs(constant) > step:
                     s, rule = s + constant, (*rule, "+", constant)
                 elif len(parts) == 1:

@@ -138,7 +138,10 @@ def test_memory_does_not_grow_with_a_table_on_disk(ask, tmp_path, monkeypatch):
         mapped = np.load(tmp_path / "table.npy", mmap_mode="r")
         tracemalloc.start()
         answer = getattr(model, ask)(mapped)
-        peaks.append(tracemalloc.get_traced_memory()[1] - answer.nbytes)
+        kept, peak = tracemalloc.get_traced_memory()
+        peaks.append(peak - kept)
         tracemalloc.stop()
-    # A copy of the rows would add three quarters of the table.
-    assert peaks[1] - peaks[0] < mapped.nbytes / 4
+        # Beside the answer, numba keeps about a hundred bytes of each call.
+        assert kept - answer.nbytes < mapped.nbytes / 4
+    # What a chunk needs beside the answer.
+    assert peaks[1] < 1.2 * peaks[0]

@@ -121,8 +121,7 @@ def moments_of(work: Callable[[Any], object], subject: Any) -> list[int]:
     subject = deepcopy(subject)
     with watched(lambda: calls.append(1)):
         work(subject)
-    # Some calls, as of what garbage collection ends, are made in one run and not in others.
-    return np.unique(np.linspace(0, 0.99 * (len(calls) - 1), N_MOMENTS).astype(int)).tolist()
+    return np.unique(np.linspace(0, len(calls) - 1, N_MOMENTS).astype(int)).tolist()
 
 
 def interrupt(work: Callable[[Any], object], subject: Any, moment: int) -> Any:

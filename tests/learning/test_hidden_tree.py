@@ -124,7 +124,7 @@ def test_columns_without_a_second_state_are_leaves_of_the_product():
     tree, _ = choose_hidden_tree(table, table.rows, 2, 2, 0, lambda done: None)
     assert tree.parent.tolist() == [1, -1, 1]
     assert_allclose(
-        log_likelihood(hidden_tree_circuit(tree), [[0.0, np.nan, np.nan]]), [0.0], atol=1e-12
+        log_likelihood(hidden_tree_circuit(tree), [[0.0, np.nan, np.nan]]), [0.0], atol=1e-15
     )
 
 

@@ -55,8 +55,8 @@ def test_expectations_are_sums_over_paths_of_probabilities(make, kinds):
     for seed in range(4):
         circuit = make(seed, n_features=1 + seed, kinds=kinds)
         rng = np.random.default_rng(seed)
-        rows = random_rows(seed, circuit, 8, 0.5)
-        paths, said = random_paths(rng, circuit, 150 if seed == 3 else 10)
+        rows = random_rows(seed, circuit, 12, 0.5)
+        paths, said = random_paths(rng, circuit, 300 if seed == 3 else 10)
         holds = np.array([[fulfils(row, one) for one in said] for row in rows])
         truth = np.zeros((len(rows), 2))
         for out, row in zip(truth, rows):
