@@ -11,10 +11,10 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from skpc._arrays import Floats, Ints, copies
+from skpc._arrays import Bools, Floats, Ints, copies
 from skpc._fitting import all_or_nothing, progress, with_some_cell
 from skpc._threads import in_threads, threads
-from skpc._validation import Interval, StrOptions, fit_context
+from skpc._validation import Interval, StrOptions, describe_column, fit_context
 from skpc._warnings import warn
 from skpc.domain import column_moments, merge_rows
 from skpc.estimators._base import CircuitDensity
@@ -23,6 +23,9 @@ from skpc.estimators.cutset import CutsetNetworkBD
 from skpc.estimators.hidden_chow_liu import HiddenChowLiuTree
 from skpc.estimators.table_mixture import TableMixture
 from skpc.imputation import CombinedEstimates, combine_estimates
+from skpc.imputation.analysis import read_analysis
+from skpc.imputation.chains import Chains
+from skpc.imputation.passive import read_passive
 from skpc.learning.posterior import bootstrapped
 from skpc.pooling.folds import fit_best
 
@@ -135,12 +138,19 @@ class MultipleImputer(TableEstimator):
 
     density: Any = field(default=None, kw_only=False)
     n_imputations: int = parameter(20, Interval(Integral, 2, None, closed="left"))
+    draws: str = parameter("regressions", StrOptions({"regressions", "density"}))
+    n_rounds: int = parameter(5, Interval(Integral, 1, None, closed="left"))
+    model: Any = parameter(None)
+    passive: Any = parameter(None, dict, None)
     parameters: str = parameter("posterior", StrOptions({"bootstrap", "posterior", "fixed"}))
 
     density_: Any = field(init=False)
     densities_: list[Any] = field(init=False)
     #: Standard deviations of the columns.
     _sd: Floats = field(init=False)
+    _chains: Chains | None = field(init=False)
+    #: Which columns had missing cells in ``fit``.
+    _was_incomplete: Bools = field(init=False)
 
     @fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
@@ -174,6 +184,13 @@ class MultipleImputer(TableEstimator):
                     "MultipleImputer needs a density that is a circuit, whose parameters can be "
                     f"drawn; found {self.density!r}. Give one such as TableMixture()."
                 )
+            is_chained = self.draws == "regressions"
+            if not is_chained and (self.model is not None or self.passive is not None):
+                raise ValueError(
+                    "model and passive are part of the regressions of columns, which "
+                    f"draws={self.draws!r} does not have; leave them out, or take "
+                    'draws="regressions".'
+                )
             if self.density is not None and self.density.rules:
                 raise ValueError(
                     "MultipleImputer learns parameters again from encoded rows, which rules do "
@@ -181,15 +198,21 @@ class MultipleImputer(TableEstimator):
                 )
             table, weight, _ = self._training_rows(X, sample_weight)
             seeds, _ = self._seeds()
-            if self.density is None:
+            density = self.density
+            if density is None and is_chained:
+                density = TableMixture(random_state=self.random_state, verbose=self.verbose)
+            if density is None:
                 self.density_ = self._fit_default(table, weight)
             else:
-                self.density_ = clone(self.density).fit(table, sample_weight=weight)
+                self.density_ = clone(density).fit(table, sample_weight=weight)
             domain = self.density_.domain_
             rows = merge_rows(domain.encode(table), weight)
             self._sd = column_moments(*rows)[1]
             self.densities_ = [self.density_] * self.n_imputations
-            if self.parameters != "fixed":
+            self._chains = None
+            if is_chained:
+                self._chains = self._fit_chains(*with_some_cell(domain, *rows), seeds)
+            elif self.parameters != "fixed":
                 rows = with_some_cell(domain, *rows)
                 with progress(self.n_imputations, "tables", self.verbose) as advance:
                     n_steps = _N_STEPS if self.parameters == "posterior" else 0
@@ -231,22 +254,77 @@ class MultipleImputer(TableEstimator):
         check_is_fitted(self)
         seeds = self._seeds()[1].tolist()
         with threads(self.n_jobs):
+            if self._chains is not None:
+                return self._impute_by_chains(X, seeds, delta)
             if delta is None:
                 return in_threads(
                     lambda one: one[0].complete(X, "sample", random_state=one[1]),
                     zip(self.densities_, seeds),
                 )
             table, rows = self.density_._encode(X)
-            domain = self.density_.domain_
             shift, log_odds = self._shifts(delta)
-            shift = np.where(np.isnan(rows), shift, 0.0)
-            draw = partial(_adjusted, rows, shift, log_odds)
-            drawn = in_threads(lambda one: draw(*one), zip(self.densities_, seeds))
-            beyond = [(one != domain.within_ends(one))[shift != 0.0] for one in drawn]
-            if np.any(beyond):
-                share = f"{np.mean(beyond):.1%} of the draws that delta has moved"
-                warn(f"{share} lay beyond the ends of their columns, or between ordered states.")
-            return [domain.fill(table, one) for one in drawn]
+            adjust = partial(_adjusted, rows, log_odds)
+
+            def draw(density: Any, seed: int) -> Floats:
+                random_state = np.random.RandomState(seed)
+                filled = density._density.draw_missing(rows, random_state)
+                return adjust(filled, partial(_posterior, density), random_state)
+
+            drawn = in_threads(lambda task: draw(*task), zip(self.densities_, seeds))
+            return self._shifted(table, rows, drawn, shift)
+
+    def _impute_by_chains(self, X: Any, seeds: list[int], delta: Any) -> list[Any]:
+        """Complete a table by the regressions of each chain."""
+        chains: Any = self._chains
+        table, rows = self.density_._encode(X)
+        domain = self.density_.domain_
+        shift, log_odds = np.zeros(domain.n_features), dict[int, Floats]()
+        if delta is not None:
+            shift, log_odds = self._shifts(delta)
+        learned = {*chains.order, *(column for column, _ in chains.passive)}
+        surprising = np.asarray(np.isnan(rows).any(axis=0) & ~self._was_incomplete)
+        surprising[[*learned]] = False
+        if surprising.any():
+            names = ", ".join(
+                describe_column(column, domain.feature_names)
+                for column in np.flatnonzero(surprising).tolist()
+            )
+            warn(
+                f"Cells are missing in {names}, where none was in fit: they are drawn from the "
+                "density, not by a regression. Fit to a table that lacks such cells."
+            )
+        drawn = list(chains.impute(rows, seeds))
+        for chain, filled in enumerate(drawn):
+            random_state = np.random.RandomState(seeds[chain] + 1)
+            drawn[chain] = _adjusted(
+                rows, log_odds, filled, partial(chains.probabilities, chain), random_state
+            )
+        return self._shifted(table, rows, drawn, shift)
+
+    def _shifted(self, table: Any, rows: Floats, drawn: list[Floats], shift: Floats) -> list[Any]:
+        """Filled tables, the drawn numbers moved by ``shift``; shape (n_features,)."""
+        domain = self.density_.domain_
+        shift = np.where(np.isnan(rows), shift, 0.0)
+        drawn = [filled + shift for filled in drawn]
+        beyond = [(filled != domain.within_ends(filled))[shift != 0.0] for filled in drawn]
+        if np.any(beyond):
+            share = f"{np.mean(beyond):.1%} of the draws that delta has moved"
+            warn(f"{share} lay beyond the ends of their columns, or between ordered states.")
+        return [domain.fill(table, filled) for filled in drawn]
+
+    def _fit_chains(self, rows: Floats, weight: Floats, seeds: Ints) -> Chains:
+        """Run the chains of regressions on the rows of ``fit``."""
+        density = self.density_._density
+        self._was_incomplete = np.asarray(np.isnan(rows).any(axis=0))
+        # Equal rows have different cells.
+        n_copies = copies(weight)
+        rows = np.repeat(rows, n_copies, axis=0)
+        weight = np.repeat(weight / n_copies, n_copies)
+        analysis = None
+        if self.model is not None:
+            analysis = read_analysis(self.model, density.domain, rows)
+        passive = read_passive(self.passive or {}, density.domain, rows)
+        return Chains.fit(density, rows, weight, seeds.tolist(), self.n_rounds, analysis, passive)
 
     def fit_impute(self, X: Any, y: Any = None, sample_weight: Any = None) -> list[Any]:
         """Fit to a table, and complete it several times.
@@ -398,26 +476,34 @@ def _log_odds(name: Any, labels: list[Any], delta: Any) -> Floats:
     return np.array([delta.get(label, 0.0) for label in labels], dtype=np.float64)
 
 
+def _posterior(density: Any, filled: Floats, column: int) -> Floats:
+    """Probabilities of the categories of a column given the other cells of complete rows."""
+    known = filled.copy()
+    known[:, column] = np.nan
+    return np.asarray(density._density.posteriors(known, [column])[0].probabilities)
+
+
 def _adjusted(
-    rows: Floats, shift: Floats, log_odds: dict[int, Floats], density: Any, seed: int
+    rows: Floats,
+    log_odds: dict[int, Floats],
+    drawn: Floats,
+    probabilities: Callable[[Floats, int], Floats],
+    random_state: np.random.RandomState,
 ) -> Floats:
-    """A draw of the missing cells of encoded rows that differ from the observed ones."""
-    random_state = np.random.RandomState(seed)
-    drawn = density._density.draw_missing(rows, random_state)
+    """A draw of the missing cells of encoded rows whose categories have other log odds."""
     for column, added in log_odds.items():
         lost = np.isnan(rows[:, column])
-        others, code = drawn[lost], drawn[lost, column].astype(np.int64)
-        others[:, column] = np.nan
-        before = density._density.posteriors(others, [column])[0].probabilities
+        code = drawn[lost, column].astype(np.int64)
+        before = probabilities(drawn[lost], column)
         after = before * np.exp(added - added.max())
         after /= after.sum(axis=1, keepdims=True)
         # A category that becomes rarer is left by as many draws as it has to lose.
         each = np.arange(len(code))
         stays = random_state.random_sample(len(code)) * before[each, code] < after[each, code]
         gain = np.cumsum(np.maximum(after - before, 0.0), axis=1)
-        u = random_state.random_sample((len(code), 1)) * gain[:, -1:]
-        drawn[lost, column] = np.where(stays, code, (gain <= u).sum(axis=1))
-    return np.asarray(drawn + shift)
+        chance = random_state.random_sample((len(code), 1)) * gain[:, -1:]
+        drawn[lost, column] = np.where(stays, code, (gain <= chance).sum(axis=1))
+    return drawn
 
 
 def _estimates(result: Any) -> tuple[Any, Any, float | None]:

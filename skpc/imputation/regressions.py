@@ -1,0 +1,365 @@
+"""Regressions with coefficients drawn from their posterior, and the draws of cells they give.
+
+Coefficients of a linear model are drawn from their posterior under a flat prior; those of a
+logistic one from the normal distribution around their mode that has the curvature there. The first
+column of a design is constant; the others are standardised, so that their units do not matter. The
+plain twins stand in ``tests/naive/imputation.py``.
+"""
+
+from typing import NamedTuple, Protocol, Self
+
+import numpy as np
+from scipy.special import softmax
+
+from skpc._arrays import Floats, Ints
+
+#: Added to the mean square of each column of a linear design: columns that depend on each other
+#: exactly share their coefficient.
+_RIDGE = 1e-5
+#: Added to the curvature of the log-likelihood of standardised logistic coefficients: states that
+#: the columns separate without error have finite ones.
+_LOGIT_RIDGE = 0.1
+#: Steps of Newton's method, fewer where they begin near the mode; and the step that ends them.
+_MAX_STEPS, _STEPS_FROM_START, _SMALL_STEP = 25, 3, 1e-4
+#: A missing number takes the value of one of this many donors.
+N_DONORS = 5
+#: Categories beyond which a column has one coefficient for all: that of their log probabilities.
+MOST_LEVELS = 12
+
+
+class ColumnRegression(Protocol):
+    """A regression of one column whose coefficients have been drawn."""
+
+    def draw(self, design: Floats, random_state: np.random.RandomState) -> Floats:
+        """Draw an encoded cell for each row of the design, of shape (n_rows, n_terms)."""
+
+
+class LinearDraw(NamedTuple):
+    """Coefficients of a linear regression.
+
+    Parameters
+    ----------
+    estimate : ndarray of shape (n_terms,)
+        Those with the least squared error.
+    coefficients : ndarray of shape (n_terms,)
+        A draw from their posterior.
+    sd : float
+        A draw of the standard deviation of the noise.
+    """
+
+    estimate: Floats
+    coefficients: Floats
+    sd: float
+
+
+def draw_linear(
+    design: Floats, values: Floats, weight: Floats, random_state: np.random.RandomState
+) -> LinearDraw:
+    """Draw the coefficients of a linear regression from their posterior under a flat prior.
+
+    Parameters
+    ----------
+    design : ndarray of shape (n_rows, n_terms)
+        A constant among the terms. A term that is zero in all rows gets the coefficient zero.
+    values : ndarray of shape (n_rows,)
+        What is regressed.
+    weight : ndarray of shape (n_rows,)
+        Positive; a weight of two counts as two rows.
+    random_state : RandomState
+
+    Returns
+    -------
+    LinearDraw
+    """
+    standard = Standardised.fit(design, weight)
+    n_rows, n_terms = weight.sum(), design.shape[1]
+    weighted = standard.design * weight[:, np.newaxis]
+    curvature = weighted.T @ standard.design + _RIDGE * n_rows * np.eye(n_terms)
+    inverse = np.linalg.inv(curvature)
+    # Numbers far from zero keep their digits.
+    centre = float(weight @ values / n_rows)
+    estimate = inverse @ (weighted.T @ (values - centre))
+    residual = values - centre - standard.design @ estimate
+    squares = weight @ residual**2
+    freedom = max(n_rows - n_terms, 1.0)
+    sd = float(np.sqrt(squares / random_state.chisquare(freedom)))
+    noise = sd * np.linalg.cholesky(inverse) @ random_state.normal(size=n_terms)
+    estimate[0] += centre
+    return LinearDraw(standard.restored(estimate), standard.restored(estimate + noise), sd)
+
+
+class LogitDraw(NamedTuple):
+    """Coefficients of a multinomial logistic regression; the first state is the reference.
+
+    Parameters
+    ----------
+    mode : ndarray of shape (n_states - 1, n_terms)
+        The most probable coefficients, of standardised terms.
+    coefficients : ndarray of shape (n_states - 1, n_terms)
+        A draw from their posterior, of the terms as they are.
+    """
+
+    mode: Floats
+    coefficients: Floats
+
+    def probabilities(self, design: Floats) -> Floats:
+        """Probabilities of the states in each row; shape (n_rows, n_states)."""
+        log_odds = design @ self.coefficients.T
+        return np.asarray(softmax(np.insert(log_odds, 0, 0.0, axis=1), axis=1))
+
+    def draw(self, design: Floats, random_state: np.random.RandomState) -> Floats:
+        """See :class:`ColumnRegression`."""
+        return draw_states(self.probabilities(design), random_state)
+
+
+def draw_logit(
+    design: Floats,
+    states: Ints,
+    n_states: int,
+    weight: Floats,
+    random_state: np.random.RandomState,
+    start: Floats | None = None,
+) -> LogitDraw:
+    """Draw the coefficients of a multinomial logistic regression, by Newton's method.
+
+    Parameters
+    ----------
+    design : ndarray of shape (n_rows, n_terms)
+        A constant is its first term, without a penalty.
+    states : ndarray of shape (n_rows,), int
+        From 0 to ``n_states - 1``.
+    n_states : int
+        At least two.
+    weight : ndarray of shape (n_rows,)
+        Positive; a weight of two counts as two rows.
+    random_state : RandomState
+    start : ndarray of shape (n_states - 1, n_terms), default=None
+        A mode of nearly the same rows, from which few steps lead to theirs.
+
+    Returns
+    -------
+    LogitDraw
+    """
+    standard = Standardised.fit(design, weight)
+    n_terms, n_rows_of_states = design.shape[1], n_states - 1
+    is_state = states[:, np.newaxis] == np.arange(1, n_states)
+    penalty = np.full(n_terms, _LOGIT_RIDGE)
+    # A state that no row has must not get a coefficient without end.
+    penalty[0] = _RIDGE * weight.sum()
+    mode = np.zeros((n_rows_of_states, n_terms)) if start is None else start
+    for _ in range(_MAX_STEPS if start is None else _STEPS_FROM_START):
+        log_odds = np.insert(standard.design @ mode.T, 0, 0.0, axis=1)
+        prob = softmax(log_odds, axis=1)[:, 1:]
+        slope = ((is_state - prob) * weight[:, np.newaxis]).T @ standard.design - penalty * mode
+        curvature = _logit_curvature(standard.design, prob, weight) + np.diag(
+            np.tile(penalty, n_rows_of_states)
+        )
+        step = np.linalg.solve(curvature, slope.ravel()).reshape(mode.shape)
+        # A long step from probabilities near zero or one overshoots.
+        longest = np.abs(step).max()
+        mode = mode + step * min(1.0, 3.0 / longest) if longest > 0.0 else mode
+        if longest < _SMALL_STEP:
+            break
+    root = np.linalg.cholesky(curvature)
+    noise = np.linalg.solve(root.T, random_state.normal(size=mode.size)).reshape(mode.shape)
+    return LogitDraw(mode, standard.restored(mode + noise))
+
+
+def _logit_curvature(scaled: Floats, prob: Floats, weight: Floats) -> Floats:
+    """Minus the second derivatives of the log-likelihood, in blocks of two states."""
+    n_blocks, n_terms = prob.shape[1], scaled.shape[1]
+    curvature = np.empty((n_blocks, n_terms, n_blocks, n_terms))
+    for state in range(n_blocks):
+        for other_state in range(state + 1):
+            covariance = -prob[:, state] * prob[:, other_state]
+            if state == other_state:
+                covariance = prob[:, state] + covariance
+            block = (scaled * (weight * covariance)[:, np.newaxis]).T @ scaled
+            curvature[state, :, other_state, :] = block
+            curvature[other_state, :, state, :] = block.T
+    return curvature.reshape(n_blocks * n_terms, -1)
+
+
+class Standardised(NamedTuple):
+    """A design whose columns, but for the first one, have mean zero and variance one.
+
+    Parameters
+    ----------
+    design : ndarray of shape (n_rows, n_terms)
+        Zero in a column that is constant.
+    centre, scale : ndarray of shape (n_terms,)
+        Means and standard deviations of the columns as they were.
+    """
+
+    design: Floats
+    centre: Floats
+    scale: Floats
+
+    @classmethod
+    def fit(cls, design: Floats, weight: Floats) -> Self:
+        centre = weight @ design / weight.sum()
+        centre[0] = 0.0
+        centred = design - centre
+        scale = np.sqrt(weight @ centred**2 / weight.sum())
+        # What is left of a constant column is rounding.
+        is_constant = np.ptp(design, axis=0) == 0.0
+        is_constant[0] = False
+        scale[is_constant] = 1.0
+        centred[:, is_constant] = 0.0
+        return cls(centred / scale, centre, scale)
+
+    def restored(self, coefficients: Floats) -> Floats:
+        """Coefficients of the columns as they were; shape (..., n_terms)."""
+        of_terms = coefficients / self.scale
+        of_terms[..., 0] -= of_terms @ self.centre
+        return np.asarray(of_terms)
+
+
+def draw_states(prob: Floats, random_state: np.random.RandomState) -> Floats:
+    """Draw a state for each row of probabilities, of shape (n_rows, n_states)."""
+    below = np.cumsum(prob, axis=1)
+    chance = random_state.random_sample((len(prob), 1)) * below[:, -1:]
+    return np.asarray((below <= chance).sum(axis=1), dtype=np.float64)
+
+
+class MatchedNumbers(NamedTuple):
+    """Predictive mean matching: a missing number is that of a row with about the same prediction.
+
+    Predictions of rows that lack the number come from drawn coefficients, those of donors from the
+    estimate (type-1 matching).
+
+    Parameters
+    ----------
+    coefficients : ndarray of shape (n_terms,)
+        Drawn from their posterior.
+    predictions : ndarray of shape (n_donors,)
+        Of the rows that have the number, increasing.
+    values : ndarray of shape (n_donors,)
+        The numbers of these rows.
+    weight : ndarray of shape (n_donors,)
+        Those of these rows; heavier ones are drawn more often.
+    """
+
+    coefficients: Floats
+    predictions: Floats
+    values: Floats
+    weight: Floats
+
+    @classmethod
+    def fit(
+        cls,
+        design: Floats,
+        target: Floats,
+        values: Floats,
+        weight: Floats,
+        random_state: np.random.RandomState,
+    ) -> Self:
+        """Draw coefficients, and keep the donors.
+
+        Parameters
+        ----------
+        design : ndarray of shape (n_donors, n_terms)
+        target : ndarray of shape (n_donors,)
+            What is regressed: the numbers on some increasing scale.
+        values : ndarray of shape (n_donors,)
+            The numbers.
+        weight : ndarray of shape (n_donors,)
+        random_state : RandomState
+        """
+        regression = draw_linear(design, target, weight, random_state)
+        predictions = design @ regression.estimate
+        # Donors with one prediction stand in any order.
+        order = random_state.permutation(len(predictions))
+        order = order[np.argsort(predictions[order], kind="stable")]
+        return cls(regression.coefficients, predictions[order], values[order], weight[order])
+
+    def nearest(
+        self, aims: Floats, n_nearest: int, random_state: np.random.RandomState
+    ) -> tuple[Ints, Floats]:
+        """Donors whose predictions are nearest to some numbers.
+
+        Parameters
+        ----------
+        aims : ndarray of shape (n_rows,)
+        n_nearest : int
+        random_state : RandomState
+            Chooses among donors with one prediction.
+
+        Returns
+        -------
+        donors : ndarray of shape (n_rows, at most n_nearest), int
+        weight : ndarray of the same shape
+            Zero where there are fewer donors.
+        """
+        n_donors = len(self.predictions)
+        start = np.searchsorted(self.predictions, aims, side="left")
+        stop = np.searchsorted(self.predictions, aims, side="right")
+        n_equal = stop - start
+        middle = start + np.floor(random_state.random_sample(len(aims)) * (n_equal + 1))
+        window = middle.astype(np.int64)[:, np.newaxis] + np.arange(-n_nearest, n_nearest)
+        donors = np.clip(window, 0, n_donors - 1)
+        distance = np.abs(self.predictions[donors] - aims[:, np.newaxis])
+        distance[donors != window] = np.inf
+        nearest = np.argsort(distance, axis=1, kind="stable")[:, :n_nearest]
+        donors = np.take_along_axis(donors, nearest, axis=1)
+        is_donor = np.isfinite(np.take_along_axis(distance, nearest, axis=1))
+        return donors, self.weight[donors] * is_donor
+
+    def draw(self, design: Floats, random_state: np.random.RandomState) -> Floats:
+        """See :class:`ColumnRegression`."""
+        aims = design @ self.coefficients
+        donors, weight = self.nearest(aims, N_DONORS, random_state)
+        chosen = draw_states(weight, random_state).astype(np.int64)
+        return self.values[donors[np.arange(len(donors)), chosen]]
+
+
+class PooledCategories(NamedTuple):
+    """One coefficient for all states of a column: that of their log probabilities.
+
+    Parameters
+    ----------
+    coefficient : float
+        Drawn from its posterior.
+    """
+
+    coefficient: float
+
+    @classmethod
+    def fit(
+        cls,
+        log_prob: Floats,
+        states: Ints,
+        weight: Floats,
+        random_state: np.random.RandomState,
+    ) -> Self:
+        """Draw the coefficient.
+
+        Parameters
+        ----------
+        log_prob : ndarray of shape (n_rows, n_states)
+            What is known of the states.
+        states : ndarray of shape (n_rows,), int
+        weight : ndarray of shape (n_rows,)
+        random_state : RandomState
+        """
+        coefficient = 1.0
+        is_true = log_prob[np.arange(len(states)), states]
+        for _ in range(_MAX_STEPS):
+            prob = softmax(coefficient * log_prob, axis=1)
+            mean = (prob * log_prob).sum(axis=1)
+            variance = (prob * log_prob**2).sum(axis=1) - mean**2
+            # A normal prior around one: as they are, the probabilities are a fair guess.
+            curvature = weight @ variance + 1.0
+            step = (weight @ (is_true - mean) - (coefficient - 1.0)) / curvature
+            coefficient += float(np.clip(step, -0.5, 0.5))
+            if abs(step) < _SMALL_STEP:
+                break
+        return cls(coefficient + float(random_state.normal() / np.sqrt(curvature)))
+
+    def probabilities(self, design: Floats) -> Floats:
+        """Probabilities of the states, from their log probabilities in each row."""
+        return np.asarray(softmax(self.coefficient * design, axis=1))
+
+    def draw(self, design: Floats, random_state: np.random.RandomState) -> Floats:
+        """See :class:`ColumnRegression`."""
+        return draw_states(self.probabilities(design), random_state)
