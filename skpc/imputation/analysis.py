@@ -17,6 +17,7 @@ from skpc._validation import describe_column
 from skpc.domain import Domain
 from skpc.imputation.passive import columns_read, with_any_cells
 from skpc.imputation.regressions import (
+    Derivatives,
     LogitDraw,
     MatchedNumbers,
     Standardised,
@@ -334,18 +335,25 @@ def draw_hazards(
     event_weight = weight * is_event
     before = np.searchsorted(sets.times, times, side="right")
 
-    def derivatives(coefficients: Floats) -> tuple[Floats, Floats]:
+    def derivatives(coefficients: Floats) -> Derivatives:
         log_risk = terms @ coefficients
-        risk = weight * np.exp(log_risk - log_risk.max())
-        mean = sets.sums(risk[:, np.newaxis] * terms) / sets.sums(risk)[:, np.newaxis]
+        log_risk -= log_risk.max()
+        risk = weight * np.exp(log_risk)
+        at_risk = sets.sums(risk)
+        mean = sets.sums(risk[:, np.newaxis] * terms) / at_risk[:, np.newaxis]
         # Each row counts by the hazard that it has been under.
         exposure = risk * np.append(0.0, sets.cumulative(risk))[before]
-        slope = (event_weight - exposure) @ terms - _HAZARD_RIDGE * coefficients
         second = (terms * exposure[:, np.newaxis]).T @ terms
         curvature = second - (mean * sets.n_events[:, np.newaxis]).T @ mean
-        return slope, curvature + _HAZARD_RIDGE * np.eye(len(coefficients))
+        log_likelihood = event_weight @ log_risk - sets.n_events @ np.log(at_risk)
+        return (
+            log_likelihood - 0.5 * _HAZARD_RIDGE * coefficients @ coefficients,
+            (event_weight - exposure) @ terms - _HAZARD_RIDGE * coefficients,
+            curvature + _HAZARD_RIDGE * np.eye(len(coefficients)),
+        )
 
-    mode, draw = draw_around_mode(derivatives, terms.shape[1:], random_state, start)
+    start = np.zeros(terms.shape[1]) if start is None else start
+    mode, draw = draw_around_mode(derivatives, start, random_state)
     coefficients = standard.restored(draw)
     risk = weight * np.exp(design @ coefficients)
     return HazardDraw(mode, coefficients, sets.times, sets.cumulative(risk))

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import NamedTuple, Protocol, Self
 
 import numpy as np
-from scipy.special import softmax
+from scipy.special import log_softmax, softmax
 
 from skpc._arrays import Floats, Ints
 
@@ -22,11 +22,15 @@ _RIDGE = 1e-5
 _LOGIT_RIDGE = 0.1
 #: Steps of Newton's method, fewer where they begin near the mode; the longest of them, and the one
 #: that ends them.
-_MAX_STEPS, _STEPS_FROM_START, _LONGEST_STEP, _SMALL_STEP = 50, 3, 1.0, 1e-4
+_MAX_STEPS, _STEPS_FROM_START, _LONGEST_STEP, _SMALL_STEP = 50, 3, 3.0, 1e-4
 #: A missing number takes the value of one of this many donors.
 N_DONORS = 5
 #: Categories beyond which a column has one coefficient for all: that of their log probabilities.
 MOST_LEVELS = 12
+
+
+#: A log density, its slope, and minus its second derivatives.
+Derivatives = tuple[float, Floats, Floats]
 
 
 class ColumnRegression(Protocol):
@@ -127,7 +131,8 @@ def draw_logit(
     Parameters
     ----------
     design : ndarray of shape (n_rows, n_terms)
-        A constant is its first term, without a penalty.
+        A constant is its first term, whose coefficients are drawn towards the log odds of the
+        states; the others are drawn towards zero.
     states : ndarray of shape (n_rows,), int
         From 0 to ``n_states - 1``.
     n_states : int
@@ -145,57 +150,72 @@ def draw_logit(
     standard = Standardised.fit(design, weight)
     shape = n_states - 1, design.shape[1]
     is_state = states[:, np.newaxis] == np.arange(1, n_states)
-    penalty = np.full(shape, _LOGIT_RIDGE)
-    # A state that no row has must not get a coefficient without end.
-    penalty[:, 0] = _RIDGE * weight.sum()
+    # As if each state had half a row more: those without rows have finite log odds.
+    log_count = np.log(np.bincount(states, weight, n_states) + 0.5)
+    centre = np.zeros(shape)
+    centre[:, 0] = log_count[1:] - log_count[0]
 
-    def derivatives(coefficients: Floats) -> tuple[Floats, Floats]:
+    def derivatives(coefficients: Floats) -> Derivatives:
         log_odds = standard.design @ coefficients.reshape(shape).T
-        prob = softmax(np.insert(log_odds, 0, 0.0, axis=1), axis=1)[:, 1:]
-        slope = ((is_state - prob) * weight[:, np.newaxis]).T @ standard.design
-        curvature = _logit_curvature(standard.design, prob, weight)
-        penalised = slope.ravel() - penalty.ravel() * coefficients
-        return penalised, curvature + np.diag(penalty.ravel())
+        log_prob = log_softmax(np.insert(log_odds, 0, 0.0, axis=1), axis=1)
+        prob = np.exp(log_prob[:, 1:])
+        residual = (is_state - prob) * weight[:, np.newaxis]
+        off = coefficients - centre.ravel()
+        log_likelihood = weight @ log_prob[np.arange(len(states)), states]
+        return (
+            log_likelihood - 0.5 * _LOGIT_RIDGE * off @ off,
+            (residual.T @ standard.design).ravel() - _LOGIT_RIDGE * off,
+            _logit_curvature(standard.design, prob, weight) + _LOGIT_RIDGE * np.eye(len(off)),
+        )
 
-    mode, draw = draw_around_mode(derivatives, shape, random_state, start)
+    n_steps = _MAX_STEPS if start is None else _STEPS_FROM_START
+    start = centre if start is None else start
+    mode, draw = draw_around_mode(derivatives, start, random_state, n_steps)
     return LogitDraw(mode, standard.restored(draw))
 
 
 def draw_around_mode(
-    derivatives: Callable[[Floats], tuple[Floats, Floats]],
-    shape: tuple[int, ...],
+    derivatives: Callable[[Floats], Derivatives],
+    start: Floats,
     random_state: np.random.RandomState,
-    start: Floats | None = None,
+    n_steps: int = _MAX_STEPS,
 ) -> tuple[Floats, Floats]:
     """Find the mode of a density by Newton's method, and draw from its normal approximation.
 
     Parameters
     ----------
     derivatives : callable
-        Takes coefficients end to end; returns the slope of the log density there, and minus its
+        Takes coefficients end to end; returns the log density there, its slope, and minus its
         second derivatives.
-    shape : tuple of int
-        Of the coefficients.
+    start : ndarray
+        Where the steps begin.
     random_state : RandomState
-    start : ndarray, default=None
-        Coefficients near the mode, from which few steps lead to it. None starts at zero.
+    n_steps : int
+        At most.
 
     Returns
     -------
     mode, draw : ndarray
+        Of the shape of the start.
     """
-    mode = np.zeros(shape).ravel() if start is None else start.ravel()
-    for _ in range(_MAX_STEPS if start is None else _STEPS_FROM_START):
-        slope, curvature = derivatives(mode)
+    mode, highest = start.ravel(), -np.inf
+    step = np.zeros_like(mode)
+    for _ in range(n_steps):
+        log_density, slope, curvature_there = derivatives(mode + step)
+        # A step from probabilities near zero or one overshoots.
+        if log_density < highest:
+            step = 0.5 * step
+            continue
+        mode, highest, curvature = mode + step, log_density, curvature_there
         step = np.linalg.solve(curvature, slope)
         longest = np.abs(step).max()
-        # A long step from probabilities near zero or one overshoots.
-        mode = mode + step / max(longest / _LONGEST_STEP, 1.0)
+        step /= max(longest / _LONGEST_STEP, 1.0)
         if longest < _SMALL_STEP:
             break
+    mode = mode + step
     root = np.linalg.cholesky(curvature)
     draw = mode + np.linalg.solve(root.T, random_state.normal(size=mode.size))
-    return mode.reshape(shape), draw.reshape(shape)
+    return mode.reshape(start.shape), draw.reshape(start.shape)
 
 
 def _logit_curvature(scaled: Floats, prob: Floats, weight: Floats) -> Floats:
@@ -377,17 +397,23 @@ class PooledCategories(NamedTuple):
         weight : ndarray of shape (n_rows,)
         random_state : RandomState
         """
-        is_true = log_prob[np.arange(len(states)), states]
+        each = np.arange(len(states))
+        # A normal prior around one: as they are, the probabilities are a fair guess.
+        start = np.ones(1)
 
-        def derivatives(coefficient: Floats) -> tuple[Floats, Floats]:
-            prob = softmax(coefficient * log_prob, axis=1)
+        def derivatives(coefficient: Floats) -> Derivatives:
+            log_drawn = log_softmax(coefficient * log_prob, axis=1)
+            prob = np.exp(log_drawn)
             mean = (prob * log_prob).sum(axis=1)
             variance = (prob * log_prob**2).sum(axis=1) - mean**2
-            # A normal prior around one: as they are, the probabilities are a fair guess.
-            slope = weight @ (is_true - mean) - (coefficient - 1.0)
-            return slope, np.atleast_2d(weight @ variance + 1.0)
+            off = coefficient - start
+            return (
+                weight @ log_drawn[each, states] - 0.5 * off @ off,
+                weight @ (log_prob[each, states] - mean) - off,
+                np.atleast_2d(weight @ variance + 1.0),
+            )
 
-        _, draw = draw_around_mode(derivatives, (1,), random_state)
+        _, draw = draw_around_mode(derivatives, start, random_state)
         return cls(float(draw[0]))
 
     def probabilities(self, design: Floats) -> Floats:
