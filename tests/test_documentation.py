@@ -109,3 +109,11 @@ def test_words_are_spelled_right():
         text=True,
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_workflow_runs_the_versions_of_python_that_setup_names():
+    workflow = (ROOT / ".github/workflows/tests.yml").read_text()
+    versions = re.findall(r'"([\d.]+)"', re.search(r"python: \[(.*)\]", workflow)[1])
+    named = re.findall(r"Python :: (3\.\d+)", (ROOT / "setup.cfg").read_text())
+    assert versions == named
+    assert "- run: .ci/run\n" in workflow
