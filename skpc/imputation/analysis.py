@@ -4,8 +4,6 @@ Where the analysis is named, its covariates are drawn from what both their own r
 analysis say: candidates are weighed by the density of the outcome given the row with each of them.
 """
 
-import io
-import tokenize
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NamedTuple, Self
@@ -14,16 +12,17 @@ import numpy as np
 from scipy import stats
 from scipy.special import softmax
 
-from skpc._arrays import Bools, Floats
+from skpc._arrays import Bools, Floats, Ints, group_sums
 from skpc._validation import describe_column
 from skpc.domain import Domain
+from skpc.imputation.passive import columns_read, with_any_cells
 from skpc.imputation.regressions import (
     LogitDraw,
     MatchedNumbers,
     Standardised,
+    draw_around_mode,
     draw_linear,
     draw_logit,
-    draw_states,
 )
 
 #: Candidates of a missing number that are weighed.
@@ -33,8 +32,6 @@ _N_CANDIDATES = 50
 #: great outcome rule its covariates.
 _FREEDOMS = np.array([2.0, 3.0, 4.0, 6.0, 10.0, 20.0, 50.0, 1000.0])
 _N_SCALE_STEPS = 20
-#: Steps of Newton's method for hazards; the longest one, and the one that ends them.
-_MAX_STEPS, _LONGEST_STEP, _SMALL_STEP = 25, 3.0, 1e-6
 #: Added to the curvature of standardised coefficients of hazards.
 _HAZARD_RIDGE = 0.1
 
@@ -110,11 +107,11 @@ class NumberDraw(NamedTuple):
 
     def log_density(self, errors: Floats) -> Floats:
         """Log density of errors, up to a constant."""
-        # An exact relation weighs by distance alone.
-        scale = self.scale if self.scale > 0.0 else np.finfo(float).tiny
-        with np.errstate(over="ignore"):
-            squares = (errors / scale) ** 2 / self.freedom
-        return np.asarray(-0.5 * (self.freedom + 1.0) * np.log1p(squares))
+        # The scale of an exact relation is zero: it weighs by distance alone.
+        scale = max(self.scale, np.finfo(float).tiny)
+        with np.errstate(divide="ignore"):
+            log_square = 2.0 * (np.log(np.abs(errors)) - np.log(scale)) - np.log(self.freedom)
+        return np.asarray(-0.5 * (self.freedom + 1.0) * np.logaddexp(0.0, log_square))
 
 
 def _student(errors: Floats, weight: Floats) -> tuple[float, float]:
@@ -144,17 +141,62 @@ class HazardDraw(NamedTuple):
     mode : ndarray of shape (n_terms,)
         Those with the greatest partial likelihood, of standardised terms.
     coefficients : ndarray of shape (n_terms,)
-        A draw from their posterior, of the terms as they are.
+        A draw from their posterior, of the terms as they are. That of the constant keeps risks near
+        one wherever zero is on the scales of the terms.
     times : ndarray of shape (n_times,)
         Times of events, increasing.
     cumulative : ndarray of shape (n_times,)
-        The cumulative hazard of a row whose terms are zero, at these times.
+        The cumulative hazard of a row whose risk is one, at these times.
     """
 
     mode: Floats
     coefficients: Floats
     times: Floats
     cumulative: Floats
+
+    def log_density(self, design: Floats, times: Floats, is_event: Bools) -> Floats:
+        """Log density of times given the terms of their rows, up to a constant."""
+        log_risk = design @ self.coefficients
+        before = np.searchsorted(self.times, times, side="right")
+        cumulative = np.append(0.0, self.cumulative)[before]
+        return np.asarray(is_event * log_risk - cumulative * np.exp(log_risk))
+
+
+class RiskSets(NamedTuple):
+    """The rows that are at risk at the times of events.
+
+    Parameters
+    ----------
+    times : ndarray of shape (n_times,)
+        Times of events, increasing.
+    n_events : ndarray of shape (n_times,)
+        Weight of the events at each of them.
+    order : ndarray of shape (n_rows,), int
+        The rows by their times, the last first.
+    n_at_risk : ndarray of shape (n_times,), int
+        How many of these are at risk.
+    """
+
+    times: Floats
+    n_events: Floats
+    order: Ints
+    n_at_risk: Ints
+
+    @classmethod
+    def of(cls, times: Floats, is_event: Bools, weight: Floats) -> Self:
+        event_times, place = np.unique(times[is_event], return_inverse=True)
+        order = np.argsort(-times, kind="stable")
+        n_at_risk = np.searchsorted(-times[order], -event_times, side="right")
+        n_events = group_sums(place, weight[is_event])
+        return cls(event_times, n_events, order, n_at_risk.astype(np.int64))
+
+    def sums(self, values: Floats) -> Floats:
+        """Sums over the rows at risk at each time; shape (n_times, ...)."""
+        return np.asarray(np.cumsum(values[self.order], axis=0)[self.n_at_risk - 1])
+
+    def cumulative(self, risk: Floats) -> Floats:
+        """Breslow's cumulative hazard of a row whose risk is one; shape (n_times,)."""
+        return np.cumsum(self.n_events / self.sums(risk))
 
 
 AnalysisDraw = NumberDraw | LogitDraw | HazardDraw
@@ -188,10 +230,11 @@ class Analysis(NamedTuple):
         """The column of times, and the Nelson-Aalen hazard at times; empty for other outcomes."""
         if self.kind != "hazards":
             return ()
-        times, cumulative = _cumulative_hazard(*self._times(rows), weight, weight)
+        sets = RiskSets.of(*self._times(rows), weight)
+        cumulative = sets.cumulative(weight)
         spread = np.std(cumulative)
         standard = (cumulative - cumulative.mean()) / (spread if spread > 0.0 else 1.0)
-        return self.outcome[0], times, standard
+        return self.outcome[0], sets.times, standard
 
     def draw(
         self,
@@ -223,7 +266,7 @@ class Analysis(NamedTuple):
         if self.kind == "logistic":
             states = rows[:, self.outcome[0]].astype(np.int64)
             return draw_logit(design, states, 2, weight, random_state, start)
-        return draw_hazards(design[:, 1:], *self._times(rows), weight, random_state, start)
+        return draw_hazards(design, *self._times(rows), weight, random_state, start)
 
     def log_density(self, draw: Any, rows: Floats) -> Floats:
         """Log density of the outcome of each complete row, up to a constant (nats)."""
@@ -234,21 +277,10 @@ class Analysis(NamedTuple):
             prob = draw.probabilities(design)
             states = rows[:, self.outcome[0]].astype(np.int64)
             return np.log(np.maximum(prob[np.arange(len(rows)), states], np.finfo(float).tiny))
-        times, is_event = self._times(rows)
-        log_risk = design[:, 1:] @ draw.coefficients
-        before = np.searchsorted(draw.times, times, side="right")
-        cumulative = np.append(0.0, draw.cumulative)[before]
-        return np.asarray(is_event * log_risk - cumulative * np.exp(log_risk))
+        return draw.log_density(design, *self._times(rows))
 
-    def chosen(
-        self,
-        draw: AnalysisDraw,
-        proposals: Proposals,
-        rows: Floats,
-        column: int,
-        random_state: np.random.RandomState,
-    ) -> Floats:
-        """Choose among the candidates of a covariate by how well they explain the outcome.
+    def weighed(self, draw: Any, proposals: Proposals, rows: Floats, column: int) -> Floats:
+        """Weigh the candidates of a covariate by how well they explain the outcome, too.
 
         Parameters
         ----------
@@ -257,19 +289,16 @@ class Analysis(NamedTuple):
         rows : ndarray of shape (n_rows, n_features)
             The rows, with any cells of the column.
         column : int
-        random_state : RandomState
 
         Returns
         -------
-        ndarray of shape (n_rows,)
+        ndarray of shape (n_rows, n_candidates)
+            Their probabilities.
         """
-        n_candidates = proposals.cells.shape[1]
-        repeated = np.repeat(rows, n_candidates, axis=0)
+        repeated = np.repeat(rows, proposals.cells.shape[1], axis=0)
         repeated[:, column] = proposals.cells.ravel()
         log_density = self.log_density(draw, repeated).reshape(proposals.cells.shape)
-        weight = softmax(proposals.log_weight + log_density, axis=1)
-        place = draw_states(weight, random_state).astype(np.int64)
-        return proposals.cells[np.arange(len(rows)), place]
+        return np.asarray(softmax(proposals.log_weight + log_density, axis=1))
 
     def _times(self, rows: Floats) -> tuple[Floats, Bools]:
         time, event = self.outcome
@@ -289,7 +318,7 @@ def draw_hazards(
     Parameters
     ----------
     design : ndarray of shape (n_rows, n_terms)
-        Without a constant.
+        A constant is its first term; the baseline takes up its coefficient.
     times : ndarray of shape (n_rows,)
         Of events, or of the end of observation.
     is_event : ndarray of shape (n_rows,), bool
@@ -299,53 +328,27 @@ def draw_hazards(
     start : ndarray of shape (n_terms,), default=None
         Coefficients of standardised terms to begin with.
     """
-    standard = Standardised.fit(np.insert(design, 0, 1.0, axis=1), weight)
-    order = np.argsort(-times, kind="stable")
-    terms = standard.design[order, 1:]
-    mass, happened = weight[order], is_event[order]
-    # The rows at risk at a time stand before the last row of this time.
-    last = np.searchsorted(-times[order], -times[order], side="right") - 1
-    n_terms = design.shape[1]
-    mode = np.zeros(n_terms) if start is None else start
-    event_weight = mass * happened
-    for _ in range(_MAX_STEPS):
-        log_risk = terms @ mode
-        risk = mass * np.exp(log_risk - log_risk.max())
-        at_risk = np.cumsum(risk)[last]
-        mean = np.cumsum(risk[:, np.newaxis] * terms, axis=0)[last] / at_risk[:, np.newaxis]
-        slope = event_weight @ (terms - mean) - _HAZARD_RIDGE * mode
+    standard = Standardised.fit(design, weight)
+    terms = standard.design
+    sets = RiskSets.of(times, is_event, weight)
+    event_weight = weight * is_event
+    before = np.searchsorted(sets.times, times, side="right")
+
+    def derivatives(coefficients: Floats) -> tuple[Floats, Floats]:
+        log_risk = terms @ coefficients
+        risk = weight * np.exp(log_risk - log_risk.max())
+        mean = sets.sums(risk[:, np.newaxis] * terms) / sets.sums(risk)[:, np.newaxis]
         # Each row counts by the hazard that it has been under.
-        hazard = event_weight / at_risk
-        exposure = np.zeros(len(hazard))
-        np.add.at(exposure, last, hazard)
-        exposure = risk * np.cumsum(exposure[::-1])[::-1]
+        exposure = risk * np.append(0.0, sets.cumulative(risk))[before]
+        slope = (event_weight - exposure) @ terms - _HAZARD_RIDGE * coefficients
         second = (terms * exposure[:, np.newaxis]).T @ terms
-        curvature = second - (mean * event_weight[:, np.newaxis]).T @ mean
-        curvature += _HAZARD_RIDGE * np.eye(n_terms)
-        step = np.linalg.solve(curvature, slope)
-        longest = np.abs(step).max(initial=0.0)
-        mode = mode + step * min(1.0, _LONGEST_STEP / max(longest, _LONGEST_STEP))
-        if longest < _SMALL_STEP:
-            break
-    root = np.linalg.cholesky(curvature)
-    noise = np.linalg.solve(root.T, random_state.normal(size=n_terms))
-    scale = standard.scale[1:]
-    coefficients = (mode + noise) / scale
+        curvature = second - (mean * sets.n_events[:, np.newaxis]).T @ mean
+        return slope, curvature + _HAZARD_RIDGE * np.eye(len(coefficients))
+
+    mode, draw = draw_around_mode(derivatives, terms.shape[1:], random_state, start)
+    coefficients = standard.restored(draw)
     risk = weight * np.exp(design @ coefficients)
-    return HazardDraw(mode, coefficients, *_cumulative_hazard(times, is_event, weight, risk))
-
-
-def _cumulative_hazard(
-    times: Floats, is_event: Bools, weight: Floats, risk: Floats
-) -> tuple[Floats, Floats]:
-    """Times of events, increasing, and the hazard until then of a row whose risk is one."""
-    event_times, place = np.unique(times[is_event], return_inverse=True)
-    n_events = np.bincount(place, weight[is_event])
-    order = np.argsort(times)
-    before = np.append(0.0, np.cumsum(risk[order]))
-    is_past = np.searchsorted(times[order], event_times, side="left")
-    at_risk = before[-1] - before[is_past]
-    return event_times, np.cumsum(n_events / at_risk)
+    return HazardDraw(mode, coefficients, sets.times, sets.cumulative(risk))
 
 
 class ProductTerms(NamedTuple):
@@ -381,31 +384,29 @@ class FormulaTerms(NamedTuple):
 
     Parameters
     ----------
+    right : str
+        The right side of the formula.
     domain : Domain
         What the columns are.
+    rows : ndarray of shape (n_rows, n_features)
+        Complete encoded rows that the formula has been read with.
     spec : formulaic.ModelSpec or patsy.DesignInfo
         What the terms are.
     """
 
+    right: str
     domain: Domain
+    rows: Floats
     spec: Any
 
     @classmethod
     def fit(cls, right: str, domain: Domain, rows: Floats) -> Self:
-        """Read the right side of a formula.
-
-        Parameters
-        ----------
-        right : str
-        domain : Domain
-        rows : ndarray of shape (n_rows, n_features)
-            Complete encoded rows in which all categories occur.
-        """
+        """Read the right side of a formula."""
         table = domain.decode(rows)
         with suppress(ImportError):
             from formulaic import model_matrix
 
-            return cls(domain, model_matrix(right, table).model_spec)
+            return cls(right, domain, rows, model_matrix(right, table).model_spec)
         try:
             from patsy import dmatrix
         except ImportError as error:
@@ -413,16 +414,29 @@ class FormulaTerms(NamedTuple):
                 "A formula needs formulaic or patsy; install one of them, or give the model as a "
                 "pair of an outcome and a list of predictors."
             ) from error
-        return cls(domain, dmatrix(right, table).design_info)
+        return cls(right, domain, rows, dmatrix(right, table).design_info)
 
     def __call__(self, rows: Floats) -> Floats:
         """The terms of encoded rows; shape (n_rows, n_terms)."""
-        table = self.domain.decode(rows)
+        table = self.domain.decode(self.domain.within_ends(rows))
         if hasattr(self.spec, "get_model_matrix"):
-            return np.asarray(self.spec.get_model_matrix(table), dtype=np.float64)
-        from patsy import build_design_matrices
+            terms = self.spec.get_model_matrix(table)
+        else:
+            from patsy import build_design_matrices
 
-        return np.asarray(build_design_matrices([self.spec], table)[0], dtype=np.float64)
+            terms = build_design_matrices([self.spec], table)[0]
+        terms = np.asarray(terms, dtype=np.float64)
+        if len(terms) != len(rows) or not np.isfinite(terms).all():
+            raise ValueError(
+                f"The formula must give finite terms for all cells that its columns can have; "
+                f"'{self.right.strip()}' does not. Leave out columns that are empty or name the "
+                "rows, and state the bounds of numbers in the domain, as bounds={'x': (0, None)}."
+            )
+        return terms
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # What patsy has read cannot be pickled.
+        return FormulaTerms.fit, (self.right, self.domain, self.rows)
 
 
 def read_analysis(model: Any, domain: Domain, rows: Floats) -> Analysis:
@@ -453,8 +467,9 @@ def read_analysis(model: Any, domain: Domain, rows: Floats) -> Analysis:
     """
     terms: Any
     if isinstance(model, str):
-        name, covariates, terms = _read_formula(model, domain, rows)
+        name, terms = _read_formula(model, domain, with_any_cells(rows))
         outcome = _columns(domain, [name])
+        covariates = frozenset(columns_read(terms, terms.rows).tolist())
     else:
         outcome_names, predictors = _checked_model(model)
         outcome = _columns(domain, outcome_names)
@@ -538,10 +553,8 @@ def _check_times(domain: Domain, rows: Floats, outcome: tuple[int, ...]) -> None
         )
 
 
-def _read_formula(
-    formula: str, domain: Domain, rows: Floats
-) -> tuple[str, frozenset[int], FormulaTerms]:
-    """The outcome of a formula, the columns it reads, and its terms."""
+def _read_formula(formula: str, domain: Domain, rows: Floats) -> tuple[str, FormulaTerms]:
+    """The outcome of a formula, and its terms."""
     names = domain.feature_names
     if names is None:
         raise ValueError(f"A formula needs a table with names of columns; found {formula!r}.")
@@ -552,14 +565,10 @@ def _read_formula(
             "The left side of the formula must be the name of a column, as in 'y ~ x'; found "
             f"{formula!r}."
         )
-    words = tokenize.generate_tokens(io.StringIO(right).readline)
-    read = {word.string for word in words if word.type == tokenize.NAME}
-    variables = [name for name in names if name in read]
-    terms = FormulaTerms.fit(right, domain, _with_any_cells(rows))
-    return outcome, frozenset(_columns(domain, variables)), terms
-
-
-def _with_any_cells(rows: Floats) -> Floats:
-    """The rows with an observed cell of its column in the place of each missing one."""
-    observed = ~np.isnan(rows)
-    return np.where(observed, rows, rows[observed.argmax(axis=0), np.arange(rows.shape[1])])
+    try:
+        terms = FormulaTerms.fit(right, domain, rows)
+    except ImportError:
+        raise
+    except Exception as error:
+        raise ValueError(f"The formula {formula!r} cannot be read: {error}") from error
+    return outcome, terms

@@ -8,7 +8,7 @@ predictive mean matching, so that each is one that the column has had.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, cast
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from skpc.imputation.regressions import (
     MatchedNumbers,
     PooledCategories,
     draw_logit,
+    draw_states,
 )
 
 #: Probabilities of the density below this are no evidence.
@@ -46,6 +47,8 @@ class Predictors(NamedTuple):
         them. None for numbers.
     sources : tuple of ndarray
         For each column the columns it may be predicted from.
+    is_useful : ndarray of shape (n_features,), bool
+        Which columns have several observed values that say something.
     hazard : tuple of ndarray
         For the column of times of an analysis, its number; times, increasing; and the cumulative
         hazard at these, which stands for the times. Empty without such an analysis.
@@ -56,6 +59,7 @@ class Predictors(NamedTuple):
     spread: Floats
     levels: tuple[Ints | None, ...]
     sources: tuple[Ints, ...]
+    is_useful: Bools
     hazard: tuple[Any, ...] = ()
 
     @classmethod
@@ -63,7 +67,7 @@ class Predictors(NamedTuple):
         """Learn scales and frequent categories from encoded rows, NaN where missing."""
         centre, spread = np.zeros(domain.n_features), np.ones(domain.n_features)
         levels: list[Ints | None] = []
-        useful = []
+        is_useful = ~domain.unseen.is_hidden
         for column in range(domain.n_features):
             observed = ~np.isnan(rows[:, column])
             cells, mass = rows[observed, column], weight[observed]
@@ -72,18 +76,16 @@ class Predictors(NamedTuple):
                 frequent = np.argsort(-count, kind="stable")[1 : MOST_LEVELS + 1]
                 indicated = frequent[count[frequent] > 0.0]
                 levels.append(indicated)
-                is_useful = len(indicated) > 0 and not domain.unseen.is_hidden[column]
-            else:
-                levels.append(None)
-                is_useful = len(cells) > 0 and np.ptp(cells) > 0.0
-                if is_useful:
-                    centre[column] = mass @ cells / mass.sum()
-                    variance = mass @ (cells - centre[column]) ** 2 / mass.sum()
-                    spread[column] = np.sqrt(variance)
-            if is_useful:
-                useful.append(column)
-        kept = tuple(np.intersect1d(columns, useful) for columns in sources)
-        return cls(domain, centre, spread, tuple(levels), kept)
+                is_useful[column] &= len(indicated) > 0
+                continue
+            levels.append(None)
+            is_useful[column] &= len(cells) > 0 and np.ptp(cells) > 0.0
+            if is_useful[column]:
+                centre[column] = mass @ cells / mass.sum()
+                variance = mass @ (cells - centre[column]) ** 2 / mass.sum()
+                spread[column] = np.sqrt(variance)
+        useful_sources = tuple(columns[is_useful[columns]] for columns in sources)
+        return cls(domain, centre, spread, tuple(levels), useful_sources, is_useful)
 
     def scaled(self, column: int, values: Floats) -> Floats:
         """Numbers of a column as they are regressed: ranks of ordered states, or standardised."""
@@ -192,8 +194,7 @@ class Chains(NamedTuple):
             predictors = predictors._replace(hazard=analysis.hazard(rows, weight))
         n_missing = np.isnan(rows).sum(axis=0)
         n_observed = len(rows) - n_missing
-        has_regression = (n_missing > 0) & (n_observed >= FEWEST_OBSERVED)
-        has_regression &= ~domain.unseen.is_hidden
+        has_regression = (n_missing > 0) & (n_observed >= FEWEST_OBSERVED) & predictors.is_useful
         has_regression[[column for column, _, _ in passive]] = False
         columns = np.flatnonzero(has_regression)
         order = columns[np.argsort(n_missing[columns], kind="stable")]
@@ -234,7 +235,10 @@ class Chains(NamedTuple):
         if regression is None:
             return np.asarray(self._posterior(filled, column).probabilities)
         design = self._design(filled, column, self._expectation(filled, column))
-        return np.asarray(regression.probabilities(design))
+        if not self._is_covariate(column):
+            return np.asarray(regression.probabilities(design))
+        # The candidates are all categories.
+        return self._candidates(chain, design, filled, column, np.random.RandomState())[1]
 
     def _run(self, rows: Floats, seeds: Sequence[int], weight: Floats | None) -> Floats:
         """Fill rows; with weights of the rows, the coefficients are drawn too."""
@@ -344,8 +348,7 @@ class Chains(NamedTuple):
     ) -> ColumnRegression:
         """Draw the coefficients of a column."""
         # Gaps of a covariate may depend on the outcome, which its own regression leaves out.
-        is_covariate = self.analysis is not None and column in self.analysis.covariates
-        chosen = np.ones(len(rows), dtype=bool) if is_covariate else ~lost
+        chosen = np.full(len(rows), True) if self._is_covariate(column) else ~lost
         cells, mass, terms = rows[chosen, column], weight[chosen], design[chosen]
         labels = self.predictors.domain.categories[column]
         if labels is None:
@@ -367,11 +370,28 @@ class Chains(NamedTuple):
         random_state: np.random.RandomState,
     ) -> Floats:
         """Draw the cells of a column in rows that lack it."""
-        regression, analysis = self.regressions[chain][column], self.analyses[chain]
-        if analysis is None or self.analysis is None or column not in self.analysis.covariates:
-            return np.asarray(regression.draw(design, random_state))
+        if not self._is_covariate(column):
+            return np.asarray(self.regressions[chain][column].draw(design, random_state))
+        cells, prob = self._candidates(chain, design, rows, column, random_state)
+        place = draw_states(prob, random_state).astype(np.int64)
+        return cells[np.arange(len(rows)), place]
+
+    def _candidates(
+        self,
+        chain: int,
+        design: Floats,
+        rows: Floats,
+        column: int,
+        random_state: np.random.RandomState,
+    ) -> tuple[Floats, Floats]:
+        """Candidates for cells of a covariate, and their probabilities given the outcome too."""
+        regression, analysis = self.regressions[chain][column], cast(Analysis, self.analysis)
         proposals = Proposals.of(regression, design, random_state, self.predictors, column)
-        return self.analysis.chosen(analysis, proposals, rows, column, random_state)
+        prob = analysis.weighed(self.analyses[chain], proposals, rows, column)
+        return proposals.cells, prob
+
+    def _is_covariate(self, column: int) -> bool:
+        return self.analysis is not None and column in self.analysis.covariates
 
     def _compute_passive(self, filled: Floats, missing: Bools) -> None:
         """Compute the columns that are functions of others, in place."""

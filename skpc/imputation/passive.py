@@ -32,7 +32,8 @@ class PassiveColumn(NamedTuple):
     def __call__(self, rows: Floats) -> Floats:
         """Encoded cells of the column in complete encoded rows."""
         name = describe_column(self.column, self.domain.feature_names)
-        cells = np.asarray(self.function(self.domain.decode(rows)), dtype=object)
+        table = self.domain.decode(self.domain.within_ends(rows))
+        cells = np.asarray(self.function(table), dtype=object)
         if cells.shape != (len(rows),):
             raise ValueError(
                 f"passive must return one cell for each row of a table; for {name} it returned "
@@ -81,9 +82,7 @@ def read_passive(
     -------
     list of (int, PassiveColumn, ndarray)
     """
-    observed = ~np.isnan(rows)
-    complete = np.where(observed, rows, rows[observed.argmax(axis=0), np.arange(rows.shape[1])])
-    order = np.random.RandomState(_SEED).permutation(len(rows))
+    complete = with_any_cells(rows)
     columns = domain.columns([*passive], "passive").tolist() if passive else []
     computed = []
     for column, (name, function) in zip(columns, passive.items()):
@@ -94,12 +93,25 @@ def read_passive(
                 f"{name!r}."
             )
         cells = PassiveColumn(domain, column, function)
-        values = cells(complete)
-        read = []
-        for source in range(rows.shape[1]):
-            shuffled = complete.copy()
-            shuffled[:, source] = complete[order, source]
-            if source != column and not np.array_equal(cells(shuffled), values):
-                read.append(source)
-        computed.append((column, cells, np.array(read, dtype=np.int64)))
+        read = columns_read(cells.__call__, complete)
+        computed.append((column, cells, read[read != column]))
     return computed
+
+
+def with_any_cells(rows: Floats) -> Floats:
+    """Encoded rows with an observed cell of its column in the place of each missing one."""
+    observed = ~np.isnan(rows)
+    return np.where(observed, rows, rows[observed.argmax(axis=0), np.arange(rows.shape[1])])
+
+
+def columns_read(function: Callable[[Any], Any], rows: Floats) -> Ints:
+    """The columns that a function of complete encoded rows reads: it notices that they change."""
+    order = np.random.RandomState(_SEED).permutation(len(rows))
+    values = function(rows)
+    read = []
+    for column in range(rows.shape[1]):
+        shuffled = rows.copy()
+        shuffled[:, column] = rows[order, column]
+        if not np.array_equal(function(shuffled), values):
+            read.append(column)
+    return np.array(read, dtype=np.int64)

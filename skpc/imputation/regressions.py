@@ -6,6 +6,7 @@ column of a design is constant; the others are standardised, so that their units
 plain twins stand in ``tests/naive/imputation.py``.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple, Protocol, Self
 
 import numpy as np
@@ -19,8 +20,9 @@ _RIDGE = 1e-5
 #: Added to the curvature of the log-likelihood of standardised logistic coefficients: states that
 #: the columns separate without error have finite ones.
 _LOGIT_RIDGE = 0.1
-#: Steps of Newton's method, fewer where they begin near the mode; and the step that ends them.
-_MAX_STEPS, _STEPS_FROM_START, _SMALL_STEP = 25, 3, 1e-4
+#: Steps of Newton's method, fewer where they begin near the mode; the longest of them, and the one
+#: that ends them.
+_MAX_STEPS, _STEPS_FROM_START, _LONGEST_STEP, _SMALL_STEP = 50, 3, 1.0, 1e-4
 #: A missing number takes the value of one of this many donors.
 N_DONORS = 5
 #: Categories beyond which a column has one coefficient for all: that of their log probabilities.
@@ -60,7 +62,7 @@ def draw_linear(
     Parameters
     ----------
     design : ndarray of shape (n_rows, n_terms)
-        A constant among the terms. A term that is zero in all rows gets the coefficient zero.
+        A constant is its first term. Another one that is constant gets the coefficient zero.
     values : ndarray of shape (n_rows,)
         What is regressed.
     weight : ndarray of shape (n_rows,)
@@ -81,7 +83,7 @@ def draw_linear(
     estimate = inverse @ (weighted.T @ (values - centre))
     residual = values - centre - standard.design @ estimate
     squares = weight @ residual**2
-    freedom = max(n_rows - n_terms, 1.0)
+    freedom = max(n_rows - np.isfinite(standard.scale).sum(), 1.0)
     sd = float(np.sqrt(squares / random_state.chisquare(freedom)))
     noise = sd * np.linalg.cholesky(inverse) @ random_state.normal(size=n_terms)
     estimate[0] += centre
@@ -141,28 +143,59 @@ def draw_logit(
     LogitDraw
     """
     standard = Standardised.fit(design, weight)
-    n_terms, n_rows_of_states = design.shape[1], n_states - 1
+    shape = n_states - 1, design.shape[1]
     is_state = states[:, np.newaxis] == np.arange(1, n_states)
-    penalty = np.full(n_terms, _LOGIT_RIDGE)
+    penalty = np.full(shape, _LOGIT_RIDGE)
     # A state that no row has must not get a coefficient without end.
-    penalty[0] = _RIDGE * weight.sum()
-    mode = np.zeros((n_rows_of_states, n_terms)) if start is None else start
+    penalty[:, 0] = _RIDGE * weight.sum()
+
+    def derivatives(coefficients: Floats) -> tuple[Floats, Floats]:
+        log_odds = standard.design @ coefficients.reshape(shape).T
+        prob = softmax(np.insert(log_odds, 0, 0.0, axis=1), axis=1)[:, 1:]
+        slope = ((is_state - prob) * weight[:, np.newaxis]).T @ standard.design
+        curvature = _logit_curvature(standard.design, prob, weight)
+        penalised = slope.ravel() - penalty.ravel() * coefficients
+        return penalised, curvature + np.diag(penalty.ravel())
+
+    mode, draw = draw_around_mode(derivatives, shape, random_state, start)
+    return LogitDraw(mode, standard.restored(draw))
+
+
+def draw_around_mode(
+    derivatives: Callable[[Floats], tuple[Floats, Floats]],
+    shape: tuple[int, ...],
+    random_state: np.random.RandomState,
+    start: Floats | None = None,
+) -> tuple[Floats, Floats]:
+    """Find the mode of a density by Newton's method, and draw from its normal approximation.
+
+    Parameters
+    ----------
+    derivatives : callable
+        Takes coefficients end to end; returns the slope of the log density there, and minus its
+        second derivatives.
+    shape : tuple of int
+        Of the coefficients.
+    random_state : RandomState
+    start : ndarray, default=None
+        Coefficients near the mode, from which few steps lead to it. None starts at zero.
+
+    Returns
+    -------
+    mode, draw : ndarray
+    """
+    mode = np.zeros(shape).ravel() if start is None else start.ravel()
     for _ in range(_MAX_STEPS if start is None else _STEPS_FROM_START):
-        log_odds = np.insert(standard.design @ mode.T, 0, 0.0, axis=1)
-        prob = softmax(log_odds, axis=1)[:, 1:]
-        slope = ((is_state - prob) * weight[:, np.newaxis]).T @ standard.design - penalty * mode
-        curvature = _logit_curvature(standard.design, prob, weight) + np.diag(
-            np.tile(penalty, n_rows_of_states)
-        )
-        step = np.linalg.solve(curvature, slope.ravel()).reshape(mode.shape)
-        # A long step from probabilities near zero or one overshoots.
+        slope, curvature = derivatives(mode)
+        step = np.linalg.solve(curvature, slope)
         longest = np.abs(step).max()
-        mode = mode + step * min(1.0, 3.0 / longest) if longest > 0.0 else mode
+        # A long step from probabilities near zero or one overshoots.
+        mode = mode + step / max(longest / _LONGEST_STEP, 1.0)
         if longest < _SMALL_STEP:
             break
     root = np.linalg.cholesky(curvature)
-    noise = np.linalg.solve(root.T, random_state.normal(size=mode.size)).reshape(mode.shape)
-    return LogitDraw(mode, standard.restored(mode + noise))
+    draw = mode + np.linalg.solve(root.T, random_state.normal(size=mode.size))
+    return mode.reshape(shape), draw.reshape(shape)
 
 
 def _logit_curvature(scaled: Floats, prob: Floats, weight: Floats) -> Floats:
@@ -188,7 +221,8 @@ class Standardised(NamedTuple):
     design : ndarray of shape (n_rows, n_terms)
         Zero in a column that is constant.
     centre, scale : ndarray of shape (n_terms,)
-        Means and standard deviations of the columns as they were.
+        Means and standard deviations of the columns as they were; infinite for constant ones,
+        whose coefficients are zero therefore.
     """
 
     design: Floats
@@ -202,10 +236,8 @@ class Standardised(NamedTuple):
         centred = design - centre
         scale = np.sqrt(weight @ centred**2 / weight.sum())
         # What is left of a constant column is rounding.
-        is_constant = np.ptp(design, axis=0) == 0.0
-        is_constant[0] = False
-        scale[is_constant] = 1.0
-        centred[:, is_constant] = 0.0
+        scale[np.ptp(design, axis=0) == 0.0] = np.inf
+        scale[0] = 1.0
         return cls(centred / scale, centre, scale)
 
     def restored(self, coefficients: Floats) -> Floats:
@@ -296,7 +328,10 @@ class MatchedNumbers(NamedTuple):
         stop = np.searchsorted(self.predictions, aims, side="right")
         n_equal = stop - start
         middle = start + np.floor(random_state.random_sample(len(aims)) * (n_equal + 1))
-        window = middle.astype(np.int64)[:, np.newaxis] + np.arange(-n_nearest, n_nearest)
+        # Those around the middle first: 0, -1, 1, -2, 2, ...
+        ahead = np.arange(n_nearest)
+        around = np.column_stack([ahead, ~ahead]).ravel()
+        window = middle.astype(np.int64)[:, np.newaxis] + around
         donors = np.clip(window, 0, n_donors - 1)
         distance = np.abs(self.predictions[donors] - aims[:, np.newaxis])
         distance[donors != window] = np.inf
@@ -342,19 +377,18 @@ class PooledCategories(NamedTuple):
         weight : ndarray of shape (n_rows,)
         random_state : RandomState
         """
-        coefficient = 1.0
         is_true = log_prob[np.arange(len(states)), states]
-        for _ in range(_MAX_STEPS):
+
+        def derivatives(coefficient: Floats) -> tuple[Floats, Floats]:
             prob = softmax(coefficient * log_prob, axis=1)
             mean = (prob * log_prob).sum(axis=1)
             variance = (prob * log_prob**2).sum(axis=1) - mean**2
             # A normal prior around one: as they are, the probabilities are a fair guess.
-            curvature = weight @ variance + 1.0
-            step = (weight @ (is_true - mean) - (coefficient - 1.0)) / curvature
-            coefficient += float(np.clip(step, -0.5, 0.5))
-            if abs(step) < _SMALL_STEP:
-                break
-        return cls(coefficient + float(random_state.normal() / np.sqrt(curvature)))
+            slope = weight @ (is_true - mean) - (coefficient - 1.0)
+            return slope, np.atleast_2d(weight @ variance + 1.0)
+
+        _, draw = draw_around_mode(derivatives, (1,), random_state)
+        return cls(float(draw[0]))
 
     def probabilities(self, design: Floats) -> Floats:
         """Probabilities of the states, from their log probabilities in each row."""
