@@ -70,6 +70,16 @@ def test_the_test_command_follows_its_mark():
     assert command.endswith("python -m pytest -n auto")
 
 
+def test_the_table_of_the_quickstart_is_of_the_estimators_that_it_compares():
+    """``python -m tests.benchmarks.quickstart`` runs the example with other seeds."""
+    example = (ROOT / "examples" / "plot_quickstart.py").read_text()
+    assert example.count("\nseed = 0\n") == 1
+    _, *rows = (ROOT / "doc" / "user_guide" / "quickstart.csv").read_text().splitlines()
+    assert len(rows) == 7
+    for row in rows:
+        assert re.split("[, ]", row)[0] in example
+
+
 def widths_of_code(path):
     """Number and width of each line of a block with a language, or of an example."""
     block = None  # the indentation of the directive
