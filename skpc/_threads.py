@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
+from contextvars import copy_context
 from functools import cache
 from threading import current_thread
 from typing import Any, TypeVar
@@ -56,8 +57,11 @@ def in_threads(work: Callable[[_Part], _Result], parts: Iterable[_Part]) -> list
     n_workers = n_threads() if len(listed) > 1 else 1
     if n_workers == 1:
         return [work(part) for part in listed]
+    # A thread knows what its caller is about, such as a fit.
+    contexts = [copy_context() for _ in listed]
     # joblib's own threads look for results every ten milliseconds: longer than many parts take.
-    return list(_pool(n_workers, os.getpid()).map(work, listed))
+    pool = _pool(n_workers, os.getpid())
+    return list(pool.map(lambda context, part: context.run(work, part), contexts, listed))
 
 
 def each(

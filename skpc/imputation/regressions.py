@@ -23,6 +23,8 @@ _LOGIT_RIDGE = 0.1
 #: Steps of Newton's method, fewer where they begin near the mode; the longest of them, and the one
 #: that ends them.
 _MAX_STEPS, _STEPS_FROM_START, _LONGEST_STEP, _SMALL_STEP = 50, 3, 3.0, 1e-4
+#: Predictions that differ by less than this part of their range are equal.
+_ROUNDING = 1e-9
 #: A missing number takes the value of one of this many donors.
 N_DONORS = 5
 #: Categories beyond which a column has one coefficient for all: that of their log probabilities.
@@ -319,7 +321,7 @@ class MatchedNumbers(NamedTuple):
         random_state : RandomState
         """
         regression = draw_linear(design, target, weight, random_state)
-        predictions = design @ regression.estimate
+        predictions = _rounded(design @ regression.estimate)
         # Donors with one prediction stand in any order.
         order = random_state.permutation(len(predictions))
         order = order[np.argsort(predictions[order], kind="stable")]
@@ -341,24 +343,28 @@ class MatchedNumbers(NamedTuple):
         -------
         donors : ndarray of shape (n_rows, at most n_nearest), int
         weight : ndarray of the same shape
-            Zero where there are fewer donors.
+            Mean weight of the donors with this prediction; zero where there are fewer donors.
         """
         n_donors = len(self.predictions)
-        start = np.searchsorted(self.predictions, aims, side="left")
-        stop = np.searchsorted(self.predictions, aims, side="right")
-        n_equal = stop - start
-        middle = start + np.floor(random_state.random_sample(len(aims)) * (n_equal + 1))
+        middle = np.searchsorted(self.predictions, aims)
         # Those around the middle first: 0, -1, 1, -2, 2, ...
         ahead = np.arange(n_nearest)
         around = np.column_stack([ahead, ~ahead]).ravel()
-        window = middle.astype(np.int64)[:, np.newaxis] + around
+        window = middle[:, np.newaxis] + around
         donors = np.clip(window, 0, n_donors - 1)
         distance = np.abs(self.predictions[donors] - aims[:, np.newaxis])
         distance[donors != window] = np.inf
         nearest = np.argsort(distance, axis=1, kind="stable")[:, :n_nearest]
         donors = np.take_along_axis(donors, nearest, axis=1)
         is_donor = np.isfinite(np.take_along_axis(distance, nearest, axis=1))
-        return donors, self.weight[donors] * is_donor
+        # Any donor with the same prediction will do, else all rows would share a few.
+        start = np.searchsorted(self.predictions, self.predictions[donors], side="left")
+        stop = np.searchsorted(self.predictions, self.predictions[donors], side="right")
+        below = np.append(0.0, np.cumsum(self.weight))
+        mass = below[stop] - below[start]
+        place = below[start] + random_state.random_sample(donors.shape) * mass
+        chosen = np.searchsorted(below, place, side="right") - 1
+        return np.clip(chosen, start, stop - 1), mass / (stop - start) * is_donor
 
     def draw(self, design: Floats, random_state: np.random.RandomState) -> Floats:
         """See :class:`ColumnRegression`."""
@@ -366,6 +372,12 @@ class MatchedNumbers(NamedTuple):
         donors, weight = self.nearest(aims, N_DONORS, random_state)
         chosen = draw_states(weight, random_state).astype(np.int64)
         return self.values[donors[np.arange(len(donors)), chosen]]
+
+
+def _rounded(predictions: Floats) -> Floats:
+    """Predictions of which those that differ by rounding are equal."""
+    step = _ROUNDING * np.ptp(predictions)
+    return np.rint(predictions / step) * step if step > 0.0 else predictions
 
 
 class PooledCategories(NamedTuple):

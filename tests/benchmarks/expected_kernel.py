@@ -150,6 +150,7 @@ def fitted(
     model = ExpectedKernelSVR(
         density,
         standardize=False,
+        standardize_y=False,
         categorical_features=table.categorical,
         tol=1e-4,
         **parameters,
@@ -282,7 +283,7 @@ def bit_errors(name: str, rates: list[float], masks: int) -> dict[str, float]:
     table = read(name)
     parameters = best_machine(table)
     density = CutsetNetworkBD(structured=True, random_state=0)
-    on_bits = ExpectedKernelSVR(density, **parameters)
+    on_bits = ExpectedKernelSVR(density, standardize_y=False, **parameters)
     on_bits.fit(table.bits["train"], table.y["train"])
     on_features = fitted(table, parameters)
     median = SimpleImputer(strategy="median").fit(table.bits["train"])
