@@ -207,6 +207,7 @@ class MultipleImputer(TableEstimator):
                 self.density_ = clone(density).fit(table, sample_weight=weight)
             domain = self.density_.domain_
             rows = merge_rows(domain.encode(table), weight)
+            self._was_incomplete = np.asarray(np.isnan(rows[0]).any(axis=0))
             self._sd = column_moments(*rows)[1]
             self.densities_ = [self.density_] * self.n_imputations
             self._chains = None
@@ -323,7 +324,6 @@ class MultipleImputer(TableEstimator):
     def _fit_chains(self, rows: Floats, weight: Floats, seeds: Ints) -> Chains:
         """Run the chains of regressions on the rows of ``fit``."""
         density = self.density_._density
-        self._was_incomplete = np.asarray(np.isnan(rows).any(axis=0))
         # Equal rows have different cells.
         n_copies = copies(weight)
         rows = np.repeat(rows, n_copies, axis=0)
