@@ -281,9 +281,14 @@ class MultipleImputer(TableEstimator):
         shift, log_odds = np.zeros(domain.n_features), dict[int, Floats]()
         if delta is not None:
             shift, log_odds = self._shifts(delta)
-        learned = {*chains.order, *(column for column, _ in chains.passive)}
+        computed = [column for column, _ in chains.passive]
+        if shift[computed].any() or {*computed} & {*log_odds}:
+            raise ValueError(
+                f"delta must leave out columns that passive computes; found {delta!r}. Move the "
+                "columns that these are functions of."
+            )
         surprising = np.asarray(np.isnan(rows).any(axis=0) & ~self._was_incomplete)
-        surprising[[*learned]] = False
+        surprising[[*chains.order, *computed]] = False
         if surprising.any():
             names = ", ".join(
                 describe_column(column, domain.feature_names)
@@ -304,8 +309,11 @@ class MultipleImputer(TableEstimator):
     def _shifted(self, table: Any, rows: Floats, drawn: list[Floats], shift: Floats) -> list[Any]:
         """Filled tables, the drawn numbers moved by ``shift``; shape (n_features,)."""
         domain = self.density_.domain_
-        shift = np.where(np.isnan(rows), shift, 0.0)
+        missing = np.isnan(rows)
+        shift = np.where(missing, shift, 0.0)
         drawn = [filled + shift for filled in drawn]
+        if self._chains is not None:
+            self._chains.compute_passive(drawn, missing)
         beyond = [(filled != domain.within_ends(filled))[shift != 0.0] for filled in drawn]
         if np.any(beyond):
             share = f"{np.mean(beyond):.1%} of the draws that delta has moved"

@@ -17,12 +17,13 @@ from skpc._validation import describe_column
 from skpc.domain import Domain
 from skpc.imputation.passive import columns_read, with_any_cells
 from skpc.imputation.regressions import (
+    Derivatives,
     LogitDraw,
     MatchedNumbers,
     Standardised,
-    draw_around_mode,
     draw_linear,
     draw_logit,
+    mode_of,
 )
 
 #: Candidates of a missing number that are weighed.
@@ -32,6 +33,7 @@ _N_CANDIDATES = 50
 #: great outcome rule its covariates.
 _FREEDOMS = np.array([2.0, 3.0, 4.0, 6.0, 10.0, 20.0, 50.0, 1000.0])
 _N_SCALE_STEPS = 20
+_EXAMPLE = '("wage", ["school", ("school", "school")])'
 #: Added to the curvature of standardised coefficients of hazards.
 _HAZARD_RIDGE = 0.1
 
@@ -138,10 +140,10 @@ class HazardDraw(NamedTuple):
 
     Parameters
     ----------
-    mode : ndarray of shape (n_terms,)
-        Those with the greatest partial likelihood, of standardised terms.
+    standardised : ndarray of shape (n_terms,)
+        A draw of the coefficients of standardised terms.
     coefficients : ndarray of shape (n_terms,)
-        A draw from their posterior, of the terms as they are. That of the constant keeps risks near
+        Those of the terms as they are. That of the constant keeps risks near
         one wherever zero is on the scales of the terms.
     times : ndarray of shape (n_times,)
         Times of events, increasing.
@@ -149,7 +151,7 @@ class HazardDraw(NamedTuple):
         The cumulative hazard of a row whose risk is one, at these times.
     """
 
-    mode: Floats
+    standardised: Floats
     coefficients: Floats
     times: Floats
     cumulative: Floats
@@ -262,7 +264,7 @@ class Analysis(NamedTuple):
         design = self.design(rows)
         if self.kind == "linear":
             return NumberDraw.fit(design, rows[:, self.outcome[0]], weight, random_state)
-        start = None if last is None else last.mode
+        start = None if last is None else last.standardised
         if self.kind == "logistic":
             states = rows[:, self.outcome[0]].astype(np.int64)
             return draw_logit(design, states, 2, weight, random_state, start)
@@ -328,25 +330,33 @@ def draw_hazards(
     start : ndarray of shape (n_terms,), default=None
         Coefficients of standardised terms to begin with.
     """
+    weight = random_state.standard_gamma(weight)
     standard = Standardised.fit(design, weight)
     terms = standard.design
     sets = RiskSets.of(times, is_event, weight)
     event_weight = weight * is_event
     before = np.searchsorted(sets.times, times, side="right")
 
-    def derivatives(coefficients: Floats) -> tuple[Floats, Floats]:
+    def derivatives(coefficients: Floats) -> Derivatives:
         log_risk = terms @ coefficients
-        risk = weight * np.exp(log_risk - log_risk.max())
-        mean = sets.sums(risk[:, np.newaxis] * terms) / sets.sums(risk)[:, np.newaxis]
+        log_risk -= log_risk.max()
+        risk = weight * np.exp(log_risk)
+        at_risk = sets.sums(risk)
+        mean = sets.sums(risk[:, np.newaxis] * terms) / at_risk[:, np.newaxis]
         # Each row counts by the hazard that it has been under.
         exposure = risk * np.append(0.0, sets.cumulative(risk))[before]
-        slope = (event_weight - exposure) @ terms - _HAZARD_RIDGE * coefficients
         second = (terms * exposure[:, np.newaxis]).T @ terms
         curvature = second - (mean * sets.n_events[:, np.newaxis]).T @ mean
-        return slope, curvature + _HAZARD_RIDGE * np.eye(len(coefficients))
+        log_likelihood = event_weight @ log_risk - sets.n_events @ np.log(at_risk)
+        return (
+            log_likelihood - 0.5 * _HAZARD_RIDGE * coefficients @ coefficients,
+            (event_weight - exposure) @ terms - _HAZARD_RIDGE * coefficients,
+            curvature + _HAZARD_RIDGE * np.eye(len(coefficients)),
+        )
 
-    mode, draw = draw_around_mode(derivatives, terms.shape[1:], random_state, start)
-    coefficients = standard.restored(draw)
+    start = np.zeros(terms.shape[1]) if start is None else start
+    mode = mode_of(derivatives, start)
+    coefficients = standard.restored(mode)
     risk = weight * np.exp(design @ coefficients)
     return HazardDraw(mode, coefficients, sets.times, sets.cumulative(risk))
 
@@ -478,6 +488,8 @@ def read_analysis(model: Any, domain: Domain, rows: Floats) -> Analysis:
         covariates = frozenset(column for columns in products for column in columns)
         n_states = [0 if known is None else len(known) for known in domain.categories]
         terms = ProductTerms(products, tuple(n_states))
+    if not covariates:
+        raise ValueError(f"model must have at least one predictor, as {_EXAMPLE}; found {model!r}.")
     for column in outcome:
         if column in covariates:
             name = describe_column(column, domain.feature_names)
@@ -492,17 +504,14 @@ def read_analysis(model: Any, domain: Domain, rows: Floats) -> Analysis:
 
 def _checked_model(model: Any) -> tuple[list[Any], list[Any]]:
     """The names of the outcome, and the predictors."""
-    example = '("wage", ["school", ("school", "school")])'
     if not isinstance(model, tuple) or len(model) != 2 or not isinstance(model[1], list):
         raise TypeError(
             "model must be a pair of an outcome and a list of predictors, such as "
-            f"{example}, or a formula; found {model!r}."
+            f"{_EXAMPLE}, or a formula; found {model!r}."
         )
     outcome, predictors = model
-    if not predictors:
-        raise ValueError(f"model must name at least one predictor, as {example}; found {model!r}.")
     names = list(outcome) if isinstance(outcome, tuple) else [outcome]
-    if len(names) > 2:
+    if len(names) not in (1, 2):
         raise ValueError(
             "The outcome of model must be a column, or a pair of the columns of a time and of "
             f"whether it is that of an event; found {outcome!r}."
@@ -538,10 +547,11 @@ def _check_times(domain: Domain, rows: Floats, outcome: tuple[int, ...]) -> None
     """Refuse outcomes that are no times with an event or a censoring each."""
     time, event = outcome
     labels = domain.categories[event]
-    if domain.is_categorical[time] or labels is None or len(labels) != 2:
+    is_binary = labels is not None and len(labels) == 2
+    if domain.is_categorical[time] or not is_binary or not (rows[:, event] == 1.0).any():
         raise ValueError(
             "The outcome of model must be a column of times and one of two categories, the second "
-            "of which is an event (True of False and True, 1 of 0 and 1); found "
+            "of which is an event (True of False and True, 1 of 0 and 1) and occurs; found "
             f"{describe_column(time, domain.feature_names)} and "
             f"{describe_column(event, domain.feature_names)}."
         )

@@ -262,7 +262,7 @@ class Chains(NamedTuple):
         """The chains of a group, whose rows ask the density together; shape (n, *rows.shape)."""
         missing = np.isnan(rows)
         filled = np.array([self.density.draw_missing(rows, random) for random in random_states])
-        self._compute_passive(filled, missing)
+        self.compute_passive(filled, missing)
         for round_number in range(self.n_rounds):
             if self.analysis is not None and weight is not None:
                 for chain, cells, random in zip(group, filled, random_states):
@@ -291,7 +291,7 @@ class Chains(NamedTuple):
                     filled[place, lost, column] = self._drawn(
                         chain, design, filled[place, lost], column, random
                     )
-            self._compute_passive(filled, missing)
+            self.compute_passive(filled, missing)
             if weight is not None:
                 for column in self.order:
                     cells = filled[:, missing[:, column], column]
@@ -358,7 +358,7 @@ class Chains(NamedTuple):
         if self._is_pooled(column):
             return PooledCategories.fit(terms, states, mass, random_state)
         last = self.regressions[chain].get(column)
-        start = None if last is None else last.mode
+        start = None if last is None else last.standardised
         return draw_logit(terms, states, len(labels), mass, random_state, start)
 
     def _drawn(
@@ -393,7 +393,7 @@ class Chains(NamedTuple):
     def _is_covariate(self, column: int) -> bool:
         return self.analysis is not None and column in self.analysis.covariates
 
-    def _compute_passive(self, filled: Floats, missing: Bools) -> None:
+    def compute_passive(self, filled: Sequence[Floats] | Floats, missing: Bools) -> None:
         """Compute the columns that are functions of others, in place."""
         for column, function in self.passive:
             lost = missing[:, column]

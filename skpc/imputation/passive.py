@@ -1,6 +1,7 @@
 """Columns that are computed from others of their row, in each round of a chain."""
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -58,10 +59,12 @@ class PassiveColumn(NamedTuple):
         return np.array([codes[cell] for cell in cells.tolist()], dtype=np.float64)
 
     def _finite(self, cells: Any, name: str) -> Floats:
-        values = cells.astype(np.float64)
+        values = np.array(np.nan)
+        with suppress(TypeError, ValueError):
+            values = cells.astype(np.float64)
         if not np.isfinite(values).all():
-            raise ValueError(f"passive must return finite numbers for {name}; found {values}.")
-        return np.asarray(values)
+            raise ValueError(f"passive must return finite numbers for {name}; found {cells}.")
+        return values
 
 
 def read_passive(

@@ -1,16 +1,18 @@
 """Regressions with coefficients drawn from their posterior, and the draws of cells they give.
 
-Coefficients of a linear model are drawn from their posterior under a flat prior; those of a
-logistic one from the normal distribution around their mode that has the curvature there. The first
-column of a design is constant; the others are standardised, so that their units do not matter. The
-plain twins stand in ``tests/naive/imputation.py``.
+Coefficients of a linear model are drawn from their posterior under a flat prior; those of other
+models are the most probable ones under random weights of the rows (the Bayesian bootstrap), which
+give rare states their share: draws from a normal distribution around the mode would give a state
+of three rows in 600 that of twelve, on ten columns. The first column of a design is constant; the
+others are standardised, so that their units do not matter. The plain twins stand in
+``tests/naive/imputation.py``.
 """
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
-from scipy.special import softmax
+from scipy.special import log_softmax, softmax
 
 from skpc._arrays import Floats, Ints
 
@@ -22,13 +24,17 @@ _RIDGE = 1e-5
 _LOGIT_RIDGE = 0.1
 #: Steps of Newton's method, fewer where they begin near the mode; the longest of them, and the one
 #: that ends them.
-_MAX_STEPS, _STEPS_FROM_START, _LONGEST_STEP, _SMALL_STEP = 50, 3, 1.0, 1e-4
+_MAX_STEPS, _STEPS_FROM_START, _LONGEST_STEP, _SMALL_STEP = 50, 3, 3.0, 1e-4
 #: Predictions that differ by less than this part of their range are equal.
 _ROUNDING = 1e-9
 #: A missing number takes the value of one of this many donors.
 N_DONORS = 5
 #: Categories beyond which a column has one coefficient for all: that of their log probabilities.
 MOST_LEVELS = 12
+
+
+#: A log density, its slope, and minus its second derivatives.
+Derivatives = tuple[Any, Floats, Floats]
 
 
 class ColumnRegression(Protocol):
@@ -97,13 +103,13 @@ class LogitDraw(NamedTuple):
 
     Parameters
     ----------
-    mode : ndarray of shape (n_states - 1, n_terms)
-        The most probable coefficients, of standardised terms.
+    standardised : ndarray of shape (n_states - 1, n_terms)
+        A draw of the coefficients of standardised terms.
     coefficients : ndarray of shape (n_states - 1, n_terms)
-        A draw from their posterior, of the terms as they are.
+        Those of the terms as they are.
     """
 
-    mode: Floats
+    standardised: Floats
     coefficients: Floats
 
     def probabilities(self, design: Floats) -> Floats:
@@ -124,12 +130,13 @@ def draw_logit(
     random_state: np.random.RandomState,
     start: Floats | None = None,
 ) -> LogitDraw:
-    """Draw the coefficients of a multinomial logistic regression, by Newton's method.
+    """Draw the coefficients of a multinomial logistic regression.
 
     Parameters
     ----------
     design : ndarray of shape (n_rows, n_terms)
-        A constant is its first term, without a penalty.
+        A constant is its first term, whose coefficients are drawn towards the log odds of the
+        states; the others are drawn towards zero.
     states : ndarray of shape (n_rows,), int
         From 0 to ``n_states - 1``.
     n_states : int
@@ -138,66 +145,75 @@ def draw_logit(
         Positive; a weight of two counts as two rows.
     random_state : RandomState
     start : ndarray of shape (n_states - 1, n_terms), default=None
-        A mode of nearly the same rows, from which few steps lead to theirs.
+        A draw for nearly the same rows, from which few steps lead to another one.
 
     Returns
     -------
     LogitDraw
     """
+    weight = random_state.standard_gamma(weight)
     standard = Standardised.fit(design, weight)
     shape = n_states - 1, design.shape[1]
     is_state = states[:, np.newaxis] == np.arange(1, n_states)
-    penalty = np.full(shape, _LOGIT_RIDGE)
-    # A state that no row has must not get a coefficient without end.
-    penalty[:, 0] = _RIDGE * weight.sum()
+    # As if each state had half a row more: those without rows have finite log odds.
+    log_count = np.log(np.bincount(states, weight, n_states) + 0.5)
+    centre = np.zeros(shape)
+    centre[:, 0] = log_count[1:] - log_count[0]
 
-    def derivatives(coefficients: Floats) -> tuple[Floats, Floats]:
+    def derivatives(coefficients: Floats) -> Derivatives:
         log_odds = standard.design @ coefficients.reshape(shape).T
-        prob = softmax(np.insert(log_odds, 0, 0.0, axis=1), axis=1)[:, 1:]
-        slope = ((is_state - prob) * weight[:, np.newaxis]).T @ standard.design
-        curvature = _logit_curvature(standard.design, prob, weight)
-        penalised = slope.ravel() - penalty.ravel() * coefficients
-        return penalised, curvature + np.diag(penalty.ravel())
+        log_prob = log_softmax(np.insert(log_odds, 0, 0.0, axis=1), axis=1)
+        prob = np.exp(log_prob[:, 1:])
+        residual = (is_state - prob) * weight[:, np.newaxis]
+        off = coefficients - centre.ravel()
+        log_likelihood = weight @ log_prob[np.arange(len(states)), states]
+        return (
+            log_likelihood - 0.5 * _LOGIT_RIDGE * off @ off,
+            (residual.T @ standard.design).ravel() - _LOGIT_RIDGE * off,
+            _logit_curvature(standard.design, prob, weight) + _LOGIT_RIDGE * np.eye(len(off)),
+        )
 
-    mode, draw = draw_around_mode(derivatives, shape, random_state, start)
-    return LogitDraw(mode, standard.restored(draw))
+    n_steps = _MAX_STEPS if start is None else _STEPS_FROM_START
+    start = centre if start is None else start
+    mode = mode_of(derivatives, start, n_steps)
+    return LogitDraw(mode, standard.restored(mode))
 
 
-def draw_around_mode(
-    derivatives: Callable[[Floats], tuple[Floats, Floats]],
-    shape: tuple[int, ...],
-    random_state: np.random.RandomState,
-    start: Floats | None = None,
-) -> tuple[Floats, Floats]:
-    """Find the mode of a density by Newton's method, and draw from its normal approximation.
+def mode_of(
+    derivatives: Callable[[Floats], Derivatives], start: Floats, n_steps: int = _MAX_STEPS
+) -> Floats:
+    """Find where a log-concave density is greatest, by Newton's method.
 
     Parameters
     ----------
     derivatives : callable
-        Takes coefficients end to end; returns the slope of the log density there, and minus its
+        Takes coefficients end to end; returns the log density there, its slope, and minus its
         second derivatives.
-    shape : tuple of int
-        Of the coefficients.
-    random_state : RandomState
-    start : ndarray, default=None
-        Coefficients near the mode, from which few steps lead to it. None starts at zero.
+    start : ndarray
+        Where the steps begin.
+    n_steps : int
+        At most.
 
     Returns
     -------
-    mode, draw : ndarray
+    ndarray of the shape of the start
     """
-    mode = np.zeros(shape).ravel() if start is None else start.ravel()
-    for _ in range(_MAX_STEPS if start is None else _STEPS_FROM_START):
-        slope, curvature = derivatives(mode)
+    mode: Any = start.ravel()
+    highest = -np.inf
+    step = np.zeros_like(mode)
+    for _ in range(n_steps):
+        log_density, slope, curvature = derivatives(mode + step)
+        # A step from probabilities near zero or one overshoots.
+        if log_density < highest:
+            step = 0.5 * step
+            continue
+        mode, highest = mode + step, log_density
         step = np.linalg.solve(curvature, slope)
         longest = np.abs(step).max()
-        # A long step from probabilities near zero or one overshoots.
-        mode = mode + step / max(longest / _LONGEST_STEP, 1.0)
+        step /= max(longest / _LONGEST_STEP, 1.0)
         if longest < _SMALL_STEP:
             break
-    root = np.linalg.cholesky(curvature)
-    draw = mode + np.linalg.solve(root.T, random_state.normal(size=mode.size))
-    return mode.reshape(shape), draw.reshape(shape)
+    return np.reshape(mode + step, start.shape)
 
 
 def _logit_curvature(scaled: Floats, prob: Floats, weight: Floats) -> Floats:
@@ -389,18 +405,24 @@ class PooledCategories(NamedTuple):
         weight : ndarray of shape (n_rows,)
         random_state : RandomState
         """
-        is_true = log_prob[np.arange(len(states)), states]
+        each = np.arange(len(states))
+        weight = random_state.standard_gamma(weight)
+        # A normal prior around one: as they are, the probabilities are a fair guess.
+        start = np.ones(1)
 
-        def derivatives(coefficient: Floats) -> tuple[Floats, Floats]:
-            prob = softmax(coefficient * log_prob, axis=1)
+        def derivatives(coefficient: Floats) -> Derivatives:
+            log_drawn = log_softmax(coefficient * log_prob, axis=1)
+            prob = np.exp(log_drawn)
             mean = (prob * log_prob).sum(axis=1)
             variance = (prob * log_prob**2).sum(axis=1) - mean**2
-            # A normal prior around one: as they are, the probabilities are a fair guess.
-            slope = weight @ (is_true - mean) - (coefficient - 1.0)
-            return slope, np.atleast_2d(weight @ variance + 1.0)
+            off = coefficient - start
+            return (
+                weight @ log_drawn[each, states] - 0.5 * off @ off,
+                weight @ (log_prob[each, states] - mean) - off,
+                np.atleast_2d(weight @ variance + 1.0),
+            )
 
-        _, draw = draw_around_mode(derivatives, (1,), random_state)
-        return cls(float(draw[0]))
+        return cls(float(mode_of(derivatives, start)[0]))
 
     def probabilities(self, design: Floats) -> Floats:
         """Probabilities of the states, from their log probabilities in each row."""
