@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d
 from skpc._arrays import Floats, Ints
 from skpc._fitting import announce, noted
 from skpc._frames import is_from, like_native, native
-from skpc._threads import in_threads, threads
+from skpc._threads import in_threads, threads, with_one_blas_thread
 from skpc._validation import (
     N_JOBS,
     StrOptions,
@@ -69,6 +69,10 @@ class Estimator(BaseEstimator):
 
     A subclass is decorated by ``dataclass``; its parameters are made by :func:`parameter`.
     """
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        with_one_blas_thread(cls)
 
     @property
     def _parameter_constraints(self) -> dict[str, Any]:
