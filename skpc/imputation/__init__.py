@@ -1,5 +1,6 @@
-"""Combining what several imputed tables say."""
+"""Combining what several imputed tables say, and judging imputers."""
 
 from skpc.imputation.combined import CombinedEstimates, combine_estimates
+from skpc.imputation.scores import energy_distance, energy_i_score
 
-__all__ = ["CombinedEstimates", "combine_estimates"]
+__all__ = ["CombinedEstimates", "combine_estimates", "energy_distance", "energy_i_score"]
