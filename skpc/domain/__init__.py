@@ -14,6 +14,7 @@ from skpc.domain._rows import (
     present_rows,
 )
 from skpc.domain._rules import ColumnRules
+from skpc.domain._tables import named_columns
 from skpc.domain._unseen import LogMass, Unseen
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "join_tables",
     "merge_codes",
     "merge_rows",
+    "named_columns",
     "one_hot",
     "present_rows",
     "read_events",

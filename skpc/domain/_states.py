@@ -161,7 +161,7 @@ def choose_categories(
     is_categorical = _categorical_mask(cells, is_small, names, categorical_features)
     if isinstance(categorical_features, str) and categorical_features == "auto":
         _warn_of_numbers(cells, listed, names)
-    is_plain = ~np.isin(np.arange(n_columns), [*cells.strings, *cells.declared, *cells.bools])
+    is_named = cells.named
     chosen: list[States] = []
     for column in range(n_columns):
         if observed[column] == 0 and column not in cells.strings:
@@ -171,7 +171,7 @@ def choose_categories(
         elif not is_categorical[column]:
             _refuse_strings(cells, column, names)
             states = None
-        elif is_plain[column] and not other[column]:
+        elif not is_named[column] and not other[column]:
             states = np.flatnonzero(of_integers[column, :_SMALL_INTEGERS]) + 0.0
         else:
             states = _observed_or_declared(cells, column, names)

@@ -165,6 +165,12 @@ class Cells:
         strings = self.strings.get(column)
         return ~np.isnan(self.numbers[:, column]) if strings is None else strings != None  # noqa: E711
 
+    @property
+    def named(self) -> Bools:
+        """Which columns have names for states: strings, bools, and declared categories."""
+        named = [*self.strings, *self.declared, *self.bools]
+        return np.isin(np.arange(self.numbers.shape[1]), named)
+
     def value(self, row: int, column: int) -> Any:
         """What a cell holds."""
         return self.strings.get(column, self.numbers[:, column])[row : row + 1].tolist()[0]
@@ -217,6 +223,19 @@ def _has_intervals(dtype: Any) -> bool:
     """Whether the categories of a dtype are intervals, as those that pandas.cut makes."""
     states = getattr(dtype, "categories", None)
     return str(getattr(states, "dtype", "")).startswith("interval")
+
+
+def named_columns(table: Any) -> Bools:
+    """Which columns of a table hold strings, bools, or categories that their dtype declares.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc.domain import named_columns
+    >>> named_columns(np.array([["red", 0.5, 1], [None, 1.5, 0]], dtype=object))
+    array([ True, False, False])
+    """
+    return read_table(table).named
 
 
 def _read_column(cells: Cells, series: Any, column: int, names: Sequence[Any] | None) -> None:

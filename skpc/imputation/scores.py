@@ -1,228 +1,278 @@
-"""How good imputations are as draws of the distribution of a table, with and without the truth."""
+r"""Which imputer restores the distribution of a table: energy I-scores, and energy distances.
 
-from collections.abc import Iterable, Sequence
+The energy score of draws :math:`z_1, \ldots, z_N` where the truth is :math:`x` is
+
+.. math::
+
+    \frac 1N \sum_l \|z_l - x\| - \frac 1{2 N^2} \sum_l \sum_k \|z_l - z_k\| .
+
+The plain twins are in ``tests/naive/imputation.py``.
+"""
+
 from typing import Any
 
 import numpy as np
+from numpy.linalg import norm
 from scipy.spatial.distance import cdist
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils import check_random_state, gen_batches
 
 from skpc._arrays import Bools, Floats
+from skpc._validation import check_table
+from skpc.domain import Domain, column_moments, join_tables, named_columns, one_hot
 
-#: Pairs of rows whose distances are held at a time.
+#: Columns with fewer missing cells are not scored: so few rows would be learned from.
+FEWEST_MISSING = 10
+#: Distances between rows that are held at a time.
 _PAIRS = 2**22
 
 
-def energy_distance(complete: Any, imputed: Any) -> float:
-    """Energy distance between the rows of a complete table and those of imputed ones.
-
-    With rows x, x' of the one and y, y' of the other it is
-    :math:`2 E|x - y| - E|x - x'| - E|y - y'|`. Numbers are divided by their standard deviation in
-    the complete table, and categories are one-hot columns.
-
-    Parameters
-    ----------
-    complete : array-like or DataFrame of shape (n_samples, n_features)
-        The truth, or new rows of the same kind.
-    imputed : array-like or DataFrame, or list of these
-        A table without missing cells, or several, over which the distance is averaged.
-
-    Returns
-    -------
-    float
-        Zero for equal tables; small is good.
-
-    Raises
-    ------
-    ValueError
-        If tables have other columns, or a cell is missing.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skpc.imputation import energy_distance
-    >>> X = np.random.default_rng(0).normal(size=(100, 2))
-    >>> energy_distance(X, X), round(energy_distance(X, X + 1.0), 1)
-    (0.0, 0.9)
-    """
-    truth = _frame(complete)
-    tables = [_frame(table) for table in (imputed if isinstance(imputed, list) else [imputed])]
-    for name, table in (("complete", truth), *(("imputed", table) for table in tables)):
-        if [*table.columns] != [*truth.columns]:
-            raise ValueError(
-                f"Tables need the same columns; found {[*truth.columns]} and {[*table.columns]}."
-            )
-        lost = table.isna().to_numpy()
-        if lost.any():
-            row = int(lost.any(axis=1).argmax())
-            raise ValueError(f"{name} must have no missing cells; found some in row {row}.")
-    distances = []
-    for table in tables:
-        both = _points([truth, table])
-        within = _mean_distance(both[0], both[0]) + _mean_distance(both[1], both[1])
-        distances.append(2.0 * _mean_distance(*both) - within)
-    return float(np.mean(distances))
-
-
 def energy_i_score(X: Any, imputer: Any, n_draws: int = 50, random_state: Any = None) -> float:
-    """Energy I-score of an imputation method on a table, without the truth [1]_.
+    r"""Score an imputer on a table with missing cells, without the truth; lower is better.
 
-    The table is completed once. Then each column with missing cells is removed where it was
-    observed, and drawn there again by the imputer, from the completed column elsewhere and from
-    the columns that all of these rows have (where there are none, from the one that most of them
-    have, in the rows that have it). The draws are scored by the energy score of the observed cells,
+    The score is proper: draws from the true conditional distributions have the lowest expectation
+    if cells are missing at random, and means of these do not [1]_. For each column with missing
+    cells,
 
-    .. math::
+    1. the rows that have the column are the test rows, and the columns that all of these have are
+       its predictors;
+    2. the imputer completes the table, and the other rows of it, in which the column is imputed,
+       are the training rows;
+    3. the imputer gets the column and its predictors in all these rows, the column missing in the
+       test rows, and completes them ``n_draws`` times;
+    4. the draws have an energy score for each test row.
 
-       \\tfrac12 E|x - x'| - E|x - y| ,
-
-    and columns are weighed by the product of their shares of observed and missing cells. Numbers
-    are in standard deviations of their observed cells, categories are one-hot columns.
+    The result is the mean of the columns' scores, with weights
+    :math:`m_j (n - m_j)` for :math:`m_j` missing cells in :math:`n` rows.
 
     Parameters
     ----------
     X : array-like or DataFrame of shape (n_samples, n_features)
-        A table; NaN (or None) marks missing cells.
+        Rows; NaN (or None) marks missing cells. Strings, bools and columns whose dtype is a
+        category are categories; all others are numbers.
     imputer : estimator
-        With ``fit_impute``, such as :class:`skpc.MultipleImputer`; or a transformer, which is
-        cloned with as many seeds as there are draws (one, if it has no ``random_state``).
+        Never fitted itself, but clones of it. With a method ``fit_impute``, as
+        :class:`skpc.MultipleImputer` has: it draws ``n_imputations`` tables, which is set. Else a
+        transformer: it is fitted with ``n_draws`` seeds (any parameter ``random_state``, also of
+        an inner estimator), or once if it takes none. It sees tables with fewer columns than ``X``,
+        so that its parameters should not name columns.
     n_draws : int, default=50
-        Number of draws of each cell.
+        Number of draws of each cell; at least 2 for an imputer with ``fit_impute``.
     random_state : int, RandomState instance or None, default=None
-        Seeds the imputer.
+        Seeds the clones.
 
     Returns
     -------
     float
-        At most zero; the greater the better. Scores compare imputers on one table.
+        The score. Numbers are in standard deviations of the observed cells of their column, and
+        categories are indicators.
 
     Raises
     ------
-    ValueError
-        If no column has both missing and observed cells.
     TypeError
-        If the imputer has neither ``fit_impute`` nor ``fit_transform``.
+        If ``imputer`` has neither ``fit_impute`` nor ``fit_transform``.
+    ValueError
+        If no column can be scored; ``n_draws`` is not positive; or the imputer
+        leaves cells missing, or changes the number of columns or rows.
+
+    See Also
+    --------
+    energy_distance : Judges imputed tables where the complete one is known.
+
+    Notes
+    -----
+    Where no other column is complete in all test rows, those rows are the test rows that have the
+    column and the one that is observed together with it most often (the first of several), as in
+    the R package Iscores.
+    Columns with fewer than ten missing cells or with one observed value have no score. Numbers are
+    divided by standard deviations, so that units do not matter; otherwise the weights and the sign
+    are those of the package.
 
     References
     ----------
-    .. [1] J. Näf, K. Grzesiak, E. Scornet. "How to Rank Imputation Methods?" arXiv:2507.11297,
-       2025.
+    .. [1] J. Näf, K. Grzesiak, E. Scornet. "How to Rank Imputation Methods?". arXiv:2507.11297,
+           2025.
 
     Examples
     --------
     >>> import numpy as np
     >>> from sklearn.impute import SimpleImputer
-    >>> from skpc import MultipleImputer
+    >>> from skpc import MultipleImputer, TableMixture
     >>> from skpc.imputation import energy_i_score
     >>> rng = np.random.default_rng(0)
     >>> x = rng.normal(size=200)
     >>> X = np.column_stack([x, x + 0.5 * rng.normal(size=200)])
-    >>> X[rng.random(200) < 0.3, 1] = np.nan
-    >>> means = energy_i_score(X, SimpleImputer())
-    >>> draws = energy_i_score(X, MultipleImputer(), n_draws=10, random_state=0)
-    >>> bool(draws > means)
-    True
+    >>> X[rng.random(200) < 0.4, 1] = np.nan
+    >>> draws = MultipleImputer(TableMixture(n_components=1))
+    >>> round(energy_i_score(X, draws, n_draws=10, random_state=0), 1)
+    0.3
+    >>> round(energy_i_score(X, SimpleImputer()), 1)
+    0.8
     """
-    if not hasattr(imputer, "fit_impute") and not hasattr(imputer, "fit_transform"):
-        raise TypeError(f"imputer needs fit_impute or fit_transform; found {imputer!r}.")
-    table = _frame(X)
-    observed = table.notna().to_numpy()
-    is_scored = observed.any(axis=0) & ~observed.all(axis=0)
-    if not is_scored.any():
-        raise ValueError("energy_i_score needs a column with both missing and observed cells.")
-    random = check_random_state(random_state)
-    completed = _draws(imputer, table, 1, random)[0]
-    scores, weights = [], []
-    for column in np.flatnonzero(is_scored).tolist():
-        chosen, sources = _evidence(observed, column)
-        held = completed.iloc[:, [column, *sources]].copy()
-        # Rows that have the column, but not the source, say nothing.
-        is_used = chosen | ~observed[:, column]
-        held = held[is_used]
-        cells = table.iloc[chosen, [column]]
-        held.iloc[chosen[is_used], 0] = None
-        draws = [draw.iloc[chosen[is_used], [0]] for draw in _draws(imputer, held, n_draws, random)]
-        truth, *drawn = _points([cells, *draws])
-        scores.append(_energy_scores(truth, np.array(drawn)).mean())
-        share = observed[:, column].mean()
-        weights.append(share * (1.0 - share))
+    if n_draws < 1:
+        raise ValueError(f"n_draws must be at least 1, got {n_draws!r}")
+    if not (hasattr(imputer, "fit_impute") or hasattr(imputer, "fit_transform")):
+        raise TypeError(
+            "imputer must have a method fit_impute, or be a transformer with fit_transform; got "
+            f"{type(imputer).__name__}"
+        )
+    table = check_table(BaseEstimator(), X, reset=True)
+    domain = _domain(table)
+    rows = domain.encode(table)
+    missing = np.isnan(rows)
+    n_missing = missing.sum(axis=0)
+    scale = _scale(domain, rows)
+    seeds = check_random_state(random_state).randint(2**31 - 1, size=n_draws).tolist()
+    filled = _draws(imputer, domain, rows, seeds[:2])[0]
+    scores = []
+    weights = []
+    for column in np.flatnonzero(n_missing >= FEWEST_MISSING):
+        test = _test_rows(missing, column)
+        if len(np.unique(rows[test, column])) > 1:
+            columns = np.flatnonzero(~missing[test].any(axis=0))
+            part = domain.taken(columns)
+            masked = filled[:, columns]
+            masked[test, columns == column] = np.nan
+            completed = [filled[:, columns], *_draws(imputer, part, masked, seeds)]
+            # Rows and their draws differ in this column only, so distances are those of its cells.
+            points = [one_hot(part, (drawn / scale[columns])[test]) for drawn in completed]
+            scores.append(_energy_score(points[0], np.stack(points[1:])))
+            weights.append(n_missing[column] * (len(rows) - n_missing[column]))
+    if not scores:
+        raise ValueError(
+            f"X needs a column with at least {FEWEST_MISSING} missing cells and two different "
+            "observed ones, beside another that is observed in the same rows; found columns with "
+            f"{n_missing.tolist()} missing cells"
+        )
     return float(np.average(scores, weights=weights))
 
 
-def _frame(table: Any) -> Any:
-    """A table as a DataFrame of pandas, with numbered rows."""
-    import pandas as pd
+def energy_distance(complete: Any, imputed: Any) -> float:
+    r"""Energy distance between a complete table and an imputed one.
 
-    frame = table.to_pandas() if hasattr(table, "to_pandas") else pd.DataFrame(table)
-    return frame.reset_index(drop=True)
+    With independent rows :math:`x, x'` of one and :math:`y, y'` of the other it is
+    :math:`2 \mathrm E \|x - y\| - \mathrm E \|x - x'\| - \mathrm E \|y - y'\|`: zero if the rows
+    are the same in any order, and greater the more their distributions differ [1]_. It
+    takes the squares of as many distances as there are pairs of rows, in chunks.
+
+    Parameters
+    ----------
+    complete : array-like or DataFrame of shape (n_samples, n_features)
+        The table without missing cells. Strings, bools and columns whose dtype is a category are
+        categories; all others are numbers.
+    imputed : array-like or DataFrame of shape (n_imputed_samples, n_features)
+        The table of the same columns whose missing cells were filled.
+
+    Returns
+    -------
+    float
+        The distance. Numbers are in standard deviations of their column in ``complete`` (in both
+        tables together where it is constant there); categories are indicators.
+
+    Raises
+    ------
+    TypeError
+        If one table is an array and the other a DataFrame.
+    ValueError
+        If the tables have other columns, or missing cells.
+
+    See Also
+    --------
+    energy_i_score : Judges an imputer where the complete table is not known.
+
+    References
+    ----------
+    .. [1] G. J. Székely, M. L. Rizzo. "Energy Statistics: A Class of Statistics Based on
+           Distances". Journal of Statistical Planning and Inference 143(8), 2013.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc.imputation import energy_distance
+    >>> complete = np.array([[0.0], [2.0]])
+    >>> energy_distance(complete, np.array([[2.0], [0.0]]))
+    0.0
+    >>> energy_distance(complete, np.array([[0.0], [0.0]]))
+    1.0
+    """
+    reader = BaseEstimator()
+    tables = [
+        check_table(reader, complete, reset=True),
+        check_table(reader, imputed, reset=False),
+    ]
+    joined = join_tables(tables)
+    domain = _domain(joined)
+    rows = domain.encode(joined)
+    if np.isnan(rows).any():
+        raise ValueError(
+            "complete and imputed must have no missing cells; found "
+            f"{np.isnan(rows).sum()}. Fill them, or leave their rows out."
+        )
+    complete_rows = rows[: len(tables[0])]
+    is_constant = np.ptp(complete_rows, axis=0) == 0.0
+    scale = np.where(is_constant, _scale(domain, rows), _scale(domain, complete_rows))
+    points = one_hot(domain, rows / scale)
+    x = points[: len(complete_rows)]
+    y = points[len(complete_rows) :]
+    return 2.0 * _mean_distance(x, y) - _mean_distance(x, x) - _mean_distance(y, y)
 
 
-def _draws(imputer: Any, table: Any, n_draws: int, random: np.random.RandomState) -> list[Any]:
-    """Completed tables, of the columns of the table."""
-    names = [name for name in imputer.get_params() if name.split("__")[-1] == "random_state"]
-    seeds = random.randint(2**31 - 1, size=n_draws).tolist()
-    if hasattr(imputer, "fit_impute"):
-        settings = dict.fromkeys(names, seeds[0]) | {"n_imputations": max(n_draws, 2)}
-        return [_frame(one) for one in clone(imputer).set_params(**settings).fit_impute(table)]
-    completed = []
-    for seed in seeds if names else seeds[:1]:
-        filled = clone(imputer).set_params(**dict.fromkeys(names, seed)).fit_transform(table)
-        frame = _frame(filled)
-        frame.columns = table.columns
-        completed.append(frame)
-    return completed
-
-
-def _evidence(observed: Bools, column: int) -> tuple[Bools, list[int]]:
-    """The rows in which a column is drawn again, and the columns that it is drawn from."""
-    rows = observed[:, column]
-    sources = np.flatnonzero(observed[rows].all(axis=0))
-    sources = sources[sources != column]
-    if len(sources):
-        return rows, sources.tolist()
-    counts = observed[rows].sum(axis=0)
-    counts[column] = -1
-    source = int(counts.argmax())
-    return rows & observed[:, source], [source]
-
-
-def _points(tables: Sequence[Any]) -> list[Floats]:
-    """Tables as points: numbers in standard deviations of the first table, one-hot categories."""
-    import pandas as pd
-
-    parts: list[list[Floats]] = [[] for _ in tables]
-    for column in range(tables[0].shape[1]):
-        cells = [table.iloc[:, column] for table in tables]
-        first = cells[0]
-        if pd.api.types.is_numeric_dtype(first) and not pd.api.types.is_bool_dtype(first):
-            values = [np.asarray(one, dtype=np.float64)[:, np.newaxis] for one in cells]
-            spread = values[0].std()
-            scaled = [one / (spread if spread > 0.0 else 1.0) for one in values]
-        else:
-            labels = pd.unique(pd.concat([one.astype(object) for one in cells]))
-            scaled = [
-                (one.to_numpy(object)[:, np.newaxis] == labels).astype(np.float64) for one in cells
-            ]
-        for part, points in zip(parts, scaled):
-            part.append(points)
-    return [np.concatenate(part, axis=1) for part in parts]
-
-
-def _mean_distance(points: Floats, others: Floats) -> float:
-    """Mean Euclidean distance of all pairs."""
-    size = max(1, _PAIRS // len(others))
-    parts: Iterable[slice] = gen_batches(len(points), size)
-    return sum(float(cdist(points[part], others).sum()) for part in parts) / (
-        len(points) * len(others)
+def _domain(table: Any) -> Domain:
+    """What the columns are, their numbers as they are: rivals fill in what lies between states."""
+    return Domain.fit(
+        table,
+        categorical_features=named_columns(table),
+        margins="plain",
+        handle_unknown="error",
     )
 
 
-def _energy_scores(truth: Floats, draws: Floats) -> Floats:
-    """Energy score of each row: draws of shape (n_draws, n_rows, n_columns)."""
-    to_truth = np.linalg.norm(draws - truth, axis=2).mean(axis=0)
-    n_draws = len(draws)
-    apart = np.zeros(len(truth))
-    for draw in draws:
-        apart += np.linalg.norm(draws - draw, axis=2).sum(axis=0)
-    return 0.5 * apart / n_draws**2 - to_truth
+def _scale(domain: Domain, rows: Floats) -> Floats:
+    """Standard deviations of numbers; codes of categories stay as they are."""
+    return np.where(domain.is_categorical, 1.0, column_moments(rows, np.ones(len(rows)))[1])
+
+
+def _draws(imputer: Any, domain: Domain, rows: Floats, seeds: list[int]) -> list[Floats]:
+    """Encoded rows as clones of the imputer complete them, once for each seed."""
+    table = domain.decode(rows)
+    imputer = clone(imputer)
+    if hasattr(imputer, "fit_impute"):
+        imputer.set_params(n_imputations=len(seeds), random_state=seeds[0])
+        completed = imputer.fit_impute(table)
+    else:
+        names = [name for name in imputer.get_params() if name.endswith("random_state")]
+        completed = [
+            imputer.set_params(**dict.fromkeys(names, seed)).fit_transform(table)
+            for seed in (seeds if names else seeds[:1])
+        ]
+    if completed[0].shape != rows.shape:
+        raise ValueError(
+            f"imputer must keep the rows and columns of its table, shape {rows.shape}; found "
+            f"shape {completed[0].shape}"
+        )
+    draws = [np.where(np.isnan(rows), domain.encode(filled), rows) for filled in completed]
+    if np.isnan(draws).any():
+        raise ValueError(
+            f"imputer must fill all cells; found {np.isnan(draws).sum()} that it has left missing"
+        )
+    return draws
+
+
+def _test_rows(missing: Bools, column: np.intp) -> Bools:
+    """The rows that have a column, and the one that is observed beside it most often."""
+    test = ~missing[:, column]
+    n_beside = (~missing[test]).sum(axis=0)
+    n_beside[column] = -1
+    return test & ~missing[:, n_beside.argmax()]
+
+
+def _energy_score(truth: Floats, draws: Floats) -> float:
+    """Mean energy score of rows; draws of shape (n_draws, n_rows, n_coordinates)."""
+    # Not all pairs of draws at a time: there may be many rows.
+    within = np.mean([norm(draws - drawn, axis=2).mean() for drawn in draws])
+    return float(norm(draws - truth, axis=2).mean() - 0.5 * within)
+
+
+def _mean_distance(x: Floats, y: Floats) -> float:
+    chunks = gen_batches(len(x), max(1, _PAIRS // len(y)))
+    return float(sum(cdist(x[chunk], y).mean(axis=1).sum() for chunk in chunks) / len(x))

@@ -163,3 +163,57 @@ def cox(times, is_event, covariates) -> tuple[np.ndarray, np.ndarray]:
         if np.abs(step).max() < 1e-9:
             break
     return beta, np.linalg.inv(information)
+
+
+def distance(x: list, y: list, spread: list) -> float:
+    """Of two rows: numbers in units of their spread; categories (no spread) by two indicators."""
+    square = 0.0
+    for a, b, unit in zip(x, y, spread):
+        square += 2.0 * (a != b) if unit is None else ((a - b) / unit) ** 2
+    return math.sqrt(square)
+
+
+def energy_distance(complete: list, imputed: list, spread: list) -> float:
+    """Double sums over rows."""
+
+    def mean(rows: list, others: list) -> float:
+        total = sum(distance(x, y, spread) for x in rows for y in others)
+        return total / (len(rows) * len(others))
+
+    return 2 * mean(complete, imputed) - mean(complete, complete) - mean(imputed, imputed)
+
+
+def energy_score(truth: list, draws: list, spread: list) -> float:
+    """Of one row, by the double sum over its draws."""
+    n = len(draws)
+    between = sum(distance(z, truth, spread) for z in draws) / n
+    return between - sum(distance(z, y, spread) for z in draws for y in draws) / (2 * n**2)
+
+
+def energy_i_score(table, draw, n_draws: int) -> float:
+    """Of a pandas DataFrame; ``draw`` takes one and a number, and returns so many of them."""
+    completed = draw(table, 2)[0]
+    total = total_weight = 0.0
+    for name in table:
+        lost = [i for i in table.index if table[name].isna()[i]]
+        test = [i for i in table.index if i not in lost]
+        if len(lost) < 10:
+            continue
+        weight = len(lost) * len(test) / len(table) ** 2
+        beside = {
+            other: [i for i in test if table[other].notna()[i]] for other in table if other != name
+        }
+        if not any(len(rows) == len(test) for rows in beside.values()):
+            test = max(beside.values(), key=len)
+        predictors = [other for other in beside if all(i in beside[other] for i in test)]
+        part = completed[[name, *predictors]].copy()
+        part.loc[test, name] = None
+        spread = None if table[name].dtype == "category" else table[name].std(ddof=0)
+        tables = draw(part, n_draws)
+        scores = [
+            energy_score([table[name][i]], [[drawn[name][i]] for drawn in tables], [spread])
+            for i in test
+        ]
+        total += weight * sum(scores) / len(scores)
+        total_weight += weight
+    return total / total_weight
