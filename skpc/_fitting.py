@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
 from skpc._arrays import Floats
+from skpc._warnings import one_fit
 
 
 def announce(text: str, verbose: int) -> None:
@@ -71,7 +72,8 @@ def all_or_nothing(estimator: BaseEstimator) -> Iterator[None]:
     """Put an estimator back to what it was if its ``fit`` fails or is interrupted."""
     before = dict(vars(estimator))
     try:
-        yield
+        with one_fit():
+            yield
     except BaseException:
         vars(estimator).clear()
         vars(estimator).update(before)

@@ -5,17 +5,22 @@ read or write.
 """
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
-from functools import cache
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar, copy_context
+from functools import cache, wraps
 from threading import current_thread
-from typing import Any, TypeVar
+from types import FunctionType
+from typing import Any, TypeVar, cast
 
 from joblib import cpu_count, effective_n_jobs, parallel_config
+from threadpoolctl import ThreadpoolController
 
 #: Products (or the like) of all parts together from which on threads pay: some tenths of a second.
 _WORTH_IT = 3e8
+#: Products of one multiplication of matrices from which on threads of BLAS pay.
+_LARGE = 2.0**24
 #: What the names of the threads begin with.
 _NAME = "skpc-part"
 _Part = TypeVar("_Part")
@@ -56,8 +61,11 @@ def in_threads(work: Callable[[_Part], _Result], parts: Iterable[_Part]) -> list
     n_workers = n_threads() if len(listed) > 1 else 1
     if n_workers == 1:
         return [work(part) for part in listed]
+    # A thread knows what its caller is about, such as a fit.
+    contexts = [copy_context() for _ in listed]
     # joblib's own threads look for results every ten milliseconds: longer than many parts take.
-    return list(_pool(n_workers, os.getpid()).map(work, listed))
+    pool = _pool(n_workers, os.getpid())
+    return list(pool.map(lambda context, part: context.run(work, part), contexts, listed))
 
 
 def each(
@@ -72,3 +80,74 @@ def each(
 def slices(n: int, size: int) -> list[slice]:
     """Divide ``n`` rows into parts of some size; zero rows give an empty list."""
     return [slice(start, min(start + size, n)) for start in range(0, n, size)]
+
+
+#: How many threads BLAS had before the call that goes on; None outside of calls.
+_BLAS_THREADS: ContextVar[int | None] = ContextVar("threads of BLAS", default=None)
+
+
+@cache
+def _libraries(user_api: str, process: int) -> ThreadpoolController:
+    """The libraries of a kind; to look for them takes as long as a small fit."""
+    return ThreadpoolController().select(user_api=user_api)
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """One thread for BLAS, if no call around this one has said so already."""
+    if _BLAS_THREADS.get() is not None:
+        yield
+        return
+    libraries = _libraries("blas", os.getpid())
+    token = _BLAS_THREADS.set(max(n_threads_of(libraries), default=1))
+    try:
+        with libraries.limit(limits=1):
+            yield
+    finally:
+        _BLAS_THREADS.reset(token)
+
+
+def n_threads_of(libraries: ThreadpoolController) -> list[int]:
+    """The number of threads of each library."""
+    return [library.num_threads for library in libraries.lib_controllers]
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """One thread for the libraries that a member of a pool uses: the pool spreads the work."""
+    with one_blas_thread(), _libraries("openmp", os.getpid()).limit(limits=1):
+        yield
+
+
+def all_blas_threads(n_products: float) -> AbstractContextManager[Any]:
+    """Let a large product of matrices have all threads of BLAS.
+
+    Parameters
+    ----------
+    n_products : float
+        How many numbers are multiplied.
+    """
+    n_threads = _BLAS_THREADS.get()
+    if n_threads is None or n_products < _LARGE:
+        return nullcontext()
+    return cast(Any, _libraries("blas", os.getpid()).limit(limits=n_threads))
+
+
+def with_one_blas_thread(estimator: type) -> None:
+    """Let the public methods of a class run with one thread of BLAS.
+
+    Threads of BLAS wait for each other by spinning, on cores that others may need, and small
+    products have nothing to gain from them.
+    """
+    for name, method in list(vars(estimator).items()):
+        if isinstance(method, FunctionType) and not name.startswith("_"):
+            setattr(estimator, name, _limited(method))
+
+
+def _limited(method: Callable[..., _Result]) -> Callable[..., _Result]:
+    @wraps(method)
+    def with_limit(*args: Any, **kwargs: Any) -> _Result:
+        with one_blas_thread():
+            return method(*args, **kwargs)
+
+    return with_limit

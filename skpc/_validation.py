@@ -100,6 +100,12 @@ def column_of(table: Any, column: int) -> Any:
     return getattr(table, "iloc", table)[:, column]
 
 
+def is_single(X: Any) -> bool:
+    """Whether a table holds float32 throughout."""
+    dtypes = [X.dtype] if hasattr(X, "dtype") else [*getattr(X, "dtypes", ())]
+    return bool(dtypes) and all(str(dtype).lower() == "float32" for dtype in dtypes)
+
+
 def join_columns(
     columns: Sequence[Any], library: str, names: Sequence[Any] | None = None, like: Any = None
 ) -> Any:

@@ -8,7 +8,7 @@ from skpc._version import __version__
 
 __all__ = ["show_versions"]
 
-_DEPENDENCIES = ("numpy", "scipy", "scikit-learn", "numba", "llvmlite", "joblib")
+_DEPENDENCIES = ("numpy", "scipy", "scikit-learn", "numba", "llvmlite", "joblib", "cvxopt")
 _OPTIONAL = ("pandas", "polars", "matplotlib", "tqdm", "dask", "skops")
 
 

@@ -12,8 +12,25 @@ _INSIDE = {"skpc", "sklearn", "joblib"}
 _COLLECTED: ContextVar[list[tuple[str, type[Warning]]] | None] = ContextVar("warned", default=None)
 
 
-def warn(text: str, category: type[Warning] = UserWarning) -> None:
-    """Warn, at the innermost line outside of this package and of those that call back into it."""
+#: What has been said in the fit that goes on; None outside of fits.
+_SAID: ContextVar[set[str] | None] = ContextVar("said", default=None)
+
+
+def warn(text: str, category: type[Warning] = UserWarning, once: str | None = None) -> None:
+    """Warn, at the innermost line outside of this package and of those that call back into it.
+
+    Parameters
+    ----------
+    text : str
+    category : type, default=UserWarning
+    once : str, default=None
+        What the warning is about, where a fit and those within it shall say it only once.
+    """
+    said = _SAID.get()
+    if once is not None and said is not None:
+        if once in said:
+            return
+        said.add(once)
     collection = _COLLECTED.get()
     if collection is not None:
         collection.append((text, category))
@@ -22,6 +39,16 @@ def warn(text: str, category: type[Warning] = UserWarning) -> None:
     while frame.f_back is not None and frame.f_globals["__name__"].partition(".")[0] in _INSIDE:
         frame, level = frame.f_back, level + 1
     warnings.warn(text, category, stacklevel=level)
+
+
+@contextmanager
+def one_fit() -> Iterator[None]:
+    """A fit, perhaps within another one."""
+    token = _SAID.set(set() if _SAID.get() is None else _SAID.get())
+    try:
+        yield
+    finally:
+        _SAID.reset(token)
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 #: Read, not imported: an environment that builds has no numpy.
-VERSION = re.findall(r'= "(.+)"', (ROOT / "skpc" / "_version.py").read_text())[0]
+VERSION = re.findall(r'"([\w.]+)"', (ROOT / "skpc" / "_version.py").read_text())[0]
 
 
 def absolute(text: str, home: str) -> str:

@@ -1,4 +1,4 @@
-"""The layers of DESIGN: who may import whom and what, and how many lines each package may have."""
+"""The layers of DESIGN: who may import whom and what, and how large the package may be."""
 
 import ast
 import configparser
@@ -32,67 +32,17 @@ LAYERS = [
 SOLE_IMPORTERS = {
     "numba": {"_jit.py", "_compiler.py"},
     "llvmlite": {"_jit.py"},
+    "cvxopt": {"importance.py"},
 }
 #: The root of the package shows the estimators; nothing stands above it.
 ROOT = {"__init__", "_versions"}
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
-#: Code lines (no blanks, comments or docstrings) that each package may have; "root" has the modules
-#: outside of packages. Whoever raises one writes here what that buys.
-#: variables: calendars, by which dates and durations are numbers and come back as dates; few values
-#: as ordered states; leaves of cells that may be wrong.
-CEILINGS = {
-    "all_trees": 1643,
-    # 774 before circuits took another order of their columns.
-    "circuit": 836,
-    # Tests with p-values: of two tables, of a stream, of a model, of columns. 500 before the pairs
-    # of cells of both tables stood in for a density: a change of age is seen more often.
-    "comparisons": 513,
-    # 800 before complete rows of few states were counted as bits.
-    "counting": 719,
-    "datasets": 259,
-    "discrepancies": 621,
-    # 1235 before a domain said what its columns are and why, in print and as a table, and dates
-    # came back as dates; 1330 before ordered states had a law of the values that were not seen;
-    # 1390 before columns and rows had a canonical order.
-    # Exact rules between columns, as a transformation of rows: 1640 before.
-    "domain": 2068,
-    # 2548 before SoftLearnSPN tried a tree of hidden variables beside its network, and a random
-    # forest was a density of rows and classes; 2670 before learners saw a canonical order; 2930
-    # before tables were completed several times, under parameters drawn for each; 3030 before the
-    # models of users answered for rows with missing cells, by exact expectations over the paths of
-    # their trees; 3500 before cells had probabilities of being wrong; 3680 before Shapley values;
-    # 3752 before parameters were drawn given completed rows, and categories moved by log odds.
-    # Rules of densities and of the imputer: 3812 before.
-    "estimators": 3807,
-    "factor_graphs": 665,
-    # Rubin's rules.
-    "imputation": 147,
-    "kernels": 532,
-    # 2484 before TableMixture and SoftLearnSPN had a tree of hidden variables beside them, for
-    # tables that depend on each other, and trees of scikit-learn got tables, and answered for rows
-    # with missing cells; 3110 before parameters of mixtures were drawn from their posterior,
-    # without which intervals are too short in small tables.
-    "learning": 3086,
-    "messages": 991,
-    "plotting": 614,
-    # 1117 before what wrong cells hold, and rates of errors.
-    "pooling": 1326,
-    # 2506 before events: leaves that read the probability of a range or a set.
-    # 2540 before cells that may be wrong, and margins of cells; 2645 before sums over the paths of
-    # forests had a pass over what a row reaches, 20 to 40 times as fast as an event for each path;
-    # 2722 before events that state the same columns of a block were answered together.
-    "queries": 2739,
-    # 1178 before tables of pyarrow and frames of narwhals came back as what they were; 1220
-    # before the one door for encoded rows, which four rooms had of their own.
-    # The density of rows whose columns obey rules: 1230 before.
-    "root": 1438,
-    # Rules between columns, and reports on synthetic tables; 381 before sums with a constant.
-    "synthesis": 390,
-    # 2660 before ordered states and lattices of any step; 2720 before blocks in another order.
-    # Mixtures of shifted distributions: 3054 before.
-    "variables": 3057,
-}
+#: Size is counted in nodes of the syntax tree that have a place in the text, without annotations of
+#: types, ``raise`` statements and docstrings: lines, comments, types and errors cost nothing.
+#: Whoever raises the sum writes here what that buys: named analyses, tables that are completed by
+#: chains of regressions and judged by energy scores (+6,000).
+MOST_NODES, MOST_NODES_OF_MODULE, MOST_NODES_OF_FUNCTION = 179_000, 3_200, 600
 #: Words that say nothing to the next reader, and how often they may still be names.
 PRONOUNS = {"found", "told", "seen", "own", "there", "mine", "asked", "here", "away", "gone"}
 PRONOUNS |= {"theirs", "ours"}
@@ -145,12 +95,33 @@ def imports(path: Path) -> Iterator[str]:
         yield from imported_names(node)
 
 
-def code_lines(path: Path) -> int:
+def docstring_of(node: ast.AST) -> ast.AST | None:
     documented = (ast.Module, ast.FunctionDef, ast.ClassDef)
+    if isinstance(node, documented) and ast.get_docstring(node) is not None:
+        return node.body[0]
+    return None
+
+
+def n_nodes(tree: ast.AST) -> int:
+    """Statements, expressions and arguments below a node, and itself."""
+    uncounted: set[ast.AST] = set()
+    for node in ast.walk(tree):
+        parts = [getattr(node, "annotation", None), docstring_of(node)]
+        if isinstance(node, ast.FunctionDef):
+            parts.append(node.returns)
+        if isinstance(node, ast.Raise):
+            parts.append(node)
+        for part in parts:
+            if part is not None:
+                uncounted |= {*ast.walk(part)}
+    return sum(hasattr(node, "lineno") and node not in uncounted for node in ast.walk(tree))
+
+
+def code_lines(path: Path) -> int:
     texts = set()
-    for node in ast.walk(tree_of(path)):
-        if isinstance(node, documented) and ast.get_docstring(node) is not None:
-            texts |= set(range(node.body[0].lineno, node.body[0].end_lineno + 1))
+    for node in map(docstring_of, ast.walk(tree_of(path))):
+        if node is not None:
+            texts |= set(range(node.lineno, node.end_lineno + 1))
     lines = enumerate(path.read_text().splitlines(), 1)
     return sum(n not in texts and bool(re.match(r"\s*[^#\s]", line)) for n, line in lines)
 
@@ -183,10 +154,7 @@ def test_some_packages_have_one_door():
 
 
 def test_what_is_imported_is_declared():
-    """Packages that modules import are required; those that functions import are in an extra.
-
-    All of these are free to use without conditions; what is not, as cvxopt (GPL), is not declared.
-    """
+    """Packages that modules import are required; those that functions import are in an extra."""
     setup = configparser.ConfigParser()
     setup.read(PACKAGE.parent / "setup.cfg")
     required, optional = (
@@ -208,24 +176,25 @@ def test_what_is_imported_is_declared():
     assert not missing
 
 
-def test_packages_stay_below_their_ceilings():
-    lines: Counter[str] = Counter()
-    for path in MODULES:
-        parts = path.relative_to(PACKAGE).parts
-        lines[parts[0] if len(parts) > 1 else "root"] += code_lines(path)
-    too_long = {name: count for name, count in lines.items() if count > CEILINGS[name]}
-    assert not too_long
+def test_the_package_stays_below_its_size():
+    assert sum(n_nodes(tree_of(path)) for path in MODULES) <= MOST_NODES
 
 
 def test_modules_and_functions_are_short():
     for path in MODULES:
-        code = [line for line in path.read_text().splitlines() if line.strip()]
-        assert len(code) <= 500, path
+        size = n_nodes(tree_of(path))
+        assert size <= MOST_NODES_OF_MODULE, f"{path} has {size} nodes"
         for node in functions(path):
-            first = node.body[0]
-            start = first.end_lineno + 1 if ast.get_docstring(node) is not None else first.lineno
-            length = node.end_lineno - start + 1
-            assert length <= 60, f"{path}: {node.name} has {length} lines"
+            size = n_nodes(node)
+            assert size <= MOST_NODES_OF_FUNCTION, f"{path}: {node.name} has {size} nodes"
+
+
+def test_size_counts_neither_lines_nor_types_nor_errors():
+    packed = ast.parse("def f(x):\n    return x + 1")
+    spaced = 'def f(x: int) -> int:\n    """One more."""\n\n    # Why.\n    return (\n    x + 1)'
+    refusing = "def f(x):\n    raise ValueError(x + 1)"
+    assert n_nodes(packed) == n_nodes(ast.parse(spaced)) == 6
+    assert n_nodes(ast.parse(refusing)) == 2
 
 
 def test_names_are_no_pronouns():

@@ -70,6 +70,16 @@ def test_the_test_command_follows_its_mark():
     assert command.endswith("python -m pytest -n auto")
 
 
+def test_the_table_of_the_quickstart_is_of_the_estimators_that_it_compares():
+    """``python -m tests.benchmarks.quickstart`` runs the example with other seeds."""
+    example = (ROOT / "examples" / "plot_quickstart.py").read_text()
+    assert example.count("\nseed = 0\n") == 1
+    _, *rows = (ROOT / "doc" / "user_guide" / "quickstart.csv").read_text().splitlines()
+    assert len(rows) == 7
+    for row in rows:
+        assert re.split("[, ]", row)[0] in example
+
+
 def widths_of_code(path):
     """Number and width of each line of a block with a language, or of an example."""
     block = None  # the indentation of the directive
@@ -109,3 +119,11 @@ def test_words_are_spelled_right():
         text=True,
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_workflow_runs_the_versions_of_python_that_setup_names():
+    workflow = (ROOT / ".github/workflows/tests.yml").read_text()
+    versions = re.findall(r'"([\d.]+)"', re.search(r"python: \[(.*)\]", workflow)[1])
+    named = re.findall(r"Python :: (3\.\d+)", (ROOT / "setup.cfg").read_text())
+    assert versions == named
+    assert "- run: .ci/run\n" in workflow

@@ -133,7 +133,13 @@ PUBLIC = {
         "independence_test",
         "two_sample_test",
     ],
-    "skpc.imputation": ["CombinedEstimates", "combine_estimates"],
+    "skpc.imputation": [
+        "CombinedEstimates",
+        "combine_estimates",
+        "energy_distance",
+        "energy_i_score",
+        "long_table",
+    ],
     "skpc.synthesis": ["Rule", "Rules", "TableReport", "find_rules", "table_report"],
     "skpc.datasets": [
         "URLS",
@@ -192,7 +198,7 @@ PUBLIC = {
     ],
     "skpc.exceptions": ["IncompatibleError", "StructureError"],
     "skpc.warmup": ["warmup"],
-    "skpc.plotting": ["CircuitDisplay", "MarginalsDisplay"],
+    "skpc.plotting": ["CircuitDisplay", "ImputationDisplay", "MarginalsDisplay"],
     "skpc.factor_graphs": [
         "FactorGraph",
         "GibbsSampler",

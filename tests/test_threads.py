@@ -3,9 +3,12 @@
 import threading
 
 import joblib
+import numpy as np
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 
-from skpc._threads import each, in_threads, slices, threads
+from skpc import CircuitImputer, TableMixture
+from skpc._threads import all_blas_threads, each, in_threads, one_thread, slices, threads
 
 
 def thread_of(both_there: threading.Barrier) -> int:
@@ -54,3 +57,81 @@ def test_small_work_stays_in_one_thread():
 def test_slices_cover_all_rows():
     assert slices(5, 2) == [slice(0, 2), slice(2, 4), slice(4, 5)]
     assert slices(0, 2) == []
+
+
+def n_blas_threads() -> set[int]:
+    """The numbers of threads of the libraries that can have two."""
+    with threadpool_limits(2, user_api="blas"):
+        pools = [pool for pool in threadpool_info() if pool["user_api"] == "blas"]
+        able = {pool["filepath"] for pool in pools if pool["num_threads"] == 2}
+    return {pool["num_threads"] for pool in threadpool_info() if pool["filepath"] in able}
+
+
+class Spy(TableMixture):
+    """A density that notes how many threads BLAS has while it works, and then fails perhaps."""
+
+    found: list[set[int]] = []
+    fails = False
+
+    def _learn(self, data):
+        Spy.found.append(n_blas_threads())
+        if Spy.fails:
+            raise RuntimeError("no")
+        super()._learn(data)
+
+
+@pytest.fixture
+def two_threads():
+    Spy.found, Spy.fails = [], False
+    with threadpool_limits(2, user_api="blas"):
+        yield np.random.default_rng(0).normal(size=(50, 2))
+
+
+def test_fits_and_answers_have_one_thread_of_blas_and_give_it_back(two_threads):
+    CircuitImputer(Spy(n_components=1)).fit(two_threads).transform(two_threads)
+    assert Spy.found == [{1}]
+    assert n_blas_threads() == {2}
+
+
+def test_threads_come_back_after_an_error(two_threads):
+    Spy.fails = True
+    with pytest.raises(RuntimeError, match="no"):
+        Spy(n_components=1).fit(two_threads)
+    assert n_blas_threads() == {2}
+
+
+def test_calls_at_once_leave_the_threads_as_they_were():
+    before = n_blas_threads()
+    both = threading.Barrier(2)
+
+    def work():
+        for _ in range(20):
+            both.wait(timeout=60)
+            with one_thread():
+                pass
+
+    calls = [threading.Thread(target=work) for _ in range(2)]
+    for call in calls:
+        call.start()
+    for call in calls:
+        call.join(timeout=60)
+    assert n_blas_threads() == before
+
+
+def test_large_products_have_all_threads_and_small_ones_have_not(two_threads):
+    with one_thread():
+        with all_blas_threads(2.0**24):
+            assert n_blas_threads() == {2}
+        with all_blas_threads(2.0**24 - 1.0):
+            assert n_blas_threads() == {1}
+    assert n_blas_threads() == {2}
+    with all_blas_threads(2.0**30):
+        assert n_blas_threads() == {2}
+
+
+def test_a_limit_of_the_user_is_not_raised(two_threads):
+    with threadpool_limits(1, user_api="blas"):
+        Spy(n_components=1).fit(two_threads)
+        with one_thread(), all_blas_threads(2.0**30):
+            assert n_blas_threads() == {1}
+    assert Spy.found == [{1}]

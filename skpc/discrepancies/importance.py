@@ -6,8 +6,9 @@ from dataclasses import KW_ONLY, dataclass, field
 from numbers import Integral, Real
 from typing import Any, Self
 
+import cvxopt
+import cvxopt.solvers
 import numpy as np
-from scipy.optimize import nnls
 from scipy.special import softmax
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils import check_random_state, check_scalar
@@ -29,8 +30,10 @@ _MOST_COMPLETIONS = 2**16
 #: Greatest distance to the optimum, relative to the value reached; and relative to the mean of the
 #: diagonal, where the optimum is zero up to rounding.
 _TOLERANCE, _NOTHING = 1e-6, 1e-10
-#: Least eigenvalue of a matrix, relative to the greatest one, that is more than rounding.
-_ROUNDING = 1e-14
+#: Weights below this part of the greatest one are zero.
+_SMALLEST = 1e-11
+#: Of cvxopt: steps end when the value is this close to the minimum, for a diagonal of mean one.
+_OPTIONS = {"show_progress": False, "abstol": 1e-14, "reltol": 1e-10, "feastol": 1e-10}
 
 
 @dataclass(repr=False, eq=False)
@@ -265,10 +268,8 @@ class BlackBoxImportanceSampler(ShowsParameters):
 def least_on_simplex(gram: Floats) -> tuple[Floats, float]:
     """Minimise ``w' K w`` over non-negative weights that sum to one (equations 7 and 10).
 
-    With ``K = A' A``, the non-negative least squares solution of ``A u = 0`` and ``sum(u) = 1`` is
-    a multiple of the best weights: for ``u = s w`` the squares add up to
-    ``s^2 w' K w + (s - 1)^2``, which is least where ``w' K w`` is, whatever s. The result is judged
-    by a bound: for a convex quadratic form the distance to the optimum is at most
+    A quadratic program, solved by the interior-point method of cvxopt. The result is judged by a
+    bound: for a convex quadratic form the distance to the optimum is at most
     ``2 (w' K w - min_i (K w)_i)``.
 
     Parameters
@@ -288,16 +289,10 @@ def least_on_simplex(gram: Floats) -> tuple[Floats, float]:
     ConvergenceWarning
         If the value may be more than a millionth above the minimum.
     """
-    n, scale = len(gram), float(np.mean(np.diag(gram)))
-    length, direction = np.linalg.eigh(gram / (scale or 1.0))
-    # Directions that hold nothing but rounding would leave the weights arbitrary.
-    root = np.sqrt(np.maximum(length, _ROUNDING * length[-1])) * direction
-    equations, sides = np.vstack([root.T, np.ones(n)]), np.append(np.zeros(n), 1.0)
-    # Where no optimum is found, equal weights are judged.
-    try:
-        weights, _ = nnls(equations, sides, maxiter=10 * n)
-    except RuntimeError:
-        weights = np.ones(n)
+    scale = float(np.mean(np.diag(gram)))
+    weights = _solved(gram / (scale or 1.0))
+    # Interior points have no zeros.
+    weights[weights < _SMALLEST * weights.max()] = 0.0
     weights = weights / weights.sum()
     slope = gram @ weights
     value = max(float(weights @ slope), 0.0)
@@ -310,3 +305,18 @@ def least_on_simplex(gram: Floats) -> tuple[Floats, float]:
             ConvergenceWarning,
         )
     return weights, value
+
+
+def _solved(gram: Floats) -> Floats:
+    """The weights by cvxopt, for a matrix whose diagonal has a mean of one."""
+    n = len(gram)
+    program = {
+        "P": cvxopt.matrix(gram),
+        "q": cvxopt.matrix(0.0, (n, 1)),
+        "G": cvxopt.spmatrix(-1.0, range(n), range(n)),
+        "h": cvxopt.matrix(0.0, (n, 1)),
+        "A": cvxopt.matrix(1.0, (1, n)),
+        "b": cvxopt.matrix(1.0),
+    }
+    solution = cvxopt.solvers.qp(**program, options=_OPTIONS)
+    return np.maximum(np.asarray(solution["x"]).ravel(), 0.0)

@@ -43,8 +43,8 @@ def stein_gram(
       - \\frac{p(n_i x)}{p(x) + p(n_i x)} f_i(x)`, whose coefficients lie between 0 and 1.
 
     Applied to both arguments of a kernel k they give the Stein kernel :math:`k_p(x, x')`. For two
-    states, "ratio" is equation 6 of the paper; for more states, the paper uses one permutation
-    where it needs two.
+    states, "ratio" is equation 6 of the paper; for more states, the paper writes two symbols for
+    the permutations and defines one of them.
 
     Parameters
     ----------

@@ -24,7 +24,7 @@ _CELLS = 2**17
 
 
 @kernel
-def all_are_cells(rows, n_states):
+def all_are_cells(rows: Floats, n_states: Floats) -> bool:
     """Whether every cell is missing, a code 0..n_states - 1, or a finite number (n_states 0).
 
     9.1x on 200,000 x 50 binary, which every table of codes that is scored goes through. The plain

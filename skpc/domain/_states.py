@@ -1,6 +1,7 @@
 """Which columns are categorical, what their states are, and cells to state codes and back."""
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -27,6 +28,9 @@ _SMALL_INTEGERS = 16
 
 #: Strings that spell dates: 2024-02-29 or 2/29/24, perhaps with a time.
 _DATE = re.compile(r"(\d{4}[-/.]\d\d?[-/.]\d\d?|\d\d?[-/.]\d\d?[-/.]\d\d(\d\d)?)([T ]\d.*)?")
+
+#: Strings that spell numbers, and the part of the cells of a column that must.
+_NUMBER, _MOSTLY = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?"), 0.9
 
 #: The states of a column in the order of their codes; None for a column of numbers.
 States = NDArray[Any] | None
@@ -155,6 +159,8 @@ def choose_categories(
     is_small &= (of_integers[:, :_SMALL_INTEGERS] > 0.0).sum(axis=1) <= most_states
     is_small[list(cells.dates)] = False
     is_categorical = _categorical_mask(cells, is_small, names, categorical_features)
+    if isinstance(categorical_features, str) and categorical_features == "auto":
+        _warn_of_numbers(cells, listed, names)
     is_plain = ~np.isin(np.arange(n_columns), [*cells.strings, *cells.declared, *cells.bools])
     chosen: list[States] = []
     for column in range(n_columns):
@@ -171,6 +177,28 @@ def choose_categories(
             states = _observed_or_declared(cells, column, names)
         chosen.append(states)
     return tuple(chosen)
+
+
+def _warn_of_numbers(cells: Cells, listed: Sequence[States], names: Sequence[Any] | None) -> None:
+    """Say which columns of strings, of those that nothing declares, look like numbers."""
+    plain = [v for v in cells.strings if v not in cells.declared and listed[v] is None]
+    columns = [column for column in plain if _hold_numbers(cells.strings[column])]
+    if columns:
+        where = ", ".join(describe_column(column, names) for column in columns)
+        example = next(cell for cell in cells.strings[columns[0]] if cell is not None)
+        warn(
+            f"The strings of {where}, such as {example!r}, look like numbers but count as "
+            "categories. Make them numbers by pandas.to_numeric; if they are codes, name their "
+            "columns in categorical_features.",
+            once="strings of numbers",
+        )
+
+
+def _hold_numbers(strings: NDArray[np.object_]) -> bool:
+    """Whether nine in ten of the strings of a column spell numbers."""
+    counts = Counter(cell for cell in strings.tolist() if cell is not None)
+    n_numbers = sum(count for text, count in counts.items() if _NUMBER.fullmatch(text.strip()))
+    return n_numbers > 0 and n_numbers >= _MOSTLY * counts.total()
 
 
 def _observed_or_declared(cells: Cells, column: int, names: Sequence[Any] | None) -> States:

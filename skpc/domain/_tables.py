@@ -202,12 +202,21 @@ def read_table(
         scale = None if dates is None else dates.get(column)
         if dates is None and _kind_of(series.dtype) in {"M", "m", "O"}:
             scale = Calendar.fit(series, weight, where)
+        if dates is None and _has_intervals(series.dtype):
+            scale = Ranks(tuple(sorted(series.dtype.categories)))
+            cells.ordered[column] = scale
         if scale is None:
             _read_column(cells, series, column, names)
         else:
             cells.dates[column] = scale
             cells.numbers[:, column] = scale.numbers_of(series, where)
     return cells
+
+
+def _has_intervals(dtype: Any) -> bool:
+    """Whether the categories of a dtype are intervals, as those that pandas.cut makes."""
+    states = getattr(dtype, "categories", None)
+    return str(getattr(states, "dtype", "")).startswith("interval")
 
 
 def _read_column(cells: Cells, series: Any, column: int, names: Sequence[Any] | None) -> None:

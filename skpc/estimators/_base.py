@@ -27,6 +27,7 @@ from skpc.queries import PseudoCounts
 from skpc.queries.flows import ExpectedStatistics, expected_statistics, pseudo_counts_from
 from skpc.queries.parameters import em_step, fit_parameters, fit_to_sums
 from skpc.variables import Predictive
+from skpc.variables.predictive import Marginals
 
 _STRATEGIES = ("mean", "mpe", "sample")
 #: Rows whose posteriors are held at a time.
@@ -196,9 +197,9 @@ class TableDensity(EventAnswers, DensityMixin, TableLearner):
         Returns
         -------
         list of skpc.variables.Predictive
-            One a column, with ``probabilities`` of the categories ``labels`` or of the bins between
-            ``edges``, ``mean()``, ``quantile(level)``, ``cdf(x)`` and ``to_frame()``. An observed
-            cell has probability one for its own state.
+            One a column, by its number or its name, with ``probabilities`` of the categories
+            ``labels`` or of the bins between ``edges``, ``mean()``, ``quantile(level)``,
+            ``cdf(x)`` and ``to_frame()``. An observed cell has probability one for its own state.
 
         Examples
         --------
@@ -214,7 +215,8 @@ class TableDensity(EventAnswers, DensityMixin, TableLearner):
         array([28., 12.])
         """
         table, rows = self._encode(X)
-        marginals = self._density.posteriors(rows)
+        marginals = Marginals(self._density.posteriors(rows))
+        marginals.names = self.domain_.feature_names
         for column, cells in enumerate(marginals):
             cells.index = getattr(table, "index", None)
             self._described(cells, column)

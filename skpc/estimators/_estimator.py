@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, fields
 from functools import partial, wraps
 from inspect import signature
 from numbers import Number
-from typing import Any, TypeVar, cast
+from typing import Any, Self, TypeVar, cast
 
 import joblib
 import numpy as np
@@ -19,14 +19,16 @@ from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d
 from skpc._arrays import Floats, Ints
 from skpc._fitting import announce, noted
 from skpc._frames import is_from, like_native, native
-from skpc._threads import in_threads, threads
+from skpc._threads import in_threads, threads, with_one_blas_thread
 from skpc._validation import (
     N_JOBS,
     StrOptions,
     check_finite,
+    check_magnitude,
     check_n_samples,
     check_table,
     check_weight,
+    kinds_of_cells,
     missing_cells,
     unmasked,
 )
@@ -34,6 +36,8 @@ from skpc._warnings import collected, warn
 from skpc.domain import Domain, LogMass, present_rows
 from skpc.variables.margins import MOST_BINS
 
+#: Weights that are not whole look like counts if their sum is the number of rows up to this factor.
+_FAR_OFF = 10.0
 #: Which columns are categorical.
 CATEGORICAL_FEATURES = ("array-like", StrOptions({"auto", "from_dtype"}), None)
 #: Cells of an array that are answered for at a time.
@@ -66,11 +70,44 @@ class Estimator(BaseEstimator):
     A subclass is decorated by ``dataclass``; its parameters are made by :func:`parameter`.
     """
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        with_one_blas_thread(cls)
+
     @property
     def _parameter_constraints(self) -> dict[str, Any]:
         # Parameters without constraints, such as estimators, are checked in fit.
         of_fields = {each.name: each.metadata.get("constraints") for each in fields(self)}
         return {name: of_fields.get(name) or "no_validation" for name in self._get_param_names()}
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters of the estimator, or of one that is a parameter as ``name__parameter``.
+
+        Parameters
+        ----------
+        **params : dict
+
+        Returns
+        -------
+        Self
+            The estimator.
+
+        Raises
+        ------
+        ValueError
+            If a parameter does not exist, or is that of an estimator that was not given.
+        """
+        for key in params:
+            name, separator, nested = key.partition("__")
+            is_known = separator and name in self._get_param_names()
+            if is_known and params.get(name, getattr(self, name)) is None:
+                raise ValueError(
+                    f"{key} sets {nested} of {name}, but {name} is None, the default of "
+                    f"{type(self).__name__}. Give an estimator first, such as "
+                    f"{type(self).__name__}({name}=TableMixture())."
+                )
+        super().set_params(**params)
+        return self
 
     def __dask_tokenize__(self) -> str:
         # dask takes dataclasses for their fields alone, and would not see what has been learned.
@@ -99,6 +136,7 @@ class TableEstimator(Estimator):
         table = check_table(self, X, reset=reset)
         target = np.empty(len(table)) if check_y is None else check_y(self, y, len(table))
         weight = check_weight(sample_weight, len(table))
+        _warn_of_scale(weight)
         rows, of_rows = present_rows(table, weight)
         n_columns = self.n_features_in_
         text = f"{type(self).__name__}: {len(of_rows):,} rows of {n_columns:,} columns"
@@ -123,6 +161,18 @@ class TableEstimator(Estimator):
         table = check_table(self, X, reset=False)
         rows, mass = self.domain_.encode_with_mass(table)
         return table, mass.known(rows), mass
+
+
+def _warn_of_scale(weight: Floats) -> None:
+    """Say that weights are counts where they look like something else."""
+    factor = len(weight) / weight.sum()
+    if max(factor, 1.0 / factor) > _FAR_OFF and (weight % 1.0).any():
+        warn(
+            "Weights of rows are counts: a weight of two equals the row twice. Those of "
+            f"{len(weight)} rows sum to {weight.sum():.6g}. If they only say how much rows count "
+            f"beside each other, multiply them by {factor:.6g}.",
+            once="scale of weights",
+        )
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -186,7 +236,9 @@ def check_target(estimator: Any, y: Any, n_rows: int) -> Floats:
             values = values.astype(np.float64)
         except ValueError as error:
             raise ValueError(f"y must hold numbers; {error}. Classes need a classifier.") from error
-    return check_array(values, ensure_2d=False, dtype=np.float64, input_name="y")
+    target = check_array(values, ensure_2d=False, dtype=np.float64, input_name="y")
+    check_magnitude(target, ["y"], 0)
+    return target
 
 
 def check_labels(estimator: Any, y: Any, n_rows: int) -> NDArray[Any]:
@@ -211,6 +263,8 @@ def check_labels(estimator: Any, y: Any, n_rows: int) -> NDArray[Any]:
         If ``y`` is None, has another length, holds NaN or infinity, or numbers of a regression.
     """
     labels = _one_for_each_row(estimator, y, n_rows)
+    if labels.dtype == object and kinds_of_cells(labels.tolist()) == {"bool"}:
+        labels = labels.astype(bool)
     check_classification_targets(labels)
     return labels
 

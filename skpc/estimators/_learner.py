@@ -489,4 +489,7 @@ def complete_points(domain: Domain, rows: Floats, weight: Floats) -> Floats:
     point, observed = as_numbers(rows, n_states, *column_moments(rows, weight))
     if observed is None:
         return point
-    return point + (1.0 - observed) * (weight @ point / (weight @ observed))
+    total = weight @ observed
+    # A coordinate that no row has is zero in all of them.
+    mean = weight @ point / np.where(total > 0.0, total, 1.0)
+    return point + (1.0 - observed) * mean

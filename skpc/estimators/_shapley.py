@@ -16,12 +16,24 @@ MOST_PLAYERS = 10
 _N_PERMUTATIONS = 100
 
 
-class ShapleyValues(NamedTuple):
-    """Shapley values of the cells of rows; see :meth:`skpc.ExpectedPredictor.shapley_values`."""
-
+class _ShapleyArrays(NamedTuple):
     values: Floats
     base_values: Floats
     se: Floats
+
+
+class ShapleyValues(_ShapleyArrays):
+    """Shapley values of the cells of rows; see :meth:`skpc.ExpectedPredictor.shapley_values`.
+
+    A tuple of three arrays.
+
+    Attributes
+    ----------
+    feature_names : list or None
+        Names of the columns, where the table has names.
+    """
+
+    feature_names: list[Any] | None = None
 
 
 def shapley_values(

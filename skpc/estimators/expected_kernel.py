@@ -74,9 +74,14 @@ class ExpectedKernelMachine(TableEstimator):
     categorical_features: Any = parameter("auto", *CATEGORICAL_FEATURES)
 
     def _learn(
-        self, solver: Any, table: Any, weight: Floats, target: NDArray[Any]
+        self,
+        solver: Any,
+        table: Any,
+        weight: Floats,
+        target: NDArray[Any],
+        units: tuple[float, float] = (0.0, 1.0),
     ) -> tuple[Floats, Floats, NDArray[Any]]:
-        """Fit the density and the solver.
+        """Fit the density and the solver, which sees targets less ``units[0]`` over ``units[1]``.
 
         Returns the distinct pairs of encoded rows and targets, and the sums of their weights, as
         the solver has seen them: rows, weights, targets.
@@ -85,14 +90,22 @@ class ExpectedKernelMachine(TableEstimator):
         self.domain_ = self.density_.domain_
         pairs, weight = merge_rows(np.column_stack([self.domain_.encode(table), target]), weight)
         distinct = np.ascontiguousarray(pairs[:, :-1]), weight, pairs[:, -1]
-        self._solve(solver, *distinct)
+        self._solve(solver, *distinct, units)
         return distinct
 
-    def _solve(self, solver: Any, rows: Floats, weight: Floats, target: NDArray[Any]) -> None:
+    def _solve(
+        self,
+        solver: Any,
+        rows: Floats,
+        weight: Floats,
+        target: NDArray[Any],
+        units: tuple[float, float] = (0.0, 1.0),
+    ) -> None:
         """Fit the solver after the density, and keep the functions that the solver finds.
 
-        The coefficients of equal support vectors are added.
+        The coefficients of equal support vectors are added, and put into the units of the target.
         """
+        centre, unit = units
         mean, sd = column_moments(kernel_rows(self.density_.circuit_, rows), weight)
         as_they_are = self.domain_.is_categorical | (not self.standardize)
         self.scale_ = np.where(as_they_are | (sd < _SMALLEST), 1.0, sd)
@@ -114,7 +127,8 @@ class ExpectedKernelMachine(TableEstimator):
         cache = min(4.0 * float(len(rows)) ** 2, self.cache_size * 2.0**20)
         _ = np.empty(int(cache) + _LIBSVM_BYTES * len(rows), dtype=np.uint8)
         del _
-        solver.fit(numbers, target, sample_weight=weight)
+        seen = target if units == (0.0, 1.0) else (target - centre) / unit
+        solver.fit(numbers, seen, sample_weight=weight)
         self.intercept_, self.n_iter_ = solver.intercept_, int(np.max(solver.n_iter_))
         self.support_vectors_, group = group_rows(rows[solver.support_])
         shape = len(group), len(self.support_vectors_)
@@ -125,6 +139,8 @@ class ExpectedKernelMachine(TableEstimator):
             # With more than two classes, each pair has a function.
             pairs = coefficients_of_pairs(solver.dual_coef_, solver.n_support_, places)
             self.dual_coef_ = np.array(pairs)
+        self.dual_coef_ = self.dual_coef_ * unit
+        self.intercept_ = centre + unit * self.intercept_
         circuit, functions = self.density_.circuit_, self.dual_coef_.T.copy()
         kernel = self._product_kernel()
         self._expansion = KernelExpansion(circuit, self.support_vectors_, functions, kernel)
@@ -230,8 +246,13 @@ class ExpectedKernelSVR(RegressorMixin, ExpectedKernelMachine):
         their variance once numbers are standardized, missing cells skipped.
     C : float, default=1.0
         Inverse strength of the regularisation.
+    standardize_y : bool, default=True
+        Whether the machine learns the target in its standard deviations from its mean. Predictions
+        are in the units of the target all the same. False for a target that is standardized
+        already, or whose unit ``C`` and ``epsilon`` were chosen for.
     epsilon : float, default=0.1
-        Half the width of the tube without loss, in units of the target.
+        Half the width of the tube without loss, in standard deviations of the target; in its units
+        with ``standardize_y=False``.
     tol : float, default=1e-3
         Tolerance of the solver.
     cache_size : float, default=200
@@ -321,6 +342,7 @@ class ExpectedKernelSVR(RegressorMixin, ExpectedKernelMachine):
     array([0. , 0.9])
     """
 
+    standardize_y: bool = parameter(True, "boolean")
     epsilon: float = parameter(0.1, NOT_NEGATIVE)
 
     @fit_context(prefer_skip_nested_validation=False)
@@ -350,8 +372,12 @@ class ExpectedKernelSVR(RegressorMixin, ExpectedKernelMachine):
             cells and the circuit of the density is not structured-decomposable.
         """
         with all_or_nothing(self), threads(self.n_jobs):
-            rows_and_target = self._training_rows(X, sample_weight, y, check_target)
-            self._learn(SVR(epsilon=self.epsilon), *rows_and_target)
+            table, weight, target = self._training_rows(X, sample_weight, y, check_target)
+            units = (0.0, 1.0)
+            if self.standardize_y:
+                mean, sd = column_moments(target[:, np.newaxis], weight)
+                units = (float(mean[0]), float(sd[0]))
+            self._learn(SVR(epsilon=self.epsilon), table, weight, target, units)
         return self
 
     @by_chunks

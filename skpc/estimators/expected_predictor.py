@@ -409,7 +409,10 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
             base = expected(np.full((1, rows.shape[1]), np.nan))[0]
             whole = self._expected(table, rows, method)
             random_state = check_random_state(self.random_state)
-            return shapley_values(rows, base, whole, expected, n_permutations, random_state)
+            values = shapley_values(rows, base, whole, expected, n_permutations, random_state)
+            names = self.domain_.feature_names
+            values.feature_names = None if names is None else [*names]
+            return values
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy of a classifier, coefficient of determination of a regressor.

@@ -23,6 +23,7 @@ from skpc._validation import (
     column_of,
     fit_context,
     frame_library,
+    is_single,
     join_columns,
     kinds_of_cells,
     missing_cells,
@@ -261,6 +262,9 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
                 columns[position] = _as_array(columns[position], 0.0 if is_empty else None)
         if self.indicator_ is not None:
             columns += [*self.indicator_.transform(_indicated(table)).T]
+        float_type = np.float32 if is_single(X) else np.float64
+        if library is not None and float_type is np.float32 and is_other:
+            columns = [column.astype(float_type) for column in columns]
         if library is not None:
             return join_columns(columns, library, like=None if is_other else filled)
         kinds = {column.dtype.kind for column in columns}
@@ -268,7 +272,7 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
             # Not by astype, which makes numbers of nanoseconds.
             columns = [np.array([*column], dtype=object) for column in columns]
         elif not kinds & {"M", "m"}:
-            dtype = object if "O" in kinds else np.float64
+            dtype = object if "O" in kinds else float_type
             columns = [column.astype(dtype) for column in columns]
         return np.column_stack(columns)
 
@@ -340,6 +344,11 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
             for kind, choice in choices.items()
         }
         return best.pop("rows"), best
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Names of the columns that ``transform`` returns.

@@ -8,13 +8,14 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from skpc._arrays import Floats, Ints, copies
+from skpc._arrays import Bools, Floats, Ints, copies
 from skpc._fitting import all_or_nothing, progress, with_some_cell
 from skpc._threads import in_threads, threads
-from skpc._validation import Interval, StrOptions, fit_context
+from skpc._validation import Interval, StrOptions, describe_column, fit_context
 from skpc._warnings import warn
 from skpc.domain import column_moments, merge_rows
 from skpc.estimators._base import CircuitDensity
@@ -23,6 +24,10 @@ from skpc.estimators.cutset import CutsetNetworkBD
 from skpc.estimators.hidden_chow_liu import HiddenChowLiuTree
 from skpc.estimators.table_mixture import TableMixture
 from skpc.imputation import CombinedEstimates, combine_estimates
+from skpc.imputation.analysis import read_analysis
+from skpc.imputation.chains import Chains
+from skpc.imputation.mixing import FALSE_ALARMS, drifting_columns
+from skpc.imputation.passive import read_passive
 from skpc.learning.posterior import bootstrapped
 from skpc.pooling.folds import fit_best
 
@@ -35,27 +40,48 @@ class MultipleImputer(TableEstimator):
     """Complete a table several times, so that analyses know what the missing cells cost.
 
     The analysis of one completed table takes guesses for data: its intervals are too short. This
-    estimator returns several tables. Each is drawn from the joint posterior of its missing cells
-    under parameters that are drawn too; :meth:`combine` runs an analysis on each table and combines
-    the results by Rubin's rules.
+    estimator returns several tables, each drawn with coefficients or parameters that are drawn too;
+    :meth:`combine` runs an analysis on each table and combines the results by Rubin's rules.
 
     Parameters
     ----------
     density : density estimator, default=None
         The model of the rows, a circuit such as :class:`TableMixture` (the Gaussian mixture with
-        missing data); it is cloned. None takes :class:`CutsetNetworkBD`,
-        :class:`HiddenChowLiuTree` or :class:`TableMixture`, also with ``n_components="states"``,
-        whichever gives removed cells of held-out rows the greatest density.
+        missing data); it is cloned. None takes :class:`TableMixture` for regressions. For
+        ``draws="density"`` it takes :class:`CutsetNetworkBD`, :class:`HiddenChowLiuTree` or
+        :class:`TableMixture`, also with ``n_components="states"``, whichever gives removed cells of
+        held-out rows the greatest density.
     n_imputations : int, default=20
         Number of tables, at least two.
+    draws : {"regressions", "density"}, default="regressions"
+        Where cells come from (see Notes). "regressions": chains of regressions of each column on
+        the others and on what the density expects; for analyses of the tables, regressions above
+        all. "density": the joint distribution of the density; for answers that must agree with
+        those of the density.
+    n_rounds : int, default=5
+        How often each chain draws each column. Without effect with ``draws="density"``.
+    model : tuple or str, default=None
+        The analysis that the tables are meant for: an outcome (a name) and a list of predictors,
+        names or tuples of names for their products, such as
+        ``("wage", ["school", ("school", "school")])``. A number is regressed linearly, a column of
+        two categories by log odds; a pair (time, event) as the outcome stands for proportional
+        hazards of complete times, the second category of the event (True, 1) being one. Or a
+        formula, ``"wage ~ school + I(school**2)"``, where formulaic or patsy is installed.
+        Covariates are then drawn from what both their regressions and the analysis say of them. A
+        missing outcome is drawn from the analysis alone.
+    passive : dict, default=None
+        Columns that are functions of others, such as
+        ``{"bmi": lambda t: t["weight"] / t["height"] ** 2}``: their missing cells are computed in
+        each round. A function takes a table of complete rows.
     parameters : {"posterior", "bootstrap", "fixed"}, default="posterior"
-        How parameters differ between tables (see Notes). "bootstrap": EM fits them again, until it
-        converges, to rows with random weights. "posterior": data augmentation goes on from there;
-        it takes longer, and intervals are wide enough in small tables too. "fixed": all tables have
-        those of the density; intervals are then too short where many cells are missing.
+        With ``draws="density"`` alone: how parameters differ between tables (see Notes).
+        "bootstrap": EM fits them again, until it converges, to rows with random weights.
+        "posterior": data augmentation goes on from there; it takes longer, and intervals are wide
+        enough in small tables too. "fixed": all tables have those of the density; intervals are
+        then too short where many cells are missing.
     random_state : int, RandomState instance or None, default=None
-        Seeds the default density, the weights, and the draws, anew at each call of :meth:`impute`:
-        the same seed completes the same table alike.
+        Seeds the default density, the coefficients, and the draws, anew at each call of
+        :meth:`impute`: the same seed completes the same table alike.
     n_jobs : int, default=None
         Number of threads, which work on several tables at a time. None means 1 unless in a
         ``joblib.parallel_config`` context, and -1 all cores. The result is the same.
@@ -67,7 +93,11 @@ class MultipleImputer(TableEstimator):
     density_ : density estimator
         The density of all rows.
     densities_ : list of density estimator
-        That of each table.
+        That of each table; with regressions ``density_`` for all of them.
+    trace_ : ndarray of shape (2, n_imputations, n_rounds, n_features) or None
+        Means and standard deviations of the cells that each chain of ``fit`` has drawn, after each
+        round, as :class:`skpc.plotting.ImputationDisplay` draws them: numbers in their units, codes
+        of categories, NaN for columns that are not drawn. None with ``draws="density"``.
     n_features_in_ : int
         Number of columns seen in ``fit``.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -77,13 +107,38 @@ class MultipleImputer(TableEstimator):
     --------
     CircuitImputer : Fills a table once: the best guesses, or one draw.
     skpc.imputation.combine_estimates : Rubin's rules.
+    skpc.imputation.long_table : Several imputed tables as one.
 
     Notes
     -----
-    With "bootstrap" the weights of the rows have a Dirichlet(1, ..., 1) distribution (the Bayesian
-    bootstrap [1]_), times the number of rows. Maximum likelihood estimates under such weights, the
-    missing cells summed out, are approximate draws from the posterior of the parameters; then cells
-    are drawn (expectation maximisation with bootstrapping [2]_).
+    **Regressions.** A chain begins with draws of the density. In each round every column with
+    missing cells, those with the fewest first, is regressed on all others as they are filled now,
+    and on what the density expects of it given these: its mean, or the log odds of its categories
+    (fully conditional specification [4]_, with a density among the predictors). Coefficients are
+    drawn from their posterior. Numbers are drawn by predictive mean matching (type 1) with five
+    donors, ordered states by matching on their ranks, categories from a multinomial logistic
+    regression; with more than 12 categories one coefficient of the log probabilities of the density
+    serves all. So each cell is a value that its column has had. ``fit`` keeps the last coefficients
+    and donors of each chain, with which :meth:`impute` completes any rows, also one by one.
+
+    Columns with fewer than 20 observed cells, and columns that were complete in ``fit`` but are not
+    in :meth:`impute`, get draws of the density. Columns that name the rows are no predictors. Of a
+    column of categories the 13 most frequent ones are told apart. Weights are counts.
+
+    With ``model`` the covariates of the analysis have regressions without its outcome, from all
+    rows as they are filled now. Fifty candidates for a missing number, or all categories, are
+    weighed by the density of the outcome given the row with each of them, under drawn coefficients
+    (substantive-model compatible imputation [5]_). Errors of a linear analysis have Student's t
+    distribution, with the degrees of freedom that fit them best.
+
+    A warning says where means or spreads of chains still change between the middle and the last
+    round; it is given for one in a thousand fits whose chains have settled.
+
+    **The density.** With "bootstrap" the weights of the rows have a Dirichlet(1, ..., 1)
+    distribution (the Bayesian bootstrap [1]_), times the number of rows. Maximum likelihood
+    estimates under such weights, the missing cells summed out, are approximate draws from the
+    posterior of the parameters; then cells are drawn (expectation maximisation with bootstrapping
+    [2]_).
 
     With "posterior" ten steps of data augmentation [3]_ follow: cells are drawn, then the
     parameters given the completed rows. Those of a :class:`TableMixture` are drawn from their
@@ -102,9 +157,7 @@ class MultipleImputer(TableEstimator):
     given the observed cells, it does not matter which cells are missing.
 
     All columns of the analysis belong into ``X``, the outcome too. Cells that are drawn without it
-    do not depend on it, which draws its coefficients towards zero. So does a dependence that the
-    density does not have: for linear models take ``TableMixture(n_components=1)``, with categories
-    ``TableMixture(n_components="states")``.
+    do not depend on it, which draws its coefficients towards zero.
 
     References
     ----------
@@ -113,17 +166,21 @@ class MultipleImputer(TableEstimator):
            American Journal of Political Science 54(2), 2010.
     .. [3] M. A. Tanner, W. H. Wong. "The Calculation of Posterior Distributions by Data
            Augmentation". Journal of the American Statistical Association 82(398), 1987.
+    .. [4] S. van Buuren. "Multiple Imputation of Discrete and Continuous Data by Fully Conditional
+           Specification". Statistical Methods in Medical Research 16(3), 2007.
+    .. [5] J. W. Bartlett, S. R. Seaman, I. R. White, J. R. Carpenter. "Multiple Imputation of
+           Covariates by Fully Conditional Specification: Accommodating the Substantive Model".
+           Statistical Methods in Medical Research 24(4), 2015.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from skpc import MultipleImputer, TableMixture
+    >>> from skpc import MultipleImputer
     >>> rng = np.random.default_rng(0)
     >>> x = rng.normal(size=300)
     >>> X = np.column_stack([x, 2.0 * x + rng.normal(size=300)])
     >>> X[rng.random(300) < 0.4, 1] = np.nan
-    >>> density = TableMixture(n_components=1, random_state=0)
-    >>> imputer = MultipleImputer(density, n_imputations=5, random_state=0).fit(X)
+    >>> imputer = MultipleImputer(n_imputations=5, random_state=0).fit(X)
     >>> len(imputer.impute(X))
     5
     >>> def mean_of_y(table):
@@ -135,12 +192,20 @@ class MultipleImputer(TableEstimator):
 
     density: Any = field(default=None, kw_only=False)
     n_imputations: int = parameter(20, Interval(Integral, 2, None, closed="left"))
+    draws: str = parameter("regressions", StrOptions({"regressions", "density"}))
+    n_rounds: int = parameter(5, Interval(Integral, 1, None, closed="left"))
+    model: Any = parameter(None)
+    passive: Any = parameter(None, dict, None)
     parameters: str = parameter("posterior", StrOptions({"bootstrap", "posterior", "fixed"}))
 
     density_: Any = field(init=False)
     densities_: list[Any] = field(init=False)
+    trace_: Floats | None = field(init=False)
     #: Standard deviations of the columns.
     _sd: Floats = field(init=False)
+    _chains: Chains | None = field(init=False)
+    #: Which columns had missing cells in ``fit``.
+    _was_incomplete: Bools = field(init=False)
 
     @fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
@@ -166,13 +231,25 @@ class MultipleImputer(TableEstimator):
             If the density is not one of skpc that is a circuit.
         ValueError
             If the density has rules, or refuses the table: no value at all, an infinite cell, bad
-            weights.
+            weights; if ``model`` or ``passive`` do not fit the table.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If the draws of a column still change from round to round.
         """
         with all_or_nothing(self), threads(self.n_jobs):
             if not isinstance(self.density, CircuitDensity | None):
                 raise TypeError(
                     "MultipleImputer needs a density that is a circuit, whose parameters can be "
                     f"drawn; found {self.density!r}. Give one such as TableMixture()."
+                )
+            is_chained = self.draws == "regressions"
+            if not is_chained and (self.model is not None or self.passive is not None):
+                raise ValueError(
+                    "model and passive are part of the regressions of columns, which "
+                    f"draws={self.draws!r} does not have; leave them out, or take "
+                    'draws="regressions".'
                 )
             if self.density is not None and self.density.rules:
                 raise ValueError(
@@ -181,15 +258,22 @@ class MultipleImputer(TableEstimator):
                 )
             table, weight, _ = self._training_rows(X, sample_weight)
             seeds, _ = self._seeds()
-            if self.density is None:
+            density = self.density
+            if density is None and is_chained:
+                density = TableMixture(random_state=self.random_state, verbose=self.verbose)
+            if density is None:
                 self.density_ = self._fit_default(table, weight)
             else:
-                self.density_ = clone(self.density).fit(table, sample_weight=weight)
+                self.density_ = clone(density).fit(table, sample_weight=weight)
             domain = self.density_.domain_
             rows = merge_rows(domain.encode(table), weight)
+            self._was_incomplete = np.asarray(np.isnan(rows[0]).any(axis=0))
             self._sd = column_moments(*rows)[1]
             self.densities_ = [self.density_] * self.n_imputations
-            if self.parameters != "fixed":
+            self._chains = self.trace_ = None
+            if is_chained:
+                self._chains = self._fit_chains(*with_some_cell(domain, *rows), seeds)
+            elif self.parameters != "fixed":
                 rows = with_some_cell(domain, *rows)
                 with progress(self.n_imputations, "tables", self.verbose) as advance:
                     n_steps = _N_STEPS if self.parameters == "posterior" else 0
@@ -231,22 +315,96 @@ class MultipleImputer(TableEstimator):
         check_is_fitted(self)
         seeds = self._seeds()[1].tolist()
         with threads(self.n_jobs):
+            if self._chains is not None:
+                return self._impute_by_chains(X, seeds, delta)
             if delta is None:
                 return in_threads(
                     lambda one: one[0].complete(X, "sample", random_state=one[1]),
                     zip(self.densities_, seeds),
                 )
             table, rows = self.density_._encode(X)
-            domain = self.density_.domain_
             shift, log_odds = self._shifts(delta)
-            shift = np.where(np.isnan(rows), shift, 0.0)
-            draw = partial(_adjusted, rows, shift, log_odds)
-            drawn = in_threads(lambda one: draw(*one), zip(self.densities_, seeds))
-            beyond = [(one != domain.within_ends(one))[shift != 0.0] for one in drawn]
-            if np.any(beyond):
-                share = f"{np.mean(beyond):.1%} of the draws that delta has moved"
-                warn(f"{share} lay beyond the ends of their columns, or between ordered states.")
-            return [domain.fill(table, one) for one in drawn]
+            adjust = partial(_adjusted, rows, log_odds)
+
+            def draw(density: Any, seed: int) -> Floats:
+                random_state = np.random.RandomState(seed)
+                filled = density._density.draw_missing(rows, random_state)
+                return adjust(filled, partial(_posterior, density), random_state)
+
+            drawn = in_threads(lambda task: draw(*task), zip(self.densities_, seeds))
+            return self._shifted(table, rows, drawn, shift)
+
+    def _impute_by_chains(self, X: Any, seeds: list[int], delta: Any) -> list[Any]:
+        """Complete a table by the regressions of each chain."""
+        chains: Any = self._chains
+        table, rows = self.density_._encode(X)
+        domain = self.density_.domain_
+        shift, log_odds = np.zeros(domain.n_features), dict[int, Floats]()
+        if delta is not None:
+            shift, log_odds = self._shifts(delta)
+        computed = [column for column, _ in chains.passive]
+        if shift[computed].any() or {*computed} & {*log_odds}:
+            raise ValueError(
+                f"delta must leave out columns that passive computes; found {delta!r}. Move the "
+                "columns that these are functions of."
+            )
+        surprising = np.asarray(np.isnan(rows).any(axis=0) & ~self._was_incomplete)
+        surprising[[*chains.order, *computed]] = False
+        if surprising.any():
+            names = ", ".join(
+                describe_column(column, domain.feature_names)
+                for column in np.flatnonzero(surprising).tolist()
+            )
+            warn(
+                f"Cells are missing in {names}, where none was in fit: they are drawn from the "
+                "density, not by a regression. Fit to a table that lacks such cells."
+            )
+        drawn = list(chains.impute(rows, seeds))
+        for chain, filled in enumerate(drawn):
+            random_state = np.random.RandomState(seeds[chain] + 1)
+            drawn[chain] = _adjusted(
+                rows, log_odds, filled, partial(chains.probabilities, chain), random_state
+            )
+        return self._shifted(table, rows, drawn, shift)
+
+    def _shifted(self, table: Any, rows: Floats, drawn: list[Floats], shift: Floats) -> list[Any]:
+        """Filled tables, the drawn numbers moved by ``shift``; shape (n_features,)."""
+        domain = self.density_.domain_
+        missing = np.isnan(rows)
+        shift = np.where(missing, shift, 0.0)
+        drawn = [filled + shift for filled in drawn]
+        if self._chains is not None:
+            self._chains.compute_passive(drawn, missing)
+        beyond = [(filled != domain.within_ends(filled))[shift != 0.0] for filled in drawn]
+        if np.any(beyond):
+            share = f"{np.mean(beyond):.1%} of the draws that delta has moved"
+            warn(f"{share} lay beyond the ends of their columns, or between ordered states.")
+        return [domain.fill(table, filled) for filled in drawn]
+
+    def _fit_chains(self, rows: Floats, weight: Floats, seeds: Ints) -> Chains:
+        """Run the chains of regressions on the rows of ``fit``."""
+        density = self.density_._density
+        # Equal rows have different cells.
+        n_copies = copies(weight)
+        rows = np.repeat(rows, n_copies, axis=0)
+        weight = np.repeat(weight / n_copies, n_copies)
+        analysis = None
+        if self.model is not None:
+            analysis = read_analysis(self.model, density.domain, rows)
+        passive = read_passive(self.passive or {}, density.domain, rows)
+        chains = Chains.fit(density, rows, weight, seeds.tolist(), self.n_rounds, analysis, passive)
+        drifting = drifting_columns(chains.trace, self._sd).tolist()
+        if drifting:
+            names = density.domain.feature_names
+            warn(
+                f"Draws of {', '.join(describe_column(column, names) for column in drifting)} "
+                f"still change from round to round after {self.n_rounds}; give more (n_rounds), "
+                "and look at the chains (skpc.plotting.ImputationDisplay). Chains that have "
+                f"settled are warned about in {FALSE_ALARMS:.1%} of fits.",
+                ConvergenceWarning,
+            )
+        self.trace_ = chains.trace
+        return chains
 
     def fit_impute(self, X: Any, y: Any = None, sample_weight: Any = None) -> list[Any]:
         """Fit to a table, and complete it several times.
@@ -398,26 +556,34 @@ def _log_odds(name: Any, labels: list[Any], delta: Any) -> Floats:
     return np.array([delta.get(label, 0.0) for label in labels], dtype=np.float64)
 
 
+def _posterior(density: Any, filled: Floats, column: int) -> Floats:
+    """Probabilities of the categories of a column given the other cells of complete rows."""
+    known = filled.copy()
+    known[:, column] = np.nan
+    return np.asarray(density._density.posteriors(known, [column])[0].probabilities)
+
+
 def _adjusted(
-    rows: Floats, shift: Floats, log_odds: dict[int, Floats], density: Any, seed: int
+    rows: Floats,
+    log_odds: dict[int, Floats],
+    drawn: Floats,
+    probabilities: Callable[[Floats, int], Floats],
+    random_state: np.random.RandomState,
 ) -> Floats:
-    """A draw of the missing cells of encoded rows that differ from the observed ones."""
-    random_state = np.random.RandomState(seed)
-    drawn = density._density.draw_missing(rows, random_state)
+    """A draw of the missing cells of encoded rows whose categories have other log odds."""
     for column, added in log_odds.items():
         lost = np.isnan(rows[:, column])
-        others, code = drawn[lost], drawn[lost, column].astype(np.int64)
-        others[:, column] = np.nan
-        before = density._density.posteriors(others, [column])[0].probabilities
+        code = drawn[lost, column].astype(np.int64)
+        before = probabilities(drawn[lost], column)
         after = before * np.exp(added - added.max())
         after /= after.sum(axis=1, keepdims=True)
         # A category that becomes rarer is left by as many draws as it has to lose.
         each = np.arange(len(code))
         stays = random_state.random_sample(len(code)) * before[each, code] < after[each, code]
         gain = np.cumsum(np.maximum(after - before, 0.0), axis=1)
-        u = random_state.random_sample((len(code), 1)) * gain[:, -1:]
-        drawn[lost, column] = np.where(stays, code, (gain <= u).sum(axis=1))
-    return np.asarray(drawn + shift)
+        chance = random_state.random_sample((len(code), 1)) * gain[:, -1:]
+        drawn[lost, column] = np.where(stays, code, (gain <= chance).sum(axis=1))
+    return drawn
 
 
 def _estimates(result: Any) -> tuple[Any, Any, float | None]:

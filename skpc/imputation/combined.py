@@ -12,6 +12,7 @@ With estimates :math:`q_i` and variances :math:`u_i` of :math:`m` tables,
 The plain twin is ``tests/naive/imputation.py``.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +22,8 @@ from scipy.special import expit, logit
 
 from skpc._arrays import Floats
 
+#: Relative standard deviation that standard errors may have because tables are drawn.
+_VARIATION = 0.05
 #: Transforms, their inverses, and their slopes.
 _TRANSFORMS: dict[str | None, tuple[Any, Any, Any]] = {
     None: (np.asarray, np.asarray, np.ones_like),
@@ -40,13 +43,16 @@ class CombinedEstimates:
         standard error on the transformed scale; "df", its degrees of freedom; "pvalue" of the
         hypothesis that the transformed estimate is zero (a correlation of 0, a proportion of 0.5);
         "fmi", the fraction of missing information.
-    joint : dict or None
-        The test that all estimates are zero: "statistic", "df" (a pair) and "pvalue". None without
-        covariances.
     n_tables : int
         Number of tables.
     transform : {"fisher", "logit"} or None
         The scale on which estimates were combined.
+    estimates : ndarray of shape (n_tables, n_estimates)
+        Those of each table, on that scale.
+    covariances : ndarray of shape (n_tables, n_estimates, n_estimates) or None
+        Their covariances; None where variances alone were given.
+    df_complete : float or None
+        Degrees of freedom if no cell were missing.
 
     Examples
     --------
@@ -61,9 +67,90 @@ class CombinedEstimates:
     """
 
     table: Any
-    joint: dict[str, Any] | None
     n_tables: int
     transform: str | None
+    estimates: Floats
+    covariances: Floats | None
+    df_complete: float | None
+
+    @property
+    def joint(self) -> dict[str, Any] | None:
+        """The test that all estimates are zero; None for a single one, or without covariances."""
+        if self.covariances is None or len(self.table) == 1:
+            return None
+        return self.wald_test()
+
+    @property
+    def n_tables_advised(self) -> int:
+        """Number of tables with which standard errors vary by 5 % from one seed to another [1]_.
+
+        References
+        ----------
+        .. [1] P. T. von Hippel. "How Many Imputations Do You Need? A Two-stage Calculation Using a
+               Quadratic Rule". Sociological Methods & Research 49(3), 2020.
+        """
+        greatest = float(self.table["fmi"].max())
+        return max(2, math.ceil(1.0 + 0.5 * (greatest / _VARIATION) ** 2))
+
+    def wald_test(self, contrasts: Any = None) -> dict[str, Any]:
+        """Test that several estimates, or sums of them, are all zero.
+
+        Parameters
+        ----------
+        contrasts : list of labels or ndarray of shape (n_contrasts, n_estimates), default=None
+            The estimates by their labels in ``table``; or the coefficients of sums of estimates,
+            linearly independent. None takes all estimates.
+
+        Returns
+        -------
+        dict
+            "statistic", "df" (of the numerator and of the denominator) and "pvalue" of the test D1
+            of Li, Raghunathan and Rubin; see :func:`combine_estimates`.
+
+        Raises
+        ------
+        ValueError
+            If variances came without covariances, a label is unknown, or the contrasts depend on
+            each other.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skpc.imputation import combine_estimates
+        >>> estimates = [[1.0, 0.1], [1.2, 0.0], [1.1, -0.1]]
+        >>> combined = combine_estimates(estimates, [0.04 * np.eye(2)] * 3)
+        >>> round(combined.wald_test([1])["pvalue"], 2)
+        1.0
+        """
+        if self.covariances is None:
+            raise ValueError(
+                "A joint test needs covariances of the estimates of each table; found variances "
+                "alone. Pass matrices of shape (n_estimates, n_estimates)."
+            )
+        weights = self._contrasts(contrasts)
+        within = (weights @ self.covariances @ weights.T).mean(axis=0)
+        return _joint_test(self.estimates @ weights.T, within, self.df_complete)
+
+    def _contrasts(self, contrasts: Any) -> Floats:
+        identity = np.eye(len(self.table))
+        if contrasts is None:
+            return identity
+        if isinstance(contrasts, list) and all(np.isscalar(label) for label in contrasts):
+            labels = self.table.index
+            unknown = [label for label in contrasts if label not in labels]
+            if unknown or not contrasts:
+                raise ValueError(
+                    f"contrasts must be labels among {labels.tolist()}; found {contrasts!r}."
+                )
+            return identity[labels.get_indexer(contrasts)]
+        weights = np.asarray(contrasts, dtype=np.float64)
+        is_matrix = weights.ndim == 2 and weights.shape[1] == len(identity)
+        if not is_matrix or np.linalg.matrix_rank(weights) < len(weights):
+            raise ValueError(
+                f"contrasts must be independent rows of {len(identity)} coefficients; found "
+                f"{contrasts!r}."
+            )
+        return weights
 
     def conf_int(self, level: float = 0.95) -> Any:
         """Intervals of the estimates.
@@ -94,9 +181,10 @@ class CombinedEstimates:
 
     def __str__(self) -> str:
         text = f"{self.n_tables} imputed tables\n{self.table.to_string()}"
-        if self.joint is None:
+        joint = self.joint
+        if joint is None:
             return text
-        statistic, df, pvalue = self.joint.values()
+        statistic, df, pvalue = joint.values()
         return (
             f"{text}\nall zero: F({df[0]:g}, {df[1]:.4g}) = {statistic:.4g}, p-value {pvalue:.4g}"
         )
@@ -164,7 +252,7 @@ def combine_estimates(
     labels = _labels(estimates, variances)
     value, covariance, is_joint = _checked(estimates, variances, df_complete, transform)
     forward, back, slope = _TRANSFORMS[transform]
-    n_tables, n_estimates = value.shape
+    n_tables = len(value)
     gradient = slope(value)
     covariance *= gradient[:, :, np.newaxis] * gradient[:, np.newaxis]
     value = forward(value)
@@ -182,8 +270,9 @@ def combine_estimates(
         "pvalue": 2.0 * stats.t.sf(np.abs(statistic), df),
         "fmi": (increase + 2.0 / (df + 3.0)) / (increase + 1.0),
     }
-    joint = _joint_test(value, within, df_complete) if is_joint and n_estimates > 1 else None
-    return CombinedEstimates(pd.DataFrame(table, index=labels), joint, n_tables, transform)
+    frame = pd.DataFrame(table, index=labels)
+    covariances = covariance if is_joint else None
+    return CombinedEstimates(frame, n_tables, transform, value, covariances, df_complete)
 
 
 def _labels(estimates: Any, variances: Any) -> Any:
@@ -256,7 +345,7 @@ def _degrees_of_freedom(share: Floats, n_tables: int, df_complete: float | None)
 def _joint_test(value: Floats, within: Floats, df_complete: float | None) -> dict[str, Any]:
     """The test D1 of Li, Raghunathan and Rubin: are all estimates zero?"""
     n_tables, k = value.shape
-    mean, between = value.mean(axis=0), np.cov(value.T)
+    mean, between = value.mean(axis=0), np.cov(value.T).reshape(k, k)
     increase = (1.0 + 1.0 / n_tables) * np.trace(np.linalg.solve(within, between)) / k
     statistic = mean @ np.linalg.solve(within, mean) / (k * (1.0 + increase))
     df = _joint_df(float(increase), k, n_tables, df_complete)

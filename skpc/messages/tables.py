@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import digamma, polygamma
 
 from skpc._arrays import Floats, offsets
-from skpc._threads import in_threads, slices
+from skpc._threads import all_blas_threads, in_threads, slices
 from skpc._validation import describe_column
 from skpc.messages.families import FAMILIES, Gamma, Message
 
@@ -261,7 +261,8 @@ class MessageFeatures(NamedTuple):
             inner *= np.exp(moments.variance[block] @ self.damping)
             np.cos(inner @ self.outer_frequency + self.outer_phase, out=out[block])
 
-        in_threads(fill, slices(len(out), _BLOCK))
+        with all_blas_threads(float(len(out)) * self.outer_frequency.size):
+            in_threads(fill, slices(len(out), _BLOCK))
         out *= math.sqrt(2.0 / out.shape[1])
         return out
 

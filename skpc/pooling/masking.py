@@ -4,11 +4,8 @@ A model that is to predict from incomplete rows learns them best from incomplete
 training row is in the training data several times, with cells removed at each of some rates.
 """
 
-import os
 import warnings
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
-from functools import cache
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -17,9 +14,9 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, Ridge
-from threadpoolctl import ThreadpoolController
 
 from skpc._arrays import Floats
+from skpc._threads import one_thread
 from skpc.domain import Domain, one_hot
 from skpc.learning.factors import Factors
 from skpc.learning.held_out import deal
@@ -38,11 +35,6 @@ _MAX_CATEGORIES = 255
 _N_DRAWS = 3
 #: Standard deviations from the mean beyond which a number counts no more for a linear model.
 _FARTHEST = 10.0
-#: Threads of boosting wait for each other after every split. With fewer cells than this, one thread
-#: is as fast, and forty times as fast where other work has the cores.
-_CELLS_FOR_THREADS = 2**20
-#: A process with another number has been forked.
-_IMPORTED_IN = os.getpid()
 
 
 class MaskingEnsemble(NamedTuple):
@@ -101,7 +93,7 @@ class MaskingEnsemble(NamedTuple):
         fitted = []
         for _ in range(n_draws):
             copies = np.concatenate([remove_cells(rows, rate, random_state) for rate in rates])
-            with few_threads(copies):
+            with one_thread():
                 if isinstance(model, str) and model in _LINEAR:
                     model = LinearOnCompletions(domain, _LINEAR[model])
                 elif isinstance(model, str):
@@ -113,24 +105,8 @@ class MaskingEnsemble(NamedTuple):
 
     def predict(self, rows: Floats, method: str = "predict") -> Floats:
         """The mean answer of the models to encoded rows."""
-        with few_threads(rows):
+        with one_thread():
             return np.mean([getattr(model, method)(rows) for model in self.models], axis=0)
-
-
-def few_threads(rows: Floats) -> AbstractContextManager[Any]:
-    """Let boosting learn from few rows, or answer for them, with one thread.
-
-    A forked child takes one thread for all rows: it would wait for threads of OpenMP that its
-    parent has started, and that a fork does not copy.
-    """
-    alone = rows.size < _CELLS_FOR_THREADS or os.getpid() != _IMPORTED_IN
-    return _controller().limit(limits=1, user_api="openmp") if alone else nullcontext()
-
-
-@cache
-def _controller() -> ThreadpoolController:
-    """The libraries that have threads; to look for them takes as long as a small fit."""
-    return ThreadpoolController()
 
 
 def with_categories(model: Any, domain: Domain) -> Any:

@@ -488,3 +488,34 @@ def _joined(terms: list[Any]) -> list[Any]:
         else:
             joined[id(term)] = term
     return list(joined.values())
+
+
+class Marginals(list[Predictive]):
+    """Distributions of the cells of all columns, by their numbers or by their names.
+
+    Attributes
+    ----------
+    names : sequence of str or None
+        Names of the columns, where the table has names.
+
+    Examples
+    --------
+    >>> from skpc.variables.predictive import Marginals
+    >>> marginals = Marginals(["of a", "of b"])
+    >>> marginals.names = ["a", "b"]
+    >>> marginals["b"], marginals[0]
+    ('of b', 'of a')
+    """
+
+    names: Sequence[Any] | None = None
+
+    def __getitem__(self, column: Any) -> Any:
+        if not isinstance(column, str):
+            return super().__getitem__(column)
+        names = [*(self.names or ())]
+        if column not in names:
+            raise KeyError(
+                f"marginals has no column {column!r}; its columns are "
+                f"{names or 'numbers, as the table has no names'}."
+            )
+        return super().__getitem__(names.index(column))

@@ -10,7 +10,6 @@ from sklearn.base import clone
 from sklearn.cluster import KMeans
 
 from skpc import CutsetNetworkBD, DensityClassifier
-from skpc.pooling import masking
 from tests.attack.models import EVERY_FIT, answers, assert_equal, learn, run, table
 
 pytestmark = pytest.mark.attack
@@ -50,7 +49,6 @@ def status_in_child(name: str, X: np.ndarray, expected: list[np.ndarray]) -> int
 
 def main(names: list[str]) -> None:
     # Boosting takes all threads of OpenMP in the parent; so does k-means of scikit-learn.
-    masking._CELLS_FOR_THREADS = 0
     KMeans(5, n_init=1).fit(np.random.default_rng(0).normal(size=(20_000, 5)))
     X = table(150, 0)
     for name in names:

@@ -51,8 +51,27 @@ def test_singular_matrices_whose_minimum_is_zero_converge():
         assert value <= gram.mean() + 1e-12
 
 
+@pytest.mark.parametrize("scale", [1e-12, 1.0, 1e12])
+@pytest.mark.parametrize(("n", "rank"), [(5, 9), (40, 60), (40, 8), (120, 150)])
+def test_non_negative_least_squares_find_no_lower_value(n, rank, scale):
+    gram = scale * (random_gram(n, n, rank) + 0.5)
+    weights, value = least_on_simplex(gram)
+    slow = stein.least_on_simplex(gram)
+    assert_allclose(value, slow @ gram @ slow, rtol=1e-7)
+    if rank > n:
+        # The minimum is unique.
+        assert_allclose(weights, slow, atol=1e-6)
+
+
+def test_weights_of_a_stein_kernel_are_those_of_non_negative_least_squares():
+    graph = FactorGraph.ising_grid(4, 4, random_state=0)
+    samples = np.unique(np.random.default_rng(0).integers(0, 2, (150, 16)), axis=0)
+    gram = stein_gram(samples.astype(float), graph)
+    assert_allclose(least_on_simplex(gram)[0], stein.least_on_simplex(gram), atol=1e-6)
+
+
 def test_weights_that_miss_the_optimum_raise_a_warning(monkeypatch):
-    monkeypatch.setattr(importance, "nnls", lambda *_, maxiter: (np.array([1.0, 0.0]), 0.0))
+    monkeypatch.setattr(importance, "_solved", lambda gram: np.array([1.0, 0.0]))
     with pytest.warns(
         ConvergenceWarning, match="not optimal: w'Kw = 1 may be as much as 2 above .*wanted: 1e-06"
     ):

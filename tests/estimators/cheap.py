@@ -53,6 +53,9 @@ OF_TABLES: dict[str, BaseEstimator] = {
     "multiple imputer": MultipleImputer(
         CutsetNetworkBD(random_state=0), n_imputations=2, random_state=0
     ),
+    "multiple imputer by its density": MultipleImputer(
+        CutsetNetworkBD(random_state=0), n_imputations=2, draws="density", random_state=0
+    ),
     "classifier": DensityClassifier(
         CutsetNetworkBD(random_state=0),
         joint=True,

@@ -60,6 +60,9 @@ EVERY_FIT = {
     "cell errors": CellErrorDetector(CutsetNetworkBD(random_state=0), random_state=0),
     "imputer": CircuitImputer(NETWORK, add_indicator=True, random_state=0),
     "multiple imputer": MultipleImputer(NETWORK, n_imputations=2, random_state=0),
+    "multiple imputer by its density": MultipleImputer(
+        NETWORK, n_imputations=2, draws="density", random_state=0
+    ),
     "classifier": DensityClassifier(
         SoftLearnSPN(n_refine=5, random_state=0), joint=False, classifiers=None
     ),

@@ -82,7 +82,7 @@ def test_rows_of_weight_two_are_two_rows_and_rows_of_weight_zero_are_absent():
 
 def test_bootstrapped_parameters_spread_like_their_standard_errors():
     X = normals(400, missing=0.0)
-    imputer = MultipleImputer(GAUSSIAN, n_imputations=200, random_state=0).fit(X)
+    imputer = MultipleImputer(GAUSSIAN, n_imputations=200, draws="density", random_state=0).fit(X)
     means = np.array([density.sample(1).shape[1] for density in imputer.densities_])
     assert (means == 3).all()
     draws = np.array([density.means_[0] for density in imputer.densities_])
@@ -97,7 +97,7 @@ def test_fixed_parameters_have_one_density_and_less_spread():
     spread = {}
     for parameters in ("fixed", "bootstrap", "posterior"):
         imputer = MultipleImputer(
-            GAUSSIAN, n_imputations=40, parameters=parameters, random_state=0
+            GAUSSIAN, n_imputations=40, draws="density", parameters=parameters, random_state=0
         ).fit(X)
         assert (len({*map(id, imputer.densities_)}) == 1) == (parameters == "fixed")
         spread[parameters] = imputer.combine(X, mean_and_variance).table["std_error"][0]
@@ -213,7 +213,11 @@ def kinds(n_rows=400, seed=0):
 def test_delta_moves_log_odds_of_missing_categories_given_the_other_cells():
     X, delta = kinds(), {"kind": {"r": 1.5, "t": -0.5}}
     imputer = MultipleImputer(
-        CutsetNetworkBD(random_state=0), n_imputations=30, parameters="fixed", random_state=0
+        CutsetNetworkBD(random_state=0),
+        n_imputations=30,
+        draws="density",
+        parameters="fixed",
+        random_state=0,
     ).fit(X)
     plain, moved = imputer.impute(X), imputer.impute(X, delta=delta)
     lost = X["kind"].isna().to_numpy()

@@ -3,10 +3,12 @@
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.ensemble import HistGradientBoostingClassifier
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from skpc import (
     CutsetNetworkBD,
+    DensityClassifier,
     ExpectedKernelSVR,
     HiddenChowLiuTree,
     MixtureOfAllTrees,
@@ -14,7 +16,6 @@ from skpc import (
     TableMixture,
 )
 from skpc.estimators import moat
-from skpc.pooling import masking
 from tests.attack.models import run
 
 RNG = np.random.default_rng(0)
@@ -25,17 +26,20 @@ def test_a_forked_child_learns_after_its_parent_has_used_threads():
     assert run("test_forks", name, timeout=150.0, OMP_NUM_THREADS="2") == f"{name}: 0\n"
 
 
-def test_a_forked_child_boosts_with_one_thread(monkeypatch):
-    rows = np.empty((2**20, 1))
+def test_members_of_pools_have_one_thread():
+    found = []
 
-    def n_threads() -> set[int]:
-        with masking.few_threads(rows):
-            return {p["num_threads"] for p in threadpool_info() if p["user_api"] == "openmp"}
+    class Spy(HistGradientBoostingClassifier):
+        def fit(self, X, y, sample_weight=None):
+            found.extend(pool["num_threads"] for pool in threadpool_info())
+            return super().fit(X, y, sample_weight)
 
-    with threadpool_limits(2, user_api="openmp"):
-        assert n_threads() == {2}
-        monkeypatch.setattr(masking, "_IMPORTED_IN", -1)
-        assert n_threads() == {1}
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    y = X[:, 0] > 0.0
+    density = TableMixture(n_components=1, random_state=0)
+    with threadpool_limits(2):
+        DensityClassifier(density, classifiers=[("spy", Spy(max_iter=2))]).fit(X, y)
+    assert set(found) == {1}
 
 
 HUNGRY = {

@@ -9,6 +9,7 @@ import itertools
 import math
 
 import numpy as np
+from scipy.optimize import nnls
 
 State = tuple[int, ...]
 
@@ -93,3 +94,19 @@ def marginal_stein_kernel(p, kernel, row, other, n_states) -> float:
         for c, x in marginal_terms(p, row, i, n_states)
         for d, y in marginal_terms(p, other, i, n_states)
     )
+
+
+def least_on_simplex(gram: np.ndarray) -> np.ndarray:
+    """Weights on the simplex with the least ``w' K w``, by non-negative least squares.
+
+    With ``K = A' A``, the solution of ``A u = 0`` and ``sum(u) = 1`` is a multiple of the best
+    weights: for ``u = s w`` the squares add up to ``s^2 w' K w + (s - 1)^2``, which is least where
+    ``w' K w`` is, whatever s.
+    """
+    scale = float(np.mean(np.diag(gram)))
+    length, direction = np.linalg.eigh(gram / (scale or 1.0))
+    # Directions that hold nothing but rounding would leave the weights arbitrary.
+    root = np.sqrt(np.maximum(length, 1e-14 * length[-1])) * direction
+    equations = np.vstack([root.T, np.ones(len(gram))])
+    weights, _ = nnls(equations, np.append(np.zeros(len(gram)), 1.0), maxiter=10 * len(gram))
+    return weights / weights.sum()

@@ -217,7 +217,12 @@ def _table_1() -> list[Row]:
     found = []
     methods = (
         ("MoAT", "MoAT", "undirected", SCHEDULE),
-        ("MoAT, directed", "MoAT", "directed", "another model than the paper's, same parameters"),
+        (
+            "MoAT, directed",
+            "MoAT",
+            "directed",
+            "another model than the paper's, with twice as many parameters",
+        ),
         ("MT", "MT", "mt", "CutsetNetworkBD(max_depth=0): its number of trees chosen on valid"),
         ("HCLT", "HCLT", "hclt", "HiddenChowLiuTree, its number of states chosen on valid"),
     )

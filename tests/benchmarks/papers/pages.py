@@ -151,11 +151,20 @@ def summary(lines: Iterable[Line]) -> str:
     lines = list(lines)
     same = [line for line in lines if line.like == "same" and not line.again]
     counts = Counter(kind(line.status) for line in same)
+    published = [line for line in same if kind(line.status) != "not run" and not _is_shape(line)]
     others = Counter(line.like for line in lines if line.like != "same")
     short = Counter(line.like for line in lines if kind(line.status) == "short" and not line.again)
     behind = [line for line in same if kind(line.status) == "short"]
     checked = Counter(kind(line.status) for line in lines if line.like == "illustration")
-    text = f"The ledger has {len(lines)} rows. {counts.total()} measurements of them compare like "
+    text = f"{len(published)} measurements are compared with what a paper has published, like with "
+    text += "like, and are more than the numbers of rows and columns of a data set: "
+    text += f"{_listed(published)}.\n\n"
+    for paper, title in PAPERS.items():
+        of_paper = [line for line in published if line.paper == paper]
+        text += f"- *{title}*: {_listed(of_paper) or 'none'}\n"
+    text += (
+        f"\nThe ledger has {len(lines)} rows. {counts.total()} measurements of them compare like "
+    )
     text += "with like: the algorithm, data, split and settings of the paper. Only these say how "
     text += "well skpc does what a paper says: "
     text += ", ".join(
@@ -170,6 +179,17 @@ def summary(lines: Iterable[Line]) -> str:
     text += f"{short['split']} on presumed rows and {short['variant']} of variants. "
     text += f"{WHY_SHORT}\n\nShort like with like:\n\n"
     return text + "\n".join(f"- {line.item.replace('_', ' ')}, {line.what}" for line in behind)
+
+
+def _is_shape(line: Line) -> bool:
+    """Whether a row has nothing but the size of a data set."""
+    return line.what.endswith(("rows and columns", "columns and rows"))
+
+
+def _listed(lines: Sequence[Line]) -> str:
+    """How many rows of each status there are."""
+    counts = Counter(kind(line.status) for line in lines)
+    return ", ".join(f"{counts[status]} {status}" for status in STATUSES if counts[status])
 
 
 def _counts_of_kind(lines: Iterable[Line], like: str) -> list[str]:

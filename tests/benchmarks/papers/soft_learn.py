@@ -390,7 +390,8 @@ def _drawn_judge(job: str, theirs: float) -> Judge:
 def _figures() -> list[Row]:
     what = "means of the first column beyond a bad cut (truth -.5 and .5; a hypothetical cut)"
     published = {"hard": "-1, -.69, .64, .98", "soft 1": "-.51, .48, -.47, .52"}
-    published |= {f"soft {beta:g}": "no figure: the paper has beta = 1" for beta in CUT_BETAS[1:]}
+    other = "no figure: the paper draws one case and does not give its beta"
+    published |= {f"soft {beta:g}": other for beta in CUT_BETAS[1:]}
     found = [illustration(PAPER, "figure_1", "the network of equation 3")]
     for key, theirs in published.items():
         assignment, *beta = key.split()

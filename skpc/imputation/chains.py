@@ -1,0 +1,418 @@
+"""Chained regressions: each column is drawn given all others, in turn, several times over.
+
+A chain begins with a draw from a density of the rows. In each round every column with missing cells
+is regressed on the others as they are filled now, and on what the density expects of it given
+these: its mean, or the log odds of its categories. So whatever the density has learned of the
+dependence enters, and what it has missed of the linear part does too. Numbers are drawn by
+predictive mean matching, so that each is one that the column has had.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Self, cast
+
+import numpy as np
+
+from skpc._arrays import Bools, Floats, Ints
+from skpc._threads import in_threads
+from skpc.domain import Domain
+from skpc.imputation.analysis import Analysis, AnalysisDraw, Proposals
+from skpc.imputation.regressions import (
+    MOST_LEVELS,
+    ColumnRegression,
+    MatchedNumbers,
+    PooledCategories,
+    draw_logit,
+    draw_states,
+)
+
+#: Probabilities of the density below this are no evidence.
+_LEAST_PROB = 1e-3
+#: Columns with fewer observed cells keep what the density has drawn.
+FEWEST_OBSERVED = 20
+#: Cells of chains that are filled at a time.
+_CELLS = 2**23
+
+
+class Predictors(NamedTuple):
+    """What a column is regressed on.
+
+    Parameters
+    ----------
+    domain : Domain
+        What the columns are.
+    centre, spread : ndarray of shape (n_features,)
+        Mean and standard deviation of the observed numbers.
+    levels : tuple of ndarray or None
+        Categories of each column that have an indicator: the most frequent ones but the first of
+        them. None for numbers.
+    sources : tuple of ndarray
+        For each column the columns it may be predicted from.
+    is_useful : ndarray of shape (n_features,), bool
+        Which columns have several observed values that say something.
+    hazard : tuple of ndarray
+        For the column of times of an analysis, its number; times, increasing; and the cumulative
+        hazard at these, which stands for the times. Empty without such an analysis.
+    """
+
+    domain: Domain
+    centre: Floats
+    spread: Floats
+    levels: tuple[Ints | None, ...]
+    sources: tuple[Ints, ...]
+    is_useful: Bools
+    hazard: tuple[Any, ...] = ()
+
+    @classmethod
+    def fit(cls, domain: Domain, rows: Floats, weight: Floats, sources: Sequence[Ints]) -> Self:
+        """Learn scales and frequent categories from encoded rows, NaN where missing."""
+        centre, spread = np.zeros(domain.n_features), np.ones(domain.n_features)
+        levels: list[Ints | None] = []
+        is_useful = ~domain.unseen.is_hidden
+        for column in range(domain.n_features):
+            observed = ~np.isnan(rows[:, column])
+            cells, mass = rows[observed, column], weight[observed]
+            if domain.is_categorical[column]:
+                count = np.bincount(cells.astype(np.int64), mass)
+                frequent = np.argsort(-count, kind="stable")[1 : MOST_LEVELS + 1]
+                indicated = frequent[count[frequent] > 0.0]
+                levels.append(indicated)
+                is_useful[column] &= len(indicated) > 0
+                continue
+            levels.append(None)
+            is_useful[column] &= len(cells) > 0 and np.ptp(cells) > 0.0
+            if is_useful[column]:
+                centre[column] = mass @ cells / mass.sum()
+                variance = mass @ (cells - centre[column]) ** 2 / mass.sum()
+                spread[column] = np.sqrt(variance)
+        useful_sources = tuple(columns[is_useful[columns]] for columns in sources)
+        return cls(domain, centre, spread, tuple(levels), useful_sources, is_useful)
+
+    def scaled(self, column: int, values: Floats) -> Floats:
+        """Numbers of a column as they are regressed: ranks of ordered states, or standardised."""
+        number = self.domain.number_of(column)
+        if number is not None and number.is_ordered:
+            return np.interp(values, number.atoms, np.arange(float(len(number.atoms))))
+        return np.asarray((values - self.centre[column]) / self.spread[column])
+
+    def design(self, rows: Floats, column: int, expectation: Floats) -> Floats:
+        """The terms that a column is regressed on, a constant first.
+
+        Parameters
+        ----------
+        rows : ndarray of shape (n_rows, n_features)
+            Encoded and complete, but for the column itself.
+        column : int
+        expectation : ndarray of shape (n_rows, n_expected)
+            What the density expects of the column.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_terms)
+        """
+        terms = [np.ones((len(rows), 1)), expectation]
+        for source in self.sources[column].tolist():
+            cells, levels = rows[:, [source]], self.levels[source]
+            if levels is not None:
+                terms.append((cells == levels).astype(np.float64))
+            elif self.hazard and source == self.hazard[0]:
+                terms.append(np.interp(cells, *self.hazard[1:]))
+            else:
+                terms.append((cells - self.centre[source]) / self.spread[source])
+        return np.concatenate(terms, axis=1)
+
+
+class Chains(NamedTuple):
+    """The regressions of several chains, with the coefficients that each has drawn last.
+
+    Parameters
+    ----------
+    density : Density
+        The distribution of encoded rows that the chains begin with.
+    predictors : Predictors
+        What each column is regressed on.
+    order : tuple of int
+        The columns that are regressed, those with the fewest missing cells first.
+    n_rounds : int
+        How often each column is drawn.
+    regressions : list of dict
+        For each chain, the regression of each of these columns.
+    analyses : list of AnalysisDraw or None
+        For each chain, the drawn coefficients of the analysis; None without one.
+    trace : ndarray of shape (2, n_chains, n_rounds, n_features)
+        Means and standard deviations of the drawn cells of ``fit`` after each round; NaN for other
+        columns.
+    analysis : Analysis or None
+        What the completed tables are analysed by.
+    passive : tuple
+        Pairs of a column and the function from complete rows to its cells.
+    """
+
+    density: Any
+    predictors: Predictors
+    order: tuple[int, ...]
+    n_rounds: int
+    regressions: list[dict[int, Any]]
+    analyses: list[AnalysisDraw | None]
+    trace: Floats
+    analysis: Analysis | None = None
+    passive: tuple[tuple[int, Callable[[Floats], Floats]], ...] = ()
+
+    @classmethod
+    def fit(
+        cls,
+        density: Any,
+        rows: Floats,
+        weight: Floats,
+        seeds: Sequence[int],
+        n_rounds: int,
+        analysis: Analysis | None = None,
+        passive: Sequence[tuple[int, Any, Ints]] = (),
+    ) -> Self:
+        """Run the chains on the rows that they learn from.
+
+        Parameters
+        ----------
+        density : Density
+            The distribution of the rows.
+        rows : ndarray of shape (n_rows, n_features)
+            Encoded, NaN where missing.
+        weight : ndarray of shape (n_rows,)
+            Positive; a weight of two counts as two rows.
+        seeds : sequence of int
+            One for each chain.
+        n_rounds : int
+            Number of rounds.
+        analysis : Analysis, default=None
+            What the completed tables are analysed by.
+        passive : sequence of (int, callable, ndarray), default=()
+            Columns that are functions of others, the functions, and the columns that these read.
+        """
+        domain, n_features = density.domain, rows.shape[1]
+        sources = _sources(n_features, analysis, passive)
+        predictors = Predictors.fit(domain, rows, weight, sources)
+        if analysis is not None:
+            predictors = predictors._replace(hazard=analysis.hazard(rows, weight))
+        n_missing = np.isnan(rows).sum(axis=0)
+        n_observed = len(rows) - n_missing
+        has_regression = (n_missing > 0) & (n_observed >= FEWEST_OBSERVED) & predictors.is_useful
+        has_regression[[column for column, _, _ in passive]] = False
+        columns = np.flatnonzero(has_regression)
+        order = columns[np.argsort(n_missing[columns], kind="stable")]
+        functions = tuple((column, function) for column, function, _ in passive)
+        chains = cls(
+            density,
+            predictors,
+            tuple(order.tolist()),
+            n_rounds,
+            [{} for _ in seeds],
+            [None] * len(seeds),
+            np.full((2, len(seeds), n_rounds, n_features), np.nan),
+            analysis,
+            functions,
+        )
+        chains._run(rows, seeds, weight)
+        return chains
+
+    def impute(self, rows: Floats, seeds: Sequence[int]) -> Floats:
+        """Fill the missing cells of rows by each chain, with the coefficients it has.
+
+        Parameters
+        ----------
+        rows : ndarray of shape (n_rows, n_features)
+            Encoded, NaN where missing.
+        seeds : sequence of int
+            One for each chain.
+
+        Returns
+        -------
+        ndarray of shape (n_chains, n_rows, n_features)
+        """
+        return self._run(rows, seeds, None)
+
+    def probabilities(self, chain: int, filled: Floats, column: int) -> Floats:
+        """Probabilities of the categories of a column in each complete row, by one chain."""
+        regression = self.regressions[chain].get(column)
+        if regression is None:
+            return np.asarray(self._posterior(filled, column).probabilities)
+        design = self._design(filled, column, self._expectation(filled, column))
+        if not self._is_covariate(column):
+            return np.asarray(regression.probabilities(design))
+        # The candidates are all categories.
+        return self._candidates(chain, design, filled, column, np.random.RandomState())[1]
+
+    def _run(self, rows: Floats, seeds: Sequence[int], weight: Floats | None) -> Floats:
+        """Fill rows; with weights of the rows, the coefficients are drawn too."""
+        n_at_a_time = max(1, _CELLS // max(rows.size, 1))
+        chains = np.arange(len(seeds))
+        groups = np.array_split(chains, -(-len(seeds) // n_at_a_time))
+
+        def work(group: Ints) -> Floats:
+            random_states = [np.random.RandomState(seeds[chain]) for chain in group]
+            return self._run_group(rows, group, random_states, weight)
+
+        return np.concatenate(in_threads(work, groups))
+
+    def _run_group(
+        self,
+        rows: Floats,
+        group: Ints,
+        random_states: list[np.random.RandomState],
+        weight: Floats | None,
+    ) -> Floats:
+        """The chains of a group, whose rows ask the density together; shape (n, *rows.shape)."""
+        missing = np.isnan(rows)
+        filled = np.array([self.density.draw_missing(rows, random) for random in random_states])
+        self.compute_passive(filled, missing)
+        for round_number in range(self.n_rounds):
+            if self.analysis is not None and weight is not None:
+                for chain, cells, random in zip(group, filled, random_states):
+                    start = self.analyses[chain]
+                    draw = self.analysis.draw(cells, missing, weight, random, start)
+                    self.analyses[chain] = draw
+            for column in self.order:
+                lost = missing[:, column]
+                if not lost.any():
+                    continue
+                # Coefficients need all rows, draws only those without the cell.
+                chosen = lost if weight is None else np.ones(len(rows), dtype=bool)
+                asked = filled[:, chosen]
+                stacked = asked.reshape(-1, asked.shape[2])
+                expectation = self._expectation(stacked, column)
+                expectation = expectation.reshape(*asked.shape[:2], -1)
+                for place, chain in enumerate(group):
+                    design = self._design(asked[place], column, expectation[place])
+                    random = random_states[place]
+                    if weight is not None:
+                        regression = self._regress(
+                            chain, design, asked[place], column, lost, weight, random
+                        )
+                        self.regressions[chain][column] = regression
+                        design = design[lost]
+                    filled[place, lost, column] = self._drawn(
+                        chain, design, filled[place, lost], column, random
+                    )
+            self.compute_passive(filled, missing)
+            if weight is not None:
+                for column in self.order:
+                    cells = filled[:, missing[:, column], column]
+                    self.trace[0, group, round_number, column] = cells.mean(axis=1)
+                    self.trace[1, group, round_number, column] = cells.std(axis=1)
+        return filled
+
+    def _design(self, rows: Floats, column: int, expectation: Floats) -> Floats:
+        """What a column is regressed on, by the kind of its regression."""
+        if self._is_pooled(column):
+            return expectation
+        if self.analysis is not None and column in self.analysis.outcome:
+            return self.analysis.design(rows)
+        return self.predictors.design(rows, column, expectation)
+
+    def _is_pooled(self, column: int) -> bool:
+        labels = self.predictors.domain.categories[column]
+        return labels is not None and len(labels) > MOST_LEVELS
+
+    def _expectation(self, rows: Floats, column: int) -> Floats:
+        """What the density expects of a column given its sources; shape (n_rows, n_expected).
+
+        The mean of a number as it is regressed; the log odds of categories, or their log
+        probabilities where there are many.
+        """
+        if not self.predictors.domain.is_categorical[column]:
+            known = self._known(rows, column)
+            mean = self.density.means(known, [column])[:, column]
+            return self.predictors.scaled(column, mean)[:, np.newaxis]
+        prob = np.maximum(self._posterior(rows, column).probabilities, _LEAST_PROB)
+        if self._is_pooled(column):
+            return np.asarray(np.log(prob))
+        return np.asarray(np.log(prob[:, 1:] / prob[:, :1]))
+
+    def _posterior(self, rows: Floats, column: int) -> Any:
+        return self.density.posteriors(self._known(rows, column), [column])[0]
+
+    def _known(self, rows: Floats, column: int) -> Floats:
+        """The rows with nothing but the sources of a column."""
+        known = np.full_like(rows, np.nan)
+        sources = self.predictors.sources[column]
+        known[:, sources] = rows[:, sources]
+        return known
+
+    def _regress(
+        self,
+        chain: int,
+        design: Floats,
+        rows: Floats,
+        column: int,
+        lost: Bools,
+        weight: Floats,
+        random_state: np.random.RandomState,
+    ) -> ColumnRegression:
+        """Draw the coefficients of a column."""
+        # Gaps of a covariate may depend on the outcome, which its own regression leaves out.
+        chosen = np.full(len(rows), True) if self._is_covariate(column) else ~lost
+        cells, mass, terms = rows[chosen, column], weight[chosen], design[chosen]
+        labels = self.predictors.domain.categories[column]
+        if labels is None:
+            target = self.predictors.scaled(column, cells)
+            return MatchedNumbers.fit(terms, target, cells, mass, random_state)
+        states = cells.astype(np.int64)
+        if self._is_pooled(column):
+            return PooledCategories.fit(terms, states, mass, random_state)
+        last = self.regressions[chain].get(column)
+        start = None if last is None else last.standardised
+        return draw_logit(terms, states, len(labels), mass, random_state, start)
+
+    def _drawn(
+        self,
+        chain: int,
+        design: Floats,
+        rows: Floats,
+        column: int,
+        random_state: np.random.RandomState,
+    ) -> Floats:
+        """Draw the cells of a column in rows that lack it."""
+        if not self._is_covariate(column):
+            return np.asarray(self.regressions[chain][column].draw(design, random_state))
+        cells, prob = self._candidates(chain, design, rows, column, random_state)
+        place = draw_states(prob, random_state).astype(np.int64)
+        return cells[np.arange(len(rows)), place]
+
+    def _candidates(
+        self,
+        chain: int,
+        design: Floats,
+        rows: Floats,
+        column: int,
+        random_state: np.random.RandomState,
+    ) -> tuple[Floats, Floats]:
+        """Candidates for cells of a covariate, and their probabilities given the outcome too."""
+        regression, analysis = self.regressions[chain][column], cast(Analysis, self.analysis)
+        proposals = Proposals.of(regression, design, random_state, self.predictors, column)
+        prob = analysis.weighed(self.analyses[chain], proposals, rows, column)
+        return proposals.cells, prob
+
+    def _is_covariate(self, column: int) -> bool:
+        return self.analysis is not None and column in self.analysis.covariates
+
+    def compute_passive(self, filled: Sequence[Floats] | Floats, missing: Bools) -> None:
+        """Compute the columns that are functions of others, in place."""
+        for column, function in self.passive:
+            lost = missing[:, column]
+            if lost.any():
+                for cells in filled:
+                    cells[lost, column] = function(cells[lost])
+
+
+def _sources(n_features: int, analysis: Analysis | None, passive: Sequence[Any]) -> list[Ints]:
+    """The columns that each column may be predicted from."""
+    sources = []
+    for column in range(n_features):
+        allowed = np.ones(n_features, dtype=bool)
+        allowed[column] = False
+        if analysis is not None and column in analysis.covariates:
+            allowed[list(analysis.outcome)] = False
+        # What is computed from a column says what it was.
+        for computed, _, read in passive:
+            if column in read:
+                allowed[computed] = False
+        sources.append(np.flatnonzero(allowed))
+    return sources

@@ -1,0 +1,120 @@
+"""Columns that are computed from others of their row, in each round of a chain."""
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from skpc._arrays import Floats, Ints
+from skpc._validation import describe_column, missing_cells
+from skpc.domain import Domain
+
+#: Seed of the shuffles that tell which columns a function reads.
+_SEED = 0
+
+
+class PassiveColumn(NamedTuple):
+    """A column that is a function of others.
+
+    Parameters
+    ----------
+    domain : Domain
+        What the columns are.
+    column : int
+    function : callable
+        Takes a table of complete rows in original units, returns a cell for each of them.
+    """
+
+    domain: Domain
+    column: int
+    function: Callable[[Any], Any]
+
+    def __call__(self, rows: Floats) -> Floats:
+        """Encoded cells of the column in complete encoded rows."""
+        name = describe_column(self.column, self.domain.feature_names)
+        table = self.domain.decode(self.domain.within_ends(rows))
+        cells = np.asarray(self.function(table), dtype=object)
+        if cells.shape != (len(rows),):
+            raise ValueError(
+                f"passive must return one cell for each row of a table; for {name} it returned "
+                f"shape {cells.shape} for {len(rows)} rows."
+            )
+        if missing_cells(cells).any():
+            row = int(missing_cells(cells).argmax())
+            raise ValueError(
+                f"passive must return complete cells for complete rows; for {name} it returned "
+                f"{cells[row]!r}."
+            )
+        labels = self.domain.categories[self.column]
+        if labels is None:
+            return self._finite(cells, name)
+        codes = {label: code for code, label in enumerate(labels.tolist())}
+        unknown = [cell for cell in cells.tolist() if cell not in codes]
+        if unknown:
+            raise ValueError(
+                f"passive must return categories of {name}, one of {labels.tolist()}; it returned "
+                f"{unknown[0]!r}."
+            )
+        return np.array([codes[cell] for cell in cells.tolist()], dtype=np.float64)
+
+    def _finite(self, cells: Any, name: str) -> Floats:
+        values = np.array(np.nan)
+        with suppress(TypeError, ValueError):
+            values = cells.astype(np.float64)
+        if not np.isfinite(values).all():
+            raise ValueError(f"passive must return finite numbers for {name}; found {cells}.")
+        return values
+
+
+def read_passive(
+    passive: Mapping[Any, Callable[[Any], Any]], domain: Domain, rows: Floats
+) -> list[tuple[int, PassiveColumn, Ints]]:
+    """The columns that are functions of others, and the columns that each of them reads.
+
+    Parameters
+    ----------
+    passive : dict
+        From columns (names or numbers) to functions of a table.
+    domain : Domain
+        What the columns are.
+    rows : ndarray of shape (n_rows, n_features)
+        Encoded rows, NaN where missing.
+
+    Returns
+    -------
+    list of (int, PassiveColumn, ndarray)
+    """
+    complete = with_any_cells(rows)
+    columns = domain.columns([*passive], "passive").tolist() if passive else []
+    computed = []
+    for column, (name, function) in zip(columns, passive.items()):
+        if not callable(function):
+            raise TypeError(
+                "passive must be a dict from columns to functions of a table, such as "
+                f'{{"bmi": lambda t: t["weight"] / t["height"] ** 2}}; found {function!r} for '
+                f"{name!r}."
+            )
+        cells = PassiveColumn(domain, column, function)
+        read = columns_read(cells.__call__, complete)
+        computed.append((column, cells, read[read != column]))
+    return computed
+
+
+def with_any_cells(rows: Floats) -> Floats:
+    """Encoded rows with an observed cell of its column in the place of each missing one."""
+    observed = ~np.isnan(rows)
+    return np.where(observed, rows, rows[observed.argmax(axis=0), np.arange(rows.shape[1])])
+
+
+def columns_read(function: Callable[[Any], Any], rows: Floats) -> Ints:
+    """The columns that a function of complete encoded rows reads: it notices that they change."""
+    order = np.random.RandomState(_SEED).permutation(len(rows))
+    values = function(rows)
+    read = []
+    for column in range(rows.shape[1]):
+        shuffled = rows.copy()
+        shuffled[:, column] = rows[order, column]
+        if not np.array_equal(function(shuffled), values):
+            read.append(column)
+    return np.array(read, dtype=np.int64)

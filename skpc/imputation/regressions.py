@@ -1,0 +1,433 @@
+"""Regressions with coefficients drawn from their posterior, and the draws of cells they give.
+
+Coefficients of a linear model are drawn from their posterior under a flat prior; those of other
+models are the most probable ones under random weights of the rows (the Bayesian bootstrap), which
+give rare states their share: draws from a normal distribution around the mode would give a state
+of three rows in 600 that of twelve, on ten columns. The first column of a design is constant; the
+others are standardised, so that their units do not matter. The plain twins stand in
+``tests/naive/imputation.py``.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol, Self
+
+import numpy as np
+from scipy.special import log_softmax, softmax
+
+from skpc._arrays import Floats, Ints
+
+#: Added to the mean square of each column of a linear design: columns that depend on each other
+#: exactly share their coefficient.
+_RIDGE = 1e-5
+#: Added to the curvature of the log-likelihood of standardised logistic coefficients: states that
+#: the columns separate without error have finite ones.
+_LOGIT_RIDGE = 0.1
+#: Steps of Newton's method, fewer where they begin near the mode; the longest of them, and the one
+#: that ends them.
+_MAX_STEPS, _STEPS_FROM_START, _LONGEST_STEP, _SMALL_STEP = 50, 3, 3.0, 1e-4
+#: Predictions that differ by less than this part of their range are equal.
+_ROUNDING = 1e-9
+#: A missing number takes the value of one of this many donors.
+N_DONORS = 5
+#: Categories beyond which a column has one coefficient for all: that of their log probabilities.
+MOST_LEVELS = 12
+
+
+#: A log density, its slope, and minus its second derivatives.
+Derivatives = tuple[Any, Floats, Floats]
+
+
+class ColumnRegression(Protocol):
+    """A regression of one column whose coefficients have been drawn."""
+
+    def draw(self, design: Floats, random_state: np.random.RandomState) -> Floats:
+        """Draw an encoded cell for each row of the design, of shape (n_rows, n_terms)."""
+
+
+class LinearDraw(NamedTuple):
+    """Coefficients of a linear regression.
+
+    Parameters
+    ----------
+    estimate : ndarray of shape (n_terms,)
+        Those with the least squared error.
+    coefficients : ndarray of shape (n_terms,)
+        A draw from their posterior.
+    sd : float
+        A draw of the standard deviation of the noise.
+    """
+
+    estimate: Floats
+    coefficients: Floats
+    sd: float
+
+
+def draw_linear(
+    design: Floats, values: Floats, weight: Floats, random_state: np.random.RandomState
+) -> LinearDraw:
+    """Draw the coefficients of a linear regression from their posterior under a flat prior.
+
+    Parameters
+    ----------
+    design : ndarray of shape (n_rows, n_terms)
+        A constant is its first term. Another one that is constant gets the coefficient zero.
+    values : ndarray of shape (n_rows,)
+        What is regressed.
+    weight : ndarray of shape (n_rows,)
+        Positive; a weight of two counts as two rows.
+    random_state : RandomState
+
+    Returns
+    -------
+    LinearDraw
+    """
+    standard = Standardised.fit(design, weight)
+    n_rows, n_terms = weight.sum(), design.shape[1]
+    weighted = standard.design * weight[:, np.newaxis]
+    curvature = weighted.T @ standard.design + _RIDGE * n_rows * np.eye(n_terms)
+    inverse = np.linalg.inv(curvature)
+    # Numbers far from zero keep their digits.
+    centre = float(weight @ values / n_rows)
+    estimate = inverse @ (weighted.T @ (values - centre))
+    residual = values - centre - standard.design @ estimate
+    squares = weight @ residual**2
+    freedom = max(n_rows - np.isfinite(standard.scale).sum(), 1.0)
+    sd = float(np.sqrt(squares / random_state.chisquare(freedom)))
+    noise = sd * np.linalg.cholesky(inverse) @ random_state.normal(size=n_terms)
+    estimate[0] += centre
+    return LinearDraw(standard.restored(estimate), standard.restored(estimate + noise), sd)
+
+
+class LogitDraw(NamedTuple):
+    """Coefficients of a multinomial logistic regression; the first state is the reference.
+
+    Parameters
+    ----------
+    standardised : ndarray of shape (n_states - 1, n_terms)
+        A draw of the coefficients of standardised terms.
+    coefficients : ndarray of shape (n_states - 1, n_terms)
+        Those of the terms as they are.
+    """
+
+    standardised: Floats
+    coefficients: Floats
+
+    def probabilities(self, design: Floats) -> Floats:
+        """Probabilities of the states in each row; shape (n_rows, n_states)."""
+        log_odds = design @ self.coefficients.T
+        return np.asarray(softmax(np.insert(log_odds, 0, 0.0, axis=1), axis=1))
+
+    def draw(self, design: Floats, random_state: np.random.RandomState) -> Floats:
+        """See :class:`ColumnRegression`."""
+        return draw_states(self.probabilities(design), random_state)
+
+
+def draw_logit(
+    design: Floats,
+    states: Ints,
+    n_states: int,
+    weight: Floats,
+    random_state: np.random.RandomState,
+    start: Floats | None = None,
+) -> LogitDraw:
+    """Draw the coefficients of a multinomial logistic regression.
+
+    Parameters
+    ----------
+    design : ndarray of shape (n_rows, n_terms)
+        A constant is its first term, whose coefficients are drawn towards the log odds of the
+        states; the others are drawn towards zero.
+    states : ndarray of shape (n_rows,), int
+        From 0 to ``n_states - 1``.
+    n_states : int
+        At least two.
+    weight : ndarray of shape (n_rows,)
+        Positive; a weight of two counts as two rows.
+    random_state : RandomState
+    start : ndarray of shape (n_states - 1, n_terms), default=None
+        A draw for nearly the same rows, from which few steps lead to another one.
+
+    Returns
+    -------
+    LogitDraw
+    """
+    weight = random_state.standard_gamma(weight)
+    standard = Standardised.fit(design, weight)
+    shape = n_states - 1, design.shape[1]
+    is_state = states[:, np.newaxis] == np.arange(1, n_states)
+    # As if each state had half a row more: those without rows have finite log odds.
+    log_count = np.log(np.bincount(states, weight, n_states) + 0.5)
+    centre = np.zeros(shape)
+    centre[:, 0] = log_count[1:] - log_count[0]
+
+    def derivatives(coefficients: Floats) -> Derivatives:
+        log_odds = standard.design @ coefficients.reshape(shape).T
+        log_prob = log_softmax(np.insert(log_odds, 0, 0.0, axis=1), axis=1)
+        prob = np.exp(log_prob[:, 1:])
+        residual = (is_state - prob) * weight[:, np.newaxis]
+        off = coefficients - centre.ravel()
+        log_likelihood = weight @ log_prob[np.arange(len(states)), states]
+        return (
+            log_likelihood - 0.5 * _LOGIT_RIDGE * off @ off,
+            (residual.T @ standard.design).ravel() - _LOGIT_RIDGE * off,
+            _logit_curvature(standard.design, prob, weight) + _LOGIT_RIDGE * np.eye(len(off)),
+        )
+
+    n_steps = _MAX_STEPS if start is None else _STEPS_FROM_START
+    start = centre if start is None else start
+    mode = mode_of(derivatives, start, n_steps)
+    return LogitDraw(mode, standard.restored(mode))
+
+
+def mode_of(
+    derivatives: Callable[[Floats], Derivatives], start: Floats, n_steps: int = _MAX_STEPS
+) -> Floats:
+    """Find where a log-concave density is greatest, by Newton's method.
+
+    Parameters
+    ----------
+    derivatives : callable
+        Takes coefficients end to end; returns the log density there, its slope, and minus its
+        second derivatives.
+    start : ndarray
+        Where the steps begin.
+    n_steps : int
+        At most.
+
+    Returns
+    -------
+    ndarray of the shape of the start
+    """
+    mode: Any = start.ravel()
+    highest = -np.inf
+    step = np.zeros_like(mode)
+    for _ in range(n_steps):
+        log_density, slope, curvature = derivatives(mode + step)
+        # A step from probabilities near zero or one overshoots.
+        if log_density < highest:
+            step = 0.5 * step
+            continue
+        mode, highest = mode + step, log_density
+        step = np.linalg.solve(curvature, slope)
+        longest = np.abs(step).max()
+        step /= max(longest / _LONGEST_STEP, 1.0)
+        if longest < _SMALL_STEP:
+            break
+    return np.reshape(mode + step, start.shape)
+
+
+def _logit_curvature(scaled: Floats, prob: Floats, weight: Floats) -> Floats:
+    """Minus the second derivatives of the log-likelihood, in blocks of two states."""
+    n_blocks, n_terms = prob.shape[1], scaled.shape[1]
+    curvature = np.empty((n_blocks, n_terms, n_blocks, n_terms))
+    for state in range(n_blocks):
+        for other_state in range(state + 1):
+            covariance = -prob[:, state] * prob[:, other_state]
+            if state == other_state:
+                covariance = prob[:, state] + covariance
+            block = (scaled * (weight * covariance)[:, np.newaxis]).T @ scaled
+            curvature[state, :, other_state, :] = block
+            curvature[other_state, :, state, :] = block.T
+    return curvature.reshape(n_blocks * n_terms, -1)
+
+
+class Standardised(NamedTuple):
+    """A design whose columns, but for the first one, have mean zero and variance one.
+
+    Parameters
+    ----------
+    design : ndarray of shape (n_rows, n_terms)
+        Zero in a column that is constant.
+    centre, scale : ndarray of shape (n_terms,)
+        Means and standard deviations of the columns as they were; infinite for constant ones,
+        whose coefficients are zero therefore.
+    """
+
+    design: Floats
+    centre: Floats
+    scale: Floats
+
+    @classmethod
+    def fit(cls, design: Floats, weight: Floats) -> Self:
+        centre = weight @ design / weight.sum()
+        centre[0] = 0.0
+        centred = design - centre
+        scale = np.sqrt(weight @ centred**2 / weight.sum())
+        # What is left of a constant column is rounding.
+        scale[np.ptp(design, axis=0) == 0.0] = np.inf
+        scale[0] = 1.0
+        return cls(centred / scale, centre, scale)
+
+    def restored(self, coefficients: Floats) -> Floats:
+        """Coefficients of the columns as they were; shape (..., n_terms)."""
+        of_terms = coefficients / self.scale
+        of_terms[..., 0] -= of_terms @ self.centre
+        return np.asarray(of_terms)
+
+
+def draw_states(prob: Floats, random_state: np.random.RandomState) -> Floats:
+    """Draw a state for each row of probabilities, of shape (n_rows, n_states)."""
+    below = np.cumsum(prob, axis=1)
+    chance = random_state.random_sample((len(prob), 1)) * below[:, -1:]
+    return np.asarray((below <= chance).sum(axis=1), dtype=np.float64)
+
+
+class MatchedNumbers(NamedTuple):
+    """Predictive mean matching: a missing number is that of a row with about the same prediction.
+
+    Predictions of rows that lack the number come from drawn coefficients, those of donors from the
+    estimate (type-1 matching).
+
+    Parameters
+    ----------
+    coefficients : ndarray of shape (n_terms,)
+        Drawn from their posterior.
+    predictions : ndarray of shape (n_donors,)
+        Of the rows that have the number, increasing.
+    values : ndarray of shape (n_donors,)
+        The numbers of these rows.
+    weight : ndarray of shape (n_donors,)
+        Those of these rows; heavier ones are drawn more often.
+    """
+
+    coefficients: Floats
+    predictions: Floats
+    values: Floats
+    weight: Floats
+
+    @classmethod
+    def fit(
+        cls,
+        design: Floats,
+        target: Floats,
+        values: Floats,
+        weight: Floats,
+        random_state: np.random.RandomState,
+    ) -> Self:
+        """Draw coefficients, and keep the donors.
+
+        Parameters
+        ----------
+        design : ndarray of shape (n_donors, n_terms)
+        target : ndarray of shape (n_donors,)
+            What is regressed: the numbers on some increasing scale.
+        values : ndarray of shape (n_donors,)
+            The numbers.
+        weight : ndarray of shape (n_donors,)
+        random_state : RandomState
+        """
+        regression = draw_linear(design, target, weight, random_state)
+        predictions = _rounded(design @ regression.estimate)
+        # Donors with one prediction stand in any order.
+        order = random_state.permutation(len(predictions))
+        order = order[np.argsort(predictions[order], kind="stable")]
+        return cls(regression.coefficients, predictions[order], values[order], weight[order])
+
+    def nearest(
+        self, aims: Floats, n_nearest: int, random_state: np.random.RandomState
+    ) -> tuple[Ints, Floats]:
+        """Donors whose predictions are nearest to some numbers.
+
+        Parameters
+        ----------
+        aims : ndarray of shape (n_rows,)
+        n_nearest : int
+        random_state : RandomState
+            Chooses among donors with one prediction.
+
+        Returns
+        -------
+        donors : ndarray of shape (n_rows, at most n_nearest), int
+        weight : ndarray of the same shape
+            Mean weight of the donors with this prediction; zero where there are fewer donors.
+        """
+        n_donors = len(self.predictions)
+        middle = np.searchsorted(self.predictions, aims)
+        # Those around the middle first: 0, -1, 1, -2, 2, ...
+        ahead = np.arange(n_nearest)
+        around = np.column_stack([ahead, ~ahead]).ravel()
+        window = middle[:, np.newaxis] + around
+        donors = np.clip(window, 0, n_donors - 1)
+        distance = np.abs(self.predictions[donors] - aims[:, np.newaxis])
+        distance[donors != window] = np.inf
+        nearest = np.argsort(distance, axis=1, kind="stable")[:, :n_nearest]
+        donors = np.take_along_axis(donors, nearest, axis=1)
+        is_donor = np.isfinite(np.take_along_axis(distance, nearest, axis=1))
+        # Any donor with the same prediction will do, else all rows would share a few.
+        start = np.searchsorted(self.predictions, self.predictions[donors], side="left")
+        stop = np.searchsorted(self.predictions, self.predictions[donors], side="right")
+        below = np.append(0.0, np.cumsum(self.weight))
+        mass = below[stop] - below[start]
+        place = below[start] + random_state.random_sample(donors.shape) * mass
+        chosen = np.searchsorted(below, place, side="right") - 1
+        return np.clip(chosen, start, stop - 1), mass / (stop - start) * is_donor
+
+    def draw(self, design: Floats, random_state: np.random.RandomState) -> Floats:
+        """See :class:`ColumnRegression`."""
+        aims = design @ self.coefficients
+        donors, weight = self.nearest(aims, N_DONORS, random_state)
+        chosen = draw_states(weight, random_state).astype(np.int64)
+        return self.values[donors[np.arange(len(donors)), chosen]]
+
+
+def _rounded(predictions: Floats) -> Floats:
+    """Predictions of which those that differ by rounding are equal."""
+    step = _ROUNDING * np.ptp(predictions)
+    return np.rint(predictions / step) * step if step > 0.0 else predictions
+
+
+class PooledCategories(NamedTuple):
+    """One coefficient for all states of a column: that of their log probabilities.
+
+    Parameters
+    ----------
+    coefficient : float
+        Drawn from its posterior.
+    """
+
+    coefficient: float
+
+    @classmethod
+    def fit(
+        cls,
+        log_prob: Floats,
+        states: Ints,
+        weight: Floats,
+        random_state: np.random.RandomState,
+    ) -> Self:
+        """Draw the coefficient.
+
+        Parameters
+        ----------
+        log_prob : ndarray of shape (n_rows, n_states)
+            What is known of the states.
+        states : ndarray of shape (n_rows,), int
+        weight : ndarray of shape (n_rows,)
+        random_state : RandomState
+        """
+        each = np.arange(len(states))
+        weight = random_state.standard_gamma(weight)
+        # A normal prior around one: as they are, the probabilities are a fair guess.
+        start = np.ones(1)
+
+        def derivatives(coefficient: Floats) -> Derivatives:
+            log_drawn = log_softmax(coefficient * log_prob, axis=1)
+            prob = np.exp(log_drawn)
+            mean = (prob * log_prob).sum(axis=1)
+            variance = (prob * log_prob**2).sum(axis=1) - mean**2
+            off = coefficient - start
+            return (
+                weight @ log_drawn[each, states] - 0.5 * off @ off,
+                weight @ (log_prob[each, states] - mean) - off,
+                np.atleast_2d(weight @ variance + 1.0),
+            )
+
+        return cls(float(mode_of(derivatives, start)[0]))
+
+    def probabilities(self, design: Floats) -> Floats:
+        """Probabilities of the states, from their log probabilities in each row."""
+        return np.asarray(softmax(self.coefficient * design, axis=1))
+
+    def draw(self, design: Floats, random_state: np.random.RandomState) -> Floats:
+        """See :class:`ColumnRegression`."""
+        return draw_states(self.probabilities(design), random_state)
