@@ -8,8 +8,8 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from contextvars import ContextVar, copy_context
-from functools import cache, wraps
+from contextvars import Context, ContextVar, copy_context
+from functools import cache, partial, wraps
 from threading import current_thread
 from types import FunctionType
 from typing import Any, TypeVar, cast
@@ -65,7 +65,15 @@ def in_threads(work: Callable[[_Part], _Result], parts: Iterable[_Part]) -> list
     contexts = [copy_context() for _ in listed]
     # joblib's own threads look for results every ten milliseconds: longer than many parts take.
     pool = _pool(n_workers, os.getpid())
-    return list(pool.map(lambda context, part: context.run(work, part), contexts, listed))
+    return list(pool.map(partial(_within, work), contexts, listed))
+
+
+def _within(work: Callable[[_Part], _Result], context: Context, part: _Part) -> _Result:
+    """Do a part of the work of a call, with one thread of OpenMP, which counts these by thread."""
+    if context.get(_BLAS_THREADS) is None:
+        return context.run(work, part)
+    with _libraries(os.getpid())[0].limit(limits=1):
+        return context.run(work, part)
 
 
 def each(
@@ -87,36 +95,30 @@ _BLAS_THREADS: ContextVar[int | None] = ContextVar("threads of BLAS", default=No
 
 
 @cache
-def _libraries(user_api: str, process: int) -> ThreadpoolController:
-    """The libraries of a kind; to look for them takes as long as a small fit."""
-    return ThreadpoolController().select(user_api=user_api)
+def _libraries(process: int) -> tuple[ThreadpoolController, ThreadpoolController]:
+    """All libraries with threads, and those of BLAS; to look for them takes milliseconds."""
+    libraries = ThreadpoolController()
+    return libraries, libraries.select(user_api="blas")
 
 
 @contextmanager
-def one_blas_thread() -> Iterator[None]:
-    """One thread for BLAS, if no call around this one has said so already."""
+def one_thread() -> Iterator[None]:
+    """One thread for BLAS and OpenMP, if no call around this one has said so already.
+
+    Their threads wait for each other by spinning, on cores that others may need. Small products
+    have nothing to gain from them, and pools spread the work of their members themselves.
+    """
     if _BLAS_THREADS.get() is not None:
         yield
         return
-    libraries = _libraries("blas", os.getpid())
-    token = _BLAS_THREADS.set(max(n_threads_of(libraries), default=1))
+    libraries, blas = _libraries(os.getpid())
+    n_threads = max((library.num_threads for library in blas.lib_controllers), default=1)
+    token = _BLAS_THREADS.set(n_threads)
     try:
         with libraries.limit(limits=1):
             yield
     finally:
         _BLAS_THREADS.reset(token)
-
-
-def n_threads_of(libraries: ThreadpoolController) -> list[int]:
-    """The number of threads of each library."""
-    return [library.num_threads for library in libraries.lib_controllers]
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """One thread for the libraries that a member of a pool uses: the pool spreads the work."""
-    with one_blas_thread(), _libraries("openmp", os.getpid()).limit(limits=1):
-        yield
 
 
 def all_blas_threads(n_products: float) -> AbstractContextManager[Any]:
@@ -130,15 +132,11 @@ def all_blas_threads(n_products: float) -> AbstractContextManager[Any]:
     n_threads = _BLAS_THREADS.get()
     if n_threads is None or n_products < _LARGE:
         return nullcontext()
-    return cast(Any, _libraries("blas", os.getpid()).limit(limits=n_threads))
+    return cast(Any, _libraries(os.getpid())[1].limit(limits=n_threads))
 
 
-def with_one_blas_thread(estimator: type) -> None:
-    """Let the public methods of a class run with one thread of BLAS.
-
-    Threads of BLAS wait for each other by spinning, on cores that others may need, and small
-    products have nothing to gain from them.
-    """
+def with_one_thread(estimator: type) -> None:
+    """Let the public methods of a class run within :func:`one_thread`."""
     for name, method in list(vars(estimator).items()):
         if isinstance(method, FunctionType) and not name.startswith("_"):
             setattr(estimator, name, _limited(method))
@@ -147,7 +145,7 @@ def with_one_blas_thread(estimator: type) -> None:
 def _limited(method: Callable[..., _Result]) -> Callable[..., _Result]:
     @wraps(method)
     def with_limit(*args: Any, **kwargs: Any) -> _Result:
-        with one_blas_thread():
+        with one_thread():
             return method(*args, **kwargs)
 
     return with_limit

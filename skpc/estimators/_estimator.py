@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d
 from skpc._arrays import Floats, Ints
 from skpc._fitting import announce, noted
 from skpc._frames import is_from, like_native, native
-from skpc._threads import in_threads, threads, with_one_blas_thread
+from skpc._threads import in_threads, threads, with_one_thread
 from skpc._validation import (
     N_JOBS,
     StrOptions,
@@ -72,7 +72,7 @@ class Estimator(BaseEstimator):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        with_one_blas_thread(cls)
+        with_one_thread(cls)
 
     @property
     def _parameter_constraints(self) -> dict[str, Any]:

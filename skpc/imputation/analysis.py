@@ -70,8 +70,8 @@ class Proposals(NamedTuple):
         donors, weight = regression.nearest(aims, _N_CANDIDATES, random_state)
         errors = predictors.scaled(column, regression.values) - regression.predictions
         proposed = aims[:, np.newaxis] + errors[donors]
-        # The number of the column that is nearest.
-        values = np.unique(regression.values)
+        # The observed number that is nearest.
+        values = predictors.levels[column]
         places = predictors.scaled(column, values)
         middles = 0.5 * (places[1:] + places[:-1])
         cells = values[np.searchsorted(middles, proposed)]
@@ -424,7 +424,7 @@ class FormulaTerms(NamedTuple):
                 "A formula needs formulaic or patsy; install one of them, or give the model as a "
                 "pair of an outcome and a list of predictors."
             ) from error
-        return cls(right, domain, rows, dmatrix(right, table).design_info)
+        return cls(right, domain, rows, dmatrix(right, _arrays(table)).design_info)
 
     def __call__(self, rows: Floats) -> Floats:
         """The terms of encoded rows; shape (n_rows, n_terms)."""
@@ -434,7 +434,7 @@ class FormulaTerms(NamedTuple):
         else:
             from patsy import build_design_matrices
 
-            terms = build_design_matrices([self.spec], table)[0]
+            terms = build_design_matrices([self.spec], _arrays(table))[0]
         terms = np.asarray(terms, dtype=np.float64)
         if len(terms) != len(rows) or not np.isfinite(terms).all():
             raise ValueError(
@@ -447,6 +447,11 @@ class FormulaTerms(NamedTuple):
     def __reduce__(self) -> tuple[Any, ...]:
         # What patsy has read cannot be pickled.
         return FormulaTerms.fit, (self.right, self.domain, self.rows)
+
+
+def _arrays(table: Any) -> dict[Any, Any]:
+    """The columns of a DataFrame, as patsy reads those of any library."""
+    return {name: np.asarray(table[name]) for name in table.columns}
 
 
 def read_analysis(model: Any, domain: Domain, rows: Floats) -> Analysis:

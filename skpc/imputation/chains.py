@@ -42,9 +42,9 @@ class Predictors(NamedTuple):
         What the columns are.
     centre, spread : ndarray of shape (n_features,)
         Mean and standard deviation of the observed numbers.
-    levels : tuple of ndarray or None
+    levels : tuple of ndarray
         Categories of each column that have an indicator: the most frequent ones but the first of
-        them. None for numbers.
+        them. The observed numbers of other columns.
     sources : tuple of ndarray
         For each column the columns it may be predicted from.
     is_useful : ndarray of shape (n_features,), bool
@@ -57,7 +57,7 @@ class Predictors(NamedTuple):
     domain: Domain
     centre: Floats
     spread: Floats
-    levels: tuple[Ints | None, ...]
+    levels: tuple[Any, ...]
     sources: tuple[Ints, ...]
     is_useful: Bools
     hazard: tuple[Any, ...] = ()
@@ -66,7 +66,7 @@ class Predictors(NamedTuple):
     def fit(cls, domain: Domain, rows: Floats, weight: Floats, sources: Sequence[Ints]) -> Self:
         """Learn scales and frequent categories from encoded rows, NaN where missing."""
         centre, spread = np.zeros(domain.n_features), np.ones(domain.n_features)
-        levels: list[Ints | None] = []
+        levels: list[Any] = []
         is_useful = ~domain.unseen.is_hidden
         for column in range(domain.n_features):
             observed = ~np.isnan(rows[:, column])
@@ -78,8 +78,8 @@ class Predictors(NamedTuple):
                 levels.append(indicated)
                 is_useful[column] &= len(indicated) > 0
                 continue
-            levels.append(None)
-            is_useful[column] &= len(cells) > 0 and np.ptp(cells) > 0.0
+            levels.append(np.unique(cells))
+            is_useful[column] &= len(levels[column]) > 1
             if is_useful[column]:
                 centre[column] = mass @ cells / mass.sum()
                 variance = mass @ (cells - centre[column]) ** 2 / mass.sum()
@@ -112,7 +112,7 @@ class Predictors(NamedTuple):
         terms = [np.ones((len(rows), 1)), expectation]
         for source in self.sources[column].tolist():
             cells, levels = rows[:, [source]], self.levels[source]
-            if levels is not None:
+            if self.domain.is_categorical[source]:
                 terms.append((cells == levels).astype(np.float64))
             elif self.hazard and source == self.hazard[0]:
                 terms.append(np.interp(cells, *self.hazard[1:]))

@@ -6,6 +6,7 @@ from collections import Counter
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
@@ -21,7 +22,7 @@ from skpc.imputation.analysis import (
     read_analysis,
 )
 from skpc.imputation.passive import read_passive
-from skpc.imputation.regressions import LogitDraw
+from skpc.imputation.regressions import LogitDraw, draw_logit
 from tests.naive import imputation as naive
 
 RIDGE = 0.1
@@ -518,3 +519,69 @@ def test_an_outcome_is_filled_from_the_analysis_alone():
 def test_an_analysis_is_a_value():
     analysis = Analysis("linear", (0,), frozenset({1}), len)
     assert analysis.hazard(np.zeros((1, 2)), np.ones(1)) == ()
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_formulas_of_polars_tables(library, monkeypatch):
+    pytest.importorskip(library, reason=f"{library} is not installed")
+    without(monkeypatch, *(name for name in LIBRARIES if name != library))
+    table = frame(80).drop(columns=["yes", "time", "event"])
+    cells = {name: [None if pd.isna(x) else x for x in table[name].tolist()] for name in table}
+    density = TableMixture(n_components=1, random_state=0)
+    imputer = MultipleImputer(
+        density, n_imputations=2, n_rounds=2, model="y ~ x + kind + x:z", random_state=0
+    )
+    for filled in imputer.fit_impute(pl.DataFrame(cells)):
+        assert filled.null_count().to_numpy().sum() == 0
+        assert set(filled["kind"]) <= set("rst")
+
+
+@pytest.mark.parametrize("outcome", ["y", "yes", ("time", "event")])
+def test_all_rows_and_single_rows_are_filled_by_an_analysis(outcome):
+    table = frame(120)
+    density = TableMixture(n_components=1, random_state=0)
+    imputer = MultipleImputer(
+        density,
+        n_imputations=2,
+        n_rounds=2,
+        model=(outcome, ["x", "z", "kind", ("x", "kind")]),
+        random_state=0,
+    ).fit(table)
+    for filled in imputer.impute(table):
+        assert filled.notna().all().all()
+        assert filled["x"].isin(table["x"]).all()
+        assert filled["z"].isin(table["z"]).all()
+    for row in range(5):
+        for filled in imputer.impute(table.iloc[[row]]):
+            assert filled.notna().all().all()
+            observed = table.iloc[row].notna()
+            assert (filled.iloc[0][observed] == table.iloc[row][observed]).all()
+
+
+def test_the_log_odds_of_an_analysis_are_not_biased_where_gaps_depend_on_its_outcome():
+    slopes = []
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        x, z = rng.normal(size=(2, 500))
+        yes = rng.random(500) < 1.0 / (1.0 + np.exp(-(x + x * z)))
+        table = pd.DataFrame({"x": x, "z": z, "yes": yes})
+        table["x"] = table["x"].mask(rng.random(500) < np.where(yes, 0.5, 0.2))
+        density = TableMixture(n_components=1, random_state=0)
+        imputer = MultipleImputer(
+            density, n_imputations=5, model=("yes", ["x", "z", ("x", "z")]), random_state=seed
+        )
+        for filled in imputer.fit_impute(table):
+            one, other = filled["x"], filled["z"]
+            design = np.column_stack([one**0, one, other, one * other])
+            fit = draw_logit(
+                design, filled["yes"].to_numpy().astype(int), 2, np.ones(500), Unmoved()
+            )
+            slopes.append(fit.coefficients[0])
+    error = np.std(slopes, axis=0) / np.sqrt(12)
+    assert (np.abs(np.mean(slopes, axis=0) - [0.0, 1.0, 0.0, 1.0]) < 4.0 * error).all()
+
+
+@pytest.mark.parametrize("params", [{"draws": "both"}, {"n_rounds": 0}, {"passive": 3}])
+def test_parameters_of_other_kinds_are_refused(params):
+    with pytest.raises(ValueError, match=next(iter(params))):
+        MultipleImputer(**params).fit(bodies())

@@ -159,7 +159,7 @@ def test_a_column_of_many_categories_starts_with_as_many_hidden_states():
     rng = np.random.default_rng(0)
     kind = rng.integers(0, 60, 1500)
     other = np.where(rng.random(1500) < 0.7, kind, rng.integers(0, 60, 1500))
-    X = np.column_stack([kind, other]).astype(str)
+    X = np.char.add("code ", np.column_stack([kind, other]).astype(str))
     chosen, given = (
         HiddenChowLiuTree(n_hidden=n, random_state=0).fit(X[:1000]) for n in ("auto", 64)
     )
