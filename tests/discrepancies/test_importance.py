@@ -3,6 +3,7 @@
 import warnings
 from functools import partial
 
+import cvxopt.solvers
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -22,6 +23,13 @@ OPERATORS = ["ratio", "barker"]
 
 def random_gram(seed, n, rank):
     root = np.random.default_rng(seed).normal(size=(n, rank))
+    return root @ root.T
+
+
+def positive_gram(seed, n, rank):
+    """No weights have the value zero, so that a matrix of any rank has one optimum."""
+    rng = np.random.default_rng(seed)
+    root = np.abs(rng.normal(size=(n, rank))) * 10.0 ** rng.uniform(-2, 0, size=(n, 1))
     return root @ root.T
 
 
@@ -68,6 +76,35 @@ def test_weights_of_a_stein_kernel_are_those_of_non_negative_least_squares():
     samples = np.unique(np.random.default_rng(0).integers(0, 2, (150, 16)), axis=0)
     gram = stein_gram(samples.astype(float), graph)
     assert_allclose(least_on_simplex(gram)[0], stein.least_on_simplex(gram), atol=1e-6)
+
+
+@pytest.mark.parametrize("rank", [5, 29])
+def test_weights_of_singular_matrices_with_one_optimum_are_those_of_least_squares(rank):
+    for seed in range(5):
+        gram = positive_gram(seed, 30, rank)
+        assert_allclose(least_on_simplex(gram)[0], stein.least_on_simplex(gram), atol=1e-6)
+
+
+@pytest.mark.parametrize("unit", [1e-150, 1e-12, 1e12, 1e150])
+def test_units_do_not_change_the_weights(unit):
+    for gram in (random_gram(0, 20, 40), positive_gram(1, 20, 3)):
+        weights, value = least_on_simplex(gram)
+        weights_in_unit, value_in_unit = least_on_simplex(unit * gram)
+        assert_allclose(weights_in_unit, weights, atol=1e-7)
+        assert value_in_unit / unit == pytest.approx(value, rel=1e-6)
+    # Many weights have the value zero here, so that rounding may choose among them.
+    singular = random_gram(2, 20, 5)
+    _, value_in_unit = least_on_simplex(unit * singular)
+    assert value_in_unit / unit <= 1e-10 * np.diag(singular).mean()
+
+
+def test_options_of_the_solver_are_neither_read_nor_changed(monkeypatch):
+    gram = random_gram(0, 20, 40)
+    weights, _ = least_on_simplex(gram)
+    monkeypatch.setitem(cvxopt.solvers.options, "maxiters", 1)
+    before = dict(cvxopt.solvers.options)
+    assert_array_equal(least_on_simplex(gram)[0], weights)
+    assert cvxopt.solvers.options == before
 
 
 def test_weights_that_miss_the_optimum_raise_a_warning(monkeypatch):
