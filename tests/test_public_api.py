@@ -163,6 +163,7 @@ PUBLIC = {
         "join_tables",
         "merge_codes",
         "merge_rows",
+        "named_columns",
         "one_hot",
         "present_rows",
         "read_events",
