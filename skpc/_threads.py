@@ -12,9 +12,11 @@ from contextvars import Context, ContextVar, copy_context
 from functools import cache, partial, wraps
 from threading import current_thread
 from types import FunctionType
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
+import numpy as np
 from joblib import cpu_count, effective_n_jobs, parallel_config
+from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
 #: Products (or the like) of all parts together from which on threads pay: some tenths of a second.
@@ -23,6 +25,7 @@ _WORTH_IT = 3e8
 _LARGE = 2.0**24
 #: What the names of the threads begin with.
 _NAME = "skpc-part"
+_Matrix = NDArray[np.float64]
 _Part = TypeVar("_Part")
 _Result = TypeVar("_Result")
 
@@ -121,18 +124,20 @@ def one_thread() -> Iterator[None]:
         _BLAS_THREADS.reset(token)
 
 
-def all_blas_threads(n_products: float) -> AbstractContextManager[Any]:
-    """Let a large product of matrices have all threads of BLAS.
+def product(matrix: _Matrix, other: _Matrix) -> _Matrix:
+    """The product of two matrices, or of stacks of them, by all threads of BLAS if they are large.
 
     Parameters
     ----------
-    n_products : float
-        How many numbers are multiplied.
+    matrix : ndarray of shape (..., n_rows, n)
+    other : ndarray of shape (..., n, n_columns)
     """
     n_threads = _BLAS_THREADS.get()
+    n_products = float(matrix.shape[-2]) * matrix.shape[-1] * other.shape[-1]
     if n_threads is None or n_products < _LARGE:
-        return nullcontext()
-    return cast(Any, _libraries(os.getpid())[1].limit(limits=n_threads))
+        return np.asarray(matrix @ other)
+    with _libraries(os.getpid())[1].limit(limits=n_threads):
+        return np.asarray(matrix @ other)
 
 
 def with_one_thread(estimator: type) -> None:

@@ -8,7 +8,7 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from skpc import CircuitImputer, TableMixture
-from skpc._threads import all_blas_threads, each, in_threads, one_thread, slices, threads
+from skpc._threads import each, in_threads, one_thread, product, slices, threads
 
 
 def thread_of(both_there: threading.Barrier) -> int:
@@ -118,20 +118,31 @@ def test_calls_at_once_leave_the_threads_as_they_were():
     assert n_blas_threads() == before
 
 
+class Watched(np.ndarray):
+    """A matrix that notes how many threads BLAS has when it is multiplied."""
+
+    def __matmul__(self, other):
+        Spy.found.append(n_blas_threads())
+        return np.asarray(self) @ np.asarray(other)
+
+
+def watched(n_rows, n_columns):
+    return np.ones((n_rows, n_columns)).view(Watched)
+
+
 def test_large_products_have_all_threads_and_small_ones_have_not(two_threads):
     with one_thread():
-        with all_blas_threads(2.0**24):
-            assert n_blas_threads() == {2}
-        with all_blas_threads(2.0**24 - 1.0):
-            assert n_blas_threads() == {1}
+        large = product(watched(2**10, 2**6), np.ones((2**6, 2**8)))
+        product(watched(2**10, 2**6), np.ones((2**6, 2**8 - 1)))
+    product(watched(2**10, 2**6), np.ones((2**6, 2**8)))
+    assert Spy.found == [{2}, {1}, {2}]
+    assert (large == 2.0**6).all()
     assert n_blas_threads() == {2}
-    with all_blas_threads(2.0**30):
-        assert n_blas_threads() == {2}
 
 
 def test_a_limit_of_the_user_is_not_raised(two_threads):
     with threadpool_limits(1, user_api="blas"):
         Spy(n_components=1).fit(two_threads)
-        with one_thread(), all_blas_threads(2.0**30):
-            assert n_blas_threads() == {1}
-    assert Spy.found == [{1}]
+        with one_thread():
+            product(watched(2**10, 2**6), np.ones((2**6, 2**8)))
+    assert Spy.found == [{1}, {1}]

@@ -8,6 +8,7 @@ from scipy.special import softmax
 from sklearn.cluster import kmeans_plusplus
 
 from skpc._arrays import Floats, Ints
+from skpc._threads import product
 
 #: k-means has converged when its centroids move by less, relative to the variance of the points.
 _TOL = 1e-4
@@ -166,8 +167,8 @@ def _relative_distances(numbers: Numbers, centroid: Floats) -> Floats:
     for begin in range(0, len(point), _ROWS):
         rows = slice(begin, begin + _ROWS)
         if observed is not None:
-            length = observed[rows] @ square.T
-        distance[rows] = length - point[rows] @ centroid.T
+            length = product(observed[rows], square.T)
+        distance[rows] = length - product(point[rows], centroid.T)
     return distance
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpc._arrays import Codes, Floats, Ints, check_memory, offsets, within
+from skpc._threads import product
 from skpc.counting.bit_rows import BitRows, fits_bits
 from skpc.counting.pairs import Places, count_edges, count_pairs, inform, pack_states
 from skpc.counting.tables import CountTables, Score
@@ -116,7 +117,7 @@ class WeightedRows:
             return np.ones((m, m))
         # A product of matrices: nothing of it is needed where no cell is missing.
         is_observed = (self._codes >= 0).astype(np.float64)
-        both = is_observed.T @ (self._weight[:, np.newaxis] * is_observed)
+        both = product(is_observed.T, self._weight[:, np.newaxis] * is_observed)
         return np.divide(self.total_weight, both, out=np.zeros((m, m)), where=both > 0.0)
 
 

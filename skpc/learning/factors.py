@@ -5,7 +5,7 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from skpc._arrays import Floats
-from skpc._threads import all_blas_threads
+from skpc._threads import product
 from skpc.domain import column_moments
 from skpc.variables.gaussians import Gaussians, conditionals
 from skpc.variables.patterns import Patterns
@@ -60,9 +60,8 @@ class Factors(NamedTuple):
         weights = observed * weight[:, np.newaxis]
         mean, scale = column_moments(values, weight)
         units = np.where(observed, values - mean, 0.0) / scale
-        with all_blas_threads(float(units.size) * units.shape[1]):
-            in_both = weights.T @ observed.astype(np.float64)
-            sums = (units * weights).T @ units
+        in_both = product(weights.T, observed.astype(np.float64))
+        sums = product((units * weights).T, units)
         correlation = sums / np.where(in_both > 0.0, in_both, 1.0)
         strength, direction = np.linalg.eigh(correlation)
         kept = slice(max(0, len(mean) - n_factors), None)

@@ -12,7 +12,7 @@ from scipy.sparse.csgraph import connected_components
 from scipy.special import chdtrc, stdtr
 
 from skpc._arrays import Floats, Ints, weighted_quantiles
-from skpc._threads import each
+from skpc._threads import each, product
 from skpc.counting.rows import count_state_pairs, independent_pairs
 from skpc.domain import column_moments
 from skpc.learning.gaussian_mixture import (
@@ -275,16 +275,16 @@ def correlated(
     observed = (~np.isnan(scores)).astype(np.float64)
     offset[np.isnan(offset)] = 0.0
     weighted, weights = weight[:, np.newaxis] * offset, weight[:, np.newaxis] * observed
-    total = weights.T @ observed
+    total = product(weights.T, observed)
     count = np.where(total > 0.0, total, 1.0)
-    mean = weighted.T @ observed / count
-    variance = (weighted * offset).T @ observed / count - mean**2
+    mean = product(weighted.T, observed) / count
+    variance = product((weighted * offset).T, observed) / count - mean**2
     scale = np.sqrt(np.maximum(variance * variance.T, 0.0))
-    covariance = weighted.T @ offset / count - mean * mean.T
+    covariance = product(weighted.T, offset) / count - mean * mean.T
     r = np.divide(covariance, scale, out=np.zeros_like(scale), where=scale > 0.0)
     # As many rows of equal weight would give the same variance of a mean.
     square = (weight**2 / row_weight)[:, np.newaxis] * observed
-    n_effective = count**2 / np.maximum(square.T @ observed, _SMALLEST_WEIGHT)
+    n_effective = count**2 / np.maximum(product(square.T, observed), _SMALLEST_WEIGHT)
     freedom = np.maximum(n_effective - 2.0, 1.0)
     statistic = np.abs(r) * np.sqrt(freedom / np.maximum(1.0 - r**2, 1e-12))
     return np.asarray(2.0 * stdtr(freedom, -statistic) < significance)

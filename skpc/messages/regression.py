@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from scipy.linalg import blas, lapack
 
 from skpc._arrays import Floats
-from skpc._threads import all_blas_threads, slices
+from skpc._threads import product, slices
 
 _BLOCK = 256
 #: Noise variances that are compared, evenly on a log scale, and the least of them, in prior
@@ -239,8 +239,7 @@ def noise_of_greatest_evidence(
     n_rows, gram, cross, square = 0, np.zeros((1, 1)), np.zeros((1, 1)), np.zeros(1)
     for features, targets in blocks:
         n_rows += len(features)
-        with all_blas_threads(float(features.size) * features.shape[1]):
-            gram = gram + features.T @ features
+        gram = gram + product(features.T, features)
         cross = cross + features.T @ targets
         square = square + (targets**2).sum(axis=0)
     length, direction = np.linalg.eigh(gram)

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import digamma, polygamma
 
 from skpc._arrays import Floats, offsets
-from skpc._threads import all_blas_threads, in_threads, slices
+from skpc._threads import in_threads, product, slices
 from skpc._validation import describe_column
 from skpc.messages.families import FAMILIES, Gamma, Message
 
@@ -259,10 +259,9 @@ class MessageFeatures(NamedTuple):
         def fill(block: slice) -> None:
             inner = np.cos(moments.mean[block] @ self.frequency + self.phase)
             inner *= np.exp(moments.variance[block] @ self.damping)
-            np.cos(inner @ self.outer_frequency + self.outer_phase, out=out[block])
+            np.cos(product(inner, self.outer_frequency) + self.outer_phase, out=out[block])
 
-        with all_blas_threads(float(len(out)) * self.outer_frequency.size):
-            in_threads(fill, slices(len(out), _BLOCK))
+        in_threads(fill, slices(len(out), _BLOCK))
         out *= math.sqrt(2.0 / out.shape[1])
         return out
 

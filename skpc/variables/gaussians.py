@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints
 from skpc._jit import internal_kernel, kernel
-from skpc._threads import each, slices
+from skpc._threads import each, product, slices
 from skpc.variables.patterns import Patterns
 
 _LOG_2_PI = math.log(2.0 * math.pi)
@@ -212,7 +212,7 @@ def statistics(
         filled = Filled.from_rows(gaussians, group, scores, patterns, chosen, spread_weights)
         total[group] = (weights[:, np.newaxis] @ filled.distance)[:, 0]
         weighted = weights[:, :, np.newaxis] * filled.distance
-        square[group] = weighted.transpose(0, 2, 1) @ filled.distance + filled.spread
+        square[group] = product(weighted.transpose(0, 2, 1), filled.distance) + filled.spread
 
     each(add, zip(_groups(len(total), scores)), float(scores.size) * gaussians.mean.size)
     lower = np.tril(square)
@@ -275,7 +275,7 @@ def leave_one_out(gaussians: Gaussians, scores: Floats, patterns: Patterns) -> F
         strengths = strength[k, patterns.pattern]
         # The square of a cell that no Gaussian can have may overflow.
         with np.errstate(over="ignore", invalid="ignore"):
-            rest = distance @ precision[k]
+            rest = product(distance, precision[k])
             values = 0.5 * (np.log(strengths) - _LOG_2_PI - rest**2 / strengths)
         log_density[k, patterns.order] = np.where(observed, values, 0.0)
     return log_density
@@ -325,7 +325,7 @@ class Filled(NamedTuple):
         if not patterns.are_complete:
             distance[np.isnan(distance)] = 0.0
         with np.errstate(over="ignore", invalid="ignore"):
-            mapped = distance @ gaussians.precision[group]
+            mapped = product(distance, gaussians.precision[group])
         log_det = np.repeat(gaussians.log_det[group, np.newaxis], len(rows), axis=1)
         spread = np.zeros((0 if weight is None else len(log_det), d, d))
         variance = np.zeros((len(log_det), 0 if weight is None else len(rows), d))
