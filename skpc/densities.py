@@ -136,20 +136,19 @@ class CircuitAnswers(NamedTuple):
 
     def modes(self, rows: Floats) -> Floats:
         """See :class:`Density`."""
-        return self.domain.snapped(queries.mpe(self.circuit, rows), rows)
+        return self.domain.values(queries.mpe(self.circuit, rows), rows)
 
     def draw(
         self, n_rows: int, random_state: np.random.RandomState, given: Events | None = None
     ) -> Floats:
         """See :class:`Density`."""
         drawn = queries.sample(self.circuit, n_rows, random_state, given)
-        if given is None:
-            return self.domain.snapped(drawn)
-        return self.domain.snapped_within(drawn, given.take(np.zeros(n_rows, dtype=np.int64)))
+        known = None if given is None else np.tile(given.rows, (n_rows, 1))
+        return self.domain.values(drawn, known)
 
     def draw_missing(self, rows: Floats, random_state: np.random.RandomState) -> Floats:
         """See :class:`Density`."""
-        return self.domain.snapped(queries.sample_missing(self.circuit, rows, random_state), rows)
+        return self.domain.values(queries.sample_missing(self.circuit, rows, random_state), rows)
 
 
 class _Weighed(NamedTuple):
@@ -317,12 +316,10 @@ class RuledDensity(NamedTuple):
         Seen values where rules and atoms of gaps stay as they are, else values on the lattice.
         """
         kept, atoms = drawn, self.rules.gap_atoms(drawn)
-        for is_seen in (False, True):
-            moved = self.domain.snapped(drawn.copy(), rows, is_seen=is_seen)
-            fits = (self.rules.gap_atoms(moved) == atoms).all(axis=1)
-            fits &= self.rules.propagated(moved)[1] < 0
-            kept = np.where(fits[:, np.newaxis], moved, kept)
-        return kept
+        moved = self.domain.values(drawn.copy(), rows)
+        fits = (self.rules.gap_atoms(moved) == atoms).all(axis=1)
+        fits &= self.rules.propagated(moved)[1] < 0
+        return np.where(fits[:, np.newaxis], moved, kept)
 
     def _weighed(self, rows: Any, wanted: tuple[int, ...] = ()) -> _Weighed:
         """The alternatives of rows or events, and their log densities."""

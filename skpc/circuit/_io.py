@@ -15,8 +15,8 @@ from skpc.variables.checks import axis_in_file, check_variable
 
 #: Format 1 had one variable a leaf, in an array leaf_var, in place of scope_ptr and scope. Up to
 #: format 2 an axis was its edges between the scales of its tails, up to format 3 each leaf had what
-#: its variable has been conditioned on.
-_FORMATS = (1, 2, 3, 4)
+#: its variable has been conditioned on, up to format 4 axes and scores had a range of draws.
+_FORMATS = (1, 2, 3, 4, 5)
 _PARAMETERS = ("log_weight", "param", "observed")
 
 
@@ -152,7 +152,7 @@ def _typed(arrays: dict[str, np.ndarray], version: int) -> dict[str, Any]:
 
 def _assembled(arrays: dict[str, Any], version: int) -> Circuit:
     axes = _axes(arrays, version)
-    if version < 3:
+    if version < 5:
         arrays["axis_ptr"], arrays["axis"] = AxisTable.from_axes(axes)
     if version == 1:
         var = arrays.pop("leaf_var")
@@ -176,8 +176,17 @@ def _axes(arrays: dict[str, Any], version: int) -> list[Axis | ScoredColumn | No
             axes.append(Axis(part[1:-1], part[0], part[-1]))
             check_variable(var, count, axes[-1])
         else:
-            axes.append(axis_in_file(var, part, count))
+            axes.append(axis_in_file(var, _without_range(part) if version < 5 else part, count))
     return axes
+
+
+def _without_range(part: Floats) -> Floats:
+    """An axis of format 3 or 4 as it is now: its tails have no end, and scores no range."""
+    if not len(part):
+        return part
+    if part[0] == 0.0:
+        return np.concatenate([part[:4], [0.0], part[6:]])
+    return np.concatenate([part[:2], [-np.inf, np.inf, 0.0], part[4:]])
 
 
 def _observed(structure: Structure, of_nodes: Floats) -> Floats:

@@ -76,7 +76,7 @@ class TableCoder:
         for column, number in enumerate(self.numbers or ()):
             if number is not None:
                 values = np.clip(rows[:, column], *number.ends)
-                rows[:, column] = number.snapped(values) if number.is_ordered else values
+                rows[:, column] = number.values(values) if number.is_ordered else values
         return rows
 
     def encode(self, table: Any) -> Floats:
@@ -335,7 +335,7 @@ class TableCoder:
             if is_unknown.any():
                 unknown[column] = is_unknown
                 rows = rows.copy() if rows is cells.numbers else rows
-                rows[is_unknown, column] = number.snapped(values[is_unknown])
+                rows[is_unknown, column] = number.values(values[is_unknown])
         return rows, unknown
 
     def _encode_categories(self, cells: Cells) -> tuple[Floats, dict[int, Bools]]:

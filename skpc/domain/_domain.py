@@ -20,7 +20,6 @@ from skpc.domain._tables import Form, read_table
 from skpc.domain._unseen import Unseen
 from skpc.variables import Axis, AxisTable, Margin, Number
 from skpc.variables.dates import text_of
-from skpc.variables.events import Events
 from skpc.variables.number import repeated
 
 #: The values of a new column of numbers are all atoms if there are no more than this.
@@ -284,7 +283,7 @@ class Domain(TableCoder):
         """What a numeric column is; None for other columns, and for plain ones."""
         return None if self.numbers is None else self.numbers[column]
 
-    def snapped(self, drawn: Floats, rows: Floats | None = None, *, is_seen: bool = True) -> Floats:
+    def values(self, drawn: Floats, rows: Floats | None = None) -> Floats:
         """Encoded rows whose drawn numbers are values of their columns.
 
         Parameters
@@ -293,29 +292,17 @@ class Domain(TableCoder):
             Drawn rows; changed in place.
         rows : ndarray of shape (n_rows, n_features), default=None
             The rows that were filled: their observed cells are left alone. None: all were drawn.
-        is_seen : bool, default=True
-            Whether values that rows have stand for those near them.
 
         Returns
         -------
         ndarray of shape (n_rows, n_features)
-            On their lattice, or values seen.
+            See :meth:`skpc.variables.Number.values`.
         """
         for column, number in enumerate(self.numbers or ()):
             if number is not None:
                 cells = slice(None) if rows is None else np.isnan(rows[:, column])
-                move = number.snapped if is_seen else number.rounded
-                drawn[cells, column] = move(drawn[cells, column])
+                drawn[cells, column] = number.values(drawn[cells, column])
         return drawn
-
-    def snapped_within(self, drawn: Floats, events: Events) -> Floats:
-        """Encoded rows whose drawn numbers are values of their columns, and in their events."""
-        snapped = self.snapped(drawn.copy(), events.rows)
-        # The value seen may lie outside of a range that has none: then any on the lattice.
-        for row, column in np.argwhere(~events.hold(snapped)).tolist():
-            number: Any = self.number_of(column)
-            snapped[row, column] = number.rounded(drawn[row, [column]])[0]
-        return snapped
 
     def encode_given(self, row: NDArray[np.object_], parameter: str = "given") -> Floats:
         """Translate rows that are given; their columns must be able to have their cells.
@@ -418,7 +405,7 @@ class Domain(TableCoder):
             # Between a few values, such as stars, there is nothing.
             atoms = values if len(values) <= _FEW_VALUES else repeated(rows[:, -1], weight)
             # Targets may go on beyond those of the table.
-            number = Number.fit(rows[:, -1], weight, atoms, (-np.inf, np.inf))
+            number = Number.of_target(rows[:, -1], weight, atoms)
             numbers = (*self.numbers, number)
         if self.axes is not None and n_bins is not None:
             axis = (fit_axes(rows, weight, is_number, numbers, n_bins) or [None])[-1]

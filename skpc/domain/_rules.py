@@ -152,7 +152,7 @@ class ColumnRules:
         is_missing = np.isnan(rows[:, column]) & ~np.isnan(values)
         values = values[is_missing]
         if number is not None:
-            snapped = number.snapped(values)
+            snapped = number.values(values)
             values = np.where(np.abs(snapped - values) <= reach, snapped, values)
         rows[is_missing, column] = values
 
@@ -172,7 +172,7 @@ class ColumnRules:
             else:
                 gap = np.maximum(rows[:, column] - fixed, 0.0)
                 number: Any = self.learned.number_of(column)
-                snapped = number.snapped(gap)
+                snapped = number.values(gap)
                 gap = np.where(np.abs(snapped - gap) <= tie.reach, snapped, gap)
                 if number.is_ordered:
                     is_new = ~np.isnan(gap) & ~number.is_atom(gap)
@@ -218,8 +218,8 @@ class ColumnRules:
     def _above(self, tie: Tie, least: Floats, values: Floats) -> Floats:
         """Values of a column, in the range of its draws, that are not below the least ones."""
         number: Any = self.domain.number_of(tie.target)
-        ends = number.rounded(np.array(number.range_of_draws))
-        snapped = number.snapped(np.clip(values, *ends))
+        ends = number.values(np.array([number.low, number.high]))
+        snapped = number.values(np.clip(values, *ends))
         if len(number.seen):
             place = np.minimum(np.searchsorted(number.seen, least), len(number.seen) - 1)
             higher = number.seen[place]
@@ -237,7 +237,7 @@ class ColumnRules:
             if tie is not None and tie.has_gap:
                 values = self._above(tie, tie.fixed(rows), values)
             elif number is not None and (number.step > 0.0 or number.is_ordered):
-                values = number.snapped(values)
+                values = number.values(values)
             self._take(rows, column, values)
         return rows
 
@@ -399,9 +399,9 @@ class _Addend(NamedTuple):
     @classmethod
     def fit(cls, number: Number, axis: Axis | None) -> _Addend:
         """Read what a column is, and its bins."""
-        step, atoms, (lower, upper) = number.step, number.atoms, number.score[:2]
+        step, atoms, (lower, upper) = number.step, number.atoms, number.ends
         log_mass = float(np.log(step)) if step > 0.0 else 0.0
-        edges = [number.score.inverse(_SCORES), np.array([number.low, number.high])]
+        edges = [number.scored_column(0.0).inverse(_SCORES), np.array([number.low, number.high])]
         if axis is not None:
             first, last = axis.edges[0], axis.edges[-1]
             tails = [first - axis.lower_scale * _TAILS, last + axis.upper_scale * _TAILS]

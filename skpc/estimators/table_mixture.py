@@ -219,9 +219,7 @@ class TableMixture(CircuitDensity):
         """A copy whose parameters are learned again from encoded rows of these weights."""
         again = copy(self)
         rows, n_rows = rows.take(self._order, axis=1), float(weight.sum())
-        numbers = self.domain_.numbers or (None,) * self.domain_.n_features
-        ends = [number and number.ends for number in (numbers[v] for v in self._order)]
-        again._mixture = open_for_draws(self._mixture, n_rows, ends)
+        again._mixture = open_for_draws(self._mixture, n_rows)
         cells = again._mixture.columns.cells(rows)
         expect = partial(LearnedMixture.expected, rows=rows, weight=weight, cells=cells)
         again._iterate(expect, n_rows, EM_STEPS, lambda: EM_TOL * n_rows)

@@ -213,7 +213,7 @@ def _column_form(side: JointSide, at: int) -> Normals:
 def _atoms(leaves: MultivariateGaussian, columns: Columns, at: int) -> Floats:
     """Scores of the atoms of a column."""
     column = columns.axis_of(int(leaves.variables[at]))
-    return column.score.transform(column.atoms)
+    return np.asarray(column.transform(column.atoms))
 
 
 @kernel(new_arrays=True)

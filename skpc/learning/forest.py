@@ -134,7 +134,7 @@ class Forest(NamedTuple):
                 some = part.start + np.flatnonzero(tree[part] == t)
                 codes[some], code[some] = self._draw(self.trees[t], len(some), random_state)
         seed = int(random_state.randint(2**31))
-        return self.domain.snapped(self.bins.draw(codes, np.full(codes.shape, np.nan), seed)), code
+        return self.domain.values(self.bins.draw(codes, np.full(codes.shape, np.nan), seed)), code
 
     def _draw(
         self, tree: Tree, n_rows: int, random_state: np.random.RandomState
@@ -212,7 +212,7 @@ def _refined(
     level = np.floor(np.cumsum(mass) * ((n_cuts + 1) / mass.sum()) * (1.0 + ROUNDING))
     some = np.diff(level) > 0.0 if len(points) > n_cuts else slice(None)
     cuts = (points[:-1] + 0.5 * np.diff(points))[some]
-    cuts = cuts if number is None else number.end_of_cell(cuts)
+    cuts = cuts if number is None else number.upper_edges(cuts)
     cell = np.searchsorted(axis.edges, cuts, side="right")
     # Tails and atoms stay whole.
     whole = (cell == 0) | (cell == len(axis.edges)) | ~np.isnan(axis.points[cell])

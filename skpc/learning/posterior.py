@@ -11,8 +11,6 @@ where :math:`W^{-1}` is the inverse Wishart distribution (Jeffreys' prior); weig
 from Dirichlet distributions of their counts. The plain twin is ``tests/naive/table_mixture.py``.
 """
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from skpc._arrays import Floats
@@ -29,9 +27,6 @@ from skpc.learning.gaussian_mixture import (
 from skpc.learning.table_mixture import LearnedMixture
 from skpc.variables.gaussians import Gaussians
 
-#: With drawn parameters, scores may lie so many standard deviations from the centre of the column:
-#: cells that are missing at random, but not completely so, may have values beyond those observed.
-_REACH = 6.0
 #: Rows for each number that tell a covariance, at least, when it is drawn.
 _ROWS_EACH = 2.0
 #: Counts of states and weights, at least, when they are drawn.
@@ -48,15 +43,12 @@ def bootstrapped(
     return rows[drawn > 0.0], drawn[drawn > 0.0]
 
 
-def open_for_draws(
-    mixture: LearnedMixture, n_rows: float, ends: Sequence[tuple[float, float] | None]
-) -> LearnedMixture:
+def open_for_draws(mixture: LearnedMixture, n_rows: float) -> LearnedMixture:
     """The mixture before its parameters are drawn.
 
     Covariances are drawn to their diagonal no more than the number of rows makes necessary.
     Held-out likelihood hardly minds, but coefficients of draws would be biased towards zero: by
-    half a standard error, in 200 rows of four columns with half of the cells missing. And draws may
-    leave the range of the rows seen, but not cross the ``ends`` of their columns.
+    half a standard error, in 200 rows of four columns with half of the cells missing.
     """
     columns, choices = mixture.columns, mixture.choices
     most = len(columns.numbers) / n_rows
@@ -64,14 +56,7 @@ def open_for_draws(
         candidate.but(to_diagonal=min(candidate.params.to_diagonal, most))
         for candidate in choices.candidates
     ]
-    low, high = columns.centre - _REACH * columns.scale, columns.centre + _REACH * columns.scale
-    scored = [
-        column.reaching(float(least), float(greatest), ends[v] or (-np.inf, np.inf))
-        for v, column, least, greatest in zip(columns.numbers, columns.scored, low, high)
-    ]
-    return mixture._replace(
-        columns=columns._replace(scored=scored), choices=choices._replace(candidates=candidates)
-    )
+    return mixture._replace(choices=choices._replace(candidates=candidates))
 
 
 def redrawn(

@@ -184,7 +184,7 @@ class SoftLearner:
             if number is not None:
                 self.codes[:, v], _ = number.scored_column(0.0).scores(rows[:, v])
                 # The last digits hang on the unit, and tests of independence may hang on them.
-                points[:, v] = number.score.transform(rows[:, v]).round(_DIGITS)
+                points[:, v] = number.scaled(rows[:, v]).round(_DIGITS)
                 self.n_atoms[v] = len(number.atoms)
         scores = np.where((self.codes == self.n_atoms) & self.is_number, points, np.nan)
         self.mean, self.sd = column_moments(scores, weight)

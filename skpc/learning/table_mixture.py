@@ -161,7 +161,7 @@ class TableColumns(NamedTuple):
         n_states[self.tables] = np.diff(self.state_ptr)
         n_states[self.numbers] = 0
         for v, column, centre, scale in zip(self.numbers, self.scored, self.centre, self.scale):
-            score = (column.score.transform(rows[:, v]) - centre) / scale
+            score = (column.transform(rows[:, v]) - centre) / scale
             points[:, v] = np.clip(score, -_REACH, _REACH)
         scores = points[:, self.numbers]
         if np.isnan(scores).any():
@@ -215,7 +215,7 @@ class TableColumns(NamedTuple):
         for v, column, score in zip(self.numbers, self.scored, scores.T):
             values = np.ascontiguousarray(rows[:, v])
             plain, atom = ~np.isnan(score), np.isnan(score) & ~np.isnan(values)
-            log_base[plain] += column.score.log_slope(values[plain])
+            log_base[plain] += column.log_slope(values[plain])
             if column.step > 0.0:
                 # An atom fills its cell of the lattice.
                 log_base[atom] -= np.log(column.step)

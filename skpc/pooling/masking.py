@@ -212,7 +212,7 @@ class LinearOnCompletions(BaseEstimator):
         scores = rows.copy()
         for column, number in enumerate(self.domain.numbers or ()):
             if number is not None:
-                scores[:, column] = number.score.transform(rows[:, column])
+                scores[:, column] = number.scaled(rows[:, column])
         return one_hot(self.domain, scores)
 
     def _completed(self, rows: Floats) -> Floats:

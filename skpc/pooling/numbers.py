@@ -76,7 +76,7 @@ class Target(NamedTuple):
         have weights of shape (n_rows, n_scales).
         """
         rest = np.maximum(1.0 - atoms.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
-        means = np.broadcast_to(mean[:, np.newaxis], weights.shape)
+        means = np.broadcast_to(self.column.place(mean)[:, np.newaxis], weights.shape)
         normals = Normals(means, sd[:, np.newaxis] * REGRESSOR_SCALES, rest * weights)
         return ScoredNormals(self.column, atoms * weights.sum(axis=1, keepdims=True), normals)
 
@@ -332,15 +332,13 @@ class NumberPool(NamedTuple):
         self, form: ScoredNormals, row: Ints, random_state: np.random.RandomState
     ) -> Floats:
         """Draws for some rows by a regressor."""
-        atoms, number, n_rows = form.column.atoms, self.target.number, len(row)
+        column, number, n_rows = form.column, self.target.number, len(row)
         prob = np.hstack([form.rest.rows, form.atom_prob])[row]
         part = np.arange(n_rows), _draw_columns(prob, 1, random_state)[:, 0]
-        mean = np.hstack([form.rest.mean[row], np.tile(atoms, (n_rows, 1))])[part]
-        sd = np.hstack([form.rest.sd[row], np.zeros((n_rows, len(atoms)))])[part]
-        drawn = mean + sd * random_state.standard_normal(n_rows)
-        if number is None:
-            return np.asarray(drawn)
-        return number.snapped(np.clip(drawn, *number.range_of_draws))
+        atoms = np.tile(column.atoms, (n_rows, 1))
+        place = form.rest.mean[row] + form.rest.sd[row] * random_state.standard_normal((n_rows, 1))
+        drawn = np.hstack([column.value(place), atoms])[part]
+        return drawn if number is None else number.values(drawn)
 
     def _forms(self, rows: Floats) -> tuple[dict[int, Sequence[Any]], Floats]:
         """What each member that is used adds to the distributions, and weights of components."""

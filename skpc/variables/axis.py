@@ -21,7 +21,7 @@ from skpc._jit import ZERO, inlined, kernel
 from skpc._random import seed_streams, uniform
 
 #: Numbers of an axis, seen by kernels, that stand before its edges.
-HEAD = 4
+HEAD = 5
 #: The cell of an atom that is narrower than this, relative to the values, is a point mass.
 POINT = 1e-10
 #: Numbers this close are one number, whatever their size: the reciprocal of less would overflow.
@@ -46,7 +46,10 @@ class Axis(NamedTuple):
         atoms. A cell no wider than the rounding of the column is a point mass (its density is with
         respect to the counting measure). The mass of a wider cell, on a lattice, is spread over it.
     low, high : float, default=-inf and inf
-        Draws from the tails stay between these.
+        The tails end here.
+    step : float, default=0.0
+        Step of the lattice of the column: the density of a value in the tails is the mean one in
+        its cell.
 
     Examples
     --------
@@ -69,20 +72,22 @@ class Axis(NamedTuple):
     point: Any = None
     low: float = -math.inf
     high: float = math.inf
+    step: float = 0.0
 
     @classmethod
     def from_flat(cls, flat: Floats) -> Self:
         """Read an axis from the stretch of an array that kernels see."""
-        lower_scale, upper_scale, low, high = flat[:HEAD].tolist()
+        lower_scale, upper_scale, low, high, step = flat[:HEAD].tolist()
         n_edges = (len(flat) - HEAD - 4) // 5
         edges, cells = flat[HEAD : HEAD + n_edges], flat[HEAD + n_edges :]
         state, share, _, point = cells.reshape(4, -1)
-        return cls(edges, lower_scale, upper_scale, state.astype(int), share, point, low, high)
+        shares = state.astype(int), share, point
+        return cls(edges, lower_scale, upper_scale, *shares, low, high, step)
 
     @property
     def flat(self) -> Floats:
         """What kernels read; see the top of this file."""
-        head = [self.lower_scale, self.upper_scale, self.low, self.high]
+        head = [self.lower_scale, self.upper_scale, self.low, self.high, self.step]
         cells = (self.states, self.shares, self.log_densities, self.points)
         return np.concatenate([head, self.edges, *cells]).astype(np.float64)
 
@@ -123,7 +128,26 @@ class Axis(NamedTuple):
         """Greatest log density (nats) of each cell within its state."""
         with np.errstate(divide="ignore"):
             width = np.where(self._is_mass, 1.0, self.widths)
+            width[[0, -1]] *= self._tails / self._in_cells
             return np.asarray(np.log(self.shares) - np.log(width))
+
+    @property
+    def _tails(self) -> Floats:
+        """What the ends leave of two exponential tails without an end."""
+        room = np.array([self.edges[0] - self.low, self.high - self.edges[-1]])
+        left = -np.expm1(-room / self._scales)
+        # A tail without room has no mass, unless there are values that no row can have.
+        return np.where(left > 0.0, left, 1.0)
+
+    @property
+    def _in_cells(self) -> Floats:
+        """Mean densities in cells of the lattice, by those in their middles, in the two tails."""
+        half = 0.5 * self.step / self._scales
+        return np.sinh(half) / half if self.step > 0.0 else np.ones(2)
+
+    @property
+    def _scales(self) -> Floats:
+        return np.array([self.lower_scale, self.upper_scale])
 
     @property
     def mixing(self) -> Floats:
@@ -178,10 +202,18 @@ class Axis(NamedTuple):
 
     def moments(self, centre: float = 0.0) -> tuple[Floats, Floats]:
         """Mean and mean square of ``x - centre`` within each state."""
-        edges, scales = self.edges - centre, np.array([self.lower_scale, self.upper_scale])
+        edges, scales = self.edges - centre, self._scales
         low, high = edges[:-1], edges[1:]
-        tails = edges[[0, -1]] + scales * [-1.0, 1.0]
-        tail_squares = tails**2 + scales**2
+        # The distance from its edge has the moments of an exponential one that ends.
+        room = np.array([edges[0] - self.low + centre, self.high - centre - edges[-1]])
+        reached = np.where(np.isinf(room), 0.0, room) / scales
+        lost = np.exp(-room / scales) / self._tails
+        distance = scales * np.maximum(1.0 - lost * reached, 0.0)
+        square_distance = scales**2 * np.maximum(2.0 - lost * reached * (reached + 2.0), 0.0)
+        signs = np.array([-1.0, 1.0])
+        tails = edges[[0, -1]] + signs * distance
+        tail_squares = edges[[0, -1]] ** 2 + 2.0 * signs * edges[[0, -1]] * distance
+        tail_squares += square_distance
         mean = np.concatenate([tails[:1], (low + high) / 2, tails[1:]])
         square = (low * low + low * high + high * high) / 3
         square = np.concatenate([tail_squares[:1], square, tail_squares[1:]])
@@ -199,9 +231,12 @@ class Axis(NamedTuple):
     def _cells_below(self, x: Floats) -> Floats:
         """Share of each cell that is not above each number; that of the last one less 1."""
         low, high = self.edges[:-1], self.edges[1:]
-        lower = np.exp(np.minimum((x - self.edges[0]) / self.lower_scale, 0.0))
+        inside = np.clip(x, self.low, self.high)
+        beyond = 1.0 - self._tails
+        lower = np.exp(np.minimum((inside - self.edges[0]) / self.lower_scale, 0.0)) - beyond[0]
         # Counted from above, the far end of a tail keeps its digits.
-        upper = -np.exp(np.minimum((self.edges[-1] - x) / self.upper_scale, 0.0))
+        upper = beyond[1] - np.exp(np.minimum((self.edges[-1] - inside) / self.upper_scale, 0.0))
+        lower, upper = lower / self._tails[0], upper / self._tails[1]
         with np.errstate(over="ignore"):
             inner = np.clip((x - low) / (high - low), 0.0, 1.0)
         return np.hstack([lower, inner, upper])
@@ -294,9 +329,9 @@ class AxisTable(NamedTuple):
 @inlined
 def state_and_log_density(axis: Floats, first: int, last: int, x: float) -> tuple[int, float]:
     """State of a value, and its log density there if the state has all the mass."""
-    # An axis has five numbers for each edge, and eight more.
-    n_edges = (last - first - 8) // 5
-    begin = first + 4
+    # An axis has five numbers for each edge, and nine more.
+    n_edges = (last - first - 9) // 5
+    begin = first + HEAD
     # The cell is the number of edges that are not above the value.
     cell = np.searchsorted(axis[begin : begin + n_edges], x, side="right")
     # Behind the edges: states, shares, log densities of the cells.
@@ -306,7 +341,7 @@ def state_and_log_density(axis: Floats, first: int, last: int, x: float) -> tupl
     if cell == 0:
         log_density += (x - axis[begin]) / axis[first]
     elif cell == n_edges:
-        log_density += (axis[first + 3 + n_edges] - x) / axis[first + 1]
+        log_density += (axis[begin + n_edges - 1] - x) / axis[first + 1]
     return int(axis[at]), log_density
 
 
@@ -314,7 +349,7 @@ def state_and_log_density(axis: Floats, first: int, last: int, x: float) -> tupl
 def draw_in_state(axis: Floats, first: int, last: int, state: int, u: float) -> float:
     """Turn a uniform draw into one from a state; tails end where the range of draws does."""
     # The layout is that of the flat array: edges first, then the cells.
-    n_edges, begin = (last - first - 8) // 5, first + 4
+    n_edges, begin = (last - first - 9) // 5, first + HEAD
     at = begin + n_edges
     # One random number chooses the cell, and what is left of it the place within.
     cell = -1

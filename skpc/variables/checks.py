@@ -38,10 +38,6 @@ def check_variable(var: int, count: int, axis: Axis | ScoredColumn | None) -> No
         raise ValueError(
             f"the axis of variable {var} does not fit its {count} states: it has {axis.n_states}"
         )
-    if not axis.low <= axis.high or axis.low == np.inf or axis.high == -np.inf:
-        raise ValueError(
-            f"draws of variable {var} need a range of numbers, got {axis.low} to {axis.high}"
-        )
     if isinstance(axis, Axis):
         _check_axis(var, axis)
     else:
@@ -60,6 +56,11 @@ def _check_axis(var: int, axis: Axis) -> None:
         raise ValueError(
             f"the tails of variable {var} need positive scales, got {lower} and {upper}"
         )
+    if not (axis.low <= edges[0] and edges[-1] <= axis.high and 0.0 <= axis.step < np.inf):
+        raise ValueError(
+            f"the tails of variable {var} need ends beyond their edges and a step of 0 or more, "
+            f"got {axis.low} to {axis.high} and {axis.step}"
+        )
     states, shares, points = axis.states, axis.shares, axis.points
     if any(np.shape(part) != (len(edges) + 1,) for part in (states, shares, points)):
         raise ValueError(f"the axis of variable {var} needs {len(edges) + 1} cells")
@@ -74,12 +75,13 @@ def _check_axis(var: int, axis: Axis) -> None:
 
 
 def _check_column(var: int, column: ScoredColumn) -> None:
-    atoms, sizes = np.asarray(column.atoms), [column.step, column.reach, column.smallest_sd]
+    atoms, sizes = np.asarray(column.atoms), [*column[2:]]
     if atoms.ndim != 1 or not np.all(np.isfinite(atoms)) or not np.all(atoms[1:] > atoms[:-1]):
         raise ValueError(f"the atoms of variable {var} must be finite and increase, got {atoms}")
     if not (np.all(np.isfinite(sizes)) and min(sizes) >= 0.0):
         raise ValueError(
-            f"variable {var} needs a step, a reach and a smallest sd of 0 or more, got {sizes}"
+            f"variable {var} needs a step, a reach, a smallest sd and a gap of 0 or more, got "
+            f"{sizes}"
         )
     score = column.score
     shape = score._replace(lower=-np.inf, upper=np.inf, centre=0.0, spread=1.0)
@@ -97,8 +99,8 @@ def _check_column(var: int, column: ScoredColumn) -> None:
 
 def axis_in_file(var: int, part: Floats, count: int) -> Axis | ScoredColumn | None:
     """The axis that a stretch of a file holds, checked; None where it is empty."""
-    # A histogram axis has five numbers for each edge, and eight more.
-    fits = len(part) >= 13 and len(part) % 5 == 3
+    # A histogram axis has five numbers for each edge, and nine more.
+    fits = len(part) >= 14 and len(part) % 5 == 4
     if len(part) and not (len(part) == ATOMS + count - 1 if part[0] == 0.0 else fits):
         raise ValueError(f"the axis of variable {var} does not fit its {count} states")
     # Cells of states that are no numbers get some, and differ from the file below.

@@ -323,19 +323,19 @@ class ScoredNormals(Form):
         # Parts that a distribution hardly has are not worth a quadrature.
         some = np.ones(mean.shape, bool) if mean.ndim == 1 else self.rest.rows > NOTHING
         parts = np.zeros((2, *mean.shape))
-        parts[:, some] = self.column.score.moments(mean[some], sd[some], centre)
+        parts[:, some] = self.column.moments(mean[some], sd[some], centre)
         first, second = Points(self.column.atoms, self.atom_prob).moments(centre)
         return first + self.rest.averages(parts[0]), second + self.rest.averages(parts[1])
 
     def below(self, x: Floats) -> Floats:
         """Probability under each distribution that a draw is at most its own ``x``."""
         atoms = Points(self.column.atoms, self.atom_prob)
-        return self.rest.below(self.column.score.transform(x)) + atoms.below(x)
+        return self.rest.below(*self.column.ends(x)) + atoms.below(x)
 
     def between(self, low: Floats, high: Floats) -> Floats:
         """Probability under each distribution of each interval ``low < x <= high``."""
         of_atoms = Points(self.column.atoms, self.atom_prob).between(low, high)
-        return of_atoms + self.rest.between(*self.column.score.ends(low, high))
+        return of_atoms + self.rest.between(*self.column.ends(low, high))
 
     def modes(self, highest: float) -> tuple[Floats, Floats]:
         """Most probable values, by :meth:`ScoredColumn.modes`, and what they are worth."""
@@ -356,7 +356,7 @@ class ScoredNormals(Form):
         if self.column.step > 0.0:
             of_atoms -= math.log(self.column.step)
         of_rest = self.rest.log_density(np.where(is_atom, 0.0, score))
-        return np.where(is_atom, of_atoms, of_rest + self.column.score.log_slope(x))
+        return np.where(is_atom, of_atoms, of_rest + self.column.log_slope(x))
 
     def total(self) -> Floats:
         """Probability of each distribution: one, unless it is a part of a mixture."""
@@ -377,7 +377,7 @@ class ScoredNormals(Form):
 
     def in_scores(self) -> Normals:
         """The same distributions on the scale of the score, atoms as known numbers."""
-        atoms = self.column.score.transform(self.column.atoms)
+        atoms = self.column.transform(self.column.atoms)
         prob = np.hstack([self.atom_prob, self.rest.rows])
         sd = np.append(np.zeros(len(atoms)), self.rest.sd)
         return Normals(np.append(atoms, self.rest.mean), sd, prob)

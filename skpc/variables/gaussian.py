@@ -36,14 +36,20 @@ from skpc.variables.gaussians import (
 )
 from skpc.variables.leaves import Cells, Column, Columns, Leaf, Leaves, Prior, add_states
 from skpc.variables.patterns import Patterns
-from skpc.variables.score import ATOMS, HEAD, inverse_of, score_of, value_of
+from skpc.variables.score import (
+    ATOMS,
+    HEAD,
+    inverse_of,
+    place_of,
+    score_of,
+    value_at,
+    value_of,
+)
 
 N_PARAMS = 2
 N_ENTRIES = 4
 CELL = "a finite number"
 NEEDED = "a finite mean and a positive sd"
-#: Times that draws outside the range are redrawn before they are moved to its end.
-REDRAWS = 100
 #: No standard deviation is below about this part of that of its column.
 _SMALLEST_SD = 1e-6
 _LOG_2_PI = math.log(2.0 * math.pi)
@@ -52,11 +58,10 @@ _LOG_2_PI = math.log(2.0 * math.pi)
 @inlined
 def state_of(column: Floats, first: int, n_states: int, x: float) -> int:
     """State of a value: the number of the atom it belongs to, or the last one."""
-    # Atoms are few: a loop over them is faster than a search.
-    for state in range(n_states - 1):
-        if abs(x - column[first + ATOMS + state]) <= column[first + 2]:
-            return state
-    return n_states - 1
+    begin, reach = first + ATOMS, column[first + 2]
+    state = np.searchsorted(column[begin : begin + n_states - 1], x - reach)
+    is_atom = state < n_states - 1 and abs(x - column[begin + state]) <= reach
+    return state if is_atom else n_states - 1
 
 
 @inlined
@@ -65,7 +70,8 @@ def read_scored(column: Column, axis: Floats, x: float) -> tuple[int, float, flo
     step, state = axis[column.first + 1], state_of(axis, column.first, column.n_states, x)
     if state < column.n_states - 1:
         return state, np.nan, (-math.log(step) if step > 0.0 else 0.0)
-    z, slope = score_of(axis, column.first + HEAD, x)
+    place = place_of(axis, column.first, column.n_states - 1, x)
+    z, slope = score_of(axis, column.first + HEAD, place)
     return state, z, column.log_peak + slope
 
 
@@ -132,22 +138,10 @@ def add_gaussian(
 
 
 @internal_kernel
-def draw_score(
-    column: Floats, begin: int, n_states: int, mean: float, sd: float, streams: Streams, j: int
-) -> tuple[float, float]:
-    """Draw a value that is no atom, and the standard normal number of its score.
-
-    It is redrawn while out of the range of draws.
-    """
-    low, high = column[begin + 4], column[begin + 5]
-    # A lattice or bounds can leave next to nothing to draw from, so that tries are counted.
-    x, u, inverse = np.nan, 0.0, inverse_of(column, begin + HEAD)
-    for _ in range(REDRAWS):
-        u = normal(streams, j)
-        x = value_of(inverse, mean + sd * u)
-        if low <= x <= high and state_of(column, begin, n_states, x) >= n_states - 1:
-            break
-    return min(max(x, low), high), u
+def value_of_score(column: Floats, begin: int, n_states: int, z: float) -> float:
+    """The value that is no atom and has a score."""
+    place = value_of(inverse_of(column, begin + HEAD), z)
+    return value_at(column, begin, n_states - 1, place)
 
 
 @inlined
@@ -166,8 +160,8 @@ def draw_gaussian(
         u -= math.exp(table[leaf.first + state])
         if u < 0.0:
             return column[begin + ATOMS + state]
-    # No atom was drawn: a score, whose value must not hold one either.
-    return draw_score(column, begin, n_states, table[at], 1.0 / table[at + 1], streams, j)[0]
+    z = table[at] + normal(streams, j) / table[at + 1]
+    return value_of_score(column, begin, n_states, z)
 
 
 def fits(mean: Floats, sd: Floats) -> Any:

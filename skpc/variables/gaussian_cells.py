@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints, offsets
 from skpc._jit import kernel
-from skpc._random import Streams, draw_index, uniform
-from skpc.variables.gaussian import MultivariateGaussian, ScoredCells, draw_score
+from skpc._random import Streams, draw_index, normal, uniform
+from skpc.variables.gaussian import MultivariateGaussian, ScoredCells, value_of_score
 from skpc.variables.gaussians import conditionals
 from skpc.variables.leaves import Columns
 from skpc.variables.patterns import Patterns
@@ -103,9 +103,9 @@ def draw_missing(
                 white[i] = (scores[r, at] - mean) / root[i, i]
             else:
                 var, n_states = variables[at], state_ptr[at + 1] - state_ptr[at]
-                begin, sd = columns.axis_ptr[var], root[i, i]
-                drawn = draw_score(axis, begin, n_states, mean, sd, streams, r)
-                rows[r, var], white[i] = drawn
+                white[i] = normal(streams, r)
+                z = mean + root[i, i] * white[i]
+                rows[r, var] = value_of_score(axis, columns.axis_ptr[var], n_states, z)
 
 
 class ConditionalNormals(NamedTuple):
@@ -177,7 +177,7 @@ def conditional_normals(
     ConditionalNormals
     """
     variables = zip(leaves.variables.tolist(), rows.T)
-    known = np.column_stack([columns.axis_of(v).score.transform(column) for v, column in variables])
+    known = np.column_stack([columns.axis_of(v).transform(column) for v, column in variables])
     expected = conditionals(leaves.gaussians, *cells[1:], np.ascontiguousarray(reached.T))[0]
     # Cells at atoms are known, but say nothing about the others.
     patterns, d = Patterns.from_scores(np.hstack([known, cells.scores])), len(leaves.variables)

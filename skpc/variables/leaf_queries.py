@@ -355,7 +355,7 @@ def known_cells(columns: Columns, var: int, values: Floats) -> Form:
 
 def kernel_cells(columns: Columns, var: int, values: Floats) -> Floats:
     """Cells of a variable on the scale on which kernels compare them: their scores, if any."""
-    return columns.axis_of(var).score.transform(values) if columns.family[var] == SCORED else values
+    return columns.axis_of(var).transform(values) if columns.family[var] == SCORED else values
 
 
 def posterior_lines(leaves: Leaves, param: Floats, columns: Columns, wanted: Any) -> Lines:

@@ -27,6 +27,8 @@ _BANDWIDTHS = np.r_[0.0, np.geomspace(0.35, 100.0, 24)]
 #: bins on wine, iris, breast cancer, diabetes and samples of 100 to 5000 rows of two larger tables
 #: chose about as many bins as this allows.
 _ROWS_PER_CELL = 8
+#: Atoms that are states of their own: most of them, and the part of the rows that each must have.
+_MOST_ALONE, _LEAST_ALONE = 8, 0.05
 #: Mass of what is no state, in a column of ordered states.
 _NOTHING = 1e-15
 #: A gap in which nothing was seen is wide if it is this part of the range.
@@ -60,8 +62,8 @@ class Margin(NamedTuple):
         Weight of the values that are not atoms.
     tails : (float, float)
         Scales of the tails.
-    draws : (float, float)
-        Range of draws.
+    low, high, step : float
+        Where the tails end, and the step of the lattice of the column.
 
     Examples
     --------
@@ -79,7 +81,9 @@ class Margin(NamedTuple):
     point: Floats
     weight: float
     tails: tuple[float, float]
-    draws: tuple[float, float]
+    low: float
+    high: float
+    step: float
 
     @classmethod
     def fit(cls, values: Floats, weight: Floats, number: Number) -> Self:
@@ -89,12 +93,27 @@ class Margin(NamedTuple):
         if number.is_ordered:
             return cls._of_states(points, mass, number)
         rest = ~number.is_atom(points)
+        atoms, of_atoms = points[~rest], mass[~rest]
         points, mass = points[rest], mass[rest]
         edges, cumulated = _margin(points, mass, number) if len(points) else _gaps(number)
         edges, cumulated, point = _with_atoms(edges, cumulated, number)
-        masses = _masses(cumulated, point, 1.0 / (float(mass.sum() or total) + 1.0))
+        beyond = 1.0 / (float(mass.sum() or total) + 1.0)
+        low, high = _ends(edges, number)
+        # A tail without room has what no row can have.
+        tail_masses = np.array([beyond if low < edges[0] else _NOTHING])
+        tail_masses = np.append(tail_masses, beyond if edges[-1] < high else _NOTHING)
+        masses = _masses(cumulated, point, beyond, tail_masses)
+        n_others = float(mass.sum())
+        if n_others > 0.0:
+            # The frequent atoms are states; the others are cells of the bins around them.
+            alone = _alone(of_atoms, total)
+            of_bins = of_atoms[~alone].sum()
+            masses *= n_others / (n_others + of_bins)
+            cells = np.searchsorted(edges, atoms[~alone], side="right")
+            masses[cells] = of_atoms[~alone] / (n_others + of_bins)
+            n_others += float(of_bins)
         tails = _tail_scales(points, mass, number)
-        return cls(edges, masses, point, float(mass.sum()), tails, number.range_of_draws)
+        return cls(edges, masses, point, n_others, tails, low, high, number.step)
 
     @classmethod
     def _of_states(cls, points: Floats, mass: Floats, number: Number) -> Self:
@@ -106,7 +125,8 @@ class Margin(NamedTuple):
         counts = np.where(np.isnan(point), 0.0, counts + 0.5)
         masses = np.where(np.isnan(point), _NOTHING, counts / counts.sum())
         tails = _tail_scales(np.empty(0), np.empty(0), number)
-        return cls(edges, masses, point, float(mass.sum()), tails, number.range_of_draws)
+        weight = float(mass.sum())
+        return cls(edges, masses, point, weight, tails, *_ends(edges, number), number.step)
 
     def axis(self, n_bins: int) -> Axis:
         """One state for each atom, and at most ``n_bins`` bins of equal mass.
@@ -121,7 +141,8 @@ class Margin(NamedTuple):
             left = 1.0 - np.bincount(state, rest)[state]
             masses = np.where(np.isnan(point), rest, np.where(left > 0.0, left, 1.0))
         share = masses / np.bincount(state, masses)[state]
-        return Axis(self.edges, *self.tails, state, share, point, *self.draws)
+        ends = self.low, self.high, self.step
+        return Axis(self.edges, *self.tails, state, share, point, *ends)
 
     def states(self, n_bins: int) -> Ints:
         """State of each cell of that axis, numbered by their first cells inside the range."""
@@ -152,14 +173,28 @@ class Margin(NamedTuple):
         return max(1, round(share * math.sqrt(n_rows / _ROWS_PER_CELL)))
 
 
+def _alone(mass: Floats, total: float) -> Bools:
+    """Which atoms are states of their own."""
+    is_frequent = mass >= _LEAST_ALONE * total
+    is_frequent[np.argsort(-mass, kind="stable")[_MOST_ALONE:]] = False
+    return is_frequent
+
+
+def _ends(edges: Floats, number: Number) -> tuple[float, float]:
+    """Where tails end; an atom that is the end of its column has a cell around it."""
+    low, high = number.edges_of_ends
+    return min(low, float(edges[0])), max(high, float(edges[-1]))
+
+
 def _margin(points: Floats, mass: Floats, number: Number) -> tuple[Floats, Floats]:
     """Edges over the range of the values, and the part of their mass that lies below each."""
     step, size = number.step, points[-1] - points[0]
+    column = number.scored_column(0.0)
     if step == 0.0 and len(points) == 1:
         half = 1e-6 * max(abs(points[0]), 1.0)
         return np.array([points[0] - half, points[0] + half]), np.array([0.0, 1.0])
     has_grid = step > 0.0 and size / step < _LATTICE_CELLS
-    z = points if has_grid else number.score.transform(points)
+    z = points if has_grid else column.transform(points)
     n_cells = round(size / step) + 1 if has_grid else _GRID
     width = step if has_grid else (z[-1] - z[0]) / (n_cells - 1)
     ends = z[0] + width * (np.arange(n_cells + 1) - 0.5)
@@ -167,7 +202,7 @@ def _margin(points: Floats, mass: Floats, number: Number) -> tuple[Floats, Float
     below = np.append(0.0, np.cumsum(_smoothed(place, mass, n_cells, tied=step > 0.0)))
     if has_grid:
         return ends, below
-    edges = number.score.inverse(ends)
+    edges = column.inverse(ends)
     chosen = _coarser(below, ends)
     edges, below = edges[chosen], below[chosen]
     if step > 0.0:
@@ -178,7 +213,7 @@ def _margin(points: Floats, mass: Floats, number: Number) -> tuple[Floats, Float
         below = below[::-1][last]
         below[0] = 0.0
     else:
-        low, high = number.range_of_draws
+        low, high = number.ends
         edges[0] = max(edges[0], low)
         edges[-1] = max(min(edges[-1], high), np.nextafter(points[-1], np.inf))
     apart = np.append(True, are_apart(edges))
@@ -256,18 +291,21 @@ def _with_atoms(edges: Floats, cumulated: Floats, number: Number) -> tuple[Float
     return merged, below, point
 
 
-def _masses(cumulated: Floats, point: Floats, beyond: float) -> Floats:
+def _masses(cumulated: Floats, point: Floats, beyond: float, of_tails: Floats) -> Floats:
     """Masses of the cells without atoms, from what lies below the edges.
 
-    Each tail has the mass ``beyond``, and so have all cells together in which nothing was seen.
+    The tails have masses of their own, and all cells together in which nothing was seen have the
+    mass ``beyond``.
     """
     is_atom = ~np.isnan(point[1:-1])
     inner = np.where(is_atom, 0.0, np.diff(cumulated))
-    inner *= (1.0 - 3.0 * beyond) / max(inner.sum(), 1e-300)
+    inner /= max(inner.sum(), 1e-300)
     gap = ~is_atom & (inner <= 0.0)
     if gap.any():
+        inner *= 1.0 - beyond
         inner[gap] = beyond / gap.sum()
-    return np.concatenate([[beyond], inner, [beyond]])
+    inner *= 1.0 - of_tails.sum()
+    return np.concatenate([of_tails[:1], inner, of_tails[1:]])
 
 
 def _bins(cells: Floats, is_atom: Bools, is_gap: Bools, n_bins: int, n_rows: float) -> Ints:

@@ -20,11 +20,14 @@ from skpc.variables.score import Score, ScoredColumn, states_among
 
 #: How far from the one value of a column others are expected, as a part of that value.
 _NEAR_CONSTANT = 0.01
-#: An atom holds this share of the rows and this many times the mean count of the nearest values;
-#: or at least ``_FEW_ROWS`` rows, the smaller share, and the larger multiple.
-_SHARE, _TIMES = 0.05, 4.0
-_FEW_ROWS, _SMALL_SHARE, _MORE_TIMES = 8.0, 0.01, 8.0
-_NEAREST, _MAX_ATOMS = 6, 8
+#: An atom holds ``_FEW_ROWS`` rows and a small share at least, and several times the mean count of
+#: what is next to it. On a lattice these are the nearest points, whether they occur or not, and the
+#: share is ``_SHARE_ON_LATTICE``; elsewhere the nearest values, and the share is ``_SHARE`` with
+#: ``_TIMES`` their count, or ``_SMALL_SHARE`` with ``_MORE_TIMES``.
+_FEW_ROWS, _SHARE, _SMALL_SHARE, _SHARE_ON_LATTICE = 8.0, 0.05, 0.01, 0.002
+_TIMES, _MORE_TIMES, _NEAREST = 4.0, 8.0, 6
+#: Most atoms without a lattice, and on one: as many, or one for this many rows.
+_MAX_ATOMS, _MAX_ON_LATTICE, _ROWS_OF_ATOM = 8, 20, 40.0
 #: All values are atoms, such as brackets, doses and prices, if there are no more than
 #: ``_MAX_STATES``, of ``_FEW_ROWS`` rows each on average; or if they are among 0, 1, ...,
 #: ``_MOST_SMALL``.
@@ -39,10 +42,10 @@ _ROUNDING, _MOST_SPREADS = 1e-12, 1e6
 _FEW_FLOATS = 16.0 * np.finfo(float).eps
 #: Scale of the tails of values that were not seen, as a part of the range.
 _TAIL = 0.25
-#: Draws may leave the range seen by this part of it.
+#: An end that values crowd lies this part of the range beyond them.
 _WIDENED = 0.01
-#: Draws snap to values seen if a new row has another value with less than this probability, and if
-#: there are not too many values.
+#: Values repeat if a new row has another value with less than this probability, and if there are
+#: not too many of them.
 _MOST_UNSEEN, _MAX_VALUES = 0.5, 10_000
 #: Quantiles on which powers of the score are compared, at most and at least; and the powers, from a
 #: logarithm to its mirror image: beyond, means of what lies outside the range seen explode.
@@ -52,8 +55,8 @@ _NO_BOUNDS = (-math.inf, math.inf)
 _BEYOND = 0.1
 #: Values crowd an end if the outermost part of the range there, ``_OUTER`` or the one that has
 #: ``_ROWS_AT_END`` rows of a uniform column, holds half as many rows as there. The part is at most
-#: ``_MOST_OUTER``. The range is more than this part of the greatest magnitude, and of one: log-odds
-#: next to an end would be rounding.
+#: ``_MOST_OUTER``. The range is more than this part of the greatest magnitude: log-odds next to an
+#: end would be rounding.
 _OUTER, _ROWS_AT_END, _MOST_OUTER, _LEAST_RANGE = 0.025, 10.0, 0.05, 1e-9
 
 
@@ -71,15 +74,16 @@ class Number(NamedTuple):
     low, high : float
         The range of the training rows.
     score : Score
-        The bijection that makes the other values look normal.
-    seen : ndarray
-        The values that draws snap to, besides atoms; all values if these are atoms; empty if draws
-        do not snap.
+        The bijection that makes the places of the other values look normal.
     size : float
         Magnitude of the values, which tells how large rounding errors are.
+    ends : (float, float), default=(-inf, inf)
+        No value is beyond these: declared bounds, atoms at the ends, and ends that values crowd.
+    seen : ndarray, default=empty
+        The values that draws can have, besides atoms, where they repeat and have no lattice; all
+        values if these are ordered states.
     cuts : ndarray, default=empty
-        Upper ends of the cells of the values seen, but for the last cell. A draw becomes the value
-        of the cell that it falls into.
+        Upper ends of the cells of the values seen, but for the last cell.
     unseen : float, default=0
         Probability that a new row has another value than these, if they are ordered states.
     bounds : (float, float), default=(-inf, inf)
@@ -91,10 +95,12 @@ class Number(NamedTuple):
     >>> from skpc.variables import Number
     >>> rain = np.r_[np.zeros(70), np.arange(1, 31) / 2]
     >>> number = Number.fit(rain, np.ones(100))
-    >>> number.step, number.atoms
-    (0.5, array([0.]))
-    >>> number.snapped(np.array([3.1, 4.3]))
+    >>> number.step, number.atoms, number.ends
+    (0.5, array([0.]), (0.0, inf))
+    >>> number.values(np.array([3.1, 4.3]))
     array([3. , 4.5])
+    >>> number.upper_edges(np.array([3.0, 4.3]))
+    array([3.25, 4.25])
     """
 
     step: float
@@ -103,8 +109,9 @@ class Number(NamedTuple):
     low: float
     high: float
     score: Score
-    seen: Floats
     size: float
+    ends: tuple[float, float] = _NO_BOUNDS
+    seen: Floats = np.empty(0)
     cuts: Floats = np.empty(0)
     unseen: float = 0.0
     bounds: tuple[float, float] = _NO_BOUNDS
@@ -128,8 +135,8 @@ class Number(NamedTuple):
         atoms : array-like, default=None
             The atoms, if they are known; None finds them.
         bounds : (float, float), default=None
-            Bounds of the values; infinite for no bound. None: a column whose values crowd both ends
-            of its range, such as a uniform one, has a score between these.
+            Bounds of the values; infinite for no bound. None: a column whose values crowd an end of
+            its range, or whose least or greatest value is an atom, ends there.
 
         Returns
         -------
@@ -138,26 +145,68 @@ class Number(NamedTuple):
         points, mass = distinct(values, weight)
         step, origin = fit_lattice(points, mass)
         if atoms is None:
-            atoms = points if _are_states(points, mass) else _repeated(points, mass)
+            atoms = points if _are_states(points, mass) else _repeated(points, mass, step)
         atoms = np.unique(np.asarray(atoms, dtype=float))
         low, high = float(points[0]), float(points[-1])
         size = float(min(np.median(np.abs(points)), _largest_size(points)))
         ends = bounds or _NO_BOUNDS
-        number = cls(step, origin, atoms, low, high, Score(*ends), points[:0], size, bounds=ends)
+        number = cls(step, origin, atoms, low, high, Score(), size, ends, bounds=ends)
         rest = ~number.is_atom(points)
-        if rest.any():
-            if bounds is None and _crowd_ends(points[rest], mass[rest]):
-                ends = number.range_of_draws
-            score = _fitted_score(points[rest], mass[rest], ends)
-        else:
+        unseen = unseen_mass(mass)
+        if len(points) > 1 and not rest.any():
             score = _score_around(points, mass, ends)
-        unseen, are_states = unseen_mass(mass), len(points) > 1 and not rest.any()
-        if are_states:
             return number._replace(score=score, seen=points, cuts=_middles(points), unseen=unseen)
-        if unseen < _MOST_UNSEEN and rest.sum() > 1 and len(points) <= _MAX_VALUES:
-            points, mass = points[rest], mass[rest]
-            return number._replace(score=score, seen=points, cuts=_cuts(points, mass, step))
-        return number._replace(score=score)
+        if bounds is None:
+            number = number._replace(ends=number._inferred_ends(points[rest], mass[rest]))
+        column = number.scored_column(0.0)
+        lower, upper = column.place(np.array(number.edges_of_ends)).tolist()
+        if not rest.any():
+            return number._replace(score=_score_around(points, mass, (lower, upper)))
+        score = _fitted_score(column.place(points[rest]), mass[rest], (lower, upper))
+        number = number._replace(score=score)
+        has_repeats = unseen < _MOST_UNSEEN and len(points) <= _MAX_VALUES
+        if step == 0.0 and has_repeats and rest.sum() > 1:
+            cuts = _cuts(points[rest], mass[rest], atoms)
+            number = number._replace(seen=points[rest], cuts=cuts)
+        return number
+
+    @classmethod
+    def of_target(cls, values: Floats, weight: Floats, atoms: Floats) -> Self:
+        """Learn what a target is, which may go on beyond those of the table, but not beyond zero
+        where they crowd it."""
+        number = cls.fit(values, weight, atoms)
+        if number.is_ordered:
+            return number
+        lower, upper = number.ends
+        bounds = lower if lower == 0.0 else -math.inf, upper if upper == 0.0 else math.inf
+        return cls.fit(values, weight, atoms, bounds)
+
+    def _inferred_ends(self, points: Floats, mass: Floats) -> tuple[float, float]:
+        """Where a column without bounds ends, from its values that are no atoms."""
+        if not len(points):
+            return _NO_BOUNDS
+        widened = _WIDENED * (self.high - self.low)
+        crowds = _crowd_ends(points, mass)
+        ends = []
+        for sign, outermost, innermost, crowd in (
+            (-1.0, self.low, points[0], crowds[0]),
+            (1.0, self.high, points[-1], crowds[1]),
+        ):
+            is_atom = bool(self.is_atom(np.array([outermost]))[0])
+            if is_atom and outermost != innermost:
+                ends.append(outermost)
+            elif crowd:
+                # Not beyond zero, if all values are on one side of it.
+                end = outermost + sign * widened
+                end = 0.0 if outermost * sign <= 0.0 < end * sign else end
+                if self.step > 0.0:
+                    end = outermost + sign * self.step * math.floor(
+                        abs(end - outermost) / self.step
+                    )
+                ends.append(end)
+            else:
+                ends.append(sign * math.inf)
+        return ends[0], ends[1]
 
     @property
     def is_ordered(self) -> bool:
@@ -183,7 +232,7 @@ class Number(NamedTuple):
                 step / scale
             )
         has_room = room > 0.5 * step
-        lower, upper = self.score.lower, self.score.upper
+        lower, upper = self.bounds
         n_parts = has_room + (low - step >= lower) + (high + step <= upper)
         part = math.log(self.unseen / max(int(n_parts), 1))
         inside = -math.log(room if has_room else size + step)
@@ -202,85 +251,82 @@ class Number(NamedTuple):
         return states_among(self.atoms, self.reach, values) < len(self.atoms)
 
     @property
-    def ends(self) -> tuple[float, float]:
-        """What no answer lies beyond: bounds, and zero if all values have one sign."""
-        lower, upper = self.score[:2]
-        low = max(lower, 0.0 if self.low >= 0.0 else -math.inf)
-        return low, min(upper, 0.0 if self.high <= 0.0 else math.inf)
+    def edges_of_ends(self) -> tuple[float, float]:
+        """The ends of the cells of the last values."""
+        return self.ends[0] - 0.5 * self.step, self.ends[1] + 0.5 * self.step
 
     @property
     def linear_score(self) -> Score:
-        """The score without a power, and between the declared bounds alone."""
-        if self.score[:2] == self.bounds:
-            return self.score._replace(power=1.0)
-        middle = self.low + 0.5 * (self.high - self.low)
-        return Score(*self.bounds, centre=middle, spread=0.5 * (self.high - self.low))
-
-    @property
-    def range_of_draws(self) -> tuple[float, float]:
-        """The two numbers between which draws lie: the range seen, a little widened.
-
-        The range does not cross the ends of the column. It ends at an atom that is the least or
-        greatest value.
-        """
-        widened = _WIDENED * (self.high - self.low)
-        low = max(self.low - (0.0 if self.low in self.atoms else widened), self.ends[0])
-        high = min(self.high + (0.0 if self.high in self.atoms else widened), self.ends[1])
-        if self.step > 0.0:
-            # Draws are rounded: the last points of the lattice in the range have whole cells.
-            first = self.low - self.step * math.floor((self.low - low) / self.step)
-            last = self.high + self.step * math.floor((high - self.high) / self.step)
-            low, high = first - 0.499 * self.step, last + 0.499 * self.step
-        return low, high
+        """The score without a power."""
+        return self.score._replace(power=1.0)
 
     def scored_column(self, smallest_sd: float) -> ScoredColumn:
         """What leaves with atoms and a Gaussian of the score share, if they describe the column."""
-        ends = self.range_of_draws
-        return ScoredColumn(self.score, self.atoms, self.step, self.reach, smallest_sd, *ends)
+        column = self.score, self.atoms, self.step, self.reach, smallest_sd
+        return ScoredColumn(*column, gap=self.step)
 
-    def end_of_cell(self, values: Floats) -> Floats:
-        """End of the cell of the greatest point of the lattice that is not above each value."""
-        if self.step == 0.0:
+    def scaled(self, values: Floats) -> Floats:
+        """Values on a scale on which they look normal; NaN stays."""
+        if self.is_ordered:
+            return self.score.transform(values)
+        return self.scored_column(0.0).transform(values)
+
+    def upper_edges(self, values: Floats) -> Floats:
+        """Upper ends of the cells of the greatest values of the column that are not above some.
+
+        A draw up to there becomes one of these values.
+        """
+        if self.step > 0.0:
+            nearest = on_lattice(values, self.step, self.origin)
+            point = np.where(nearest <= values, nearest, nearest - self.step)
+            return np.asarray(point + 0.5 * self.step)
+        if self.is_ordered or not len(self.seen):
             return values
-        nearest = on_lattice(values, self.step, self.origin)
-        point = np.where(nearest <= values, nearest, nearest - self.step)
-        return np.asarray(point + 0.5 * self.step)
+        # Atoms between two values are not in the cells of these.
+        edges = np.concatenate([[-np.inf], self.cuts, [np.inf]])
+        edge = edges[np.searchsorted(self.seen, values, side="right")]
+        n_atoms = np.searchsorted(self.atoms, values, side="right")
+        last_atom = np.append(-np.inf, self.atoms)[n_atoms]
+        next_atom = np.append(self.atoms, np.inf)[n_atoms]
+        return np.maximum(np.minimum(edge, np.nextafter(next_atom, -np.inf)), last_atom)
 
     def intervals(self, low: Floats, high: Floats, closed: Bools) -> tuple[Floats, Floats]:
         """Ends of the intervals ``low < x <= high`` that hold what lies between two values.
 
-        ``closed``, of shape (2, n), says which of the values belong to them. On a lattice they hold
-        whole cells. A value that is neither on a lattice nor an atom holds nothing.
+        ``closed``, of shape (2, n), says which of the values belong to them. They hold whole cells.
+        A value that has no cell holds nothing.
         """
         ends = []
         for end, opens in ((low, ~closed[0]), (high, closed[1])):
-            near = np.append(self.atoms, np.nan)[states_among(self.atoms, self.reach, end)]
-            if self.step > 0.0:
-                near = on_lattice(end, self.step, self.origin)
-            with np.errstate(invalid="ignore"):
-                is_near = np.abs(end - near) <= (OFF_LATTICE * self.step or self.reach)
-            exact = np.where(is_near, near, end)
-            ends.append(self.end_of_cell(np.where(opens, exact, np.nextafter(exact, -np.inf))))
-        is_nothing = (low == high) & ~is_near & (self.step == 0.0)
+            near = self.known(end)
+            exact = np.where(np.isnan(near), end, near)
+            ends.append(self.upper_edges(np.where(opens, exact, np.nextafter(exact, -np.inf))))
+        is_nothing = (low == high) & np.isnan(near) & (self.step == 0.0)
         return np.where(is_nothing, ends[1], ends[0]), ends[1]
 
-    def rounded(self, values: Floats) -> Floats:
-        """Numbers on the lattice, and not beyond the ends; NaN stays."""
-        values = np.clip(values, *self.ends)
-        return values if self.step == 0.0 else on_lattice(values, self.step, self.origin)
+    def known(self, values: Floats) -> Floats:
+        """The values of the column that some numbers are, but for rounding; NaN for others."""
+        if self.step > 0.0:
+            near = on_lattice(values, self.step, self.origin)
+            reach = OFF_LATTICE * self.step
+        else:
+            listed = np.union1d(self.atoms, self.seen)
+            near = np.append(listed, np.nan)[states_among(listed, self.reach, values)]
+            reach = self.reach
+        with np.errstate(invalid="ignore"):
+            return np.where(np.abs(values - near) <= reach, near, np.nan)
 
-    def snapped(self, values: Floats) -> Floats:
-        """Draws as values of the column: of those seen, or on its lattice; NaN stays.
-
-        They do not lie beyond its ends, and a value of the column stays what it is.
-        """
+    def values(self, drawn: Floats) -> Floats:
+        """The values of the column in whose cells some numbers lie; NaN stays."""
+        inside = np.clip(drawn, *self.ends)
+        if self.step > 0.0 and not self.is_ordered:
+            return on_lattice(inside, self.step, self.origin)
         if not len(self.seen):
-            return self.rounded(values)
-        values = np.clip(values, *self.ends)
-        drawn = self.seen[np.searchsorted(self.cuts, values)]
-        known = np.union1d(self.atoms, self.seen)
-        is_known = states_among(known, _ROUNDING * self.size, values) < len(known)
-        return np.where(np.isnan(values) | is_known, values, drawn)
+            return inside
+        known = self.known(inside)
+        of_cells = self.seen[np.searchsorted(self.cuts, inside)]
+        nearest = np.where(np.isnan(known), of_cells, known)
+        return np.where(np.isnan(inside), np.nan, nearest)
 
 
 def distinct(values: Floats, weight: Floats) -> tuple[Floats, Floats]:
@@ -332,21 +378,23 @@ def _middles(points: Floats) -> Floats:
     return np.asarray(points[:-1] + 0.5 * np.diff(points))
 
 
-def _cuts(points: Floats, mass: Floats, step: float) -> Floats:
-    """Upper ends of the cells of values, but for the last cell.
+def _cuts(points: Floats, mass: Floats, atoms: Floats) -> Floats:
+    """Upper ends of the cells of values without a lattice, but for the last cell.
 
     The density is smooth, but rows may crowd on round numbers. So the width of a cell is
     proportional to the frequency of its value, within blocks of neighbouring values. Near the
     median a block has about the square root of the number of rows; near the ends, where the density
-    is steep, it has fewer. Two values one step of the lattice apart are cut in their middle, as the
-    density tells their frequencies apart.
+    is steep, it has fewer. An atom between two values is the end of their cells.
     """
-    border = np.concatenate([points[:1] - 0.5 * step, _middles(points), points[-1:] + 0.5 * step])
+    border = np.concatenate([points[:1], _middles(points), points[-1:]])
+    place = np.searchsorted(points, atoms)
+    between = (place > 0) & (place < len(points))
+    border[place[between]] = atoms[between]
     below = np.append(0.0, np.cumsum(mass))
     total = below[-1]
     block = np.floor(0.25 * math.sqrt(total) * logit((below + 0.5) / (total + 1.0)))
     is_edge = np.append(True, block[1:] > block[:-1])
-    is_edge[1:-1] |= np.diff(points) <= 1.5 * step
+    is_edge[place[between]] = True
     is_edge[-1] = True
     return np.asarray(np.interp(below, below[is_edge], border[is_edge])[1:-1])
 
@@ -358,26 +406,35 @@ def unseen_mass(mass: Floats) -> float:
 
 def repeated(values: Floats, weight: Floats) -> Floats:
     """Values of a column that repeat much more than their neighbours do; NaN is left out."""
-    return _repeated(*distinct(values, weight))
+    return _repeated(*distinct(values, weight), 0.0)
 
 
-def _repeated(points: Floats, mass: Floats) -> Floats:
+def _repeated(points: Floats, mass: Floats, step: float) -> Floats:
+    """The atoms among distinct values, on a lattice or without one."""
     total = float(mass.sum())
     if len(points) == 1:
         return points
-    by_share, by_count = _SHARE * total, max(_FEW_ROWS, _SMALL_SHARE * total)
+    has_lattice = step > 0.0
+    by_share = _SHARE * total
+    by_count = max(_FEW_ROWS, (_SHARE_ON_LATTICE if has_lattice else _SMALL_SHARE) * total)
     chosen = []
     for place in np.flatnonzero(mass >= min(by_share, by_count)).tolist():
         near = np.arange(max(place - _NEAREST, 0), min(place + _NEAREST + 1, len(points)))
         near = near[near != place]
-        nearest = near[np.argsort(np.abs(points[near] - points[place]), kind="stable")[:_NEAREST]]
-        around = mass[nearest].mean()
+        distance = np.abs(points[near] - points[place])
+        nearest = np.argsort(distance, kind="stable")[:_NEAREST]
+        n_near = len(nearest)
+        if has_lattice:
+            n_near = max(2 * round(float(distance[nearest].max()) / step), 1)
+        around = mass[near[nearest]].sum() / n_near
         often = mass[place] >= by_share and mass[place] >= _TIMES * around
-        often |= mass[place] >= by_count and mass[place] >= _MORE_TIMES * around
+        times = _TIMES if has_lattice else _MORE_TIMES
+        often |= mass[place] >= by_count and mass[place] >= times * around
         if often or (mass[place] >= by_count and _is_isolated(points, place)):
             chosen.append(place)
     chosen.sort(key=lambda place: -mass[place])
-    return np.sort(points[chosen[:_MAX_ATOMS]])
+    most = max(_MAX_ON_LATTICE, int(total / _ROWS_OF_ATOM)) if has_lattice else _MAX_ATOMS
+    return np.sort(points[chosen[:most]])
 
 
 def _is_isolated(points: Floats, place: int) -> bool:
@@ -391,10 +448,22 @@ def _is_isolated(points: Floats, place: int) -> bool:
 
 def _score_around(points: Floats, mass: Floats, bounds: tuple[float, float]) -> Score:
     """A linear score for a column of atoms alone: other values lie around these."""
-    line = Score(*bounds).transform(points)
+    line = _on_line(points, bounds)
     centre = float(weighted_quantiles(line, np.cumsum(mass), np.array([1]), 2)[0])
     spread = 0.5 * float(line[-1] - line[0]) or _NEAR_CONSTANT * max(abs(centre), 1.0)
-    return Score(*bounds, centre=centre, spread=max(spread, TINY))
+    return Score(*bounds, centre=centre, spread=max(spread, TINY), low=-1.0, high=1.0)
+
+
+def _on_line(places: Floats, bounds: tuple[float, float]) -> Floats:
+    """Places between bounds on the line, by logarithms."""
+    lower, upper = bounds
+    centre = 0.0
+    if (lower > -math.inf) != (upper < math.inf):
+        distance = np.abs(places - (lower if lower > -math.inf else upper))
+        typical = math.log(max(float(np.median(distance)), TINY))
+        centre = typical if lower > -math.inf else -typical
+    score = Score(*bounds, centre=centre, low=-math.inf, high=math.inf)
+    return centre + score.transform(places)
 
 
 def _log_likelihood(power: float, u: Floats) -> float:
@@ -403,21 +472,21 @@ def _log_likelihood(power: float, u: Floats) -> float:
     return float(score.log_slope(u).sum() - 0.5 * len(u) * np.log(score.transform(u).var()))
 
 
-def _crowd_ends(points: Floats, mass: Floats) -> bool:
-    """Whether values are as frequent near both ends of their range as about the middle."""
+def _crowd_ends(points: Floats, mass: Floats) -> tuple[bool, bool]:
+    """Whether values are as frequent near either end of their range as about the middle."""
     total = float(mass.sum())
     outer = max(_OUTER, _ROWS_AT_END / total)
     size = float(points[-1] - points[0])
-    if outer > _MOST_OUTER or size <= _LEAST_RANGE * max(1.0, *np.abs(points[[0, -1]])):
-        return False
+    if outer > _MOST_OUTER or size <= _LEAST_RANGE * np.abs(points[[0, -1]]).max():
+        return False, False
     place = (points - points[0]) / size
-    at_ends = mass[place < outer].sum(), mass[place > 1.0 - outer].sum()
-    return bool(min(at_ends) >= 0.5 * outer * total)
+    least = 0.5 * outer * total
+    return bool(mass[place < outer].sum() >= least), bool(mass[place > 1.0 - outer].sum() >= least)
 
 
 def _fitted_score(points: Floats, mass: Floats, bounds: tuple[float, float]) -> Score:
     """The score of the power that makes the values most likely as normal ones."""
-    line = Score(*bounds).transform(points)
+    line = _on_line(points, bounds)
     n_levels = min(_SKETCH, max(len(points), whole_rows(mass.sum())))
     cumulated = np.cumsum(mass)
     levels = 2 * np.arange(n_levels) + 1

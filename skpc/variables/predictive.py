@@ -8,7 +8,6 @@ from typing import Any, Self
 import numpy as np
 
 from skpc._arrays import Floats, Ints, log_or_inf
-from skpc.variables.axis import TINY
 from skpc.variables.dates import Calendar, as_dates
 from skpc.variables.forms import Bins, Form, Points, ScoredNormals, stacked
 from skpc.variables.number import Number
@@ -364,8 +363,7 @@ class Predictive:
             If the column has categories that are not numbers; so do all methods below.
         """
         form, known = self._numbers()
-        means = np.clip(form.means(), *self._ends)
-        return as_dates(np.where(np.isnan(known), means, known), self.dates)
+        return as_dates(np.where(np.isnan(known), form.means(), known), self.dates)
 
     def variance(self) -> Floats:
         """Variance of each cell, shape (n_rows,); zero where it is observed."""
@@ -381,9 +379,9 @@ class Predictive:
         at = np.asarray(x, dtype=np.float64)
         if at.shape not in ((), known.shape):
             raise ValueError(f"x must be one number or {len(known)}, one a row; got {at.shape}")
-        low, high = self._below_ends(form)
-        below = np.clip((self._below(form, at) - low) / np.maximum(high - low, TINY), 0.0, 1.0)
-        return np.where(np.isnan(known), below, known <= at)
+        edges = np.broadcast_to(at, known.shape)
+        edges = edges if self.number is None else self.number.upper_edges(edges)
+        return np.where(np.isnan(known), np.clip(form.below(edges), 0.0, 1.0), known <= at)
 
     def quantile(self, level: float) -> Any:
         """The number below which each cell lies with probability ``level``, shape (n_rows,).
@@ -396,10 +394,9 @@ class Predictive:
         if not isinstance(level, Real) or not 0.0 < level < 1.0:
             raise ValueError(f"level must be a probability strictly between 0 and 1, got {level!r}")
         form, known = self._numbers()
-        low, high = self._below_ends(form)
-        quantiles = np.clip(form.quantiles(low + level * (high - low)), *self._ends)
-        if number := self.number:
-            quantiles = (number.snapped if number.is_ordered else number.rounded)(quantiles)
+        quantiles = form.quantiles(level)
+        if self.number is not None:
+            quantiles = self.number.values(quantiles)
         return as_dates(np.where(np.isnan(known), quantiles, known), self.dates)
 
     def to_frame(self) -> Any:
@@ -419,24 +416,6 @@ class Predictive:
         limits = [-np.inf, *(float(f"{edge:.6g}") for edge in np.asarray(self.edges)), np.inf]
         bins = pd.IntervalIndex.from_breaks(limits, closed="left")
         return pd.DataFrame(prob, columns=bins, index=self.index)
-
-    @property
-    def _ends(self) -> tuple[float, float]:
-        return (-np.inf, np.inf) if self.number is None else self.number.ends
-
-    def _below_ends(self, form: FormSum) -> tuple[Any, Any]:
-        """Probability below the lower end of the column, and up to its upper end.
-
-        What lies beyond counts for nothing, as no draw is there.
-        """
-        low, high = self._ends
-        below = 0.0 if low == -np.inf else self._below(form, float(np.nextafter(low, -np.inf)))
-        return below, 1.0 if high == np.inf else self._below(form, high)
-
-    def _below(self, form: FormSum, x: float | Floats) -> Floats:
-        """Probability of each distribution up to ``x``, where a lattice has its points alone."""
-        at = np.broadcast_to(x, self.known.shape)
-        return form.below(at if self.number is None else self.number.end_of_cell(at))
 
     def _numbers(self) -> tuple[FormSum, Floats]:
         """Distributions and known cells as numbers: the labels in place of their codes."""

@@ -4,10 +4,13 @@ A score first maps the interval between the bounds of a column onto the line by 
 bounds it leaves the value). Then it subtracts a centre, divides by a spread, and takes
 the power transform of Yeo and Johnson ("A new family of power transformations to improve normality
 or symmetry", Biometrika 2000). Beyond the range of the training rows it continues linearly, because
-the transform itself is bounded on one side for most powers.
+the transform itself is bounded on one side for most powers; where a column has one bound, it is
+linear in the values on the other side, as a logarithm would make tails without a mean.
 
-A :class:`ScoredColumn` adds the values that have a probability of their own, its atoms. The plain
-twin of the kernels is ``tests/naive/circuit.py``.
+A :class:`ScoredColumn` adds the values that have a probability of their own, its atoms. On a
+lattice an atom fills its cell, and the cells of the other values lie next to each other on the
+scale as if those of the atoms were not there: so a draw of a score is never an atom, and the score
+of no atom takes mass from the others. The plain twin of the kernels is ``tests/naive/circuit.py``.
 """
 
 import math
@@ -26,13 +29,15 @@ _RULES = np.hstack([np.polynomial.legendre.leggauss(size) for size in _SIZES])
 _NODES, _WEIGHTS = 0.5 * (_RULES + np.array([[1.0], [0.0]]))
 #: Standard deviations around a mean beyond which a normal density counts for nothing.
 _REACH = 8.0
+#: Widest runs of atoms between which a quadrature has pieces of its own.
+_RUNS = 8
 _SQRT_2_PI = math.sqrt(2.0 * math.pi)
 #: The exponential of anything greater would overflow.
 _GREATEST_LOG = 700.0
-#: How near to a bound a value may come, as a part of the distance that counts there.
+#: How near to a bound a value may come, as a part of the distance of typical ones.
 _NEAREST = 1e-12
 #: Numbers of a column, seen by kernels, that stand before its score and before its atoms.
-HEAD, ATOMS = 6, 13
+HEAD, ATOMS = 5, 12
 
 
 class Score(NamedTuple):
@@ -91,20 +96,6 @@ class Score(NamedTuple):
         _scores(np.array(self, dtype=np.float64), np.ravel(x), z.ravel(), log_slope.ravel())
         return z, log_slope
 
-    def moments(self, mean: Floats, sd: Floats, centre: float) -> tuple[Floats, Floats]:
-        """Mean and mean square of ``x - centre`` for values x whose scores are normal.
-
-        By Gauss-Legendre quadrature between the ends of the power transform and its middle, where
-        it is not smooth, and beyond them. With one bound, values beyond the range count as its end:
-        they grow exponentially with their scores, and would rule the mean, though no row came near.
-        """
-        if self.power == 1.0 and self.lower == -math.inf and self.upper == math.inf:
-            offset = self.centre + self.spread * mean - centre
-            return offset, offset**2 + (self.spread * sd) ** 2
-        moments, flat = np.empty((2, len(mean))), np.array(self, dtype=np.float64)
-        _quadrature(flat, _NODES, _WEIGHTS, mean, sd, float(centre), moments)
-        return moments[0], moments[1]
-
 
 class ScoredColumn(NamedTuple):
     """What leaves with atoms and a Gaussian of the score have in common.
@@ -112,7 +103,7 @@ class ScoredColumn(NamedTuple):
     Parameters
     ----------
     score : Score
-        The bijection between values and scores.
+        The bijection between places (see :meth:`place`) and scores.
     atoms : ndarray
         Values with a probability of their own, increasing; exact.
     step : float, default=0.0
@@ -122,8 +113,9 @@ class ScoredColumn(NamedTuple):
         Distance from an atom up to which a value is that atom.
     smallest_sd : float, default=0.0
         No standard deviation of scores is below it.
-    low, high : float, default=-inf and inf
-        Draws stay between these.
+    gap : float, default=0.0
+        Width of the cells of atoms, which are cut out of the line; the step of the lattice, but
+        zero in circuits of earlier versions.
 
     Examples
     --------
@@ -140,8 +132,7 @@ class ScoredColumn(NamedTuple):
     step: float = 0.0
     reach: float = 0.0
     smallest_sd: float = 0.0
-    low: float = -math.inf
-    high: float = math.inf
+    gap: float = 0.0
 
     @classmethod
     def from_flat(cls, flat: Floats) -> Self:
@@ -152,7 +143,7 @@ class ScoredColumn(NamedTuple):
     @property
     def flat(self) -> Floats:
         """What kernels read: a zero, where an axis has the scale of a tail, and then all fields."""
-        head = [0.0, self.step, self.reach, self.smallest_sd, self.low, self.high]
+        head = [0.0, self.step, self.reach, self.smallest_sd, self.gap]
         return np.concatenate([head, self.score, self.atoms])
 
     @property
@@ -160,10 +151,55 @@ class ScoredColumn(NamedTuple):
         """Number of atoms, and one for all other values."""
         return len(self.atoms) + 1
 
+    @property
+    def cuts(self) -> Floats:
+        """The places at which the cells of the atoms have been cut out."""
+        return self.atoms - self.gap * (np.arange(len(self.atoms)) + 0.5)
+
+    def place(self, x: Floats) -> Floats:
+        """Values on the line without the cells of atoms; all of such a cell is at its place."""
+        if self.gap == 0.0 or not len(self.atoms):
+            return x
+        n_below = np.searchsorted(self.atoms - 0.5 * self.gap, x, side="right")
+        in_cell = np.append(-np.inf, self.cuts)[n_below]
+        return np.maximum(x - self.gap * n_below, in_cell)
+
+    def value(self, place: Floats) -> Floats:
+        """The values at some places."""
+        return place + self.gap * np.searchsorted(self.cuts, place, side="right")
+
+    def transform(self, x: Floats) -> Floats:
+        """Scores of values, each in its order; NaN stays.
+
+        Atoms that are neighbours on a lattice lie between the values around them. Those at the ends
+        of the column lie where the range of the others ends.
+        """
+        state = states_among(self.atoms, self.reach, x)
+        is_atom = state < len(self.atoms)
+        of_run, size = _runs(self.atoms, self.gap)
+        between = self.cuts + self.gap * ((of_run + 0.5) / size - 0.5)
+        at_ends = np.array([self.score.low, self.score.high])
+        ends = _powers(np.array(self.score, dtype=np.float64), at_ends)
+        of_atoms = np.clip(self.score.transform(between), *ends)
+        scores = self.score.transform(self.place(x))
+        return np.where(is_atom, np.append(of_atoms, np.nan)[state], scores)
+
+    def inverse(self, z: Floats) -> Floats:
+        """Values, but for atoms, that have some scores; NaN stays."""
+        return self.value(self.score.inverse(z))
+
+    def log_slope(self, x: Floats) -> Floats:
+        """Log derivative of the score at values: what a density of scores gains in nats."""
+        return self.score.log_slope(self.place(x))
+
+    def ends(self, *ends: Floats) -> list[Floats]:
+        """Scores of ends of intervals of values that are no atoms."""
+        return self.score.ends(*(self.place(x) for x in ends))
+
     def scores(self, values: Floats) -> tuple[Ints, Floats]:
         """State of each value (-1 if missing), and the score of values that are not atoms."""
         state = states_among(self.atoms, self.reach, values)
-        score = np.where(state < len(self.atoms), np.nan, self.score.transform(values))
+        score = np.where(state < len(self.atoms), np.nan, self.score.transform(self.place(values)))
         return np.where(np.isnan(values), -1, state), score
 
     def modes(self, state_prob: Floats, mean: Floats) -> Floats:
@@ -173,19 +209,32 @@ class ScoredColumn(NamedTuple):
         depend on the unit of the column.
         """
         values = np.append(self.atoms, np.nan)[state_prob.argmax(axis=1)]
-        return np.where(np.isnan(values), self.score.inverse(mean), values)
+        return np.where(np.isnan(values), self.inverse(mean), values)
 
-    def reaching(self, low: float, high: float, ends: tuple[float, float]) -> Self:
-        """The column, whose draws have scores up to some numbers, but do not cross its ends.
+    def moments(self, mean: Floats, sd: Floats, centre: float) -> tuple[Floats, Floats]:
+        """Mean and mean square of ``x - centre`` for values x whose scores are normal.
 
-        The range still ends at an atom that is its least or greatest value.
+        By Gauss-Legendre quadrature between the places where the map is not smooth: the ends of the
+        power transform and its middle, and the widest runs of atoms on a lattice.
         """
-        of_range = np.array([self.low, self.high])
-        is_atom = states_among(self.atoms, 0.5 * self.step, of_range) < len(self.atoms)
-        reached = np.where(is_atom, of_range, self.score.inverse(np.array([low, high])))
-        # Half a step of a lattice lies beyond the ends.
-        least, greatest = np.clip(reached, *ends).tolist()
-        return self._replace(low=min(self.low, least), high=max(self.high, greatest))
+        score = self.score
+        has_gaps = self.gap > 0.0 and len(self.atoms) > 0
+        if score.power == 1.0 and score[:2] == (-math.inf, math.inf) and not has_gaps:
+            offset = score.centre + score.spread * mean - centre
+            return offset, offset**2 + (score.spread * sd) ** 2
+        flat = np.array(score, dtype=np.float64)
+        low, high = _powers(flat, np.array([score.low, score.high]))
+        knots = [min(low, 0.0), min(max(0.0, low), high), max(high, 0.0), math.inf]
+        if has_gaps:
+            of_run, size = _runs(self.atoms, self.gap)
+            starts = np.flatnonzero(of_run == 0)
+            widest = starts[np.argsort(-size[starts], kind="stable")[:_RUNS]]
+            knots += score.transform(self.cuts[widest]).tolist()
+        moments = np.empty((2, len(mean)))
+        _quadrature(
+            self.flat, has_gaps, np.sort(knots), _NODES, _WEIGHTS, mean, sd, float(centre), moments
+        )
+        return moments[0], moments[1]
 
     def smallest_sds(self, mean: Floats) -> Floats:
         """Smallest standard deviation of a leaf whose mean score is ``mean``.
@@ -196,6 +245,14 @@ class ScoredColumn(NamedTuple):
             return np.full(np.shape(mean), self.smallest_sd)
         slope = np.exp(self.score.log_slope(self.score.inverse(mean)))
         return np.maximum(0.5 * self.step * slope, self.smallest_sd)
+
+
+def _runs(atoms: Floats, width: float) -> tuple[Ints, Ints]:
+    """The number of each atom among its neighbours on a lattice, and how many these are."""
+    begins = np.append(True, np.diff(atoms) > 1.5 * width)[: len(atoms)]
+    run = np.cumsum(begins) - 1
+    first = np.flatnonzero(begins)
+    return np.arange(len(atoms)) - first[run], np.bincount(run)[run]
 
 
 def states_among(atoms: Floats, reach: float, values: Floats) -> Ints:
@@ -223,27 +280,38 @@ def _log_power_slope(u: float, power: float) -> float:
 
 
 @inlined
-def _unbound(lower: float, upper: float, centre: float, x: float) -> tuple[float, float]:
-    """Map the interval between the bounds onto the line; also the log slope there."""
-    is_inside = lower < x < upper
-    # A value at a bound would have an infinite score.
-    if lower > -math.inf:
-        x = max(x, lower + _NEAREST * max(abs(lower), 1.0))
-    if upper < math.inf:
-        x = min(x, upper - _NEAREST * max(abs(upper), 1.0))
+def _unbound(
+    lower: float, upper: float, centre: float, end: float, x: float
+) -> tuple[float, float]:
+    """Map the interval between the bounds onto the line; also the log slope there.
+
+    With one bound the map is linear beyond its value ``end``, away from the bound.
+    """
+    # A value at a bound would have an infinite score. And the slope at and beyond a bound would
+    # make what cannot be the densest of all: that of the middle counts.
     if lower > -math.inf and upper < math.inf:
-        v = math.log((x - lower) / (upper - x))
-        # The derivative of the logit, by what it has become. At and beyond a bound it has none, and
-        # would make what cannot be the densest of all: that of the middle counts.
-        at = v if is_inside else centre
+        part = (x - lower) / (upper - lower)
+        inner = min(max(part, _NEAREST), 1.0 - _NEAREST)
+        v = math.log(inner / (1.0 - inner))
+        at = v if 0.0 < part < 1.0 else centre
         return v, 2.0 * math.log(2.0 * math.cosh(0.5 * at)) - math.log(upper - lower)
     if lower > -math.inf:
-        v = math.log(x - lower)
-        return v, -v if is_inside else -centre
+        v, size = _logarithm(x - lower, centre, end)
+        return v, size
     if upper < math.inf:
-        v = -math.log(upper - x)
-        return v, v if is_inside else centre
+        v, size = _logarithm(upper - x, -centre, -end)
+        return -v, size
     return x, 0.0
+
+
+@inlined
+def _logarithm(distance: float, centre: float, end: float) -> tuple[float, float]:
+    """Logarithm of a distance, linear beyond that of ``end``; also the log slope there."""
+    least = _NEAREST * math.exp(centre)
+    if distance <= math.exp(end):
+        v = math.log(max(distance, least))
+        return v, -v if distance > 0.0 else -centre
+    return end + (distance * math.exp(-end) - 1.0), -end
 
 
 @inlined
@@ -251,7 +319,9 @@ def score_of(score: Floats, at: int | np.int64, x: float) -> tuple[float, float]
     """Score of a value, and the log slope there; the score is ``score[at : at + 7]``."""
     # Numbers of one array, so that kernels take the score of any column alike.
     spread, power, low, high = score[at + 3], score[at + 4], score[at + 5], score[at + 6]
-    v, slope = _unbound(score[at], score[at + 1], score[at + 2], x)
+    # Where there is one bound, values go on linearly from the end of the range on the other side.
+    end = score[at + 2] + spread * (high if score[at] > -math.inf else low)
+    v, slope = _unbound(score[at], score[at + 1], score[at + 2], end, x)
     u, slope = (v - score[at + 2]) / spread, slope - math.log(spread)
     # Beyond the range the transform goes on along its tangent.
     inner = min(max(u, low), high)
@@ -316,8 +386,12 @@ def _bound(inverse: Inverse, u: float) -> float:
     if lower > -math.inf and upper < math.inf:
         return lower + (upper - lower) / (1.0 + fast_exp(min(-v, _GREATEST_LOG)))
     if lower > -math.inf:
-        return lower + fast_exp(min(v, _GREATEST_LOG))
-    return upper - fast_exp(min(-v, _GREATEST_LOG)) if upper < math.inf else v
+        inner = min(v, inverse.centre + inverse.spread * inverse.high)
+        return lower + fast_exp(inner) * (1.0 + (v - inner))
+    if upper < math.inf:
+        inner = max(v, inverse.centre + inverse.spread * inverse.low)
+        return upper - fast_exp(-inner) * (1.0 - (v - inner))
+    return v
 
 
 @kernel
@@ -335,9 +409,53 @@ def _values(score: Floats, z: Floats, x: Floats) -> None:
         x[i] = value_of(inverse, z[i]) if z[i] == z[i] else np.nan
 
 
+def _powers(score: Floats, u: Floats) -> Floats:
+    """The power transform at ends of the range."""
+    z = np.empty(len(u))
+    _transformed(score, u, z)
+    return z
+
+
+@kernel
+def _transformed(score: Floats, u: Floats, z: Floats) -> None:
+    for i in range(len(u)):
+        z[i] = _power(u[i], score[4])
+
+
+@inlined
+def place_of(column: Floats, first: int | np.int64, n_atoms: int, x: float) -> float:
+    """The place of a value that is no atom; see :meth:`ScoredColumn.place`."""
+    gap = column[first + 4]
+    if gap == 0.0 or n_atoms == 0:
+        return x
+    begin = first + ATOMS
+    # The atoms whose cells begin at or before the value.
+    n_below = np.searchsorted(column[begin : begin + n_atoms], x + 0.5 * gap, side="right")
+    return x - gap * n_below
+
+
+@inlined
+def value_at(column: Floats, first: int | np.int64, n_atoms: int, place: float) -> float:
+    """The value at a place; see :meth:`ScoredColumn.value`."""
+    gap = column[first + 4]
+    if gap == 0.0 or n_atoms == 0:
+        return place
+    # The cuts at or before the place, by halving.
+    low, high = 0, n_atoms
+    while low < high:
+        middle = (low + high) // 2
+        if column[first + ATOMS + middle] - gap * (middle + 0.5) <= place:
+            low = middle + 1
+        else:
+            high = middle
+    return place + gap * low
+
+
 @kernel(new_arrays=True)
 def _quadrature(
-    score: Floats,
+    column: Floats,
+    has_gaps: bool,
+    knots: Floats,
     nodes: Floats,
     weights: Floats,
     mean: Floats,
@@ -347,24 +465,22 @@ def _quadrature(
 ) -> None:
     """Moments of values whose scores are normal, piece by piece.
 
-    =======  ==========  ==============================================================
-    score    (7,)        the score
-    nodes    (n_nodes,)  of a quadrature rule on the unit interval
-    weights  (n_nodes,)  of the nodes
-    mean     (n,)        means of the scores
-    sd       (n,)        standard deviations of the scores
-    centre   float       what values are counted from
-    moments  (2, n)      receives means and mean squares
-    =======  ==========  ==============================================================
+    ========  ==========  =============================================================
+    column    (n,)        the column, as kernels read it
+    has_gaps  bool        whether values jump over atoms
+    knots     (n_knots,)  scores between which the map is smooth, increasing
+    nodes     (n_nodes,)  of a quadrature rule on the unit interval
+    weights   (n_nodes,)  of the nodes
+    mean      (n,)        means of the scores
+    sd        (n,)        standard deviations of the scores
+    centre    float       what values are counted from
+    moments   (2, n)      receives means and mean squares
+    ========  ==========  =============================================================
     """
-    inverse, value, mass = inverse_of(score, ZERO), np.empty(_SIZES[-1]), np.empty(_SIZES[-1])
-    # With one bound, values grow exponentially on the side without it.
-    above, below = inverse.lower > -math.inf, inverse.upper < math.inf
-    least = inverse.bottom if below and not above else -math.inf
-    greatest = inverse.top if above and not below else math.inf
-    # Between these scores the inverse is smooth.
-    middle = min(max(0.0, inverse.bottom), inverse.top)
-    knots = (min(inverse.bottom, 0.0), middle, max(inverse.top, 0.0), math.inf)
+    inverse, n_atoms = inverse_of(column, HEAD), len(column) - ATOMS
+    value, mass = np.empty(_SIZES[-1]), np.empty(_SIZES[-1])
+    # Exponentials of bounds are less smooth than powers: they take the longest rule.
+    has_bounds = inverse.lower > -math.inf or inverse.upper < math.inf
     for i in range(len(mean)):
         total, square = 0.0, 0.0
         # Less than 1e-15 of a normal distribution lies further out.
@@ -372,8 +488,7 @@ def _quadrature(
         for knot in knots:
             end = min(max(knot, begin), last)
             size, at = end - begin, 0
-            # Exponentials of bounds are less smooth than powers: they take the longest rule.
-            rule = 0 if not (above or below) else len(_IN_SDS)
+            rule = len(_IN_SDS) if has_bounds else 0
             while rule < len(_IN_SDS) and (size > _IN_SDS[rule] * sd[i] or size > _IN_SCORES[rule]):
                 rule += 1
             for shorter in range(rule):
@@ -385,12 +500,17 @@ def _quadrature(
                 z = begin + size * nodes[at + m]
                 t = (z - mean[i]) / sd[i]
                 mass[m] = size * weights[at + m] * fast_exp(-0.5 * t * t)
-                value[m] = min(max(z, least), greatest)
+                value[m] = z
             if inverse.power != 1.0:
                 for m in range(n):
                     value[m] = _inverse_power(inverse, value[m])
             for m in range(n):
-                offset = _bound(inverse, value[m]) - centre
+                value[m] = _bound(inverse, value[m])
+            if has_gaps:
+                for m in range(n):
+                    value[m] = value_at(column, ZERO, n_atoms, value[m])
+            for m in range(n):
+                offset = value[m] - centre
                 total += mass[m] * offset
                 square += mass[m] * offset * offset
             begin = end

@@ -144,11 +144,7 @@ class EventReader(MultivariateReader):
         ends = self.events.low[is_stated], self.events.high[is_stated]
         low, high = (np.tile(end, (len(some), 1)) for end in ends)
         within = WithinIntervals(FormSum((form,)), low, high, np.ones(len(some)))
-        drawn, axis = within.quantiles(u[some]), self.columns.axis_of(var)
-        if axis is not None:
-            # Draws stay in the range of the column where the event lets them.
-            clipped = np.clip(drawn, axis.low, axis.high)
-            drawn = np.where(within.holds(clipped), clipped, drawn)
+        drawn = within.quantiles(u[some])
         # Far out in a tail quantiles have no digits left.
         nearest = np.clip(drawn, np.nextafter(low[:, 0], np.inf), high[:, 0])
         rows[some, var] = np.where(within.holds(drawn), drawn, nearest)
