@@ -30,6 +30,7 @@ SCORED_COLUMNS = [
         np.array([-1.0, 2.0]),
         step=0.5,
         reach=0.2495,
+        gap=0.5,
     ),
     ScoredColumn(
         Score(lower=-30.0, upper=30.0, centre=0.1, spread=0.2, power=2.0, low=-2.0, high=2.0),
@@ -37,6 +38,13 @@ SCORED_COLUMNS = [
         smallest_sd=0.01,
     ),
     ScoredColumn(Score(), np.array([-0.5, 0.0, 3.0])),
+    ScoredColumn(
+        Score(centre=0.8, spread=2.0, power=0.75, low=-2.0, high=3.5),
+        np.array([0.0, 1.0, 4.0]),
+        step=1.0,
+        reach=0.499,
+        gap=1.0,
+    ),
 ]
 #: Stands for the axis of a variable with Poisson leaves.
 COUNTS = "counts"

@@ -185,7 +185,7 @@ def _without_range(part: Floats) -> Floats:
     if not len(part):
         return part
     if part[0] == 0.0:
-        return np.concatenate([part[:4], [0.0], part[6:]])
+        return np.concatenate([part[:4], [0.0], part[6:13], [0.0], part[13:]])
     return np.concatenate([part[:2], [-np.inf, np.inf, 0.0], part[4:]])
 
 

@@ -142,8 +142,8 @@ class Axis(NamedTuple):
     @property
     def _in_cells(self) -> Floats:
         """Mean densities in cells of the lattice, by those in their middles, in the two tails."""
-        half = 0.5 * self.step / self._scales
-        return np.sinh(half) / half if self.step > 0.0 else np.ones(2)
+        half = np.maximum(0.5 * self.step / self._scales, TINY)
+        return np.sinh(half) / half
 
     @property
     def _scales(self) -> Floats:

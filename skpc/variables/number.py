@@ -53,6 +53,8 @@ _SKETCH, _ENOUGH, _POWERS = 2000, 8, np.arange(0.0, 2.25, 0.25)
 _NO_BOUNDS = (-math.inf, math.inf)
 #: The power transform goes on linearly beyond the range seen, widened by this part of it.
 _BEYOND = 0.1
+#: Ends that are not declared change values nearer to them than this part of the spread.
+_SOFT = 0.1
 #: Values crowd an end if the outermost part of the range there, ``_OUTER`` or the one that has
 #: ``_ROWS_AT_END`` rows of a uniform column, holds half as many rows as there. The part is at most
 #: ``_MOST_OUTER``. The range is more than this part of the greatest magnitude: log-odds next to an
@@ -162,7 +164,9 @@ class Number(NamedTuple):
         lower, upper = column.place(np.array(number.edges_of_ends)).tolist()
         if not rest.any():
             return number._replace(score=_score_around(points, mass, (lower, upper)))
-        score = _fitted_score(column.place(points[rest]), mass[rest], (lower, upper))
+        ends = lower, upper
+        is_soft = bounds is None and np.isfinite(ends).any()
+        score = _fitted_score(column.place(points[rest]), mass[rest], ends, bool(is_soft))
         number = number._replace(score=score)
         has_repeats = unseen < _MOST_UNSEEN and len(points) <= _MAX_VALUES
         if step == 0.0 and has_repeats and rest.sum() > 1:
@@ -306,7 +310,7 @@ class Number(NamedTuple):
 
     def known(self, values: Floats) -> Floats:
         """The values of the column that some numbers are, but for rounding; NaN for others."""
-        if self.step > 0.0:
+        if self.step > 0.0 and not self.is_ordered:
             near = on_lattice(values, self.step, self.origin)
             reach = OFF_LATTICE * self.step
         else:
@@ -484,16 +488,21 @@ def _crowd_ends(points: Floats, mass: Floats) -> tuple[bool, bool]:
     return bool(mass[place < outer].sum() >= least), bool(mass[place > 1.0 - outer].sum() >= least)
 
 
-def _fitted_score(points: Floats, mass: Floats, bounds: tuple[float, float]) -> Score:
+def _fitted_score(
+    points: Floats, mass: Floats, bounds: tuple[float, float], is_soft: bool
+) -> Score:
     """The score of the power that makes the values most likely as normal ones."""
+    cumulated, soft = np.cumsum(mass), 0.0
     line = _on_line(points, bounds)
+    if is_soft:
+        spread = _spread(points, cumulated)
+        soft = _SOFT * spread
+        line = Score(*bounds, low=-math.inf, high=math.inf, soft=soft).transform(points)
     n_levels = min(_SKETCH, max(len(points), whole_rows(mass.sum())))
-    cumulated = np.cumsum(mass)
     levels = 2 * np.arange(n_levels) + 1
     sketch = weighted_quantiles(line, cumulated, levels, 2 * n_levels)
-    decile, centre, last = weighted_quantiles(line, cumulated, np.array([1, 5, 9]), 10)
-    spread = 0.5 * float(last - decile) or 0.5 * float(line[-1] - line[0])
-    spread = max(spread or max(abs(float(centre)), 1.0), TINY)
+    centre = weighted_quantiles(line, cumulated, np.array([1]), 2)[0]
+    spread = _spread(line, cumulated)
     u, ends = (sketch - centre) / spread, (line[[0, -1]] - centre) / spread
     power = 1.0
     if n_levels >= _ENOUGH:
@@ -504,4 +513,11 @@ def _fitted_score(points: Floats, mass: Floats, bounds: tuple[float, float]) -> 
         # Among equals, the identity.
         power = float(_POWERS[np.argmax(merit)]) if merit.max() > merit[_POWERS == 1.0] else 1.0
     low, high = ends + _BEYOND * (ends[1] - ends[0]) * np.array([-1.0, 1.0])
-    return Score(*bounds, float(centre), spread, power, float(low), float(high))
+    return Score(*bounds, float(centre), spread, power, float(low), float(high), soft)
+
+
+def _spread(line: Floats, cumulated: Floats) -> float:
+    """Half the distance between the first and the last tenth of increasing numbers."""
+    decile, centre, last = weighted_quantiles(line, cumulated, np.array([1, 5, 9]), 10)
+    spread = 0.5 * float(last - decile) or 0.5 * float(line[-1] - line[0])
+    return max(spread or max(abs(float(centre)), 1.0), TINY)

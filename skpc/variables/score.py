@@ -1,7 +1,8 @@
 """Scores: bijections of the line that make the values of a column look normal, and atoms.
 
-A score first maps the interval between the bounds of a column onto the line by logarithms (without
-bounds it leaves the value). Then it subtracts a centre, divides by a spread, and takes
+A score first maps the interval between the bounds of a column onto the line: by logarithms, or, if
+the bounds are soft, by what leaves values alone but for those next to a bound (without bounds it
+leaves all). Then it subtracts a centre, divides by a spread, and takes
 the power transform of Yeo and Johnson ("A new family of power transformations to improve normality
 or symmetry", Biometrika 2000). Beyond the range of the training rows it continues linearly, because
 the transform itself is bounded on one side for most powers; where a column has one bound, it is
@@ -37,7 +38,7 @@ _GREATEST_LOG = 700.0
 #: How near to a bound a value may come, as a part of the distance of typical ones.
 _NEAREST = 1e-12
 #: Numbers of a column, seen by kernels, that stand before its score and before its atoms.
-HEAD, ATOMS = 5, 12
+HEAD, ATOMS = 5, 13
 
 
 class Score(NamedTuple):
@@ -53,6 +54,9 @@ class Score(NamedTuple):
         Power of the transform; 1 is the identity.
     low, high : float
         Between these, in units of the spread, the transform applies; beyond it is linear.
+    soft : float, default=0.0
+        Distance from a bound from which on values are hardly changed, ``x + s log(1 - exp(-(x -
+        lower) / s))`` with ``s`` this distance; 0 for logarithms.
 
     Examples
     --------
@@ -71,6 +75,7 @@ class Score(NamedTuple):
     power: float = 1.0
     low: float = 0.0
     high: float = 0.0
+    soft: float = 0.0
 
     def transform(self, x: Floats) -> Floats:
         """Scores of values; NaN stays."""
@@ -281,12 +286,24 @@ def _log_power_slope(u: float, power: float) -> float:
 
 @inlined
 def _unbound(
-    lower: float, upper: float, centre: float, end: float, x: float
+    lower: float, upper: float, centre: float, end: float, soft: float, x: float
 ) -> tuple[float, float]:
     """Map the interval between the bounds onto the line; also the log slope there.
 
     With one bound the map is linear beyond its value ``end``, away from the bound.
     """
+    if soft > 0.0:
+        v, slope = x, 0.0
+        if lower > -math.inf:
+            moved, slope = _softly(v - lower, soft)
+            v = lower + moved
+        if upper < math.inf:
+            last = upper
+            if lower > -math.inf:
+                last = lower + _softly(upper - lower, soft)[0]
+            moved, more = _softly(last - v, soft)
+            v, slope = last - moved, slope + more
+        return v, slope
     # A value at a bound would have an infinite score. And the slope at and beyond a bound would
     # make what cannot be the densest of all: that of the middle counts.
     if lower > -math.inf and upper < math.inf:
@@ -305,6 +322,25 @@ def _unbound(
 
 
 @inlined
+def _softly(distance: float, soft: float) -> tuple[float, float]:
+    """A distance from a soft bound on the line, and its log slope."""
+    t = distance / soft
+    lost = math.log(-math.expm1(-max(t, _NEAREST)))
+    return soft * (max(t, _NEAREST) + lost), -lost if t > 0.0 else 0.0
+
+
+@inlined
+def _hardly(moved: float, soft: float) -> float:
+    """The distance from a soft bound that is so far on the line."""
+    t = moved / soft
+    # Both kinds of values have all their digits.
+    small = fast_exp(min(t, -4.0))
+    near = small * (1.0 - small * (0.5 - small * (1.0 / 3.0 - small * (0.25 - 0.2 * small))))
+    far = max(t, 0.0) + fast_log(1.0 + fast_exp(-abs(t)))
+    return soft * (near if t < -4.0 else far)
+
+
+@inlined
 def _logarithm(distance: float, centre: float, end: float) -> tuple[float, float]:
     """Logarithm of a distance, linear beyond that of ``end``; also the log slope there."""
     least = _NEAREST * math.exp(centre)
@@ -316,12 +352,12 @@ def _logarithm(distance: float, centre: float, end: float) -> tuple[float, float
 
 @inlined
 def score_of(score: Floats, at: int | np.int64, x: float) -> tuple[float, float]:
-    """Score of a value, and the log slope there; the score is ``score[at : at + 7]``."""
+    """Score of a value, and the log slope there; the score is ``score[at : at + 8]``."""
     # Numbers of one array, so that kernels take the score of any column alike.
     spread, power, low, high = score[at + 3], score[at + 4], score[at + 5], score[at + 6]
     # Where there is one bound, values go on linearly from the end of the range on the other side.
     end = score[at + 2] + spread * (high if score[at] > -math.inf else low)
-    v, slope = _unbound(score[at], score[at + 1], score[at + 2], end, x)
+    v, slope = _unbound(score[at], score[at + 1], score[at + 2], end, score[at + 7], x)
     u, slope = (v - score[at + 2]) / spread, slope - math.log(spread)
     # Beyond the range the transform goes on along its tangent.
     inner = min(max(u, low), high)
@@ -344,6 +380,7 @@ class Inverse(NamedTuple):
     power: float
     low: float
     high: float
+    soft: float
     bottom: float
     top: float
     below: float
@@ -352,12 +389,12 @@ class Inverse(NamedTuple):
 
 @inlined
 def inverse_of(score: Floats, at: int | np.int64) -> Inverse:
-    """The inverse of the score ``score[at : at + 7]``."""
+    """The inverse of the score ``score[at : at + 8]``."""
     power, low, high = score[at + 4], score[at + 5], score[at + 6]
     bottom, below = _power(low, power), math.exp(-_log_power_slope(low, power))
     top, above = _power(high, power), math.exp(-_log_power_slope(high, power))
     fields = (score[at], score[at + 1], score[at + 2], score[at + 3], power, low, high)
-    return Inverse(*fields, bottom, top, below, above)
+    return Inverse(*fields, score[at + 7], bottom, top, below, above)
 
 
 @inlined
@@ -383,6 +420,13 @@ def _inverse_power(inverse: Inverse, z: float) -> float:
 def _bound(inverse: Inverse, u: float) -> float:
     """The value of a power, between the bounds."""
     lower, upper, v = inverse.lower, inverse.upper, inverse.centre + inverse.spread * u
+    if inverse.soft > 0.0:
+        if upper < math.inf:
+            last = upper
+            if lower > -math.inf:
+                last = lower + _softly(upper - lower, inverse.soft)[0]
+            v = last - _hardly(last - v, inverse.soft)
+        return v if lower == -math.inf else lower + _hardly(v - lower, inverse.soft)
     if lower > -math.inf and upper < math.inf:
         return lower + (upper - lower) / (1.0 + fast_exp(min(-v, _GREATEST_LOG)))
     if lower > -math.inf:

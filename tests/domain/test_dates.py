@@ -259,10 +259,10 @@ def test_densities_with_gaussians_draw_days_and_months(density):
     assert is_month_end(drawn["month"])
     assert (drawn["day"] == drawn["day"].dt.normalize()).all()
     assert drawn.dtypes.equals(frame.dtypes)
-    between = drawn["day"].between(
-        DAYS.min() - pd.Timedelta(days=9), DAYS.max() + pd.Timedelta(days=9)
-    )
-    assert between.all()
+    # Draws go on where rows may, but hardly beyond these.
+    size = 0.5 * (DAYS.max() - DAYS.min())
+    near = drawn["day"].between(DAYS.min() - 0.1 * size, DAYS.max() + 0.1 * size)
+    assert near.mean() > 0.9
 
 
 def test_days_at_midnight_of_a_time_zone_stay_midnights_there():

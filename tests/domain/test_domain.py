@@ -510,9 +510,9 @@ def test_drawn_rows_snap_to_values_and_observed_cells_stay():
     domain = Domain.fit(rain_frame())
     drawn = np.array([[0.2, 31.4, 1.0], [0.3, 20.6, 0.0]])
     rows = np.array([[0.25, np.nan, np.nan], [np.nan, 20.6, np.nan]])
-    filled = domain.snapped(drawn.copy(), rows)
+    filled = domain.values(drawn.copy(), rows)
     np.testing.assert_array_equal(filled[:, 1], [31.0, 20.6])
-    np.testing.assert_array_equal(domain.snapped(drawn.copy())[:, 1], [31.0, 21.0])
+    np.testing.assert_array_equal(domain.values(drawn.copy())[:, 1], [31.0, 21.0])
     np.testing.assert_array_equal(filled[:, 2], drawn[:, 2])
 
 
@@ -529,8 +529,9 @@ def test_a_category_more_leaves_the_other_columns_what_they_are():
 @pytest.mark.parametrize("order", [["kind", "age", "rain"], ["rain", "kind", "age"]])
 def test_a_number_more_is_what_it_would_be_in_the_table(order, n_bins, margins):
     frame = rain_frame()[order]
-    # Targets may go on beyond those of the table.
-    bounds = {order[-1]: (None, None)} if margins == "auto" else None
+    # Targets may go on beyond those of the table, but not beyond zero where they end there.
+    lower = 0.0 if order[-1] == "rain" else None
+    bounds = {order[-1]: (lower, None)} if margins == "auto" else None
     whole = Domain.fit(frame, n_bins=n_bins, margins=margins, bounds=bounds)
     domain = Domain.fit(frame[order[:-1]], n_bins=n_bins, margins=margins)
     more = domain.with_number(whole.encode(frame), np.ones(len(frame)), n_bins)

@@ -106,7 +106,7 @@ def test_a_number_beyond_the_ends_is_impossible_without_a_warning():
 @pytest.mark.parametrize(
     ("event", "message"),
     [
-        ({"income": [1.0, 2.0]}, r"the tuple \(a, b\) for a range"),
+        ({"income": [20_000.5, 2.0]}, r"the tuple \(a, b\) for a range"),
         ({"region": ("N", "S")}, r"sets such as .* in column 'region'; found \('N', 'S'\)"),
         ({"age": (1, 2, 3)}, "two ends"),
         ({"age": (30, 20)}, "from the smaller to the greater end"),

@@ -102,8 +102,7 @@ def worlds_of_leaf(circuit: Circuit, leaf: int, row: np.ndarray) -> list[World]:
         if state < len(column.atoms):
             options.append([(prob[state] / (column.step or 1.0), x, math.nan)])
         else:
-            score = column.score
-            options.append([(prob[state] * score.slope(x), x, score.of(x))])
+            options.append([(prob[state] * column.slope(x), x, column.of(x))])
     return [_world(parts, choice) for choice in itertools.product(*options)]
 
 
@@ -151,8 +150,10 @@ def normal_of(world: World, var: int) -> tuple[float, float] | None:
 
 def expectation(circuit: Circuit, row: np.ndarray, var: int, function) -> float:
     """E[function(x_var) | observed cells], by quadrature over each normal score."""
-    score, total = naive.scored_column(circuit, var).score, 0.0
+    column, total = naive.scored_column(circuit, var), 0.0
+    score = column.score
     breaks = [naive.yeo_johnson(u, score.power) for u in (score.low, 0.0, score.high)]
+    breaks += [column.end(atom) for atom in column.atoms if column.gap > 0.0]
     known: dict[tuple[float, float], float] = {}
     for world in given_worlds(circuit, row):
         normal = normal_of(world, var)
@@ -161,7 +162,7 @@ def expectation(circuit: Circuit, row: np.ndarray, var: int, function) -> float:
             continue
         if normal not in known:
             known[normal] = naive.normal_expectation(
-                lambda z: function(score.value(z)), *normal, breaks
+                lambda z: function(column.value_of(z)), *normal, breaks
             )
         total += world.prob * known[normal]
     return total
@@ -169,13 +170,13 @@ def expectation(circuit: Circuit, row: np.ndarray, var: int, function) -> float:
 
 def share_below(circuit: Circuit, row: np.ndarray, var: int, x: float) -> float:
     """Posterior probability that a missing number is not above ``x``."""
-    score, total = naive.scored_column(circuit, var).score, 0.0
+    column, total = naive.scored_column(circuit, var), 0.0
     for world in given_worlds(circuit, row):
         normal = normal_of(world, var)
         if normal is None:
             total += world.prob * float(world.known[var] <= x)
         else:
-            total += world.prob * naive.normal_below(score.of(x), *normal)
+            total += world.prob * naive.normal_below(column.end(x), *normal)
     return total
 
 
@@ -214,7 +215,7 @@ def _completions(circuit: Circuit, leaf: int, row) -> list[np.ndarray]:
             filled[var] = x
         for scope, mean, _ in world.normals:
             for var, z in zip(scope, mean):
-                filled[var] = naive.scored_column(circuit, var).score.value(z)
+                filled[var] = naive.scored_column(circuit, var).value_of(z)
         found.append(filled)
     return found
 
@@ -229,10 +230,10 @@ def _counted(circuit: Circuit, leaf: int, row, filled) -> float:
         x, state, missing = filled[var], column.state(filled[var]), math.isnan(row[var])
         total *= prob[state]
         if not missing:
-            total *= column.score.slope(x) if state == len(column.atoms) else 1 / (column.step or 1)
+            total *= column.slope(x) if state == len(column.atoms) else 1 / (column.step or 1)
         if state == len(column.atoms) and not (missing and column.atoms):
             seen.append(at)
-            score.append(column.score.of(x))
+            score.append(column.of(x))
     if seen:
         normal = multivariate_normal(parts.mean[seen], parts.covariance[np.ix_(seen, seen)])
         total *= float(normal.pdf(score))

@@ -23,6 +23,7 @@ def is_number(circuit: Circuit, var: int) -> bool:
 class Cell(NamedTuple):
     """A cell ``low <= x < high`` of an axis: a state, its share there, and its atom or NaN.
 
+    A tail has a scale; it ends at ``end``, and its values have a lattice of some step.
     ``is_mass``: the cell is no wider than rounding, and its atom has a probability.
     """
 
@@ -33,28 +34,33 @@ class Cell(NamedTuple):
     share: float
     point: float
     is_mass: bool
+    end: float = math.nan
+    step: float = 0.0
 
 
-def cells_of(edges, lower_scale, upper_scale, state, share, point) -> list[Cell]:
+def cells_of(
+    edges, lower_scale, upper_scale, state, share, point, least=-math.inf, most=math.inf, step=0.0
+) -> list[Cell]:
     """The cells of an axis, given by its fields; an end of a tail is infinite."""
     low, high = [-math.inf, *edges], [*edges, math.inf]
     scale = [lower_scale, *[math.nan] * (len(edges) - 1), upper_scale]
     typical = float(np.median(np.abs(edges)))
+    ends = [least, *[math.nan] * (len(edges) - 1), most]
     fields = zip(low, high, scale, state, share, point)
     return [
-        Cell(*map(float, cell), cell[1] - cell[0] <= 1e-10 * max(typical, abs(cell[5])))
-        for cell in fields
+        Cell(*map(float, cell), cell[1] - cell[0] <= 1e-10 * max(typical, abs(cell[5])), end, step)
+        for cell, end in zip(fields, ends)
     ]
 
 
 def axis_of(circuit: Circuit, var: int) -> list[Cell]:
     """The cells of the histogram axis of a variable, read from the array of all axes."""
     part = circuit.axis[circuit.axis_ptr[var] : circuit.axis_ptr[var + 1]].tolist()
-    n_edges = (len(part) - 8) // 5
-    edges, rest = part[4 : 4 + n_edges], part[4 + n_edges :]
+    n_edges = (len(part) - 9) // 5
+    edges, rest = part[5 : 5 + n_edges], part[5 + n_edges :]
     n_cells = n_edges + 1
     state, share, _, point = (rest[i * n_cells : (i + 1) * n_cells] for i in range(4))
-    return cells_of(edges, part[0], part[1], state, share, point)
+    return cells_of(edges, part[0], part[1], state, share, point, *part[2:5])
 
 
 def atoms_of(circuit: Circuit, var: int) -> list[float]:
@@ -68,12 +74,28 @@ def atoms_of(circuit: Circuit, var: int) -> list[float]:
 
 
 def within_cell(cell: Cell, x: float) -> float:
-    """Density of a value of a cell, given the cell."""
-    if math.isinf(cell.low):
-        return math.exp((x - cell.high) / cell.scale) / cell.scale
-    if math.isinf(cell.high):
-        return math.exp((cell.low - x) / cell.scale) / cell.scale
+    """Density of a value of a cell, given the cell; the mean one in the cell of a lattice."""
+    if math.isinf(cell.low) or math.isinf(cell.high):
+        if cell.step > 0.0:
+            above, below = (tail_below(cell, x + side * cell.step) for side in (0.5, -0.5))
+            return (above - below) / cell.step
+        edge = cell.high if math.isinf(cell.low) else cell.low
+        return math.exp(-abs(x - edge) / cell.scale) / cell.scale / tail_mass(cell)
     return 1.0 if cell.is_mass else 1.0 / (cell.high - cell.low)
+
+
+def tail_mass(cell: Cell) -> float:
+    """What its end leaves of an exponential tail."""
+    edge = cell.high if math.isinf(cell.low) else cell.low
+    return 1.0 - math.exp(-abs(cell.end - edge) / cell.scale)
+
+
+def tail_below(cell: Cell, x: float) -> float:
+    """Share of a tail that is not above ``x``, which is not beyond its end."""
+    if math.isinf(cell.low):
+        lost = math.exp((cell.end - cell.high) / cell.scale)
+        return (math.exp((x - cell.high) / cell.scale) - lost) / tail_mass(cell)
+    return (1.0 - math.exp((cell.low - x) / cell.scale)) / tail_mass(cell)
 
 
 def state_and_density(circuit: Circuit, var: int, x: float) -> tuple[int, float]:
@@ -83,7 +105,11 @@ def state_and_density(circuit: Circuit, var: int, x: float) -> tuple[int, float]
 
 
 class NaiveScore(NamedTuple):
-    """The transform of Yeo and Johnson, linear outside a range, behind logarithms at bounds."""
+    """The transform of Yeo and Johnson, linear outside a range, behind logarithms at bounds.
+
+    With one bound, values beyond the other end of the range are linear themselves. Soft bounds
+    change the values next to them instead, first by the lower one.
+    """
 
     lower: float
     upper: float
@@ -92,6 +118,7 @@ class NaiveScore(NamedTuple):
     power: float
     low: float
     high: float
+    soft: float = 0.0
 
     def of(self, x: float) -> float:
         u = (self._to_line(x) - self.centre) / self.spread
@@ -103,10 +130,25 @@ class NaiveScore(NamedTuple):
     def slope(self, x: float) -> float:
         u = (self._to_line(x) - self.centre) / self.spread
         found = yeo_johnson_slope(min(max(u, self.low), self.high), self.power) / self.spread
+        if self.soft > 0.0:
+            # The map of a value by the lower bound is one less exponential, so are slopes.
+            lower = self._after_lower(x)
+            if self.lower > -math.inf:
+                found /= -math.expm1((self.lower - x) / self.soft)
+            if self.upper < math.inf:
+                found /= -math.expm1((lower - self._after_lower(self.upper)) / self.soft)
+            return found
         if self.lower > -math.inf and self.upper < math.inf:
             return found * (self.upper - self.lower) / ((x - self.lower) * (self.upper - x))
-        found /= x - self.lower if self.lower > -math.inf else 1.0
-        return found / (self.upper - x if self.upper < math.inf else 1.0)
+        if self.lower > -math.inf:
+            return found / min(x - self.lower, math.exp(self._last()))
+        if self.upper < math.inf:
+            return found / min(self.upper - x, math.exp(-self._last()))
+        return found
+
+    def _last(self) -> float:
+        """Where values begin to be linear, on the line."""
+        return self.centre + self.spread * (self.high if self.lower > -math.inf else self.low)
 
     def value(self, z: float) -> float:
         ends = [(end, yeo_johnson(end, self.power)) for end in (self.low, self.high)]
@@ -116,26 +158,45 @@ class NaiveScore(NamedTuple):
         else:
             u = inverse_yeo_johnson(z, self.power)
         v = self.centre + self.spread * u
+        if self.soft > 0.0:
+            if self.upper < math.inf:
+                last = self._after_lower(self.upper)
+                v = last - self.soft * math.log1p(math.exp((last - v) / self.soft))
+            if self.lower > -math.inf:
+                v = self.lower + self.soft * math.log1p(math.exp((v - self.lower) / self.soft))
+            return v
         if self.lower > -math.inf and self.upper < math.inf:
             return self.lower + (self.upper - self.lower) / (1.0 + math.exp(-v))
+        last = self._last()
         if self.lower > -math.inf:
-            return self.lower + math.exp(v)
-        return self.upper - math.exp(-v) if self.upper < math.inf else v
+            return self.lower + math.exp(min(v, last)) * (1.0 + max(v - last, 0.0))
+        if self.upper < math.inf:
+            return self.upper - math.exp(-max(v, last)) * (1.0 + max(last - v, 0.0))
+        return v
 
-    def within_range(self, x: float) -> float:
-        """The value as it counts in means: with one bound, at most the end of the range."""
-        if self.lower > -math.inf and self.upper == math.inf:
-            return min(x, self.lower + math.exp(self.centre + self.spread * self.high))
-        if self.lower == -math.inf and self.upper < math.inf:
-            return max(x, self.upper - math.exp(-(self.centre + self.spread * self.low)))
-        return x
+    def _after_lower(self, x: float) -> float:
+        if self.lower == -math.inf:
+            return x
+        return x + self.soft * math.log(-math.expm1((self.lower - x) / self.soft))
 
     def _to_line(self, x: float) -> float:
+        if self.soft > 0.0:
+            v = self._after_lower(x)
+            if self.upper < math.inf:
+                v -= self.soft * math.log(
+                    -math.expm1((v - self._after_lower(self.upper)) / self.soft)
+                )
+            return v
         if self.lower > -math.inf and self.upper < math.inf:
             return math.log((x - self.lower) / (self.upper - x))
+        last = self._last()
         if self.lower > -math.inf:
-            return math.log(x - self.lower)
-        return -math.log(self.upper - x) if self.upper < math.inf else x
+            part = (x - self.lower) * math.exp(-last)
+            return math.log(x - self.lower) if part <= 1.0 else last + part - 1.0
+        if self.upper < math.inf:
+            part = (self.upper - x) * math.exp(last)
+            return -math.log(self.upper - x) if part <= 1.0 else last - part + 1.0
+        return x
 
 
 def yeo_johnson(u: float, power: float) -> float:
@@ -159,12 +220,61 @@ def inverse_yeo_johnson(y: float, power: float) -> float:
 
 
 class NaiveColumn(NamedTuple):
-    """What the leaves of a scored variable have in common."""
+    """What the leaves of a scored variable have in common; atoms are ``gap`` wide."""
 
     step: float
     reach: float
     score: NaiveScore
     atoms: list[float]
+    gap: float
+
+    def place(self, x: float) -> float:
+        """A value less what atoms take of the line below it."""
+        half = 0.5 * self.gap
+        return x - sum(min(max(x - (atom - half), 0.0), self.gap) for atom in self.atoms)
+
+    def value(self, place: float) -> float:
+        """The value that is no atom and has a place."""
+        x = place
+        for atom in self.atoms:
+            if x >= atom - 0.5 * self.gap:
+                x += self.gap
+        return x
+
+    def of(self, x: float) -> float:
+        """Score of a value that is no atom."""
+        return self.score.of(self.place(x))
+
+    def slope(self, x: float) -> float:
+        return self.score.slope(self.place(x))
+
+    def value_of(self, z: float) -> float:
+        """The value that is no atom and has a score."""
+        return self.value(self.score.value(z))
+
+    def end(self, x: float) -> float:
+        """Score of the end of an interval; beyond the bounds it is infinite."""
+        place = self.place(x)
+        if place <= self.score.lower:
+            return -math.inf
+        return math.inf if place >= self.score.upper else self.score.of(place)
+
+    def on_scale(self, x: float) -> float:
+        """Score of any value: neighbouring atoms share what is between the values around them."""
+        if self.state(x) == len(self.atoms):
+            return self.of(x)
+        atom = self.atoms[self.state(x)]
+        run = [atom]
+        while any(0.0 < run[0] - other < 1.5 * self.gap for other in self.atoms):
+            run.insert(0, max(other for other in self.atoms if other < run[0]))
+        while any(0.0 < other - run[-1] < 1.5 * self.gap for other in self.atoms):
+            run.append(min(other for other in self.atoms if other > run[-1]))
+        part = (run.index(atom) + 0.5) / len(run) - 0.5
+        ends = [yeo_johnson(u, self.score.power) for u in (self.score.low, self.score.high)]
+        at = self.place(run[0] - 0.5 * self.gap) + part * self.gap
+        if at <= self.score.lower or at >= self.score.upper:
+            return ends[int(at >= self.score.upper)]
+        return min(max(self.score.of(at), ends[0]), ends[1])
 
     def state(self, x: float) -> int:
         """Number of the atom of a value; one more than the last for all others."""
@@ -176,7 +286,7 @@ class NaiveColumn(NamedTuple):
 
 def scored_column(circuit: Circuit, var: int) -> NaiveColumn:
     part = circuit.axis[circuit.axis_ptr[var] : circuit.axis_ptr[var + 1]].tolist()
-    return NaiveColumn(part[1], part[2], NaiveScore(*part[6:13]), part[13:])
+    return NaiveColumn(part[1], part[2], NaiveScore(*part[5:13]), part[13:], part[4])
 
 
 def normal_density(z: float, mean: float, sd: float) -> float:
@@ -201,8 +311,8 @@ def leaf_density(circuit: Circuit, node: int, x: float) -> float:
         state = column.state(x)
         if state < len(column.atoms):
             return math.exp(param[state]) / (column.step or 1.0)
-        rest = math.exp(param[state]) * column.score.slope(x)
-        return rest * normal_density(column.score.of(x), *param[-2:])
+        rest = math.exp(param[state]) * column.slope(x)
+        return rest * normal_density(column.of(x), *param[-2:])
     if family == HISTOGRAM:
         state, density = state_and_density(circuit, int(circuit.leaf_var[node]), x)
         return math.exp(param[state]) * density
@@ -259,9 +369,11 @@ def leaf_expectation(circuit: Circuit, node: int, function) -> float:
             for cell in axis_of(circuit, var)
         )
     if family == SCORED:
-        score, atoms = scored_column(circuit, var).score, atoms_of(circuit, var)
+        column, atoms = scored_column(circuit, var), atoms_of(circuit, var)
+        score = column.score
         breaks = [yeo_johnson(u, score.power) for u in (score.low, 0.0, score.high)]
-        rest = normal_expectation(lambda z: function(score.value(z)), *param[-2:], breaks)
+        breaks += [column.end(atom) for atom in atoms if column.gap > 0.0]
+        rest = normal_expectation(lambda z: function(column.value_of(z)), *param[-2:], breaks)
         of_atoms = sum(math.exp(p) * function(atom) for p, atom in zip(param, atoms))
         return of_atoms + math.exp(param[len(atoms)]) * rest
     states = range(circuit.n_states[var] or 200)
@@ -281,9 +393,11 @@ def cell_expectation(cell: Cell, function) -> float:
     """E[function(x)] within a cell; the cell of an atom holds nothing but the atom."""
     if not math.isnan(cell.point):
         return function(cell.point)
-    low = cell.high - 60 * cell.scale if math.isinf(cell.low) else cell.low
-    high = cell.low + 60 * cell.scale if math.isinf(cell.high) else cell.high
-    return quad(lambda x: function(x) * within_cell(cell, x), low, high, epsabs=1e-13)[0]
+    low = max(cell.high - 60 * cell.scale, cell.end) if math.isinf(cell.low) else cell.low
+    high = min(cell.low + 60 * cell.scale, cell.end) if math.isinf(cell.high) else cell.high
+    # Draws are on the line: the table has the point of the lattice that is nearest.
+    line = cell._replace(step=0.0)
+    return quad(lambda x: function(x) * within_cell(line, x), low, high, epsabs=1e-13)[0]
 
 
 def greatest_induced_tree(circuit: Circuit, row: np.ndarray, filled=None) -> float:
@@ -312,7 +426,7 @@ def filled_value(circuit: Circuit, node: int, x: float) -> float:
     if circuit.leaf_family[node] == SCORED:
         column = scored_column(circuit, var)
         of_state = math.exp(param[column.state(x)])
-        return of_state if column.atoms else normal_density(column.score.of(x), *param[-2:])
+        return of_state if column.atoms else normal_density(column.of(x), *param[-2:])
     if atoms_of(circuit, var):
         return math.exp(param[state_and_density(circuit, var, x)[0]])
     return leaf_density(circuit, node, x)
@@ -325,7 +439,7 @@ def candidates(circuit: Circuit, node: int) -> list[float]:
     if circuit.leaf_family[node] == GAUSSIAN:
         return [param[0]]
     if circuit.leaf_family[node] == SCORED:
-        return [*atoms_of(circuit, var), scored_column(circuit, var).score.value(param[-2])]
+        return [*atoms_of(circuit, var), scored_column(circuit, var).value_of(param[-2])]
     if circuit.leaf_family[node] == HISTOGRAM:
         return [mode_of(cell) for cell in axis_of(circuit, var)]
     return [float(state) for state in range(circuit.n_states[var] or 200)]
@@ -378,7 +492,7 @@ def share_below(circuit: Circuit, row: np.ndarray, var: int, x: float) -> float:
             column = scored_column(circuit, var)
             atoms = sum(math.exp(p) for p, atom in zip(param, column.atoms) if atom <= x)
             rest = math.exp(param[len(column.atoms)])
-            return atoms + rest * normal_below(column.score.of(x), *param[-2:])
+            return atoms + rest * normal_below(column.end(x), *param[-2:])
         return sum(
             math.exp(param[int(cell.state)]) * cell.share * cell_below(cell, x)
             for cell in axis_of(circuit, var)
@@ -392,7 +506,7 @@ def cell_below(cell: Cell, x: float) -> float:
     if not math.isnan(cell.point):
         return float(cell.point <= x)
     if math.isinf(cell.low):
-        return min(1.0, math.exp((x - cell.high) / cell.scale))
+        return tail_below(cell, min(max(x, cell.end), cell.high))
     if math.isinf(cell.high):
-        return max(0.0, 1.0 - math.exp((cell.low - x) / cell.scale))
+        return tail_below(cell, min(max(x, cell.low), cell.end))
     return min(1.0, max(0.0, (x - cell.low) / (cell.high - cell.low)))

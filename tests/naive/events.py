@@ -27,19 +27,12 @@ def leaf_probability(circuit: Circuit, leaf: int, low: float, high: float) -> fl
     if family == SCORED:
         column = naive.scored_column(circuit, var)
         atoms = sum(math.exp(p) for p, atom in zip(param, column.atoms) if low < atom <= high)
-        ends = [score_of_end(column.score, x) for x in (low, high)]
-        below = [naive.normal_below(z, *param[-2:]) for z in ends]
+        below = [naive.normal_below(column.end(x), *param[-2:]) for x in (low, high)]
         return atoms + math.exp(param[len(column.atoms)]) * (below[1] - below[0])
     return sum(
         math.exp(param[int(cell.state)]) * cell.share * cell_between(cell, low, high)
         for cell in naive.axis_of(circuit, var)
     )
-
-
-def score_of_end(score: naive.NaiveScore, x: float) -> float:
-    if x <= score.lower or x >= score.upper:
-        return math.copysign(math.inf, x - 0.5 * (max(score.lower, -1e9) + min(score.upper, 1e9)))
-    return score.of(x)
 
 
 def cell_between(cell: naive.Cell, low: float, high: float) -> float:
@@ -84,17 +77,15 @@ def _of_leaf(circuit: Circuit, leaf: int, row: np.ndarray, intervals) -> float:
         if var in intervals:
             ends = intervals[var]
             held = [p for p, x in zip(prob, column.atoms) if any(a < x <= b for a, b in ends)]
-            sides = [
-                (score_of_end(column.score, a), score_of_end(column.score, b)) for a, b in ends
-            ]
+            sides = [(column.end(a), column.end(b)) for a, b in ends]
             options.append([(sum(held), None), *((prob[-1], side) for side in sides)])
         elif math.isnan(x):
             options.append([(1.0, None)])
         elif column.state(x) < len(column.atoms):
             options.append([(prob[column.state(x)] / (column.step or 1.0), None)])
         else:
-            z = column.score.of(x)
-            options.append([(prob[-1] * column.score.slope(x), (z, z))])
+            z = column.of(x)
+            options.append([(prob[-1] * column.slope(x), (z, z))])
     total = 0.0
     for choice in itertools.product(*options):
         at = [i for i, (_, side) in enumerate(choice) if side is not None]

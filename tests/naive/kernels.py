@@ -168,7 +168,8 @@ def _cells(axis: Axis) -> list:
     state = range(n_cells) if axis.state is None else axis.state
     share = [1.0] * n_cells if axis.share is None else axis.share
     point = [math.nan] * n_cells if axis.point is None else axis.point
-    return cells_of(axis.edges, axis.lower_scale, axis.upper_scale, state, share, point)
+    ends = axis.low, axis.high, axis.step
+    return cells_of(axis.edges, axis.lower_scale, axis.upper_scale, state, share, point, *ends)
 
 
 def _bin_points(prob: np.ndarray, axis: Axis, gamma: float) -> Rule:
@@ -250,7 +251,7 @@ def on_scale(circuit, var: int, x: float) -> float:
     start, end = circuit.axis_ptr[var], circuit.axis_ptr[var + 1]
     if start == end or circuit.axis[start] > 0.0:
         return float(x)
-    return scored_column(circuit, var).score.of(float(x))
+    return scored_column(circuit, var).on_scale(float(x))
 
 
 def rows_on_scale(circuit, rows: np.ndarray) -> np.ndarray:

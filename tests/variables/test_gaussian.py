@@ -38,20 +38,24 @@ def test_probabilities_and_densities_of_a_leaf_sum_to_one(column):
     width = column.step or 1.0
     of_atoms = sum(density(atom) * width for atom in column.atoms)
     assert of_atoms == pytest.approx(np.exp(log_prob[:-1]).sum())
-    score = naive.scored_column(circuit, 0).score
-    ends = sorted(score.value(z) for z in (-6.0, -3.0, score.low, 0.0, 0.2, score.high, 3.0, 6.0))
+    of_naive = naive.scored_column(circuit, 0)
+    score = of_naive.score
+    knots = (-6.0, -3.0, score.low, 0.0, 0.2, score.high, 3.0, 6.0)
+    ends = sorted(score.value(z) for z in knots)
     rest = circuit.param[column.n_states - 1]
 
-    def of_rest(x):
-        z, slope = column.score.transform(np.array([x])), column.score.log_slope(np.array([x]))
+    # The cells of atoms are cut out: the line is that of the places.
+    def of_rest(place):
+        at = np.array([place])
+        z, slope = column.score.transform(at), column.score.log_slope(at)
         u = (z[0] - 0.2) / 0.6
         return np.exp(rest - 0.5 * u * u + slope[0]) / (0.6 * np.sqrt(2 * np.pi))
 
     total = sum(quad(of_rest, a, b)[0] for a, b in zip(ends[:-1], ends[1:]))
-    assert total == pytest.approx(np.exp(rest), rel=1e-6)
+    assert total == pytest.approx(np.exp(rest), rel=1e-5)
     # Away from atoms, this is the density.
-    x = ends[2] + 0.013
-    assert density(x) == pytest.approx(of_rest(x))
+    place = ends[2] + 0.013
+    assert density(of_naive.value(place)) == pytest.approx(of_rest(place))
 
 
 @every_column
@@ -76,32 +80,32 @@ def test_scores_of_a_table_are_those_that_leaves_read(column):
         if number < len(column.atoms):
             assert np.isnan(z)
         else:
-            assert z == pytest.approx(of_naive.score.of(value))
+            assert z == pytest.approx(of_naive.of(value))
 
 
 @every_column
 def test_draws_are_atoms_with_their_probabilities_and_normal_scores(column):
     log_prob = log_simplex(np.random.default_rng(1), column.n_states)
-    # Values of a lattice's atoms are drawn as such, never by the score.
-    drawn = sample(leaf(column._replace(step=0.0, reach=0.0), log_prob), 20_000, random_state=0)
+    drawn = sample(leaf(column, log_prob), 20_000, random_state=0)
     is_atom = drawn == column.atoms
     counts = np.append(is_atom.sum(axis=0), (~is_atom.any(axis=1)).sum())
     if len(counts) > 1:
         assert chisquare(counts, 20_000 * np.exp(log_prob)).pvalue > 1e-3
-    scores = column.score.transform(drawn[~is_atom.any(axis=1), 0])
+    scores = column.transform(drawn[~is_atom.any(axis=1), 0])
     assert kstest(scores, norm(0.2, 0.6).cdf).pvalue > 1e-3
 
 
-def test_draws_stay_in_their_range_and_are_no_atoms_of_the_lattice():
-    column = ScoredColumn(Score(), np.array([0.0]), 1.0, 0.499, 0.0, -1.5, 2.5)
-    drawn = sample(leaf(column, np.log([0.1, 0.9]), 0.0, 2.0), 5000, random_state=0)[:, 0]
-    assert drawn.min() >= -1.5
-    assert drawn.max() <= 2.5
+def test_draws_are_no_atoms_of_the_lattice_and_have_the_shares_of_their_cells():
+    column = ScoredColumn(Score(-0.5, np.inf, 1.0, 0.7, 1.0, -2.0, 2.0), np.array([0.0]), 1.0, 0.499)
+    column = column._replace(gap=1.0)
+    drawn = sample(leaf(column, np.log([0.1, 0.9]), 0.0, 2.0), 20_000, random_state=0)[:, 0]
+    assert np.mean(drawn == 0.0) == pytest.approx(0.1, abs=0.01)
     rest = drawn[drawn != 0.0]
-    assert np.abs(rest).min() > 0.499
-    assert np.mean(drawn == 0.0) == pytest.approx(0.1, abs=0.02)
-    far = sample(leaf(column, np.log([0.1, 0.9]), 100.0, 0.1), 50, random_state=0)[:, 0]
-    assert set(far) <= {0.0, 2.5}
+    assert rest.min() >= 0.5
+    for value in (1.0, 2.0, 3.0, 8.0):
+        low, high = column.ends(np.array([value - 0.5]), np.array([value + 0.5]))
+        mass = 0.9 * (norm.cdf(high[0] / 2.0) - norm.cdf(low[0] / 2.0))
+        assert np.mean(np.abs(drawn - value) < 0.5) == pytest.approx(mass, abs=0.015)
 
 
 def test_a_single_leaf_takes_the_shares_of_its_atoms_and_the_moments_of_the_scores():
@@ -145,9 +149,8 @@ def test_predictive_distributions_are_those_of_the_leaf(column):
     nothing = np.array([np.nan])
     for x in (-3.0, -0.5, 0.0, 1.0, 2.0, 5.0):
         assert_allclose(cells.cdf(x), naive.share_below(circuit, nothing, 0, x), rtol=1e-9)
-    of = naive.scored_column(circuit, 0).score.within_range
-    mean = naive.posterior_expectation(circuit, nothing, 0, of)
-    square = naive.posterior_expectation(circuit, nothing, 0, lambda x: of(x) ** 2)
+    mean = naive.posterior_expectation(circuit, nothing, 0, lambda x: x)
+    square = naive.posterior_expectation(circuit, nothing, 0, lambda x: x**2)
     assert_allclose(cells.mean(), mean, atol=1e-8)
     assert_allclose(cells.variance(), square - mean**2, rtol=1e-7)
     for level in (1e-4, 0.2, 0.5, 0.9):
@@ -172,7 +175,7 @@ def test_on_a_lattice_the_cdf_is_a_step_function_and_the_quantile_its_inverse(va
     assert_allclose([cells.cdf(x - 1e-6)[0] for x in points[1:]], steps[:-1])
     for level in np.linspace(0.01, 0.99, 23):
         found = cells.quantile(level)[0]
-        assert number.snapped(np.array([found]))[0] == found
+        assert number.values(np.array([found]))[0] == found
         assert cells.cdf(found)[0] >= level - 1e-12
         assert cells.cdf(found - number.step / 2)[0] < level
 
@@ -255,7 +258,7 @@ def test_no_value_is_above_the_peak():
     circuit = one_block(0, SCORED_COLUMNS)
     (blocks,) = circuit.multivariate
     rng = np.random.default_rng(0)
-    scores = blocks.gaussians.mean[0] + 0.3 * rng.normal(size=(300, 4))
+    scores = blocks.gaussians.mean[0] + 0.3 * rng.normal(size=(300, len(SCORED_COLUMNS)))
     scores[rng.random(scores.shape) < 0.5] = np.nan
     codes = np.where(np.isnan(scores), -1, [c.n_states - 1 for c in SCORED_COLUMNS])
     assert blocks.log_values(ScoredCells.from_scores(codes, scores), circuit.columns).max() <= 1e-12
@@ -304,12 +307,12 @@ def test_a_block_owns_its_variables():
 def test_the_structure_tells_the_scope_of_a_block():
     circuit = one_block(0, SCORED_COLUMNS)
     assert circuit.leaf_family.tolist() == [BLOCK]
-    assert circuit.scope.tolist() == [0, 1, 2, 3]
+    assert circuit.scope.tolist() == [0, 1, 2, 3, 4]
     assert circuit.smooth
     assert circuit.decomposable
     assert circuit.deterministic
     (blocks,) = circuit.multivariate
-    assert blocks.variables.tolist() == [0, 1, 2, 3]
+    assert blocks.variables.tolist() == [0, 1, 2, 3, 4]
     assert len(circuit.leaf_forms(2).means()) == 1
 
 

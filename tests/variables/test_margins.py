@@ -49,11 +49,19 @@ def test_densities_and_probabilities_of_an_axis_sum_to_one(name):
     width = 1.0 if is_mass(number) else number.step
     total = sum(density(axis, prob, atom) * width for atom in number.atoms)
     table = AxisTable.from_axes([axis])
-    ends = [axis.edges[0] - 40 * axis.lower_scale, *axis.edges]
-    ends.append(axis.edges[-1] + 40 * axis.upper_scale)
+    if number.step > 0.0:
+        # The density of a point of the lattice is the mean one of its cell.
+        n_points = round(40 * max(axis.lower_scale, axis.upper_scale) / number.step)
+        below = axis.edges[0] + number.step * (np.arange(-n_points, 0) + 0.5)
+        above = axis.edges[-1] + number.step * (np.arange(n_points) + 0.5)
+        for x in np.append(below[below > axis.low], above[above < axis.high]):
+            total += density(axis, prob, x) * number.step
+        axis = axis._replace(low=axis.edges[0], high=axis.edges[-1])
+    ends = [max(axis.edges[0] - 40 * axis.lower_scale, axis.low), *axis.edges]
+    ends.append(min(axis.edges[-1] + 40 * axis.upper_scale, axis.high))
     nodes, weights = np.polynomial.legendre.leggauss(80)
     for low, high, point in zip(ends[:-1], ends[1:], axis.points):
-        if np.isnan(point):
+        if np.isnan(point) and high > low:
             half = (high - low) / 2
             x = (low + half * (nodes + 1))[:, np.newaxis]
             states = table.states(x)[:, 0]
@@ -81,11 +89,14 @@ def test_each_atom_is_a_state_and_the_others_are_bins_of_similar_mass(name):
     assert_allclose(axis.mixing.sum(axis=1), 1.0)
     states = axis.states_of(values)
     at = number.is_atom(values)
-    # Bins of ordered states have several of them.
+    # Bins of ordered states have several of them, and others those that are not frequent.
+    share = np.array([np.mean(values == atom) for atom in number.atoms])
+    alone = np.isin(values, number.atoms[np.argsort(-share)[:8]]) & at
+    alone &= np.isin(values, number.atoms[share >= 0.05])
     if len(number.atoms) > 1 and not number.is_ordered:
-        assert_array_equal(np.unique(states[at]).size, number.atoms.size)
+        assert np.unique(states[alone]).size == np.unique(values[alone]).size
     if not name.endswith("constant"):
-        assert not set(states[at]) & set(states[~at])
+        assert not set(states[alone]) & set(states[~at])
     n_rest = (~at).sum()
     most = max(1, round(n_rest / len(values) * np.sqrt(len(values) / 8)))
     assert axis.n_states <= min(8, most) + len(number.atoms)
@@ -124,21 +135,19 @@ def test_moments_of_a_column_are_near_those_of_its_rows(name):
 
 
 @every_column
-def test_draws_snap_to_values_that_the_column_could_have(name):
+def test_draws_become_values_that_the_column_could_have(name):
     values = COLUMNS[name]
     number, axis = fit(values)
     share = np.bincount(axis.states_of(values), minlength=axis.n_states) / len(values)
     states = np.random.default_rng(0).choice(axis.n_states, 4000, p=share)
     drawn = AxisTable.from_axes([axis]).draw(states[:, None], np.full((4000, 1), np.nan), seed=1)
-    # A tail beyond a range that ends with an atom has nothing to draw from but the atom.
-    moved = axis.states_of(drawn[:, 0]) != states
-    assert moved.mean() < 0.01
-    assert number.is_atom(drawn[moved, 0]).all()
-    snapped = number.snapped(drawn[:, 0])
-    assert snapped.min() >= values.min() - 0.0101 * np.ptp(values)
-    assert snapped.max() <= values.max() + 0.0101 * np.ptp(values)
-    wanted = number.is_atom(values).mean()
-    assert number.is_atom(snapped).mean() == pytest.approx(wanted, abs=0.04)
+    assert_array_equal(axis.states_of(drawn[:, 0]), states)
+    found = number.values(drawn[:, 0])
+    assert found.min() >= number.ends[0]
+    assert found.max() <= number.ends[1]
+    # The next of n + 1 values differs from all that are alike with the probability 1 / (n + 1).
+    wanted = number.is_atom(values).mean() if np.ptp(values) else len(values) / (len(values) + 1)
+    assert number.is_atom(found).mean() == pytest.approx(wanted, abs=0.04)
 
 
 @every_column
@@ -156,6 +165,8 @@ def test_a_weight_of_two_counts_like_two_rows(name):
 @pytest.mark.parametrize("name", ["normal", "skew", "zeros", "two humps", "negative"])
 @pytest.mark.parametrize(("a", "b"), [(0.3048, 0.0), (1.8, 32.0), (1e6, 0.0)])
 def test_other_units_leave_all_probabilities_unchanged(name, a, b):
+    if b != 0.0 and name in ("skew", "negative"):
+        pytest.skip("zero is an end of the column, and in the other unit it is not")
     values = COLUMNS[name]
     (number, one), (_, two) = fit(values), fit(a * values + b)
     prob = np.random.default_rng(0).dirichlet(np.ones(one.n_states))
@@ -164,7 +175,7 @@ def test_other_units_leave_all_probabilities_unchanged(name, a, b):
     below = Bins(one, prob[None].repeat(len(at), axis=0)).below(at)
     scaled = Bins(two, prob[None].repeat(len(at), axis=0)).below(a * at + b)
     assert_allclose(scaled, below, atol=1e-6)
-    # Draws beyond zero are cut off in some units and not in others; densities only change scale.
+    # Densities only change scale.
     change = density(two, prob, a * at[2] + b) * a / density(one, prob, at[2])
     if not number.is_atom(at[2:3])[0]:
         assert change == pytest.approx(1.0, rel=1e-4)
@@ -183,7 +194,7 @@ def test_on_a_lattice_the_cdf_is_a_step_function_and_the_quantile_its_inverse(na
     assert np.all(np.array(before) < at)
     for level in np.linspace(0.03, 0.97, 21):
         found = cells.quantile(level)[0]
-        assert number.snapped(np.array([found]))[0] == found
+        assert number.values(np.array([found]))[0] == found
         assert cells.cdf(found)[0] >= level - 1e-9
         assert cells.cdf(found - number.step / 2)[0] <= level + 1e-9
     # The distribution function of a column is near that of its rows.
