@@ -27,7 +27,7 @@ SCORED_COLUMNS = [
     ScoredColumn(Score(centre=0.5, spread=1.5, power=0.5, low=-2.0, high=3.0), np.array([0.0])),
     ScoredColumn(
         Score(lower=-30.0, centre=3.4, spread=0.1, power=1.5, low=-1.5, high=1.5),
-        np.array([-1.0, 2.0]),
+        np.array([-1.0, -0.5, 2.0]),
         step=0.5,
         reach=0.2495,
         gap=0.5,
@@ -38,13 +38,6 @@ SCORED_COLUMNS = [
         smallest_sd=0.01,
     ),
     ScoredColumn(Score(), np.array([-0.5, 0.0, 3.0])),
-    ScoredColumn(
-        Score(centre=0.8, spread=2.0, power=0.75, low=-2.0, high=3.5),
-        np.array([0.0, 1.0, 4.0]),
-        step=1.0,
-        reach=0.499,
-        gap=1.0,
-    ),
 ]
 #: Stands for the axis of a variable with Poisson leaves.
 COUNTS = "counts"

@@ -24,6 +24,8 @@ from skpc._random import seed_streams, uniform
 HEAD = 5
 #: The cell of an atom that is narrower than this, relative to the values, is a point mass.
 POINT = 1e-10
+#: Log probability of what is beyond the end of a tail: no draw is there, but a row may be.
+BEYOND_END = math.log(1e-15)
 #: Numbers this close are one number, whatever their size: the reciprocal of less would overflow.
 TINY = 1e-305
 
@@ -316,7 +318,9 @@ class AxisTable(NamedTuple):
             # Tails are exponential: their density falls with the distance from their edge.
             below = np.minimum((values - axis.edges[0]) / axis.lower_scale, 0.0)
             above = np.minimum((axis.edges[-1] - values) / axis.upper_scale, 0.0)
+            is_beyond = (values < axis.low) | (values > axis.high)
             density[observed] += axis.log_densities[cell] + below + above
+            density[observed] += is_beyond * BEYOND_END
         return codes, density
 
     def draw(self, codes: Ints, rows: Floats, seed: int) -> Floats:
@@ -342,6 +346,8 @@ def state_and_log_density(axis: Floats, first: int, last: int, x: float) -> tupl
         log_density += (x - axis[begin]) / axis[first]
     elif cell == n_edges:
         log_density += (axis[begin + n_edges - 1] - x) / axis[first + 1]
+    if x < axis[first + 2] or x > axis[first + 3]:
+        log_density += BEYOND_END
     return int(axis[at]), log_density
 
 

@@ -90,6 +90,7 @@ def _check_column(var: int, column: ScoredColumn) -> None:
     if not (
         finite
         and score.spread > 0.0
+        and 0.0 <= score.soft < np.inf
         and -np.inf <= score.lower < score.upper
         and score.low <= score.high
         and not np.isnan(shape.transform(ends)).any()

@@ -97,7 +97,8 @@ class Margin(NamedTuple):
         points, mass = points[rest], mass[rest]
         edges, cumulated = _margin(points, mass, number) if len(points) else _gaps(number)
         edges, cumulated, point = _with_atoms(edges, cumulated, number)
-        beyond = 1.0 / (float(mass.sum() or total) + 1.0)
+        # Of less than three values, the next one is more likely between than beyond.
+        beyond = 1.0 / max(float(mass.sum() or total) + 1.0, 4.0)
         low, high = _ends(edges, number)
         # A tail without room has what no row can have.
         tail_masses = np.array([beyond if low < edges[0] else _NOTHING])

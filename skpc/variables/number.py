@@ -90,6 +90,8 @@ class Number(NamedTuple):
         Probability that a new row has another value than these, if they are ordered states.
     bounds : (float, float), default=(-inf, inf)
         Declared bounds of the values.
+    linear_score : Score, default=Score()
+        The score without a power, and as linear as the ends of the column let it be.
 
     Examples
     --------
@@ -117,6 +119,7 @@ class Number(NamedTuple):
     cuts: Floats = np.empty(0)
     unseen: float = 0.0
     bounds: tuple[float, float] = _NO_BOUNDS
+    linear_score: Score = Score()
 
     @classmethod
     def fit(
@@ -157,17 +160,18 @@ class Number(NamedTuple):
         unseen = unseen_mass(mass)
         if len(points) > 1 and not rest.any():
             score = _score_around(points, mass, ends)
-            return number._replace(score=score, seen=points, cuts=_middles(points), unseen=unseen)
+            number = number._replace(score=score, linear_score=score, unseen=unseen)
+            return number._replace(seen=points, cuts=_middles(points))
         if bounds is None:
             number = number._replace(ends=number._inferred_ends(points[rest], mass[rest]))
         column = number.scored_column(0.0)
         lower, upper = column.place(np.array(number.edges_of_ends)).tolist()
         if not rest.any():
-            return number._replace(score=_score_around(points, mass, (lower, upper)))
-        ends = lower, upper
-        is_soft = bounds is None and np.isfinite(ends).any()
-        score = _fitted_score(column.place(points[rest]), mass[rest], ends, bool(is_soft))
-        number = number._replace(score=score)
+            score = _score_around(points, mass, (lower, upper))
+            return number._replace(score=score, linear_score=score)
+        places, is_soft = column.place(points[rest]), bounds is None
+        linear, score = _fitted_scores(places, mass[rest], (lower, upper), is_soft)
+        number = number._replace(score=score, linear_score=linear)
         has_repeats = unseen < _MOST_UNSEEN and len(points) <= _MAX_VALUES
         if step == 0.0 and has_repeats and rest.sum() > 1:
             cuts = _cuts(points[rest], mass[rest], atoms)
@@ -258,11 +262,6 @@ class Number(NamedTuple):
     def edges_of_ends(self) -> tuple[float, float]:
         """The ends of the cells of the last values."""
         return self.ends[0] - 0.5 * self.step, self.ends[1] + 0.5 * self.step
-
-    @property
-    def linear_score(self) -> Score:
-        """The score without a power."""
-        return self.score._replace(power=1.0)
 
     def scored_column(self, smallest_sd: float) -> ScoredColumn:
         """What leaves with atoms and a Gaussian of the score share, if they describe the column."""
@@ -450,30 +449,12 @@ def _is_isolated(points: Floats, place: int) -> bool:
     return bool(gap > _ISOLATED * (others[-1] - others[0]))
 
 
-def _score_around(points: Floats, mass: Floats, bounds: tuple[float, float]) -> Score:
+def _score_around(places: Floats, mass: Floats, bounds: tuple[float, float]) -> Score:
     """A linear score for a column of atoms alone: other values lie around these."""
-    line = _on_line(points, bounds)
-    centre = float(weighted_quantiles(line, np.cumsum(mass), np.array([1]), 2)[0])
-    spread = 0.5 * float(line[-1] - line[0]) or _NEAR_CONSTANT * max(abs(centre), 1.0)
-    return Score(*bounds, centre=centre, spread=max(spread, TINY), low=-1.0, high=1.0)
-
-
-def _on_line(places: Floats, bounds: tuple[float, float]) -> Floats:
-    """Places between bounds on the line, by logarithms."""
-    lower, upper = bounds
-    centre = 0.0
-    if (lower > -math.inf) != (upper < math.inf):
-        distance = np.abs(places - (lower if lower > -math.inf else upper))
-        typical = math.log(max(float(np.median(distance)), TINY))
-        centre = typical if lower > -math.inf else -typical
-    score = Score(*bounds, centre=centre, low=-math.inf, high=math.inf)
-    return centre + score.transform(places)
-
-
-def _log_likelihood(power: float, u: Floats) -> float:
-    """Log-likelihood (nats, up to a constant) of increasing values whose powers are normal."""
-    score = Score(power=power, low=float(u[0]), high=float(u[-1]))
-    return float(score.log_slope(u).sum() - 0.5 * len(u) * np.log(score.transform(u).var()))
+    score = _on_line(places, np.cumsum(mass), bounds, 0.0)
+    line = Score(*bounds, low=-math.inf, high=math.inf).transform(places)
+    spread = 0.5 * float(line[-1] - line[0]) or _NEAR_CONSTANT * max(abs(score.centre), 1.0)
+    return score._replace(spread=max(spread, TINY), low=-1.0, high=1.0)
 
 
 def _crowd_ends(points: Floats, mass: Floats) -> tuple[bool, bool]:
@@ -488,32 +469,50 @@ def _crowd_ends(points: Floats, mass: Floats) -> tuple[bool, bool]:
     return bool(mass[place < outer].sum() >= least), bool(mass[place > 1.0 - outer].sum() >= least)
 
 
-def _fitted_score(
-    points: Floats, mass: Floats, bounds: tuple[float, float], is_soft: bool
-) -> Score:
-    """The score of the power that makes the values most likely as normal ones."""
-    cumulated, soft = np.cumsum(mass), 0.0
-    line = _on_line(points, bounds)
-    if is_soft:
-        spread = _spread(points, cumulated)
-        soft = _SOFT * spread
-        line = Score(*bounds, low=-math.inf, high=math.inf, soft=soft).transform(points)
-    n_levels = min(_SKETCH, max(len(points), whole_rows(mass.sum())))
+def _fitted_scores(
+    places: Floats, mass: Floats, bounds: tuple[float, float], is_soft: bool
+) -> tuple[Score, Score]:
+    """A linear score, and that of the power and bounds that make values most likely as normal."""
+    cumulated = np.cumsum(mass)
+    n_levels = min(_SKETCH, max(len(places), whole_rows(mass.sum())))
     levels = 2 * np.arange(n_levels) + 1
-    sketch = weighted_quantiles(line, cumulated, levels, 2 * n_levels)
-    centre = weighted_quantiles(line, cumulated, np.array([1]), 2)[0]
-    spread = _spread(line, cumulated)
-    u, ends = (sketch - centre) / spread, (line[[0, -1]] - centre) / spread
-    power = 1.0
+    sketch = weighted_quantiles(places, cumulated, levels, 2 * n_levels)
+    scores = [_on_line(places, cumulated, bounds, 0.0)]
+    if is_soft and np.isfinite(bounds).any():
+        scores.append(_on_line(places, cumulated, bounds, _SOFT * _spread(places, cumulated)))
+    linear = scores[-1]
     if n_levels >= _ENOUGH:
-        # One wild value may be too large for squares; such a power is not the best one.
-        with np.errstate(all="ignore"):
-            merit = np.array([_log_likelihood(power, u) for power in _POWERS])
-        merit = np.where(np.isfinite(merit), merit, -math.inf)
-        # Among equals, the identity.
-        power = float(_POWERS[np.argmax(merit)]) if merit.max() > merit[_POWERS == 1.0] else 1.0
+        scores += [score._replace(power=power) for score in scores for power in _POWERS.tolist()]
+    # Among equals, the first: a logarithm, and the identity.
+    merits = [_log_likelihood(score, sketch) for score in scores]
+    return linear, scores[int(np.argmax(merits))]
+
+
+def _log_likelihood(score: Score, places: Floats) -> float:
+    """Log-likelihood (nats, up to a constant) of values whose scores are normal."""
+    # One wild value may be too large for squares; such a power is not the best one.
+    with np.errstate(all="ignore"):
+        log_slope = score.log_slope(places).sum()
+        merit = float(log_slope - 0.5 * len(places) * np.log(score.transform(places).var()))
+    return merit if math.isfinite(merit) else -math.inf
+
+
+def _on_line(places: Floats, cumulated: Floats, bounds: tuple[float, float], soft: float) -> Score:
+    """The score without a power of increasing places between bounds."""
+    lower, upper = bounds
+    centre = 0.0
+    if soft == 0.0 and (lower > -math.inf) != (upper < math.inf):
+        # A logarithm tells how near to its bound a value may be by the distance of typical ones.
+        distance = np.abs(places - (lower if lower > -math.inf else upper))
+        typical = math.log(max(float(np.median(distance)), TINY))
+        centre = typical if lower > -math.inf else -typical
+    score = Score(*bounds, centre=centre, low=-math.inf, high=math.inf, soft=soft)
+    line = centre + score.transform(places)
+    centre = float(weighted_quantiles(line, cumulated, np.array([1]), 2)[0])
+    spread = _spread(line, cumulated)
+    ends = (line[[0, -1]] - centre) / spread
     low, high = ends + _BEYOND * (ends[1] - ends[0]) * np.array([-1.0, 1.0])
-    return Score(*bounds, float(centre), spread, power, float(low), float(high), soft)
+    return Score(*bounds, centre, spread, 1.0, float(low), float(high), soft)
 
 
 def _spread(line: Floats, cumulated: Floats) -> float:

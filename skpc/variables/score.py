@@ -176,17 +176,19 @@ class ScoredColumn(NamedTuple):
     def transform(self, x: Floats) -> Floats:
         """Scores of values, each in its order; NaN stays.
 
-        Atoms that are neighbours on a lattice lie between the values around them. Those at the ends
-        of the column lie where the range of the others ends.
+        Atoms that are neighbours on a lattice lie between the values around them. Those at a bound
+        lie where the range of the others ends.
         """
         state = states_among(self.atoms, self.reach, x)
         is_atom = state < len(self.atoms)
         of_run, size = _runs(self.atoms, self.gap)
         between = self.cuts + self.gap * ((of_run + 0.5) / size - 0.5)
-        at_ends = np.array([self.score.low, self.score.high])
-        ends = _powers(np.array(self.score, dtype=np.float64), at_ends)
-        of_atoms = np.clip(self.score.transform(between), *ends)
-        scores = self.score.transform(self.place(x))
+        score = self.score
+        ends = _powers(np.array(score, dtype=np.float64), np.array([score.low, score.high]))
+        least = ends[0] if score.lower > -math.inf else -math.inf
+        most = ends[1] if score.upper < math.inf else math.inf
+        of_atoms = np.clip(score.transform(between), least, most)
+        scores = score.transform(self.place(x))
         return np.where(is_atom, np.append(of_atoms, np.nan)[state], scores)
 
     def inverse(self, z: Floats) -> Floats:
@@ -295,14 +297,14 @@ def _unbound(
     if soft > 0.0:
         v, slope = x, 0.0
         if lower > -math.inf:
-            moved, slope = _softly(v - lower, soft)
-            v = lower + moved
+            change, slope = _softened(v - lower, soft)
+            v += change
         if upper < math.inf:
             last = upper
             if lower > -math.inf:
-                last = lower + _softly(upper - lower, soft)[0]
-            moved, more = _softly(last - v, soft)
-            v, slope = last - moved, slope + more
+                last += _softened(upper - lower, soft)[0]
+            change, more = _softened(last - v, soft)
+            v, slope = v - change, slope + more
         return v, slope
     # A value at a bound would have an infinite score. And the slope at and beyond a bound would
     # make what cannot be the densest of all: that of the middle counts.
@@ -322,22 +324,23 @@ def _unbound(
 
 
 @inlined
-def _softly(distance: float, soft: float) -> tuple[float, float]:
-    """A distance from a soft bound on the line, and its log slope."""
+def _softened(distance: float, soft: float) -> tuple[float, float]:
+    """What is added to a distance from a soft bound, and the log slope of the sum."""
     t = distance / soft
-    lost = math.log(-math.expm1(-max(t, _NEAREST)))
-    return soft * (max(t, _NEAREST) + lost), -lost if t > 0.0 else 0.0
+    inner = max(t, _NEAREST)
+    added = math.log(-math.expm1(-inner))
+    return soft * (inner - t + added), -added if t > 0.0 else 0.0
 
 
 @inlined
-def _hardly(moved: float, soft: float) -> float:
-    """The distance from a soft bound that is so far on the line."""
-    t = moved / soft
-    # Both kinds of values have all their digits.
-    small = fast_exp(min(t, -4.0))
-    near = small * (1.0 - small * (0.5 - small * (1.0 / 3.0 - small * (0.25 - 0.2 * small))))
-    far = max(t, 0.0) + fast_log(1.0 + fast_exp(-abs(t)))
-    return soft * (near if t < -4.0 else far)
+def _restored(v: float, bound: float, side: float, soft: float) -> float:
+    """The value on one side of a soft bound that is ``v`` on the line."""
+    t = side * (v - bound) / soft
+    small = fast_exp(-abs(t))
+    # The sum with one would lose the digits of small numbers.
+    series = small * (1.0 - small * (0.5 - small * (1.0 / 3.0 - small * (0.25 - 0.2 * small))))
+    added = series if small < 1e-3 else fast_log(1.0 + small)
+    return (v if t > 0.0 else bound) + side * soft * added
 
 
 @inlined
@@ -424,9 +427,9 @@ def _bound(inverse: Inverse, u: float) -> float:
         if upper < math.inf:
             last = upper
             if lower > -math.inf:
-                last = lower + _softly(upper - lower, inverse.soft)[0]
-            v = last - _hardly(last - v, inverse.soft)
-        return v if lower == -math.inf else lower + _hardly(v - lower, inverse.soft)
+                last += _softened(upper - lower, inverse.soft)[0]
+            v = _restored(v, last, -1.0, inverse.soft)
+        return v if lower == -math.inf else _restored(v, lower, 1.0, inverse.soft)
     if lower > -math.inf and upper < math.inf:
         return lower + (upper - lower) / (1.0 + fast_exp(min(-v, _GREATEST_LOG)))
     if lower > -math.inf:

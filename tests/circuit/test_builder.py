@@ -191,6 +191,6 @@ def test_nodes_and_edges_are_laid_out_as_documented():
     assert_array_equal(circuit.leaf_family, [0, 2, 1, -1])
     log_densities = -np.log([0.7, 1.0, 0.5, 1.5, 1.3])
     cells = [*range(5), *np.ones(5), *log_densities, *np.full(5, np.nan)]
-    assert_allclose(circuit.axis, [AXIS[1], AXIS[2], -np.inf, np.inf, *AXIS[0], *cells])
+    assert_allclose(circuit.axis, [AXIS[1], AXIS[2], -np.inf, np.inf, 0.0, *AXIS[0], *cells])
     assert_array_equal(circuit.param[-2:], [3.0, 2.0])
     assert_array_equal(np.exp(circuit.param[:2]), [0.25, 0.75])

@@ -22,7 +22,7 @@ from tests.zoo import AXIS, SCORED_COLUMNS, one_block, random_circuit, random_ro
 def arrays_of(circuit):
     """What a file of the present format holds."""
     parameters = {name: getattr(circuit, name) for name in ("log_weight", "param", "observed")}
-    return {"format": np.int64(4), **circuit.structure.arrays(), **parameters}
+    return {"format": np.int64(5), **circuit.structure.arrays(), **parameters}
 
 
 @pytest.fixture
@@ -116,6 +116,23 @@ def test_files_of_older_formats_still_load(tmp_path, version):
         assert_array_equal(getattr(loaded, name), array)
 
 
+def test_axes_and_scores_of_format_4_are_read_as_they_were(tmp_path):
+    """Up to format 4 both had a range of draws, and the cells of atoms were not cut out."""
+    plain = [column._replace(gap=0.0) for column in SCORED_COLUMNS]
+    for circuit in (one_block(0, plain), random_circuit(3, 2, "atoms")):
+        parts = []
+        for first, last in zip(circuit.axis_ptr[:-1], circuit.axis_ptr[1:]):
+            part = circuit.axis[first:last]
+            if part[0] == 0.0:
+                parts.append(np.concatenate([part[:4], [-9.0, 9.0], part[5:12], part[13:]]))
+            else:
+                parts.append(np.concatenate([part[:2], [-9.0, 9.0], part[5:]]))
+        sizes = [len(part) for part in parts]
+        older = {"axis_ptr": np.append(0, np.cumsum(sizes)), "axis": np.concatenate(parts)}
+        np.savez(tmp_path / "c.npz", **(arrays_of(circuit) | older | {"format": np.int64(4)}))
+        assert_same(load_circuit(tmp_path / "c.npz"), circuit)
+
+
 @pytest.mark.parametrize("version", [1, 2, 3])
 def test_what_older_files_were_conditioned_on_is_read_from_their_leaves(tmp_path, version):
     """Up to format 3 each node had what its variable has been conditioned on."""
@@ -159,7 +176,7 @@ def test_files_that_are_no_circuit_are_refused(tmp_path):
     with pytest.raises(ValueError, match="is not a circuit saved by skpc"):
         load_circuit(path)
     np.savez(path, format=np.int64(99))
-    with pytest.raises(ValueError, match="has circuit format 99; this skpc reads 1 to 4"):
+    with pytest.raises(ValueError, match="has circuit format 99; this skpc reads 1 to 5"):
         load_circuit(path)
 
 

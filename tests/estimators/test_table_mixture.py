@@ -55,7 +55,7 @@ def test_components_are_told_apart():
 def test_means_and_covariances_are_those_of_scores():
     group, X = groups(2000)
     model = TableMixture(n_components=2, random_state=0).fit(X)
-    scores = np.column_stack([n.score.transform(x) for n, x in zip(model.domain_.numbers, X.T)])
+    scores = np.column_stack([n.scaled(x) for n, x in zip(model.domain_.numbers, X.T)])
     first = model.predict(X[group == 0])[0]
     assert_allclose(model.means_[first], scores[group == 0].mean(axis=0), atol=0.02)
     truth = np.cov(scores[group == 0].T)

@@ -97,7 +97,7 @@ def test_all_rows_of_bins_and_classes_have_probability_one(leaves):
     forest = learned(options, *table())[0]
     middles = [np.arange(4.0)]
     for first, last in zip(forest.bins.ptr[1:], forest.bins.ptr[2:]):
-        edges = forest.bins.axis[first + 4 : first + 4 + (last - first - 8) // 5]
+        edges = forest.bins.axis[first + 5 : first + 5 + (last - first - 9) // 5]
         middles.append(np.r_[edges[0] - 1.0, (edges[1:] + edges[:-1]) / 2, edges[-1] + 1.0])
     grid = np.stack(np.meshgrid(*middles), axis=-1).reshape(-1, 3)
     assert len(np.unique(positions_of(forest, grid), axis=0)) == len(forest_grid(forest))
@@ -130,8 +130,6 @@ def test_densities_of_numbers_integrate_to_one_whatever_else_is_known():
     grid[:, 2] = np.linspace(-20.0, 25.0, len(grid))
     known = np.where(np.arange(3) == 2, np.nan, rows[[3]])
     total = np.exp(forest.log_density(grid)).sum(axis=0) * (grid[1, 2] - grid[0, 2])
-    points = forest.domain.axis_of(2).atoms
-    assert not len(points)
     assert_allclose(total, np.exp(forest.log_density(known))[0], rtol=1e-3)
 
 

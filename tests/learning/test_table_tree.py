@@ -49,7 +49,7 @@ def _of_hidden(columns, tree, v, x, state):
     is_atom = scored.atoms == x
     if is_atom.any():
         return float(prob[: len(is_atom)] @ is_atom) / (scored.step or 1.0)
-    score, slope = scored.score.transform(np.array([x])), scored.score.log_slope(np.array([x]))
+    score, slope = scored.transform(np.array([x])), scored.log_slope(np.array([x]))
     return float(prob[len(is_atom) :] @ norm.pdf(score, mean, sd) * np.exp(slope[0]))
 
 
@@ -86,7 +86,7 @@ def test_a_value_of_a_lattice_that_repeats_has_a_bin_of_its_own():
     tree = learn_table_tree(columns, rows, np.ones(800), TreeChoice(2, False, (256,)), 0)
     points = np.unique(whole)
     around = points[np.flatnonzero(points == 500.0)[0] + np.array([-1, 0, 1])]
-    score = columns.scored[0].score.transform(around)
+    score = columns.scored[0].transform(around)
     assert len(set(np.searchsorted(tree.bins[0].edges, score))) == 3
 
 

@@ -270,11 +270,13 @@ class NaiveColumn(NamedTuple):
         while any(0.0 < other - run[-1] < 1.5 * self.gap for other in self.atoms):
             run.append(min(other for other in self.atoms if other > run[-1]))
         part = (run.index(atom) + 0.5) / len(run) - 0.5
-        ends = [yeo_johnson(u, self.score.power) for u in (self.score.low, self.score.high)]
+        score = self.score
+        least, most = (yeo_johnson(u, score.power) for u in (score.low, score.high))
         at = self.place(run[0] - 0.5 * self.gap) + part * self.gap
-        if at <= self.score.lower or at >= self.score.upper:
-            return ends[int(at >= self.score.upper)]
-        return min(max(self.score.of(at), ends[0]), ends[1])
+        if at <= score.lower or at >= score.upper:
+            return least if at <= score.lower else most
+        z = max(score.of(at), least) if score.lower > -math.inf else score.of(at)
+        return min(z, most) if score.upper < math.inf else z
 
     def state(self, x: float) -> int:
         """Number of the atom of a value; one more than the last for all others."""

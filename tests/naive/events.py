@@ -78,6 +78,8 @@ def _of_leaf(circuit: Circuit, leaf: int, row: np.ndarray, intervals) -> float:
             ends = intervals[var]
             held = [p for p, x in zip(prob, column.atoms) if any(a < x <= b for a, b in ends)]
             sides = [(column.end(a), column.end(b)) for a, b in ends]
+            # Of an interval within the cell of an atom nothing is left.
+            sides = [side for side in sides if side[0] < side[1]]
             options.append([(sum(held), None), *((prob[-1], side) for side in sides)])
         elif math.isnan(x):
             options.append([(1.0, None)])

@@ -96,7 +96,9 @@ def test_draws_are_atoms_with_their_probabilities_and_normal_scores(column):
 
 
 def test_draws_are_no_atoms_of_the_lattice_and_have_the_shares_of_their_cells():
-    column = ScoredColumn(Score(-0.5, np.inf, 1.0, 0.7, 1.0, -2.0, 2.0), np.array([0.0]), 1.0, 0.499)
+    column = ScoredColumn(
+        Score(-0.5, np.inf, 1.0, 0.7, 1.0, -2.0, 2.0), np.array([0.0]), 1.0, 0.499
+    )
     column = column._replace(gap=1.0)
     drawn = sample(leaf(column, np.log([0.1, 0.9]), 0.0, 2.0), 20_000, random_state=0)[:, 0]
     assert np.mean(drawn == 0.0) == pytest.approx(0.1, abs=0.01)
@@ -307,12 +309,12 @@ def test_a_block_owns_its_variables():
 def test_the_structure_tells_the_scope_of_a_block():
     circuit = one_block(0, SCORED_COLUMNS)
     assert circuit.leaf_family.tolist() == [BLOCK]
-    assert circuit.scope.tolist() == [0, 1, 2, 3, 4]
+    assert circuit.scope.tolist() == [0, 1, 2, 3]
     assert circuit.smooth
     assert circuit.decomposable
     assert circuit.deterministic
     (blocks,) = circuit.multivariate
-    assert blocks.variables.tolist() == [0, 1, 2, 3, 4]
+    assert blocks.variables.tolist() == [0, 1, 2, 3]
     assert len(circuit.leaf_forms(2).means()) == 1
 
 

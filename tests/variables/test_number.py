@@ -341,7 +341,7 @@ def test_a_column_ends_where_its_values_crowd(name):
     assert number.bounds == (-np.inf, np.inf)
     assert tuple(np.isfinite(number.ends)) == crowds
     assert tuple(np.isfinite(number.score[:2])) == crowds
-    assert (number.score.soft > 0.0) == any(crowds)
+    assert (number.linear_score.soft > 0.0) == any(crowds)
     open_number = Number.fit(values, np.ones(len(values)), bounds=(-np.inf, np.inf))
     assert np.isinf(open_number.score[:2]).all()
     if all(crowds):
