@@ -74,7 +74,9 @@ def main() -> None:
             c2st = min(2.0 - 2.0 * auc, 1.0)
             missed = star(c2st < BARS.get(label, 0.0))
             told = told_by(xgboost, train, draws, seed)
-            print_row(label, str(seed), f"{c2st:.3f}{missed}", f"{auc:.3f}", *map(_shown, seconds), told)
+            print_row(
+                label, str(seed), f"{c2st:.3f}{missed}", f"{auc:.3f}", *map(_shown, seconds), told
+            )
 
 
 def rows_of(seed: int, n_rows: int | None) -> pd.DataFrame:

@@ -14,7 +14,7 @@ totals       Scores summed over all points of a lattice, over all ordered states
              probability of the same cells. Greatest difference (bars: 1e-6 on lattices, 1e-9 of
              categories). "per unit" counts ordered states whose sum is right only if their scores
              are those of mass / step.
-units        All numbers in units of 1e-12, 1.7e-27 and 1e30, but those that are categories: greatest
+units        All numbers but categories in units of 1e-12, 1.7e-27 and 1e30: greatest
              change of the completions of removed cells (sd of the column; 1 where a category
              changes), and of the score of a row, less the log of the unit for each cell with a
              density (nats; bars 1e-3). "but for logs" leaves out whole multiples of that log, as
@@ -244,7 +244,8 @@ def _questions(train: pd.DataFrame, seed: int) -> list[tuple[str, list[Statement
 
 def _of_category(cells: pd.Series, rng: np.random.Generator) -> Statement:
     states = cells.dropna().unique()
-    values = list(rng.choice(states, rng.integers(1, max(len(states), 2)), replace=False))
+    size = rng.integers(1, max(len(states), 2))
+    values = np.asarray(rng.choice(states, size, replace=False)).tolist()
     return Statement(cells.name, values, values=values)
 
 
@@ -253,6 +254,7 @@ def _equal(cells: pd.Series, rng: np.random.Generator) -> Statement:
     counts = cells.value_counts()
     often = cells[cells.isin(counts.index[counts > 1])]
     value = often.iloc[rng.integers(len(often))]
+    value = value if isinstance(value, pd.Timestamp) else value.item()
     return Statement(cells.name, value, value, value)
 
 
@@ -275,9 +277,9 @@ def _end(cells: pd.Series, rng: np.random.Generator) -> Any:
     observed = cells.dropna()
     value = observed.iloc[rng.integers(len(observed))]
     greater = observed[observed > value]
-    if rng.random() < 0.5 or not len(greater):
-        return value
-    return value + (greater.min() - value) / 2
+    if rng.random() >= 0.5 and len(greater):
+        value = value + (greater.min() - value) / 2
+    return value if isinstance(value, pd.Timestamp) else value.item()
 
 
 def events(options: argparse.Namespace) -> pd.DataFrame:
