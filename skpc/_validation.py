@@ -411,7 +411,7 @@ def read_cells(
     present = ~missing_cells(cells)
     held = cells[present]
     kinds = kinds_of_cells(held.tolist())
-    if kinds == {"string"}:
+    if kinds in ({"string"}, {"interval"}):
         strings = np.full(cells.shape, None, dtype=object)
         strings[present] = held
         return strings, False
@@ -427,9 +427,15 @@ def read_cells(
 
 
 def kinds_of_cells(cells: Iterable[Any]) -> set[str]:
-    """What cells are that are not missing: "string", "number", "date", ..., or "other"."""
-    types = set(map(type, cells))
-    return {next(k for k, held in _KINDS.items() if issubclass(one, held)) for one in types}
+    """What cells are that are not missing: "string", "number", "interval", ..., or "other"."""
+
+    def kind(one: type) -> str:
+        # The class of intervals is that of pandas, which is not imported here.
+        if hasattr(one, "closed_left"):
+            return "interval"
+        return next(k for k, held in _KINDS.items() if issubclass(one, held))
+
+    return set(map(kind, set(map(type, cells))))
 
 
 def _refuse_other_kinds(held: NDArray[np.object_], kinds: set[str], where: str) -> None:
@@ -440,7 +446,7 @@ def _refuse_other_kinds(held: NDArray[np.object_], kinds: set[str], where: str) 
         raise ValueError(
             f"Complex data not supported; found {example('complex')} in {where}. Take its parts."
         )
-    others = kinds & {*KINDS_OF_DATES, "other"}
+    others = kinds & {*KINDS_OF_DATES, "interval", "other"}
     if others:
         cell = example(*others)
         raise TypeError(
