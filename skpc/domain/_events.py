@@ -144,8 +144,7 @@ class _Column(NamedTuple):
 
     def has_states_like(self, cell: Any) -> bool:
         """Whether a cell is an interval, and so are the states of the column."""
-        states = self.domain.categories[self.column]
-        labels = getattr(self.domain.form.dates.get(self.column), "labels", states)
+        labels = self.domain.labels(self.column)
         return labels is not None and kinds_of_cells([cell]) == kinds_of_cells(labels[:1])
 
     def add(self, event: int, cell: Any) -> None:
