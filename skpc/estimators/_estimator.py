@@ -97,14 +97,21 @@ class Estimator(BaseEstimator):
         ValueError
             If a parameter does not exist, or is that of an estimator that was not given.
         """
+        given = self.get_params(deep=False) | params
         for key in params:
             name, separator, nested = key.partition("__")
-            is_known = separator and name in self._get_param_names()
-            if is_known and params.get(name, getattr(self, name)) is None:
+            is_density = separator and name in ("density", "estimators") and name in given
+            if is_density and not hasattr(given[name], "set_params"):
+                # Every estimator takes this density, and a parameter that may be a list this list.
+                is_list = isinstance(given[name], list | tuple) or name == "estimators"
                 raise ValueError(
-                    f"{key} sets {nested} of {name}, but {name} is None, the default of "
-                    f"{type(self).__name__}. Give an estimator first, such as "
-                    f"{type(self).__name__}({name}=TableMixture())."
+                    f"{key} sets {nested} of {name}, but {name} is {given[name]!r}. "
+                    + (
+                        f"Members of a list have names: {name}=[('a', CutsetNetworkBD())] has the "
+                        f"parameter a__{nested}."
+                        if is_list
+                        else f"Give an estimator first, such as {name}=CutsetNetworkBD()."
+                    )
                 )
         super().set_params(**params)
         return self
