@@ -8,6 +8,7 @@ import datetime
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from difflib import get_close_matches
 from importlib import import_module
 from numbers import Integral, Number, Real
 from typing import Any
@@ -139,6 +140,12 @@ def join_columns(
 def describe_column(column: int, names: Sequence[Any] | None = None) -> str:
     """Name a column in an error message, by its name where it has one, else by its number."""
     return f"column {column}" if names is None else f"column {names[column]!r}"
+
+
+def columns_like(name: Any, names: Sequence[Any]) -> str:
+    """What an error offers for a name that no column has: names that are close, or all of them."""
+    close = get_close_matches(str(name), map(str, names))
+    return f"close to it are {close}" if close else f"its columns are {list(names)}"
 
 
 def check_table(estimator: Any, X: Any, *, reset: bool) -> Any:

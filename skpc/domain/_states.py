@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from skpc._arrays import Bools, Floats, check_variables
 from skpc._validation import (
+    columns_like,
     describe_column,
     missing_cells,
     read_cells,
@@ -104,8 +105,8 @@ def columns_named(
     unknown = [name for name in wanted if name not in names]
     if unknown:
         raise ValueError(
-            f"{parameter} names {unknown[0]!r}, which is not a column of X; its columns are "
-            f"{list(names)!r}."
+            f"{parameter} names {unknown[0]!r}, which is not a column of X; "
+            f"{columns_like(unknown[0], names)}."
         )
     return np.array([list(names).index(name) for name in wanted], dtype=np.intp)
 
