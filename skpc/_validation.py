@@ -26,6 +26,7 @@ from sklearn.utils._param_validation import (  # noqa: F401
     StrOptions,
     validate_params,
 )
+from sklearn.utils._set_output import _get_output_config as output_config  # noqa: F401
 from sklearn.utils.metaestimators import _BaseComposition as BaseComposition  # noqa: F401
 from sklearn.utils.multiclass import _ovr_decision_function as decisions_of_pairs  # noqa: F401
 from sklearn.utils.validation import _estimator_has as estimator_has  # noqa: F401
@@ -101,10 +102,9 @@ def column_of(table: Any, column: int) -> Any:
     return getattr(table, "iloc", table)[:, column]
 
 
-def is_single(X: Any) -> bool:
-    """Whether a table holds float32 throughout."""
-    dtypes = [X.dtype] if hasattr(X, "dtype") else [*getattr(X, "dtypes", ())]
-    return bool(dtypes) and all(str(dtype).lower() == "float32" for dtype in dtypes)
+def as_precise(table: Any, X: Any) -> Any:
+    """A table that comes from ``X``, in float32 where that is an array of float32."""
+    return table.astype(X.dtype) if getattr(X, "dtype", None) == np.float32 else table
 
 
 def join_columns(

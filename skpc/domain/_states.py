@@ -190,8 +190,7 @@ def _warn_of_numbers(cells: Cells, listed: Sequence[States], names: Sequence[Any
         warn(
             f"The strings of {where}, such as {example!r}, look like numbers but count as "
             "categories. Make them numbers by pandas.to_numeric; if they are codes, name their "
-            "columns in categorical_features.",
-            once="strings of numbers",
+            "columns in categorical_features."
         )
 
 

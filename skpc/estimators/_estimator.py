@@ -11,7 +11,12 @@ from typing import Any, Self, TypeVar, cast
 import joblib
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import (
+    BaseEstimator,
+    ClassifierMixin,
+    OneToOneFeatureMixin,
+    TransformerMixin,
+)
 from sklearn.utils import assert_all_finite, check_random_state, gen_batches
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d
@@ -30,6 +35,7 @@ from skpc._validation import (
     check_weight,
     kinds_of_cells,
     missing_cells,
+    output_config,
     unmasked,
 )
 from skpc._warnings import collected, warn
@@ -143,8 +149,8 @@ class TableEstimator(Estimator):
         table = check_table(self, X, reset=reset)
         target = np.empty(len(table)) if check_y is None else check_y(self, y, len(table))
         weight = check_weight(sample_weight, len(table))
-        _warn_of_scale(weight)
         rows, of_rows = present_rows(table, weight)
+        _warn_of_scale(of_rows)
         n_columns = self.n_features_in_
         text = f"{type(self).__name__}: {len(of_rows):,} rows of {n_columns:,} columns"
         announce(text, self.verbose if reset else 0)
@@ -170,6 +176,21 @@ class TableEstimator(Estimator):
         return table, mass.known(rows), mass
 
 
+class TableTransformer(OneToOneFeatureMixin, TransformerMixin):
+    """What makes tables of tables; arrays of float32 stay so."""
+
+    @property
+    def _output(self) -> str | None:
+        """The library of the DataFrames that ``set_output`` asks for."""
+        wanted = output_config("transform", self)["dense"]
+        return None if wanted == "default" else wanted
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
 def _warn_of_scale(weight: Floats) -> None:
     """Say that weights are counts where they look like something else."""
     factor = len(weight) / weight.sum()
@@ -177,8 +198,7 @@ def _warn_of_scale(weight: Floats) -> None:
         warn(
             "Weights of rows are counts: a weight of two equals the row twice. Those of "
             f"{len(weight)} rows sum to {weight.sum():.6g}. If they only say how much rows count "
-            f"beside each other, multiply them by {factor:.6g}.",
-            once="scale of weights",
+            f"beside each other, multiply them by {factor:.6g}."
         )
 
 
