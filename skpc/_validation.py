@@ -8,6 +8,7 @@ import datetime
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from difflib import get_close_matches
 from importlib import import_module
 from numbers import Integral, Number, Real
 from typing import Any
@@ -25,6 +26,7 @@ from sklearn.utils._param_validation import (  # noqa: F401
     StrOptions,
     validate_params,
 )
+from sklearn.utils._set_output import _get_output_config as output_config  # noqa: F401
 from sklearn.utils.metaestimators import _BaseComposition as BaseComposition  # noqa: F401
 from sklearn.utils.multiclass import _ovr_decision_function as decisions_of_pairs  # noqa: F401
 from sklearn.utils.validation import _estimator_has as estimator_has  # noqa: F401
@@ -100,10 +102,9 @@ def column_of(table: Any, column: int) -> Any:
     return getattr(table, "iloc", table)[:, column]
 
 
-def is_single(X: Any) -> bool:
-    """Whether a table holds float32 throughout."""
-    dtypes = [X.dtype] if hasattr(X, "dtype") else [*getattr(X, "dtypes", ())]
-    return bool(dtypes) and all(str(dtype).lower() == "float32" for dtype in dtypes)
+def as_precise(table: Any, X: Any) -> Any:
+    """A table that comes from ``X``, in float32 where that is an array of float32."""
+    return table.astype(X.dtype) if getattr(X, "dtype", None) == np.float32 else table
 
 
 def join_columns(
@@ -139,6 +140,12 @@ def join_columns(
 def describe_column(column: int, names: Sequence[Any] | None = None) -> str:
     """Name a column in an error message, by its name where it has one, else by its number."""
     return f"column {column}" if names is None else f"column {names[column]!r}"
+
+
+def columns_like(name: Any, names: Sequence[Any]) -> str:
+    """What an error offers for a name that no column has: names that are close, or all of them."""
+    close = get_close_matches(str(name), map(str, names))
+    return f"close to it are {close}" if close else f"its columns are {list(names)}"
 
 
 def check_table(estimator: Any, X: Any, *, reset: bool) -> Any:
@@ -411,7 +418,7 @@ def read_cells(
     present = ~missing_cells(cells)
     held = cells[present]
     kinds = kinds_of_cells(held.tolist())
-    if kinds == {"string"}:
+    if kinds in ({"string"}, {"interval"}):
         strings = np.full(cells.shape, None, dtype=object)
         strings[present] = held
         return strings, False
@@ -427,9 +434,15 @@ def read_cells(
 
 
 def kinds_of_cells(cells: Iterable[Any]) -> set[str]:
-    """What cells are that are not missing: "string", "number", "date", ..., or "other"."""
-    types = set(map(type, cells))
-    return {next(k for k, held in _KINDS.items() if issubclass(one, held)) for one in types}
+    """What cells are that are not missing: "string", "number", "interval", ..., or "other"."""
+
+    def kind(one: type) -> str:
+        # The class of intervals is that of pandas, which is not imported here.
+        if hasattr(one, "closed_left"):
+            return "interval"
+        return next(k for k, held in _KINDS.items() if issubclass(one, held))
+
+    return set(map(kind, set(map(type, cells))))
 
 
 def _refuse_other_kinds(held: NDArray[np.object_], kinds: set[str], where: str) -> None:
@@ -440,7 +453,7 @@ def _refuse_other_kinds(held: NDArray[np.object_], kinds: set[str], where: str) 
         raise ValueError(
             f"Complex data not supported; found {example('complex')} in {where}. Take its parts."
         )
-    others = kinds & {*KINDS_OF_DATES, "other"}
+    others = kinds & {*KINDS_OF_DATES, "interval", "other"}
     if others:
         cell = example(*others)
         raise TypeError(

@@ -10,31 +10,23 @@ from contextvars import ContextVar
 _INSIDE = {"skpc", "sklearn", "joblib"}
 #: Texts and categories of the warnings of this thread, while they are collected.
 _COLLECTED: ContextVar[list[tuple[str, type[Warning]]] | None] = ContextVar("warned", default=None)
-
-
-#: What has been said in the fit that goes on; None outside of fits.
+#: The warnings that have been said in the fit that goes on; None outside of fits.
 _SAID: ContextVar[set[str] | None] = ContextVar("said", default=None)
 
 
-def warn(text: str, category: type[Warning] = UserWarning, once: str | None = None) -> None:
+def warn(text: str, category: type[Warning] = UserWarning) -> None:
     """Warn, at the innermost line outside of this package and of those that call back into it.
 
-    Parameters
-    ----------
-    text : str
-    category : type, default=UserWarning
-    once : str, default=None
-        What the warning is about, where a fit and those within it shall say it only once.
+    A fit and those within it say the same only once.
     """
-    said = _SAID.get()
-    if once is not None and said is not None:
-        if once in said:
-            return
-        said.add(once)
-    collection = _COLLECTED.get()
+    collection, said = _COLLECTED.get(), _SAID.get()
     if collection is not None:
         collection.append((text, category))
         return
+    if said is not None:
+        if text in said:
+            return
+        said.add(text)
     frame, level = sys._getframe(), 1
     while frame.f_back is not None and frame.f_globals["__name__"].partition(".")[0] in _INSIDE:
         frame, level = frame.f_back, level + 1

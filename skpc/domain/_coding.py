@@ -59,6 +59,10 @@ class TableCoder:
         """Which columns are categorical, shape (n_features,)."""
         return np.array([states is not None for states in self.categories])
 
+    def labels(self, column: int) -> Any:
+        """What the codes, or the ranks, of a column stand for; None for other numbers."""
+        return getattr(self.form.dates.get(column), "labels", self.categories[column])
+
     @cached_property
     def is_ordered(self) -> Bools:
         """Which columns of numbers have ordered states: few values, with nothing between them."""

@@ -16,6 +16,7 @@ from skpc._validation import (
     column_of,
     describe_column,
     frame_library,
+    kinds_of_cells,
     missing_cells,
     objects_of,
     read_cells,
@@ -94,7 +95,7 @@ def read_events(
                 names, n_columns = domain.feature_names, domain.n_features
                 (number,) = column_numbers(np.array([name]), n_columns, names, parameter).tolist()
                 columns[name] = _Column(domain, number, parameter, [])
-            if _is_statement(cell):
+            if _is_statement(cell) and not columns[name].has_states_like(cell):
                 columns[name].add(event, cell)
             elif values_are_known:
                 values[event, columns[name].column] = cell
@@ -140,6 +141,11 @@ class _Column(NamedTuple):
         """Raise the error for a statement that does not suit the column."""
         where = describe_column(self.column, self.domain.feature_names)
         raise ValueError(f"{self.parameter} must have {needed} in {where}; found {cell!r}.")
+
+    def has_states_like(self, cell: Any) -> bool:
+        """Whether a cell is an interval, and so are the states of the column."""
+        labels = self.domain.labels(self.column)
+        return labels is not None and kinds_of_cells([cell]) == kinds_of_cells(labels[:1])
 
     def add(self, event: int, cell: Any) -> None:
         """Add a range or a set."""

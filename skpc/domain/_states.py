@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from skpc._arrays import Bools, Floats, check_variables
 from skpc._validation import (
+    columns_like,
     describe_column,
     missing_cells,
     read_cells,
@@ -104,8 +105,8 @@ def columns_named(
     unknown = [name for name in wanted if name not in names]
     if unknown:
         raise ValueError(
-            f"{parameter} names {unknown[0]!r}, which is not a column of X; its columns are "
-            f"{list(names)!r}."
+            f"{parameter} names {unknown[0]!r}, which is not a column of X; "
+            f"{columns_like(unknown[0], names)}."
         )
     return np.array([list(names).index(name) for name in wanted], dtype=np.intp)
 
@@ -189,15 +190,14 @@ def _warn_of_numbers(cells: Cells, listed: Sequence[States], names: Sequence[Any
         warn(
             f"The strings of {where}, such as {example!r}, look like numbers but count as "
             "categories. Make them numbers by pandas.to_numeric; if they are codes, name their "
-            "columns in categorical_features.",
-            once="strings of numbers",
+            "columns in categorical_features."
         )
 
 
 def _hold_numbers(strings: NDArray[np.object_]) -> bool:
     """Whether nine in ten of the strings of a column spell numbers."""
     counts = Counter(cell for cell in strings.tolist() if cell is not None)
-    n_numbers = sum(count for text, count in counts.items() if _NUMBER.fullmatch(text.strip()))
+    n_numbers = sum(counts[text] for text in counts if _NUMBER.fullmatch(str(text).strip()))
     return n_numbers > 0 and n_numbers >= _MOSTLY * counts.total()
 
 
@@ -209,6 +209,12 @@ def _observed_or_declared(cells: Cells, column: int, names: Sequence[Any] | None
         return np.array([False, True])
     if column in cells.strings:
         observed = sorted(set(cells.strings[column].tolist()) - {None})
+        if not isinstance(observed[0], str):
+            raise TypeError(
+                f"Intervals need a dtype that makes them ordered states, such as that of "
+                f"pandas.cut; {describe_column(column, names)} holds {observed[0]!r} without one. "
+                "Convert it by astype('category'), or list its categories."
+            )
         if all(map(_DATE.fullmatch, observed)):
             warn(
                 f"The strings of {describe_column(column, names)}, such as {observed[0]!r}, look "

@@ -208,21 +208,12 @@ def read_table(
         scale = None if dates is None else dates.get(column)
         if dates is None and _kind_of(series.dtype) in {"M", "m", "O"}:
             scale = Calendar.fit(series, weight, where)
-        if dates is None and _has_intervals(series.dtype):
-            scale = Ranks(tuple(sorted(series.dtype.categories)))
-            cells.ordered[column] = scale
         if scale is None:
             _read_column(cells, series, column, names)
         else:
             cells.dates[column] = scale
             cells.numbers[:, column] = scale.numbers_of(series, where)
     return cells
-
-
-def _has_intervals(dtype: Any) -> bool:
-    """Whether the categories of a dtype are intervals, as those that pandas.cut makes."""
-    states = getattr(dtype, "categories", None)
-    return str(getattr(states, "dtype", "")).startswith("interval")
 
 
 def named_columns(table: Any) -> Bools:
@@ -247,10 +238,15 @@ def _read_column(cells: Cells, series: Any, column: int, names: Sequence[Any] | 
             f"dtype {dtype} in {describe_column(column, names)}."
         )
     if isinstance(series, np.ndarray) or kind not in {"b", "i", "u", "f"}:
-        if kind == "category" or str(dtype).startswith("Categorical"):
-            cells.declared[column] = dtype.categories.to_list() if kind == "category" else None
-            if getattr(dtype, "ordered", False) and len(dtype.categories) > 2:
-                cells.ordered[column] = Ranks(tuple(dtype.categories.to_list()))
+        if kind == "category":
+            states = dtype.categories.to_list()
+            # Intervals, such as those of pandas.cut, have an order whatever the dtype says.
+            are_intervals = hasattr(dtype.categories, "is_overlapping")
+            cells.declared[column] = states = sorted(states) if are_intervals else states
+            if len(states) > 2 and (are_intervals or getattr(dtype, "ordered", False)):
+                cells.ordered[column] = Ranks(tuple(states))
+        elif str(dtype).startswith("Categorical"):
+            cells.declared[column] = None
         objects = objects_of(series)
         values, is_bool = read_cells(objects, column, names)
         if values.dtype == object:

@@ -113,10 +113,10 @@ def read_rule(rule: Any, domain: Domain, rows: Floats) -> Tie:
         keys = _states(domain, first, rule)
         return Tie(rule, others[0], (first,), keys, _usual(rows[:, columns], keys), reach=reach)
     if not is_sum and kind == "==" and domain.is_categorical[columns].all():
-        codes = domain.categories[first], domain.categories[others[0]]
+        labels = domain.labels(first), domain.labels(others[0])
         keys = _states(domain, others[0], rule)
-        same = {state: float(code) for code, state in enumerate(codes[0] or ())}
-        values = np.array([same.get(state, np.nan) for state in codes[1] or ()])
+        same = {state: float(code) for code, state in enumerate(labels[0])}
+        values = np.array([same.get(state, np.nan) for state in labels[1]])
         return Tie(rule, first, (others[0],), keys, values, reach=reach)
     dates = [domain.form.dates.get(column) for column in columns]
     origins = [float(getattr(one, "origin", 0)) for one in dates]

@@ -216,7 +216,6 @@ class TableDensity(EventAnswers, DensityMixin, TableLearner):
         """
         table, rows = self._encode(X)
         marginals = Marginals(self._density.posteriors(rows))
-        marginals.names = self.domain_.feature_names
         for column, cells in enumerate(marginals):
             cells.index = getattr(table, "index", None)
             self._described(cells, column)

@@ -11,7 +11,12 @@ from typing import Any, Self, TypeVar, cast
 import joblib
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import (
+    BaseEstimator,
+    ClassifierMixin,
+    OneToOneFeatureMixin,
+    TransformerMixin,
+)
 from sklearn.utils import assert_all_finite, check_random_state, gen_batches
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d
@@ -30,6 +35,7 @@ from skpc._validation import (
     check_weight,
     kinds_of_cells,
     missing_cells,
+    output_config,
     unmasked,
 )
 from skpc._warnings import collected, warn
@@ -97,14 +103,21 @@ class Estimator(BaseEstimator):
         ValueError
             If a parameter does not exist, or is that of an estimator that was not given.
         """
+        given = self.get_params(deep=False) | params
         for key in params:
             name, separator, nested = key.partition("__")
-            is_known = separator and name in self._get_param_names()
-            if is_known and params.get(name, getattr(self, name)) is None:
+            is_density = separator and name in ("density", "estimators") and name in given
+            if is_density and not hasattr(given[name], "set_params"):
+                # Every estimator takes this density, and a parameter that may be a list this list.
+                is_list = isinstance(given[name], list | tuple) or name == "estimators"
                 raise ValueError(
-                    f"{key} sets {nested} of {name}, but {name} is None, the default of "
-                    f"{type(self).__name__}. Give an estimator first, such as "
-                    f"{type(self).__name__}({name}=TableMixture())."
+                    f"{key} sets {nested} of {name}, but {name} is {given[name]!r}. "
+                    + (
+                        f"Members of a list have names: {name}=[('a', CutsetNetworkBD())] has the "
+                        f"parameter a__{nested}."
+                        if is_list
+                        else f"Give an estimator first, such as {name}=CutsetNetworkBD()."
+                    )
                 )
         super().set_params(**params)
         return self
@@ -136,8 +149,8 @@ class TableEstimator(Estimator):
         table = check_table(self, X, reset=reset)
         target = np.empty(len(table)) if check_y is None else check_y(self, y, len(table))
         weight = check_weight(sample_weight, len(table))
-        _warn_of_scale(weight)
         rows, of_rows = present_rows(table, weight)
+        _warn_of_scale(of_rows)
         n_columns = self.n_features_in_
         text = f"{type(self).__name__}: {len(of_rows):,} rows of {n_columns:,} columns"
         announce(text, self.verbose if reset else 0)
@@ -163,6 +176,21 @@ class TableEstimator(Estimator):
         return table, mass.known(rows), mass
 
 
+class TableTransformer(OneToOneFeatureMixin, TransformerMixin):
+    """What makes tables of tables; arrays of float32 stay so."""
+
+    @property
+    def _output(self) -> str | None:
+        """The library of the DataFrames that ``set_output`` asks for."""
+        wanted = output_config("transform", self)["dense"]
+        return None if wanted == "default" else wanted
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
 def _warn_of_scale(weight: Floats) -> None:
     """Say that weights are counts where they look like something else."""
     factor = len(weight) / weight.sum()
@@ -170,8 +198,7 @@ def _warn_of_scale(weight: Floats) -> None:
         warn(
             "Weights of rows are counts: a weight of two equals the row twice. Those of "
             f"{len(weight)} rows sum to {weight.sum():.6g}. If they only say how much rows count "
-            f"beside each other, multiply them by {factor:.6g}.",
-            once="scale of weights",
+            f"beside each other, multiply them by {factor:.6g}."
         )
 
 

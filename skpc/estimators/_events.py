@@ -141,7 +141,9 @@ class EventAnswers:
         return self._described(cells, chosen)
 
     def _described(self, cells: Predictive, column: int) -> Predictive:
-        """The distributions of a column, dates and durations as such."""
+        """The distributions of a column with its name, dates and durations as such."""
+        if self.domain_.feature_names is not None:
+            cells.name = self.domain_.feature_names[column]
         cells.dates = self.domain_.form.dates.get(column)
         if cells.labels is not None:
             cells.labels = as_dates(cells.labels, cells.dates)

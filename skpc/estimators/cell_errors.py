@@ -9,17 +9,30 @@ from numbers import Real
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import OneToOneFeatureMixin, TransformerMixin, clone
+from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from skpc._arrays import Bools, Floats
 from skpc._cells import missing_in, without_cells
 from skpc._fitting import all_or_nothing
+from skpc._frames import native
 from skpc._threads import in_threads, threads
-from skpc._validation import Interval, StrOptions, column_of, fit_context, objects_of
+from skpc._validation import (
+    Interval,
+    StrOptions,
+    as_precise,
+    column_of,
+    fit_context,
+    objects_of,
+)
 from skpc._warnings import collected
 from skpc.domain import merge_rows
-from skpc.estimators._estimator import ColumnsEstimator, by_chunks, parameter
+from skpc.estimators._estimator import (
+    ColumnsEstimator,
+    TableTransformer,
+    by_chunks,
+    parameter,
+)
 from skpc.estimators._pools import most_bins, refuse_intractable
 from skpc.estimators.cutset import CutsetNetworkBD
 from skpc.estimators.extra_cutsets import ExtraCutsets
@@ -44,7 +57,7 @@ _LEVEL = 0.9
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class CellErrorDetector(OneToOneFeatureMixin, TransformerMixin, ColumnsEstimator):
+class CellErrorDetector(TableTransformer, ColumnsEstimator):
     """Find the wrong cells of a table.
 
     Each cell is wrong with a small probability, whatever the other cells are; a wrong one comes
@@ -334,6 +347,7 @@ class CellErrorDetector(OneToOneFeatureMixin, TransformerMixin, ColumnsEstimator
         impossible = np.isneginf(cells.log_aside)
         return table, probability, (probability >= self.threshold_) | impossible
 
+    @by_chunks
     def predict(self, X: Any) -> Any:
         """Mark the cells to look at.
 
@@ -366,11 +380,16 @@ class CellErrorDetector(OneToOneFeatureMixin, TransformerMixin, ColumnsEstimator
             The table, in which marked cells are missing, or repaired if ``repair`` says how. All
             other cells stay as they are, missing ones too.
         """
+        table = X if self._output is None else native(X)
+        return as_precise(self._repaired(table, random_state=self.random_state), X)
+
+    @by_chunks
+    def _repaired(self, X: Any, random_state: Any) -> Any:
         table, _, marks = self._marks(X)
         left = without_cells(table, marks)
         if self.repair is None:
             return left
-        repaired = self.density_.complete(left, self.repair, self.random_state)
+        repaired = self.density_.complete(left, self.repair, random_state)
         return without_cells(repaired, missing_in(table))
 
     @by_chunks

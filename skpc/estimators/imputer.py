@@ -6,10 +6,9 @@ from functools import partial
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import OneToOneFeatureMixin, TransformerMixin, clone
+from sklearn.base import clone
 from sklearn.impute import MissingIndicator
 from sklearn.utils import check_random_state
-from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_is_fitted
 
 from skpc._arrays import Floats
@@ -19,18 +18,18 @@ from skpc._threads import in_threads, threads
 from skpc._validation import (
     KINDS_OF_DATES,
     StrOptions,
+    as_precise,
     check_table,
     column_of,
     fit_context,
     frame_library,
-    is_single,
     join_columns,
     kinds_of_cells,
     missing_cells,
     read_cells,
 )
 from skpc.domain import ColumnRules, Domain
-from skpc.estimators._estimator import TableEstimator, by_chunks, parameter
+from skpc.estimators._estimator import TableEstimator, TableTransformer, by_chunks, parameter
 from skpc.estimators.cell_errors import CellErrorDetector
 from skpc.estimators.cutset import CutsetNetworkBD
 from skpc.estimators.hidden_chow_liu import HiddenChowLiuTree
@@ -48,7 +47,7 @@ _N_MASKS = 5
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
+class CircuitImputer(TableTransformer, TableEstimator):
     """Fill missing cells by what a density says of them, given the observed cells of their row.
 
     Numbers, categories, strings and bools are filled alike, and observed cells stay exactly as
@@ -252,19 +251,16 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
             filled = self._complete(self._trusted(table))
         if self.detector_ is not None:
             filled = with_cells_of(table, missing_in(table), filled)
+        filled = as_precise(filled, X)
         kept = np.flatnonzero(~self._is_empty | self.keep_empty_features)
         columns = [column_of(filled, column) for column in kept.tolist()]
-        wanted = _get_output_config("transform", self)["dense"]
-        library = None if wanted == "default" else wanted
+        library = self._output
         is_other = frame_library(filled) != library
         for position, is_empty in enumerate(self._is_empty[kept]):
             if is_empty or is_other:
                 columns[position] = _as_array(columns[position], 0.0 if is_empty else None)
         if self.indicator_ is not None:
             columns += [*self.indicator_.transform(_indicated(table)).T]
-        float_type = np.float32 if is_single(X) else np.float64
-        if library is not None and float_type is np.float32 and is_other:
-            columns = [column.astype(float_type) for column in columns]
         if library is not None:
             return join_columns(columns, library, like=None if is_other else filled)
         kinds = {column.dtype.kind for column in columns}
@@ -272,7 +268,8 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
             # Not by astype, which makes numbers of nanoseconds.
             columns = [np.array([*column], dtype=object) for column in columns]
         elif not kinds & {"M", "m"}:
-            dtype = object if "O" in kinds else float_type
+            common = np.result_type(*columns)
+            dtype = common if common in (np.float32, object) else np.float64
             columns = [column.astype(dtype) for column in columns]
         return np.column_stack(columns)
 
@@ -344,11 +341,6 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
             for kind, choice in choices.items()
         }
         return best.pop("rows"), best
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Names of the columns that ``transform`` returns.

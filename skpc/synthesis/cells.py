@@ -17,7 +17,7 @@ class TableCells(NamedTuple):
     Attributes
     ----------
     values : ndarray of shape (n_rows, n_features)
-        Numbers, codes of categories, dates as microseconds; NaN where missing.
+        Numbers, codes of categories, ranks of ordered ones, dates as microseconds; NaN where missing.
     domain : Domain
         What the columns are.
     """
@@ -42,14 +42,14 @@ class TableCells(NamedTuple):
 
     def is_value(self, column: int, label: Any) -> Bools:
         """Which cells of a column hold a value as :meth:`label` writes it."""
-        states = self.domain.categories[column]
-        code = label if states is None else np.flatnonzero(states == label)
+        labels = self.domain.labels(column)
+        code = label if labels is None else [n for n, one in enumerate(labels) if one == label]
         return np.isin(self.values[:, column], code)
 
     def label(self, column: int, value: float) -> Any:
         """What a cell of a column holds, as a user would write it."""
-        states = self.domain.categories[column]
-        return float(value) if states is None else states[int(value)]
+        labels = self.domain.labels(column)
+        return float(value) if labels is None else labels[int(value)]
 
 
 def read_cells(tables: Sequence[Any], categorical_features: Any) -> list[TableCells]:
@@ -75,7 +75,7 @@ def read_cells(tables: Sequence[Any], categorical_features: Any) -> list[TableCe
     domain = Domain.fit(together, categorical_features=categorical_features)
     values = np.where(domain.is_categorical, domain.encode(together), domain.numbers_in(together))
     for column, scale in domain.form.dates.items():
-        if not domain.is_categorical[column]:
+        if domain.labels(column) is None:
             # Columns of dates have origins and units of their own.
             moments = scale.dates(values[:, column])
             moments = moments.astype(f"{moments.dtype.kind}8[us]")

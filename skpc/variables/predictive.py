@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from skpc._arrays import Floats, Ints, log_or_inf
+from skpc._validation import columns_like
 from skpc.variables.dates import Calendar, as_dates
 from skpc.variables.forms import Bins, Form, Points, ScoredNormals, stacked
 from skpc.variables.number import Number
@@ -216,6 +217,8 @@ class Predictive:
 
     Attributes
     ----------
+    name : str or None
+        The name of the column, where it has one.
     probabilities : ndarray of shape (n_rows, n_states), or None
         Probabilities of the categories, or of the bins and atoms of a histogram axis in increasing
         order. An observed cell has probability one for its own state. None for numbers without
@@ -232,6 +235,8 @@ class Predictive:
     >>> cells.mean(), cells.quantile(0.975).round(2), cells.cdf(1.0).round(2)
     (array([0., 5.]), array([1.96, 5.  ]), array([0.84, 0.  ]))
     """
+
+    name: Any = None
 
     def __init__(
         self,
@@ -472,29 +477,26 @@ def _joined(terms: list[Any]) -> list[Any]:
 class Marginals(list[Predictive]):
     """Distributions of the cells of all columns, by their numbers or by their names.
 
-    Attributes
-    ----------
-    names : sequence of str or None
-        Names of the columns, where the table has names.
-
     Examples
     --------
+    >>> from skpc.variables import Predictive
     >>> from skpc.variables.predictive import Marginals
-    >>> marginals = Marginals(["of a", "of b"])
-    >>> marginals.names = ["a", "b"]
-    >>> marginals["b"], marginals[0]
-    ('of b', 'of a')
+    >>> of_a, of_b = Predictive([], []), Predictive([], [])
+    >>> of_a.name, of_b.name = "a", "b"
+    >>> marginals = Marginals([of_a, of_b])
+    >>> marginals["b"] is marginals[1] is marginals[1:]["b"]
+    True
     """
 
-    names: Sequence[Any] | None = None
-
     def __getitem__(self, column: Any) -> Any:
-        if not isinstance(column, str):
-            return super().__getitem__(column)
-        names = [*(self.names or ())]
-        if column not in names:
-            raise KeyError(
-                f"marginals has no column {column!r}; its columns are "
-                f"{names or 'numbers, as the table has no names'}."
-            )
-        return super().__getitem__(names.index(column))
+        if isinstance(column, str):
+            names = [cells.name for cells in self]
+            if column not in names:
+                has_names = any(isinstance(name, str) for name in names)
+                raise KeyError(
+                    f"marginals has no column {column!r}; "
+                    + (columns_like(column, names) if has_names else "its columns are numbers")
+                )
+            column = names.index(column)
+        found = super().__getitem__(column)
+        return Marginals(found) if isinstance(column, slice) else found

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.integrate import quad
-from scipy.stats import norm, truncnorm
+from scipy.stats import norm
 
 from skpc import CutsetNetworkBD, SoftLearnSPN
 from skpc.variables import Axis, Bins, Normals, Number, Points, Predictive
