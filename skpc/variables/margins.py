@@ -31,6 +31,8 @@ _ROWS_PER_CELL = 8
 _MOST_ALONE, _LEAST_ALONE = 8, 0.05
 #: Mass of what is no state, in a column of ordered states.
 _NOTHING = 1e-15
+#: The outermost cells begin and end at most this part of the range beyond it.
+_WIDENED = 0.01
 #: A gap in which nothing was seen is wide if it is this part of the range.
 _WIDE_GAP = 0.25
 #: Tails start from the mean excess of this many of the outermost rows.
@@ -215,8 +217,9 @@ def _margin(points: Floats, mass: Floats, number: Number) -> tuple[Floats, Float
         below[0] = 0.0
     else:
         low, high = number.ends
-        edges[0] = max(edges[0], low)
-        edges[-1] = max(min(edges[-1], high), np.nextafter(points[-1], np.inf))
+        edges[0] = max(edges[0], low, points[0] - _WIDENED * size)
+        edges[-1] = min(edges[-1], high, points[-1] + _WIDENED * size)
+        edges[-1] = max(edges[-1], np.nextafter(points[-1], np.inf))
     apart = np.append(True, are_apart(edges))
     return edges[apart], below[apart]
 

@@ -167,7 +167,7 @@ class Number(NamedTuple):
         column = number.scored_column(0.0)
         lower, upper = column.place(np.array(number.edges_of_ends)).tolist()
         if not rest.any():
-            score = _score_around(points, mass, (lower, upper))
+            score = _score_around(points, mass, bounds or _NO_BOUNDS)
             return number._replace(score=score, linear_score=score)
         places, is_soft = column.place(points[rest]), bounds is None
         linear, score = _fitted_scores(places, mass[rest], (lower, upper), is_soft)
@@ -192,7 +192,7 @@ class Number(NamedTuple):
     def _inferred_ends(self, points: Floats, mass: Floats) -> tuple[float, float]:
         """Where a column without bounds ends, from its values that are no atoms."""
         if not len(points):
-            return _NO_BOUNDS
+            return self.low, self.high
         widened = _WIDENED * (self.high - self.low)
         crowds = _crowd_ends(points, mass)
         ends = []
@@ -277,12 +277,19 @@ class Number(NamedTuple):
     def upper_edges(self, values: Floats) -> Floats:
         """Upper ends of the cells of the greatest values of the column that are not above some.
 
-        A draw up to there becomes one of these values.
+        A draw up to there becomes one of these values. The cells of the last values have no end.
         """
         if self.step > 0.0:
             nearest = on_lattice(values, self.step, self.origin)
             point = np.where(nearest <= values, nearest, nearest - self.step)
-            return np.asarray(point + 0.5 * self.step)
+            edges = point + 0.5 * self.step
+        else:
+            edges = self._edges_of_cells(values)
+        edges = np.where(values < self.ends[0], -np.inf, edges)
+        return np.where(values >= self.ends[1], np.inf, edges)
+
+    def _edges_of_cells(self, values: Floats) -> Floats:
+        """The same without a lattice, where values may repeat."""
         if self.is_ordered or not len(self.seen):
             return values
         # Atoms between two values are not in the cells of these.

@@ -236,7 +236,7 @@ def test_whatever_comes_later_in_a_column_without_values_stays_and_says_nothing(
 @pytest.mark.filterwarnings("ignore:Some columns have no value")
 def test_numbers_stay_an_array_of_numbers_beside_a_column_without_values():
     X = np.array([[0.5, np.nan], [np.nan, np.nan]])
-    domain = Domain.fit(X)
+    domain = Domain.fit(np.array([[0.5, np.nan], [2.25, np.nan]]))
     assert domain.decode(np.array([[1.5, 0.0]])).dtype == np.float64
     np.testing.assert_array_equal(
         domain.fill(X, np.array([[9.0, 0.0]] * 2)), [[0.5, np.nan], [9.0, np.nan]]

@@ -145,8 +145,7 @@ def test_draws_become_values_that_the_column_could_have(name):
     found = number.values(drawn[:, 0])
     assert found.min() >= number.ends[0]
     assert found.max() <= number.ends[1]
-    # The next of n + 1 values differs from all that are alike with the probability 1 / (n + 1).
-    wanted = number.is_atom(values).mean() if np.ptp(values) else len(values) / (len(values) + 1)
+    wanted = number.is_atom(values).mean()
     assert number.is_atom(found).mean() == pytest.approx(wanted, abs=0.04)
 
 
@@ -211,17 +210,14 @@ def test_an_interval_may_be_one_point():
     assert (cells.quantile(0.1)[0], cells.quantile(0.6)[0]) == (0.0, 0.0)
 
 
-def test_a_point_mass_is_no_density_and_its_tails_keep_their_mass():
-    _, axis = fit(np.full(50, 3.7))
-    table, one = AxisTable.from_axes([axis]), np.ones(1)
-    # Of fifty rows that were all alike, the next is another one with a small probability.
-    beyond = 1.0 - np.exp(table.log_density(np.array([[3.7]]))[0])
-    assert 0.0 < beyond < 0.1
-    half = beyond / 2
-    below = Bins(axis, one[None].repeat(2, axis=0)).below(
-        np.nextafter(axis.edges[[0, -1]], [-np.inf, np.inf])
-    )
-    assert_allclose(below, [half, 1 - half], rtol=1e-3)
+def test_a_constant_is_a_point_mass_with_nothing_beside_it():
+    number, axis = fit(np.full(50, 3.7))
+    assert number.ends == (3.7, 3.7)
+    log_density = AxisTable.from_axes([axis]).log_density(np.array([[3.7], [3.8], [-1.0]]))
+    assert abs(log_density[0]) < 1e-12
+    # Another value is nearly impossible.
+    assert np.all((log_density[1:] < -30.0) & np.isfinite(log_density[1:]))
+
 
 
 @pytest.mark.parametrize("scale", [1e-300, 1e-12, 1.0, 1e12, 1e100, 1e149])

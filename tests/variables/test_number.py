@@ -149,7 +149,7 @@ def test_a_constant_is_an_atom():
         number = fit(np.full(20, value))
         assert_array_equal(number.atoms, [value])
         assert_array_equal(number.values(np.array([value, np.nan])), [value, np.nan])
-        assert number.ends == (-np.inf, np.inf)
+        assert number.ends == (value, value)
 
 
 BRACKETS = np.repeat([0.19, 0.22, 0.27, 0.32, 0.42, 0.72], [80, 120, 20, 10, 30, 40])
@@ -301,7 +301,7 @@ def test_other_units_have_the_same_scores(name, a, b):
 def test_the_end_of_a_cell_is_where_the_next_begins():
     number = fit(COLUMNS["odd"])
     at = np.array([1.0, 2.9, 3.0, 3.1, 0.99, -7.0])
-    assert_allclose(number.upper_edges(at), [2.0, 2.0, 4.0, 4.0, 0.0, -6.0])
+    assert_allclose(number.upper_edges(at), [2.0, 2.0, 4.0, 4.0, -np.inf, -np.inf])
     cents = fit(COLUMNS["cents"])
     points = np.arange(3000) / 100
     assert_allclose(cents.upper_edges(points), points + 0.005, atol=1e-12)
@@ -371,5 +371,5 @@ def test_a_column_ends_at_an_atom_that_is_its_least_or_greatest_value():
     assert fit(rain).ends == (0.0, np.inf)
     assert fit(-rain).ends == (-np.inf, 0.0)
     assert fit(np.minimum(rng.normal(size=500), 1.0)).ends == (-np.inf, 1.0)
-    # Other values go on beyond a constant.
-    assert fit(np.full(30, 2.0)).ends == (-np.inf, np.inf)
+    # There is nothing beside a constant.
+    assert fit(np.full(30, 2.0)).ends == (2.0, 2.0)

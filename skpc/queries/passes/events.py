@@ -128,7 +128,9 @@ class EventReader(MultivariateReader):
                 distinct, place = np.unique(owner[some, var], return_inverse=True)
                 form = self._circuit.leaf_forms(var, distinct).mixed(np.eye(len(distinct))[place])
                 self._draw_cells(var, form, some, streams, rows)
-        for group, cells in zip(self.groups, self.cells(rows[:1])):
+        # What one block draws is not known to the others.
+        known = rows[:1].copy()
+        for group, cells in zip(self.groups, self.cells(known)):
             for at in np.flatnonzero(np.isin(group.variables, self.events.column))[:1].tolist():
                 some = np.flatnonzero(np.isin(owner[:, group.variables[0]], group.leaf))
                 place = np.searchsorted(group.leaf, owner[some, group.variables[0]])
