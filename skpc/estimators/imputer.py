@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skpc._arrays import Floats
 from skpc._cells import missing_in, with_cells_of, without_cells
-from skpc._fitting import all_or_nothing
+from skpc._fitting import all_or_nothing, with_some_cell
 from skpc._threads import in_threads, threads
 from skpc._validation import (
     KINDS_OF_DATES,
@@ -30,21 +30,28 @@ from skpc._validation import (
     read_cells,
 )
 from skpc.domain import ColumnRules, Domain
+from skpc.estimators._base import CircuitDensity
 from skpc.estimators._estimator import TableEstimator, by_chunks, parameter
+from skpc.estimators._fillers import LinearFiller
 from skpc.estimators.cell_errors import CellErrorDetector
 from skpc.estimators.cutset import CutsetNetworkBD
 from skpc.estimators.hidden_chow_liu import HiddenChowLiuTree
-from skpc.estimators.soft_learn import SoftLearnSPN
 from skpc.estimators.stacked_density import StackedDensity
 from skpc.estimators.table_mixture import TableMixture
 from skpc.learning.simplex import mean_weights
-from skpc.pooling.folds import FEWEST, cell_errors, column_variances, fit_to_part
+from skpc.pooling.folds import cell_errors, column_variances, fit_to_parts
 from skpc.pooling.mixture import RowPool
 
 #: Kinds of columns, each of which has densities weighed for it.
 _KINDS = ("numbers", "categories")
-#: How often rows that are held out are asked about, each time with other cells removed.
-_N_MASKS = 5
+#: Parts that are held out one after another, how often their rows are asked about, each time with
+#: other cells removed, and rows by which a mixture makes its choices, held out as many: where
+#: distinct rows are at most so many, and else.
+_SMALL_UNTIL, _SMALL, _LARGE = 1_000, (5, 5, 1_000), (1, 2, 300)
+#: Of fewer distinct rows none are held out.
+_FEWEST = 10
+#: Columns of indicators that linear regressions have, at most.
+_MOST_COLUMNS = 300
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -315,32 +322,47 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
     def _default_of_rows(
         self, domain: Domain, rows: Floats, weight: Floats
     ) -> tuple[Any, dict[str, Any]]:
-        classes: list[Any] = [CutsetNetworkBD, HiddenChowLiuTree, SoftLearnSPN, TableMixture]
-        densities = [one(random_state=self.random_state, verbose=self.verbose) for one in classes]
-        data = domain, rows, weight
-        if domain.is_categorical.all():
-            densities.pop()
-        if len(rows) < FEWEST:
-            return densities[0].fit_rows(*data), {}
-        seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
-        fitted, test_data = fit_to_part(densities, data, seed, _N_MASKS)
-        log_density = [one._density.log_density(test_data[0]) for one in fitted]
-        choices = {"rows": RowPool.weigh(np.column_stack(log_density), test_data[1])[:2]}
+        data = domain, *with_some_cell(domain, rows, weight)
+        _, rows, weight = data
+        seeded = {"random_state": self.random_state, "verbose": self.verbose}
+        members: list[Any] = [CutsetNetworkBD(**seeded), HiddenChowLiuTree(**seeded)]
+        if len(rows) < _FEWEST:
+            return members[0].fit_rows(*data), {}
+        random_state = check_random_state(self.random_state)
+        seed = random_state.randint(np.iinfo(np.int32).max)
+        n_parts, n_masks, n_choosing = _SMALL if len(rows) <= _SMALL_UNTIL else _LARGE
+        if not domain.is_categorical.all():
+            order = random_state.permutation(len(rows))
+            some, others = order[:n_choosing], order[n_choosing : 2 * n_choosing]
+            rows_val = rows[others] if len(others) else None
+            chosen = TableMixture(**seeded).fit_rows(domain, rows[some], weight[some], rows_val)
+            members.append(chosen)
+        n_joint = len(members)
+        n_columns = domain.n_states[domain.is_categorical].sum()
+        # Rules weigh the alternatives of a row by its density, which a linear filler has not.
+        if not self.rules and n_columns <= _MOST_COLUMNS:
+            members.append(LinearFiller())
+        parts = fit_to_parts(members, data, seed, n_masks, n_parts)
+        log_density = [
+            np.column_stack([one._density.log_density(held) for one in fitted[:n_joint]])
+            for fitted, (held, *_) in parts
+        ]
+        test_weight = np.concatenate([test_data[1] for _, test_data in parts])
+        choices = {"rows": RowPool.weigh(np.concatenate(log_density), test_weight)[:2]}
         variance, is_categorical = column_variances(*data), domain.is_categorical
-        # Numbers that are states say nothing to the Gaussians of components.
-        plain = domain.without_atoms(), rows, weight
-        if any(number is not None and len(number.atoms) for number in domain.numbers or ()):
-            gaussian = TableMixture(n_components=1, random_state=self.random_state)
-            fitted += fit_to_part([gaussian], plain, seed, _N_MASKS)[0]
         for kind, columns in zip(_KINDS, (~is_categorical, is_categorical)):
             if (variance[columns] > 0.0).any():
-                some = fitted if kind == "numbers" else fitted[: len(densities)]
-                errors = [cell_errors(m._density, *test_data, variance * columns) for m in some]
-                choices[kind] = mean_weights(np.column_stack(errors))
-        learned = in_threads(partial(_learned, data, test_data), fitted[: len(densities)])
-        learned += [gaussian._fit_again(*plain) for gaussian in fitted[len(densities) :]]
+                wanted = variance * columns
+                errors = [
+                    np.column_stack([cell_errors(m._density, *held, wanted) for m in fitted])
+                    for fitted, held in parts
+                ]
+                choices[kind] = mean_weights(np.concatenate(errors) / np.sqrt(len(parts)))
+        learned = in_threads(partial(_learned, data, parts), parts[-1][0])
         best = {
-            kind: StackedDensity._composed(learned, *choice, is_of_cells=kind != "rows")
+            kind: StackedDensity._composed(
+                learned[: len(choice[0])], *choice, is_of_cells=kind != "rows"
+            )
             for kind, choice in choices.items()
         }
         return best.pop("rows"), best
@@ -372,12 +394,13 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
         return np.concatenate([kept, self.indicator_.get_feature_names_out(names)])
 
 
-def _learned(data: Any, test_data: Any, density: Any) -> Any:
-    """A density of all rows, from one that does not know those of the test data."""
-    if not isinstance(density, SoftLearnSPN):
+def _learned(data: Any, parts: Any, density: Any) -> Any:
+    """A density of all rows, from one that has been fitted to parts of them."""
+    (_, (held, weight, _)), *others = parts
+    if others or not isinstance(density, CircuitDensity):
         return density._fit_again(*data)
-    # To learn this structure again would take as long as before.
-    density._take_step(*test_data[:2])
+    # Of many rows, to learn the structure again would take as long as before.
+    density._take_step(held, weight)
     return density
 
 

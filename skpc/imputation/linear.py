@@ -1,8 +1,9 @@
-"""Cells of a table by linear regressions of each column on the others that are observed.
+"""Cells of a table by linear regressions of each column on those that its row has.
 
 All of them follow from one Gaussian of numbers and indicators of categories, which EM learns from
-rows with missing cells: regressions on complete rows would need these, and covariances of pairs
-of columns need no table that has them. The plain twin is ``tests/naive/linear.py``.
+rows with missing cells. Covariances of pairs of columns, each from the rows that have both, are
+biased where it depends on other columns which cells are missing, and belong to no table together.
+The plain twin is ``tests/naive/linear.py``.
 """
 
 from collections.abc import Sequence
@@ -10,7 +11,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from skpc._arrays import Bools, Floats
+from skpc._arrays import Bools, Floats, offsets
 from skpc.domain import Domain, column_moments, one_hot
 from skpc.learning.gaussian_mixture import (
     MixtureParams,
@@ -18,103 +19,96 @@ from skpc.learning.gaussian_mixture import (
     MixtureRows,
     fit_gaussian_mixture,
 )
+from skpc.queries import Events
 from skpc.variables import Normals, Points, Predictive
 from skpc.variables.gaussians import Gaussians, conditionals
 from skpc.variables.patterns import Patterns
 
-#: Standard deviations of a column given all others are at least this part of its own.
-_SMALLEST_SD = 1e-4
-#: A state that fewer rows have is pooled with the most frequent one of its column.
-_FEWEST = 3.0
-#: EM ends when the mean log density gains less than this for each column, or after so many steps.
-_TOL, _MAX_ITER = 1e-3, 50
+#: Rows without correlations, for each column of the Gaussian, that are added to those of the table.
+STRENGTH = 0.3
+#: The smallest standard deviation of a column, and the smallest share of a state.
+_SMALLEST_SD, _SMALLEST_SHARE = 1e-4, 1e-6
+#: EM ends when an iteration raises the mean log density by less, for each column.
+_MAX_ITER, _TOL = 50, 1e-3
 
 
 class LinearCells(NamedTuple):
-    """The Gaussian of all columns.
+    """What a linear model says of single cells; see :class:`skpc.densities.Density`.
 
     Attributes
     ----------
     domain : Domain
         What the columns of the table are.
-    kept : bool ndarray of shape (n_columns,)
-        Which columns of :func:`skpc.domain.one_hot` the Gaussian has: those that vary, without one
-        state of each category.
+    varies : bool ndarray of shape (n_columns,)
+        Which columns of :func:`skpc.domain.one_hot` the Gaussian has. All states of a category are
+        among them: the rows that are added keep its covariance from being singular.
     mean : ndarray of shape (n_columns,)
-        Means of all of these columns: of numbers, and frequencies of states.
+        Means of all of these columns.
     gaussians : Gaussians
-        One Gaussian.
+        The one Gaussian.
     """
 
     domain: Domain
-    kept: Bools
+    varies: Bools
     mean: Floats
     gaussians: Gaussians
 
     @classmethod
-    def fit(cls, domain: Domain, rows: Floats, weight: Floats, strength: float) -> Self:
-        """Learn it from encoded rows.
-
-        Parameters
-        ----------
-        domain : Domain
-        rows : ndarray of shape (n_rows, n_features)
-            Encoded rows, NaN where missing.
-        weight : ndarray of shape (n_rows,)
-            Positive.
-        strength : float
-            Rows, for each column of the Gaussian, that are added and have no correlations.
-        """
-        table = one_hot(domain, rows)
-        mean, sd = (np.nan_to_num(part) for part in column_moments(table, weight))
-        kept, first = sd > 0.0, 0
-        for states in domain.categories:
-            n = 1 if states is None else len(states)
-            if states is not None:
-                counts = mean[first : first + n] * weight.sum()
-                kept[first : first + n] &= counts >= _FEWEST
-                kept[first + int(counts.argmax())] = False
-            first += n
-        scores, d = table[:, kept], int(kept.sum())
-        nothing = np.zeros(len(rows))
-        patterns = Patterns.from_scores(scores)
-        states = np.zeros((len(rows), 0))
-        data = MixtureRows(scores, patterns, states, nothing, nothing)
-        prior = MixturePrior(
-            np.zeros(1, dtype=np.int64),
-            np.zeros(0),
-            mean[kept],
-            np.diag(sd[kept] ** 2),
-            np.zeros_like,
-            _SMALLEST_SD * sd[kept],
+    def fit(cls, domain: Domain, rows: Floats, weight: Floats) -> Self:
+        """Learn the Gaussian from encoded rows, with NaN where a cell is missing, and weights."""
+        table, nothing = one_hot(domain, rows), np.zeros(len(rows))
+        mean, sd = (np.nan_to_num(moment) for moment in column_moments(table, weight))
+        varies = sd > 0.0
+        scores, sd = np.ascontiguousarray(table[:, varies]), sd[varies]
+        patterns, states = Patterns.from_scores(scores), np.zeros((len(rows), 0))
+        fit = fit_gaussian_mixture(
+            MixtureRows(scores, patterns, states, nothing, nothing),
+            weight,
+            np.ones((1, len(rows))),
+            MixturePrior(
+                offsets(np.zeros(0, dtype=np.int64)),
+                np.zeros(0),
+                mean[varies],
+                np.diag(sd**2),
+                np.zeros_like,
+                _SMALLEST_SD * sd,
+            ),
+            MixtureParams(1, prior_strength=STRENGTH),
+            _MAX_ITER,
+            _TOL * len(sd),
         )
-        params = MixtureParams(1, prior_strength=strength)
-        start = np.ones((1, len(rows)))
-        fit = fit_gaussian_mixture(data, weight, start, prior, params, _MAX_ITER, _TOL * d)
-        return cls(domain, kept, mean, fit.model.gaussians)
+        return cls(domain, varies, mean, fit.model.gaussians)
+
+    def log_density(self, rows: Any, given: Any = None) -> Floats:
+        """Zero for each row: none is impossible. Of rows as a whole the model says nothing."""
+        return np.zeros(len(_cells(rows)))
 
     def posteriors(self, rows: Any, columns: Sequence[int] | None = None) -> list[Predictive]:
-        """See :class:`skpc.densities.Density`."""
-        table = one_hot(self.domain, rows)
-        scores = np.ascontiguousarray(table[:, self.kept])
-        mean, sd = np.tile(self.mean, (len(rows), 1)), np.zeros(table.shape)
+        """See :class:`skpc.densities.Density`. Ranges and sets count as missing cells."""
+        rows, (domain, varies, _, gaussians) = _cells(rows), self
+        scores = np.ascontiguousarray(one_hot(domain, rows)[:, varies])
+        shape = len(rows), len(varies)
+        mean, sd = np.broadcast_to(self.mean, shape).copy(), np.zeros(shape)
         wanted = np.ones((1, len(rows)), dtype=bool)
-        means, sds = conditionals(self.gaussians, scores, Patterns.from_scores(scores), wanted)
-        mean[:, self.kept], sd[:, self.kept] = means[0], sds[0]
-        sizes = [1 if states is None else len(states) for states in self.domain.categories]
-        first = np.cumsum([0, *sizes])
-        cells = []
-        for column in range(rows.shape[1]) if columns is None else columns:
-            part, labels = slice(first[column], first[column + 1]), self.domain.categories[column]
-            if labels is None:
+        of_scores = conditionals(gaussians, scores, Patterns.from_scores(scores), wanted)
+        mean[:, varies], sd[:, varies] = (part[0] for part in of_scores)
+        # Observed cells, and columns of one value, are known, but have a distribution as well.
+        sd[sd == 0.0] = np.finfo(np.float64).tiny
+        labels = domain.categories
+        first = offsets(np.array([1 if states is None else len(states) for states in labels]))
+        answers = []
+        for column in range(len(labels)) if columns is None else columns:
+            part = slice(first[column], first[column + 1])
+            if labels[column] is None:
                 form: Any = Normals(mean[:, part], sd[:, part], np.ones((len(rows), 1)))
             else:
-                kept, prob = self.kept[part], np.clip(mean[:, part], 0.0, 1.0)
-                rest = np.maximum(1.0 - prob[:, kept].sum(axis=1, keepdims=True), 0.0)
-                of_rest = self.mean[part][~kept]
-                prob[:, ~kept] = rest * of_rest / max(of_rest.sum(), 1e-300)
-                prob /= prob.sum(axis=1, keepdims=True)
-                form = Points(np.arange(float(len(labels))), prob)
-            number = self.domain.number_of(column)
-            cells.append(Predictive([form], rows[:, column], labels, number=number))
-        return cells
+                share = np.clip(mean[:, part], _SMALLEST_SHARE, 1.0)
+                share /= share.sum(axis=1, keepdims=True)
+                form = Points(np.arange(float(share.shape[1])), share)
+            known, number = rows[:, column], domain.number_of(column)
+            answers.append(Predictive([form], known, labels[column], number=number))
+        return answers
+
+
+def _cells(rows: Any) -> Floats:
+    return np.asarray(rows.rows if isinstance(rows, Events) else rows)
