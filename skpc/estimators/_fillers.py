@@ -19,12 +19,14 @@ class LinearFiller(TableDensity):
     It says what single cells are (``complete``, ``marginals``). It has no density of rows.
     """
 
+    strength: float = 0.3
+
     margins = "auto"
     _orders_columns = False
 
     def _learn(self, data: TrainingData) -> None:
         self.domain_ = self.domain_.without_bins()
-        self._cells = LinearCells.fit(self.domain_, data.rows, data.weight)
+        self._cells = LinearCells.fit(self.domain_, data.rows, data.weight, self.strength)
 
     @property
     def _learned_density(self) -> Density:

@@ -50,6 +50,8 @@ _KINDS = ("numbers", "categories")
 _SMALL_UNTIL, _SMALL, _LARGE = 1_000, (5, 5, 1_000), (1, 2, 300)
 #: Of fewer distinct rows none are held out.
 _FEWEST = 10
+#: Rows without correlations, for each column, that linear regressions add to those of the table.
+_STRENGTHS = 0.03, 1.0
 #: Columns of indicators that linear regressions have, at most.
 _MOST_COLUMNS = 300
 
@@ -341,7 +343,7 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
         n_columns = domain.n_states[domain.is_categorical].sum()
         # Rules weigh the alternatives of a row by its density, which a linear filler has not.
         if not self.rules and n_columns <= _MOST_COLUMNS:
-            members.append(LinearFiller())
+            members += [LinearFiller(strength=strength) for strength in _STRENGTHS]
         parts = fit_to_parts(members, data, seed, n_masks, n_parts)
         log_density = [
             np.column_stack([one._density.log_density(held) for one in fitted[:n_joint]])

@@ -300,7 +300,9 @@ class StackedDensity(Composition, TableDensity):
         ``is_of_cells`` see :class:`~skpc.pooling.mixture.DensityMixture`.
         """
         used = np.flatnonzero(weights).tolist()
-        members = [(type(fitted[k]).__name__, fitted[k]) for k in used]
+        kinds = [type(density).__name__ for density in fitted]
+        names = [kind + "2" * (kind in kinds[:k]) for k, kind in enumerate(kinds)]
+        members = [(names[k], fitted[k]) for k in used]
         stack = cls([(name, clone(member)) for name, member in members])
         stack._take_domain(fitted[0].domain_)
         stack._take_members(members, weights[used], scores[[*used, -1]])

@@ -24,12 +24,10 @@ from skpc.variables import Normals, Points, Predictive
 from skpc.variables.gaussians import Gaussians, conditionals
 from skpc.variables.patterns import Patterns
 
-#: Rows without correlations, for each column of the Gaussian, that are added to those of the table.
-STRENGTH = 0.3
 #: The smallest standard deviation of a column, and the smallest share of a state.
 _SMALLEST_SD, _SMALLEST_SHARE = 1e-4, 1e-6
 #: EM ends when an iteration raises the mean log density by less, for each column.
-_MAX_ITER, _TOL = 50, 1e-3
+_MAX_ITER, _TOL = 200, 1e-5
 
 
 class LinearCells(NamedTuple):
@@ -54,8 +52,19 @@ class LinearCells(NamedTuple):
     gaussians: Gaussians
 
     @classmethod
-    def fit(cls, domain: Domain, rows: Floats, weight: Floats) -> Self:
-        """Learn the Gaussian from encoded rows, with NaN where a cell is missing, and weights."""
+    def fit(cls, domain: Domain, rows: Floats, weight: Floats, strength: float) -> Self:
+        """Learn the Gaussian.
+
+        Parameters
+        ----------
+        domain : Domain
+        rows : ndarray of shape (n_rows, n_features)
+            Encoded rows, NaN where missing.
+        weight : ndarray of shape (n_rows,)
+            Positive.
+        strength : float
+            Rows without correlations, for each column of the Gaussian, that are added.
+        """
         table, nothing = one_hot(domain, rows), np.zeros(len(rows))
         mean, sd = (np.nan_to_num(moment) for moment in column_moments(table, weight))
         varies = sd > 0.0
@@ -73,7 +82,7 @@ class LinearCells(NamedTuple):
                 np.zeros_like,
                 _SMALLEST_SD * sd,
             ),
-            MixtureParams(1, prior_strength=STRENGTH),
+            MixtureParams(1, prior_strength=strength),
             _MAX_ITER,
             _TOL * len(sd),
         )
