@@ -69,12 +69,14 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
     density : density estimator, default=None
         The model of the rows; anything with ``fit`` and ``complete``, such as
         :class:`CutsetNetworkBD`. It is cloned, and keeps its own ``random_state``. None weighs
-        several by removed cells of held-out rows, for numbers and for categories apart (see Notes);
-        pass one to tune its parameters in a grid search (as ``density__n_components``).
+        several densities, and linear regressions, by removed cells of held-out rows, for numbers
+        and for categories apart (see Notes); pass one to tune its parameters in a grid search (as
+        ``density__n_components``).
     strategy : {"mean", "mpe", "sample"}, default="mean"
         What to fill in. "mean": the posterior mean of a number, the most probable state of a
-        category, each cell by itself. "mpe": the jointly most probable cells of a row. "sample":
-        one joint draw from the posterior for each row.
+        category, each cell by itself; ``densities_`` fills. "mpe": the jointly most probable cells
+        of a row. "sample": one joint draw from the posterior for each row. For these two
+        ``density_`` fills.
     keep_empty_features : bool, default=False
         Whether :meth:`transform` keeps a column without any value in ``fit``, with 0 for its
         missing cells. Otherwise it leaves the column out.
@@ -103,13 +105,17 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
     Attributes
     ----------
     density_ : density estimator
-        The fitted density of whole rows: that of draws, of "mpe", and to ask for intervals.
+        The fitted density of whole rows: that of draws, of "mpe", and to ask for intervals. It is
+        the ``density`` that was given, or the default mixture of densities.
     densities_ : dict
-        The densities of "mean" for ``"numbers"`` and for ``"categories"``. Where they are not
-        ``density_``, they are a :class:`StackedDensity` whose members have the same weights in each
-        row, or one member. Ask it about cells one by one (``complete``, ``marginals``): its rows
-        are no joint draws. Its ``scores_`` are the proportions of the variance of removed cells
-        that its members explain, and last all of them together.
+        What fills numbers and categories for "mean": ``"numbers"`` and ``"categories"``. Both are
+        ``density_`` where a ``density`` was given, or rows are too few to hold any out, and one of
+        them where the table has no column of its kind. Otherwise they are a
+        :class:`StackedDensity` whose members have the same weights in each row, or one member. Ask
+        it about cells one by one (``complete``, ``marginals``): its rows are no joint draws, and
+        linear regressions, the members ``LinearFiller``, have no density of rows at all. Its
+        ``scores_`` are the proportions of the variance of removed cells that its members explain,
+        and last all of them together.
     indicator_ : MissingIndicator or None
         The indicator of missing cells; None without ``add_indicator``.
     detector_ : CellErrorDetector or None
@@ -139,17 +145,21 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
       show what the missing cells cost (multiple imputation [1]_). Seeds can be changed after
       ``fit``, by ``set_params``.
 
-    Without a ``density``, :class:`CutsetNetworkBD`, :class:`HiddenChowLiuTree`,
-    :class:`SoftLearnSPN` and, where there are numbers, :class:`TableMixture` learn from 80 % of the
-    rows and predict 30 % of the cells of the others, five times. What "mean" fills in are their
-    predictions mixed by weights with the least squared error of these cells, one set of weights for
-    numbers (posterior means) and one for categories (posterior probabilities). Where numbers have
-    atoms or few values, one Gaussian of all numbers, without either, is mixed too: components with
-    tables of states do not see how these depend on other numbers. Such cells do not come from one
-    joint distribution. All that needs one (draws, "mpe", intervals) has ``density_``: the mixture
-    of the four with the greatest likelihood of the rows held out. Then all learn the other rows
-    too: the soft network by a step of EM, the others anew. With fewer than 20 distinct rows the
-    cutset network is taken.
+    Without a ``density``, :class:`CutsetNetworkBD`, :class:`HiddenChowLiuTree` and, where there are
+    numbers, :class:`TableMixture` learn from 80 % of the rows and predict 30 % of the cells of the
+    others. So do linear regressions of each column on the observed cells of the row, which follow
+    from one covariance of numbers and indicators of categories, learned by EM; they are there
+    twice, shrunk little and more. What "mean" fills in are the predictions of all of them mixed by
+    weights with the least squared error of these cells, one set of weights for numbers (posterior
+    means) and one for categories (posterior probabilities). Such cells do not come from one joint
+    distribution. All that needs one (draws, "mpe", intervals) has ``density_``: the mixture of the
+    densities with the greatest likelihood of the rows held out.
+
+    Up to 1,000 distinct rows, five parts are held out one after another, so that all rows have a
+    say in the weights, and then all learn from all rows. Of more rows one part is held out, which
+    the densities then take by a step of EM, and the mixture makes its choices on 300 rows. With
+    fewer than ten distinct rows the cutset network is taken. Regressions are left out where
+    categories have more than 300 states together, and under rules.
 
     The imputer assumes that cells are missing at random: given the observed cells, it does not
     matter which cells are missing.
