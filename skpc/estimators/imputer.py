@@ -44,10 +44,11 @@ from skpc.pooling.mixture import RowPool
 
 #: Kinds of columns, each of which has densities weighed for it.
 _KINDS = ("numbers", "categories")
-#: Parts that are held out one after another, how often their rows are asked about, each time with
-#: other cells removed, and rows by which a mixture makes its choices, held out as many: where
-#: distinct rows are at most so many, and else.
-_SMALL_UNTIL, _SMALL, _LARGE = 1_000, (5, 5, 1_000), (1, 2, 300)
+#: Parts that are held out one after another, and how often their rows are asked about, each time
+#: with other cells removed: where distinct rows are at most so many, and else.
+_SMALL_UNTIL, _SMALL, _LARGE = 1_000, (5, 5), (1, 2)
+#: Rows of large tables by which a mixture makes its choices, and as many that judge them.
+_CHOOSING = 300
 #: Of fewer distinct rows none are held out.
 _FEWEST = 10
 #: Rows without correlations, for each column, that linear regressions add to those of the table.
@@ -157,7 +158,7 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
 
     Up to 1,000 distinct rows, five parts are held out one after another, so that all rows have a
     say in the weights, and then all learn from all rows. Of more rows one part is held out, which
-    the densities then take by a step of EM, and the mixture makes its choices on 300 rows. With
+    the densities then take by a step of EM, and the mixture makes its choices on 600 rows. With
     fewer than ten distinct rows the cutset network is taken. Regressions are left out where
     categories have more than 300 states together, and under rules.
 
@@ -342,13 +343,14 @@ class CircuitImputer(OneToOneFeatureMixin, TransformerMixin, TableEstimator):
             return members[0].fit_rows(*data), {}
         random_state = check_random_state(self.random_state)
         seed = random_state.randint(np.iinfo(np.int32).max)
-        n_parts, n_masks, n_choosing = _SMALL if len(rows) <= _SMALL_UNTIL else _LARGE
+        n_parts, n_masks = _LARGE if len(rows) > _SMALL_UNTIL else _SMALL
         if not domain.is_categorical.all():
-            order = random_state.permutation(len(rows))
-            some, others = order[:n_choosing], order[n_choosing : 2 * n_choosing]
-            rows_val = rows[others] if len(others) else None
-            chosen = TableMixture(**seeded).fit_rows(domain, rows[some], weight[some], rows_val)
-            members.append(chosen)
+            members.append(TableMixture(**seeded))
+            if len(rows) > _SMALL_UNTIL:
+                # Its choices take most of the time, and more rows would hardly change them.
+                order = random_state.permutation(len(rows))
+                some, others = order[:_CHOOSING], order[_CHOOSING : 2 * _CHOOSING]
+                members[-1].fit_rows(domain, rows[some], weight[some], rows[others])
         n_joint = len(members)
         n_columns = domain.n_states[domain.is_categorical].sum()
         # Rules weigh the alternatives of a row by its density, which a linear filler has not.
