@@ -258,11 +258,6 @@ class Domain(TableCoder):
         axes = tuple(a if o else None for a, o in zip(self.axes or (), self.is_ordered))
         return replace(self, axes=axes if any(axes) else None)
 
-    def without_atoms(self) -> "Domain":
-        """The domain in which numbers have neither atoms nor ordered states, nor axes."""
-        numbers = [n and n._replace(atoms=n.atoms[:0], unseen=0.0) for n in self.numbers or ()]
-        return replace(self, axes=None, numbers=tuple(numbers) or None)
-
     def axis_of(self, column: int) -> Axis:
         """The histogram axis of a column of numbers.
 

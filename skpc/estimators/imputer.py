@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skpc._arrays import Floats
 from skpc._cells import missing_in, with_cells_of, without_cells
-from skpc._fitting import all_or_nothing
+from skpc._fitting import all_or_nothing, with_some_cell
 from skpc._threads import in_threads, threads
 from skpc._validation import (
     KINDS_OF_DATES,
@@ -29,21 +29,31 @@ from skpc._validation import (
     read_cells,
 )
 from skpc.domain import ColumnRules, Domain
+from skpc.estimators._base import CircuitDensity
 from skpc.estimators._estimator import TableEstimator, TableTransformer, by_chunks, parameter
+from skpc.estimators._fillers import LinearFiller
 from skpc.estimators.cell_errors import CellErrorDetector
 from skpc.estimators.cutset import CutsetNetworkBD
 from skpc.estimators.hidden_chow_liu import HiddenChowLiuTree
-from skpc.estimators.soft_learn import SoftLearnSPN
 from skpc.estimators.stacked_density import StackedDensity
 from skpc.estimators.table_mixture import TableMixture
 from skpc.learning.simplex import mean_weights
-from skpc.pooling.folds import FEWEST, cell_errors, column_variances, fit_to_part
+from skpc.pooling.folds import cell_errors, column_variances, fit_to_parts
 from skpc.pooling.mixture import RowPool
 
 #: Kinds of columns, each of which has densities weighed for it.
 _KINDS = ("numbers", "categories")
-#: How often rows that are held out are asked about, each time with other cells removed.
-_N_MASKS = 5
+#: Parts that are held out one after another, and how often their rows are asked about, each time
+#: with other cells removed: where distinct rows are at most so many, and else.
+_SMALL_UNTIL, _SMALL, _LARGE = 1_000, (5, 5), (1, 2)
+#: Rows of large tables by which a mixture makes its choices, and as many that judge them.
+_CHOOSING = 300
+#: Of fewer distinct rows none are held out.
+_FEWEST = 10
+#: Rows without correlations, for each column, that linear regressions add to those of the table.
+_STRENGTHS = 0.03, 1.0
+#: Columns of indicators that linear regressions have, at most.
+_MOST_COLUMNS = 300
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -59,12 +69,14 @@ class CircuitImputer(TableTransformer, TableEstimator):
     density : density estimator, default=None
         The model of the rows; anything with ``fit`` and ``complete``, such as
         :class:`CutsetNetworkBD`. It is cloned, and keeps its own ``random_state``. None weighs
-        several by removed cells of held-out rows, for numbers and for categories apart (see Notes);
-        pass one to tune its parameters in a grid search (as ``density__n_components``).
+        several densities, and linear regressions, by removed cells of held-out rows, for numbers
+        and for categories apart (see Notes); pass one to tune its parameters in a grid search (as
+        ``density__n_components``).
     strategy : {"mean", "mpe", "sample"}, default="mean"
         What to fill in. "mean": the posterior mean of a number, the most probable state of a
-        category, each cell by itself. "mpe": the jointly most probable cells of a row. "sample":
-        one joint draw from the posterior for each row.
+        category, each cell by itself; ``densities_`` fills. "mpe": the jointly most probable cells
+        of a row. "sample": one joint draw from the posterior for each row. For these two
+        ``density_`` fills.
     keep_empty_features : bool, default=False
         Whether :meth:`transform` keeps a column without any value in ``fit``, with 0 for its
         missing cells. Otherwise it leaves the column out.
@@ -93,13 +105,17 @@ class CircuitImputer(TableTransformer, TableEstimator):
     Attributes
     ----------
     density_ : density estimator
-        The fitted density of whole rows: that of draws, of "mpe", and to ask for intervals.
+        The fitted density of whole rows: that of draws, of "mpe", and to ask for intervals. It is
+        the ``density`` that was given, or the default mixture of densities.
     densities_ : dict
-        The densities of "mean" for ``"numbers"`` and for ``"categories"``. Where they are not
-        ``density_``, they are a :class:`StackedDensity` whose members have the same weights in each
-        row, or one member. Ask it about cells one by one (``complete``, ``marginals``): its rows
-        are no joint draws. Its ``scores_`` are the proportions of the variance of removed cells
-        that its members explain, and last all of them together.
+        What fills numbers and categories for "mean": ``"numbers"`` and ``"categories"``. Both are
+        ``density_`` where a ``density`` was given, or rows are too few to hold any out, and one of
+        them where the table has no column of its kind. Otherwise they are a
+        :class:`StackedDensity` whose members have the same weights in each row, or one member. Ask
+        it about cells one by one (``complete``, ``marginals``): its rows are no joint draws, and
+        linear regressions, the members ``LinearFiller``, have no density of rows at all. Its
+        ``scores_`` are the proportions of the variance of removed cells that its members explain,
+        and last all of them together.
     indicator_ : MissingIndicator or None
         The indicator of missing cells; None without ``add_indicator``.
     detector_ : CellErrorDetector or None
@@ -129,17 +145,21 @@ class CircuitImputer(TableTransformer, TableEstimator):
       show what the missing cells cost (multiple imputation [1]_). Seeds can be changed after
       ``fit``, by ``set_params``.
 
-    Without a ``density``, :class:`CutsetNetworkBD`, :class:`HiddenChowLiuTree`,
-    :class:`SoftLearnSPN` and, where there are numbers, :class:`TableMixture` learn from 80 % of the
-    rows and predict 30 % of the cells of the others, five times. What "mean" fills in are their
-    predictions mixed by weights with the least squared error of these cells, one set of weights for
-    numbers (posterior means) and one for categories (posterior probabilities). Where numbers have
-    atoms or few values, one Gaussian of all numbers, without either, is mixed too: components with
-    tables of states do not see how these depend on other numbers. Such cells do not come from one
-    joint distribution. All that needs one (draws, "mpe", intervals) has ``density_``: the mixture
-    of the four with the greatest likelihood of the rows held out. Then all learn the other rows
-    too: the soft network by a step of EM, the others anew. With fewer than 20 distinct rows the
-    cutset network is taken.
+    Without a ``density``, :class:`CutsetNetworkBD`, :class:`HiddenChowLiuTree` and, where there are
+    numbers, :class:`TableMixture` learn from 80 % of the rows and predict 30 % of the cells of the
+    others. So do linear regressions of each column on the observed cells of the row, which follow
+    from one covariance of numbers and indicators of categories, learned by EM; they are there
+    twice, shrunk little and more. What "mean" fills in are the predictions of all of them mixed by
+    weights with the least squared error of these cells, one set of weights for numbers (posterior
+    means) and one for categories (posterior probabilities). Such cells do not come from one joint
+    distribution. All that needs one (draws, "mpe", intervals) has ``density_``: the mixture of the
+    densities with the greatest likelihood of the rows held out.
+
+    Up to 1,000 distinct rows, five parts are held out one after another, so that all rows have a
+    say in the weights, and then all learn from all rows. Of more rows one part is held out, which
+    the densities then take by a step of EM, and the mixture makes its choices on 600 rows. With
+    fewer than ten distinct rows the cutset network is taken. Regressions are left out where
+    categories have more than 300 states together, and under rules.
 
     The imputer assumes that cells are missing at random: given the observed cells, it does not
     matter which cells are missing.
@@ -312,32 +332,48 @@ class CircuitImputer(TableTransformer, TableEstimator):
     def _default_of_rows(
         self, domain: Domain, rows: Floats, weight: Floats
     ) -> tuple[Any, dict[str, Any]]:
-        classes: list[Any] = [CutsetNetworkBD, HiddenChowLiuTree, SoftLearnSPN, TableMixture]
-        densities = [one(random_state=self.random_state, verbose=self.verbose) for one in classes]
-        data = domain, rows, weight
-        if domain.is_categorical.all():
-            densities.pop()
-        if len(rows) < FEWEST:
-            return densities[0].fit_rows(*data), {}
-        seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
-        fitted, test_data = fit_to_part(densities, data, seed, _N_MASKS)
-        log_density = [one._density.log_density(test_data[0]) for one in fitted]
-        choices = {"rows": RowPool.weigh(np.column_stack(log_density), test_data[1])[:2]}
+        data = domain, *with_some_cell(domain, rows, weight)
+        _, rows, weight = data
+        seeded = {"random_state": self.random_state, "verbose": self.verbose}
+        members: list[Any] = [CutsetNetworkBD(**seeded), HiddenChowLiuTree(**seeded)]
+        if len(rows) < _FEWEST:
+            return members[0].fit_rows(*data), {}
+        random_state = check_random_state(self.random_state)
+        seed = random_state.randint(np.iinfo(np.int32).max)
+        n_parts, n_masks = _LARGE if len(rows) > _SMALL_UNTIL else _SMALL
+        if not domain.is_categorical.all():
+            members.append(TableMixture(**seeded))
+            if len(rows) > _SMALL_UNTIL:
+                # Its choices take most of the time, and more rows would hardly change them.
+                order = random_state.permutation(len(rows))
+                some, others = order[:_CHOOSING], order[_CHOOSING : 2 * _CHOOSING]
+                members[-1].fit_rows(domain, rows[some], weight[some], rows[others])
+        n_joint = len(members)
+        n_columns = domain.n_states[domain.is_categorical].sum()
+        # Rules weigh the alternatives of a row by its density, which a linear filler has not.
+        if not self.rules and n_columns <= _MOST_COLUMNS:
+            members += [LinearFiller(strength=strength) for strength in _STRENGTHS]
+        parts = fit_to_parts(members, data, seed, n_masks, n_parts)
+        log_density = [
+            np.column_stack([one._density.log_density(held) for one in fitted[:n_joint]])
+            for fitted, (held, *_) in parts
+        ]
+        test_weight = np.concatenate([test_data[1] for _, test_data in parts])
+        choices = {"rows": RowPool.weigh(np.concatenate(log_density), test_weight)[:2]}
         variance, is_categorical = column_variances(*data), domain.is_categorical
-        # Numbers that are states say nothing to the Gaussians of components.
-        plain = domain.without_atoms(), rows, weight
-        if any(number is not None and len(number.atoms) for number in domain.numbers or ()):
-            gaussian = TableMixture(n_components=1, random_state=self.random_state)
-            fitted += fit_to_part([gaussian], plain, seed, _N_MASKS)[0]
         for kind, columns in zip(_KINDS, (~is_categorical, is_categorical)):
             if (variance[columns] > 0.0).any():
-                some = fitted if kind == "numbers" else fitted[: len(densities)]
-                errors = [cell_errors(m._density, *test_data, variance * columns) for m in some]
-                choices[kind] = mean_weights(np.column_stack(errors))
-        learned = in_threads(partial(_learned, data, test_data), fitted[: len(densities)])
-        learned += [gaussian._fit_again(*plain) for gaussian in fitted[len(densities) :]]
+                wanted = variance * columns
+                errors = [
+                    np.column_stack([cell_errors(m._density, *held, wanted) for m in fitted])
+                    for fitted, held in parts
+                ]
+                choices[kind] = mean_weights(np.concatenate(errors) / np.sqrt(len(parts)))
+        learned = in_threads(partial(_learned, data, parts), parts[-1][0])
         best = {
-            kind: StackedDensity._composed(learned, *choice, is_of_cells=kind != "rows")
+            kind: StackedDensity._composed(
+                learned[: len(choice[0])], *choice, is_of_cells=kind != "rows"
+            )
             for kind, choice in choices.items()
         }
         return best.pop("rows"), best
@@ -364,12 +400,13 @@ class CircuitImputer(TableTransformer, TableEstimator):
         return np.concatenate([kept, self.indicator_.get_feature_names_out(names)])
 
 
-def _learned(data: Any, test_data: Any, density: Any) -> Any:
-    """A density of all rows, from one that does not know those of the test data."""
-    if not isinstance(density, SoftLearnSPN):
+def _learned(data: Any, parts: Any, density: Any) -> Any:
+    """A density of all rows, from one that has been fitted to parts of them."""
+    (_, (held, weight, _)), *others = parts
+    if others or not isinstance(density, CircuitDensity):
         return density._fit_again(*data)
-    # To learn this structure again would take as long as before.
-    density._take_step(*test_data[:2])
+    # Of many rows, to learn the structure again would take as long as before.
+    density._take_step(held, weight)
     return density
 
 

@@ -301,13 +301,12 @@ class StackedDensity(Composition, TableDensity):
         """
         used = np.flatnonzero(weights).tolist()
         kinds = [type(density).__name__ for density in fitted]
-        # A second density of a kind has a domain without atoms.
-        names = [kind + "Plain" * (kind in kinds[:k]) for k, kind in enumerate(kinds)]
+        names = [kind + "2" * (kind in kinds[:k]) for k, kind in enumerate(kinds)]
         members = [(names[k], fitted[k]) for k in used]
         stack = cls([(name, clone(member)) for name, member in members])
         stack._take_domain(fitted[0].domain_)
         stack._take_members(members, weights[used], scores[[*used, -1]])
         stack._is_of_cells = is_of_cells
-        # A density without atoms, by itself, still needs the domain of the table.
-        is_single = len(used) == 1 and names[used[0]] in kinds
-        return fitted[used[0]] if is_single else stack
+        # What is no density of rows, by itself, still needs a stack of cells.
+        is_single = len(used) == 1 and isinstance(members[0][1], CircuitDensity)
+        return members[0][1] if is_single else stack

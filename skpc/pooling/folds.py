@@ -7,6 +7,7 @@ densities are compared on one part that is held out, by how well they predict it
 """
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import islice
 from numbers import Integral
 from typing import Any, NamedTuple, Self
@@ -202,32 +203,58 @@ def fit_best(
     """
     if len(candidates) == 1 or len(rows) < FEWEST:
         return candidates[0].fit_rows(domain, rows, weight)
-    fitted, test_data = fit_to_part(candidates, (domain, rows, weight), random_state, 1)
+    fitted, test_data = fit_to_parts(candidates, (domain, rows, weight), random_state, 1, 1)[0]
     # Nothing speaks for a density that vanishes.
     scores = np.nan_to_num([log_score(one._density, *test_data) for one in fitted], nan=-np.inf)
     scores[0] += worth
     return fitted[int(scores.argmax())]._fit_again(domain, rows, weight)
 
 
-def fit_to_part(
-    candidates: Sequence[Any], data: tuple[Domain, Floats, Floats], random_state: Any, n_masks: int
-) -> tuple[list[Any], tuple[Floats, Floats, Floats]]:
-    """Fit all candidates to 80 % of the rows; the others, their weights, and what is left of them.
+def fit_to_parts(
+    candidates: Sequence[Any],
+    data: tuple[Domain, Floats, Floats],
+    random_state: Any,
+    n_masks: int,
+    n_parts: int,
+) -> list[tuple[list[Any], tuple[Floats, Floats, Floats]]]:
+    """Fit all candidates to 80 % of the rows, several times; see :func:`fit_best`.
 
-    See :func:`fit_best`; ``data`` are a domain, rows and weights. The rows that are held out are
-    there ``n_masks`` times, each time with other cells removed.
+    Parameters
+    ----------
+    candidates : sequence of density estimators
+        One that is fitted already keeps what it has chosen, as all do from the first part on.
+    data : tuple
+        A domain, rows and weights.
+    random_state : int, RandomState instance or None
+    n_masks : int
+        How often the rows that are held out are there, each time with other cells removed.
+    n_parts : int
+        How many parts are held out one after another, at most five.
+
+    Returns
+    -------
+    list of tuple
+        For each part the fitted candidates, and the rows that are held out, their weights, and
+        what is left of them.
     """
     domain, rows, weight = data
     random_state = check_random_state(random_state)
-    split = next(deal(weight, 1.0 / _COMPARED, random_state))
-    fold = Fold.from_split(rows, split, [_REMOVED] * n_masks, random_state)
-    kept = fold.train_weight
-    # Axes that held-out rows have a part in would speak for densities with bins.
-    without = domain.with_axes_of(rows, kept)
-    fitted = in_threads(lambda one: clone(one).fit_rows(without, rows, kept), candidates)
     # Columns that no learner sees do not count.
-    held = np.where(domain.unseen.is_hidden, np.nan, rows[fold.test_index])
-    return fitted, (held, fold.test_weight, fold.test_rows)
+    shown, parts = np.where(domain.unseen.is_hidden, np.nan, rows), []
+    for split in islice(deal(weight, 1.0 / _COMPARED, random_state), n_parts):
+        fold = Fold.from_split(rows, split, [_REMOVED] * n_masks, random_state)
+        kept = fold.train_weight
+        # Axes that held-out rows have a part in would speak for densities with bins.
+        learn = partial(_learned, domain.with_axes_of(rows, kept), rows, kept)
+        candidates = in_threads(learn, candidates)
+        parts.append((candidates, (shown[fold.test_index], fold.test_weight, fold.test_rows)))
+    return parts
+
+
+def _learned(domain: Domain, rows: Floats, weight: Floats, density: Any) -> Any:
+    if hasattr(density, "domain_"):
+        return density._fit_again(domain, rows, weight)
+    return clone(density).fit_rows(domain, rows, weight)
 
 
 def log_score(density: Density, held: Floats, weight: Floats, left: Floats) -> float:

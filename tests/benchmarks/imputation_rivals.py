@@ -105,7 +105,7 @@ def compare(options: argparse.Namespace, fill: Callable[..., pd.DataFrame]) -> N
     chosen = {name: chosen[name] for name in options.imputers or chosen}
     records = []
     for name in options.names or TABLES:
-        truth = _prepared(table_of(name, options.rows))
+        truth = prepared(table_of(name, options.rows))
         for mechanism in options.mechanisms:
             for seed in range(options.seeds):
                 for label, impute in chosen.items():
@@ -135,7 +135,7 @@ def _within(limit: float, measure: Callable[[], dict[str, np.ndarray]]) -> dict[
         signal.setitimer(signal.ITIMER_PROF, 0.0)
 
 
-def _prepared(table: pd.DataFrame) -> pd.DataFrame:
+def prepared(table: pd.DataFrame) -> pd.DataFrame:
     """Numbers as floats, all else as strings; rows without a missing cell."""
     table = table.dropna().reset_index(drop=True)
     is_categorical = Domain.fit(table).is_categorical
@@ -146,7 +146,7 @@ def _prepared(table: pd.DataFrame) -> pd.DataFrame:
     return table.loc[:, table.nunique() > 1]
 
 
-def _holes(table: pd.DataFrame, mechanism: str, seed: int) -> np.ndarray:
+def cells_to_remove(table: pd.DataFrame, mechanism: str, seed: int) -> np.ndarray:
     rng = np.random.default_rng(seed)
     numbers = [c for c in table if table[c].dtype == np.float64]
     chance = np.full(table.shape, 0.5)
@@ -168,7 +168,7 @@ def _holes(table: pd.DataFrame, mechanism: str, seed: int) -> np.ndarray:
 def _measured(
     truth: pd.DataFrame, mechanism: str, seed: int, impute: Callable[..., Any]
 ) -> dict[str, np.ndarray]:
-    removed = _holes(truth, mechanism, seed)
+    removed = cells_to_remove(truth, mechanism, seed)
     X = truth.mask(removed)
     numbers = np.array([truth[c].dtype == np.float64 for c in truth])
     scaled = X.copy()

@@ -19,9 +19,10 @@ from skpc import (
 )
 from skpc.circuit import CircuitBuilder
 from skpc.domain import Domain, merge_rows
+from skpc.estimators._fillers import LinearFiller
 from skpc.learning.held_out import deal
 from skpc.learning.simplex import mean_weights
-from skpc.pooling.folds import Fold, cell_errors, column_variances, log_score
+from skpc.pooling.folds import Fold, cell_errors, column_variances, fit_to_parts, log_score
 from tests.naive import calibration as naive
 
 
@@ -209,11 +210,11 @@ def mixed(n_rows: int = 600, seed: int = 0):
 def test_an_imputer_weighs_what_predicts_removed_cells_better():
     numbers = mixed()[:, 6:]
     densities = CircuitImputer(random_state=0).fit(numbers).densities_
-    assert weight_of(densities["numbers"], (TableMixture, SoftLearnSPN)) > 0.5
+    assert weight_of(densities["numbers"], (TableMixture, LinearFiller)) > 0.5
     imputer = CircuitImputer(random_state=0).fit(chain()[0])
     trees = (CutsetNetworkBD, HiddenChowLiuTree)
     assert weight_of(imputer.densities_["categories"], trees) > 0.5
-    assert weight_of(imputer.density_, TableMixture) == 0.0
+    assert weight_of(imputer.density_, trees) > 0.5
 
 
 def test_means_are_those_of_the_density_of_each_kind_and_draws_those_of_one_density():
@@ -256,19 +257,93 @@ def test_a_stack_of_cells_mixes_them_by_the_same_weights_in_each_row():
             np.testing.assert_allclose(mixture, np.tensordot(stack.weights_, values, 1), atol=1e-9)
 
 
-def test_one_gaussian_fills_numbers_of_few_values_that_depend_on_each_other_linearly():
+def test_regressions_fill_numbers_of_few_values_that_depend_on_each_other_linearly():
     rng = np.random.default_rng(0)
     truth = (rng.normal(size=(400, 3)) @ rng.normal(size=(3, 8))).round().clip(-4, 4)
     X = np.where(rng.random(truth.shape) < 0.2, np.nan, truth)
     imputer = CircuitImputer(random_state=0).fit(X)
     numbers, filled = imputer.densities_["numbers"], imputer.transform(X)
     assert imputer.density_.domain_.is_ordered.all()
-    # It is the only one, but completes by values of the column.
-    assert not any(one.domain_.is_ordered.any() for one in numbers.estimators_)
+    assert weight_of(numbers, LinearFiller) > 0.5
+    # Regressions know no values, but what is filled in are values of the column.
     np.testing.assert_array_equal(filled, filled.round())
     np.testing.assert_array_equal(filled, numbers.complete(X))
     of_rows = imputer.density_.complete(X)
     assert ((filled - truth) ** 2).sum() < 0.9 * ((of_rows - truth) ** 2).sum()
+
+
+def collinear(seed: int):
+    """Sixteen rows of one number in four units, with little noise; a fifth of the cells removed."""
+    rng = np.random.default_rng(seed)
+    truth = rng.normal(size=(16, 1)) * [1.0, 2.0, -1.0, 0.5] + 0.01 * rng.normal(size=(16, 4))
+    removed = rng.random(truth.shape) < 0.2
+    removed[removed.all(axis=1), 0] = False
+    return truth, removed
+
+
+def test_a_small_collinear_table_is_filled_by_what_fills_its_held_out_cells():
+    error = {}
+    for seed in range(3):
+        truth, removed = collinear(seed)
+        X, sd = np.where(removed, np.nan, truth), truth.std(axis=0)
+        imputer = CircuitImputer(random_state=0).fit(X)
+        assert weight_of(imputer.densities_["numbers"], (LinearFiller, TableMixture)) > 0.9
+        filled = {
+            "default": imputer.transform(X),
+            "mixture": TableMixture(random_state=0).fit(X).complete(X),
+            "tree": HiddenChowLiuTree(random_state=0).fit(X).complete(X),
+        }
+        for name, table in filled.items():
+            square = (((table - truth) / sd)[removed] ** 2).mean()
+            error[name] = error.get(name, 0.0) + square
+    assert error["default"] < min(error["mixture"], 0.1 * error["tree"])
+
+
+def test_few_rows_of_noise_are_filled_by_means_nearly():
+    rng = np.random.default_rng(3)
+    truth = rng.normal(size=(40, 4))
+    X = np.where(rng.random(truth.shape) < 0.2, np.nan, truth)
+    filled = CircuitImputer(random_state=0).fit_transform(X)
+    spread = (filled - np.nanmean(X, axis=0))[np.isnan(X)]
+    assert (spread**2).mean() < 0.2
+
+
+def test_parts_hold_out_each_row_once_and_choices_are_those_of_the_first():
+    X, _ = smooth(100)
+    domain = Domain.fit(X, n_bins=20)
+    data = domain, *merge_rows(domain.encode(X), np.ones(100))
+    mixture = TableMixture(random_state=0).fit_rows(domain, data[1][:50], data[2][:50])
+    parts = fit_to_parts([HiddenChowLiuTree(random_state=0), mixture], data, 0, 2, 5)
+    held = np.concatenate([test_data[0] for _, test_data in parts])
+    rows, counts = np.unique(held, axis=0, return_counts=True)
+    np.testing.assert_array_equal(rows, np.unique(data[1], axis=0))
+    assert set(counts.tolist()) == {2}
+    assert sum(test_data[1].sum() for _, test_data in parts) == pytest.approx(100.0)
+    chosen = parts[0][0][0]._choice
+    for fitted, (_, weight, left) in parts:
+        assert fitted[0]._choice is chosen
+        assert fitted[1]._mixture.choices is mixture._mixture.choices
+        assert fitted[0]._n_learned == pytest.approx(100.0 - weight.sum())
+        assert 0.2 < np.isnan(left).mean() < 0.4
+    # What has learned is not changed.
+    assert mixture._n_learned == 50.0
+
+
+def test_many_rows_are_learned_by_a_step_on_those_that_were_held_out():
+    X, _ = smooth(1300)
+    imputer = CircuitImputer(random_state=0).fit(np.where(X > 6.0, np.nan, X))
+    members = getattr(imputer.density_, "estimators_", [imputer.density_])
+    assert [one._n_learned for one in members] == pytest.approx([1300.0] * len(members))
+
+
+def test_rules_leave_regressions_out_as_they_have_no_density_of_rows():
+    X = mixed()[:, 6:]
+    X = np.column_stack([X, X[:, 0] + X[:, 1]])
+    imputer = CircuitImputer(rules=[(3, "==", ("sum", 0, 1))], random_state=0)
+    numbers = imputer.fit(X).densities_["numbers"]
+    assert weight_of(numbers, LinearFiller) == 0.0
+    filled = imputer.transform(X)
+    np.testing.assert_allclose(filled[:, 3], filled[:, 0] + filled[:, 1])
 
 
 def test_a_member_says_nothing_of_cells_in_a_row_that_is_impossible_to_it():

@@ -219,7 +219,6 @@ def test_a_constant_is_a_point_mass_with_nothing_beside_it():
     assert np.all((log_density[1:] < -30.0) & np.isfinite(log_density[1:]))
 
 
-
 @pytest.mark.parametrize("scale", [1e-300, 1e-12, 1.0, 1e12, 1e100, 1e149])
 def test_columns_of_any_magnitude_get_finite_densities(scale):
     rng = np.random.default_rng(0)

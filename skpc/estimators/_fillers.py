@@ -1,0 +1,34 @@
+"""What the pool of an imputer has besides densities."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from skpc.densities import Density
+from skpc.estimators._base import TableDensity
+from skpc.estimators._learner import TrainingData
+from skpc.imputation.linear import LinearCells
+from skpc.pooling.mixture import DensityMixture
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class LinearFiller(TableDensity):
+    """Regressions of each column on the observed cells of a row; see :class:`LinearCells`.
+
+    It says what single cells are (``complete``, ``marginals``). It has no density of rows.
+    """
+
+    strength: float = 0.3
+
+    margins = "auto"
+    _orders_columns = False
+
+    def _learn(self, data: TrainingData) -> None:
+        self.domain_ = self.domain_.without_bins()
+        self._cells = LinearCells.fit(self.domain_, data.rows, data.weight, self.strength)
+
+    @property
+    def _learned_density(self) -> Density:
+        members: list[Any] = [self._cells]
+        return DensityMixture(members, np.ones(1), self.domain_, is_of_cells=True)

@@ -1,0 +1,123 @@
+"""Cells of a table by linear regressions of each column on those that its row has.
+
+All of them follow from one Gaussian of numbers and indicators of categories, which EM learns from
+rows with missing cells. Covariances of pairs of columns, each from the rows that have both, are
+biased where it depends on other columns which cells are missing, and belong to no table together.
+The plain twin is ``tests/naive/linear.py``.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from skpc._arrays import Bools, Floats, offsets
+from skpc.domain import Domain, column_moments, one_hot
+from skpc.learning.gaussian_mixture import (
+    MixtureParams,
+    MixturePrior,
+    MixtureRows,
+    fit_gaussian_mixture,
+)
+from skpc.queries import Events
+from skpc.variables import Normals, Points, Predictive
+from skpc.variables.gaussians import Gaussians, conditionals
+from skpc.variables.patterns import Patterns
+
+#: The smallest standard deviation of a column, and the smallest share of a state.
+_SMALLEST_SD, _SMALLEST_SHARE = 1e-4, 1e-6
+#: EM ends when an iteration raises the mean log density by less, for each column.
+_MAX_ITER, _TOL = 200, 1e-5
+
+
+class LinearCells(NamedTuple):
+    """What a linear model says of single cells; see :class:`skpc.densities.Density`.
+
+    Attributes
+    ----------
+    domain : Domain
+        What the columns of the table are.
+    varies : bool ndarray of shape (n_columns,)
+        Which columns of :func:`skpc.domain.one_hot` the Gaussian has. All states of a category are
+        among them: the rows that are added keep its covariance from being singular.
+    mean : ndarray of shape (n_columns,)
+        Means of all of these columns.
+    gaussians : Gaussians
+        The one Gaussian.
+    """
+
+    domain: Domain
+    varies: Bools
+    mean: Floats
+    gaussians: Gaussians
+
+    @classmethod
+    def fit(cls, domain: Domain, rows: Floats, weight: Floats, strength: float) -> Self:
+        """Learn the Gaussian.
+
+        Parameters
+        ----------
+        domain : Domain
+        rows : ndarray of shape (n_rows, n_features)
+            Encoded rows, NaN where missing.
+        weight : ndarray of shape (n_rows,)
+            Positive.
+        strength : float
+            Rows without correlations, for each column of the Gaussian, that are added.
+        """
+        table, nothing = one_hot(domain, rows), np.zeros(len(rows))
+        mean, sd = (np.nan_to_num(moment) for moment in column_moments(table, weight))
+        varies = sd > 0.0
+        scores, sd = np.ascontiguousarray(table[:, varies]), sd[varies]
+        patterns, states = Patterns.from_scores(scores), np.zeros((len(rows), 0))
+        fit = fit_gaussian_mixture(
+            MixtureRows(scores, patterns, states, nothing, nothing),
+            weight,
+            np.ones((1, len(rows))),
+            MixturePrior(
+                offsets(np.zeros(0, dtype=np.int64)),
+                np.zeros(0),
+                mean[varies],
+                np.diag(sd**2),
+                np.zeros_like,
+                _SMALLEST_SD * sd,
+            ),
+            MixtureParams(1, prior_strength=strength),
+            _MAX_ITER,
+            _TOL * len(sd),
+        )
+        return cls(domain, varies, mean, fit.model.gaussians)
+
+    def log_density(self, rows: Any, given: Any = None) -> Floats:
+        """Zero for each row: none is impossible. Of rows as a whole the model says nothing."""
+        return np.zeros(len(_cells(rows)))
+
+    def posteriors(self, rows: Any, columns: Sequence[int] | None = None) -> list[Predictive]:
+        """See :class:`skpc.densities.Density`. Ranges and sets count as missing cells."""
+        rows, (domain, varies, _, gaussians) = _cells(rows), self
+        scores = np.ascontiguousarray(one_hot(domain, rows)[:, varies])
+        shape = len(rows), len(varies)
+        mean, sd = np.broadcast_to(self.mean, shape).copy(), np.zeros(shape)
+        wanted = np.ones((1, len(rows)), dtype=bool)
+        of_scores = conditionals(gaussians, scores, Patterns.from_scores(scores), wanted)
+        mean[:, varies], sd[:, varies] = (part[0] for part in of_scores)
+        # Observed cells, and columns of one value, are known, but have a distribution as well.
+        sd[sd == 0.0] = np.finfo(np.float64).tiny
+        labels = domain.categories
+        first = offsets(np.array([1 if states is None else len(states) for states in labels]))
+        answers = []
+        for column in range(len(labels)) if columns is None else columns:
+            part = slice(first[column], first[column + 1])
+            if labels[column] is None:
+                form: Any = Normals(mean[:, part], sd[:, part], np.ones((len(rows), 1)))
+            else:
+                share = np.clip(mean[:, part], _SMALLEST_SHARE, 1.0)
+                share /= share.sum(axis=1, keepdims=True)
+                form = Points(np.arange(float(share.shape[1])), share)
+            known, number = rows[:, column], domain.number_of(column)
+            answers.append(Predictive([form], known, labels[column], number=number))
+        return answers
+
+
+def _cells(rows: Any) -> Floats:
+    return np.asarray(rows.rows if isinstance(rows, Events) else rows)
