@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, fields
 from functools import partial, wraps
 from inspect import signature
 from numbers import Number
+from types import FunctionType
 from typing import Any, Self, TypeVar, cast
 
 import joblib
@@ -24,7 +25,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d
 from skpc._arrays import Floats, Ints
 from skpc._fitting import announce, noted
 from skpc._frames import is_from, like_native, native
-from skpc._threads import in_threads, threads, with_one_thread
+from skpc._threads import in_threads, one_thread, threads
 from skpc._validation import (
     N_JOBS,
     StrOptions,
@@ -78,7 +79,9 @@ class Estimator(BaseEstimator):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        with_one_thread(cls)
+        for name, method in list(vars(cls).items()):
+            if isinstance(method, FunctionType) and not name.startswith("_"):
+                setattr(cls, name, one_thread()(method))
 
     @property
     def _parameter_constraints(self) -> dict[str, Any]:

@@ -17,7 +17,8 @@ class TableCells(NamedTuple):
     Attributes
     ----------
     values : ndarray of shape (n_rows, n_features)
-        Numbers, codes of categories, ranks of ordered ones, dates as microseconds; NaN where missing.
+        Numbers, codes of categories, ranks of ordered ones, dates as microseconds; NaN where
+        missing.
     domain : Domain
         What the columns are.
     """
