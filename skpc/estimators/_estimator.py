@@ -36,6 +36,7 @@ from skpc._validation import (
     check_weight,
     kinds_of_cells,
     missing_cells,
+    objects_of,
     output_config,
     unmasked,
 )
@@ -291,10 +292,19 @@ def check_labels(estimator: Any, y: Any, n_rows: int) -> NDArray[Any]:
     ------
     ValueError
         If ``y`` is None, has another length, holds NaN or infinity, or numbers of a regression.
+    TypeError
+        If ``y`` mixes strings and other things.
     """
     labels = _one_for_each_row(estimator, y, n_rows)
-    if labels.dtype == object and kinds_of_cells(labels.tolist()) == {"bool"}:
+    kinds = kinds_of_cells(objects_of(y).reshape(-1).tolist())
+    if kinds == {"bool"}:
+        # In a column of objects, or of a dtype that can say "missing".
         labels = labels.astype(bool)
+    if "string" in kinds and len(kinds) > 1:
+        raise TypeError(
+            "y must hold classes of one kind; found "
+            f"{' and '.join(f'{kind}s' for kind in sorted(kinds))}. Convert one kind to the other."
+        )
     check_classification_targets(labels)
     return labels
 

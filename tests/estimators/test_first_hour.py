@@ -233,11 +233,18 @@ def test_no_fit_warns_twice_of_its_columns(estimator, n_jobs, table):
     assert [sum(text in one for one in found) for text in texts] == [1] * 4
 
 
-def test_bools_as_objects_are_two_classes(table):
-    y = np.array([True, False] * 100, dtype=object)
-    model = DensityClassifier(DENSITY).fit(table, y)
+@pytest.mark.parametrize("dtype", [object, "boolean", "list"])
+def test_bools_as_objects_are_two_classes(dtype, table):
+    y = [True, False] * 100
+    y = y if dtype == "list" else pd.Series(y, dtype=dtype)
+    model = DensityClassifier(DENSITY, classifiers=None).fit(table, y)
     assert model.classes_.tolist() == [False, True]
     assert model.predict(table[:2]).dtype == bool
+
+
+def test_classes_of_two_kinds_are_refused(table):
+    with pytest.raises(TypeError, match="classes of one kind; found numbers and strings"):
+        DensityClassifier(DENSITY, classifiers=None).fit(table, [1, "two"] * 100)
 
 
 def test_tables_of_float32_stay_so(table):
