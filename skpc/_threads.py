@@ -9,9 +9,8 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import Context, ContextVar, copy_context
-from functools import cache, partial, wraps
+from functools import cache, partial
 from threading import current_thread
-from types import FunctionType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -73,9 +72,8 @@ def in_threads(work: Callable[[_Part], _Result], parts: Iterable[_Part]) -> list
 
 def _within(work: Callable[[_Part], _Result], context: Context, part: _Part) -> _Result:
     """Do a part of the work of a call, with one thread of OpenMP, which counts these by thread."""
-    if context.get(_BLAS_THREADS) is None:
-        return context.run(work, part)
-    with _libraries(os.getpid())[0].limit(limits=1):
+    is_call = context.get(_BLAS_THREADS) is not None
+    with _libraries(os.getpid())[0].limit(limits=1) if is_call else nullcontext():
         return context.run(work, part)
 
 
@@ -138,19 +136,3 @@ def product(matrix: _Matrix, other: _Matrix) -> _Matrix:
         return np.asarray(matrix @ other)
     with _libraries(os.getpid())[1].limit(limits=n_threads):
         return np.asarray(matrix @ other)
-
-
-def with_one_thread(estimator: type) -> None:
-    """Let the public methods of a class run within :func:`one_thread`."""
-    for name, method in list(vars(estimator).items()):
-        if isinstance(method, FunctionType) and not name.startswith("_"):
-            setattr(estimator, name, _limited(method))
-
-
-def _limited(method: Callable[..., _Result]) -> Callable[..., _Result]:
-    @wraps(method)
-    def with_limit(*args: Any, **kwargs: Any) -> _Result:
-        with one_thread():
-            return method(*args, **kwargs)
-
-    return with_limit

@@ -435,14 +435,14 @@ def read_cells(
 
 def kinds_of_cells(cells: Iterable[Any]) -> set[str]:
     """What cells are that are not missing: "string", "number", "interval", ..., or "other"."""
-
-    def kind(one: type) -> str:
-        # The class of intervals is that of pandas, which is not imported here.
-        if hasattr(one, "closed_left"):
-            return "interval"
-        return next(k for k, held in _KINDS.items() if issubclass(one, held))
-
-    return set(map(kind, set(map(type, cells))))
+    types = set(map(type, cells))
+    # The class of intervals is that of pandas, which may not be there.
+    return {
+        "interval"
+        if hasattr(one, "closed_left")
+        else next(k for k, held in _KINDS.items() if issubclass(one, held))
+        for one in types
+    }
 
 
 def _refuse_other_kinds(held: NDArray[np.object_], kinds: set[str], where: str) -> None:

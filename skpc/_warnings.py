@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 #: Packages whose lines do not help a user to find the cause of a warning.
-_INSIDE = {"skpc", "sklearn", "joblib"}
+_INSIDE = {"skpc", "sklearn", "joblib", "contextlib"}
 #: Texts and categories of the warnings of this thread, while they are collected.
 _COLLECTED: ContextVar[list[tuple[str, type[Warning]]] | None] = ContextVar("warned", default=None)
 #: The warnings that have been said in the fit that goes on; None outside of fits.

@@ -27,11 +27,13 @@ MAX_STATES = 1_000
 #: Small integers are 0, 1, ..., 15.
 _SMALL_INTEGERS = 16
 
-#: Strings that spell dates: 2024-02-29 or 2/29/24, perhaps with a time.
-_DATE = re.compile(r"(\d{4}[-/.]\d\d?[-/.]\d\d?|\d\d?[-/.]\d\d?[-/.]\d\d(\d\d)?)([T ]\d.*)?")
-
-#: Strings that spell numbers, and the part of the cells of a column that must.
-_NUMBER, _MOSTLY = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?"), 0.9
+#: What strings spell: dates such as 2024-02-29 or 2/29/24, perhaps with a time, and numbers.
+_SPELLED = {
+    "date": ("datetime", r"(\d{4}[-/.]\d\d?[-/.]\d\d?|\d\d?[-/.]\d\d?[-/.]\d\d(\d\d)?)([T ]\d.*)?"),
+    "number": ("numeric", r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*"),
+}
+#: The part of the cells of a column that must.
+_MOSTLY = 0.9
 
 #: The states of a column in the order of their codes; None for a column of numbers.
 States = NDArray[Any] | None
@@ -161,7 +163,7 @@ def choose_categories(
     is_small[list(cells.dates)] = False
     is_categorical = _categorical_mask(cells, is_small, names, categorical_features)
     if isinstance(categorical_features, str) and categorical_features == "auto":
-        _warn_of_numbers(cells, listed, names)
+        _warn_of_strings(cells, listed, names)
     is_named = cells.named
     chosen: list[States] = []
     for column in range(n_columns):
@@ -180,25 +182,26 @@ def choose_categories(
     return tuple(chosen)
 
 
-def _warn_of_numbers(cells: Cells, listed: Sequence[States], names: Sequence[Any] | None) -> None:
-    """Say which columns of strings, of those that nothing declares, look like numbers."""
+def _warn_of_strings(cells: Cells, listed: Sequence[States], names: Sequence[Any] | None) -> None:
+    """Say which columns of strings, of those that nothing declares, look like something else."""
     plain = [v for v in cells.strings if v not in cells.declared and listed[v] is None]
-    columns = [column for column in plain if _hold_numbers(cells.strings[column])]
-    if columns:
-        where = ", ".join(describe_column(column, names) for column in columns)
-        example = next(cell for cell in cells.strings[columns[0]] if cell is not None)
-        warn(
-            f"The strings of {where}, such as {example!r}, look like numbers but count as "
-            "categories. Make them numbers by pandas.to_numeric; if they are codes, name their "
-            "columns in categorical_features."
-        )
+    for kind, (reader, pattern) in _SPELLED.items():
+        columns = [column for column in plain if _spell(pattern, cells.strings[column])]
+        if columns:
+            where = ", ".join(describe_column(column, names) for column in columns)
+            example = next(cell for cell in cells.strings[columns[0]] if cell is not None)
+            warn(
+                f"The strings of {where}, such as {example!r}, look like {kind}s but count as "
+                f"categories. Convert them by pandas.to_{reader}; if they are codes, name their "
+                "columns in categorical_features."
+            )
 
 
-def _hold_numbers(strings: NDArray[np.object_]) -> bool:
-    """Whether nine in ten of the strings of a column spell numbers."""
+def _spell(pattern: str, strings: NDArray[np.object_]) -> bool:
+    """Whether nine in ten of the strings of a column have a pattern."""
     counts = Counter(cell for cell in strings.tolist() if cell is not None)
-    n_numbers = sum(counts[text] for text in counts if _NUMBER.fullmatch(str(text).strip()))
-    return n_numbers > 0 and n_numbers >= _MOSTLY * counts.total()
+    n_fitting = sum(counts[cell] for cell in counts if re.fullmatch(pattern, str(cell)))
+    return 0.0 < _MOSTLY * counts.total() <= n_fitting
 
 
 def _observed_or_declared(cells: Cells, column: int, names: Sequence[Any] | None) -> States:
@@ -214,12 +217,6 @@ def _observed_or_declared(cells: Cells, column: int, names: Sequence[Any] | None
                 f"Intervals need a dtype that makes them ordered states, such as that of "
                 f"pandas.cut; {describe_column(column, names)} holds {observed[0]!r} without one. "
                 "Convert it by astype('category'), or list its categories."
-            )
-        if all(map(_DATE.fullmatch, observed)):
-            warn(
-                f"The strings of {describe_column(column, names)}, such as {observed[0]!r}, look "
-                "like dates but count as categories. Make them dates by pandas.to_datetime, or "
-                "declare their categories."
             )
         return np.array(observed, dtype=object)
     values = np.unique(cells.numbers[:, column]) + 0.0

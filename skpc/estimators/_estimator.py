@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, fields
 from functools import partial, wraps
 from inspect import signature
 from numbers import Number
+from types import FunctionType
 from typing import Any, Self, TypeVar, cast
 
 import joblib
@@ -24,7 +25,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d
 from skpc._arrays import Floats, Ints
 from skpc._fitting import announce, noted
 from skpc._frames import is_from, like_native, native
-from skpc._threads import in_threads, threads, with_one_thread
+from skpc._threads import in_threads, one_thread, threads
 from skpc._validation import (
     N_JOBS,
     StrOptions,
@@ -35,6 +36,7 @@ from skpc._validation import (
     check_weight,
     kinds_of_cells,
     missing_cells,
+    objects_of,
     output_config,
     unmasked,
 )
@@ -78,7 +80,9 @@ class Estimator(BaseEstimator):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        with_one_thread(cls)
+        for name, method in list(vars(cls).items()):
+            if isinstance(method, FunctionType) and not name.startswith("_"):
+                setattr(cls, name, one_thread()(method))
 
     @property
     def _parameter_constraints(self) -> dict[str, Any]:
@@ -288,10 +292,19 @@ def check_labels(estimator: Any, y: Any, n_rows: int) -> NDArray[Any]:
     ------
     ValueError
         If ``y`` is None, has another length, holds NaN or infinity, or numbers of a regression.
+    TypeError
+        If ``y`` mixes strings and other things.
     """
     labels = _one_for_each_row(estimator, y, n_rows)
-    if labels.dtype == object and kinds_of_cells(labels.tolist()) == {"bool"}:
+    kinds = kinds_of_cells(objects_of(y).reshape(-1).tolist())
+    if kinds == {"bool"}:
+        # In a column of objects, or of a dtype that can say "missing".
         labels = labels.astype(bool)
+    if "string" in kinds and len(kinds) > 1:
+        raise TypeError(
+            "y must hold classes of one kind; found "
+            f"{' and '.join(f'{kind}s' for kind in sorted(kinds))}. Convert one kind to the other."
+        )
     check_classification_targets(labels)
     return labels
 

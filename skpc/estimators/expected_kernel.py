@@ -73,15 +73,13 @@ class ExpectedKernelMachine(TableEstimator):
     max_iter: int = parameter(-1, Interval(Integral, -1, None, closed="left"))
     categorical_features: Any = parameter("auto", *CATEGORICAL_FEATURES)
 
+    #: What the solver takes for zero and for one in the targets.
+    _units = 0.0, 1.0
+
     def _learn(
-        self,
-        solver: Any,
-        table: Any,
-        weight: Floats,
-        target: NDArray[Any],
-        units: tuple[float, float] = (0.0, 1.0),
+        self, solver: Any, table: Any, weight: Floats, target: NDArray[Any]
     ) -> tuple[Floats, Floats, NDArray[Any]]:
-        """Fit the density and the solver, which sees targets less ``units[0]`` over ``units[1]``.
+        """Fit the density and the solver.
 
         Returns the distinct pairs of encoded rows and targets, and the sums of their weights, as
         the solver has seen them: rows, weights, targets.
@@ -90,22 +88,15 @@ class ExpectedKernelMachine(TableEstimator):
         self.domain_ = self.density_.domain_
         pairs, weight = merge_rows(np.column_stack([self.domain_.encode(table), target]), weight)
         distinct = np.ascontiguousarray(pairs[:, :-1]), weight, pairs[:, -1]
-        self._solve(solver, *distinct, units)
+        self._solve(solver, *distinct)
         return distinct
 
-    def _solve(
-        self,
-        solver: Any,
-        rows: Floats,
-        weight: Floats,
-        target: NDArray[Any],
-        units: tuple[float, float] = (0.0, 1.0),
-    ) -> None:
+    def _solve(self, solver: Any, rows: Floats, weight: Floats, target: NDArray[Any]) -> None:
         """Fit the solver after the density, and keep the functions that the solver finds.
 
         The coefficients of equal support vectors are added, and put into the units of the target.
         """
-        centre, unit = units
+        centre, unit = self._units
         mean, sd = column_moments(kernel_rows(self.density_.circuit_, rows), weight)
         as_they_are = self.domain_.is_categorical | (not self.standardize)
         self.scale_ = np.where(as_they_are | (sd < _SMALLEST), 1.0, sd)
@@ -127,20 +118,18 @@ class ExpectedKernelMachine(TableEstimator):
         cache = min(4.0 * float(len(rows)) ** 2, self.cache_size * 2.0**20)
         _ = np.empty(int(cache) + _LIBSVM_BYTES * len(rows), dtype=np.uint8)
         del _
-        seen = target if units == (0.0, 1.0) else (target - centre) / unit
-        solver.fit(numbers, seen, sample_weight=weight)
-        self.intercept_, self.n_iter_ = solver.intercept_, int(np.max(solver.n_iter_))
+        solver.fit(numbers, (target - centre) / unit, sample_weight=weight)
+        self.intercept_ = centre + unit * solver.intercept_
+        self.n_iter_ = int(np.max(solver.n_iter_))
         self.support_vectors_, group = group_rows(rows[solver.support_])
         shape = len(group), len(self.support_vectors_)
         places = csr_array((np.ones(len(group)), (np.arange(len(group)), group)), shape)
         if len(solver.dual_coef_) == 1:
-            self.dual_coef_ = solver.dual_coef_ @ places
+            self.dual_coef_ = unit * solver.dual_coef_ @ places
         else:
             # With more than two classes, each pair has a function.
             pairs = coefficients_of_pairs(solver.dual_coef_, solver.n_support_, places)
             self.dual_coef_ = np.array(pairs)
-        self.dual_coef_ = self.dual_coef_ * unit
-        self.intercept_ = centre + unit * self.intercept_
         circuit, functions = self.density_.circuit_, self.dual_coef_.T.copy()
         kernel = self._product_kernel()
         self._expansion = KernelExpansion(circuit, self.support_vectors_, functions, kernel)
@@ -373,11 +362,11 @@ class ExpectedKernelSVR(RegressorMixin, ExpectedKernelMachine):
         """
         with all_or_nothing(self), threads(self.n_jobs):
             table, weight, target = self._training_rows(X, sample_weight, y, check_target)
-            units = (0.0, 1.0)
+            mean, sd = np.zeros(1), np.ones(1)
             if self.standardize_y:
                 mean, sd = column_moments(target[:, np.newaxis], weight)
-                units = (float(mean[0]), float(sd[0]))
-            self._learn(SVR(epsilon=self.epsilon), table, weight, target, units)
+            self._units = mean[0], sd[0]
+            self._learn(SVR(epsilon=self.epsilon), table, weight, target)
         return self
 
     @by_chunks
