@@ -110,6 +110,8 @@ class Margin(NamedTuple):
         if n_others > 0.0:
             # The frequent atoms are states; the others are cells of the bins around them.
             alone = _alone(of_atoms, total)
+            # So is one at an end: a zero is another matter than small numbers.
+            alone |= np.isin(atoms, [number.low, number.high])
             of_bins = of_atoms[~alone].sum()
             masses *= n_others / (n_others + of_bins)
             cells = np.searchsorted(edges, atoms[~alone], side="right")

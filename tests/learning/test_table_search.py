@@ -79,7 +79,9 @@ def test_columns_that_have_no_linear_relation_keep_their_powers():
     X[rng.random(X.shape) < 0.1] = np.nan
     mixture, _ = learned(X)
     assert {candidate.linear for candidate in mixture.choices.candidates} == {(0, 1, 2)}
-    assert mixture.columns.scored[3].score.power == 0.0
+    # A logarithm of the distance from the end of the column, as by a power of zero.
+    score = mixture.columns.scored[3].score
+    assert (score.power, score.lower, score.soft) == (1.0, 0.0, 0.0)
 
 
 def test_what_others_explain_of_a_column_is_that_of_a_regression():
