@@ -74,7 +74,7 @@ class ErrorTail(NamedTuple):
             quarters, cumulated = np.arange(1, 4), np.cumsum(mass)
             low, middle, high = weighted_quantiles(points, cumulated, quarters, 4).tolist()
             sd = math.sqrt(float(mass @ (points - middle) ** 2))
-            spread = (high - low) / QUARTILES or sd or max(abs(middle), 1.0)
+            spread = (high - low) / QUARTILES or sd or abs(middle) or 1.0
             tail = cls(number, middle, spread, mass[:0], 0.0, 0.0)
             # A lattice that not all values are on is no law.
             tail = tail._replace(is_strict=bool(tail.can_be(points).all()))

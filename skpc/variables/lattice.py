@@ -8,6 +8,8 @@ from skpc._arrays import Floats, Ints, group_sums
 
 #: Decimals tried for a lattice, and how far (in steps) a value may be from it.
 _MAX_DECIMALS, OFF_LATTICE = 9, 1e-6
+#: Most decimals of any number whose powers of ten are floats.
+_MOST_DECIMALS = 290
 #: About so many points rule out most lattices.
 _SOME_POINTS = 100
 #: Multiples of a step beyond which floats cannot show whether there is a lattice.
@@ -40,7 +42,7 @@ def fit_lattice(points: Floats, mass: Floats) -> tuple[float, float]:
     """Step and origin of the lattice of all values but unusual ones; step 0 without a lattice."""
     unusual = weight_without_say(float(mass.sum()))
     some = slice(None, None, 1 + len(points) // _SOME_POINTS)
-    for decimals in range(_MAX_DECIMALS + 1):
+    for decimals in _decimals(points):
         # Most columns without a lattice show it in a few points.
         if mass[some][_off_lattice(points[some], decimals)[1]].sum() > unusual:
             continue
@@ -61,15 +63,35 @@ def fit_lattice(points: Floats, mass: Floats) -> tuple[float, float]:
     return _scaled_lattice(points, mass)
 
 
+def _decimals(points: Floats) -> list[int]:
+    """Decimals that are tried: those of ordinary numbers, and those of the unit of the values."""
+    usual = list(range(_MAX_DECIMALS + 1))
+    size = float(np.median(np.abs(points))) or float(np.abs(points).max())
+    if size == 0.0:
+        return usual
+    leading = min(max(-math.floor(math.log10(size)), -_MOST_DECIMALS), _MOST_DECIMALS)
+    of_unit = range(leading, leading + _MAX_DECIMALS + 1)
+    return usual + [decimals for decimals in of_unit if decimals not in usual]
+
+
 def _scaled_lattice(points: Floats, mass: Floats) -> tuple[float, float]:
     """Step and origin of a lattice of any step, such as that of whole numbers in another unit.
 
-    Most neighbours are one step apart, and values repeat.
+    Most neighbours are one step apart, or the nearest ones are, and values repeat.
     """
     if not _FEW < len(points) <= 0.5 * mass.sum():
         return 0.0, 0.0
+    between = np.diff(points)
+    for step in (float(np.median(between)), float(between.min())):
+        found = _lattice_of_step(points, mass, step)
+        if found[0] > 0.0:
+            return found
+    return 0.0, 0.0
+
+
+def _lattice_of_step(points: Floats, mass: Floats, step: float) -> tuple[float, float]:
+    """The lattice of about this step, if all values but unusual ones lie on it."""
     distance = points - points[len(points) // 2]
-    step = float(np.median(np.diff(points)))
     for _ in range(2):
         multiples = np.rint(distance / step)
         off = np.abs(distance / step - multiples) > OFF_LATTICE

@@ -196,7 +196,7 @@ def _margin(points: Floats, mass: Floats, number: Number) -> tuple[Floats, Float
     step, size = number.step, points[-1] - points[0]
     column = number.scored_column(0.0)
     if step == 0.0 and len(points) == 1:
-        half = 1e-6 * max(abs(points[0]), 1.0)
+        half = 1e-6 * (abs(points[0]) or 1.0)
         return np.array([points[0] - half, points[0] + half]), np.array([0.0, 1.0])
     has_grid = step > 0.0 and size / step < _LATTICE_CELLS
     z = points if has_grid else column.transform(points)
@@ -346,7 +346,7 @@ def _tail_scales(points: Floats, mass: Floats, number: Number) -> tuple[float, f
         number.step, 1e-3 * (number.high - number.low), np.spacing(abs(number.high)), 1e-300
     )
     if len(points) < 2:
-        scale = max(least, 0.1 * (number.high - number.low), 1e-3 * max(abs(number.high), 1.0))
+        scale = max(least, 0.1 * (number.high - number.low), 1e-3 * (abs(number.high) or 1.0))
         return scale, scale
     scales = []
     for values, weight in ((points[::-1], mass[::-1]), (points, mass)):

@@ -460,7 +460,7 @@ def _score_around(places: Floats, mass: Floats, bounds: tuple[float, float]) -> 
     """A linear score for a column of atoms alone: other values lie around these."""
     score = _on_line(places, np.cumsum(mass), bounds, 0.0)
     line = Score(*bounds, low=-math.inf, high=math.inf).transform(places)
-    spread = 0.5 * float(line[-1] - line[0]) or _NEAR_CONSTANT * max(abs(score.centre), 1.0)
+    spread = 0.5 * float(line[-1] - line[0]) or _NEAR_CONSTANT * (abs(score.centre) or 1.0)
     return score._replace(spread=max(spread, TINY), low=-1.0, high=1.0)
 
 
@@ -526,4 +526,4 @@ def _spread(line: Floats, cumulated: Floats) -> float:
     """Half the distance between the first and the last tenth of increasing numbers."""
     decile, centre, last = weighted_quantiles(line, cumulated, np.array([1, 5, 9]), 10)
     spread = 0.5 * float(last - decile) or 0.5 * float(line[-1] - line[0])
-    return max(spread or max(abs(float(centre)), 1.0), TINY)
+    return max(spread or abs(float(centre)) or 1.0, TINY)

@@ -95,6 +95,24 @@ def test_values_that_are_close_together_are_no_lattice_of_whole_numbers():
     assert_array_equal(fit([0.0, 5e-324]).atoms, [0.0])
 
 
+@pytest.mark.parametrize("unit", [1e-12, 1.7e-27, 1e30, 3e150])
+def test_lattices_are_found_in_any_unit(unit):
+    rng = np.random.default_rng(0)
+    for values, step in (
+        (rng.integers(30, 900, N_ROWS), 1.0),
+        (5.0 * rng.poisson(20.0, N_ROWS), 5.0),
+        (np.repeat([3.0, 10.0, 40.0, 90.0, 200.0, 410.0, 900.0, 1500.0, 1501.0], 40), 1.0),
+    ):
+        plain, number = fit(values), fit(unit * values)
+        assert plain.step == step
+        # Many whole numbers that hardly repeat tell a lattice in decimal units only.
+        if len(np.unique(values)) <= 0.5 * N_ROWS or unit in (1e-12, 1e30):
+            assert number.step == pytest.approx(step * unit, rel=1e-9)
+            assert_allclose(number.atoms, unit * plain.atoms, rtol=1e-9)
+            drawn = np.array([0.3, 41.2, 701.4])
+            assert_allclose(number.values(unit * drawn), unit * plain.values(drawn), rtol=1e-9)
+
+
 def test_sums_of_decimals_are_on_the_lattice_of_these():
     sums = np.cumsum(np.full(200, 0.1))
     number = fit(sums)
