@@ -18,6 +18,7 @@ import math
 from typing import NamedTuple, Self
 
 import numpy as np
+from scipy.interpolate import CubicSpline
 
 from skpc._arrays import Floats, Ints
 from skpc._fast_math import fast_exp, fast_log
@@ -30,8 +31,11 @@ _RULES = np.hstack([np.polynomial.legendre.leggauss(size) for size in _SIZES])
 _NODES, _WEIGHTS = 0.5 * (_RULES + np.array([[1.0], [0.0]]))
 #: Standard deviations around a mean beyond which a normal density counts for nothing.
 _REACH = 8.0
+#: Means with one standard deviation from which on splines go through some, knots of these in one
+#: standard deviation, and means for each knot that are worth it.
+_MANY_MEANS, _KNOTS_OF_SD, _MEANS_OF_KNOT = 400, 10.0, 4
 #: Widest runs of atoms between which a quadrature has pieces of its own.
-_RUNS = 8
+_RUNS = 4
 _SQRT_2_PI = math.sqrt(2.0 * math.pi)
 #: The exponential of anything greater would overflow.
 _GREATEST_LOG = 700.0
@@ -222,13 +226,33 @@ class ScoredColumn(NamedTuple):
         """Mean and mean square of ``x - centre`` for values x whose scores are normal.
 
         By Gauss-Legendre quadrature between the places where the map is not smooth: the ends of the
-        power transform and its middle, and the widest runs of atoms on a lattice.
+        power transform and its middle, and the widest runs of atoms on a lattice. Of many means
+        with one standard deviation, a few have quadratures, and splines go through these.
         """
+        moments = np.empty((2, len(mean)))
+        distinct, of_sd, count = np.unique(sd, return_inverse=True, return_counts=True)
+        is_alone = np.ones(len(mean), dtype=bool)
+        for number in np.flatnonzero(count > _MANY_MEANS).tolist():
+            members = np.flatnonzero(of_sd == number)
+            low, high = mean[members].min(), mean[members].max()
+            n_knots = 2 + math.ceil(_KNOTS_OF_SD * (high - low) / distinct[number])
+            if _MEANS_OF_KNOT * n_knots < len(members):
+                knots = np.linspace(low, high, n_knots) if high > low else np.array([low])
+                at_knots = self._quadratures(knots, np.full(len(knots), distinct[number]), centre)
+                if high > low:
+                    at_knots = CubicSpline(knots, at_knots, axis=1)(mean[members])
+                moments[:, members] = at_knots
+                is_alone[members] = False
+        moments[:, is_alone] = self._quadratures(mean[is_alone], sd[is_alone], centre)
+        return moments[0], moments[1]
+
+    def _quadratures(self, mean: Floats, sd: Floats, centre: float) -> Floats:
+        """Both moments, each by a quadrature of its own; shape (2, n)."""
         score = self.score
         has_gaps = self.gap > 0.0 and len(self.atoms) > 0
         if score.power == 1.0 and score[:2] == (-math.inf, math.inf) and not has_gaps:
             offset = score.centre + score.spread * mean - centre
-            return offset, offset**2 + (score.spread * sd) ** 2
+            return np.array([offset, offset**2 + (score.spread * sd) ** 2])
         flat = np.array(score, dtype=np.float64)
         low, high = _powers(flat, np.array([score.low, score.high]))
         knots = [min(low, 0.0), min(max(0.0, low), high), max(high, 0.0), math.inf]
@@ -237,11 +261,12 @@ class ScoredColumn(NamedTuple):
             starts = np.flatnonzero(of_run == 0)
             widest = starts[np.argsort(-size[starts], kind="stable")[:_RUNS]]
             knots += score.transform(self.cuts[widest]).tolist()
+        cuts = self.cuts if has_gaps else np.empty(0)
         moments = np.empty((2, len(mean)))
         _quadrature(
-            self.flat, has_gaps, np.sort(knots), _NODES, _WEIGHTS, mean, sd, float(centre), moments
+            self.flat, cuts, np.sort(knots), _NODES, _WEIGHTS, mean, sd, float(centre), moments
         )
-        return moments[0], moments[1]
+        return moments
 
     def smallest_sds(self, mean: Floats) -> Floats:
         """Smallest standard deviation of a leaf whose mean score is ``mean``.
@@ -501,7 +526,7 @@ def value_at(column: Floats, first: int | np.int64, n_atoms: int, place: float) 
 @kernel(new_arrays=True)
 def _quadrature(
     column: Floats,
-    has_gaps: bool,
+    cuts: Floats,
     knots: Floats,
     nodes: Floats,
     weights: Floats,
@@ -514,7 +539,7 @@ def _quadrature(
 
     ========  ==========  =============================================================
     column    (n,)        the column, as kernels read it
-    has_gaps  bool        whether values jump over atoms
+    cuts      (n_cuts,)   places at which values jump over atoms, increasing
     knots     (n_knots,)  scores between which the map is smooth, increasing
     nodes     (n_nodes,)  of a quadrature rule on the unit interval
     weights   (n_nodes,)  of the nodes
@@ -524,19 +549,23 @@ def _quadrature(
     moments   (2, n)      receives means and mean squares
     ========  ==========  =============================================================
     """
-    inverse, n_atoms = inverse_of(column, HEAD), len(column) - ATOMS
+    inverse, n_atoms = inverse_of(column, HEAD), len(cuts)
     value, mass = np.empty(_SIZES[-1]), np.empty(_SIZES[-1])
-    # Exponentials of bounds are less smooth than powers: they take the longest rule.
+    # Exponentials of bounds are less smooth than powers: they take longer rules.
     has_bounds = inverse.lower > -math.inf or inverse.upper < math.inf
+    wider = 2.0 if has_bounds else 1.0
     for i in range(len(mean)):
         total, square = 0.0, 0.0
         # Less than 1e-15 of a normal distribution lies further out.
         begin, last = mean[i] - _REACH * sd[i], mean[i] + _REACH * sd[i]
+        n_below = 0
         for knot in knots:
             end = min(max(knot, begin), last)
             size, at = end - begin, 0
-            rule = len(_IN_SDS) if has_bounds else 0
-            while rule < len(_IN_SDS) and (size > _IN_SDS[rule] * sd[i] or size > _IN_SCORES[rule]):
+            rule = 0
+            while rule < len(_IN_SDS) and (
+                wider * size > _IN_SDS[rule] * sd[i] or wider * size > _IN_SCORES[rule]
+            ):
                 rule += 1
             for shorter in range(rule):
                 at += _SIZES[shorter]
@@ -553,9 +582,11 @@ def _quadrature(
                     value[m] = _inverse_power(inverse, value[m])
             for m in range(n):
                 value[m] = _bound(inverse, value[m])
-            if has_gaps:
-                for m in range(n):
-                    value[m] = value_at(column, ZERO, n_atoms, value[m])
+            # Nodes increase, and so does the number of cuts below them.
+            for m in range(n if n_atoms > 0 else 0):
+                while n_below < n_atoms and cuts[n_below] <= value[m]:
+                    n_below += 1
+                value[m] += column[HEAD - 1] * n_below
             for m in range(n):
                 offset = value[m] - centre
                 total += mass[m] * offset
