@@ -211,3 +211,18 @@ def test_a_uniform_column_is_nowhere_denser_than_between_its_ends():
     asked = np.column_stack([[0.5, 1.1, 5.0, -3.0], np.full(4, np.nan)])
     inside, *outside = model.score_samples(asked)
     assert np.max(outside) < inside - 5.0
+
+
+def test_many_means_of_one_standard_deviation_are_as_each_by_itself():
+    score = Score(-0.5, np.inf, 3.0, 4.0, 0.5, -1.2, 3.0, 0.4)
+    column = ScoredColumn(score, np.array([0.0, 1.0, 5.0, 20.0]), 1.0, 0.499, gap=1.0)
+    rng = np.random.default_rng(0)
+    mean, sd = rng.normal(size=4000), np.repeat([0.4, 1.5], 2000)
+    many = np.array(column.moments(mean, sd, 0.7))
+    few = np.hstack(
+        [column.moments(mean[part], sd[part], 0.7) for part in np.split(np.arange(4000), 40)]
+    )
+    spread = np.median(np.sqrt(few[1] - few[0] ** 2))
+    error = np.abs(many - few).max(axis=1)
+    assert error[0] < 1e-6 * spread
+    assert error[1] < 1e-5 * spread**2
