@@ -309,7 +309,7 @@ class CircuitImputer(TableTransformer, TableEstimator):
         table, rows = self.density_._encode(X)
         filled, is_categorical = rows.copy(), self.density_.domain_.is_categorical
         for density, chosen in ((numbers, ~is_categorical), (categories, is_categorical)):
-            means = density._density.means(rows, np.flatnonzero(chosen))
+            means = density._means(rows, np.flatnonzero(chosen))
             filled[:, chosen] = means[:, chosen]
         if self.density_._ruled is not None:
             filled = self.density_._ruled.completed(rows, filled)
