@@ -44,6 +44,11 @@ class FormSum(Form):
 
     forms: Sequence[Any]
 
+    @property
+    def centre(self) -> float:
+        """A number inside the column."""
+        return float(self.forms[0].centre) if self.forms else 0.0
+
     def moments(self, centre: float) -> tuple[Floats, Floats]:
         """Mean and mean square of ``x - centre`` under each distribution."""
         first, second = zip(*(form.moments(centre) for form in self.forms))
@@ -98,6 +103,11 @@ class WithinIntervals(Form):
     low: Floats
     high: Floats
     weight: Floats
+
+    @property
+    def centre(self) -> float:
+        """A number inside the column."""
+        return self.form.centre
 
     def below(self, x: Floats) -> Floats:
         """Probability under each distribution that a draw is at most its own ``x``."""
@@ -163,12 +173,16 @@ class Grouped(Form):
     shift: Floats
     size: int
 
+    @property
+    def centre(self) -> float:
+        """A number inside the column."""
+        return FormSum(self.forms).centre + float(self.shift[0] if len(self.shift) else 0.0)
+
     def moments(self, centre: float) -> tuple[Floats, Floats]:
         """Mean and mean square of ``x - centre`` under each distribution."""
         members, offset = FormSum(self.forms), self.shift - centre
-        first, total = members.means(), members.total()
-        square = members.mean_squares(-offset)
-        return self._mixed(first + offset * total), self._mixed(square)
+        first = (members.means() + offset) * members.total()
+        return self._mixed(first), self._mixed(members.mean_squares(-offset))
 
     def below(self, x: Floats) -> Floats:
         """Probability under each distribution that a draw is at most its own ``x``."""
