@@ -138,13 +138,15 @@ def fit_faces(
         by_size.setdefault(len(states), []).append(column)
     faces: dict[int, Face] = {}
     for columns in by_size.values():
-        for one, two in _candidates(rows, columns, listed):
-            first, second = sorted((one, two), key=lambda v: _rank(v, categories, numbers))
-            is_free = first not in faces and second not in faces
-            if is_free and _rank(first, categories, numbers)[0] < 2:
-                face = _face(rows, weight, first, second, listed, categories)
+        ranked = sorted(columns, key=lambda column: _rank(column, categories, numbers))
+        # The first column of several that are one is the source of all others.
+        for source, column in sorted(_candidates(rows, ranked, listed), key=lambda pair: pair[0]):
+            source, column = ranked[source], ranked[column]
+            is_source = source not in faces and _rank(source, categories, numbers)[0] < 2
+            if is_source and column not in faces:
+                face = _face(rows, weight, source, column, listed, categories)
                 if face is not None:
-                    faces[second] = face
+                    faces[column] = face
     return tuple(faces.values())
 
 
@@ -188,23 +190,27 @@ def _rank(
 def _candidates(
     rows: Floats, columns: list[int], listed: Mapping[int, Floats]
 ) -> Iterator[tuple[int, int]]:
-    """Pairs of columns of as many states that determine each other in some of the rows."""
+    """Places of columns of as many states that determine each other in some of the rows.
+
+    The first place of each pair is the smaller one.
+    """
     if len(columns) < 2:
         return
     some = rows[:: max(1, len(rows) // _FEW_ROWS)]
     size = len(listed[columns[0]])
     n_columns = max(1, _BLOCK // size)
     blocks = [columns[start : start + n_columns] for start in range(0, len(columns), n_columns)]
-    for place, block in enumerate(blocks):
+    for number, block in enumerate(blocks):
         left = _indicators(some, block, listed)
-        for other in blocks[place:]:
+        for other_number, other in enumerate(blocks[number:], number):
             meet = left.T @ _indicators(some, other, listed) > 0.0
             # The most states of one column that a state of the other meets.
             meet = meet.reshape(len(block), size, len(other), size)
             most_met = np.maximum(meet.sum(axis=3).max(axis=1), meet.sum(axis=1).max(axis=2))
             for one, two in np.argwhere(most_met <= 1).tolist():
-                if other is not block or one < two:
-                    yield block[one], other[two]
+                pair = number * n_columns + one, other_number * n_columns + two
+                if pair[0] < pair[1]:
+                    yield pair
 
 
 def _indicators(rows: Floats, columns: list[int], listed: Mapping[int, Floats]) -> Any:
@@ -228,11 +234,23 @@ def _face(
     is_one_to_one = np.array_equal(np.sort(pairs[:, 1]), values)
     if not is_one_to_one or not np.array_equal(pairs[:, 0], states):
         return None
-    count = np.bincount(of_pair.ravel(), weight[both])
-    _, of_count = np.unique(np.rint(count), return_counts=True)
-    log_chance = gammaln(count + 1.0).sum() + gammaln(of_count + 1.0).sum()
-    if log_chance - gammaln(count.sum() + 1.0) >= _LOG_CHANCE:
+    if log_chance(np.bincount(of_pair.ravel(), weight[both])) >= _LOG_CHANCE:
         return None
     labels, of_column = categories[column], pairs[:, 1]
     told = of_column if labels is None else labels[of_column.astype(np.intp)]
     return Face(column, source, told, states)
+
+
+def log_chance(count: Floats) -> float:
+    """Log probability that columns whose states have these weights determine each other by chance.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc.domain._faces import log_chance
+    >>> np.exp(log_chance(np.array([2.0, 2.0]))).round(3), log_chance(np.ones(9)).round(6)
+    (0.333, 0.0)
+    """
+    _, of_count = np.unique(np.rint(count), return_counts=True)
+    alike = gammaln(count + 1.0).sum() + gammaln(of_count + 1.0).sum()
+    return np.float64(alike - gammaln(count.sum() + 1.0))

@@ -64,9 +64,10 @@ class Events(NamedTuple):
             Their ends. Two equal intervals count once.
         """
         key = event * rows.shape[1] + column
-        order = np.lexsort((low, key))
+        order = np.lexsort((high, low, key))
         key, low, high = key[order], low[order], high[order]
-        is_new = np.append(True, (key[1:] != key[:-1]) | (low[1:] != low[:-1]))[: len(key)]
+        is_other = (key[1:] != key[:-1]) | (low[1:] != low[:-1]) | (high[1:] != high[:-1])
+        is_new = np.append(True, is_other)[: len(key)]
         cell = rows.ravel()[key]
         # What a known cell fulfils says nothing more, and what it contradicts is impossible.
         kept = is_new & ~np.isin(key, key[(low < cell) & (cell <= high)])
