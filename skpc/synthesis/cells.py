@@ -11,9 +11,6 @@ from skpc._cells import missing_in, with_cells_of
 from skpc._validation import check_table
 from skpc.domain import Domain, join_tables
 
-#: Numbers that differ from a value of their column by this part of them are that value.
-_ROUNDED = 1e-12
-
 
 class TableCells(NamedTuple):
     """A table as numbers.
@@ -78,9 +75,7 @@ class TableCells(NamedTuple):
             moments[np.isnan(micros)] = "NaT"
             # Moments are in local time.
             encoded[:, column] = calendar._replace(zone=None).numbers_of(moments, "X")
-        values = self.domain.values(encoded.copy())
-        is_rounded = np.abs(values - encoded) <= _ROUNDED * np.abs(encoded)
-        return np.where(is_new, np.where(is_rounded, values, encoded), rows)
+        return np.where(is_new, encoded, rows)
 
     def written(self, table: Any) -> Any:
         """A table, which has these columns, with those of these cells that it has not."""

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from scipy.special import softmax
 from sklearn.base import BaseEstimator, DensityMixin, clone
-from sklearn.utils import check_random_state, gen_batches
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from skpc._arrays import Bools, Floats, Ints
-from skpc._cells import without_cells
+from skpc._cells import missing_in, without_cells
 from skpc._fitting import all_or_nothing
 from skpc._validation import (
     HasMethods,
@@ -86,16 +86,16 @@ def keep_rules(table: Any, rules: Sequence[Any], observed: Any = None) -> Any:
     """
     reader = BaseEstimator()
     table = check_table(reader, table, reset=True)
-    is_free = np.ones(table.shape, dtype=bool)
-    told_by = table
+    domain = _domain_of(table)
+    values = TableCells.of_table(domain, table).values
+    known = values
+    is_free = np.ones(values.shape, dtype=bool)
     if observed is not None:
-        told_by = check_table(reader, observed, reset=False)
-    domain = _domain_of(told_by)
-    cells = TableCells.of_table(domain, told_by)
-    ties = Ties.read(rules, cells)
-    if observed is not None:
-        is_free = np.isnan(cells.values)
-    return _settled(ties, domain, table, TableCells.of_table(domain, table).values, is_free)
+        is_free = missing_in(check_table(reader, observed, reset=False))
+        # What a column determines is seen in rows that have not been guessed.
+        known = np.where(is_free, np.nan, values)
+    ties = Ties.read(rules, TableCells(known, domain))
+    return _settled(ties, domain, table, values, is_free)
 
 
 class RuledDensity(DensityMixin, BaseEstimator):
@@ -422,8 +422,8 @@ class RuledDensity(DensityMixin, BaseEstimator):
             Log densities of parts of known sums given the other cells; -inf where a rule is broken.
         """
         is_open = self._ties.open(values) & ~self._ties.broken(values)
-        chunks = gen_batches(int(is_open.sum()), _ROWS)
-        for index in (np.flatnonzero(is_open)[chunk] for chunk in chunks):
+        n_parts = 1 + int(is_open.sum()) // _ROWS
+        for index in np.array_split(np.flatnonzero(is_open), n_parts) if is_open.any() else ():
             repeated = np.repeat(index, _N_OF_ROW)
             table = getattr(evidence, "iloc", evidence)[repeated]
             drawn = self._values(self.density_.complete(table, "sample", random_state))
@@ -431,22 +431,26 @@ class RuledDensity(DensityMixin, BaseEstimator):
             rows = self._ties.computed(np.where(is_free, drawn, values[repeated]), is_free)
             is_part = self._ties.fill_last_parts(rows, is_free)
             rows = self._ties.computed(rows, is_free)
-            log_weight = np.zeros(len(rows))
-            if is_part.any():
-                log_weight = self._log_parts(table, rows, is_part)
+            log_weight = self._log_parts(table, rows, is_part)
             log_weight[self._ties.broken(rows)] = -np.inf
             shape = len(index), _N_OF_ROW
             yield index, rows.reshape(*shape, -1), log_weight.reshape(shape)
 
     def _log_parts(self, table: Any, rows: Floats, is_part: Bools) -> Floats:
         """Log density of some cells of complete rows given the others."""
-        domain = self.domain_.taken(self._columns)
-        whole = TableCells(rows[:, self._columns], domain).written(table)
+        if not is_part.any():
+            return np.zeros(len(rows))
+        # No draw is between states, which a density may take for categories.
+        is_state = self.domain_.values(rows.copy()) == rows
+        is_lost = (is_part & self.domain_.is_ordered & ~is_state).any(axis=1)
+        possible = np.where(is_part & is_lost[:, np.newaxis], np.nan, rows)[:, self._columns]
+        whole = TableCells(possible, self.domain_.taken(self._columns)).written(table)
         whole = self._without_told(whole, rows)
         log_whole = self.density_.score_samples(whole)
         log_rest = self.density_.score_samples(without_cells(whole, is_part[:, self._columns]))
         with np.errstate(invalid="ignore"):
-            return np.nan_to_num(log_whole - log_rest, nan=-np.inf, neginf=-np.inf)
+            log_parts = np.nan_to_num(log_whole - log_rest, nan=-np.inf, neginf=-np.inf)
+        return np.where(is_lost, -np.inf, log_parts)
 
     def _refuse_breaches(self, table: Any, values: Floats) -> None:
         breach = self._ties.breach(values)

@@ -8,6 +8,7 @@ source fix. Cells are numbers, codes of categories and microseconds (:class:`Tab
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import isfinite
 from numbers import Real
 from typing import Any, NamedTuple, Self
 
@@ -78,7 +79,11 @@ class Tie(NamedTuple):
         """The value of the target that its sources fix; NaN where they fix none."""
         sources = rows[:, self.sources]
         if self.values is None:
-            return np.asarray(sources @ np.array(self.signs) + self.constant)
+            total = np.asarray(sources @ np.array(self.signs) + self.constant)
+            if self.reach == 0.0:
+                return total
+            # .1 + .2 is .3, as a column of tenths has it.
+            return np.array([float(f"{number:.15g}") for number in total.tolist()])
         return np.array([self.values.get(value, np.nan) for value in sources[:, 0].tolist()])
 
     def broken(self, rows: Floats) -> Bools:
@@ -129,7 +134,7 @@ def read_tie(rule: Any, cells: TableCells) -> Tie:
         case (name, "==", _, "if", source, "==", _):
             kind = "if"
             names = [name, source]
-        case (name, "==", ("sum", *parts), "+", Real() as constant) if np.isfinite(constant):
+        case (name, "==", ("sum", *parts), "+", Real() as constant) if isfinite(float(constant)):
             kind = "sum"
             names = [name, *parts]
         case (name, "==", ("sum", *parts)):
@@ -314,7 +319,10 @@ class Ties(NamedTuple):
 
         Orders are kept by raising later cells or lowering earlier ones, whichever changes less.
         """
-        rows = self.computed(self.propagated(rows), is_free)
+        told = self.propagated(np.where(is_free, np.nan, rows))
+        rows = np.where(np.isnan(told), rows, told)
+        is_free = is_free & np.isnan(told)
+        rows = self.computed(rows, is_free)
         is_moved = np.zeros(rows.shape, dtype=bool)
         for _ in range(_MOST_ROUNDS):
             ordered = self._in_order(rows, is_free)
@@ -388,3 +396,4 @@ def _give_way(tie: Tie, rows: Floats, is_free: Bools, is_moved: Bools) -> None:
         else:
             value = tie.solved(number).fixed(rows[chosen])
         rows[chosen, column] = np.where(np.isnan(value), rows[chosen, column], value)
+        is_moved[chosen, column] |= number > 0
