@@ -50,6 +50,8 @@ class Tie(NamedTuple):
         Whether the target may be greater.
     is_total : bool
         Whether its sources always tell the target.
+    is_decimal : bool
+        Whether the target has no digits beyond 15, so that .1 + .2 is .3.
     is_active : bool
         Whether the target is computed. Else the rule is kept by chance.
     """
@@ -63,6 +65,7 @@ class Tie(NamedTuple):
     usual: tuple[float, ...] = ()
     is_order: bool = False
     is_total: bool = False
+    is_decimal: bool = False
     is_active: bool = False
 
     @property
@@ -80,10 +83,7 @@ class Tie(NamedTuple):
         sources = rows[:, self.sources]
         if self.values is None:
             total = np.asarray(sources @ np.array(self.signs) + self.constant)
-            if self.reach == 0.0:
-                return total
-            # .1 + .2 is .3, as a column of tenths has it.
-            return np.array([float(f"{number:.15g}") for number in total.tolist()])
+            return _decimals(total) if self.is_decimal else total
         return np.array([self.values.get(value, np.nan) for value in sources[:, 0].tolist()])
 
     def broken(self, rows: Floats) -> Bools:
@@ -167,6 +167,8 @@ def read_tie(rule: Any, cells: TableCells) -> Tie:
     if kind == "<=":
         return Tie(rule, tuple(columns[::-1]), is_order=True)
     size = np.nan_to_num(np.abs(cells.values[:, columns])).max(initial=0.0)
+    numbers = cells.values[:, columns[0]]
+    is_decimal = kind == "sum" and np.array_equal(_decimals(numbers), numbers, equal_nan=True)
     return Tie(
         rule,
         tuple(columns),
@@ -174,7 +176,13 @@ def read_tie(rule: Any, cells: TableCells) -> Tie:
         constant=float(constant),
         reach=ROUNDING * size * (kind == "sum"),
         is_total=True,
+        is_decimal=is_decimal,
     )
+
+
+def _decimals(numbers: Floats) -> Floats:
+    """Numbers to 15 digits, which decimal fractions have whatever they were computed from."""
+    return np.array([float(f"{number:.15g}") for number in numbers.tolist()])
 
 
 def _cell(cells: TableCells, rule: tuple[Any, ...], place: int, column: int) -> float:

@@ -197,14 +197,18 @@ def test_scores_of_incomplete_rows_are_sums_over_what_may_be_missing(enumerated)
     ruled, table, rows, part = enumerated
     asked = holes(table.head(40), rate=0.5)
     scores = ruled.score_samples(asked)
-    n_far = 0
+    differences = []
     for cells, score in zip(as_dicts(asked), scores):
         # What a value fixes says nothing; where that is open, the cell is evidence as it is.
         if cells["k"] is None and cells["z"] is not None:
             continue
         wanted = np.log(sum(m for _, m in slow.matching(rows, cells)) / part)
-        n_far += abs(score - wanted) > 0.25
-    assert n_far == 0
+        differences.append(score - wanted)
+    # Of 200 draws for a row, at the worst one in ten keeps the rules.
+    assert len(differences) > 20
+    assert np.abs(differences).max() < 5 * np.sqrt(0.9 / (200 * 0.1))
+    assert np.abs(np.mean(differences)) < 0.05
+    assert np.mean(np.abs(differences)) < 0.1
 
 
 def test_completions_are_means_of_what_may_be_missing(enumerated):
@@ -478,6 +482,19 @@ def test_totals_are_values_of_their_column():
     ruled = RuledDensity(CutsetNetworkBD(), [("total", "==", ("sum", "a", "b"))]).fit(table)
     drawn = ruled.sample(300, random_state=0)
     assert_array_equal(drawn["total"], drawn["total"].round(1))
+
+
+def test_a_gap_of_none_is_learned_where_it_is_a_column():
+    rng = np.random.default_rng(0)
+    low = rng.gamma(4.0, size=500)
+    gap = np.where(rng.random(500) < 0.3, 0.0, rng.gamma(2.0, size=500))
+    table = pd.DataFrame({"low": low, "gap": gap, "high": low + gap})
+    ruled = RuledDensity(CutsetNetworkBD(), [("high", "==", ("sum", "low", "gap"))]).fit(table)
+    drawn = ruled.sample(3000, random_state=0)
+    assert (drawn["low"] <= drawn["high"]).all()
+    assert (drawn["low"] == drawn["high"]).mean() == pytest.approx((gap == 0.0).mean(), abs=0.04)
+    between = ruled.sample(500, random_state=0, given={"high": (5, 6)})
+    assert between["high"].between(5, 6).all()
 
 
 def test_imputers_take_it_as_a_density():
