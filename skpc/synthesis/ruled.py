@@ -16,6 +16,7 @@ from skpc._cells import missing_in, without_cells
 from skpc._fitting import all_or_nothing
 from skpc._validation import (
     HasMethods,
+    as_precise,
     check_n_samples,
     check_option,
     check_table,
@@ -32,9 +33,11 @@ from skpc.synthesis.cells import TableCells, rows_of
 from skpc.synthesis.ties import Ties
 
 #: Draws that estimate the probability of the rules, and those for a row with open cells.
-_N_DRAWS, _N_OF_ROW = 10_000, 200
+_N_DRAWS = 10_000
+_N_OF_ROW = 200
 #: Fewest draws that tell whether too few keep the rules, and the share that is too small.
-_TRIALS, _FEWEST = 1_000, 0.01
+_TRIALS = 1_000
+_FEWEST = 0.01
 #: Rows with open cells that are drawn for at a time.
 _ROWS = 250
 
@@ -58,7 +61,8 @@ def keep_rules(table: Any, rules: Sequence[Any], observed: Any = None) -> Any:
     Returns
     -------
     DataFrame or ndarray of shape (n_rows, n_features)
-        A table of the same form, with the same names and dtypes.
+        A table of the same form, with the same names and dtypes; an array of numbers is float64,
+        or float32 as it came.
 
     Raises
     ------
@@ -68,7 +72,7 @@ def keep_rules(table: Any, rules: Sequence[Any], observed: Any = None) -> Any:
     Warns
     -----
     UserWarning
-        If rows break a rule whatever may change in them.
+        If rows break a rule, since known cells or other rules stand in the way.
 
     See Also
     --------
@@ -85,6 +89,7 @@ def keep_rules(table: Any, rules: Sequence[Any], observed: Any = None) -> Any:
            [ 5.,  5., 10.]])
     """
     reader = BaseEstimator()
+    precision = table
     table = check_table(reader, table, reset=True)
     domain = _domain_of(table)
     values = TableCells.of_table(domain, table).values
@@ -95,7 +100,8 @@ def keep_rules(table: Any, rules: Sequence[Any], observed: Any = None) -> Any:
         # What a column determines is seen in rows that have not been guessed.
         known = np.where(is_free, np.nan, values)
     ties = Ties.read(rules, TableCells(known, domain))
-    return _settled(ties, domain, table, values, is_free)
+    settled = _settled(ties, domain, table, values, is_free)
+    return as_precise(settled, precision)
 
 
 class RuledDensity(DensityMixin, BaseEstimator):
@@ -203,6 +209,7 @@ class RuledDensity(DensityMixin, BaseEstimator):
         with all_or_nothing(self):
             table = check_table(self, X, reset=True)
             weight = check_weight(sample_weight, len(table))
+            # A row of weight zero may break a rule.
             table, weight = present_rows(table, weight)
             self.domain_ = _domain_of(table)
             cells = TableCells.of_table(self.domain_, table)
@@ -212,9 +219,12 @@ class RuledDensity(DensityMixin, BaseEstimator):
             derived = self._ties.derived
             self._columns = np.setdiff1d(np.arange(self.n_features_in_), derived)
             whole = TableCells(filled, self.domain_).written(table)
+            # A density without weights is one, too.
             weights = {} if sample_weight is None else {"sample_weight": weight}
             self.density_ = clone(self.density).fit(_taken(whole, self._columns), **weights)
-            self.log_normalizer_, self.log_normalizer_se_ = 0.0, 0.0
+            self.log_normalizer_ = 0.0
+            self.log_normalizer_se_ = 0.0
+            # What is computed is kept; the rest depends on the draws.
             if not all(tie.is_active for tie in self._ties.every):
                 _, is_kept = self._drawn(_N_DRAWS, check_random_state(0), self._known({}))
                 self._refuse_few(is_kept.sum(), _N_DRAWS)
@@ -248,13 +258,15 @@ class RuledDensity(DensityMixin, BaseEstimator):
             the rules and what is given.
         """
         check_is_fitted(self)
-        n_samples, random_state = check_n_samples(n_samples), check_random_state(random_state)
+        n_samples = check_n_samples(n_samples)
+        random_state = check_random_state(random_state)
         known = self._known({} if given is None else given)
         share = float(np.exp(self.log_normalizer_))
         n_tried = 0
         n_kept = 0
         parts = list[Floats]()
         while not parts or n_kept < n_samples:
+            # A few more than on average are needed, or the last row takes many batches.
             size = int(np.ceil((n_samples - n_kept) / share)) + 10 * (share < 1.0)
             rows, is_kept = self._drawn(size, random_state, known)
             parts.append(rows[is_kept])
@@ -293,7 +305,7 @@ class RuledDensity(DensityMixin, BaseEstimator):
         Warns
         -----
         UserWarning
-            If rows break a rule, whatever their missing cells are.
+            If rows break a rule, since known cells stand in the way.
         """
         check_option("strategy", strategy, ("mean", "sample"))
         table, values, evidence = self._read(X)
@@ -303,11 +315,16 @@ class RuledDensity(DensityMixin, BaseEstimator):
         for index, drawn, log_weight in self._open_draws(values, evidence, random_state):
             # Where no draw keeps the rules, what is nearest to all of them has to do.
             log_weight[np.isneginf(log_weight).all(axis=1)] = 0.0
+            chosen = (log_weight + random_state.gumbel(size=log_weight.shape)).argmax(axis=1)
+            rows[index] = drawn[np.arange(len(index)), chosen]
             if is_sample:
-                chosen = (log_weight + random_state.gumbel(size=log_weight.shape)).argmax(axis=1)
-                rows[index] = drawn[np.arange(len(index)), chosen]
-            else:
-                rows[index] = _means(self.domain_, drawn, softmax(log_weight, axis=1))
+                continue
+            is_free = np.isnan(values[index])
+            means = _means(self.domain_, drawn, softmax(log_weight, axis=1))
+            nearest = self._ties.settled(np.where(is_free, means, values[index]), is_free)
+            # States that are likeliest one by one may break a rule between them.
+            is_kept = ~self._ties.broken(nearest)
+            rows[index[is_kept]] = nearest[is_kept]
         is_free = np.isnan(values)
         return _settled(self._ties, self.domain_, table, np.where(is_free, rows, values), is_free)
 
@@ -331,6 +348,7 @@ class RuledDensity(DensityMixin, BaseEstimator):
         is_broken = self._ties.broken(values)
         for index, _, log_weight in self._open_draws(values, evidence, check_random_state(0)):
             scores[index] += np.logaddexp.reduce(log_weight, axis=1) - np.log(_N_OF_ROW)
+        # Also where the density has not been asked about all cells.
         scores[is_broken] = -np.inf
         return scores
 
@@ -357,6 +375,7 @@ class RuledDensity(DensityMixin, BaseEstimator):
 
     def _known(self, given: Any) -> _Known:
         """What is known of all rows that are drawn."""
+        # The density numbers its columns in another way.
         if not isinstance(given, Mapping):
             given = dict(enumerate(self.domain_.row(given)[0]))
         said = {int(self.domain_.columns([c], "given")[0]): given[c] for c in given}
@@ -384,6 +403,7 @@ class RuledDensity(DensityMixin, BaseEstimator):
         rows = np.full((n_rows, self.n_features_in_), np.nan)
         rows[:, self._columns] = rows_of(self.domain_.taken(self._columns), table)
         drawn = TableCells.of_rows(self.domain_, rows).values
+        # Cells that are given are not computed: where they differ, the draw is rejected.
         is_free = np.isnan(known.values) & np.ones(rows.shape, dtype=bool)
         values = self._ties.computed(np.where(is_free, drawn, known.values), is_free)
         rows = TableCells(values, self.domain_).encoded(rows)
@@ -391,7 +411,7 @@ class RuledDensity(DensityMixin, BaseEstimator):
         return rows, events.hold(rows).all(axis=1) & ~self._ties.broken(values)
 
     def _read(self, X: Any) -> tuple[Any, Floats, Any]:
-        """A table, its cells with those that follow, and what the density is evidence about."""
+        """A table, its cells with those that follow, and what the density is asked about."""
         check_is_fitted(self)
         table = check_table(self, X, reset=False)
         values = self._ties.propagated(TableCells.of_table(self.domain_, table).values)
@@ -399,6 +419,7 @@ class RuledDensity(DensityMixin, BaseEstimator):
         return table, values, self._without_told(_taken(whole, self._columns), values)
 
     def _without_told(self, table: Any, values: Floats) -> Any:
+        # In a column that the density sees, such a cell is as good as missing.
         is_told = self._ties.told(values)[:, self._columns]
         return without_cells(table, is_told) if is_told.any() else table
 
@@ -427,6 +448,7 @@ class RuledDensity(DensityMixin, BaseEstimator):
             repeated = np.repeat(index, _N_OF_ROW)
             table = getattr(evidence, "iloc", evidence)[repeated]
             drawn = self._values(self.density_.complete(table, "sample", random_state))
+            # Totals of drawn parts are computed; where a total is known, its last part is.
             is_free = np.isnan(values[repeated])
             rows = self._ties.computed(np.where(is_free, drawn, values[repeated]), is_free)
             is_part = self._ties.fill_last_parts(rows, is_free)
@@ -456,12 +478,11 @@ class RuledDensity(DensityMixin, BaseEstimator):
         breach = self._ties.breach(values)
         if breach is not None:
             n_rows, row, tie = breach
-            cells = [objects_of(column_of(table, column))[row] for column in tie.columns]
-            names = self.domain_.feature_names
-            where = ", ".join(describe_column(column, names) for column in tie.columns)
             raise ValueError(
                 f"rules must hold in all rows of fit, but {n_rows} break one; the first breaks "
-                f"{tie.rule!r} by {cells} in {where}. Correct such rows, or leave the rule out."
+                f"{tie.rule!r} by {[objects_of(column_of(table, c))[row] for c in tie.columns]} "
+                f"in {[describe_column(c, self.domain_.feature_names) for c in tie.columns]}. "
+                "Correct such rows, or leave the rule out."
             )
 
     def _refuse_few(self, n_kept: int, n_tried: int) -> None:
@@ -508,6 +529,7 @@ def _taken(table: Any, columns: Ints) -> Any:
 def _means(domain: Domain, draws: Floats, weight: Floats) -> Floats:
     """The mean, or the most probable state, of each cell; see ``RuledDensity._open_draws``."""
     means = np.einsum("rd,rdc->rc", weight, draws)
+    # Between ordered states there is nothing. Dates are in other units here.
     is_ordered = domain.is_ordered.copy()
     is_ordered[[*domain.form.dates]] = False
     means[:, is_ordered] = domain.values(means.copy())[:, is_ordered]
@@ -534,7 +556,7 @@ def _settled(ties: Ties, domain: Domain, table: Any, values: Floats, is_free: Bo
         if is_last:
             n_rows, row, tie = breach
             warn(
-                f"{n_rows} rows break a rule, whatever may change in them. The first is row {row}, "
-                f"which breaks {tie.rule!r}."
+                f"{n_rows} rows break a rule, as known cells or other rules stand in the way. The "
+                f"first is row {row}, which breaks {tie.rule!r}."
             )
     return settled

@@ -95,6 +95,7 @@ class Tie(NamedTuple):
         """The same sum, told by another of its columns as the target."""
         if place == 0:
             return self
+        # Signs are their own reciprocals.
         sign = -self.signs[place - 1]
         columns = list(self.columns)
         column = columns.pop(place)
@@ -154,10 +155,12 @@ def read_tie(rule: Any, cells: TableCells) -> Tie:
     if kind == "determines":
         partners = _usual_partners(cells.values[:, columns])
         return _map(rule, cells, columns[::-1], partners)
+    # Equal categories may have other codes in each column.
     if kind == "==" and are_categories.all():
         codes, labels = (list(cells.domain.labels(column)) for column in columns)
         same = {float(n): float(codes.index(x)) for n, x in enumerate(labels) if x in codes}
         return _map(rule, cells, columns, same)
+    # Dates have no sums, and no order beside durations.
     units = {cells.unit(column) for column in columns}
     if are_categories.any() or len(units) > 1 or (kind == "sum" and units != {""}):
         raise ValueError(
@@ -234,8 +237,10 @@ class Ties(NamedTuple):
     def read(cls, rules: Iterable[Any], cells: TableCells) -> Self:
         """Read rules; one that would close a circle, or tell a column again, is not active."""
         sources_of = dict[int, set[int]]()
-        totals, every = set[int](), list[Tie]()
+        totals = set[int]()
+        every = list[Tie]()
         for tie in [read_tie(rule, cells) for rule in rules]:
+            # A sum may determine any of its columns: the first one that is free.
             for turn in tie.turns():
                 is_told = turn.target in (sources_of if turn.is_total else totals)
                 is_circle = turn.target in _above(turn.sources, sources_of)
@@ -287,6 +292,7 @@ class Ties(NamedTuple):
     def computed(self, rows: Floats, is_free: Bools) -> Floats:
         """Rows whose free cells are what the others tell, and else as they are."""
         rows = rows.copy()
+        # A source has been computed before what depends on it.
         for tie in self.active:
             value = tie.fixed(rows)
             follows = is_free[:, tie.target] & ~np.isnan(value)
@@ -327,12 +333,14 @@ class Ties(NamedTuple):
 
         Orders are kept by raising later cells or lowering earlier ones, whichever changes less.
         """
+        # What known cells tell is known as well.
         told = self.propagated(np.where(is_free, np.nan, rows))
         rows = np.where(np.isnan(told), rows, told)
         is_free = is_free & np.isnan(told)
         rows = self.computed(rows, is_free)
         is_moved = np.zeros(rows.shape, dtype=bool)
         for _ in range(_MOST_ROUNDS):
+            # A total that has been moved into an order moves its parts, not the other way round.
             ordered = self._in_order(rows, is_free)
             is_moved |= (ordered != rows) & is_free
             rows = ordered
@@ -356,6 +364,7 @@ class Ties(NamedTuple):
         cost = np.where(is_free, np.abs(up - rows) - np.abs(down - rows), 0.0)
         # All columns that orders connect go the same way.
         connected = np.eye(rows.shape[1])
+        # As often as the longest chain has links.
         for _ in pairs:
             for high, low in pairs:
                 connected[[high, low]] = connected[[high, low]].max(axis=0)
@@ -394,11 +403,13 @@ def _give_way(tie: Tie, rows: Floats, is_free: Bools, is_moved: Bools) -> None:
     may_change = np.where(is_free, 2.0 - is_moved, 0.0)[broken][:, columns]
     size = np.abs(rows[broken][:, columns])
     size /= np.maximum(size.max(axis=1, keepdims=True), np.finfo(float).tiny)
+    # Before all sources of the same rank, and behind those of a higher one.
     size[:, 0] = 1.5
     place = (may_change + 0.5 * size).argmax(axis=1)
     place[may_change.max(axis=1) == 0.0] = -1
     for number, column in enumerate(columns):
         chosen = broken[place == number]
+        # A value may come from several states of its source.
         if number and tie.values is not None:
             value = tie.likeliest_source(rows[chosen])
         else:

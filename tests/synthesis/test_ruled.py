@@ -618,7 +618,7 @@ def test_whole_numbers_stay_whole_and_missing_cells_missing():
 def test_rows_that_nothing_can_save_are_told():
     observed = pd.DataFrame({"low": [1.0, 1.0], "price": [np.nan, 2.0], "high": [0.5, 3.0]})
     rules = [("low", "<=", "price"), ("price", "<=", "high")]
-    with pytest.warns(UserWarning, match="1 rows break a rule, whatever may change in them"):
+    with pytest.warns(UserWarning, match="1 rows break a rule, as known cells"):
         settled = keep_rules(observed.fillna(0.7), rules, observed=observed)
     assert settled["low"].tolist() == [1.0, 1.0]
     assert settled["high"].tolist() == [0.5, 3.0]
