@@ -38,6 +38,8 @@ _N_OF_ROW = 200
 #: Fewest draws that tell whether too few keep the rules, and the share that is too small.
 _TRIALS = 1_000
 _FEWEST = 0.01
+#: Draws beyond the rows that are asked for.
+_MOST = 100_000
 #: Rows with open cells that are drawn for at a time.
 _ROWS = 250
 
@@ -67,7 +69,8 @@ def keep_rules(table: Any, rules: Sequence[Any], observed: Any = None) -> Any:
     Raises
     ------
     ValueError
-        If a rule is not one, or names columns that are not there or that it cannot be about.
+        If a rule is not one, or names columns that are not there or that it cannot be about, or
+        ``observed`` is another table.
 
     Warns
     -----
@@ -97,6 +100,11 @@ def keep_rules(table: Any, rules: Sequence[Any], observed: Any = None) -> Any:
     is_free = np.ones(values.shape, dtype=bool)
     if observed is not None:
         is_free = missing_in(check_table(reader, observed, reset=False))
+        if len(is_free) != len(values):
+            raise ValueError(
+                f"observed must have the rows of the completed table, {len(values)}; found "
+                f"{len(is_free)}. Pass the table that was completed."
+            )
         # What a column determines is seen in rows that have not been guessed.
         known = np.where(is_free, np.nan, values)
     ties = Ties.read(rules, TableCells(known, domain))
@@ -112,7 +120,8 @@ class RuledDensity(DensityMixin, BaseEstimator):
     density : density estimator
         The model of the rows before they are known to keep the rules; any with ``fit``,
         ``sample``, ``complete`` and ``score_samples``, such as :class:`~skpc.SoftLearnSPN`. It is
-        cloned. It does not see the columns that others determine.
+        cloned. It does not see the columns that others determine; what its parameters say of
+        columns is about those that it sees.
     rules : list of tuple
         Exact rules between columns, which all rows of ``fit`` keep; tuples, or what
         :func:`find_rules` returns. Of several rules that determine one column, or each other in a
@@ -268,6 +277,8 @@ class RuledDensity(DensityMixin, BaseEstimator):
         while not parts or n_kept < n_samples:
             # A few more than on average are needed, or the last row takes many batches.
             size = int(np.ceil((n_samples - n_kept) / share)) + 10 * (share < 1.0)
+            # Many draws for each row that is kept come in parts, for the sake of memory.
+            size = min(size, max(n_samples, _MOST))
             rows, is_kept = self._drawn(size, random_state, known)
             parts.append(rows[is_kept])
             n_tried += size
@@ -311,7 +322,9 @@ class RuledDensity(DensityMixin, BaseEstimator):
         table, values, evidence = self._read(X)
         is_sample = strategy == "sample"
         random_state = check_random_state(random_state if is_sample else 0)
-        rows = self._values(self.density_.complete(evidence, strategy, random_state))
+        rows = self._values(
+            self.density_.complete(evidence, strategy=strategy, random_state=random_state)
+        )
         for index, drawn, log_weight in self._open_draws(values, evidence, random_state):
             # Where no draw keeps the rules, what is nearest to all of them has to do.
             log_weight[np.isneginf(log_weight).all(axis=1)] = 0.0
@@ -447,7 +460,8 @@ class RuledDensity(DensityMixin, BaseEstimator):
         for index in np.array_split(np.flatnonzero(is_open), n_parts) if is_open.any() else ():
             repeated = np.repeat(index, _N_OF_ROW)
             table = getattr(evidence, "iloc", evidence)[repeated]
-            drawn = self._values(self.density_.complete(table, "sample", random_state))
+            options = {"strategy": "sample", "random_state": random_state}
+            drawn = self._values(self.density_.complete(table, **options))
             # Totals of drawn parts are computed; where a total is known, its last part is.
             is_free = np.isnan(values[repeated])
             rows = self._ties.computed(np.where(is_free, drawn, values[repeated]), is_free)

@@ -540,6 +540,30 @@ def test_tables_of_a_multiple_imputer_can_be_kept():
         assert settled[is_right].equals(completed[is_right])
 
 
+def test_another_table_is_not_what_was_observed():
+    with pytest.raises(ValueError, match="observed must have the rows of the completed table, 20"):
+        keep_rules(draws(20), RULES, observed=draws(19))
+    with pytest.raises(ValueError, match="feature names"):
+        keep_rules(draws(20), RULES, observed=draws(20).iloc[:, ::-1])
+
+
+def test_columns_without_values_and_names_of_rows_pass_through():
+    table = draws(120)[["low", "price", "zip", "city"]]
+    table["name"] = [f"person {row}" for row in range(120)]
+    table["empty"] = np.nan
+    rules = [("low", "<=", "price"), ("zip", "determines", "city")]
+    with pytest.warns(UserWarning, match="no value|names the rows|seen once"):
+        ruled = RuledDensity(CutsetNetworkBD(), rules).fit(table)
+    drawn = ruled.sample(30, random_state=0)
+    assert n_broken(drawn.drop(columns="empty"), rules, table) == 0
+    assert drawn["name"].isin(table["name"]).all()
+    assert drawn["empty"].isna().all()
+    filled = ruled.complete(table.head(20).assign(city=None, price=np.nan))
+    assert (filled["name"] == table["name"].head(20)).all()
+    assert n_broken(filled.drop(columns="empty"), rules, table) == 0
+    assert filled["empty"].isna().all()
+
+
 def test_orders_are_kept_by_the_lesser_of_two_ways():
     rng = np.random.default_rng(0)
     rows = rng.integers(0, 9, (300, 4)).astype(float)
