@@ -322,9 +322,7 @@ class RuledDensity(DensityMixin, BaseEstimator):
         table, values, evidence = self._read(X)
         is_sample = strategy == "sample"
         random_state = check_random_state(random_state if is_sample else 0)
-        rows = self._values(
-            self.density_.complete(evidence, strategy=strategy, random_state=random_state)
-        )
+        rows = self._completed(evidence, strategy, random_state)
         for index, drawn, log_weight in self._open_draws(values, evidence, random_state):
             # Where no draw keeps the rules, what is nearest to all of them has to do.
             log_weight[np.isneginf(log_weight).all(axis=1)] = 0.0
@@ -436,8 +434,9 @@ class RuledDensity(DensityMixin, BaseEstimator):
         is_told = self._ties.told(values)[:, self._columns]
         return without_cells(table, is_told) if is_told.any() else table
 
-    def _values(self, table: Any) -> Floats:
-        """The cells of a table of the density; NaN in the columns that it does not see."""
+    def _completed(self, table: Any, strategy: str, random_state: Any) -> Floats:
+        """The cells that the density fills in; NaN in the columns that it does not see."""
+        table = self.density_.complete(table, strategy=strategy, random_state=random_state)
         part = TableCells.of_table(self.domain_.taken(self._columns), table).values
         values = np.full((len(part), self.n_features_in_), np.nan)
         values[:, self._columns] = part
@@ -460,8 +459,7 @@ class RuledDensity(DensityMixin, BaseEstimator):
         for index in np.array_split(np.flatnonzero(is_open), n_parts) if is_open.any() else ():
             repeated = np.repeat(index, _N_OF_ROW)
             table = getattr(evidence, "iloc", evidence)[repeated]
-            options = {"strategy": "sample", "random_state": random_state}
-            drawn = self._values(self.density_.complete(table, **options))
+            drawn = self._completed(table, "sample", random_state)
             # Totals of drawn parts are computed; where a total is known, its last part is.
             is_free = np.isnan(values[repeated])
             rows = self._ties.computed(np.where(is_free, drawn, values[repeated]), is_free)
