@@ -3,6 +3,7 @@
 from skpc.domain._coding import one_hot
 from skpc.domain._domain import Domain
 from skpc.domain._events import read_events
+from skpc.domain._faces import Face
 from skpc.domain._order import canonical_order
 from skpc.domain._rows import (
     column_moments,
@@ -18,6 +19,7 @@ from skpc.domain._unseen import LogMass, Unseen
 
 __all__ = [
     "Domain",
+    "Face",
     "LogMass",
     "Unseen",
     "canonical_order",

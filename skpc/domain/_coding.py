@@ -19,6 +19,7 @@ from skpc._validation import (
     refuse_rounded,
     unmasked,
 )
+from skpc.domain._faces import Face
 from skpc.domain._rows import all_are_cells
 from skpc.domain._states import (
     column_numbers,
@@ -73,6 +74,17 @@ class TableCoder:
         """The columns of ordered states."""
         numbers = enumerate(self.numbers or ())
         return {v: number for v, number in numbers if number is not None and number.is_ordered}
+
+    @cached_property
+    def log_seen(self) -> Floats:
+        """Log probability (nats) that a cell holds a state known from fit, shape (n_features,).
+
+        It is 0 in columns of numbers that have no states.
+        """
+        share = self.unseen.mass.copy()
+        for column, number in self._ordered.items():
+            share[column] = number.unseen
+        return np.log1p(-share)
 
     def within_ends(self, rows: Floats) -> Floats:
         """Encoded rows whose numbers lie between the ends of their columns, or are states."""
@@ -188,10 +200,15 @@ class TableCoder:
         form = self.form if like is None else Form.from_table(like)
         if form.library == "numpy" and self._holds_codes and not self.form.dates:
             return rows
-        columns = [
-            decode_column(rows[:, column], self.unseen.written(column, states))
-            for column, states in enumerate(self.categories)
-        ]
+        columns = []
+        for column, states in enumerate(self.categories):
+            codes, face = rows[:, column], self.unseen.face_of.get(column)
+            if face is None:
+                columns.append(decode_column(codes, self.unseen.written(column, states)))
+                continue
+            # A face with a state of its own has the number of it and one, as names of rows do.
+            place = np.where(codes > 0.0, codes - 1.0, face.places(rows[:, face.source]))
+            columns.append(decode_column(place, face.values))
         return write_table(columns, form, self.form.dates, like)
 
     def name(self, rows: Floats, random_state: np.random.RandomState, given: Any = None) -> Floats:
@@ -340,7 +357,20 @@ class TableCoder:
                 unknown[column] = is_unknown
                 rows = rows.copy() if rows is cells.numbers else rows
                 rows[is_unknown, column] = number.values(values[is_unknown])
+        for face in self.unseen.faces:
+            contradicts = face.join(rows, unknown, cells)
+            if self.handle_unknown == "error" and contradicts.any():
+                self._refuse_contradiction(face, cells, int(contradicts.argmax()))
         return rows, unknown
+
+    def _refuse_contradiction(self, face: Face, cells: Cells, row: int) -> None:
+        one, two = (describe_column(v, self.feature_names) for v in (face.source, face.column))
+        found = cells.value(row, face.source), cells.value(row, face.column)
+        raise ValueError(
+            f"{one} and {two} must hold cells that belong together as in fit, where each "
+            f"determines the other; found {found[0]!r} and {found[1]!r}, row {row}. Correct one, "
+            "make it missing, or use handle_unknown='unseen' or 'missing'."
+        )
 
     def _encode_categories(self, cells: Cells) -> tuple[Floats, dict[int, Bools]]:
         """Encoded rows, and which rows hold an unknown category in which columns."""
@@ -351,9 +381,12 @@ class TableCoder:
         rows[:, self.unseen.is_hidden] = 0.0
         for column in np.flatnonzero(~self.unseen.is_empty).tolist():
             names, strings = self.unseen.names[column], cells.strings.get(column)
+            face = self.unseen.face_of.get(column)
             states = self.categories[column] if names is None else names
             if names is None:
-                self._refuse_other_kind(cells, column)
+                self._refuse_other_kind(cells, column, states if face is None else face.values)
+            if face is not None:
+                continue
             if states is None or (strings is None and states.dtype == object):
                 continue
             if strings is None:
@@ -384,8 +417,7 @@ class TableCoder:
             f"{rows[row, column]} in row {row}."
         )
 
-    def _refuse_other_kind(self, cells: Cells, column: int) -> None:
-        states = self.categories[column]
+    def _refuse_other_kind(self, cells: Cells, column: int, states: Any) -> None:
         was_string = states is not None and states.dtype == object
         is_string = column in cells.strings
         if was_string == is_string or (not is_string and np.isnan(cells.numbers[:, column]).all()):

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from skpc._arrays import Codes, Floats, Ints, taken
 from skpc._validation import check_magnitude, check_option, describe_column, missing_cells
 from skpc.domain._coding import TableCoder, shorten
+from skpc.domain._faces import fit_faces
 from skpc.domain._numbers import fit_axes, fit_numbers
 from skpc.domain._rows import present_rows
 from skpc.domain._states import MAX_STATES, choose_categories, column_numbers, refuse_too_many
@@ -90,6 +91,7 @@ class Domain(TableCoder):
         bounds: Any = None,
         sample_weight: Floats | None = None,
         handle_unknown: str = "unseen",
+        merges_columns: bool = True,
     ) -> "Domain":
         """Learn what the columns of a table are.
 
@@ -127,6 +129,8 @@ class Domain(TableCoder):
         handle_unknown : {"unseen", "missing", "error"}, default="unseen"
             Whether an undeclared category is taken as missing or refused. "unseen": taken as
             missing, but in columns of strings :meth:`encode_with_mass` gives its probability.
+        merges_columns : bool, default=True
+            Whether columns that determine each other both ways are one variable.
 
         Returns
         -------
@@ -175,6 +179,14 @@ class Domain(TableCoder):
             )
         if margins == "auto":
             numbers = fit_numbers(rows, weight, is_number, atoms, bounds, form)
+        faces = fit_faces(rows, weight, chosen, numbers) if merges_columns else ()
+        if faces:
+            unseen = unseen.with_faces(faces, float(weight.sum()), handle_unknown == "unseen")
+            chosen = unseen.shown(chosen)
+            is_number &= ~unseen.is_hidden
+            kept = zip(unseen.is_hidden, numbers or ())
+            numbers = numbers and tuple(None if hidden else number for hidden, number in kept)
+            plain = cls(form, chosen, None, handle_unknown, unseen, numbers)
         axes = fit_axes(rows, weight, is_number, numbers, n_bins)
         why = reasons(plain, cells, categorical_features, categories)
         return cls(form, chosen, axes, handle_unknown, unseen, numbers, why)
@@ -322,6 +334,16 @@ class Domain(TableCoder):
         cells = read_table(row, self.form.dates, names=self.feature_names)
         rows, unknown = self._encode_cells(cells)
         lost = ~missing_cells(row) & np.isnan(cells.numbers)
+        for face in self.unseen.faces:
+            contradicts = ~missing_cells(row[:, face.column]) & np.isnan(rows[:, face.source])
+            for pair in row[contradicts][:1, [face.source, face.column]].tolist():
+                one, two = (
+                    describe_column(v, self.feature_names) for v in (face.source, face.column)
+                )
+                raise ValueError(
+                    f"{parameter} must have cells of {one} and {two} that belong together as in "
+                    f"fit, or leave one of them out; found {pair[0]!r} and {pair[1]!r}."
+                )
         for column in np.flatnonzero(~self.unseen.is_hidden).tolist():
             number, values = self.number_of(column), cells.numbers[:, column]
             lower, upper = (-np.inf, np.inf) if number is None else number.bounds

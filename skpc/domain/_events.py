@@ -24,6 +24,7 @@ from skpc._validation import (
 from skpc._warnings import warn
 from skpc.domain._coding import shorten
 from skpc.domain._domain import Domain
+from skpc.domain._faces import Face
 from skpc.domain._states import column_numbers, encode_numbers, encode_strings
 from skpc.variables.events import Events
 from skpc.variables.ranks import Ranks
@@ -105,8 +106,17 @@ def read_events(
     if values_are_known:
         rows = domain.encode_given(values)
     nothing = np.empty((2, 0), np.int64), np.empty((2, 0))
-    parts = [(*nothing[0], *nothing[1]), *(one.intervals() for one in columns.values() if one.said)]
-    return Events.from_intervals(rows, *map(np.concatenate, zip(*parts))), values
+    stated = [one for one in columns.values() if one.said]
+    parts = [one.intervals() for one in stated if one.face is None]
+    parts.append((*nothing[0], *nothing[1]))
+    events = Events.from_intervals(rows, *map(np.concatenate, zip(*parts)))
+    for one in stated:
+        # What is said of a face holds at once with what is said of its source.
+        face = one.face
+        if face is not None:
+            of_source = one.intervals_of_source(face)
+            events = events.joined(Events.from_intervals(np.full(rows.shape, np.nan), *of_source))
+    return events, values
 
 
 def _listed(said: Any, parameter: str) -> list[Mapping[Any, Any]]:
@@ -137,6 +147,18 @@ class _Column(NamedTuple):
     parameter: str
     said: list[tuple[int, Any, Any, int]]
 
+    @property
+    def face(self) -> Face | None:
+        """How the column tells the same as another one, if it does."""
+        return self.domain.unseen.face_of.get(self.column)
+
+    @property
+    def has_order(self) -> bool:
+        """Whether ranges are about the cells of the column."""
+        if self.face is not None:
+            return self.face.holds_numbers
+        return not self.domain.is_categorical[self.column]
+
     def refuse(self, needed: str, cell: Any) -> NoReturn:
         """Raise the error for a statement that does not suit the column."""
         where = describe_column(self.column, self.domain.feature_names)
@@ -144,7 +166,7 @@ class _Column(NamedTuple):
 
     def has_states_like(self, cell: Any) -> bool:
         """Whether a cell is an interval, and so are the states of the column."""
-        labels = self.domain.labels(self.column)
+        labels = self.domain.labels(self.column) if self.face is None else self.face.values
         return labels is not None and kinds_of_cells([cell]) == kinds_of_cells(labels[:1])
 
     def add(self, event: int, cell: Any) -> None:
@@ -159,7 +181,7 @@ class _Column(NamedTuple):
         if hasattr(cell, "closed_left"):
             flags = _LOW * cell.closed_left | _HIGH * cell.closed_right
             cell = cell.left, cell.right
-        if self.domain.is_categorical[self.column]:
+        if not self.has_order:
             self.refuse("sets such as ['a', 'b'], as its categories have no order,", cell)
         if not isinstance(cell, tuple) or len(cell) != 2:
             self.refuse("a tuple of two ends, None for an open one, or a list of values", cell)
@@ -172,7 +194,7 @@ class _Column(NamedTuple):
         if self.domain.unseen.is_hidden[self.column]:
             self.refuse("nothing of what names the rows, or was empty in fit,", ends[0][0])
         if self.domain.is_categorical[self.column]:
-            codes = self._codes(ends[0])
+            codes = self._codes(ends[0], self.domain.categories[self.column])
             return np.array(event), columns, codes - 0.5, codes + 0.5
         low, high = map(self._numbers, ends)
         low, high = np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)
@@ -197,9 +219,36 @@ class _Column(NamedTuple):
             )
         return np.array(event), columns, low, high
 
-    def _codes(self, values: tuple[Any, ...]) -> Floats:
+    def intervals_of_source(self, face: Face) -> tuple[Ints, Ints, Floats, Floats]:
+        """What is said of a face as intervals of its source: one for each state that is meant."""
+        event, *ends, flags = zip(*self.said)
+        if self.has_order:
+            low, high = map(self._numbers, ends)
+            low = np.where(np.isnan(low), -np.inf, low)[:, np.newaxis]
+            high = np.where(np.isnan(high), np.inf, high)[:, np.newaxis]
+            has_low, has_high = (np.array(flags)[:, np.newaxis] & flag for flag in (_LOW, _HIGH))
+            values = face.values
+            is_meant = (low < values) | ((low == values) & (has_low > 0))
+            is_meant &= (values < high) | ((values == high) & (has_high > 0))
+        else:
+            codes = self._codes(ends[0], face.values)
+            is_meant = codes[:, np.newaxis] == np.arange(len(face.values))
+        statement, place = np.nonzero(is_meant)
+        states, source = face.states[place], face.source
+        number = self.domain.number_of(source)
+        if number is None:
+            lower, upper = states - 0.5, states + 0.5
+        else:
+            lower, upper = number.intervals(states, states, np.ones((2, len(states)), dtype=bool))
+        # An empty interval says that no state is meant.
+        nothing = np.flatnonzero(~is_meant.any(axis=1))
+        events = np.array(event)[np.concatenate([statement, nothing])]
+        lower, upper = (np.append(one, np.zeros(len(nothing))) for one in (lower, upper))
+        return events, np.full(len(events), source), lower, upper
+
+    def _codes(self, values: tuple[Any, ...], states: Any) -> Floats:
         """Codes of categories."""
-        cells, states = np.empty(len(values), object), self.domain.categories[self.column]
+        cells = np.empty(len(values), object)
         cells[:] = values
         read = read_cells(cells, self.column, self.domain.feature_names)[0]
         encode: Any = encode_strings if read.dtype == object else encode_numbers

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from skpc._validation import describe_column
 from skpc.domain._tables import Cells
 from skpc.variables.dates import as_dates, text_of
 
@@ -24,6 +25,8 @@ _LISTED = 6
 
 def kind_of(domain: Domain, column: int) -> str:
     """The kind of a column. A further kind gets its name here, and its values in ``lines_of``."""
+    if column in domain.unseen.face_of:
+        return "face of another"
     if domain.unseen.is_hidden[column]:
         return "empty" if domain.unseen.is_empty[column] else "row names"
     if domain.is_categorical[column]:
@@ -46,6 +49,8 @@ def lines_of(domain: Domain) -> Iterator[tuple[Any, ...]]:
             values += f" in [{', '.join(bounds)}]" if is_bound else ""
             atoms = _listed(as_dates(number.atoms, calendar))
             lattice = " from ".join(f"{part:.9g}" for part in (number.step, number.origin) if part)
+        elif kind == "face of another":
+            values = _listed(domain.unseen.face_of[column].values)
         elif kind in ("categories", "row names"):
             of_rows = domain.unseen.names[column]
             values = _listed(domain.categories[column] if of_rows is None else of_rows)
@@ -72,11 +77,16 @@ def reasons(domain: Domain, cells: Cells, features: Any, listed: Any) -> tuple[s
         "numbers": np.flatnonzero(~domain.is_categorical),
         "declared in categorical_features": [] if is_word else domain.columns(features, ""),
         "declared in categories": np.flatnonzero(has_states),
-        "nearly every value is seen once": np.flatnonzero(domain.unseen.is_hidden),
+        "nearly every value is seen once": [
+            column for column, names in enumerate(domain.unseen.names) if names is not None
+        ],
         "no value in fit": np.flatnonzero(domain.unseen.is_empty),
     }
     # The last reason that holds for a column has decided.
     why = {column: reason for reason, columns in rules.items() for column in columns}
+    for face in domain.unseen.faces:
+        source = describe_column(face.source, domain.feature_names)
+        why[face.column] = f"tells the same as {source}"
     return tuple(why[column] for column in range(domain.n_features))
 
 

@@ -9,13 +9,13 @@ So it is with ordered states, but that :class:`~skpc.variables.Number` says whic
 probable. What is asked about a row takes such a value for the nearest state.
 
 Two kinds of columns say nothing of the others: those without any value, and those that name the
-rows, their values being nearly all different. For a learner both are categories of one state, which
-is the same in all rows.
+rows, their values being nearly all different. Faces of other columns (see :mod:`._faces`) say
+nothing more. For a learner all of them are categories of one state, which is the same in all rows.
 """
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Self
 
@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from skpc._arrays import ROUNDING, Bools, Floats, Ints, exact_group_sums, taken
 from skpc._validation import describe_column
 from skpc._warnings import warn
+from skpc.domain._faces import Face
 from skpc.domain._tables import Cells
 from skpc.variables import Number
 
@@ -51,6 +52,9 @@ class LogMass(NamedTuple):
         In nats; NaN where the cell is missing.
     is_unseen : ndarray of shape (n_rows, n_columns), bool
         Whether the cell holds a state that is not known.
+    faces : tuple of (int, int, ndarray, ndarray)
+        Columns that tell the same as another one, the source; the source; and in which rows a cell
+        of each of them is observed.
 
     Examples
     --------
@@ -68,6 +72,7 @@ class LogMass(NamedTuple):
     columns: Ints
     added: Floats
     is_unseen: Bools
+    faces: tuple[tuple[int, int, Bools, Bools], ...] = ()
 
     def known(self, rows: Floats) -> Floats:
         """The encoded rows, unseen states being missing: they are as probable in any row."""
@@ -90,6 +95,10 @@ class LogMass(NamedTuple):
         log_cells = log_cells.copy()
         density = np.where(self.is_unseen, 0.0, log_cells[:, self.columns])
         log_cells[:, self.columns] = density + self.added
+        for column, source, is_observed, _ in self.faces:
+            log_cells[:, column] = np.where(is_observed, log_cells[:, source], np.nan)
+        for _, source, _, is_observed in self.faces:
+            log_cells[~is_observed, source] = np.nan
         return log_cells
 
 
@@ -101,11 +110,13 @@ class Unseen:
     ----------
     mass : ndarray of shape (n_features,)
         Probability that an observed cell holds a category that was not seen. 0 in columns other
-        than of strings, and where such a cell counts as missing.
+        than of strings, unless they have faces, and where such a cell counts as missing.
     names : tuple of ndarray or None, one a column
         The values of a column that names the rows: uniform, and independent of all other columns.
     is_empty : ndarray of shape (n_features,), bool
         Which columns have no value.
+    faces : tuple of Face, default=()
+        The columns that tell the same as another one.
 
     Examples
     --------
@@ -119,6 +130,7 @@ class Unseen:
     mass: Floats
     names: tuple[_States, ...]
     is_empty: Bools
+    faces: tuple[Face, ...] = ()
 
     @classmethod
     def fit(
@@ -147,12 +159,30 @@ class Unseen:
 
     def taken(self, order: Ints) -> Self:
         """The same of columns in another order."""
-        return type(self)(self.mass[order], taken(self.names, order), self.is_empty[order])
+        faces = tuple(face.taken(order) for face in self.faces)
+        return type(self)(self.mass[order], taken(self.names, order), self.is_empty[order], faces)
+
+    def with_faces(self, faces: tuple[Face, ...], weight: float, has_mass: bool) -> Self:
+        """The same where some columns are faces of others; the rows have this weight in total."""
+        mass = self.mass.copy()
+        for face in faces:
+            if has_mass:
+                floor = 0.5 / (weight + 1.0)
+                mass[face.source] = max(mass[face.source], mass[face.column], floor)
+            mass[face.column] = 0.0
+        return replace(self, mass=mass, faces=faces)
+
+    @cached_property
+    def face_of(self) -> dict[int, Face]:
+        """The faces by their columns."""
+        return {face.column: face for face in self.faces}
 
     @cached_property
     def is_hidden(self) -> Bools:
         """Which columns no learner sees, shape (n_features,)."""
-        return self.is_empty | np.array([names is not None for names in self.names])
+        is_hidden = self.is_empty | np.array([names is not None for names in self.names])
+        is_hidden[[*self.face_of]] = True
+        return is_hidden
 
     @cached_property
     def columns(self) -> Ints:
@@ -182,14 +212,19 @@ class Unseen:
         is_unseen = np.zeros(added.shape, dtype=bool)
         for place, column in enumerate(columns.tolist()):
             is_unseen[:, place] = unknown.get(column, False)
-            is_known = cells.observed(column) & ~is_unseen[:, place]
+            is_known = self._is_told(column, cells) & ~is_unseen[:, place]
             if column in ordered:
                 number, values = ordered[column], cells.numbers[:, column]
                 added[is_known, place] = math.log1p(-number.unseen)
                 others = values[is_unseen[:, place]]
-                added[is_unseen[:, place], place] = number.log_unseen(others)
+                # What contradicts a face, or a face has alone, is somewhere else.
+                is_placed = ~(np.isnan(others) | number.is_atom(others))
+                log_unseen = np.full(len(others), math.log(number.unseen))
+                log_unseen[is_placed] = number.log_unseen(others[is_placed])
+                added[is_unseen[:, place], place] = log_unseen
                 continue
-            if column not in cells.strings or self.is_empty[column]:
+            has_mass = column in cells.strings or self.mass[column] > 0.0
+            if self.is_empty[column] or not has_mass:
                 is_unseen[:, place] = False
                 continue
             names, mass = self.names[column], self.mass[column]
@@ -197,7 +232,19 @@ class Unseen:
                 1 if names is None else len(names)
             )
             added[is_unseen[:, place], place] = math.log(mass) if mass > 0.0 else np.nan
-        return LogMass(columns, added, is_unseen)
+        faces = tuple(
+            (f.column, f.source, cells.observed(f.column), cells.observed(f.source))
+            for f in self.faces
+        )
+        return LogMass(columns, added, is_unseen, faces)
+
+    def _is_told(self, column: int, cells: Cells) -> Bools:
+        """Where the state of a column is observed, or that of one of its faces is."""
+        is_told = cells.observed(column)
+        for face in self.faces:
+            if face.source == column:
+                is_told = is_told | cells.observed(face.column)
+        return is_told
 
     def warn_of_unseen(
         self, unknown: Mapping[int, Bools], cells: Cells, feature_names: Sequence[Any] | None
@@ -206,7 +253,7 @@ class Unseen:
         columns = [column for column in unknown if self.names[column] is None]
         if columns:
             listed = "; ".join(
-                f"{cells.value(row, v)!r} in {describe_column(v, feature_names)}, row {row}"
+                f"{self._shown(cells, row, v)} in {describe_column(v, feature_names)}, row {row}"
                 for v, row in ((v, int(unknown[v].argmax())) for v in columns)
             )
             n_rows = int(np.any([unknown[column] for column in columns], axis=0).sum())
@@ -219,12 +266,17 @@ class Unseen:
                 "in categorical_features."
             )
 
+    def _shown(self, cells: Cells, row: int, column: int) -> str:
+        """A cell that was not seen, with those of its faces."""
+        faces = [face.column for face in self.faces if face.source == column]
+        return " with ".join(repr(cells.value(row, v)) for v in (column, *faces))
+
     def warn_of_hidden(self, feature_names: Sequence[Any] | None) -> None:
         """Name the columns that no learner sees."""
         for is_chosen, what in (
             (self.is_empty, "have no value in the rows of fit; they say nothing, and stay missing"),
             (
-                self.is_hidden & ~self.is_empty,
+                np.array([names is not None for names in self.names]),
                 "seem to name the rows: nearly every value is seen once. They are not learned, but "
                 "taken as uniform and independent. Drop them, or declare their categories to learn "
                 "them",

@@ -20,7 +20,7 @@ from skpc.circuit import Circuit
 from skpc.densities import CircuitAnswers, Density
 from skpc.domain import group_rows, read_events
 from skpc.estimators._estimator import by_chunks
-from skpc.estimators._events import EventAnswers
+from skpc.estimators._events import EventAnswers, of_face
 from skpc.estimators._learner import EncodedChunks, TableLearner
 from skpc.learning.posterior import bootstrapped
 from skpc.queries import PseudoCounts
@@ -203,6 +203,8 @@ class TableDensity(EventAnswers, DensityMixin, TableLearner):
         """
         table, rows = self._encode(X)
         marginals = Marginals(self._density.posteriors(rows))
+        for face in self.domain_.unseen.faces:
+            marginals[face.column] = of_face(marginals[face.source], face)
         for column, cells in enumerate(marginals):
             cells.index = getattr(table, "index", None)
             self._described(cells, column)
@@ -237,7 +239,7 @@ class TableDensity(EventAnswers, DensityMixin, TableLearner):
         check_option("strategy", strategy, _STRATEGIES)
         table, rows = self._encode(X)
         if strategy == "mean":
-            filled = self._density.means(rows)
+            filled = self._means(rows)
         elif strategy == "mpe":
             filled = self._density.modes(rows)
         else:
@@ -314,6 +316,12 @@ class TableDensity(EventAnswers, DensityMixin, TableLearner):
             for column, cells in zip(numbers, self._density.posteriors(rows[part], numbers)):
                 lower[part, column] = cells.quantile(0.5 - 0.5 * level)
                 upper[part, column] = cells.quantile(0.5 + 0.5 * level)
+            for face in self.domain_.unseen.faces:
+                if face.holds_numbers:
+                    (cells,) = self._density.posteriors(rows[part], [face.source])
+                    cells = of_face(cells, face)
+                    for ends, share in ((lower, 0.5 - 0.5 * level), (upper, 0.5 + 0.5 * level)):
+                        ends[part, face.column] = face.numbered(cells.quantile(share))
         return self.domain_.fill(table, lower[group]), self.domain_.fill(table, upper[group])
 
     @by_chunks

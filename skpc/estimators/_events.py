@@ -8,9 +8,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from skpc._arrays import Floats
 from skpc._validation import describe_column
-from skpc.domain import Domain, read_events
+from skpc.domain import Domain, Face, read_events
 from skpc.queries import Events
-from skpc.variables import Predictive
+from skpc.variables import Points, Predictive
 from skpc.variables.dates import as_dates
 
 
@@ -38,8 +38,11 @@ class EventAnswers:
         Returns
         -------
         float or ndarray of shape (n_events,)
-            A float for a dict (or two), else an array. Among categories, those that ``fit`` knew
-            have probability one.
+            A float for a dict (or two), else an array. The share of states that ``fit`` has not
+            seen is part of the distribution, as in scores: all known categories of a column of
+            strings, or all ordered states of a column of numbers, have the probability ``1 - u``
+            (``domain_.log_seen`` has its logarithm). Draws are given that each state is known, so
+            their shares are these probabilities divided by that of all known states.
 
         Raises
         ------
@@ -83,15 +86,17 @@ class EventAnswers:
         check_is_fitted(self, "domain_")
         events, _ = read_events(self.domain_, event, "event", values_are_known=False)
         is_one = isinstance(event, Mapping) and (given is None or isinstance(given, Mapping))
+        newly_stated = events.are_stated()
         if given is None:
             value = self._density.log_density(events)
         else:
             known, _ = read_events(self.domain_, given, "given", values_are_known=True)
             events, known = _side_by_side(events, known)
             log_known = self._log_known(known)
+            newly_stated = events.are_stated() & ~known.are_stated()
             value = self._density.log_density(events.joined(known)) - log_known
         # Rounding must not make a probability greater than one.
-        value = np.minimum(value, 0.0)
+        value = np.minimum(value, 0.0) + newly_stated @ self.domain_.log_seen
         return float(value[0]) if is_one else value
 
     def distribution(self, column: Any, given: Any = None) -> Predictive:
@@ -127,7 +132,9 @@ class EventAnswers:
         array([29., 12.])
         """
         check_is_fitted(self, "domain_")
-        chosen = int(self.domain_.columns([column], "column")[0])
+        asked = int(self.domain_.columns([column], "column")[0])
+        face = self.domain_.unseen.face_of.get(asked)
+        chosen = asked if face is None else face.source
         said = {} if given is None else given
         known, _ = read_events(self.domain_, said, "given", values_are_known=True)
         self._log_known(known)
@@ -138,7 +145,19 @@ class EventAnswers:
         cells.known = of_column.rows[:, chosen]
         if len(of_column.column):
             cells = cells.within(*of_column.padded())
-        return self._described(cells, chosen)
+        cells = cells if face is None else of_face(cells, face)
+        return self._described(cells, asked)
+
+    def _means(self, rows: Floats, columns: Any = None) -> Floats:
+        """Rows filled by means; by the most probable state, where a column has labels as a face."""
+        filled = self._density.means(rows, columns)
+        for face in self.domain_.unseen.faces:
+            missing = np.isnan(rows[:, face.source])
+            has_labels = not face.holds_numbers and self.domain_.is_ordered[face.source]
+            if has_labels and missing.any():
+                (cells,) = self._density.posteriors(rows[missing], [face.source])
+                filled[missing, face.source] = face.states[_of_states(cells, face).argmax(axis=1)]
+        return np.asarray(filled)
 
     def _described(self, cells: Predictive, column: int) -> Predictive:
         """The distributions of a column with its name, dates and durations as such."""
@@ -163,6 +182,27 @@ class EventAnswers:
                 "leave a column out."
             )
         return log_known
+
+
+def of_face(cells: Predictive, face: Face) -> Predictive:
+    """The distributions of a column that tells the same as the one that these are about."""
+    order, known = np.argsort(face.values), face.places(cells.known)
+    values, prob = face.values[order], _of_states(cells, face)[:, order]
+    labels = None if face.holds_numbers else values
+    points = values if face.holds_numbers else np.arange(float(len(values)))
+    of_states = np.append(points[np.argsort(order)], np.nan)
+    known = of_states[np.where(np.isnan(known), -1, known).astype(np.intp)]
+    return Predictive([Points(points, prob)], known, labels, cells.index)
+
+
+def _of_states(cells: Predictive, face: Face) -> Floats:
+    """Probabilities of the states of the source of a face, shape (n_rows, n_states)."""
+    if cells.labels is not None:
+        return np.asarray(cells.probabilities)
+    states = face.states.tolist()
+    below = [cells.cdf(np.nextafter(state, -np.inf)) for state in states]
+    prob = np.transpose([cells.cdf(state) for state in states]) - np.transpose(below)
+    return np.asarray(prob / prob.sum(axis=1, keepdims=True))
 
 
 def _side_by_side(events: Events, known: Events) -> list[Events]:

@@ -301,7 +301,7 @@ class CircuitImputer(TableTransformer, TableEstimator):
         table, rows = self.density_._encode(X)
         filled, is_categorical = rows.copy(), self.density_.domain_.is_categorical
         for density, chosen in ((numbers, ~is_categorical), (categories, is_categorical)):
-            means = density._density.means(rows, np.flatnonzero(chosen))
+            means = density._means(rows, np.flatnonzero(chosen))
             filled[:, chosen] = means[:, chosen]
         return self.density_.domain_.fill(table, filled)
 

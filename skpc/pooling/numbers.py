@@ -33,6 +33,8 @@ _ROWS = 1024
 _SMALLEST = 1e-3
 #: A smaller probability of a cell is taken from the density in its middle.
 _SMALLEST_MASS = 1e-10
+#: Decimal digits of standardised targets that regressors see.
+_DIGITS = 9
 
 
 class Target(NamedTuple):
@@ -196,7 +198,8 @@ class NumberData(NamedTuple):
         share, features = weight / weight.sum(), self.target.features
         centre = float(share @ values)
         scale = float(np.sqrt(share @ (values - centre) ** 2))
-        scaled = (values - centre) / scale
+        # Rounded far above the spacing of floats, so that trees are the same in any unit.
+        scaled = np.round((values - centre) / scale, _DIGITS)
         if isinstance(model, TargetRegressor):
             model = model.model
         if not isinstance(model, str) and "return_std" in signature(model.predict).parameters:

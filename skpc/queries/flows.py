@@ -121,7 +121,8 @@ def _statistics_of_all_edges(
             flow[evaluator.plan.slot[-1], : len(of_rows)] = of_rows
             state = (batch.cells, len(of_rows), batch.lines, flow, batch.in_logs)
             flow_down(evaluator.plan, evaluator.tables, *state, into)
-            reached = batch.cells.values[circuit.n_features + 1 :: 2, : len(of_rows)]
+            lines = slice(circuit.n_features + 1, len(batch.cells.codes), 2)
+            reached = batch.cells.values[lines, : len(of_rows)]
             joint[batch.position] += reached.T
         evaluator.reader.add_statistics(part, joint, into.statistic)
         return into.edge_flow, into.statistic, total

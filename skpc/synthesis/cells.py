@@ -126,7 +126,8 @@ def read_cells(tables: Sequence[Any], categorical_features: Any) -> list[TableCe
                 f"or cannot be read: {error}"
             ) from error
     together = join_tables(checked)
-    domain = Domain.fit(together, categorical_features=categorical_features)
+    # Each column speaks for itself, also where another one determines it.
+    domain = Domain.fit(together, categorical_features=categorical_features, merges_columns=False)
     values = TableCells.of_table(domain, together).values
     ends = np.cumsum([len(table) for table in checked])[:-1]
     return [TableCells(part, domain) for part in np.split(values, ends)]

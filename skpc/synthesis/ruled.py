@@ -531,7 +531,12 @@ def _domain_of(table: Any) -> Domain:
     # The density says what there is to say of the columns.
     with collected():
         named = named_columns(table)
-        return Domain.fit(table, categorical_features=named, handle_unknown="missing")
+        return Domain.fit(
+            table,
+            categorical_features=named,
+            handle_unknown="missing",
+            merges_columns=False,
+        )
 
 
 def _taken(table: Any, columns: Ints) -> Any:

@@ -79,6 +79,12 @@ class Events(NamedTuple):
         """The event that each interval belongs to."""
         return np.repeat(np.arange(len(self.rows)), np.diff(self.ptr))
 
+    def are_stated(self) -> Bools:
+        """Which cells are known or have intervals, of the shape of the rows."""
+        stated = ~np.isnan(self.rows)
+        stated[self.event, self.column] = True
+        return stated
+
     def take(self, index: Ints) -> Self:
         """Some of the events, in this order."""
         size = np.diff(self.ptr)[index]

@@ -90,18 +90,17 @@ def log_sum(x: float, y: float) -> float:
 
 
 @inlined
-def cell_value(leaf: Leaf, table: Floats, code: Any, x: float, in_logs: bool) -> float:
-    """Value of a leaf on one cell, or its log with a log table."""
-    first = leaf.first
+def cell_value(leaf: Leaf, table: Floats, cells: Cells, r: int, in_logs: bool) -> float:
+    """Value of a leaf on the cell of row r, or its log with a log table."""
     if leaf.family in (GAUSSIAN, SCORED):
-        value = gaussian.log_gaussian(leaf, table, code, x)
+        value = gaussian.log_gaussian(leaf, table, cells, r)
     elif leaf.family == POISSON:
-        value = poisson.log_poisson(leaf, table, x)
+        value = poisson.log_poisson(leaf, table, cells.values[leaf.line, r])
     elif leaf.family == BLOCK:
-        value = x
+        value = cells.values[leaf.line, r]
     else:
         # These tables are logs or not, as the caller wants them.
-        return table[first + code]
+        return table[leaf.first + cells.codes[leaf.line, r]]
     return value if in_logs else fast_exp(value)
 
 

@@ -37,6 +37,11 @@ class Form(ABC):
     def moments(self, centre: float) -> tuple[Floats, Floats]:
         """Mean and mean square of ``x - centre`` under each distribution."""
 
+    @property
+    @abstractmethod
+    def centre(self) -> float:
+        """A number inside the column: moments around it keep their digits."""
+
     @abstractmethod
     def below(self, x: Floats) -> Floats:
         """Probability under each distribution that a draw is at most its own ``x``."""
@@ -62,8 +67,9 @@ class Form(ABC):
         raise NotImplementedError(type(self).__name__)
 
     def means(self) -> Floats:
-        """Mean of each distribution."""
-        return self.moments(0.0)[0]
+        """Mean of each distribution, whatever its total."""
+        centre, total = self.centre, self.total()
+        return centre + self.moments(centre)[0] / np.where(total > 0.0, total, 1.0)
 
     def mean_squares(self, centre: Floats) -> Floats:
         """Mean square of each distribution around its own centre."""
@@ -108,6 +114,11 @@ class Points(Form):
 
     value: Floats
     prob: Floats
+
+    @property
+    def centre(self) -> float:
+        """A number inside the column."""
+        return float(self.value[len(self.value) // 2]) if len(self.value) else 0.0
 
     def moments(self, centre: float) -> tuple[Floats, Floats]:
         """Mean and mean square of ``x - centre`` under each distribution."""
@@ -180,6 +191,11 @@ class Normals(Form):
         of_all = self.mean.ndim == 1
         return np.asarray(self.prob @ values if of_all else (self.prob * values).sum(axis=1))
 
+    @property
+    def centre(self) -> float:
+        """A number inside the column."""
+        return float(self.mean.flat[0]) if self.mean.size else 0.0
+
     def moments(self, centre: float) -> tuple[Floats, Floats]:
         """Mean and mean square of ``x - centre`` under each distribution."""
         offset = self.mean - centre
@@ -244,6 +260,11 @@ class Bins(Form):
 
     axis: Axis
     prob: Floats
+
+    @property
+    def centre(self) -> float:
+        """A number inside the column."""
+        return float(self.axis.edges[len(self.axis.edges) // 2])
 
     def moments(self, centre: float) -> tuple[Floats, Floats]:
         """Mean and mean square of ``x - centre`` under each distribution."""
@@ -316,6 +337,11 @@ class ScoredNormals(Form):
     column: ScoredColumn
     atom_prob: Floats
     rest: Normals
+
+    @property
+    def centre(self) -> float:
+        """A number inside the column."""
+        return float(self.column.inverse(np.zeros(1))[0])
 
     def moments(self, centre: float) -> tuple[Floats, Floats]:
         """Mean and mean square of ``x - centre`` under each distribution."""

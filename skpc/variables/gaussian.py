@@ -2,6 +2,10 @@
 
     log p(x) = sum over observed columns of log P(which atom, or no atom) + log N(the other scores)
 
+On a lattice the density of a value is the mass of its cell divided by the step, in leaves of one
+column: of a normal between the scores of the edges of the cell. Those of several columns take the
+cell at its centre, unless the column is the only one of theirs that is observed.
+
 A cell that holds an atom has no score; the Gaussian treats it as missing. The parameters of a
 leaf are, column by column, the log probabilities of its atoms and of all other values, then the
 mean and the covariance of the scores; a leaf of one column has a standard deviation instead. A
@@ -26,7 +30,8 @@ import numpy as np
 from skpc._arrays import Floats, Ints, offsets
 from skpc._jit import inlined, internal_kernel
 from skpc._random import Streams, normal, uniform
-from skpc.variables.forms import Normals
+from skpc.variables.axis import BEYOND_END
+from skpc.variables.forms import Normals, normal_between
 from skpc.variables.gaussians import (
     Gaussians,
     leave_one_out,
@@ -34,7 +39,16 @@ from skpc.variables.gaussians import (
     squared_distances,
     statistics,
 )
-from skpc.variables.leaves import Cells, Column, Columns, Leaf, Leaves, Prior, add_states
+from skpc.variables.leaves import (
+    Cells,
+    Column,
+    Columns,
+    Leaf,
+    Leaves,
+    Prior,
+    add_states,
+    edge_line,
+)
 from skpc.variables.patterns import Patterns
 from skpc.variables.score import (
     ATOMS,
@@ -53,6 +67,11 @@ NEEDED = "a finite mean and a positive sd"
 #: No standard deviation is below about this part of that of its column.
 _SMALLEST_SD = 1e-6
 _LOG_2_PI = math.log(2.0 * math.pi)
+#: Squares up to which series stand for the mass of a cell: of its width times the distance of its
+#: middle from the mean, and of its width, in standard deviations. Their errors are below 1e-8.
+_NARROW, _MEDIUM = (0.3, 0.1), (9.0, 1.0)
+#: Standard deviations from which on the tail of a normal needs its asymptotic series.
+_FAR = 30.0
 
 
 @inlined
@@ -84,13 +103,99 @@ def _log_normal(mean: float, inverse_sd: float, relative: float, missing: float,
 
 
 @inlined
-def log_gaussian(leaf: Leaf, table: Floats, code: Any, z: float) -> float:
-    """Log density of a cell relative to the highest peak of the variable."""
+def read_edges(column: Column, axis: Floats, x: float) -> tuple[float, float, float]:
+    """Scores of the edges of the cell of a value, and the log scale of its density.
+
+    The log scale turns the log mass of the cell into a log density relative to the base density of
+    :func:`read_scored`; it has the log of the width of the cell, if that is finite.
+    """
+    first, step = column.first, axis[column.first + 1]
+    n_atoms, begin = column.n_states - 1, column.first + HEAD
+    place = place_of(axis, first, n_atoms, x)
+    below, above = place - 0.5 * step, place + 0.5 * step
+    scale = -math.log(step) - score_of(axis, begin, place)[1]
+    low, high = -np.inf, np.inf
+    if above <= axis[begin] or below >= axis[begin + 1]:
+        # Beyond an end of the column there is nothing, but a row may be there.
+        scale += BEYOND_END
+    if below > axis[begin]:
+        low = score_of(axis, begin, below)[0]
+    if above < axis[begin + 1]:
+        high = score_of(axis, begin, above)[0]
+    if high - low < np.inf:
+        scale += math.log(max(high - low, 1e-300))
+    return low, high, scale
+
+
+@internal_kernel
+def _log_wide_cell(low: float, high: float) -> float:
+    """Log mass of a standard normal between two numbers."""
+    if low + high < 0.0:
+        low, high = -high, -low
+    if low < _FAR:
+        upper = math.erfc(high * math.sqrt(0.5))
+        return math.log(max(0.5 * (math.erfc(low * math.sqrt(0.5)) - upper), 1e-300))
+    inverse = 1.0 / (low * low)
+    tail = -0.5 * low * low - math.log(low) - 0.5 * _LOG_2_PI
+    tail += math.log1p(inverse * (3.0 * inverse - 1.0))
+    # The part of the tail that lies beyond the other edge.
+    beyond = -0.5 * (high - low) * (high + low)
+    return tail + math.log1p(-math.exp(min(beyond, -1e-15)) * low / high)
+
+
+@internal_kernel
+def _log_cell(inverse_sd: float, u: float, width: float, low: float, high: float) -> float:
+    """Log of the mean density of a standard normal in a cell, less that in its middle ``u``; of a
+    cell without an end, its log mass in place of it, in units of the score."""
+    if width < np.inf:
+        square, b = (u * width) ** 2, width * width
+        if square < _MEDIUM[0] and b < _MEDIUM[1]:
+            # The expectation of cosh(u w t) exp(-(w t)^2 / 2), t uniform in [-1/2, 1/2].
+            fourth = square * square / 24.0 - 0.25 * square * b + 0.125 * b * b
+            sixth = square**3 / 720.0 - square**2 * b / 48.0 + square * b * b / 16.0 - b**3 / 48.0
+            eighth = square**4 / 40320.0 - square**3 * b / 1440.0 + square**2 * b * b / 192.0
+            eighth += b**4 / 384.0 - square * b**3 / 96.0
+            tenth = square**5 / 3628800.0 - square**4 * b / 80640.0
+            rest = (square - b) / 24.0 + fourth / 80.0 + sixth / 448.0 + eighth / 2304.0
+            return math.log1p(rest + tenth / 11264.0)
+        log_mass = _log_wide_cell(u - 0.5 * width, u + 0.5 * width)
+        return log_mass - math.log(width) + 0.5 * u * u + 0.5 * _LOG_2_PI
+    return _log_wide_cell(low, high) - math.log(inverse_sd) + 0.5 * _LOG_2_PI
+
+
+@inlined
+def _narrow_cell(u: float, width: float) -> float:
+    """:func:`_log_cell` of a narrow cell, by its cumulants; it vectorises."""
+    a, b = (u * width) ** 2, width * width
+    second, fourth = (a - b) / 24.0, (-a * a - 4.0 * a * b + 2.0 * b * b) / 2880.0
+    return second + fourth + a * a * (a / 181440.0 + 3.3068783e-5 * b)
+
+
+@inlined
+def _is_narrow(u: float, width: float) -> bool:
+    return (u * width) ** 2 < _NARROW[0] and width * width < _NARROW[1]
+
+
+@inlined
+def log_gaussian(leaf: Leaf, table: Floats, cells: Cells, r: int) -> float:
+    """Log density of a cell of row r relative to the highest peak of the variable."""
     # One entry for each state and one for a missing cell stand before the Gaussian.
-    at = leaf.first + leaf.n_states + 1
+    at, line, edges = leaf.first + leaf.n_states + 1, leaf.line, edge_line(cells, leaf.line)
+    mean, inverse_sd, z = table[at], table[at + 1], cells.values[line, r]
     # A cell that holds an atom has no score: the Gaussian takes it as missing.
-    value = _log_normal(table[at], table[at + 1], table[at + 2], table[at + 3], z)
-    return value + table[leaf.first + code] if leaf.n_states > 1 else value
+    value = _log_normal(mean, inverse_sd, table[at + 2], table[at + 3], z)
+    if z == z and cells.values[edges, 0] < np.inf:
+        low, high = cells.values[edges, r], cells.values[edges + 1, r]
+        value = table[at + 2] + cells.values[edges + 2, r]
+        u, width = (0.5 * (low + high) - mean) * inverse_sd, (high - low) * inverse_sd
+        if width < np.inf:
+            value -= 0.5 * u * u
+        value += _log_cell(
+            inverse_sd, u, width, (low - mean) * inverse_sd, (high - mean) * inverse_sd
+        )
+    if leaf.n_states > 1:
+        value += table[leaf.first + cells.codes[line, r]]
+    return value
 
 
 @inlined
@@ -102,8 +207,26 @@ def log_gaussian_line(
     # Read before the loop, where the lines might overlap the table for all the compiler knows.
     mean, inverse_sd = table[at], table[at + 1]
     relative, missing = table[at + 2], table[at + 3]
-    for r in range(n):
-        lines[out, r] = _log_normal(mean, inverse_sd, relative, missing, values[line, r])
+    edges = edge_line(cells, line)
+    if values[edges, 0] < np.inf:
+        for r in range(n):
+            low, high = values[edges, r], values[edges + 1, r]
+            u, width = (0.5 * (low + high) - mean) * inverse_sd, (high - low) * inverse_sd
+            value = relative + values[edges + 2, r] - 0.5 * u * u + _narrow_cell(u, width)
+            lines[out, r] = value if values[line, r] == values[line, r] else missing
+        # The few wide or far cells come again: series of all would not vectorise.
+        for r in range(n):
+            low, high = values[edges, r], values[edges + 1, r]
+            u, width = (0.5 * (low + high) - mean) * inverse_sd, (high - low) * inverse_sd
+            if not _is_narrow(u, width) and values[line, r] == values[line, r]:
+                value = relative + values[edges + 2, r]
+                if width < np.inf:
+                    value -= 0.5 * u * u
+                below, above = (low - mean) * inverse_sd, (high - mean) * inverse_sd
+                lines[out, r] = value + _log_cell(inverse_sd, u, width, below, above)
+    else:
+        for r in range(n):
+            lines[out, r] = _log_normal(mean, inverse_sd, relative, missing, values[line, r])
     # A state alone has probability one: only atoms need a look-up, which does not vectorise.
     if leaf.n_states > 1:
         for r in range(n):
@@ -315,6 +438,34 @@ class MultivariateGaussian(NamedTuple):
         for place in np.flatnonzero(self.n_atoms).tolist():
             values += self._of_states(place, cells.codes[:, place])
         return np.asarray(values)
+
+    def mass_of_cells(self, scores: Floats, edges: Floats) -> Floats:
+        """What rows gain that have one score, if its cell of a lattice counts with its mass.
+
+        Parameters
+        ----------
+        scores : ndarray of shape (n_rows, n_columns)
+            NaN but for one column of each row.
+        edges : ndarray of shape (n_rows, n_columns, 3)
+            Lines of these cells, as :func:`read_edges` makes them; the first is infinite where the
+            column has no lattice.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_leaves)
+            In nats.
+        """
+        row, place = np.arange(len(scores)), np.argmax(~np.isnan(scores), axis=1)
+        mean = self.gaussians.mean.T[place]
+        sd = np.sqrt(np.diagonal(self.gaussians.covariance, axis1=1, axis2=2)).T[place]
+        low, high, scale = edges[row, place].T[:, :, np.newaxis]
+        with np.errstate(invalid="ignore", divide="ignore"):
+            log_mass = np.log(normal_between((low - mean) / sd, (high - mean) / sd))
+            width = np.where(np.isinf(high - low), 1.0, high - low)
+            distance = (scores[row, place][:, np.newaxis] - mean) / sd
+            gain = log_mass + scale - np.log(width) + np.log(sd) + 0.5 * (distance**2 + _LOG_2_PI)
+        # Far out in the tail of a leaf, the density in the middle stays.
+        return np.where(np.isfinite(gain) & (low < np.inf), gain, 0.0)
 
     def log_peak_values(self, cells: ScoredCells, columns: Columns) -> Floats:
         """The same with missing cells at their most probable values.

@@ -10,6 +10,7 @@ their variables as :class:`Columns`.
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints, offsets
 from skpc._jit import kernel
@@ -132,9 +133,20 @@ def columns_of(
         np.maximum.at(peak, leaves.var[leaf], formula.log_peak(*rows))
     for of_scope in blocks:
         np.maximum.at(peak, of_scope.variables, of_scope.log_peaks().max(axis=0))
-    marks = np.asarray(ignored, dtype=np.int8)
+    marks, has_cells = np.asarray(ignored, dtype=np.int8), np.zeros(len(n_states), dtype=np.int8)
     # Kernels are compiled for writable arrays; those of a structure are not.
-    return Columns(n_states.copy(), axis_ptr.copy(), axis.copy(), family, peak, marks)
+    columns = Columns(n_states.copy(), axis_ptr.copy(), axis.copy(), family, peak, marks, has_cells)
+    alone = leaves.var[leaves.line == leaves.var]
+    has_cells[alone] = on_lattices(columns)[alone]
+    return columns
+
+
+def on_lattices(columns: Columns) -> NDArray[np.int8]:
+    """Which variables have scores of a lattice, whose values fill cells."""
+    scored = np.flatnonzero(columns.family == SCORED)
+    has_cells = np.zeros(len(columns.family), dtype=np.int8)
+    has_cells[scored] = [columns.axis_of(var).step > 0.0 for var in scored.tolist()]
+    return has_cells
 
 
 def formula_params(leaves: Leaves, param: Floats) -> list[tuple[Any, Ints, Floats]]:

@@ -83,6 +83,7 @@ class Cells(NamedTuple):
         State (the number of states where missing) of each cell, and the number that leaves with
         formulas read: NaN without a number, as in a missing cell. Behind the variables each
         leaf of several variables has two: its log density, and the flow that has reached it.
+        Behind all these, ``values`` has three for each variable (see :func:`edge_line`).
     base : array of shape (size,)
         The log density that all leaves of the observed numeric cells of a row have in common.
     incomplete : int8 array of shape (n_features + 2 n_leaves,)
@@ -99,13 +100,22 @@ class Cells(NamedTuple):
     noise: Floats
 
 
+@inlined
+def edge_line(cells: Cells, line: int) -> int:
+    """The first of the three lines of values that say what the cells of a variable on a lattice
+    are: the scores of their lower and upper edges, and the log scales of their densities. The first
+    entry is infinite if the variable has no lattice."""
+    return cells.codes.shape[0] + 3 * line
+
+
 class Columns(NamedTuple):
     """The variables of a circuit as kernels read them.
 
     ``family`` is the family of the leaves of a variable, ``log_peak`` the greatest log density of
     its Gaussian leaves. Leaves are evaluated relative to that, or to the density within the bin:
     so all values inside a circuit lie in [0, 1], and only terms that do not count can underflow.
-    ``ignored`` marks the variables that the circuit has been conditioned on.
+    ``ignored`` marks the variables that the circuit has been conditioned on, ``has_cells`` those on
+    a lattice whose leaves read the edges of cells.
     """
 
     n_states: Ints
@@ -114,6 +124,7 @@ class Columns(NamedTuple):
     family: Ints
     log_peak: Floats
     ignored: NDArray[np.int8]
+    has_cells: NDArray[np.int8]
 
     def axis_of(self, var: int) -> Any:
         """What the leaves of a variable have in common: an Axis, a ScoredColumn, or None."""

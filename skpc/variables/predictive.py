@@ -44,6 +44,11 @@ class FormSum(Form):
 
     forms: Sequence[Any]
 
+    @property
+    def centre(self) -> float:
+        """A number inside the column."""
+        return float(self.forms[0].centre) if self.forms else 0.0
+
     def moments(self, centre: float) -> tuple[Floats, Floats]:
         """Mean and mean square of ``x - centre`` under each distribution."""
         first, second = zip(*(form.moments(centre) for form in self.forms))
@@ -98,6 +103,11 @@ class WithinIntervals(Form):
     low: Floats
     high: Floats
     weight: Floats
+
+    @property
+    def centre(self) -> float:
+        """A number inside the column."""
+        return self.form.centre
 
     def below(self, x: Floats) -> Floats:
         """Probability under each distribution that a draw is at most its own ``x``."""

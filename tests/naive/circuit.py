@@ -254,7 +254,9 @@ class NaiveColumn(NamedTuple):
 
     def end(self, x: float) -> float:
         """Score of the end of an interval; beyond the bounds it is infinite."""
-        place = self.place(x)
+        return self.end_of_place(self.place(x))
+
+    def end_of_place(self, place: float) -> float:
         if place <= self.score.lower:
             return -math.inf
         return math.inf if place >= self.score.upper else self.score.of(place)
@@ -299,6 +301,13 @@ def normal_below(z: float, mean: float, sd: float) -> float:
     return 0.5 * math.erfc((mean - z) / (sd * math.sqrt(2.0)))
 
 
+def normal_between(low: float, high: float, mean: float, sd: float) -> float:
+    """Mass between two numbers; on the side of the mean that they are on, digits stay."""
+    if low > mean:
+        low, high = 2.0 * mean - high, 2.0 * mean - low
+    return normal_below(high, mean, sd) - normal_below(low, mean, sd)
+
+
 def leaf_density(circuit: Circuit, node: int, x: float) -> float:
     if math.isnan(x) or not math.isnan(circuit.observed[circuit.leaf_var[node]]):
         return 1.0
@@ -313,8 +322,13 @@ def leaf_density(circuit: Circuit, node: int, x: float) -> float:
         state = column.state(x)
         if state < len(column.atoms):
             return math.exp(param[state]) / (column.step or 1.0)
-        rest = math.exp(param[state]) * column.slope(x)
-        return rest * normal_density(column.of(x), *param[-2:])
+        rest = math.exp(param[state])
+        if column.step > 0.0:
+            # A value on a lattice has the mean density of its cell.
+            place, half = column.place(x), 0.5 * column.step
+            low, high = (column.end_of_place(place + side * half) for side in (-1.0, 1.0))
+            return rest * normal_between(low, high, *param[-2:]) / column.step
+        return rest * column.slope(x) * normal_density(column.of(x), *param[-2:])
     if family == HISTOGRAM:
         state, density = state_and_density(circuit, int(circuit.leaf_var[node]), x)
         return math.exp(param[state]) * density

@@ -122,14 +122,14 @@ class EventReader(MultivariateReader):
 
     def _draw_stated(self, owner: Ints, streams: Streams, rows: Floats) -> None:
         """Draw cells within their intervals from the leaves reached; of a block, its first one."""
+        # What one leaf draws is not known to the others.
+        known = rows[:1].copy()
         for var, leaf, _ in self._alone:
             some = np.flatnonzero(np.isin(owner[:, var], leaf))
             if len(some):
                 distinct, place = np.unique(owner[some, var], return_inverse=True)
                 form = self._circuit.leaf_forms(var, distinct).mixed(np.eye(len(distinct))[place])
                 self._draw_cells(var, form, some, streams, rows)
-        # What one block draws is not known to the others.
-        known = rows[:1].copy()
         for group, cells in zip(self.groups, self.cells(known)):
             for at in np.flatnonzero(np.isin(group.variables, self.events.column))[:1].tolist():
                 some = np.flatnonzero(np.isin(owner[:, group.variables[0]], group.leaf))

@@ -19,11 +19,11 @@ from skpc.variables import Columns
 from skpc.variables.events import Events
 from skpc.variables.families import read_cell
 from skpc.variables.forms import NOTHING
-from skpc.variables.gaussian import MultivariateGaussian, ScoredCells
+from skpc.variables.gaussian import MultivariateGaussian, ScoredCells, read_edges
 from skpc.variables.gaussian_cells import draw_missing, fill_modes
 from skpc.variables.gaussians import conditionals
-from skpc.variables.leaf_queries import kernel_cells, needed_cell
-from skpc.variables.leaves import Cells, column_of
+from skpc.variables.leaf_queries import kernel_cells, needed_cell, on_lattices
+from skpc.variables.leaves import Cells, column_of, edge_line
 from skpc.variables.noise import NoisyCells
 
 #: Rows handed to one call of a kernel, and the unit of work of a thread.
@@ -108,11 +108,15 @@ def refuse_multivariate(circuit: Circuit) -> None:
         )
 
 
-def new_cells(n_lines: int, size: int, n_noisy: int = 0) -> Cells:
-    """Arrays for parts of up to ``size`` rows; cells of ``n_noisy`` variables may be wrong."""
+def new_cells(n_features: int, n_joint: int, size: int, n_noisy: int = 0) -> Cells:
+    """Arrays for parts of up to ``size`` rows; cells of ``n_noisy`` variables may be wrong.
+
+    Leaves of several variables have ``n_joint`` lines.
+    """
+    n_lines = n_features + n_joint
     codes, incomplete = np.zeros((n_lines, size), np.int16), np.ones(n_lines, np.int8)
-    noise = np.empty((3, n_noisy, size))
-    return Cells(codes, np.empty((n_lines, size)), np.empty(size), incomplete, noise)
+    noise, values = np.empty((3, n_noisy, size)), np.empty((n_lines + 3 * n_features, size))
+    return Cells(codes, values, np.empty(size), incomplete, noise)
 
 
 @kernel
@@ -130,6 +134,7 @@ def read_batch(columns: Columns, rows: Floats, joint: Floats, n: int, cells: Cel
         column, ignored = column_of(columns, var), columns.ignored[var]
         # Passes skip what is complete in all rows of a batch.
         incomplete[var] = 0
+        edges, has_cells = edge_line(cells, var), columns.has_cells[var]
         for r in range(n):
             x = rows[r, var]
             # A variable that the circuit has been conditioned on is read from the circuit.
@@ -137,6 +142,8 @@ def read_batch(columns: Columns, rows: Floats, joint: Floats, n: int, cells: Cel
                 # Tables have an entry for a missing cell behind those of the states.
                 codes[var, r] = column.n_states
                 values[var, r] = np.nan
+                if has_cells:
+                    values[edges, r] = values[edges + 1, r] = 0.0
                 incomplete[var] = 1
             else:
                 state, value, density = read_cell(column, columns.axis, x)
@@ -147,6 +154,13 @@ def read_batch(columns: Columns, rows: Floats, joint: Floats, n: int, cells: Cel
                 values[var, r] = value
                 # What all leaves of the variable share is not repeated in their tables.
                 base[r] += density
+                # An atom has no score.
+                if has_cells and value == value:
+                    low, high, scale = read_edges(column, columns.axis, x)
+                    values[edges, r], values[edges + 1, r] = low, high
+                    values[edges + 2, r] = scale
+        if not has_cells:
+            values[edges, 0] = np.inf
     # Leaves of several variables have lines as variables do, which passes read alike.
     for b in range(joint.shape[1]):
         line = n_features + 2 * b
@@ -189,7 +203,7 @@ def read_noise(
 
 def checked_cells(columns: Columns, rows: Floats, start: int = 0) -> Cells:
     """Read rows whose first has the number ``start``, or refuse one of their cells."""
-    cells = new_cells(rows.shape[1], len(rows))
+    cells = new_cells(rows.shape[1], 0, len(rows))
     bad = read_batch(columns, rows, np.empty((len(rows), 0)), len(rows), cells)
     refuse_cell(columns, rows, bad, start)
     return cells
@@ -214,9 +228,10 @@ def read_cells(columns: Columns, rows: Floats, start: int = 0) -> tuple[Ints, Fl
     values : ndarray of shape (n_rows, n_features)
         What formulas read: numbers, or their scores; NaN without a number.
     """
-    cells = checked_cells(columns, rows, start)
+    without_edges = columns._replace(has_cells=np.zeros_like(columns.has_cells))
+    cells = checked_cells(without_edges, rows, start)
     codes = np.where(np.isnan(rows), -1, cells.codes.T)
-    return codes.astype(np.int64), np.ascontiguousarray(cells.values.T)
+    return codes.astype(np.int64), np.ascontiguousarray(cells.values[: rows.shape[1]].T)
 
 
 def kernel_rows(circuit: Circuit, rows: Floats) -> Floats:
@@ -257,7 +272,8 @@ class MultivariateReader:
         self._reading = self.columns._replace(ignored=np.zeros_like(self.columns.ignored))
         self._evidence = np.zeros(self.n_leaves)
         if self.groups and self.columns.ignored.any():
-            self._evidence = self._values(self.cells(circuit.observed[np.newaxis]))[0]
+            evidence = circuit.observed[np.newaxis]
+            self._evidence = self._values(evidence, self.cells(evidence))[0]
 
     @property
     def n_lines(self) -> int:
@@ -286,13 +302,22 @@ class MultivariateReader:
         """
         if not self.groups:
             return np.empty((len(rows), 0))
-        return self._values(self.cells(rows, start), maximise) - self._evidence
+        return self._values(rows, self.cells(rows, start), maximise) - self._evidence
 
-    def _values(self, cells: list[ScoredCells], maximise: bool = False) -> Floats:
-        values = np.empty((len(cells[0].codes), self.n_leaves))
+    def _values(self, rows: Floats, cells: list[ScoredCells], maximise: bool = False) -> Floats:
+        values = np.empty((len(rows), self.n_leaves))
         for place, group, part in zip(self.place, self.groups, cells):
             evaluate = group.log_peak_values if maximise else group.log_values
             values[:, place] = evaluate(part, self.columns)
+            single = np.flatnonzero(part.patterns.n_observed == 1)
+            if len(single) and not maximise:
+                reading = self._reading._replace(has_cells=on_lattices(self.columns))
+                read = checked_cells(reading, np.ascontiguousarray(rows[single]))
+                lines = read.values[rows.shape[1] :].reshape(rows.shape[1], 3, len(single))
+                edges = lines[group.variables].transpose(2, 0, 1).copy()
+                # The first row says which columns have a lattice.
+                edges[:, lines[group.variables, 0, 0] == np.inf, 0] = np.inf
+                values[np.ix_(single, place)] += group.mass_of_cells(part.scores[single], edges)
         return values
 
     def add_statistics(self, rows: Floats, flow: Floats, statistic: Floats) -> None:

@@ -55,7 +55,7 @@ def argument_value(
         return lines[child, r]
     leaf = leaf_of(plan.leaves, ~child)
     # One cell of a leaf is cheaper to evaluate again than to keep for all rows.
-    return cell_value(leaf, table, cells.codes[leaf.line, r], cells.values[leaf.line, r], in_logs)
+    return cell_value(leaf, table, cells, r, in_logs)
 
 
 @kernel
@@ -275,7 +275,7 @@ class Evaluator:
     def _workspace(self) -> tuple[Cells, Floats]:
         n_features = self.circuit.n_features
         n_noisy = 0 if self.noisy is None else n_features
-        cells = new_cells(n_features + 2 * self.reader.n_lines, self.size, n_noisy)
+        cells = new_cells(n_features, 2 * self.reader.n_lines, self.size, n_noisy)
         return cells, np.empty((self.n_lines + N_SCRATCH, self.size))
 
     def _evaluate(
