@@ -112,7 +112,7 @@ PUBLIC = {
         "score_cells",
         "uniform_pseudo_counts",
     ],
-    "skpc.densities": ["CircuitAnswers", "Density", "RuledDensity"],
+    "skpc.densities": ["CircuitAnswers", "Density"],
     "skpc.kernels": [
         "ColumnKernel",
         "Delta",
@@ -140,7 +140,15 @@ PUBLIC = {
         "energy_i_score",
         "long_table",
     ],
-    "skpc.synthesis": ["Rule", "Rules", "TableReport", "find_rules", "table_report"],
+    "skpc.synthesis": [
+        "Rule",
+        "RuledDensity",
+        "Rules",
+        "TableReport",
+        "find_rules",
+        "keep_rules",
+        "table_report",
+    ],
     "skpc.datasets": [
         "URLS",
         "fetch_debd",
@@ -152,7 +160,6 @@ PUBLIC = {
         "make_missing",
     ],
     "skpc.domain": [
-        "ColumnRules",
         "Domain",
         "LogMass",
         "Unseen",
@@ -222,8 +229,6 @@ WITHOUT_EXAMPLE = {
     "skpc.queries.Paths": "a record; expected_value has an example",
     "skpc.circuit.Structure": "a part of a circuit; CircuitBuilder makes it",
     "skpc.densities.Density": "a protocol; CircuitAnswers shows it at work",
-    "skpc.domain.ColumnRules": "what rules of an estimator make of its rows",
-    "skpc.densities.RuledDensity": "what rules of an estimator make of its density",
     "skpc.kernels.Kernel": "abstract; its subclasses have examples",
     "skpc.queries.PseudoCounts": "a record; uniform_pseudo_counts makes it",
     "skpc.synthesis.Rule": "a record; find_rules makes it",

@@ -14,12 +14,10 @@ from skpc.domain._rows import (
     merge_rows,
     present_rows,
 )
-from skpc.domain._rules import ColumnRules
 from skpc.domain._tables import named_columns
 from skpc.domain._unseen import LogMass, Unseen
 
 __all__ = [
-    "ColumnRules",
     "Domain",
     "Face",
     "LogMass",

@@ -91,6 +91,7 @@ class Domain(TableCoder):
         bounds: Any = None,
         sample_weight: Floats | None = None,
         handle_unknown: str = "unseen",
+        merges_columns: bool = True,
     ) -> "Domain":
         """Learn what the columns of a table are.
 
@@ -128,6 +129,8 @@ class Domain(TableCoder):
         handle_unknown : {"unseen", "missing", "error"}, default="unseen"
             Whether an undeclared category is taken as missing or refused. "unseen": taken as
             missing, but in columns of strings :meth:`encode_with_mass` gives its probability.
+        merges_columns : bool, default=True
+            Whether columns that determine each other both ways are one variable.
 
         Returns
         -------
@@ -176,7 +179,7 @@ class Domain(TableCoder):
             )
         if margins == "auto":
             numbers = fit_numbers(rows, weight, is_number, atoms, bounds, form)
-        faces = fit_faces(rows, weight, chosen, numbers)
+        faces = fit_faces(rows, weight, chosen, numbers) if merges_columns else ()
         if faces:
             unseen = unseen.with_faces(faces, float(weight.sum()), handle_unknown == "unseen")
             chosen = unseen.shown(chosen)

@@ -82,11 +82,6 @@ class LogMass(NamedTuple):
             rows[row, self.columns[place]] = np.nan
         return rows
 
-    def of_free(self, columns: Any) -> Self:
-        """The same without the known states of columns that others determine."""
-        added = np.where(np.isin(self.columns, columns) & ~self.is_unseen, 0.0, self.added)
-        return self._replace(added=np.where(np.isnan(self.added), np.nan, added))
-
     def with_rows(self, log_density: Floats, given: Any = None) -> Floats:
         """Log densities of rows, or of their other cells given some columns (numbers)."""
         # Most tables have no such column, and a single row is answered in a tenth of a millisecond.

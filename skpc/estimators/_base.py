@@ -17,8 +17,8 @@ from skpc._arrays import Floats, Ints, check_memory
 from skpc._fitting import all_or_nothing
 from skpc._validation import check_n_samples, check_option, check_weight, column_of, fit_context
 from skpc.circuit import Circuit
-from skpc.densities import CircuitAnswers, Density, RuledDensity
-from skpc.domain import LogMass, group_rows, read_events
+from skpc.densities import CircuitAnswers, Density
+from skpc.domain import group_rows, read_events
 from skpc.estimators._estimator import by_chunks
 from skpc.estimators._events import EventAnswers, of_face
 from skpc.estimators._learner import EncodedChunks, TableLearner
@@ -51,20 +51,8 @@ class TableDensity(EventAnswers, DensityMixin, TableLearner):
 
     @property
     @abstractmethod
-    def _learned_density(self) -> Density:
-        """The distribution of the rows that were learned from."""
-
-    @property
     def _density(self) -> Density:
         """The distribution of encoded rows."""
-        learned = self._learned_density
-        return learned if self._ruled is None else RuledDensity(learned, self._ruled)
-
-    def _encode_with_mass(self, X: Any) -> tuple[Any, Floats, LogMass]:
-        table, rows, mass = super()._encode_with_mass(X)
-        if self._ruled is not None:
-            mass = mass.of_free([tie.target for tie in self._ruled.ties])
-        return table, rows, mass
 
     @by_chunks
     def score_samples(self, X: Any, given: Any = None) -> Floats:
@@ -176,9 +164,8 @@ class TableDensity(EventAnswers, DensityMixin, TableLearner):
             if isinstance(given, Mapping):
                 events, given = read_events(domain, given, "given", values_are_known=True)
             given = domain.row(given)
-            if events is not None and (self.rules or len(events.column)):
-                self._log_known(events)
             if events is not None and len(events.column):
+                self._log_known(events)
                 drawn = self._density.draw(n_samples, random_state, events)
             else:
                 repeated = np.repeat(domain.encode_given(given), n_samples, axis=0)
@@ -385,8 +372,8 @@ class CircuitDensity(TableDensity):
     circuit_: Circuit
 
     @property
-    def _learned_density(self) -> Density:
-        return CircuitAnswers(self.circuit_, self._learned_domain)
+    def _density(self) -> Density:
+        return CircuitAnswers(self.circuit_, self.domain_)
 
     def _take_columns(self, order: Ints) -> None:
         super()._take_columns(order)

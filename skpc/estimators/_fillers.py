@@ -29,6 +29,6 @@ class LinearFiller(TableDensity):
         self._cells = LinearCells.fit(self.domain_, data.rows, data.weight, self.strength)
 
     @property
-    def _learned_density(self) -> Density:
+    def _density(self) -> Density:
         members: list[Any] = [self._cells]
         return DensityMixture(members, np.ones(1), self.domain_, is_of_cells=True)

@@ -11,7 +11,7 @@ import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from copy import deepcopy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial, reduce
 from typing import Any, ClassVar, NamedTuple, Self, TypeVar, cast
 
@@ -32,7 +32,6 @@ from skpc._validation import (
 from skpc._warnings import collected, warn
 from skpc.counting.clustering import as_numbers
 from skpc.domain import (
-    ColumnRules,
     Domain,
     canonical_order,
     column_moments,
@@ -44,7 +43,6 @@ from skpc.estimators._estimator import (
     ColumnsEstimator,
     dask_chunks,
     is_lazy,
-    parameter,
 )
 from skpc.learning.held_out import hold_out
 
@@ -90,10 +88,6 @@ class TrainingData(NamedTuple):
 class TableLearner(ColumnsEstimator, ABC):
     """An estimator that learns a density of encoded rows, from a table or from rows like these."""
 
-    rules: Any = parameter(None, list, tuple, None)
-
-    #: Rules between the columns of the table, and what was learned from in place of these.
-    _ruled: ColumnRules | None = field(default=None, init=False)
     #: Weight of the rows that have been learned from: partial_fit goes on from here.
     _n_learned: float = field(init=False)
     #: The columns in the order in which they were learned from.
@@ -138,7 +132,6 @@ class TableLearner(ColumnsEstimator, ABC):
         with all_or_nothing(self):
             chunks, is_whole = TableChunks.from_table(X), True
             if chunks is not None:
-                self._refuse_rules("a table in chunks")
                 if sample_weight is not None:
                     raise ValueError(
                         "sample_weight needs a table in memory, but X comes in chunks. Leave it "
@@ -148,13 +141,7 @@ class TableLearner(ColumnsEstimator, ABC):
             domain, rows, weight = self._prepare(X, sample_weight)
             if X_val is not None:
                 X_val = domain.encode(check_table(self, X_val, reset=False))
-            ruled = None
-            if self.rules:
-                ruled = ColumnRules.fit(self.rules, domain, rows, weight, self._n_bins)
-                domain, rows = ruled.learned, ruled.seen_rows(rows)
-                X_val = None if X_val is None else ruled.seen_rows(X_val)
             self._learn_rows(domain, TrainingData(rows, weight, X_val))
-            self._take_rules(ruled)
             if chunks is not None and not is_whole:
                 self._refit(EncodedChunks(chunks, domain, self.n_jobs), rows, weight)
         return self
@@ -189,26 +176,6 @@ class TableLearner(ColumnsEstimator, ABC):
         self._learn(data._replace(rows=rows, weight=weight, rows_val=rows_val))
         self._take_columns(np.argsort(columns))
 
-    def _take_rules(self, ruled: ColumnRules | None) -> None:
-        """Answer about the columns of a table from what was learned under its rules."""
-        self._ruled = ruled
-        if ruled is not None:
-            self._ruled = replace(ruled, learned=self.domain_)
-            self._take_domain(ruled.domain)
-
-    @property
-    def _learned_domain(self) -> Domain:
-        """What the columns are that were learned from."""
-        return self.domain_ if self._ruled is None else self._ruled.learned
-
-    def _refuse_rules(self, what: str) -> None:
-        if self.rules:
-            raise ValueError(
-                f"rules need a whole table that fit has read, but {type(self).__name__} has "
-                f"{self.rules!r} and {what}. Leave the rules out, or set them on the estimator "
-                "that reads the table."
-            )
-
     def _take_columns(self, order: Ints) -> None:
         """Put the columns of what has been learned into another order."""
         self._take_domain(self.domain_.taken(order))
@@ -225,7 +192,6 @@ class TableLearner(ColumnsEstimator, ABC):
 
     def _learn_more(self, X: Any, sample_weight: Any) -> tuple[Floats, Floats]:
         """More rows of the columns that are known: distinct encoded rows and their weights."""
-        self._refuse_rules("more rows to learn from")
         table, weight, _ = self._training_rows(X, sample_weight, reset=False)
         rows, weight = merge_rows(self.domain_.encode_with_mass(table)[0], weight)
         rows, weight = with_some_cell(self.domain_, rows, weight)
@@ -288,7 +254,6 @@ class TableLearner(ColumnsEstimator, ABC):
         >>> model.predict_column([[1.0, np.nan]], 1)
         array([1.])
         """
-        self._refuse_rules("rows that are encoded already")
         rows = domain.checked(rows)
         weight = check_weight(weight, len(rows), "weight")
         rows_val = None if rows_val is None else domain.checked(rows_val)

@@ -119,9 +119,6 @@ class CutsetNetworkBD(CircuitDensity):
         refuse it. "unseen" takes it as missing too, but in columns of strings log densities count
         the probability of such a category, the share of the training rows whose category is seen
         once.
-    rules : list of tuple, default=None
-        Exact rules between columns, which all rows of ``fit`` keep and all answers obey; see
-        :ref:`rules_between_columns`.
     n_jobs : int, default=None
         Number of components learned at a time, by joblib, or of threads for a single network and
         for answers. The result is the same. None means 1 unless in a ``joblib.parallel_config``

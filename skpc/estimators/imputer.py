@@ -1,6 +1,5 @@
 """Filling the missing cells of a table by a density."""
 
-from copy import copy
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Self
@@ -28,7 +27,6 @@ from skpc._validation import (
     missing_cells,
     read_cells,
 )
-from skpc.domain import ColumnRules, Domain
 from skpc.estimators._base import CircuitDensity
 from skpc.estimators._estimator import TableEstimator, TableTransformer, by_chunks, parameter
 from skpc.estimators._fillers import LinearFiller
@@ -87,9 +85,6 @@ class CircuitImputer(TableTransformer, TableEstimator):
         Whether observed cells may be wrong: a :class:`CellErrorDetector` with the same density
         finds them, and those that are rather wrong than right count as missing, in ``fit`` and as
         evidence in ``transform``. They stay in the completed table as they are.
-    rules : list of tuple, default=None
-        Exact rules between columns, which all rows of ``fit`` keep and all completed rows obey; see
-        :ref:`rules_between_columns`. A ``density`` gets them.
     random_state : int, RandomState instance or None, default=None
         Seeds the draws of "sample", anew at each call of ``transform``: the same seed fills the
         same table alike, another seed fills it another time. Seeds the default density too.
@@ -159,7 +154,7 @@ class CircuitImputer(TableTransformer, TableEstimator):
     say in the weights, and then all learn from all rows. Of more rows one part is held out, which
     the densities then take by a step of EM, and the mixture makes its choices on 600 rows. With
     fewer than ten distinct rows the cutset network is taken. Regressions are left out where
-    categories have more than 300 states together, and under rules.
+    categories have more than 300 states together.
 
     The imputer assumes that cells are missing at random: given the observed cells, it does not
     matter which cells are missing.
@@ -196,7 +191,6 @@ class CircuitImputer(TableTransformer, TableEstimator):
     strategy: str = parameter("mean", StrOptions({"mean", "mpe", "sample"}))
     keep_empty_features: bool = parameter(False, "boolean")
     add_indicator: bool = parameter(False, "boolean")
-    rules: Any = parameter(None, list, tuple, None)
     robust: bool = parameter(False, "boolean")
 
     @fit_context(prefer_skip_nested_validation=False)
@@ -242,10 +236,8 @@ class CircuitImputer(TableTransformer, TableEstimator):
             if density is None:
                 self.density_, of_kinds = self._fit_default(table, weight)
             else:
-                density = clone(density)
-                if self.rules:
-                    density.set_params(rules=self.rules)
-                self.density_, of_kinds = density.fit(table, sample_weight=weight), {}
+                self.density_ = clone(density).fit(table, sample_weight=weight)
+                of_kinds = {}
             self.densities_ = dict.fromkeys(_KINDS, self.density_) | of_kinds
             if self.add_indicator:
                 self.indicator_ = MissingIndicator(error_on_new=False).fit(missing)
@@ -311,27 +303,12 @@ class CircuitImputer(TableTransformer, TableEstimator):
         for density, chosen in ((numbers, ~is_categorical), (categories, is_categorical)):
             means = density._means(rows, np.flatnonzero(chosen))
             filled[:, chosen] = means[:, chosen]
-        if self.density_._ruled is not None:
-            filled = self.density_._ruled.completed(rows, filled)
         return self.density_.domain_.fill(table, filled)
 
     def _fit_default(self, table: Any, weight: Floats) -> tuple[Any, dict[str, Any]]:
         """A density of rows, weighed by rows held out; those of kinds, by their removed cells."""
         reader = CutsetNetworkBD(random_state=self.random_state)
         domain, rows, weight = reader._prepare(table, weight)
-        if not self.rules:
-            return self._default_of_rows(domain, rows, weight)
-        ruled = ColumnRules.fit(self.rules, domain, rows, weight, reader._n_bins)
-        best, of_kinds = self._default_of_rows(ruled.learned, ruled.seen_rows(rows), weight)
-        # One density may be a member of another, which asks it without the rules.
-        best, *others = (copy(density) for density in (best, *of_kinds.values()))
-        for density in (best, *others):
-            density._take_rules(ruled)
-        return best, dict(zip(of_kinds, others))
-
-    def _default_of_rows(
-        self, domain: Domain, rows: Floats, weight: Floats
-    ) -> tuple[Any, dict[str, Any]]:
         data = domain, *with_some_cell(domain, rows, weight)
         _, rows, weight = data
         seeded = {"random_state": self.random_state, "verbose": self.verbose}
@@ -350,8 +327,7 @@ class CircuitImputer(TableTransformer, TableEstimator):
                 members[-1].fit_rows(domain, rows[some], weight[some], rows[others])
         n_joint = len(members)
         n_columns = domain.n_states[domain.is_categorical].sum()
-        # Rules weigh the alternatives of a row by its density, which a linear filler has not.
-        if not self.rules and n_columns <= _MOST_COLUMNS:
+        if n_columns <= _MOST_COLUMNS:
             members += [LinearFiller(strength=strength) for strength in _STRENGTHS]
         parts = fit_to_parts(members, data, seed, n_masks, n_parts)
         log_density = [

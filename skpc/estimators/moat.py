@@ -129,9 +129,6 @@ class MixtureOfAllTrees(TableDensity):
         refuse it. "unseen" takes it as missing too, but in columns of strings log densities count
         the probability of such a category, the share of the training rows whose category is seen
         once.
-    rules : list of tuple, default=None
-        Exact rules between columns, which all rows of ``fit`` keep and all answers obey; see
-        :ref:`rules_between_columns`.
     random_state : int, RandomState instance or None, default=None
         Seeds the rows held out, the mini-batches, the completions of training rows, and once and
         for all the trees that rows with missing cells are estimated with: asking a fitted estimator
@@ -293,7 +290,6 @@ class MixtureOfAllTrees(TableDensity):
             if hasattr(self, "domain_"):
                 rows, weight = self._learn_more(X, sample_weight)
             else:
-                self._refuse_rules("rows that come in parts")
                 self.domain_, rows, weight = self._prepare(X, sample_weight)
                 _refuse_single_states(self.domain_)
                 self._refuse_excess()
@@ -409,8 +405,7 @@ class MixtureOfAllTrees(TableDensity):
             completions. Below ten, raise ``n_inference_samples``.
         """
         _, rows = self._encode(X)
-        rows = rows if self._ruled is None else self._ruled.seen_rows(rows)
-        return self._learned_density.effective_sample_size(rows)
+        return self._density.effective_sample_size(rows)
 
     def to_mixture(self, n_trees: int, random_state: Any = None) -> Circuit:
         """Sample trees, and make a circuit of their mixture: it answers every query exactly.
@@ -437,13 +432,13 @@ class MixtureOfAllTrees(TableDensity):
         check_is_fitted(self, "domain_")
         if not isinstance(n_trees, Integral) or n_trees < 1:
             raise ValueError(f"n_trees must be an integer of 1 or more; got {n_trees!r}.")
-        return self._learned_density.sampled_circuit(int(n_trees), check_random_state(random_state))
+        return self._density.sampled_circuit(int(n_trees), check_random_state(random_state))
 
     @property
-    def _learned_density(self) -> AllTreesDensity:
+    def _density(self) -> AllTreesDensity:
         method = "collapsed" if self.inference == "collapsed" else "auto"
         settings = self._seed, method, self.n_inference_samples, self.n_jobs
-        return AllTreesDensity(self.mixture_, self._learned_domain, *settings)
+        return AllTreesDensity(self.mixture_, self.domain_, *settings)
 
 
 def _refuse_single_states(domain: Domain) -> None:

@@ -230,8 +230,8 @@ class MultipleImputer(TableEstimator):
         TypeError
             If the density is not one of skpc that is a circuit.
         ValueError
-            If the density has rules, or refuses the table: no value at all, an infinite cell, bad
-            weights; if ``model`` or ``passive`` do not fit the table.
+            If the density refuses the table: no value at all, an infinite cell, bad weights; if
+            ``model`` or ``passive`` do not fit the table.
 
         Warns
         -----
@@ -250,11 +250,6 @@ class MultipleImputer(TableEstimator):
                     "model and passive are part of the regressions of columns, which "
                     f"draws={self.draws!r} does not have; leave them out, or take "
                     'draws="regressions".'
-                )
-            if self.density is not None and self.density.rules:
-                raise ValueError(
-                    "MultipleImputer learns parameters again from encoded rows, which rules do "
-                    f"not reach; found {self.density!r}. Leave its rules out."
                 )
             table, weight, _ = self._training_rows(X, sample_weight)
             seeds, _ = self._seeds()

@@ -74,9 +74,6 @@ class StackedDensity(Composition, TableDensity):
         refuse it. "unseen" takes it as missing too, but in columns of strings log densities count
         the probability of such a category, the share of the training rows whose category is seen
         once.
-    rules : list of tuple, default=None
-        Exact rules between columns, which all rows of ``fit`` keep and all answers obey; see
-        :ref:`rules_between_columns`.
     n_jobs : int, default=None
         Number of members, and of folds of them, that joblib learns at a time.
     random_state : int, RandomState instance or None, default=None
@@ -229,10 +226,10 @@ class StackedDensity(Composition, TableDensity):
             ) from error
 
     @property
-    def _learned_density(self) -> Density:
+    def _density(self) -> Density:
         used = np.flatnonzero(self.weights_).tolist()
         members, weights = [self.estimators_[k]._density for k in used], self.weights_[used]
-        return DensityMixture(members, weights, self._learned_domain, self._is_of_cells)
+        return DensityMixture(members, weights, self.domain_, self._is_of_cells)
 
     def _members(self, random_state: np.random.RandomState, numeric: bool) -> list[tuple[str, Any]]:
         """Names and members, as given or by default; the latter for numbers or without any."""

@@ -79,9 +79,6 @@ class TableMixture(CircuitDensity):
         refuse it. "unseen" takes it as missing too, but in columns of strings log densities count
         the probability of such a category, the share of the training rows whose category is seen
         once.
-    rules : list of tuple, default=None
-        Exact rules between columns, which all rows of ``fit`` keep and all answers obey; see
-        :ref:`rules_between_columns`.
     random_state : int, RandomState instance or None, default=None
         Seeds the k-means clusters from which EM starts, and the choice of the rows held out.
     n_jobs : int, default=None

@@ -1,12 +1,13 @@
 """The cells of tables of the same columns as numbers that can be compared across tables."""
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
 from skpc._arrays import Bools, Floats
+from skpc._cells import missing_in, with_cells_of
 from skpc._validation import check_table
 from skpc.domain import Domain, join_tables
 
@@ -41,16 +42,68 @@ class TableCells(NamedTuple):
         scale = self.domain.form.dates.get(column)
         return "" if scale is None else scale.dates(np.zeros(1)).dtype.kind
 
-    def is_value(self, column: int, label: Any) -> Bools:
-        """Which cells of a column hold a value as :meth:`label` writes it."""
-        labels = self.domain.labels(column)
-        code = label if labels is None else [n for n, one in enumerate(labels) if one == label]
-        return np.isin(self.values[:, column], code)
-
     def label(self, column: int, value: float) -> Any:
         """What a cell of a column holds, as a user would write it."""
         labels = self.domain.labels(column)
-        return float(value) if labels is None else labels[int(value)]
+        if labels is not None:
+            return labels[int(value)]
+        unit = self.unit(column)
+        return np.array(int(value)).astype(f"{unit}8[us]")[()] if unit else float(value)
+
+    @classmethod
+    def of_table(cls, domain: Domain, table: Any) -> Self:
+        """Read a checked table whose columns are known; a category that is not has the code -1."""
+        return cls.of_rows(domain, rows_of(domain, table))
+
+    @classmethod
+    def of_rows(cls, domain: Domain, rows: Floats) -> Self:
+        """Read rows whose dates have the origins and units of their columns."""
+        values = rows.copy()
+        for column, calendar in _calendars(domain):
+            moments = calendar.dates(rows[:, column])
+            moments = moments.astype(f"{moments.dtype.kind}8[us]")
+            values[:, column] = np.where(np.isnat(moments), np.nan, moments.astype(np.float64))
+        return cls(values, domain)
+
+    def encoded(self, rows: Floats) -> Floats:
+        """Rows of a domain that have these cells; a cell that is the same stays as it is."""
+        is_new = (self.values != self.of_rows(self.domain, rows).values) & ~np.isnan(self.values)
+        encoded = self.values.copy()
+        for column, calendar in _calendars(self.domain):
+            micros = encoded[:, column]
+            moments = np.nan_to_num(micros).astype(np.int64).astype(f"{self.unit(column)}8[us]")
+            moments[np.isnan(micros)] = "NaT"
+            # Moments are in local time.
+            encoded[:, column] = calendar._replace(zone=None).numbers_of(moments, "X")
+        return np.where(is_new, encoded, rows)
+
+    def written(self, table: Any) -> Any:
+        """A table, which has these columns, with those of these cells that it has not."""
+        rows = rows_of(self.domain, table)
+        encoded = self.encoded(rows)
+        is_new = (encoded != rows) & ~np.isnan(encoded)
+        if not is_new.any():
+            return table
+        return with_cells_of(table, is_new, self.domain.decode(encoded, like=table))
+
+
+def rows_of(domain: Domain, table: Any) -> Floats:
+    """The rows of a checked table before any number counts as the nearest state of its column.
+
+    A category that is not known has the code -1.
+    """
+    rows = np.where(domain.is_categorical, domain.encode(table), domain.numbers_in(table))
+    unknown = domain.is_categorical & np.isnan(rows)
+    if unknown.any():
+        rows[unknown & ~missing_in(table)] = -1.0
+    return rows
+
+
+def _calendars(domain: Domain) -> Iterator[tuple[int, Any]]:
+    """The columns of dates and durations, and how their cells are numbers."""
+    for column, calendar in domain.form.dates.items():
+        if domain.labels(column) is None:
+            yield column, calendar
 
 
 def read_cells(tables: Sequence[Any], categorical_features: Any) -> list[TableCells]:
@@ -73,13 +126,8 @@ def read_cells(tables: Sequence[Any], categorical_features: Any) -> list[TableCe
                 f"or cannot be read: {error}"
             ) from error
     together = join_tables(checked)
-    domain = Domain.fit(together, categorical_features=categorical_features)
-    values = np.where(domain.is_categorical, domain.encode(together), domain.numbers_in(together))
-    for column, scale in domain.form.dates.items():
-        if domain.labels(column) is None:
-            # Columns of dates have origins and units of their own.
-            moments = scale.dates(values[:, column])
-            moments = moments.astype(f"{moments.dtype.kind}8[us]")
-            values[:, column] = np.where(np.isnat(moments), np.nan, moments.astype(np.float64))
+    # Each column speaks for itself, also where another one determines it.
+    domain = Domain.fit(together, categorical_features=categorical_features, merges_columns=False)
+    values = TableCells.of_table(domain, together).values
     ends = np.cumsum([len(table) for table in checked])[:-1]
     return [TableCells(part, domain) for part in np.split(values, ends)]

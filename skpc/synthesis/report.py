@@ -16,7 +16,8 @@ from skpc._arrays import Floats
 from skpc.domain import column_moments, group_rows, one_hot
 from skpc.pooling.masking import few_categories
 from skpc.synthesis.cells import TableCells, read_cells
-from skpc.synthesis.rules import breaches, rules_of
+from skpc.synthesis.rules import rules_of
+from skpc.synthesis.ties import read_tie
 
 #: Bins of a number beside a category, and folds of the classifier.
 _BINS, _FOLDS = 10, 5
@@ -296,5 +297,5 @@ def _points(values: Floats, like: TableCells) -> Floats:
 
 def _rules(learned: TableCells, drawn: TableCells) -> Any:
     rules = [one.rule for one in rules_of(learned).rules]
-    kept = [1.0 - breaches(rule, learned, drawn).mean() for rule in rules]
+    kept = [1.0 - read_tie(rule, learned).broken(drawn.values).mean() for rule in rules]
     return _frame({"rule": rules, "kept": kept})

@@ -20,15 +20,16 @@ import numpy as np
 from scipy.stats import beta, binom
 from sklearn.utils.validation import check_scalar
 
-from skpc._arrays import Bools, Floats
+from skpc._arrays import Floats
 from skpc.synthesis.cells import TableCells, read_cells
+from skpc.synthesis.ties import ROUNDING
 
 #: A rule that chance alone makes more probable than this, among all that were tried, is trivial.
 _LEVEL = 0.01
 #: Most values of a column that is the condition of a rule.
 _MOST_VALUES = 20
-#: Sums agree to this part of the greatest number, and rows by which most candidates are refused.
-_ROUNDING, _FIRST_ROWS = 1e-9, 100
+#: Rows by which most candidates are refused.
+_FIRST_ROWS = 100
 
 
 class Rule(NamedTuple):
@@ -84,31 +85,6 @@ class Rules(NamedTuple):
     def __str__(self) -> str:
         lines = [*map(str, self.rules)] or ["no rules"]
         return "\n".join([*lines, f"and {len(self.trivial)} that chance explains"])
-
-
-def breaches(rule: tuple[Any, ...], real: TableCells, cells: TableCells) -> Bools:
-    """Which rows break a rule of a real table; rows in which a cell is missing do not.
-
-    A value that the real table does not have determines nothing.
-    """
-    at = {name: j for j, name in enumerate(cells.names)}
-    a, kind, b = rule[:3]
-    first = cells.values[:, at[a]]
-    if "if" in rule[3:4]:
-        # The value of a column, given that of another.
-        condition = cells.is_value(at[rule[4]], rule[6])
-        return condition & ~np.isnan(first) & ~cells.is_value(at[a], b)
-    if kind == "determines":
-        pairs = real.values[:, [at[a], at[b]]]
-        usual = _usual(*pairs[~np.isnan(pairs).any(axis=1)].T)
-        wanted = np.array([usual.get(value, np.nan) for value in first.tolist()])
-        return np.abs(wanted - cells.values[:, at[b]]) > 0.0
-    parts = cells.values[:, [at[name] for name in (b[1:] if isinstance(b, tuple) else [b])]]
-    gap = first - parts.sum(axis=1) - sum(rule[4:])
-    if kind == "<=":
-        return gap > 0.0
-    size = np.nan_to_num(np.abs(np.column_stack([first, parts]))).max(initial=0.0)
-    return np.abs(gap) > _ROUNDING * size * isinstance(b, tuple)
 
 
 def find_rules(X: Any, tolerance: float = 0.0, *, categorical_features: Any = "auto") -> Rules:
@@ -227,7 +203,7 @@ class _Search:
             for total in self._possible_totals(parts, totals):
                 t, *addends = self._observed(total, *parts)
                 s = np.sum(addends, axis=0)
-                step = _ROUNDING * max(np.abs([t, *addends]).max(initial=0.0), _ROUNDING)
+                step = ROUNDING * max(np.abs([t, *addends]).max(initial=0.0), ROUNDING)
                 constant = float(f"{np.median(t - s):.12g}") if len(t) else 0.0
                 named = "sum", *(self.names[j] for j in parts)
                 rule: tuple[Any, ...] = self.names[total], "==", named
@@ -261,7 +237,7 @@ class _Search:
         gap = np.abs(gap - np.sort(gap, axis=0)[middle, np.arange(len(totals))])
         size = np.nan_to_num(np.abs(first[:, [*parts, *totals]])).max(initial=0.0)
         most = binom.ppf(0.999, len(first), self.tolerance)
-        return [j for j, n in zip(totals, (gap > 10.0 * _ROUNDING * size).sum(axis=0)) if n <= most]
+        return [j for j, n in zip(totals, (gap > 10.0 * ROUNDING * size).sum(axis=0)) if n <= most]
 
     def determined(self) -> list[Rule]:
         """Columns that are functions of another."""
@@ -309,12 +285,6 @@ class _Search:
         """Some columns, without the rows in which one of their cells is missing."""
         some = self.rows[:, columns]
         return np.asarray(some[~np.isnan(some).any(axis=1)].T)
-
-
-def _usual(a: Floats, b: Floats) -> dict[float, float]:
-    """For each value of a column the most frequent one of another."""
-    pairs, n_rows = np.unique([a, b], axis=1, return_counts=True)
-    return dict(pairs[:, np.lexsort((n_rows, pairs[0]))].T.tolist())
 
 
 def _agreement(a: Floats, b: Floats) -> float:

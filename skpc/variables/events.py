@@ -1,6 +1,5 @@
 """Events: what is said of the cells of encoded rows, beside their values: ranges and sets."""
 
-from collections.abc import Sequence
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -114,13 +113,6 @@ class Events(NamedTuple):
         low[count == 0, 0], high[count == 0, 0] = -np.inf, np.inf
         low[place], high[place] = self.low, self.high
         return low, high
-
-    @classmethod
-    def stacked(cls, parts: Sequence[Self]) -> Self:
-        """Several lists of events, one after the other."""
-        sizes = offsets(np.concatenate([np.diff(part.ptr) for part in parts]))
-        rows, _, *of_intervals = zip(*parts)
-        return cls(np.concatenate(rows), sizes, *map(np.concatenate, of_intervals))
 
     def joined(self, other: Self) -> Self:
         """Each event and the one of another list, at once; of a cell that both know, this one."""

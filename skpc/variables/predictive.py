@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from skpc._arrays import Floats, Ints, log_or_inf
+from skpc._arrays import Floats, log_or_inf
 from skpc._validation import columns_like
 from skpc.variables.dates import Calendar, as_dates
 from skpc.variables.forms import Bins, Form, Points, ScoredNormals, stacked
@@ -142,67 +142,6 @@ class WithinIntervals(Form):
     def scaled(self, weight: Floats) -> Self:
         """The distributions as parts of a mixture, with weights of shape (n, 1)."""
         return replace(self, weight=self.weight * weight[:, 0])
-
-
-@dataclass(frozen=True, eq=False)
-class Grouped(Form):
-    """Mixtures of shifted distributions, each of as many as it needs.
-
-    Parameters
-    ----------
-    forms : sequence of forms
-        Distributions of all members of the mixtures, as terms that add up.
-    owner, weight, shift : ndarrays of shape (n_members,)
-        The mixture of each member, its weight, and what is added to its numbers.
-    size : int
-        Number of mixtures.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skpc.variables import Points
-    >>> from skpc.variables.predictive import Grouped
-    >>> zero, weight = Points(np.zeros(1), np.ones((2, 1))), np.array([0.5, 0.5])
-    >>> Grouped([zero], np.array([0, 0]), weight, np.array([0.0, 3.0]), 1).means()
-    array([1.5])
-    """
-
-    forms: Sequence[Form]
-    owner: Ints
-    weight: Floats
-    shift: Floats
-    size: int
-
-    @property
-    def centre(self) -> float:
-        """A number inside the column."""
-        return FormSum(self.forms).centre + float(self.shift[0] if len(self.shift) else 0.0)
-
-    def moments(self, centre: float) -> tuple[Floats, Floats]:
-        """Mean and mean square of ``x - centre`` under each distribution."""
-        members, offset = FormSum(self.forms), self.shift - centre
-        first = (members.means() + offset) * members.total()
-        return self._mixed(first), self._mixed(members.mean_squares(-offset))
-
-    def below(self, x: Floats) -> Floats:
-        """Probability under each distribution that a draw is at most its own ``x``."""
-        return self._mixed(FormSum(self.forms).below(x[self.owner] - self.shift))
-
-    def log_density(self, x: Floats) -> Floats:
-        """Log density (nats) of each distribution at its own ``x``."""
-        members = FormSum(self.forms).log_density(x[self.owner] - self.shift)
-        return log_or_inf(self._mixed(np.exp(members)))
-
-    def total(self) -> Floats:
-        """Probability of each distribution: one, unless it is a part of a mixture."""
-        return self._mixed(FormSum(self.forms).total())
-
-    def scaled(self, weight: Floats) -> Self:
-        """The distributions as parts of a mixture, with weights of shape (n, 1)."""
-        return replace(self, weight=self.weight * weight[self.owner, 0])
-
-    def _mixed(self, values: Floats) -> Floats:
-        return np.bincount(self.owner, self.weight * values, self.size).astype(np.float64)
 
 
 class Predictive:

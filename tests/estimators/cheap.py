@@ -30,6 +30,7 @@ from skpc import (
     StackedDensity,
     TableMixture,
 )
+from skpc.synthesis import RuledDensity
 
 NETWORK = CutsetNetworkBD(structured=True, random_state=0)
 PAIR = [("a", CutsetNetworkBD()), ("b", CutsetNetworkBD(max_depth=0))]
@@ -71,6 +72,7 @@ OF_TABLES: dict[str, BaseEstimator] = {
         DecisionTreeClassifier(max_leaf_nodes=8, random_state=0), CutsetNetworkBD(random_state=0)
     ),
     "expected regressor": ExpectedPredictor(Ridge(), CutsetNetworkBD(random_state=0)),
+    "ruled": RuledDensity(CutsetNetworkBD(random_state=0), []),
     "SVR": ExpectedKernelSVR(NETWORK, random_state=0),
     "SVC": ExpectedKernelSVC(NETWORK, random_state=0),
 }

@@ -23,6 +23,7 @@ from skpc import (
     SoftLearnSPN,
     TableMixture,
 )
+from skpc.synthesis import RuledDensity
 from tests.estimators.cheap import EVERY, NETWORK
 from tests.scikit_checks import parametrize_with_checks
 
@@ -50,10 +51,9 @@ SETTINGS = [
     KernelEPOperator(noise_variance="evidence", prior_variance=100.0, random_state=0),
     LogisticEPClassifier(schedule="serial", fit_intercept=False),
 ]
-DEFAULTS = [
-    kind(Ridge()) if kind is ExpectedPredictor else kind()
-    for kind in dict.fromkeys(map(type, EVERY.values()))
-]
+#: What has no default: a predictor, and a density and its rules.
+REQUIRED: dict[type, tuple] = {ExpectedPredictor: (Ridge(),), RuledDensity: (TableMixture(), [])}
+DEFAULTS = [kind(*REQUIRED.get(kind, ())) for kind in dict.fromkeys(map(type, EVERY.values()))]
 
 
 @parametrize_with_checks([*DEFAULTS, *SETTINGS])

@@ -28,7 +28,7 @@ from skpc._fitting import all_or_nothing
 from skpc._threads import in_threads, threads
 from skpc._warnings import collected, warn
 from skpc.estimators._learner import complete_points
-from skpc.synthesis import find_rules, table_report
+from skpc.synthesis import RuledDensity, find_rules, table_report
 
 DENSITY = TableMixture(n_components=2, random_state=0)
 
@@ -392,7 +392,8 @@ def test_rules_hold_ordered_categories_as_they_are_written(names, brackets):
     given = ("f", "==", "low", "if", "a", "==", known["a"].cat.categories[0])
     assert ("a", "determines", "e") in rules
     assert given in rules
-    drawn = CutsetNetworkBD(rules=[("a", "determines", "e"), given]).fit(known).sample(50, 0)
+    rules = [("a", "determines", "e"), given]
+    drawn = RuledDensity(CutsetNetworkBD(), rules).fit(known).sample(50, 0)
     assert (drawn["e"] == drawn["a"].astype(str)).all()
     assert (drawn["f"][drawn["a"] == given[6]] == "low").all()
     report = table_report(known, known.assign(f="low")).rules
@@ -402,7 +403,7 @@ def test_rules_hold_ordered_categories_as_they_are_written(names, brackets):
 @pytest.mark.parametrize("is_text", [True, False])
 def test_equal_categories_make_a_rule(is_text, brackets):
     known = brackets.astype({"b": str} if is_text else {}).assign(e=lambda t: t["b"])
-    drawn = CutsetNetworkBD(rules=[("e", "==", "b")]).fit(known).sample(50, random_state=0)
+    drawn = RuledDensity(CutsetNetworkBD(), [("e", "==", "b")]).fit(known).sample(50, 0)
     assert (drawn["e"] == drawn["b"]).all()
     assert drawn["b"].nunique() == 2
 

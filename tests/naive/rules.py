@@ -1,87 +1,79 @@
-"""Densities of columns between which rules hold, by sums over all rows that there are."""
+"""Tables and densities under rules, in loops over lists of rows (None where a cell is missing)."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
 
-def log_density(log_complete: Callable, states: Sequence[Sequence[float]], row) -> float:
-    """Log of the sum over all completions of a row, by the log density of complete rows."""
-    choices = [s if np.isnan(cell) else [cell] for s, cell in zip(states, row)]
-    rows = np.array(list(itertools.product(*choices)))
-    return float(np.logaddexp.reduce(log_complete(rows)))
+def restored(row: dict[str, Any], rules: Sequence[tuple], usual: dict[Any, Any]) -> dict[str, Any]:
+    """A row of what is learned with what rules compute, in their order.
 
-
-def zero_if(log_learned: Callable, rows, value: float, state: float):
-    """Rows of (b, a): where b is the state, a is the value; else they are as learned."""
-    answers = []
-    for b, a in rows:
-        if b != state:
-            answers.append(log_learned([[b, a]])[0])
-        else:
-            answers.append(log_learned([[b, np.nan]])[0] if a == value else -np.inf)
-    return np.array(answers)
-
-
-def determined(log_learned: Callable, rows, values: dict[float, float]):
-    """Rows of (a, b), where a determines b; the learner sees no b."""
-    return np.array([log_learned([[a, 0.0]])[0] if values[a] == b else -np.inf for a, b in rows])
-
-
-def added(log_learned: Callable, rows):
-    """Rows of (a, b, total); the learner sees no total."""
-    return np.array(
-        [log_learned([[a, b, 0.0]])[0] if a + b == total else -np.inf for a, b, total in rows]
-    )
-
-
-def together(log_learned: Callable, rows, rules, gaps: Sequence[float], log_seen: float):
-    """Rows under several rules of columns by number; the learner sees gaps as far as rows had them.
-
-    A missing cell at the greater end of an order is a missing gap.
+    ``usual`` has the value that each one determines, for all rules of that kind.
     """
-    answers = []
-    for row in rows:
-        seen, total, possible = list(row), 0.0, True
-        for a, kind, b, *more in rules:
-            if kind == "determines":
-                possible &= row[b] == more[0][int(row[a])]
-                seen[b] = 0.0
-            elif kind == "<=":
-                gap = row[b] - row[a]
-                possible &= bool(np.isnan(gap)) or gap in gaps
-                total += 0.0 if np.isnan(gap) else log_seen
-                seen[b] = gap
-            elif "if" in more:
-                if row[more[1]] == more[3]:
-                    possible &= row[a] == b
-                    seen[a] = np.nan
-            else:
-                possible &= row[a] == sum(row[j] for j in b[1:]) + sum(more[1:])
-                seen[a] = 0.0
-        answers.append(total + log_learned([seen])[0] if possible else -np.inf)
-    return np.array(answers)
+    row = dict(row)
+    for a, kind, b, *more in rules:
+        if kind == "determines":
+            row[b] = usual[row[a]]
+        elif "if" in more:
+            row[a] = b if row[more[1]] == more[3] else row[a]
+        elif kind == "==":
+            row[a] = sum(row[name] for name in b[1:]) + sum(more[1:])
+    return row
 
 
-def in_order(log_learned: Callable, numbers, others):
-    """Rows of numbers that increase; the learner sees the first, the gaps and the others."""
-    answers = []
-    for row, more in zip(numbers, others):
-        gaps = np.diff(row)
-        is_ordered = (gaps >= 0).all()
-        answers.append(log_learned([[row[0], *gaps, *more]])[0] if is_ordered else -np.inf)
-    return np.array(answers)
+def law(
+    density: Callable, states: dict[str, Sequence], rules: Sequence[tuple], usual: dict
+) -> tuple[list[tuple[dict, float]], float]:
+    """Whole rows with the sums of densities of what is learned, and the part of these that is kept.
+
+    ``density`` takes lists of rows of the learned columns, the keys of ``states``.
+    """
+    learned = [list(cells) for cells in itertools.product(*states.values())]
+    rows = [restored(dict(zip(states, cells)), rules, usual) for cells in learned]
+    orders = [rule for rule in rules if rule[1] == "<="]
+    is_kept = [all(row[a] <= row[b] for a, _, b in orders) for row in rows]
+    mass = density(learned)
+    kept = [(row, m) for row, m, fits in zip(rows, mass, is_kept) if fits]
+    return kept, sum(m for _, m in kept) / sum(mass)
 
 
-def integral(density: Callable, low: float, high: float, kinks) -> float:
-    """By many nodes between kinks, closer to each other towards both ends."""
-    to_end = (high - low) * np.geomspace(1e-10, 0.1, 60)
-    ends = [np.linspace(low, high, 400), low + to_end, high - to_end, kinks]
-    ends = np.unique(np.clip(np.concatenate(ends), low, high))
-    half, middle = 0.5 * np.diff(ends), 0.5 * (ends[1:] + ends[:-1])
-    nodes, weight = np.polynomial.legendre.leggauss(8)
-    x = middle[:, np.newaxis] + half[:, np.newaxis] * nodes
-    return float((density(x.ravel()) * (half[:, np.newaxis] * weight).ravel()).sum())
+def matching(rows: list[tuple[dict, float]], cells: dict[str, Any]) -> list[tuple[dict, float]]:
+    """The rows that have some cells."""
+    return [
+        (row, mass)
+        for row, mass in rows
+        if all(value is None or row[name] == value for name, value in cells.items())
+    ]
+
+
+def nearest_in_order(row: Sequence[float], is_known: Sequence[bool]) -> list[float]:
+    """A chain of numbers, by raising those after a greater one, or lowering those before a less.
+
+    Known ones stay; the others lie between these first.
+    """
+    inside = []
+    for place, value in enumerate(row):
+        below = [v for v, known in zip(row[:place], is_known[:place]) if known]
+        above = [v for v, known in zip(row[place + 1 :], is_known[place + 1 :]) if known]
+        value = max([value, *below]) if not is_known[place] else value
+        inside.append(min([value, *above]) if not is_known[place] else value)
+    up = [max(inside[: place + 1]) for place in range(len(row))]
+    down = [min(inside[place:]) for place in range(len(row))]
+    cost_up, cost_down = (sum(abs(a - b) for a, b in zip(one, row)) for one in (up, down))
+    return up if cost_up <= cost_down else down
+
+
+def nearest_pair(low: float, high: float, grid: np.ndarray) -> float:
+    """The least change, in all, of two numbers on a grid that puts them in order."""
+    return min(abs(x - low) + abs(y - high) for x in grid for y in grid if x <= y)
+
+
+def sum_density(joint: Callable, total: float, low: float, high: float) -> float:
+    """Density of a sum of two numbers, by a quadrature over the first of them."""
+    first = np.linspace(low, high, 4001)
+    values = joint(np.column_stack([first, total - first]))
+    return float(np.trapezoid(values, first))

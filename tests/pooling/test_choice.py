@@ -336,16 +336,6 @@ def test_many_rows_are_learned_by_a_step_on_those_that_were_held_out():
     assert [one._n_learned for one in members] == pytest.approx([1300.0] * len(members))
 
 
-def test_rules_leave_regressions_out_as_they_have_no_density_of_rows():
-    X = mixed()[:, 6:]
-    X = np.column_stack([X, X[:, 0] + X[:, 1]])
-    imputer = CircuitImputer(rules=[(3, "==", ("sum", 0, 1))], random_state=0)
-    numbers = imputer.fit(X).densities_["numbers"]
-    assert weight_of(numbers, LinearFiller) == 0.0
-    filled = imputer.transform(X)
-    np.testing.assert_allclose(filled[:, 3], filled[:, 0] + filled[:, 1])
-
-
 def test_a_member_says_nothing_of_cells_in_a_row_that_is_impossible_to_it():
     X = np.random.default_rng(0).integers(0, 2, (80, 2)).astype(float)
     domain = Domain.fit(X, n_bins=20)

@@ -5,7 +5,7 @@ import pytest
 
 from skpc.synthesis import find_rules
 from skpc.synthesis.cells import read_cells
-from skpc.synthesis.rules import breaches
+from skpc.synthesis.ties import read_tie
 from tests.naive import synthesis as naive
 
 
@@ -105,14 +105,14 @@ def test_breaches_are_those_of_loops_over_rows():
     rng = np.random.default_rng(2)
     for column in drawn:
         drawn[column] = drawn[column].to_numpy()[rng.permutation(len(drawn))]
-    cells = read_cells([real, drawn], "auto")
+    cells, drawn_cells = read_cells([real, drawn], "auto")
     real_rows, rows = (
         [{k: None if pd.isna(v) else v for k, v in row.items()} for row in one.to_dict("records")]
         for one in (real, drawn)
     )
     for rule in [*RULES, ("a", "==", "total")]:
         expected = naive.breaks(rule, rows, real_rows)
-        assert breaches(rule, *cells).tolist() == expected
+        assert read_tie(rule, cells).broken(drawn_cells.values).tolist() == expected
         assert any(expected)
 
 

@@ -1,0 +1,579 @@
+"""Tables and densities that keep rules between columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from scipy.special import softmax
+from sklearn.base import BaseEstimator, DensityMixin, clone
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from skpc._arrays import Bools, Floats, Ints
+from skpc._cells import missing_in, without_cells
+from skpc._fitting import all_or_nothing
+from skpc._validation import (
+    HasMethods,
+    as_precise,
+    check_n_samples,
+    check_option,
+    check_table,
+    check_weight,
+    column_of,
+    describe_column,
+    fit_context,
+    objects_of,
+)
+from skpc._warnings import collected, warn
+from skpc.domain import Domain, named_columns, present_rows, read_events
+from skpc.queries import Events
+from skpc.synthesis.cells import TableCells, rows_of
+from skpc.synthesis.ties import Ties
+
+#: Draws that estimate the probability of the rules, and those for a row with open cells.
+_N_DRAWS = 10_000
+_N_OF_ROW = 200
+#: Fewest draws that tell whether too few keep the rules, and the share that is too small.
+_TRIALS = 1_000
+_FEWEST = 0.01
+#: Draws beyond the rows that are asked for.
+_MOST = 100_000
+#: Rows with open cells that are drawn for at a time.
+_ROWS = 250
+
+
+def keep_rules(table: Any, rules: Sequence[Any], observed: Any = None) -> Any:
+    """Change cells of a table as little as needed to keep rules between its columns.
+
+    What other columns determine is computed again. Numbers out of order move to values in order:
+    later ones are raised to earlier ones, or these are lowered, whichever changes less.
+
+    Parameters
+    ----------
+    table : DataFrame or array-like of shape (n_rows, n_features)
+        Rows, such as draws or a completed table. A missing cell stays missing unless it follows
+        from others.
+    rules : list of tuple
+        Exact rules between columns, as :func:`find_rules` returns them.
+    observed : DataFrame or array-like of shape (n_rows, n_features), default=None
+        The table before it was completed: what it has stays as it is. None lets all cells change.
+
+    Returns
+    -------
+    DataFrame or ndarray of shape (n_rows, n_features)
+        A table of the same form, with the same names and dtypes; an array of numbers is float64,
+        or float32 as it came.
+
+    Raises
+    ------
+    ValueError
+        If a rule is not one, or names columns that are not there or that it cannot be about, or
+        ``observed`` is another table.
+
+    Warns
+    -----
+    UserWarning
+        If rows break a rule, since known cells or other rules stand in the way.
+
+    See Also
+    --------
+    find_rules : Finds such rules.
+    RuledDensity : A density whose draws and completions keep them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc.synthesis import keep_rules
+    >>> completed = np.array([[2.0, 3.0, 9.0], [5.0, 4.0, 9.0]])
+    >>> keep_rules(completed, [(0, "<=", 1), (2, "==", ("sum", 0, 1))])
+    array([[ 2.,  3.,  5.],
+           [ 5.,  5., 10.]])
+    """
+    reader = BaseEstimator()
+    precision = table
+    table = check_table(reader, table, reset=True)
+    domain = _domain_of(table)
+    values = TableCells.of_table(domain, table).values
+    known = values
+    is_free = np.ones(values.shape, dtype=bool)
+    if observed is not None:
+        is_free = missing_in(check_table(reader, observed, reset=False))
+        if len(is_free) != len(values):
+            raise ValueError(
+                f"observed must have the rows of the completed table, {len(values)}; found "
+                f"{len(is_free)}. Pass the table that was completed."
+            )
+        # What a column determines is seen in rows that have not been guessed.
+        known = np.where(is_free, np.nan, values)
+    ties = Ties.read(rules, TableCells(known, domain))
+    settled = _settled(ties, domain, table, values, is_free)
+    return as_precise(settled, precision)
+
+
+class RuledDensity(DensityMixin, BaseEstimator):
+    """A density of rows that keep exact rules between columns.
+
+    Parameters
+    ----------
+    density : density estimator
+        The model of the rows before they are known to keep the rules; any with ``fit``,
+        ``sample``, ``complete`` and ``score_samples``, such as :class:`~skpc.SoftLearnSPN`. It is
+        cloned. It does not see the columns that others determine; what its parameters say of
+        columns is about those that it sees.
+    rules : list of tuple
+        Exact rules between columns, which all rows of ``fit`` keep; tuples, or what
+        :func:`find_rules` returns. Of several rules that determine one column, or each other in a
+        circle, the first ones determine, and draws that break the others are rejected.
+
+    Attributes
+    ----------
+    density_ : density estimator
+        The fitted density of the columns that no rule determines.
+    domain_ : Domain
+        What the columns are.
+    log_normalizer_ : float
+        Log of the probability (nats) that a draw of ``density_`` keeps the rules, from 10,000
+        draws; 0 where no draw can break one.
+    log_normalizer_se_ : float
+        Its standard error.
+    n_features_in_ : int
+        Number of columns seen in ``fit``.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of the columns, where ``X`` has names.
+
+    See Also
+    --------
+    find_rules : Finds such rules.
+    keep_rules : Changes a completed table.
+
+    Notes
+    -----
+    The distribution is that of ``density_`` given that the rules are kept: what a column determines
+    is computed, and a draw that breaks an order is rejected. A total, an equal number and a column
+    that another one determines are left out of what ``density_`` learns. Where a value of a column
+    fixes one of another, that cell says nothing, in scores and as evidence.
+
+    A row that lacks cells under a rule needs draws of these, 200 for each such row: its score is
+    an estimate, and its completion is the mean of draws. A total that is known weighs each
+    draw by the density of its last missing part. All draws of scores, completions by means and the
+    normalizer have fixed seeds.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc import TableMixture
+    >>> from skpc.synthesis import RuledDensity
+    >>> low, gap = np.random.default_rng(0).exponential(size=(2, 300))
+    >>> X = np.column_stack([low, low + gap])
+    >>> model = RuledDensity(TableMixture(random_state=0), [(0, "<=", 1)]).fit(X)
+    >>> drawn = model.sample(100, random_state=0)
+    >>> bool((drawn[:, 0] <= drawn[:, 1]).all())
+    True
+    >>> model.score_samples([[2.0, 1.0]])
+    array([-inf])
+    """
+
+    _parameter_constraints = {  # noqa: RUF012
+        "density": [HasMethods(["fit", "sample", "complete", "score_samples"])],
+        "rules": [list, tuple],
+    }
+
+    def __init__(self, density: Any, rules: Sequence[Any]):
+        self.density = density
+        self.rules = rules
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = True
+        return tags
+
+    @fit_context(prefer_skip_nested_validation=False)
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Fit the density to the columns that no rule determines.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Numbers and categories; NaN (or None) marks missing cells. Those that follow from
+            others by a rule are filled.
+        y : Ignored
+            Present for the API of scikit-learn.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows; passed on where given.
+
+        Returns
+        -------
+        RuledDensity
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If a rule is not one, names columns that are not there or that it cannot be about, or is
+            broken by a row; if fewer than one draw in a hundred keeps the rules; or as the density.
+        """
+        with all_or_nothing(self):
+            table = check_table(self, X, reset=True)
+            weight = check_weight(sample_weight, len(table))
+            # A row of weight zero may break a rule.
+            table, weight = present_rows(table, weight)
+            self.domain_ = _domain_of(table)
+            cells = TableCells.of_table(self.domain_, table)
+            self._ties = Ties.read(self.rules, cells)
+            filled = self._ties.propagated(cells.values)
+            self._refuse_breaches(table, filled)
+            derived = self._ties.derived
+            self._columns = np.setdiff1d(np.arange(self.n_features_in_), derived)
+            whole = TableCells(filled, self.domain_).written(table)
+            # A density without weights is one, too.
+            weights = {} if sample_weight is None else {"sample_weight": weight}
+            self.density_ = clone(self.density).fit(_taken(whole, self._columns), **weights)
+            self.log_normalizer_ = 0.0
+            self.log_normalizer_se_ = 0.0
+            # What is computed is kept; the rest depends on the draws.
+            if not all(tie.is_active for tie in self._ties.every):
+                _, is_kept = self._drawn(_N_DRAWS, check_random_state(0), self._known({}))
+                self._refuse_few(is_kept.sum(), _N_DRAWS)
+                share = is_kept.mean()
+                self.log_normalizer_ = float(np.log(share))
+                self.log_normalizer_se_ = float(np.sqrt((1.0 - share) / (share * _N_DRAWS)))
+        return self
+
+    def sample(self, n_samples: int = 1, random_state: Any = None, given: Any = None) -> Any:
+        """Draw rows that keep the rules.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+            Number of rows.
+        random_state : int, RandomState instance or None, default=None
+            The same seed gives the same rows.
+        given : dict, array-like, pandas Series or DataFrame of one row, default=None
+            The known cells of the rows, as in :meth:`skpc.CutsetNetworkBD.sample`: values, ranges
+            and sets. Draws that miss what is known of a column that others determine are rejected.
+
+        Returns
+        -------
+        ndarray or DataFrame of shape (n_samples, n_features)
+            Complete rows in original units.
+
+        Raises
+        ------
+        ValueError
+            If ``given`` breaks a rule, or as the density; if fewer than one draw in a hundred keeps
+            the rules and what is given.
+        """
+        check_is_fitted(self)
+        n_samples = check_n_samples(n_samples)
+        random_state = check_random_state(random_state)
+        known = self._known({} if given is None else given)
+        share = float(np.exp(self.log_normalizer_))
+        n_tried = 0
+        n_kept = 0
+        parts = list[Floats]()
+        while not parts or n_kept < n_samples:
+            # A few more than on average are needed, or the last row takes many batches.
+            size = int(np.ceil((n_samples - n_kept) / share)) + 10 * (share < 1.0)
+            # Many draws for each row that is kept come in parts, for the sake of memory.
+            size = min(size, max(n_samples, _MOST))
+            rows, is_kept = self._drawn(size, random_state, known)
+            parts.append(rows[is_kept])
+            n_tried += size
+            n_kept += int(is_kept.sum())
+            if n_tried >= _TRIALS:
+                self._refuse_few(n_kept, n_tried)
+            # The next batch is as large as this one has been lucky.
+            share = max(n_kept / max(n_tried, 1), _FEWEST)
+        rows = np.concatenate(parts)[:n_samples]
+        return self.domain_.decode(self.domain_.name(rows, random_state, known.row))
+
+    def complete(self, X: Any, strategy: str = "mean", random_state: Any = None) -> Any:
+        """Fill the missing cells of each row so that it keeps the rules.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Rows; NaN (or None) marks missing cells.
+        strategy : {"mean", "sample"}, default="mean"
+            "mean": the mean of a number, and the most probable state of a category, among draws
+            that keep the rules. "sample": one of these draws.
+        random_state : int, RandomState instance or None, default=None
+            Used by "sample": the same seed gives the same cells.
+
+        Returns
+        -------
+        ndarray or DataFrame of shape (n_samples, n_features)
+            The rows in original units, of the same kind as ``X``. Observed cells stay.
+
+        Raises
+        ------
+        ValueError
+            If the strategy is none of these.
+
+        Warns
+        -----
+        UserWarning
+            If rows break a rule, since known cells stand in the way.
+        """
+        check_option("strategy", strategy, ("mean", "sample"))
+        table, values, evidence = self._read(X)
+        is_sample = strategy == "sample"
+        random_state = check_random_state(random_state if is_sample else 0)
+        rows = self._completed(evidence, strategy, random_state)
+        for index, drawn, log_weight in self._open_draws(values, evidence, random_state):
+            # Where no draw keeps the rules, what is nearest to all of them has to do.
+            log_weight[np.isneginf(log_weight).all(axis=1)] = 0.0
+            chosen = (log_weight + random_state.gumbel(size=log_weight.shape)).argmax(axis=1)
+            rows[index] = drawn[np.arange(len(index)), chosen]
+            if is_sample:
+                continue
+            is_free = np.isnan(values[index])
+            means = _means(self.domain_, drawn, softmax(log_weight, axis=1))
+            nearest = self._ties.settled(np.where(is_free, means, values[index]), is_free)
+            # States that are likeliest one by one may break a rule between them.
+            is_kept = ~self._ties.broken(nearest)
+            rows[index[is_kept]] = nearest[is_kept]
+        is_free = np.isnan(values)
+        return _settled(self._ties, self.domain_, table, np.where(is_free, rows, values), is_free)
+
+    def score_samples(self, X: Any) -> Floats:
+        """Log density of each row, with missing cells integrated out.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Rows; NaN (or None) marks missing cells.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Log densities in nats, with respect to the base measure of ``density_`` on the columns
+            that it sees. Minus infinity for a row that breaks a rule. By draws for a row that lacks
+            cells under a rule.
+        """
+        _, values, evidence = self._read(X)
+        scores = np.asarray(self.density_.score_samples(evidence)) - self.log_normalizer_
+        is_broken = self._ties.broken(values)
+        for index, _, log_weight in self._open_draws(values, evidence, check_random_state(0)):
+            scores[index] += np.logaddexp.reduce(log_weight, axis=1) - np.log(_N_OF_ROW)
+        # Also where the density has not been asked about all cells.
+        scores[is_broken] = -np.inf
+        return scores
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Mean log density of the rows.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Rows; NaN (or None) marks missing cells.
+        y : Ignored
+            Present for the API of scikit-learn.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows in the mean.
+
+        Returns
+        -------
+        float
+            Nats per row; minus infinity if a row breaks a rule.
+        """
+        scores = self.score_samples(X)
+        weight = check_weight(sample_weight, len(scores))
+        return float(np.average(scores[weight > 0.0], weights=weight[weight > 0.0]))
+
+    def _known(self, given: Any) -> _Known:
+        """What is known of all rows that are drawn."""
+        # The density numbers its columns in another way.
+        if not isinstance(given, Mapping):
+            given = dict(enumerate(self.domain_.row(given)[0]))
+        said = {int(self.domain_.columns([c], "given")[0]): given[c] for c in given}
+        events, row = read_events(self.domain_, said, "given", values_are_known=True)
+        rows = rows_of(self.domain_, row)
+        values = self._ties.propagated(TableCells.of_rows(self.domain_, rows).values)
+        if self._ties.broken(values)[0]:
+            raise ValueError(f"given must be possible, but it breaks a rule; found {given!r}.")
+        decoded = self.domain_.decode(TableCells(values, self.domain_).encoded(rows))
+        is_told = self._ties.told(values)[0]
+        # What follows from the rest is no evidence: it has been computed, not drawn.
+        evidence = dict[int, Any]()
+        for place, column in enumerate(self._columns.tolist()):
+            is_known = column in said or not np.isnan(values[0, column])
+            if is_known and not is_told[column]:
+                evidence[place] = said.get(column, objects_of(column_of(decoded, column))[0])
+        return _Known(evidence, events, values, row)
+
+    def _drawn(
+        self, n_rows: int, random_state: np.random.RandomState, known: _Known
+    ) -> tuple[Floats, Bools]:
+        """Encoded draws, and which of them keep the rules and what is known."""
+        options = {"given": known.evidence} if known.evidence else {}
+        table = self.density_.sample(n_rows, random_state=random_state, **options)
+        rows = np.full((n_rows, self.n_features_in_), np.nan)
+        rows[:, self._columns] = rows_of(self.domain_.taken(self._columns), table)
+        drawn = TableCells.of_rows(self.domain_, rows).values
+        # Cells that are given are not computed: where they differ, the draw is rejected.
+        is_free = np.isnan(known.values) & np.ones(rows.shape, dtype=bool)
+        values = self._ties.computed(np.where(is_free, drawn, known.values), is_free)
+        rows = TableCells(values, self.domain_).encoded(rows)
+        events = known.events.take(np.zeros(n_rows, dtype=np.int64))
+        return rows, events.hold(rows).all(axis=1) & ~self._ties.broken(values)
+
+    def _read(self, X: Any) -> tuple[Any, Floats, Any]:
+        """A table, its cells with those that follow, and what the density is asked about."""
+        check_is_fitted(self)
+        table = check_table(self, X, reset=False)
+        values = self._ties.propagated(TableCells.of_table(self.domain_, table).values)
+        whole = TableCells(values, self.domain_).written(table)
+        return table, values, self._without_told(_taken(whole, self._columns), values)
+
+    def _without_told(self, table: Any, values: Floats) -> Any:
+        # In a column that the density sees, such a cell is as good as missing.
+        is_told = self._ties.told(values)[:, self._columns]
+        return without_cells(table, is_told) if is_told.any() else table
+
+    def _completed(self, table: Any, strategy: str, random_state: Any) -> Floats:
+        """The cells that the density fills in; NaN in the columns that it does not see."""
+        table = self.density_.complete(table, strategy=strategy, random_state=random_state)
+        part = TableCells.of_table(self.domain_.taken(self._columns), table).values
+        values = np.full((len(part), self.n_features_in_), np.nan)
+        values[:, self._columns] = part
+        return values
+
+    def _open_draws(
+        self, values: Floats, evidence: Any, random_state: np.random.RandomState
+    ) -> Iterator[tuple[Ints, Floats, Floats]]:
+        """Draws for the rows that lack cells under a rule.
+
+        Yields
+        ------
+        index : ndarray of shape (n_rows,)
+        draws : ndarray of shape (n_rows, n_draws, n_features)
+        log_weight : ndarray of shape (n_rows, n_draws)
+            Log densities of parts of known sums given the other cells; -inf where a rule is broken.
+        """
+        is_open = self._ties.open(values) & ~self._ties.broken(values)
+        n_parts = 1 + int(is_open.sum()) // _ROWS
+        for index in np.array_split(np.flatnonzero(is_open), n_parts) if is_open.any() else ():
+            repeated = np.repeat(index, _N_OF_ROW)
+            table = getattr(evidence, "iloc", evidence)[repeated]
+            drawn = self._completed(table, "sample", random_state)
+            # Totals of drawn parts are computed; where a total is known, its last part is.
+            is_free = np.isnan(values[repeated])
+            rows = self._ties.computed(np.where(is_free, drawn, values[repeated]), is_free)
+            is_part = self._ties.fill_last_parts(rows, is_free)
+            rows = self._ties.computed(rows, is_free)
+            log_weight = self._log_parts(table, rows, is_part)
+            log_weight[self._ties.broken(rows)] = -np.inf
+            shape = len(index), _N_OF_ROW
+            yield index, rows.reshape(*shape, -1), log_weight.reshape(shape)
+
+    def _log_parts(self, table: Any, rows: Floats, is_part: Bools) -> Floats:
+        """Log density of some cells of complete rows given the others."""
+        if not is_part.any():
+            return np.zeros(len(rows))
+        # No draw is between states, which a density may take for categories.
+        is_state = self.domain_.values(rows.copy()) == rows
+        is_lost = (is_part & self.domain_.is_ordered & ~is_state).any(axis=1)
+        possible = np.where(is_part & is_lost[:, np.newaxis], np.nan, rows)[:, self._columns]
+        whole = TableCells(possible, self.domain_.taken(self._columns)).written(table)
+        whole = self._without_told(whole, rows)
+        log_whole = self.density_.score_samples(whole)
+        log_rest = self.density_.score_samples(without_cells(whole, is_part[:, self._columns]))
+        with np.errstate(invalid="ignore"):
+            log_parts = np.nan_to_num(log_whole - log_rest, nan=-np.inf, neginf=-np.inf)
+        return np.where(is_lost, -np.inf, log_parts)
+
+    def _refuse_breaches(self, table: Any, values: Floats) -> None:
+        breach = self._ties.breach(values)
+        if breach is not None:
+            n_rows, row, tie = breach
+            raise ValueError(
+                f"rules must hold in all rows of fit, but {n_rows} break one; the first breaks "
+                f"{tie.rule!r} by {[objects_of(column_of(table, c))[row] for c in tie.columns]} "
+                f"in {[describe_column(c, self.domain_.feature_names) for c in tie.columns]}. "
+                "Correct such rows, or leave the rule out."
+            )
+
+    def _refuse_few(self, n_kept: int, n_tried: int) -> None:
+        if n_kept < _FEWEST * n_tried:
+            raise ValueError(
+                f"Draws must keep the rules, and what is given, at least once in a hundred; found "
+                f"{n_kept} of {n_tried:,} that do. Leave out a rule, widen what is given, or take "
+                "a density that is nearer to the rules."
+            )
+
+
+class _Known(NamedTuple):
+    """What is known of all rows that are drawn.
+
+    Attributes
+    ----------
+    evidence : dict from int to Any
+        What the density is told: cells and statements of the columns that it sees.
+    events : Events
+        One event.
+    values : ndarray of shape (1, n_features)
+        Its cells whose values are known, and what follows from them.
+    row : ndarray of shape (1, n_features), object
+        Its cells as they were given.
+    """
+
+    evidence: dict[int, Any]
+    events: Events
+    values: Floats
+    row: Any
+
+
+def _domain_of(table: Any) -> Domain:
+    # The density says what there is to say of the columns.
+    with collected():
+        named = named_columns(table)
+        return Domain.fit(
+            table,
+            categorical_features=named,
+            handle_unknown="missing",
+            merges_columns=False,
+        )
+
+
+def _taken(table: Any, columns: Ints) -> Any:
+    return getattr(table, "iloc", table)[:, columns.tolist()]
+
+
+def _means(domain: Domain, draws: Floats, weight: Floats) -> Floats:
+    """The mean, or the most probable state, of each cell; see ``RuledDensity._open_draws``."""
+    means = np.einsum("rd,rdc->rc", weight, draws)
+    # Between ordered states there is nothing. Dates are in other units here.
+    is_ordered = domain.is_ordered.copy()
+    is_ordered[[*domain.form.dates]] = False
+    means[:, is_ordered] = domain.values(means.copy())[:, is_ordered]
+    for column in np.flatnonzero(domain.is_categorical).tolist():
+        codes = draws[:, :, column]
+        states = np.unique(codes)
+        mass = [(weight * (codes == state)).sum(axis=1) for state in states]
+        means[:, column] = states[np.argmax(mass, axis=0)]
+    return means
+
+
+def _settled(ties: Ties, domain: Domain, table: Any, values: Floats, is_free: Bools) -> Any:
+    """A table with the nearest cells that keep the rules."""
+    for is_last in (False, True):
+        values = ties.settled(values, is_free)
+        settled = TableCells(values, domain).written(table)
+        written = TableCells.of_table(domain, settled).values
+        breach = ties.breach(written)
+        if breach is None:
+            break
+        # A dtype, such as one of whole numbers, may hold another value: then others give way.
+        is_free = is_free & (written == values)
+        values = written
+        if is_last:
+            n_rows, row, tie = breach
+            warn(
+                f"{n_rows} rows break a rule, as known cells or other rules stand in the way. The "
+                f"first is row {row}, which breaks {tie.rule!r}."
+            )
+    return settled
