@@ -4,7 +4,7 @@
         [--methods ...] [--mechanism MCAR MAR] [--rate .3] [--repeats 3] [--draws 20] [--single]
     SKPC_DATA=... rivals/bin/python -m tests.benchmarks.imputation --write FILE.csv
         --methods LightGBM miceforest
-    python -m tests.benchmarks.imputation --show FILE.csv
+    python -m tests.benchmarks.imputation --show FILE.csv [--guide FOLDER]
 
 A repeat draws 600 complete rows of a table and removes 30 % of its cells: at random (MCAR), by the
 rank of the first number, which is complete (MAR), or by the cell's own value (MNAR: the chance of a
@@ -33,6 +33,11 @@ see standardised numbers and an indicator of each state of a category but the fi
 the state of the highest indicator, the first having the rest. "boosting" (HistGradientBoosting with
 small trees) and "LightGBM" (its defaults) learn each column from the observed cells of the others;
 "means" are column means and most frequent states.
+
+In the tables that are printed, lower is better. Brackets have the difference from the draws of
+MultipleImputer, or the means of CircuitImputer, and its standard error, differences being paired by
+table, mechanism and repeat; * marks what is ahead of ours by more than two standard errors. "all"
+are all of these together. ``--guide doc/user_guide`` writes the tables of the guide.
 
 ``--single`` compares means on nine tables (diabetes, cmc, wine, electricity, economics, schooling,
 train_choices, training_program, breast_cancer), MCAR, six repeats: CircuitImputer against the rival
@@ -322,6 +327,7 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=20, help="draws of a cell in an I-score")
     parser.add_argument("--write", type=Path, help="a file of results, also those of before")
     parser.add_argument("--show", type=Path, help="print what a file has, and measure nothing")
+    parser.add_argument("--guide", type=Path, help="the guide's folder, for its tables")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     options.tables = options.tables or (SINGLE_TABLES if options.single else TABLES)
@@ -338,10 +344,13 @@ def main() -> None:
     is_asked = found["table"].isin(options.tables) & found["mechanism"].isin(options.mechanism)
     is_asked &= (found["repeat"] < options.repeats) & (found["rate"] == options.rate)
     found = found[is_asked & (found["rows"] == options.rows) & found["method"].isin(wanted)]
-    if options.single:
-        show_single(found)
-    else:
-        show(found)
+    tables = single_tables_of(found) if options.single else tables_of(found)
+    for title, table in tables.items():
+        print_title(title)
+        print(table.to_string())
+        if options.guide:
+            name = "single" if options.single else title.replace(" ", "_")
+            table.to_csv(options.guide / f"imputation_{name}.csv")
 
 
 @cache
@@ -427,64 +436,69 @@ def cell_errors(
     return rmse, float(np.mean(wrong)) if wrong else np.nan
 
 
-def show(records: pd.DataFrame) -> None:
-    """A table for each measure: means, and differences from ours with paired standard errors."""
-    repeats = records.drop_duplicates(["table", "mechanism", "repeat"])
+def tables_of(records: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """A table for each measure, with a row for each method and a column for each table."""
+    tables = {}
     for kind, measures in MEASURES.items():
         names = [name for name in METHODS if METHODS[name].kind == kind]
         rows = records[records["method"].isin(names)]
         for measure in (*measures, *_SECONDS):
-            wide = rows.pivot_table(measure, ["table", "mechanism", "repeat"], "method")
-            if wide.empty:
-                continue
-            print_title(
-                f"{measure} of {kind}, {len(repeats)} tables with missing cells (lower is better); "
-                f"in brackets: less that of {_REFERENCES[kind]}, and its paired standard error; "
-                "*: it is behind by more than two of these"
-            )
-            tables = [t for t in dict.fromkeys(records["table"]) if t in wide.index.unique("table")]
-            print("".join([f"{'':24s}", *(f"{name:>24s}" for name in [*tables, "all"])]))
-            for name in names:
-                if name in wide:
-                    parts = [wide.loc[[table]] for table in tables] + [wide]
-                    cells = [_compared(part, name, _REFERENCES[kind], measure) for part in parts]
-                    print("".join([f"{name:24s}", *(f"{cell:>24s}" for cell in cells)]))
+            wide = rows.pivot_table(measure, _KEYS[:-1], "method")
+            cells = {
+                name: {
+                    place: _compared(part, name, _REFERENCES[kind], measure)
+                    for place, part in [*wide.groupby("table", sort=False), ("all", wide)]
+                }
+                for name in names
+                if name in wide
+            }
+            if cells:
+                tables[f"{measure} of {kind}"] = pd.DataFrame(cells).T.rename_axis("method")
+    return tables
 
 
 def _compared(part: pd.DataFrame, name: str, reference: str, measure: str) -> str:
+    """The mean, and the paired difference from ours."""
     mean = part[name].mean()
     if np.isnan(mean):
         return "--"
-    if name == reference or measure in _SECONDS or reference not in part:
-        return f"{mean:.3f}"
+    if measure in _SECONDS:
+        return f"{mean:.2f}" if mean < 9.995 else f"{mean:.0f}"
+    # Tables differ in a part of their cells only: distances are small.
+    digits = 4 if measure == "energy distance" else 3
+    if name == reference or reference not in part:
+        return f"{mean:.{digits}f}"
     gap = of_splits((part[name] - part[reference]).dropna())
-    mark = "*" if gap.mean < -2.0 * gap.se else " "
-    return f"{mean:.3f} ({gap.mean:+.3f} ±{gap.se:.3f}){mark}"
+    mark = " *" if gap.mean < -2.0 * gap.se else ""
+    return f"{mean:.{digits}f} ({gap.mean:+.{digits}f} ± {gap.se:.{digits}f}){mark}"
 
 
-def show_single(records: pd.DataFrame) -> None:
+def single_tables_of(records: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """Each table against the rival that is best on the even repeats, judged on the odd ones."""
-    print_title("CircuitImputer, and its difference from the rival chosen on the even repeats")
-    near = 0
     ours = _REFERENCES["means"]
-    tables = list(dict.fromkeys(records["table"]))
-    for table in tables:
-        cells = []
+    rows = {}
+    n_near = 0
+    for table, of_table in records.groupby("table", sort=False):
+        row = dict.fromkeys(
+            ["rmse", "rival", "difference", "wrong", "rival of wrong", "difference of wrong"], "--"
+        )
         is_near = True
-        for measure in MEASURES["means"]:
-            wide = records[records["table"] == table].pivot_table(measure, "repeat", "method")
+        for measure, end in zip(MEASURES["means"], ("", " of wrong")):
+            wide = of_table.pivot_table(measure, "repeat", "method")
             if wide.empty:
-                cells.append("--")
                 continue
-            even = wide[wide.index % 2 == 0]
             odd = wide[wide.index % 2 == 1]
-            rival = even.drop(columns=ours).mean().idxmin()
+            rival = wide[wide.index % 2 == 0].drop(columns=ours).mean().idxmin()
             gap = of_splits(odd[ours] - odd[rival])
             is_near &= bool(gap.mean <= gap.se)
-            cells.append(f"{measure} {odd[ours].mean():.3f}  {rival} {gap}")
-        near += is_near
-        print(f"{table:18s}", *(f"{cell:44s}" for cell in cells), "" if is_near else "*")
-    print(f"ahead or within one standard error: {near} of {len(tables)} tables")
+            row[measure] = f"{odd[ours].mean():.3f}"
+            row[f"rival{end}"] = rival
+            row[f"difference{end}"] = f"{gap.mean:+.3f} ± {gap.se:.3f}"
+        row["behind"] = "" if is_near else "*"
+        n_near += is_near
+        rows[table] = row
+    title = f"single: ahead or within one standard error on {n_near} of {len(rows)} tables"
+    return {title: pd.DataFrame(rows).T.rename_axis("table")}
 
 
 if __name__ == "__main__":
