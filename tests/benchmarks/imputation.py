@@ -17,9 +17,10 @@ score is lower by 1 / (2 N) of the mean distance between two draws, so that scor
 numbers of draws are not compared. Methods of means have the root mean squared error of missing
 numbers, in standard deviations of the complete column, and the share of wrong categories. Numbers
 are judged as they are filled: rivals' numbers are not rounded, those of CircuitImputer are values
-that the column can have. Seconds are those of five tables, or of one for means; each method has
-been run before, so that code is compiled. CPU seconds of mice do not count the start of R, wall
-seconds do (.7 s).
+that the column can have. The I-scores of three methods are left out because of the time they take,
+unless ``--without-i-score`` has no names: rows are then measured again. Seconds are those of five
+tables, or of one for means; each method has been run before, so that code is compiled. CPU seconds
+of mice do not count the start of R, wall seconds do (.7 s).
 
 A row of FILE.csv is one method on one table. A run skips rows that the file has, and can be
 interrupted. miceforest and LightGBM need an environment of their own (``rivals.txt``), and add
@@ -79,8 +80,8 @@ from tests.benchmarks.mixed_tables import file_of
 from tests.benchmarks.numbers_tables import load, of_splits, print_title
 
 TABLES = (
-    *("doctor_visits", "medical_expenses", "schooling", "panel_earnings", "breast_cancer"),
-    "diabetes",
+    *("doctor_visits", "medical_expenses", "schooling", "panel_earnings", "diabetes"),
+    "breast_cancer",
 )
 SINGLE_TABLES = (
     *("diabetes", "cmc", "wine", "electricity", "economics", "schooling", "train_choices"),
@@ -96,8 +97,8 @@ MEASURES = {"draws": ("energy distance", "I-score"), "means": ("rmse", "wrong")}
 _SECONDS = ("CPU seconds", "wall seconds")
 #: What differences are taken from.
 _REFERENCES = {"draws": "MultipleImputer", "means": "CircuitImputer"}
-#: Fitted to a table for each column, they would take most of the time.
-WITHOUT_I_SCORE = ("MultipleImputer density",)
+#: Slow, as an I-score has a fit for each column: these would take a third of the time of a run.
+_WITHOUT_I_SCORE = ["MultipleImputer density", "mice rf", "miceforest"]
 
 
 class Method(NamedTuple):
@@ -325,6 +326,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=600)
     parser.add_argument("--repeats", type=int, help="default: 3; 6 of --single")
     parser.add_argument("--draws", type=int, default=20, help="draws of a cell in an I-score")
+    parser.add_argument("--without-i-score", nargs="*", default=_WITHOUT_I_SCORE)
     parser.add_argument("--write", type=Path, help="a file of results, also those of before")
     parser.add_argument("--show", type=Path, help="print what a file has, and measure nothing")
     parser.add_argument("--guide", type=Path, help="the guide's folder, for its tables")
@@ -366,9 +368,15 @@ def _is_installed(package: str) -> bool:
 def _run(options: argparse.Namespace, methods: list[str], records: list[dict[str, Any]]) -> None:
     """Measure what is not among the records yet, and append it to them and to the file."""
     for method in methods:
-        if method in WITHOUT_I_SCORE:
-            print(f"{method}: the I-score is left out, it would take too long.")
-    done = {tuple(record[key] for key in _KEYS) for record in records}
+        if method in options.without_i_score:
+            print(f"{method}: the I-score is left out, as it takes long (--without-i-score).")
+    done = {
+        tuple(record[key] for key in _KEYS)
+        for record in records
+        if np.isnan(record["energy distance"])
+        or record["I-score"] > 0.0
+        or record["method"] in options.without_i_score
+    }
     # Repeats come first, so that an interrupted run has each table.
     places = itertools.product(range(options.repeats), options.tables, options.mechanism, methods)
     warm = set()
@@ -380,7 +388,8 @@ def _run(options: argparse.Namespace, methods: list[str], records: list[dict[str
             _warm_up(method)
             warm.add(method)
         data = subsample(whole_table(name), options.rows, mechanism, options.rate, repeat)
-        record = dict(zip(_KEYS, place)) | measure(*data, method, repeat, options.draws)
+        n_draws = 0 if method in options.without_i_score else options.draws
+        record = dict(zip(_KEYS, place)) | measure(*data, method, repeat, n_draws)
         records.append(record)
         print(*record.values(), flush=True)
         if options.write:
@@ -399,7 +408,7 @@ def _warm_up(method: str) -> None:
 def measure(
     truth: pd.DataFrame, removed: np.ndarray, method: str, seed: int, n_draws: int
 ) -> dict[str, Any]:
-    """The measures of a method's kind; those of the other kind are NaN."""
+    """The measures of a method's kind; those of the other kind are NaN. No draws: no I-score."""
     table = truth.mask(removed)
     kind = METHODS[method].kind
     start_cpu = time.process_time()
@@ -411,7 +420,7 @@ def measure(
     if kind == "draws":
         distances = [energy_distance(truth, truth.mask(removed, one)) for one in completed]
         measures["energy distance"] = float(np.mean(distances))
-        if method not in WITHOUT_I_SCORE:
+        if n_draws:
             imputer = Draws(method)
             measures["I-score"] = energy_i_score(table, imputer, n_draws, random_state=seed)
     else:
@@ -441,19 +450,20 @@ def tables_of(records: pd.DataFrame) -> dict[str, pd.DataFrame]:
     tables = {}
     for kind, measures in MEASURES.items():
         names = [name for name in METHODS if METHODS[name].kind == kind]
+        names = [name for name in names if (records["method"] == name).any()]
         rows = records[records["method"].isin(names)]
         for measure in (*measures, *_SECONDS):
-            wide = rows.pivot_table(measure, _KEYS[:-1], "method")
+            wide = rows.pivot_table(measure, _KEYS[:-1], "method").reindex(columns=names)
+            if wide.empty:
+                continue
             cells = {
                 name: {
                     place: _compared(part, name, _REFERENCES[kind], measure)
                     for place, part in [*wide.groupby("table", sort=False), ("all", wide)]
                 }
                 for name in names
-                if name in wide
             }
-            if cells:
-                tables[f"{measure} of {kind}"] = pd.DataFrame(cells).T.rename_axis("method")
+            tables[f"{measure} of {kind}"] = pd.DataFrame(cells).T.rename_axis("method")
     return tables
 
 
