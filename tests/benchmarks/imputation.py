@@ -24,7 +24,7 @@ of mice do not count the start of R, wall seconds do (.7 s).
 
 A row of FILE.csv is one method on one table. A run skips rows that the file has, and can be
 interrupted. miceforest and LightGBM need an environment of their own (``rivals.txt``), and add
-their rows to the same file; mice needs R. What is not installed, or fails, is left out, with a line.
+their rows to the same file; mice needs R. What is not installed or fails is left out, with a line.
 
 Rivals: "mice pmm" has mice's defaults (predictive mean matching, logistic and multinomial
 regressions), "mice cart" trees, "mice rf" forests. "ridge draws" is IterativeImputer with Bayesian
