@@ -493,11 +493,11 @@ def single_tables_of(records: pd.DataFrame) -> dict[str, pd.DataFrame]:
     rows = {}
     n_near = 0
     for table, of_table in records.groupby("table", sort=False):
-        row = dict.fromkeys(
-            ["rmse", "rival", "difference", "wrong", "rival of wrong", "difference of wrong"], "--"
-        )
+        row = {}
         is_near = True
-        for measure, end in zip(MEASURES["means"], ("", " of wrong")):
+        for measure, kind in zip(MEASURES["means"], ("numbers", "categories")):
+            names = [kind, f"{kind}: rival", f"{kind}: difference"]
+            row |= dict.fromkeys(names, "--")
             wide = of_table.pivot_table(measure, "repeat", "method")
             if wide.empty:
                 continue
@@ -505,9 +505,8 @@ def single_tables_of(records: pd.DataFrame) -> dict[str, pd.DataFrame]:
             rival = wide[wide.index % 2 == 0].drop(columns=ours).mean().idxmin()
             gap = of_splits(odd[ours] - odd[rival])
             is_near &= bool(gap.mean <= gap.se)
-            row[measure] = f"{odd[ours].mean():.3f}"
-            row[f"rival{end}"] = rival
-            row[f"difference{end}"] = f"{gap.mean:+.3f} ± {gap.se:.3f}"
+            difference = f"{gap.mean:+.3f} ± {gap.se:.3f}"
+            row |= dict(zip(names, (f"{odd[ours].mean():.3f}", rival, difference)))
         row["behind"] = "" if is_near else "*"
         n_near += is_near
         rows[table] = row
