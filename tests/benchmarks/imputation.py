@@ -350,7 +350,7 @@ def main() -> None:
     for title, table in tables.items():
         print_title(title)
         print(table.to_string())
-        if options.guide:
+        if options.guide and "wall" not in title:
             name = "single" if options.single else title.replace(" ", "_")
             table.to_csv(options.guide / f"imputation_{name}.csv")
 
