@@ -64,6 +64,9 @@ def impute(
         folder = Path(name)
         for number, table in enumerate(tables):
             renamed = table.set_axis([f"c{k}" for k in range(table.shape[1])], axis=1)
+            is_string = renamed.select_dtypes(exclude="number").columns
+            # R would read strings of digits as numbers, and some words as missing cells.
+            renamed[is_string] = "=" + renamed[is_string]
             renamed.to_csv(folder / f"in_{number:05d}.csv", index=False, na_rep="NA")
         script = folder / "impute.R"
         script.write_text(_SCRIPT)
@@ -74,11 +77,11 @@ def impute(
             if not out.exists():
                 raise RuntimeError(f"mice ({method}) failed: {run.stderr.strip()[-500:]}")
             long = pd.read_csv(out, keep_default_na=False, na_values=["NA"])
+            long = long.drop(columns=".id").set_axis([".imp", *table.columns], axis=1)
+            for column in table.select_dtypes(exclude="number"):
+                long[column] = long[column].str[1:].astype(object)
             parts = [
-                part.drop(columns=[".imp", ".id"])
-                .set_axis(table.columns, axis=1)
-                .set_axis(table.index)
-                for _, part in long.groupby(".imp")
+                part.drop(columns=".imp").set_axis(table.index) for _, part in long.groupby(".imp")
             ]
             results.append((parts, float(out.with_suffix(".time").read_text())))
     return results
