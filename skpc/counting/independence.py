@@ -82,7 +82,8 @@ def pair_statistics(codes: Codes, weight: Floats, n_states: Ints, yates: bool) -
         check_memory(float(n_places) ** 2, f"The pairs of {m:,} columns", "Choose fewer columns.")
         words = pack_states(codes, weight, places)
         counts = count_pairs(codes, weight, places, 0, n_places, words)
-    statistics = PairStatistics(*np.zeros((2, m, m)), np.zeros((m, m), np.int64))
+    pearson, ratio = np.zeros((2, m, m))
+    statistics = PairStatistics(pearson, ratio, np.zeros((m, m), np.int64))
     _test_pairs(codes, weight, places, counts, yates, statistics)
     return statistics
 

@@ -23,7 +23,7 @@ from skpc.learning.filling import fill_missing
 from skpc.learning.mixture import CutsetMixture, check_n_components, learn_mixture
 from skpc.learning.network import CutsetNetwork, cutset_circuit
 from skpc.learning.shrinkage import TrainingRows, learn_shrunken_mixture
-from skpc.learning.smoothing import choose_param_ess
+from skpc.learning.smoothing import choose_param_ess, learned_from_shown
 from skpc.queries import PseudoCounts, fit_parameters, log_likelihood, uniform_pseudo_counts
 from skpc.queries.parameters import em_step
 
@@ -270,7 +270,7 @@ class CutsetNetworkBD(CircuitDensity):
             self.n_iter_, self.converged_ = 1, True
             if self.n_components == 1:
                 networks = [self._network(rows, complete, weight)]
-                self.circuit_ = self._parametrised(rows, weight, networks, np.ones(1))
+                self.circuit_ = self._parametrised(rows, complete, weight, networks, np.ones(1))
             elif self.param_ess == "auto":
                 networks = self._shrunken(rows, complete, weight, random_state)
             else:
@@ -278,7 +278,8 @@ class CutsetNetworkBD(CircuitDensity):
                 learned = self._mixture(random_state, self.param_ess_, complete, weight)
                 networks = learned.networks
                 self.n_iter_, self.converged_ = learned.n_iter, learned.converged
-                self.circuit_ = self._parametrised(rows, weight, networks, learned.weights)
+                parts = networks, learned.weights
+                self.circuit_ = self._parametrised(rows, complete, weight, *parts)
             log_density = log_likelihood(self.circuit_, rows)
         self.lower_bound_ = float(np.average(log_density, weights=weight))
         self.weights_ = _root_weights(self.circuit_, networks)
@@ -296,9 +297,13 @@ class CutsetNetworkBD(CircuitDensity):
         verbose = self.verbose if self.n_components == 1 else 0
         with progress(weight.sum(), "rows", verbose) as advance:
             network = self._learner(advance)(codes, weight)
+        shown = codes
+        if np.isnan(rows).any():
+            # Edges of trees rest on what is shown: draws follow from noise that others follow.
+            shown = self.domain_.codes(rows)
+            network = self._learner()(shown, weight, cuts=network.variable)
         self.param_ess_ = cast("float | None", self.param_ess)
         if self.param_ess == "auto":
-            shown = self.domain_.codes(rows)
             self.param_ess_ = choose_param_ess(network, codes, weight, self._learner(), shown)
         return network
 
@@ -365,7 +370,12 @@ class CutsetNetworkBD(CircuitDensity):
             )
 
     def _parametrised(
-        self, rows: Floats, weight: Floats, networks: list[CutsetNetwork], weights: Floats
+        self,
+        rows: Floats,
+        complete: Floats,
+        weight: Floats,
+        networks: list[CutsetNetwork],
+        weights: Floats,
     ) -> Circuit:
         """The circuit of networks, its parameters fitted to the rows where counts do not do."""
         param_ess = self.param_ess_
@@ -378,6 +388,10 @@ class CutsetNetworkBD(CircuitDensity):
         if self.criterion == "bd" or param_ess is not None:
             ess = self.ess if param_ess is None else param_ess
             counts = uniform_pseudo_counts(circuit, ess * len(networks))
+            if n_missing:
+                ess *= len(networks)
+                learned_from = complete, weight, ~np.isnan(rows), ess
+                circuit, counts = learned_from_shown(circuit, *learned_from)
         max_iter, tol = _EM_ITERATIONS, 1e-4
         if n_missing:
             max_iter = min(max_iter, _EM_ROWS // len(rows))

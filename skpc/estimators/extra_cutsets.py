@@ -24,7 +24,7 @@ from skpc.estimators.cutset import filled_rows
 from skpc.learning.cutset import learn_cutset_network
 from skpc.learning.network import cutset_circuit
 from skpc.learning.random_cuts import RandomCuts
-from skpc.queries import uniform_pseudo_counts
+from skpc.learning.smoothing import learned_from_shown
 from skpc.queries.parameters import em_step
 
 
@@ -195,10 +195,12 @@ class ExtraCutsets(CircuitDensity):
                 self.min_samples_split_ = cuts.choose_split(codes, weight, seeds)
             else:
                 self.min_samples_split_ = float(self.min_samples_split)
-            networks = cuts.learn(codes, weight, self.min_samples_split_, seeds)
+            shown = domain.codes(rows) if np.isnan(rows).any() else None
+            networks = cuts.learn(codes, weight, self.min_samples_split_, seeds, shown)
             circuits = [cutset_circuit(network, domain.axes) for network in networks]
-            if np.isnan(rows).any():
+            if shown is not None:
                 for k, circuit in enumerate(circuits):
-                    prior = uniform_pseudo_counts(circuit, self.param_ess)
-                    circuits[k] = em_step(circuit, rows, weight, prior)
+                    learned_from = complete, weight, shown >= 0, self.param_ess
+                    start, prior = learned_from_shown(circuit, *learned_from)
+                    circuits[k] = em_step(start, rows, weight, prior)
             self.circuit_ = mixture(circuits, np.full(len(circuits), 1.0 / len(circuits)))

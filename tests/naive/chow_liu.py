@@ -45,6 +45,29 @@ def mutual_information(table):
     )
 
 
+def evidence(rows, i, j, n_states):
+    """What i and j tell of each other where both are seen (nats), scaled up to all rows.
+
+    Each cell is predicted by the others of its row of the table and by one like the column.
+    """
+    table, total = [[0.0] * n_states[j] for _ in range(n_states[i])], 0.0
+    for codes, weight in rows:
+        if codes[i] >= 0 and codes[j] >= 0:
+            table[codes[i]][codes[j]] += weight
+            total += weight
+    told = 0.0
+    for part in (table, list(zip(*table))):
+        share = [sum(column) / total for column in zip(*part)]
+        for row in part:
+            for count, of_column in zip(row, share):
+                if count > 0.0:
+                    others = max(count - 1.0, 0.0) + of_column
+                    of_row = max(sum(row) - 1.0, 0.0) + 1.0
+                    told += 0.5 * count * math.log(others / of_row / of_column)
+    by_chance = math.log(len(n_states))
+    return (told - by_chance) * sum(weight for _, weight in rows) / total
+
+
 def conditional_entropy(table, pseudo_count):
     """Entropy of the column given the row: smoothed entropies, weighted by raw counts."""
     spread = 0.0
