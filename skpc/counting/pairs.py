@@ -325,7 +325,10 @@ def inform(
     information = (joint - margin - margin.T) / smoothed + np.log(smoothed)
     if not places.are_complete:
         # Of m columns, the one that tells most is chosen: log(m) is what chance may tell.
-        information = (0.5 * (evidence + evidence.T) - np.log(m)) * scale / total
+        evidence = (0.5 * (evidence + evidence.T) - np.log(m)) * scale / total
+        # It counts by the share of rows that lack one of the two.
+        lacking = 1.0 - np.divide(1.0, scale, out=np.ones((m, m)), where=scale > 0.0)
+        information = (1.0 - lacking) * information + lacking * evidence
     # Columns that are never observed together have no table.
     information[scale == 0.0] = 0.0
     # Rounded to whole units, so that equal information compares as equal.

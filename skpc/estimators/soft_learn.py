@@ -313,14 +313,10 @@ class SoftLearnSPN(CircuitDensity):
             learner = SoftLearner(*table, options, random_state, domain.axes)
             circuit = learner.learn(advance)
         self.n_iter_ = 0
-        is_incomplete = bool(np.isnan(rows).any())
-        if is_incomplete:
-            circuit, like_column = drawn_to_columns(circuit, rows, weight)
+        pseudo_count = refinement_pseudo_counts(circuit, rows, weight, **_PSEUDO_COUNTS)
+        if np.isnan(rows).any():
+            circuit, pseudo_count = drawn_to_columns(circuit, rows, weight, pseudo_count)
         if n_refine:
-            pseudo_count = refinement_pseudo_counts(circuit, rows, weight, **_PSEUDO_COUNTS)
-            if is_incomplete:
-                param = np.where(like_column > 0.0, like_column, pseudo_count.param)
-                pseudo_count = pseudo_count._replace(param=param)
             circuit, self.n_iter_ = fit_parameters(
                 circuit,
                 rows,

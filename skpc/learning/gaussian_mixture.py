@@ -368,7 +368,7 @@ def _added_counts(sums: Sums, weight: Floats, prior: MixturePrior) -> Floats:
     unit = sums.squares / np.where(counts > 0.0, counts, 1.0)
     cells = counts.ravel(), table, state, mass, share, prior.state_ptr
     like_column = rows_like_columns(*cells, unit.ravel()).reshape(n_components, -1)
-    return np.where(like_column > 0.0, like_column, prior.state_counts)
+    return like_column + prior.state_counts
 
 
 def crossed(state_ptr: Ints, n_combinations: float) -> Ints:

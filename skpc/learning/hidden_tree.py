@@ -159,8 +159,7 @@ class Counts(NamedTuple):
         cells = self.by_state.ravel(), table, state, hidden.ravel(), column, state_ptr
         unit = self.squares / np.where(self.by_state > 0.0, self.by_state, 1.0)
         like_column = rows_like_columns(*cells, unit.ravel()).reshape(self.by_state.shape)
-        even = _EMISSION * column[:, np.newaxis]
-        by_state = self.by_state + np.where(like_column > 0.0, like_column, even)
+        by_state = self.by_state + _EMISSION * column[:, np.newaxis] + like_column
         total = np.add.reduceat(by_state, state_ptr[:-1])
         by_state /= np.repeat(total, np.diff(state_ptr), axis=0)
         first = _normalised(self.first + _TRANSITION / k)

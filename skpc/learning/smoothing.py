@@ -164,8 +164,8 @@ def learned_from_shown(
     count = np.concatenate([statistics.edge_flow[decides], statistics.leaf_statistic[states.entry]])
     owner = np.concatenate([parent[decides], circuit.n_nodes + leaf])
     variable = np.concatenate([structure.decision_var[parent[decides]], leaves.var[leaf]])
-    factor = evidence_factors(count, added, owner, variable)
-    factor[shown.all(axis=0)] = 1.0
+    missing = np.average(~shown, axis=0, weights=weight)
+    factor = 1.0 + missing * (evidence_factors(count, added, owner, variable) - 1.0)
     edge, param = even.edge.copy(), even.param.copy()
     edge[decides] *= factor[structure.decision_var[parent[decides]]]
     param[states.param] *= factor[leaves.var[leaf]]
@@ -173,7 +173,9 @@ def learned_from_shown(
     return em_step(circuit, complete, weight, prior, shown), prior
 
 
-def drawn_to_columns(circuit: Circuit, rows: Floats, weight: Floats) -> tuple[Circuit, Floats]:
+def drawn_to_columns(
+    circuit: Circuit, rows: Floats, weight: Floats, pseudo_count: PseudoCounts
+) -> tuple[Circuit, PseudoCounts]:
     """Draw leaves whose columns have missing cells to the laws of these columns.
 
     Parameters
@@ -184,18 +186,19 @@ def drawn_to_columns(circuit: Circuit, rows: Floats, weight: Floats) -> tuple[Ci
         Encoded rows, NaN where missing.
     weight : ndarray of shape (n_rows,)
         Their weights.
+    pseudo_count : PseudoCounts
+        What smooths the leaves of complete columns.
 
     Returns
     -------
-    Circuit, ndarray
-        The circuit, and pseudo-counts in the shape of its leaf parameters, zero for other leaves;
-        see :func:`rows_like_columns`.
+    Circuit, PseudoCounts
+        The circuit, and the pseudo-counts with those of :func:`rows_like_columns`.
     """
-    param, added, leaves = circuit.param.copy(), np.zeros(len(circuit.param)), leaf_facts(circuit)
+    leaves, of_param = leaf_facts(circuit), pseudo_count.param.copy()
     states = states_of_leaves(leaves[0], circuit.n_states)
     is_table = np.repeat(only_states(leaves[0])[states.leaf], states.size)
     if not is_table.any():
-        return circuit, added
+        return circuit, pseudo_count
     statistic = expected_statistics(circuit, rows, weight).leaf_statistic
     place, state = states.param[is_table], states.state[is_table]
     table = np.repeat(np.arange(len(states.leaf)), states.size)[is_table]
@@ -205,11 +208,12 @@ def drawn_to_columns(circuit: Circuit, rows: Floats, weight: Floats) -> tuple[Ci
     codes = read_cells(circuit.columns, rows)[0]
     share = np.concatenate(column_shares(codes, weight, circuit.n_states))
     state_ptr = offsets(circuit.n_states)
-    added[place] = rows_like_columns(count, table, state, mass, share, state_ptr)
-    counted = np.bincount(table, count + added[place])[table]
-    drawn = added[place] > 0.0
-    param[place[drawn]] = np.log((count + added[place]) / counted)[drawn]
-    return circuit.with_parameters(param=param), added
+    added = rows_like_columns(count, table, state, mass, share, state_ptr)
+    of_param[place] += added
+    total = np.bincount(table, count + of_param[place])[table]
+    drawn, param = added > 0.0, circuit.param.copy()
+    param[place[drawn]] = np.log((count + of_param[place]) / total)[drawn]
+    return circuit.with_parameters(param=param), pseudo_count._replace(param=of_param)
 
 
 def refinement_pseudo_counts(
