@@ -1,7 +1,7 @@
 """Cutset networks learned by a structure score."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Integral
 from typing import Any, Self, cast
@@ -172,9 +172,10 @@ class CutsetNetworkBD(CircuitDensity):
     -----
     Rows may have missing cells in ``fit`` too. A mixture of trees that share the edges of one
     Chow-Liu tree is learned from them first, by EM. It fills the missing cells by draws, and the
-    structure is learned from the filled rows. The parameters are those of
-    the rows as they are, by exact EM (:func:`skpc.queries.fit_parameters`) with the prior counts of
-    the criterion; more than 200,000 rows take one iteration.
+    cuts are learned from the filled rows. Edges of trees are learned from the rows as they are:
+    only where rows that know both columns predict each other better by them. So are the parameters,
+    by exact EM (:func:`skpc.queries.fit_parameters`) with prior counts like the filled columns,
+    more of them where cells are few; more than 200,000 rows take one iteration.
 
     With ``param_ess="auto"`` a single network is smoothed by the equivalent sample size that suits
     held-out rows best: trees learned from three quarters of the rows, below the same cuts, predict
@@ -301,7 +302,8 @@ class CutsetNetworkBD(CircuitDensity):
         if np.isnan(rows).any():
             # Edges of trees rest on what is shown: draws follow from noise that others follow.
             shown = self.domain_.codes(rows)
-            network = self._learner()(shown, weight, cuts=network.variable)
+            learned = self._learner()(shown, weight, cuts=network.variable)
+            network = replace(learned, score=network.score)
         self.param_ess_ = cast("float | None", self.param_ess)
         if self.param_ess == "auto":
             self.param_ess_ = choose_param_ess(network, codes, weight, self._learner(), shown)

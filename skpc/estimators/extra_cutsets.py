@@ -110,8 +110,10 @@ class ExtraCutsets(CircuitDensity):
     -----
     A cut has a branch for each category of its column, or for each bin, and at least two branches
     with 5 rows and 1 % of those of the cut. Missing cells of training rows are filled by draws as
-    in :class:`CutsetNetworkBD`; then one iteration of EM learns the parameters of each network from
-    the rows as they are.
+    in :class:`CutsetNetworkBD`. The draws divide rows at cuts, on columns that most rows know;
+    edges of trees and tables rest on known cells, and tables of columns that few rows know are
+    drawn to these columns. Then one iteration of EM learns the parameters of each network from the
+    rows as they are.
 
     To choose `min_samples_split`, ten networks learn from three quarters of the rows and predict
     the last quarter; each quarter in turn, until a thousand rows have been held out. It goes down

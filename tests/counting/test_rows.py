@@ -96,7 +96,7 @@ def test_a_column_that_few_rows_show_tells_others_nothing_by_chance():
     node = WeightedRows(codes, np.ones(400), np.arange(4), np.full(4, 6))
     tree = node.tree(BayesDirichlet(0.1)).trees[0]
     assert tree.parent[3] == 2
-    assert tree.tables.n_parent_states.tolist() == [1, 6, 1, 6]
+    assert tree.tables.n_parent_states.tolist() == [1, 6, 6, 6]
 
 
 def test_columns_that_are_never_observed_together_have_no_information():

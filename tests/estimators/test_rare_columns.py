@@ -60,4 +60,4 @@ def test_what_few_rows_show_is_completed_as_well_as_by_the_most_frequent_value(m
 def test_what_few_rows_show_is_told_by_a_column_that_it_follows_from(model):
     X, values, known = table(0.9, False)
     most_frequent = np.bincount(values[~known]).max() / (~known).sum()
-    assert share_right(model, X, values, known) >= most_frequent + 0.05
+    assert share_right(model, X, values, known) >= most_frequent + 0.03
