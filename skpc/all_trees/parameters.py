@@ -33,9 +33,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_softmax, softmax
 
-from skpc._arrays import Floats, Ints, offsets
+from skpc._arrays import ROUNDING, Floats, Ints, offsets
 from skpc.all_trees.all_trees import AllTrees, Components, Expectation
 from skpc.all_trees.couplings import couple, couple_gradient
+from skpc.counting.column_laws import evidence_factors
 from skpc.counting.rows import count_state_pairs
 
 #: Information that no two variables fall short of, in nats.
@@ -91,7 +92,20 @@ class PairTables(NamedTuple):
         observed = block_sums(block_sums(pair, ptr, 0), ptr, 1)
         total = per_state(per_state(observed, ptr, 0), ptr, 1) + alpha
         single = (pair.diagonal() + alpha * part) / total.diagonal()
-        return cls(ptr, single, (pair + alpha * np.outer(part, part)) / total)
+        added = alpha * np.outer(part, part)
+        is_incomplete = per_state(
+            per_state(observed < (1.0 - ROUNDING) * weight.sum(), ptr), ptr, 1
+        )
+        row, column = np.nonzero(is_incomplete)
+        if len(row):
+            # What few rows show is drawn to independence, as strongly as they tell.
+            variable = np.repeat(np.arange(len(n_states)), n_states)
+            table = variable[row] * len(n_states) + variable[column]
+            alone = single[row] * single[column]
+            factor = evidence_factors(pair[row, column], alone, table, table)
+            added[row, column] = factor[table] * alone
+            total[row, column] += factor[table] - alpha
+        return cls(ptr, single, (pair + added) / total)
 
     def information(self) -> Floats:
         """Mutual information of every two variables, in nats; shape (n_features, n_features).

@@ -12,7 +12,7 @@ import numpy as np
 
 from skpc._arrays import Codes, Floats, Ints, offsets
 from skpc._fast_math import fast_log
-from skpc._jit import kernel, popcount
+from skpc._jit import internal_kernel, kernel, popcount
 from skpc.counting.bit_rows import Words
 from skpc.counting.tables import Score
 from skpc.counting.trees import UNITS_PER_NAT
@@ -25,6 +25,8 @@ _MAX_COUNTS = 2**18
 _MOST_PACKED = 16
 #: Words of 64 rows that stay in the cache while all places are counted in them.
 _CACHED_WORDS = 2**15
+#: What subtraction has left of no rows, as a share of a column.
+_NO_SHARE = 1e-9
 
 
 class Places(NamedTuple):
@@ -79,6 +81,11 @@ class Places(NamedTuple):
         observed = first[:-1] + occurs[state_ptr[:-1]]
         at_places = column[occurs], state[occurs], in_state[occurs]
         return cls(n_states, state_ptr, place, counted, first, observed, usual, *at_places)
+
+    @property
+    def are_complete(self) -> bool:
+        """Whether no cell is missing."""
+        return np.array_equal(self.observed, self.first[:-1])
 
 
 @kernel
@@ -169,7 +176,7 @@ def _restore_usual(places: Places, begin: int, counts: Floats) -> None:
 def pack_states(codes: Codes, weight: Floats, places: Places) -> Words | None:
     """The rows as bits of their states, if they can be counted so, and sooner than one by one."""
     is_sooner = len(places.weight) <= _MOST_PACKED * len(places.n_states)
-    if is_sooner and np.array_equal(places.observed, places.first[:-1]) and (weight == 1.0).all():
+    if is_sooner and places.are_complete and (weight == 1.0).all():
         return _pack(codes, places)
     return None
 
@@ -203,6 +210,8 @@ class Smoothing(NamedTuple):
         Pseudo-count of a state of the first column.
     place_scale, place_cell : array of shape (m, n_places)
         Scale and pseudo-count of each cell of a column and a place of another one.
+    is_complete : bool
+        Whether no cell is missing.
     """
 
     scale: Floats
@@ -210,6 +219,7 @@ class Smoothing(NamedTuple):
     row: Floats
     place_scale: Floats
     place_cell: Floats
+    is_complete: bool
 
 
 @kernel(new_arrays=True)
@@ -219,16 +229,25 @@ def _add_places(
     """Add the cells of the places from ``begin`` on to the sums over each pair of columns.
 
     The sums are x log x of all smoothed cells; the same of the states of the first column; the
-    entropy of the second column given the first, times the weight of the rows.
+    entropy of the second column given the first, times the weight of the rows. Where cells are
+    missing, the last is what the first column tells of the second in rows that show both, each
+    predicted by the others and by one more that is like its column.
     """
     first, observed, m = places.first, places.observed, len(places.observed)
     term, row_weight, row_term = np.empty(counts.shape[1]), np.empty(m), np.empty(m)
+    # Shares of the places of the second column among the rows that show the first one.
+    share, log_share = places.weight.copy(), np.empty(counts.shape[1])
     for i in range(len(counts)):
         place, row = begin + i, counts[i]
         a = places.column[place]
+        if place == first[a]:
+            share[:] = places.weight
         # Missing cells are taken from the usual state, but tell nothing themselves.
         if place < observed[a]:
+            share -= row
             continue
+        if place == observed[a] and not smoothing.is_complete:
+            _to_shares(places, share, log_share)
         scale, cell = smoothing.place_scale[a], smoothing.place_cell[a]
         empty_cells, pseudo_count = smoothing.empty_cells[a], smoothing.row[a]
         joint, margin, entropy = sums[0, a], sums[1, a], sums[2, a]
@@ -250,22 +269,49 @@ def _add_places(
             joint[b] += row_term[b]
             margin[b] += smoothed * log
             entropy[b] += row_weight[b] * (log - row_term[b] / smoothed)
+        if smoothing.is_complete:
+            continue
+        for t in range(len(row)):
+            others = max(row[t] - 1.0, 0.0) + share[t]
+            term[t] = row[t] * (fast_log(others) - log_share[t])
+        for b in range(m):
+            weight, gain = 0.0, 0.0
+            for t in range(np.uint64(observed[b]), np.uint64(first[b + 1])):
+                weight += row[t]
+                gain += term[t]
+            sums[3, a, b] += gain - weight * fast_log(max(weight - 1.0, 0.0) + 1.0)
+
+
+@internal_kernel
+def _to_shares(places: Places, share: Floats, log_share: Floats) -> None:
+    """Turn weights of places into shares of their columns, and take their logs."""
+    for b in range(len(places.observed)):
+        begin, end = places.observed[b], places.first[b + 1]
+        total = share[begin:end].sum()
+        for t in range(begin, end):
+            share[t] = max(share[t] / total, _NO_SHARE) if total > 0.0 else 1.0
+            log_share[t] = np.log(share[t])
 
 
 def inform(
     codes: Codes, weight: Floats, places: Places, scale: Floats, score: Score
 ) -> tuple[Ints, Floats]:
-    """Information of all pairs of columns in units, and the entropies of the others given each."""
+    """Information of all pairs of columns in units, and the entropies of the others given each.
+
+    Where cells are missing, the information is what rows that show both columns tell of each other.
+    What few rows have in common by chance would be taken for more than others know.
+    """
     n_states, m, total = places.n_states, len(scale), weight.sum()
     cell = score.pseudo_count(n_states[:, np.newaxis], n_states)
     row = cell * n_states
     # States without a place have empty cells only.
     n_empty = n_states + places.observed - places.first[1:]
     empty_cell, empty_row = cell * np.log(cell), row * np.log(row)
-    at_places = (square.take(places.column, axis=1) for square in (scale, cell))
-    smoothing = Smoothing(scale, n_empty * empty_cell, row, *at_places)
+    at_places = [square.take(places.column, axis=1) for square in (scale, cell)]
+    empty_cells = n_empty * empty_cell
+    smoothing = Smoothing(scale, empty_cells, row, at_places[0], at_places[1], places.are_complete)
     n_empty_rows = n_empty[:, np.newaxis]
-    sums = np.zeros((3, m, m))
+    sums = np.zeros((4, m, m))
     sums[0], sums[1] = n_empty_rows * n_states * empty_cell, n_empty_rows * empty_row
     # Whole columns, as many as there is room for.
     group = places.first[:-1] * places.first[-1] // _MAX_COUNTS
@@ -274,9 +320,15 @@ def inform(
     for begin, end in zip(begins, [*begins[1:], len(places.weight)]):
         counts = count_pairs(codes, weight, places, begin, end, words)
         _add_places(counts, begin, places, smoothing, sums)
-    joint, margin, entropy = sums
+    joint, margin, entropy, evidence = sums
     smoothed = row * n_states[:, np.newaxis] + total
     information = (joint - margin - margin.T) / smoothed + np.log(smoothed)
+    if not places.are_complete:
+        # Of m columns, the one that tells most is chosen: log(m) is what chance may tell.
+        evidence = (0.5 * (evidence + evidence.T) - np.log(m)) * scale / total
+        # It counts by the share of rows that lack one of the two.
+        lacking = 1.0 - np.divide(1.0, scale, out=np.ones((m, m)), where=scale > 0.0)
+        information = (1.0 - lacking) * information + lacking * evidence
     # Columns that are never observed together have no table.
     information[scale == 0.0] = 0.0
     # Rounded to whole units, so that equal information compares as equal.
@@ -299,7 +351,7 @@ def count_edges(
     weight : array of shape (n_rows,)
         Weights of the rows.
     parent : array of shape (m,)
-        Column of the tree parent of each column; -1 for the root, which comes first.
+        Column of the tree parent of each column; -1 for one that is told nothing.
     places : Places
         The states that occur in the columns.
     start : array of shape (m,)
@@ -309,9 +361,10 @@ def count_edges(
     """
     state_ptr, of_state = places.state_ptr, places.of_state
     for r in range(len(codes)):
-        for v in range(1, len(parent)):
-            above = parent[v]
-            i = of_state[state_ptr[above] + codes[r, above] + 1] - places.observed[above]
+        for v in range(len(parent)):
+            above, i = parent[v], 0
+            if above >= 0:
+                i = of_state[state_ptr[above] + codes[r, above] + 1] - places.observed[above]
             j = of_state[state_ptr[v] + codes[r, v] + 1] - places.observed[v]
             # The place of missing cells is before the first one.
             if i >= 0 and j >= 0:

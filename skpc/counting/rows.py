@@ -16,7 +16,7 @@ from skpc._threads import product
 from skpc.counting.bit_rows import BitRows, fits_bits
 from skpc.counting.pairs import Places, count_edges, count_pairs, inform, pack_states
 from skpc.counting.tables import CountTables, Score
-from skpc.counting.trees import ChowLiuTree, ScoredTrees, maximum_spanning_tree
+from skpc.counting.trees import NO_INFORMATION, ChowLiuTree, ScoredTrees, maximum_spanning_tree
 
 _MISSING = -1
 #: A margin below this part of all weight is what subtraction has left of zero.
@@ -65,27 +65,30 @@ class WeightedRows:
         """
         return inform(self._codes, self._weight, self._places, self._scale, score)
 
-    def tree_along(self, parent: Ints) -> ChowLiuTree:
-        """The tree of a given structure, with the counts of these rows."""
-        places, n_states, n_parent_states = self._places, self._n_states, self._n_states[parent]
-        n_parent_states[0] = 1
+    def tree_along(self, parent: Ints, is_told: NDArray[np.bool_]) -> ChowLiuTree:
+        """The tree of a given structure, with the counts of these rows.
+
+        The tables of columns that are told nothing by their parents, as the root, have one row.
+        """
+        places, n_states = self._places, self._n_states
+        above = np.where(is_told, parent, -1)
         n_places = places.first[1:] - places.observed
-        n_cells = n_places * n_places[parent]
-        n_cells[0] = 0
+        n_cells = n_places * np.where(is_told, n_places[parent], 1)
         counts = np.zeros(int(n_cells.sum()))
-        count_edges(self._codes, self._weight, parent, places, offsets(n_cells), counts)
+        count_edges(self._codes, self._weight, above, places, offsets(n_cells), counts)
         # Cells without rows are not listed.
         (cell,) = np.nonzero(counts)
         vertex = np.repeat(np.arange(len(parent)), n_cells)[cell]
         row, column = np.divmod(within(n_cells)[cell], n_places[vertex])
-        above = parent[vertex]
+        # Rows that lack one of the two cells count as those that show both.
+        scale = self._scale[vertex, np.where(is_told, parent, np.arange(len(parent)))[vertex]]
+        parent_state = places.state.take(places.observed[parent[vertex]] + row, mode="clip")
         tables = CountTables(
-            offsets(np.append(n_states[0], np.bincount(vertex, minlength=len(parent))[1:])),
-            np.append(np.zeros(n_states[0], int), places.state[places.observed[above] + row]),
-            np.append(np.arange(n_states[0]), places.state[places.observed[vertex] + column]),
-            # Rows that lack one of the two cells count as those that show both.
-            np.append(self.state_counts(0), counts[cell] * self._scale[vertex, above]),
-            n_parent_states,
+            offsets(np.bincount(vertex, minlength=len(parent))),
+            np.where(is_told[vertex], parent_state, 0),
+            places.state[places.observed[vertex] + column],
+            counts[cell] * scale,
+            np.where(is_told, n_states[parent], 1),
             n_states,
         )
         return ChowLiuTree(self.variables, parent, tables)
@@ -105,6 +108,11 @@ class WeightedRows:
         others = (np.delete(of_columns, column) for of_columns in (self.variables, self._n_states))
         return type(self)(codes, weight, *others)
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether no cell is missing."""
+        return self._places.are_complete
+
     @cached_property
     def _places(self) -> Places:
         return Places.from_codes(self._codes, self._weight, self._n_states)
@@ -113,7 +121,7 @@ class WeightedRows:
     def _scale(self) -> Floats:
         """What brings the rows in which two columns are observed to the weight of all rows."""
         m = len(self.variables)
-        if np.array_equal(self._places.observed, self._places.first[:-1]):
+        if self.is_complete:
             return np.ones((m, m))
         # A product of matrices: nothing of it is needed where no cell is missing.
         is_observed = (self._codes >= 0).astype(np.float64)
@@ -131,7 +139,10 @@ def trees_along_shared_edges(nodes: Sequence[WeightedRows], score: Score) -> Sco
         entropy += left_over
     parent = np.empty(m, np.int64)
     maximum_spanning_tree(units, parent)
-    trees = list(_of_each(nodes, lambda node: node.tree_along(parent)))
+    is_told = parent >= 0
+    if not all(node.is_complete for node in nodes):
+        is_told &= units[parent, np.arange(m)] > NO_INFORMATION
+    trees = list(_of_each(nodes, lambda node: node.tree_along(parent, is_told)))
     return ScoredTrees(trees, sum(score.of_tables(tree.tables) for tree in trees), entropy)
 
 

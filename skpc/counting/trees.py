@@ -32,7 +32,7 @@ class ChowLiuTree(NamedTuple):
     parent : array of shape (m,)
         Position of the tree parent among ``variables``; -1 for the root, which comes first.
     tables : CountTables
-        Counts of each variable given its parent.
+        Counts of each variable given its parent; of one row where the parent tells nothing.
     """
 
     variables: Ints
@@ -104,7 +104,8 @@ def tree_vertices(
     parent : ndarray of shape (m,)
         The parent of each vertex; -1 for the root.
     log_prob : sequence of m arrays of shape (n_parent_states, n_states)
-        Log probabilities in nats of the states given those of the parent; one row at the root.
+        Log probabilities in nats of the states given those of the parent; one row at the root, and
+        where the parent tells nothing.
     first : int, default=0
         Number of the first vertex.
 
@@ -126,11 +127,12 @@ def tree_vertices(
     order = children_first(parent)
     place = np.argsort(order) + first
     vertex = np.flatnonzero(parent >= 0)
-    size = np.array([len(table) for table in log_prob])[vertex]
-    row = within(size)
+    size = np.array([table.shape[1] for table in log_prob])[parent[vertex]]
+    state, n_rows = within(size), np.array([len(table) for table in log_prob])[vertex]
+    row = np.minimum(state, np.repeat(n_rows, size) - 1)
     above, below = np.repeat(place[parent[vertex]], size), np.repeat(place[vertex], size)
     tables = [log_prob[vertex] for vertex in order]
-    return Decisions(variables[order], tables, above, row, below, row)
+    return Decisions(variables[order], tables, above, state, below, row)
 
 
 def children_first(parent: Sequence[int] | Ints) -> list[int]:

@@ -1,7 +1,7 @@
 """Cutset networks learned by a structure score."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Integral
 from typing import Any, Self, cast
@@ -23,7 +23,7 @@ from skpc.learning.filling import fill_missing
 from skpc.learning.mixture import CutsetMixture, check_n_components, learn_mixture
 from skpc.learning.network import CutsetNetwork, cutset_circuit
 from skpc.learning.shrinkage import TrainingRows, learn_shrunken_mixture
-from skpc.learning.smoothing import choose_param_ess
+from skpc.learning.smoothing import choose_param_ess, learned_from_shown
 from skpc.queries import PseudoCounts, fit_parameters, log_likelihood, uniform_pseudo_counts
 from skpc.queries.parameters import em_step
 
@@ -169,9 +169,10 @@ class CutsetNetworkBD(CircuitDensity):
     -----
     Rows may have missing cells in ``fit`` too. A mixture of trees that share the edges of one
     Chow-Liu tree is learned from them first, by EM. It fills the missing cells by draws, and the
-    structure is learned from the filled rows. The parameters are those of
-    the rows as they are, by exact EM (:func:`skpc.queries.fit_parameters`) with the prior counts of
-    the criterion; more than 200,000 rows take one iteration.
+    cuts are learned from the filled rows. Edges of trees are learned from the rows as they are:
+    only where rows that know both columns predict each other better by them. So are the parameters,
+    by exact EM (:func:`skpc.queries.fit_parameters`) with prior counts like the filled columns,
+    more of them where cells are few; more than 200,000 rows take one iteration.
 
     With ``param_ess="auto"`` a single network is smoothed by the equivalent sample size that suits
     held-out rows best: trees learned from three quarters of the rows, below the same cuts, predict
@@ -267,7 +268,7 @@ class CutsetNetworkBD(CircuitDensity):
             self.n_iter_, self.converged_ = 1, True
             if self.n_components == 1:
                 networks = [self._network(rows, complete, weight)]
-                self.circuit_ = self._parametrised(rows, weight, networks, np.ones(1))
+                self.circuit_ = self._parametrised(rows, complete, weight, networks, np.ones(1))
             elif self.param_ess == "auto":
                 networks = self._shrunken(rows, complete, weight, random_state)
             else:
@@ -275,7 +276,8 @@ class CutsetNetworkBD(CircuitDensity):
                 learned = self._mixture(random_state, self.param_ess_, complete, weight)
                 networks = learned.networks
                 self.n_iter_, self.converged_ = learned.n_iter, learned.converged
-                self.circuit_ = self._parametrised(rows, weight, networks, learned.weights)
+                parts = networks, learned.weights
+                self.circuit_ = self._parametrised(rows, complete, weight, *parts)
             log_density = log_likelihood(self.circuit_, rows)
         self.lower_bound_ = float(np.average(log_density, weights=weight))
         self.weights_ = _root_weights(self.circuit_, networks)
@@ -293,9 +295,14 @@ class CutsetNetworkBD(CircuitDensity):
         verbose = self.verbose if self.n_components == 1 else 0
         with progress(weight.sum(), "rows", verbose) as advance:
             network = self._learner(advance)(codes, weight)
+        shown = codes
+        if np.isnan(rows).any():
+            # Edges of trees rest on what is shown: draws follow from noise that others follow.
+            shown = self.domain_.codes(rows)
+            learned = self._learner()(shown, weight, cuts=network.variable)
+            network = replace(learned, score=network.score)
         self.param_ess_ = cast("float | None", self.param_ess)
         if self.param_ess == "auto":
-            shown = self.domain_.codes(rows)
             self.param_ess_ = choose_param_ess(network, codes, weight, self._learner(), shown)
         return network
 
@@ -362,7 +369,12 @@ class CutsetNetworkBD(CircuitDensity):
             )
 
     def _parametrised(
-        self, rows: Floats, weight: Floats, networks: list[CutsetNetwork], weights: Floats
+        self,
+        rows: Floats,
+        complete: Floats,
+        weight: Floats,
+        networks: list[CutsetNetwork],
+        weights: Floats,
     ) -> Circuit:
         """The circuit of networks, its parameters fitted to the rows where counts do not do."""
         param_ess = self.param_ess_
@@ -375,6 +387,10 @@ class CutsetNetworkBD(CircuitDensity):
         if self.criterion == "bd" or param_ess is not None:
             ess = self.ess if param_ess is None else param_ess
             counts = uniform_pseudo_counts(circuit, ess * len(networks))
+            if n_missing:
+                ess *= len(networks)
+                learned_from = complete, weight, ~np.isnan(rows), ess
+                circuit, counts = learned_from_shown(circuit, *learned_from)
         max_iter, tol = _EM_ITERATIONS, 1e-4
         if n_missing:
             max_iter = min(max_iter, _EM_ROWS // len(rows))

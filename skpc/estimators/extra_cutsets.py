@@ -24,7 +24,7 @@ from skpc.estimators.cutset import filled_rows
 from skpc.learning.cutset import learn_cutset_network
 from skpc.learning.network import cutset_circuit
 from skpc.learning.random_cuts import RandomCuts
-from skpc.queries import uniform_pseudo_counts
+from skpc.learning.smoothing import learned_from_shown
 from skpc.queries.parameters import em_step
 
 
@@ -107,8 +107,10 @@ class ExtraCutsets(CircuitDensity):
     -----
     A cut has a branch for each category of its column, or for each bin, and at least two branches
     with 5 rows and 1 % of those of the cut. Missing cells of training rows are filled by draws as
-    in :class:`CutsetNetworkBD`; then one iteration of EM learns the parameters of each network from
-    the rows as they are.
+    in :class:`CutsetNetworkBD`. The draws divide rows at cuts, on columns that most rows know;
+    edges of trees and tables rest on known cells, and tables of columns that few rows know are
+    drawn to these columns. Then one iteration of EM learns the parameters of each network from the
+    rows as they are.
 
     To choose `min_samples_split`, ten networks learn from three quarters of the rows and predict
     the last quarter; each quarter in turn, until a thousand rows have been held out. It goes down
@@ -192,10 +194,12 @@ class ExtraCutsets(CircuitDensity):
                 self.min_samples_split_ = cuts.choose_split(codes, weight, seeds)
             else:
                 self.min_samples_split_ = float(self.min_samples_split)
-            networks = cuts.learn(codes, weight, self.min_samples_split_, seeds)
+            shown = domain.codes(rows) if np.isnan(rows).any() else None
+            networks = cuts.learn(codes, weight, self.min_samples_split_, seeds, shown)
             circuits = [cutset_circuit(network, domain.axes) for network in networks]
-            if np.isnan(rows).any():
+            if shown is not None:
                 for k, circuit in enumerate(circuits):
-                    prior = uniform_pseudo_counts(circuit, self.param_ess)
-                    circuits[k] = em_step(circuit, rows, weight, prior)
+                    learned_from = complete, weight, shown >= 0, self.param_ess
+                    start, prior = learned_from_shown(circuit, *learned_from)
+                    circuits[k] = em_step(start, rows, weight, prior)
             self.circuit_ = mixture(circuits, np.full(len(circuits), 1.0 / len(circuits)))

@@ -341,8 +341,8 @@ class CircuitImputer(TableTransformer, TableEstimator):
             if (variance[columns] > 0.0).any():
                 wanted = variance * columns
                 errors = [
-                    np.column_stack([cell_errors(m._density, *held, wanted) for m in fitted])
-                    for fitted, held in parts
+                    np.column_stack([cell_errors(m._density, *told, wanted) for m in fitted])
+                    for fitted, told in ((fitted, _told(held)) for fitted, held in parts)
                 ]
                 choices[kind] = mean_weights(np.concatenate(errors) / np.sqrt(len(parts)))
         learned = in_threads(partial(_learned, data, parts), parts[-1][0])
@@ -374,6 +374,16 @@ class CircuitImputer(TableTransformer, TableEstimator):
         if self.indicator_ is None:
             return kept
         return np.concatenate([kept, self.indicator_.get_feature_names_out(names)])
+
+
+def _told(held: tuple[Floats, Floats, Floats]) -> tuple[Floats, Floats, Floats]:
+    """Held-out rows of which some cell is left, if any: of the others all members know as little.
+
+    Errors that all share would make a member that is right weigh little more than the others.
+    """
+    rows, weight, left = held
+    told = ~np.isnan(left).all(axis=1)
+    return (rows[told], weight[told], left[told]) if told.any() else held
 
 
 def _learned(data: Any, parts: Any, density: Any) -> Any:

@@ -17,7 +17,7 @@ from skpc.estimators._base import CircuitDensity
 from skpc.estimators._estimator import parameter
 from skpc.estimators._learner import TrainingData
 from skpc.learning.hidden_tree_search import TreeChoice
-from skpc.learning.smoothing import refinement_pseudo_counts
+from skpc.learning.smoothing import drawn_to_columns, refinement_pseudo_counts
 from skpc.learning.soft_learn import SoftLearner, SoftLearnOptions
 from skpc.learning.table_mixture import TableRows
 from skpc.learning.table_search import HeldOutRows, tree_circuit, try_tree, weigh_tree
@@ -310,12 +310,15 @@ class SoftLearnSPN(CircuitDensity):
             learner = SoftLearner(*table, options, random_state, domain.axes)
             circuit = learner.learn(advance)
         self.n_iter_ = 0
+        pseudo_count = refinement_pseudo_counts(circuit, rows, weight, **_PSEUDO_COUNTS)
+        if np.isnan(rows).any():
+            circuit, pseudo_count = drawn_to_columns(circuit, rows, weight, pseudo_count)
         if n_refine:
             circuit, self.n_iter_ = fit_parameters(
                 circuit,
                 rows,
                 weight,
-                pseudo_count=refinement_pseudo_counts(circuit, rows, weight, **_PSEUDO_COUNTS),
+                pseudo_count=pseudo_count,
                 X_val=held_out[0],
                 sample_weight_val=held_out[1],
                 max_iter=n_refine,

@@ -47,10 +47,10 @@ class TableMixture(CircuitDensity):
     decide how much, and whether tails are heavy, which scores are linear, and how many components
     there are. Mixtures that are nearly as good as the best are mixed. In tables with few rows
     for each column, covariances of few factors are tried too. A background component, of the weight
-    of one row and with independent columns of heavy tails, takes outliers. Within a component
-    tables are independent. So, in a table of half as many columns of states (categories, brackets)
-    as of numbers, or more, a tree of hidden variables above all columns, whose numbers are atoms
-    and normals, gets a weight of its own if held-out rows gain by it.
+    of a tenth of a row and with independent columns of heavy tails, takes outliers. Within a
+    component tables are independent. So, in a table of half as many columns of states (categories,
+    brackets) as of numbers, or more, a tree of hidden variables above all columns, whose numbers
+    are atoms and normals, gets a weight of its own if held-out rows gain by it.
 
     The result is a smooth and decomposable circuit: likelihoods, marginals, conditionals, samples
     and expectations are exact.

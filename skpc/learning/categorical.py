@@ -37,6 +37,14 @@ def indicators(codes: NDArray[np.integer], state_ptr: Ints) -> Any:
     return sparse.toarray() if shape[1] <= _DENSE else sparse
 
 
+def state_counts(codes: NDArray[np.integer], weight: Floats, state_ptr: Ints) -> Floats:
+    """Weight of the rows in each state of some columns; see :func:`indicators`."""
+    observed = codes >= 0
+    state = (state_ptr[:-1] + codes)[observed]
+    of_cells = np.broadcast_to(weight[:, np.newaxis], codes.shape)[observed]
+    return np.bincount(state, of_cells, state_ptr[-1]).astype(np.float64)
+
+
 def log_tables(counts: Floats, state_ptr: Ints) -> Floats:
     """Log probabilities of states from their counts, shape (n_components, n_states)."""
     if not counts.shape[1]:

@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints
+from skpc.counting.column_laws import rows_like_columns
 from skpc.learning.categorical import log_tables
 from skpc.learning.factors import N_START, Factors, factored
 from skpc.variables.gaussians import Gaussians, squared_distances, statistics
@@ -243,6 +244,8 @@ class Sums(NamedTuple):
         Weight of the rows in each Gaussian.
     counts : ndarray of shape (n_components, n_states)
         That of the rows in each state.
+    squares : ndarray of shape (n_components, n_states)
+        The same of squared probabilities of the components; zero where no state is missing.
     log_density : float
         Sum of the log densities (nats) of the rows.
     """
@@ -252,6 +255,7 @@ class Sums(NamedTuple):
     square: Floats
     by_width: Floats
     counts: Floats
+    squares: Floats
     log_density: float = 0.0
 
     @classmethod
@@ -263,7 +267,14 @@ class Sums(NamedTuple):
         precision = 1.0 / np.square(model.width[: weight.shape[1]])
         of_moments = np.einsum("kwr,w->kr", weight, precision)
         sums = statistics(model.gaussians, rows.scores, rows.patterns, of_moments, of_component)
-        return cls(*sums, by_width, np.asarray(of_component @ rows.states))
+        counts = np.asarray(of_component @ rows.states)
+        squares = np.zeros_like(counts)
+        n_states = rows.states.sum(axis=1)
+        if n_states.min(initial=0.0) < n_states.max(initial=0.0):
+            total = of_component.sum(axis=0)
+            part = np.divide(of_component, total, out=np.zeros_like(of_component), where=total > 0)
+            squares = np.asarray((of_component * part) @ rows.states)
+        return cls(*sums, by_width, counts, squares)
 
     @classmethod
     def from_model(cls, model: GaussianMixture, n_rows: float) -> Self:
@@ -274,7 +285,7 @@ class Sums(NamedTuple):
         total = np.zeros_like(model.gaussians.mean)
         square = count[:, np.newaxis, np.newaxis] * model.gaussians.covariance
         counts = count[:, np.newaxis] * np.exp(model.log_table)
-        return cls(by_width @ (1.0 / width**2), total, square, by_width, counts)
+        return cls(by_width @ (1.0 / width**2), total, square, by_width, counts, 0.0 * counts)
 
 
 class MixtureFit(NamedTuple):
@@ -331,7 +342,7 @@ def m_step(
         gaussians = Gaussians.from_covariance(mean, covariance)
     like = by_width.sum(axis=0) / count.sum()
     proportion = (by_width + _LIKE_OTHERS * like) / (count + _LIKE_OTHERS)[:, np.newaxis]
-    added_counts = prior.state_counts
+    added_counts = _added_counts(sums, count, prior)
     if params.of_states:
         sizes = np.diff(prior.state_ptr)
         is_crossed = np.isin(np.arange(len(sizes)), crossed(prior.state_ptr, len(count)))
@@ -345,6 +356,19 @@ def m_step(
         proportion=proportion.ravel(),
         noise=noise,
     )
+
+
+def _added_counts(sums: Sums, weight: Floats, prior: MixturePrior) -> Floats:
+    """Pseudo-counts of the states of all components, whose rows have some weight."""
+    counts, n_tables, n_components = sums.counts, len(prior.state_ptr) - 1, len(weight)
+    component, state = np.divmod(np.arange(counts.size), max(counts.shape[1], 1))
+    column = np.repeat(np.arange(n_tables), np.diff(prior.state_ptr))
+    table, mass = component * n_tables + column[state], np.repeat(weight, n_tables)
+    share = np.exp(log_tables(prior.state_counts[np.newaxis], prior.state_ptr)[0])
+    unit = sums.squares / np.where(counts > 0.0, counts, 1.0)
+    cells = counts.ravel(), table, state, mass, share, prior.state_ptr
+    like_column = rows_like_columns(*cells, unit.ravel()).reshape(n_components, -1)
+    return like_column + prior.state_counts
 
 
 def crossed(state_ptr: Ints, n_combinations: float) -> Ints:

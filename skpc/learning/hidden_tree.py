@@ -19,6 +19,7 @@ from sklearn.utils import gen_even_slices
 from skpc._arrays import Floats, Ints, added, offsets
 from skpc._threads import each
 from skpc.circuit import Circuit, CircuitBuilder
+from skpc.counting.column_laws import rows_like_columns
 from skpc.counting.trees import children_first
 
 #: Rows of a part in a small table, and how many numbers a part may hold. The counts of each part
@@ -101,11 +102,15 @@ class Counts(NamedTuple):
     by_state : ndarray of shape (n_states, k)
         Counts of the states of all columns, one column after another, and of the hidden states
         above them.
+    squares : ndarray of shape (n_states, k)
+        The same counts of squared probabilities of the hidden states, of columns with missing
+        cells; zero for others.
     """
 
     first: Floats
     transition: Floats
     by_state: Floats
+    squares: Floats
 
     def times(self, factor: float) -> Self:
         """All weights times a number."""
@@ -119,7 +124,8 @@ class Counts(NamedTuple):
             transition[v] = hidden[tree.parent[v]][:, np.newaxis] * tree.transition[v]
             hidden[v] = transition[v].sum(axis=0)
         by_state = [(mass[:, np.newaxis] * of).T for mass, of in zip(hidden, tree.emission)]
-        return cls(tree.first, transition, np.concatenate(by_state)).times(n_rows)
+        counts = np.concatenate(by_state)
+        return cls(tree.first, transition, counts, np.zeros_like(counts)).times(n_rows)
 
     def tree_like(self, tree: HiddenTree) -> HiddenTree:
         """The most probable parameters of a tree of the same columns, drawn to their counts."""
@@ -146,7 +152,14 @@ class Counts(NamedTuple):
         alone = self.transition.sum(axis=1, keepdims=True) + _SMALLEST
         alone /= alone.sum(axis=2, keepdims=True)
         column = np.maximum(np.concatenate(share), _SMALLEST)
-        by_state = self.by_state + _EMISSION * column[:, np.newaxis]
+        # Expected weight of the rows in each hidden state of a column, missing cells among them.
+        hidden = np.where((parent < 0)[:, np.newaxis], self.first, self.transition.sum(axis=1))
+        state, table = np.divmod(np.arange(self.by_state.size), k)
+        table += k * np.repeat(np.arange(len(share)), np.diff(state_ptr))[state]
+        cells = self.by_state.ravel(), table, state, hidden.ravel(), column, state_ptr
+        unit = self.squares / np.where(self.by_state > 0.0, self.by_state, 1.0)
+        like_column = rows_like_columns(*cells, unit.ravel()).reshape(self.by_state.shape)
+        by_state = self.by_state + _EMISSION * column[:, np.newaxis] + like_column
         total = np.add.reduceat(by_state, state_ptr[:-1])
         by_state /= np.repeat(total, np.diff(state_ptr), axis=0)
         first = _normalised(self.first + _TRANSITION / k)
@@ -216,10 +229,13 @@ def _counts(tree: HiddenTree, rows: CodedRows, part: slice) -> Counts:
         posterior[v] *= tree.transition[v].T @ outside
     state_ptr = offsets([table.shape[1] for table in tree.emission])
     by_state = np.empty((state_ptr[-1], tree.n_hidden))
+    squares = np.zeros_like(by_state)
     for v, (begin, end) in enumerate(zip(state_ptr, state_ptr[1:])):
         is_state = codes[:, v] == np.arange(end - begin)[:, np.newaxis]
         by_state[begin:end] = is_state.astype(np.float64) @ posterior[v].T
-    return Counts(posterior[root].sum(axis=1), transition, by_state)
+        if (codes[:, v] < 0).any():
+            squares[begin:end] = is_state @ (posterior[v] ** 2 / weight).T
+    return Counts(posterior[root].sum(axis=1), transition, by_state, squares)
 
 
 def _normalised(table: Floats) -> Floats:

@@ -218,7 +218,9 @@ class _Learner:
                 transition[v] = self._hidden(above, codes, label, n_hidden).T @ hidden
             states = np.arange(len(self.share[v]))
             emission.append((codes[:, [v]] == states).T @ hidden)
-        counts = Counts(first, transition, np.concatenate(emission))
+        by_state = np.concatenate(emission)
+        # At the start each row has one hidden state, or nearly.
+        counts = Counts(first, transition, by_state, by_state)
         tree = counts.tree(self.parent, self.share)
         noise = self.random_state.dirichlet(np.ones(n_hidden), transition.shape[:2])
         noise = 0.5 * noise + 0.5 / n_hidden

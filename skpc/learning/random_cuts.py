@@ -48,7 +48,12 @@ class RandomCuts(NamedTuple):
     n_jobs: int | None
 
     def learn(
-        self, codes: Codes, weight: Floats, min_samples_split: float, seeds: Ints
+        self,
+        codes: Codes,
+        weight: Floats,
+        min_samples_split: float,
+        seeds: Ints,
+        shown: Codes | None = None,
     ) -> list[CutsetNetwork]:
         """Grow a network for each seed.
 
@@ -61,6 +66,9 @@ class RandomCuts(NamedTuple):
         min_samples_split : float
             Rows of less weight are not cut.
         seeds : sequence of int
+        shown : ndarray of shape (n_rows, n_features), default=None
+            The states before missing cells were filled, -1 where they are missing. Only
+            columns are cut that most rows show, and edges of trees rest on what is shown.
 
         Examples
         --------
@@ -71,9 +79,9 @@ class RandomCuts(NamedTuple):
         >>> cuts.learn(codes, np.ones(200), 150.0, [0])
         [CutsetNetwork(n_features=3, n_cuts=1, n_parameters=7)]
         """
-        rows = np.require(codes, np.int16), weight, min_samples_split
+        rows = np.require(codes, np.int16), weight, min_samples_split, shown
         grow = delayed(_grow)
-        return list(Parallel(n_jobs=self.n_jobs)(grow(self, *rows, int(seed)) for seed in seeds))
+        return list(Parallel(n_jobs=self.n_jobs)(grow(self, int(seed), *rows) for seed in seeds))
 
     def choose_split(self, codes: Codes, weight: Floats, seeds: Ints) -> float:
         """The least weight of a cut under which a few networks predict held-out rows best.
@@ -96,18 +104,28 @@ class RandomCuts(NamedTuple):
 
 
 def _grow(
-    cuts: RandomCuts, codes: Codes, weight: Floats, min_samples_split: float, seed: int
+    cuts: RandomCuts,
+    seed: int,
+    codes: Codes,
+    weight: Floats,
+    min_samples_split: float,
+    shown: Codes | None,
 ) -> CutsetNetwork:
     """A network whose cuts are drawn."""
     random_state = np.random.RandomState(seed)
     if cuts.bootstrap:
         total = weight.sum()
         drawn = random_state.multinomial(max(whole_rows(total), 1), weight / total)
+        shown = None if shown is None else shown[drawn > 0]
         codes, weight = codes[drawn > 0], drawn[drawn > 0].astype(np.float64)
     variables = np.flatnonzero(cuts.n_states > 1)
     if not len(variables):
         variables = np.zeros(1, np.int64)
     may_cut = random_state.permutation(variables)[: cuts.n_columns]
+    if shown is not None:
+        # Rows divided by draws for the most part would share nothing but their draws.
+        share = np.average(shown[:, may_cut] >= 0, axis=0, weights=weight)
+        may_cut = may_cut[share > 0.5]
     prior: Score = BayesDirichlet(cuts.param_ess)
     visited = list[Visited]()
     pending = [(np.arange(len(codes)), variables, prior, -1)]
@@ -119,7 +137,8 @@ def _grow(
             candidates = random_state.permutation(np.intersect1d(may_cut, variables))
             cut = _first_cut(candidates, codes, row, rows_weight, cuts.n_states)
         if cut is None:
-            leaf = np.ascontiguousarray(codes[np.ix_(row, variables)])
+            cells = codes if shown is None else shown
+            leaf = np.ascontiguousarray(cells[np.ix_(row, variables)])
             counted = node_rows(leaf, rows_weight, cuts.n_states[variables], variables)
             visited.append(Visited(above, -1, np.empty(0), counted.tree(score).trees[0]))
             continue
@@ -174,6 +193,6 @@ def _of_tree(tree: ChowLiuTree, prior: Score, codes: Codes) -> Floats:
     tables = smoothed_log_probabilities(tree.tables, prior)
     start = offsets([table.size for table in tables])[:-1]
     cells = codes[:, tree.variables].astype(np.int64)
-    above = np.where(tree.parent < 0, 0, cells[:, tree.parent])
+    above = np.where(tree.tables.n_parent_states == 1, 0, cells[:, tree.parent])
     place = start + above * tree.tables.n_states + cells
     return np.asarray(np.concatenate([table.ravel() for table in tables])[place].sum(axis=1))

@@ -5,16 +5,22 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from skpc._arrays import Floats, Ints
+from skpc._arrays import Floats, Ints, offsets
 from skpc.circuit import Circuit
+from skpc.counting.column_laws import evidence_factors, rows_like_columns
+from skpc.learning.categorical import state_counts
 from skpc.learning.held_out import quarters
 from skpc.learning.network import CutsetNetwork, cutset_circuit
 from skpc.queries import PseudoCounts, uniform_pseudo_counts
+from skpc.queries.flows import expected_statistics, leaf_facts
+from skpc.queries.parameters import em_step
 from skpc.queries.passes.induced import count_entries, entries_of
 from skpc.queries.passes.rows import read_cells
-from skpc.variables.leaf_queries import counts_like_columns
+from skpc.variables.leaf_queries import counts_like_columns, missing_counts, only_states
+from skpc.variables.leaves import states_of_leaves
 
 Codes = NDArray[np.int16]
+
 
 #: Equivalent sample sizes to choose from.
 PARAM_ESS = np.geomspace(0.1, 100.0, 13)
@@ -48,7 +54,7 @@ def choose_param_ess(
         The states before missing cells were filled, -1 where they are missing: only what is shown
         counts, the states of a variable where neither it nor the one above it is missing. What
         fills a cell is easier to predict than what would have been there, and tables would seem to
-        have more rows than they have.
+        have more rows than they have. Smoothed tables are like the filled columns then, not even.
 
     Returns
     -------
@@ -68,20 +74,24 @@ def choose_param_ess(
     100.0
     """
     log_likelihood = np.zeros(len(PARAM_ESS))
-    is_shown = np.ones(codes.shape, bool) if shown is None else shown >= 0
+    is_shown, shares = np.ones(codes.shape, bool), None
+    if shown is not None and (shown < 0).any():
+        is_shown, shares = shown >= 0, column_shares(codes, weight, network.n_states)
     for kept, held in quarters(weight):
         some = kept > 0
-        circuit = cutset_circuit(learn(codes[some], kept[some], cuts=network.variable))
+        told = (codes if shown is None else shown)[some]
+        circuit = cutset_circuit(learn(told, kept[some], cuts=network.variable))
         learned, held_out = (
             count_entries(circuit, codes[rows].astype(np.float64), part[rows], is_shown[rows])
             for rows, part in ((some, kept), (held > 0, held))
         )
-        log_likelihood += held_out_log_likelihood(circuit, learned, held_out, PARAM_ESS)
+        even = uniform_pseudo_counts(circuit, 1.0, shares)
+        log_likelihood += held_out_log_likelihood(circuit, learned, held_out, PARAM_ESS, even)
     return float(PARAM_ESS[np.argmax(log_likelihood)])
 
 
 def held_out_log_likelihood(
-    circuit: Circuit, learned: Floats, held_out: Floats, param_ess: Floats
+    circuit: Circuit, learned: Floats, held_out: Floats, param_ess: Floats, even: PseudoCounts
 ) -> Floats:
     """Log-likelihood (nats) of held-out counts under tables smoothed from other counts.
 
@@ -93,24 +103,117 @@ def held_out_log_likelihood(
         What :func:`skpc.queries.passes.induced.count_entries` counts.
     param_ess : ndarray of shape (n,)
         Equivalent sample sizes.
+    even : PseudoCounts
+        The counts of an equivalent sample size of one.
 
     Returns
     -------
     ndarray of shape (n,)
     """
-    even, first = entries_of(circuit, *uniform_pseudo_counts(circuit, 1.0))
-    sizes = np.diff(first, append=len(even))
-    total, even_total = (
-        np.repeat(np.add.reduceat(counts, first), sizes) for counts in (learned, even)
+    added, first = entries_of(circuit, *even)
+    sizes = np.diff(first, append=len(added))
+    total, added_total = (
+        np.repeat(np.add.reduceat(counts, first), sizes) for counts in (learned, added)
     )
     some = held_out > 0
-    tables = [counts[some] for counts in (learned, even, total, even_total)]
+    tables = [counts[some] for counts in (learned, added, total, added_total)]
     return np.array(
         [
             held_out[some] @ np.log((tables[0] + ess * tables[1]) / (tables[2] + ess * tables[3]))
             for ess in param_ess
         ]
     )
+
+
+def learned_from_shown(
+    circuit: Circuit, complete: Floats, weight: Floats, shown: NDArray[np.bool_], param_ess: float
+) -> tuple[Circuit, PseudoCounts]:
+    """A network whose parameters rest on what is shown, and the pseudo-counts behind them.
+
+    What has been filled into cells divides rows at cuts, but is no evidence. Pseudo-counts are rows
+    with the shares of all filled columns. Where a column has few cells, its tables have many such
+    rows: as many as help to predict each of its cells from the others that are shown.
+
+    Parameters
+    ----------
+    circuit : Circuit
+        That of a network, or of a mixture of networks.
+    complete : ndarray of shape (n_rows, n_features)
+        Encoded rows whose missing cells have been filled.
+    weight : ndarray of shape (n_rows,)
+        Their weights.
+    shown : bool ndarray of shape (n_rows, n_features)
+        Which cells have not been filled.
+    param_ess : float
+        Equivalent sample size of the tables of complete columns.
+
+    Returns
+    -------
+    Circuit, PseudoCounts
+    """
+    codes = read_cells(circuit.columns, complete)[0]
+    shares = column_shares(codes, weight, circuit.n_states)
+    even = uniform_pseudo_counts(circuit, param_ess, shares)
+    statistics = expected_statistics(circuit, complete, weight, shown)
+    structure, parent = circuit.structure, circuit.edge_parent
+    leaves, decides = structure.leaves, np.flatnonzero(structure.decision_var[parent] >= 0)
+    states = states_of_leaves(leaves, circuit.n_states)
+    leaf = np.repeat(states.leaf, states.size)
+    # The distributions of decisions come first, and those of leaves after them.
+    added = np.concatenate([even.edge[decides], even.param[states.param]])
+    count = np.concatenate([statistics.edge_flow[decides], statistics.leaf_statistic[states.entry]])
+    owner = np.concatenate([parent[decides], circuit.n_nodes + leaf])
+    variable = np.concatenate([structure.decision_var[parent[decides]], leaves.var[leaf]])
+    missing = np.average(~shown, axis=0, weights=weight)
+    factor = 1.0 + missing * (evidence_factors(count, added, owner, variable) - 1.0)
+    edge, param = even.edge.copy(), even.param.copy()
+    edge[decides] *= factor[structure.decision_var[parent[decides]]]
+    param[states.param] *= factor[leaves.var[leaf]]
+    prior = PseudoCounts(edge, param)
+    return em_step(circuit, complete, weight, prior, shown), prior
+
+
+def drawn_to_columns(
+    circuit: Circuit, rows: Floats, weight: Floats, pseudo_count: PseudoCounts
+) -> tuple[Circuit, PseudoCounts]:
+    """Draw leaves whose columns have missing cells to the laws of these columns.
+
+    Parameters
+    ----------
+    circuit : Circuit
+        A circuit that has been learned from the rows.
+    rows : ndarray of shape (n_rows, n_features)
+        Encoded rows, NaN where missing.
+    weight : ndarray of shape (n_rows,)
+        Their weights.
+    pseudo_count : PseudoCounts
+        What smooths the leaves of complete columns.
+
+    Returns
+    -------
+    Circuit, PseudoCounts
+        The circuit, and the pseudo-counts with those of :func:`rows_like_columns`.
+    """
+    leaves, of_param = leaf_facts(circuit), pseudo_count.param.copy()
+    states = states_of_leaves(leaves[0], circuit.n_states)
+    is_table = np.repeat(only_states(leaves[0])[states.leaf], states.size)
+    if not is_table.any():
+        return circuit, pseudo_count
+    statistic = expected_statistics(circuit, rows, weight).leaf_statistic
+    place, state = states.param[is_table], states.state[is_table]
+    table = np.repeat(np.arange(len(states.leaf)), states.size)[is_table]
+    count = statistic[states.entry[is_table]]
+    missing = missing_counts(*leaves, statistic)[place]
+    mass = np.bincount(table, count + missing, len(states.leaf)).astype(np.float64)
+    codes = read_cells(circuit.columns, rows)[0]
+    share = np.concatenate(column_shares(codes, weight, circuit.n_states))
+    state_ptr = offsets(circuit.n_states)
+    added = rows_like_columns(count, table, state, mass, share, state_ptr)
+    of_param[place] += added
+    total = np.bincount(table, count + of_param[place])[table]
+    drawn, param = added > 0.0, circuit.param.copy()
+    param[place[drawn]] = np.log((count + of_param[place]) / total)[drawn]
+    return circuit.with_parameters(param=param), pseudo_count._replace(param=of_param)
 
 
 def refinement_pseudo_counts(
@@ -145,17 +248,31 @@ def refinement_pseudo_counts(
         To be passed to :func:`skpc.queries.fit_parameters`.
     """
     codes = read_cells(circuit.columns, rows)[0]
-    shares = [_shares(cells, weight, count) for cells, count in zip(codes.T, circuit.n_states)]
+    shares = column_shares(codes, weight, circuit.n_states)
     param = counts_like_columns(
         circuit.structure.leaves, circuit.param, shares, like_column, as_learned
     )
     return PseudoCounts(np.full(circuit.n_edges, per_edge), param)
 
 
-def _shares(codes: Ints, weight: Floats, n_states: int) -> Floats:
-    """Shares of the states in a column, all positive; empty for a column without states."""
-    if not n_states:
-        return np.empty(0)
-    observed = codes >= 0
-    counts = 1.0 + np.bincount(codes[observed], weight[observed], n_states)
-    return counts / counts.sum()
+def column_shares(codes: Ints | Codes, weight: Floats, n_states: Ints) -> list[Floats]:
+    """Shares of the states in each column, all positive; empty for a column without states.
+
+    Parameters
+    ----------
+    codes : ndarray of shape (n_rows, n_features)
+        States, -1 where missing.
+    weight : ndarray of shape (n_rows,)
+        Weights of the rows.
+    n_states : ndarray of shape (n_features,)
+        Numbers of states.
+
+    Returns
+    -------
+    list of ndarray
+    """
+    # Plain numbers have a code, but no states.
+    states = np.where(n_states > 0, codes, -1)
+    counts = state_counts(states, weight, offsets(n_states)) + 1.0
+    tables = np.split(counts, offsets(n_states)[1:-1])
+    return [table / table.sum() for table in tables]

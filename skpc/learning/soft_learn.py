@@ -12,7 +12,7 @@ from skpc._threads import in_threads
 from skpc.circuit import Circuit, CircuitBuilder
 from skpc.counting.clustering import as_numbers, cluster_rows, soft_memberships
 from skpc.domain import column_moments, group_rows
-from skpc.learning.categorical import indicators, log_tables
+from skpc.learning.categorical import indicators, log_tables, state_counts
 from skpc.learning.gaussian_mixture import (
     MixtureParams,
     MixturePrior,
@@ -280,6 +280,11 @@ class SoftLearner:
         for number in range(group.max() + 1):
             chosen = group == number
             columns = part.columns[chosen]
+            if len(columns) == 1 and not self.is_number[columns[0]]:
+                # A table of states is the same whether its rows are merged or not.
+                content = part.rows, columns, part.weight, part.row_weight, False, part.shrinkage
+                factors.append(content)
+                continue
             same = group_rows(self.points[np.ix_(part.rows, columns)])[1]
             rows = part.rows[np.unique(same, return_index=True)[1]]
             weight, row_weight = group_sums(same, part.weight), group_sums(same, part.row_weight)
@@ -306,14 +311,9 @@ class SoftLearner:
     def _leaves(self, part: _Part, widened: float = 1.0) -> list[tuple]:
         """A leaf of each column, with the standard deviation of its number times a factor."""
         numbers, codes, state_ptr = self._cells(part)
-        counts = part.weight @ indicators(codes, state_ptr) + self.options.alpha
+        counts = state_counts(codes, part.weight, state_ptr) + self.options.alpha
         log_probs = iter(np.split(log_tables(counts[np.newaxis], state_ptr)[0], state_ptr[1:-1]))
-        scores = self.scores[np.ix_(part.rows, numbers)]
-        mean, sd = leaf_moments(scores, part.weight, part.row_weight)
-        sd = np.maximum(
-            widened * np.maximum(sd, self.options.smallest_sd), self._blur(numbers, mean)
-        )
-        moments = zip(self.mean[numbers] + self.sd[numbers] * mean, self.sd[numbers] * sd)
+        moments = iter(self._leaf_moments(part, numbers, widened) if len(numbers) else ())
         leaves: list[tuple] = []
         for column in part.columns.tolist():
             if not self.is_number[column]:
@@ -323,6 +323,15 @@ class SoftLearner:
             else:
                 leaves.append(("scored", column, next(log_probs), *next(moments)))
         return leaves
+
+    def _leaf_moments(self, part: _Part, numbers: Ints, widened: float) -> list[tuple]:
+        """Mean and standard deviation of the leaf of each number."""
+        scores = self.scores[np.ix_(part.rows, numbers)]
+        mean, sd = leaf_moments(scores, part.weight, part.row_weight)
+        sd = np.maximum(
+            widened * np.maximum(sd, self.options.smallest_sd), self._blur(numbers, mean)
+        )
+        return list(zip(self.mean[numbers] + self.sd[numbers] * mean, self.sd[numbers] * sd))
 
     def _cells(self, part: _Part) -> tuple[Ints, NDArray[np.int16], Ints]:
         """Columns of numbers; codes of the columns with states, and where their states begin."""

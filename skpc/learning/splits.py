@@ -8,12 +8,13 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 from scipy.special import chdtrc, stdtr
 
 from skpc._arrays import Floats, Ints, weighted_quantiles
 from skpc._threads import each, product
-from skpc.counting.rows import count_state_pairs, independent_pairs
+from skpc.counting.independence import pair_statistics
 from skpc.domain import column_moments
 from skpc.learning.gaussian_mixture import (
     MixtureFit,
@@ -220,7 +221,8 @@ def independent_groups(
         ordered = np.sort(p_value[p_value < np.inf])
         levels = significance * np.arange(1, len(ordered) + 1) / len(ordered)
         level = levels[ordered < levels].max(initial=0.0)
-    return np.asarray(connected_components(p_value < level, directed=False)[1], dtype=np.int64)
+    dependent = csr_array(p_value < level)
+    return np.asarray(connected_components(dependent, directed=False)[1], dtype=np.int64)
 
 
 def any_dependence(
@@ -313,18 +315,10 @@ def _p_values(
 
     A cautious test takes the smaller of two statistics.
     """
-    pairs = count_state_pairs(codes, weight, n_states)
-    expected, freedom, by_pair = independent_pairs(pairs, n_states)
-    counted, column = expected > 0.0, np.repeat(np.arange(len(n_states)), n_states)
-    difference = np.abs(pairs - expected)
-    # The correction of Yates: one degree of freedom approximates counts worst.
-    corrected = np.maximum(difference - 0.5 * yates, 0.0)
-    difference = np.where((freedom == 1)[np.ix_(column, column)], corrected, difference)
-    nothing = np.zeros_like(pairs)
-    statistic = by_pair(np.divide(difference**2, expected, out=nothing.copy(), where=counted))
+    cells = np.require(codes, np.int16, ("C", "W"))
+    statistic, ratio, freedom = pair_statistics(cells, weight, n_states, yates)
     if cautious:
-        ratio = np.divide(pairs, expected, out=nothing + 1.0, where=counted & (pairs > 0.0))
-        statistic = np.minimum(statistic, 2.0 * by_pair(pairs * np.log(ratio)))
-    p_value, tested = np.full(freedom.shape, np.inf), np.tril(freedom, -1) > 0
+        statistic = np.minimum(statistic, ratio)
+    p_value, tested = np.full(freedom.shape, np.inf), freedom > 0
     p_value[tested] = chdtrc(freedom[tested], statistic[tested])
     return p_value

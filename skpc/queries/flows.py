@@ -1,5 +1,6 @@
 """How many rows are expected to use each part of the circuit? What follows from these counts?"""
 
+from collections.abc import Sequence
 from functools import reduce
 from typing import Any, NamedTuple
 
@@ -7,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from skpc._arrays import Floats, Ints, added
+from skpc._arrays import Floats, Ints, added, offsets
 from skpc._validation import check_weight
 from skpc.circuit import SUM, Circuit
 from skpc.queries.passes.downward import Collected, flow_down
@@ -67,7 +68,9 @@ def flows(circuit: Circuit, X: Any, sample_weight: Any = None) -> Floats:
     return expected_statistics(circuit, rows, check_weight(sample_weight, len(rows))).edge_flow
 
 
-def expected_statistics(circuit: Circuit, rows: Floats, weight: Floats) -> ExpectedStatistics:
+def expected_statistics(
+    circuit: Circuit, rows: Floats, weight: Floats, shown: NDArray[np.bool_] | None = None
+) -> ExpectedStatistics:
     """The E-step: expected counts of edges and statistics of leaves.
 
     Parameters
@@ -78,6 +81,9 @@ def expected_statistics(circuit: Circuit, rows: Floats, weight: Floats) -> Expec
         Encoded rows, as returned by ``check_rows``.
     weight : ndarray of shape (n_rows,)
         Weights of the rows.
+    shown : bool ndarray of shape (n_rows, n_features), default=None
+        For complete rows and a circuit of states that can be walked: which cells count, with those
+        that decide above them; see :func:`skpc.queries.passes.induced.count_entries`.
 
     Returns
     -------
@@ -86,12 +92,13 @@ def expected_statistics(circuit: Circuit, rows: Floats, weight: Floats) -> Expec
         and the weighted sum of the rows' log-likelihoods (nats).
     """
     complete = np.array(~np.isnan(rows).any(axis=1), dtype=np.bool_)
-    if walkable(circuit, EDGES_OF_A_COUNT) is None:
+    if shown is None and walkable(circuit, EDGES_OF_A_COUNT) is None:
         complete[:] = False
     parts = []
     if complete.any():
         index = np.flatnonzero(complete)
-        edges, leaves, log_density = induced_statistics(circuit, rows[index], weight[index])
+        marks = None if shown is None else shown[index]
+        edges, leaves, log_density = induced_statistics(circuit, rows[index], weight[index], marks)
         refuse_impossible(log_density, index)
         parts.append(ExpectedStatistics(edges, leaves, float(weight[index] @ log_density)))
     if not complete.all() or not len(rows):
@@ -146,7 +153,9 @@ class PseudoCounts(NamedTuple):
     param: Floats
 
 
-def uniform_pseudo_counts(circuit: Circuit, n_rows: float) -> PseudoCounts:
+def uniform_pseudo_counts(
+    circuit: Circuit, n_rows: float, of_columns: Sequence[Floats] | None = None
+) -> PseudoCounts:
     """Pseudo-counts of rows without any cell, divided evenly at every sum and leaf.
 
     For a cutset network these are the nested counts of its Dirichlet prior with the equivalent
@@ -158,6 +167,9 @@ def uniform_pseudo_counts(circuit: Circuit, n_rows: float) -> PseudoCounts:
         The structure, and which weights and states are possible.
     n_rows : float
         The number of rows.
+    of_columns : sequence of ndarray, default=None
+        For each variable positive probabilities of its states, by which the rows are divided in
+        place of evenly; a sum that does not decide on a variable divides them evenly.
 
     Returns
     -------
@@ -174,7 +186,7 @@ def uniform_pseudo_counts(circuit: Circuit, n_rows: float) -> PseudoCounts:
     >>> uniform_pseudo_counts(builder.build(), 3.0).param
     array([1.5, 1.5])
     """
-    return pseudo_counts_from(_evenly_spread(circuit), n_rows)
+    return pseudo_counts_from(_evenly_spread(circuit, of_columns), n_rows)
 
 
 def pseudo_counts_from(circuit: Circuit, n_rows: float) -> PseudoCounts:
@@ -208,15 +220,21 @@ def pseudo_counts_from(circuit: Circuit, n_rows: float) -> PseudoCounts:
     return PseudoCounts(statistics.edge_flow, counts)
 
 
-def _evenly_spread(circuit: Circuit) -> Circuit:
+def _evenly_spread(circuit: Circuit, of_columns: Sequence[Floats] | None) -> Circuit:
     """The same structure with equal weights and equal probabilities of what is possible."""
-    parent = circuit.edge_parent
-    possible = circuit.log_weight > -np.inf
-    count = np.bincount(parent, possible, circuit.n_nodes)[parent]
-    log_weight = np.where(
-        (circuit.kind[parent] == SUM) & possible, -np.log(np.maximum(count, 1)), circuit.log_weight
-    )
-    return circuit.with_parameters(log_weight=log_weight, param=uniform_param(*leaf_facts(circuit)))
+    structure, parent = circuit.structure, circuit.edge_parent
+    share = (circuit.log_weight > -np.inf).astype(np.float64)
+    if of_columns is not None:
+        variable = structure.decision_var[parent]
+        state = offsets(circuit.n_states)[:-1][variable] + structure.decision_state
+        decides = variable >= 0
+        share[decides] *= np.concatenate(of_columns)[state[decides]]
+    total = np.bincount(parent, share, circuit.n_nodes)[parent]
+    is_weight = (circuit.kind[parent] == SUM) & (share > 0.0)
+    log_weight = circuit.log_weight.copy()
+    log_weight[is_weight] = np.log(share[is_weight] / total[is_weight])
+    param = uniform_param(*leaf_facts(circuit), of_columns)
+    return circuit.with_parameters(log_weight=log_weight, param=param)
 
 
 def leaf_facts(circuit: Circuit) -> tuple[Leaves, Floats, Columns]:

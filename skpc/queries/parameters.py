@@ -5,6 +5,7 @@ from itertools import count
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skpc._arrays import Floats, log_or_inf
 from skpc._validation import check_weight
@@ -198,11 +199,19 @@ def fit_to_sums(
 
 
 def em_step(
-    circuit: Circuit, rows: Floats, weight: Floats, pseudo_count: float | PseudoCounts
+    circuit: Circuit,
+    rows: Floats,
+    weight: Floats,
+    pseudo_count: float | PseudoCounts,
+    shown: NDArray[np.bool_] | None = None,
 ) -> Circuit:
-    """One iteration of EM, without the objective of its end, which takes another pass."""
-    *_, (fitted, _) = em_steps(circuit, rows, weight, pseudo_count, n_objectives=1)
-    return fitted
+    """One iteration of EM, without the objective of its end, which takes another pass.
+
+    ``shown`` tells which cells of complete rows count; see :func:`expected_statistics`.
+    """
+    statistics = expected_statistics(circuit, rows, weight, shown)
+    moments = column_moments(read_cells(circuit.columns, rows)[1], weight)
+    return _maximised(circuit, statistics, _pseudo_counts(circuit, pseudo_count), moments)
 
 
 def _pseudo_counts(circuit: Circuit, pseudo_count: float | PseudoCounts) -> PseudoCounts:

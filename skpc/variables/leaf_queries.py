@@ -7,12 +7,13 @@ and, in the last state, a formula. Which family has which formula is the busines
 their variables as :class:`Columns`.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skpc._arrays import Floats, Ints, offsets
+from skpc._arrays import Floats, Ints, log_or_inf, offsets
 from skpc._jit import kernel
 from skpc.variables import gaussian
 from skpc.variables.families import (
@@ -257,12 +258,20 @@ def updated_param(
     return updated
 
 
-def uniform_param(leaves: Leaves, param: Floats, columns: Columns) -> Floats:
-    """Parameters with equal probabilities of the possible states; those of formulas stay."""
+def uniform_param(
+    leaves: Leaves, param: Floats, columns: Columns, of_columns: Sequence[Floats] | None = None
+) -> Floats:
+    """Parameters with equal probabilities of the possible states; those of formulas stay.
+
+    With ``of_columns`` possible states are as probable, among themselves, as in their columns.
+    """
     states, uniform = states_of_leaves(leaves, columns.n_states), param.copy()
-    possible = param[states.param] > -np.inf
-    count = np.repeat(np.add.reduceat(possible, states.begin, dtype=np.int64), states.size)
-    uniform[states.param] = np.where(possible, -np.log(count), -np.inf)
+    share = np.ones(len(states.state))
+    if of_columns is not None:
+        share = np.concatenate(of_columns)[states.state]
+    share = np.where(param[states.param] > -np.inf, share, 0.0)
+    total = np.repeat(np.add.reduceat(share, states.begin), states.size)
+    uniform[states.param] = log_or_inf(share / total)
     return uniform
 
 

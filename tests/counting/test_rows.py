@@ -51,11 +51,14 @@ def test_information_and_entropies_equal_their_definitions(
     weight = np.ones(n_rows) if is_whole else np.random.default_rng(1).random(n_rows)
     node = WeightedRows(codes, weight, np.arange(6), N_STATES)
     units, entropy = node.information(score)
-    expected = np.zeros(6)
+    rows, expected = list(zip(codes.tolist(), weight.tolist())), np.zeros(6)
     for (i, j), table in pairs_of(codes, weight, N_STATES).items():
         pseudo_count = float(score.pseudo_count(N_STATES[i], N_STATES[j]))
         smoothed = chow_liu.smoothed(table, pseudo_count)
         information = weight.sum() * chow_liu.mutual_information(smoothed)
+        if missing:
+            information = chow_liu.information(rows, i, j, N_STATES.tolist(), pseudo_count, 6)
+            information = max(information, 0.0)
         assert units[i, j] / UNITS_PER_NAT == pytest.approx(information, abs=1e-6)
         expected[i] += chow_liu.conditional_entropy(table, pseudo_count)
     np.testing.assert_allclose(entropy, expected, rtol=1e-12)
@@ -67,15 +70,33 @@ def test_tables_of_edges_equal_a_double_loop(missing, at_once, monkeypatch):
     monkeypatch.setattr(counting_pairs, "_MAX_COUNTS", at_once)
     codes, weight = codes_of(60, missing), np.random.default_rng(1).random(60)
     node = WeightedRows(codes, weight, np.arange(6), N_STATES)
-    parent = np.array([-1, 4, 0, 2, 2, 0])
-    tree = node.tree_along(parent)
+    parent, is_told = np.array([-1, 4, 0, 2, 2, 0]), np.array([0, 1, 1, 1, 0, 1]) > 0
+    tree = node.tree_along(parent, is_told)
     pairs = pairs_of(codes, weight, N_STATES)
-    start = np.cumsum(np.where(parent < 0, 1, N_STATES[parent]) * N_STATES)[:-1]
+    start = np.cumsum(np.where(is_told, N_STATES[parent], 1) * N_STATES)[:-1]
     dense = np.split(tree.tables.dense(), start)
     np.testing.assert_allclose(dense[0], node.state_counts(0), atol=1e-12)
     for v in range(1, 6):
-        expected = np.ravel(pairs[int(parent[v]), v])
+        expected = node.state_counts(v)
+        if is_told[v]:
+            expected = np.ravel(pairs[int(parent[v]), v])
         np.testing.assert_allclose(dense[v], expected, atol=1e-12)
+
+
+def test_a_column_that_few_rows_show_tells_others_nothing_by_chance():
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, 6, (400, 4)).astype(np.int16)
+    codes[:, 1] = (codes[:, 0] + (rng.random(400) < 0.3)) % 6
+    codes[rng.random(400) < 0.9, 3] = -1
+    node = WeightedRows(codes, np.ones(400), np.arange(4), np.full(4, 6))
+    tables = node.tree(BayesDirichlet(0.1)).trees[0].tables
+    assert tables.n_parent_states.tolist() == [1, 6, 6, 1]
+    # Where it follows from another one, few rows are enough to tell.
+    codes[:, 3] = np.where(codes[:, 3] < 0, -1, codes[:, 2])
+    node = WeightedRows(codes, np.ones(400), np.arange(4), np.full(4, 6))
+    tree = node.tree(BayesDirichlet(0.1)).trees[0]
+    assert tree.parent[3] == 2
+    assert tree.tables.n_parent_states.tolist() == [1, 6, 6, 6]
 
 
 def test_columns_that_are_never_observed_together_have_no_information():

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 from skpc.learning.cutset import learn_cutset_network
 from skpc.learning.network import cutset_circuit
 from skpc.learning.smoothing import PARAM_ESS, choose_param_ess, held_out_log_likelihood
-from skpc.queries import log_likelihood
+from skpc.queries import log_likelihood, uniform_pseudo_counts
 from skpc.queries.passes.induced import count_entries
 from tests.naive import cutset as naive
 
@@ -46,7 +46,8 @@ def test_held_out_rows_are_predicted_by_smoothed_tables_of_the_other_rows(missin
         count_entries(circuit, codes[part].astype(float), weight[part], shown[part])
         for part in parts
     ]
-    found = held_out_log_likelihood(circuit, *counts, np.array([0.1, 7.0]))
+    even = uniform_pseudo_counts(circuit, 1.0)
+    found = held_out_log_likelihood(circuit, *counts, np.array([0.1, 7.0]), even)
     learned, held_out = (
         list(zip(codes[part].tolist(), weight[part], np.where(shown, codes, -1)[part].tolist()))
         for part in parts
@@ -60,9 +61,11 @@ def test_cells_filled_by_copies_do_not_make_the_tables_sharper():
     codes = dependent_codes(300)
     network = network_of(codes)
     shown = np.where(np.random.default_rng(2).random(codes.shape) < 0.4, np.int16(-1), codes)
-    filled = np.where(shown < 0, np.int16(0), codes)
+    filled = codes.copy()
     filled[:, 1] = np.where(shown[:, 1] < 0, filled[:, 0], codes[:, 1])
-    by_all = choose_param_ess(network, filled, np.ones(300), learner_of())
+    almost_all = filled.copy()
+    almost_all[0, 0] = -1
+    by_all = choose_param_ess(network, filled, np.ones(300), learner_of(), almost_all)
     by_observed = choose_param_ess(network, filled, np.ones(300), learner_of(), shown)
     assert by_observed >= by_all
 

@@ -98,7 +98,7 @@ def test_log_densities_are_sums_over_components_widths_and_the_background(params
     model = started(columns, cells, weight, params)
     outside = of_background(columns, cells)
     assert_allclose(np.exp(cells.background), outside, rtol=1e-9)
-    b = 1.0 / (weight.sum() + 1.0)
+    b = 0.1 / (weight.sum() + 0.1)
     for r, row in enumerate(pairs(columns, cells)):
         inside = sum(sum(naive.parts(c, *row)) for c in plain(columns, model))
         truth = np.log((1 - b) * inside + b * outside[r])
@@ -111,7 +111,7 @@ def test_a_step_of_em_is_that_of_the_formulas(params):
     columns, cells, weight, _, _ = cells_of(table())
     model = started(columns, cells, weight, params)
     found = fit(columns, cells, weight, model, params, 1, 0.0)
-    b, shares = 1.0 / (weight.sum() + 1.0), split(columns, columns.share)
+    b, shares = 0.1 / (weight.sum() + 0.1), split(columns, columns.share)
     outside = of_background(columns, cells)
     truth = naive.em_step(plain(columns, model), pairs(columns, cells), weight, outside, b, shares)
     pooled = sum(c["square"] for c in truth) / sum(c["count"] for c in truth)

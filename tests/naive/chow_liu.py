@@ -45,6 +45,50 @@ def mutual_information(table):
     )
 
 
+def evidence(rows, i, j, n_states, n_columns):
+    """What i and j tell of each other where both are seen (nats), scaled up to all rows.
+
+    Each cell is predicted by the others of its row of the table and by one like the column.
+    """
+    table, total = [[0.0] * n_states[j] for _ in range(n_states[i])], 0.0
+    for codes, weight in rows:
+        if codes[i] >= 0 and codes[j] >= 0:
+            table[codes[i]][codes[j]] += weight
+            total += weight
+    told = 0.0
+    for part in (table, list(zip(*table))):
+        share = [sum(column) / total for column in zip(*part)]
+        for row in part:
+            for count, of_column in zip(row, share):
+                if count > 0.0:
+                    others = max(count - 1.0, 0.0) + of_column
+                    of_row = max(sum(row) - 1.0, 0.0) + 1.0
+                    told += 0.5 * count * math.log(others / of_row / of_column)
+    by_chance = math.log(n_columns)
+    return (told - by_chance) * sum(weight for _, weight in rows) / total
+
+
+def information(rows, i, j, n_states, pseudo_count, n_columns):
+    """Mutual information times the weight of the rows; evidence by the share that lacks a cell."""
+    total = sum(weight for _, weight in rows)
+    both = sum(weight for codes, weight in rows if codes[i] >= 0 and codes[j] >= 0)
+    if both == 0.0:
+        return 0.0
+    table = smoothed(pair_table(rows, i, j, n_states), pseudo_count)
+    plain = total * mutual_information(table)
+    if both == total:
+        return plain
+    return (both * plain + (total - both) * evidence(rows, i, j, n_states, n_columns)) / total
+
+
+def untold(parent, rows, weights):
+    """Parents, None where they tell nothing; that is asked if any cell is missing."""
+    if all(codes[v] >= 0 for codes, _ in rows for v in parent):
+        return parent
+    told = {v: p is not None and weights[min(v, p), max(v, p)] > 0.0 for v, p in parent.items()}
+    return {v: p if told[v] else None for v, p in parent.items()}
+
+
 def conditional_entropy(table, pseudo_count):
     """Entropy of the column given the row: smoothed entropies, weighted by raw counts."""
     spread = 0.0

@@ -57,13 +57,13 @@ def tree_tables(rows, parent, n_states):
 def learn_tree(rows, free, n_states, criterion):
     def information(pair):
         i, j = pair
-        table = chow_liu.pair_table(rows, i, j, n_states)
         cell = criterion.cell(n_states[i], n_states[j])
         # Rounded, so that pairs of equal information are equal and the first one wins.
-        return round(chow_liu.mutual_information(chow_liu.smoothed(table, cell)), 10)
+        return round(chow_liu.information(rows, i, j, n_states, cell, len(free)), 6)
 
     weights = {pair: information(pair) for pair in combinations(free, 2)}
     parent = chow_liu.directed(free, chow_liu.spanning_edges(free, weights.__getitem__))
+    parent = chow_liu.untold(parent, rows, weights)
     score = sum(criterion.of_table(table) for table in tree_tables(rows, parent, n_states))
     return ("tree", parent), score
 
@@ -160,14 +160,12 @@ def learn_shared_tree(nodes, free, n_states, criterion):
     def information(pair):
         i, j = pair
         cell = criterion.cell(n_states[i], n_states[j])
-        total = 0.0
-        for rows in nodes:
-            table = chow_liu.smoothed(chow_liu.pair_table(rows, i, j, n_states), cell)
-            total += sum(map(sum, table)) * chow_liu.mutual_information(table)
-        return round(total, 6)
+        of_nodes = (chow_liu.information(rows, i, j, n_states, cell, len(free)) for rows in nodes)
+        return round(sum(max(part, 0.0) for part in of_nodes), 6)
 
     weights = {pair: information(pair) for pair in combinations(free, 2)}
     parent = chow_liu.directed(free, chow_liu.spanning_edges(free, weights.__getitem__))
+    parent = chow_liu.untold(parent, sum(nodes, []), weights)
     tables = (table for rows in nodes for table in tree_tables(rows, parent, n_states))
     return parent, sum(map(criterion.of_table, tables))
 
@@ -178,8 +176,9 @@ def shape(network, node=0):
         parts = [shape(network, int(branch)) for branch in network.branches(node)]
         return ("cut", int(network.variable[node]), parts)
     tree = network.trees[network.leaf[node]]
-    names = tree.variables.tolist()
-    return ("tree", {v: None if p < 0 else names[p] for v, p in zip(names, tree.parent.tolist())})
+    names, is_told = tree.variables.tolist(), tree.tables.n_parent_states > 1
+    above = [names[p] if told else None for p, told in zip(tree.parent.tolist(), is_told)]
+    return ("tree", dict(zip(names, above)))
 
 
 def log_likelihood(network, rows, n_states, criterion, x):

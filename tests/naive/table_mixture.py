@@ -11,8 +11,10 @@ import math
 
 import numpy as np
 
-from tests.naive import gaussians
+from tests.naive import column_laws, gaussians
 
+#: Multiples of rows like the column to choose from.
+FACTORS = [10.0 ** (k / 2) for k in range(7)]
 #: Standard deviations and weights of the background.
 NORMALS = [
     (0.7, 0.278),
@@ -67,6 +69,11 @@ def em_step(components, rows, weight, of_background, background_weight, shares):
         total = (1 - background_weight) * sum(map(sum, inside)) + background_weight * outside
         shared.append([(1 - background_weight) * each / total for each in inside])
     counts = [sum(w * s[k] for w, s in zip(weight, shared)) for k in range(len(components))]
+    part = [[sum(s[k]) for k in range(len(components))] for s in shared]
+    by_column = [
+        _tables([states[t] for _, states in rows], part, weight, share)
+        for t, share in enumerate(shares)
+    ]
     whole = sum(counts)
     found = []
     for k, component in enumerate(components):
@@ -83,13 +90,7 @@ def em_step(components, rows, weight, of_background, background_weight, shares):
         mean = sum(u * expected for u, expected, _ in filled) / told
         for u, expected, spread in filled:
             square += u * np.outer(expected - mean, expected - mean) + spread
-        tables = []
-        for t, share in enumerate(shares):
-            table = np.array(share, dtype=float)
-            for (_, states), w, s in zip(rows, weight, shared):
-                if states[t] >= 0:
-                    table[states[t]] += w * sum(s[k])
-            tables.append(table / table.sum())
+        tables = [of_column[k] for of_column in by_column]
         like = sum(whole) if np.ndim(whole) else whole
         part = (counts[k] + 2.0 * whole / like) / (sum(counts[k]) + 2.0)
         found.append(
@@ -103,6 +104,26 @@ def em_step(components, rows, weight, of_background, background_weight, shares):
             }
         )
     return found
+
+
+def _tables(states, part, weight, share):
+    """The tables of a column: with one row like it, and with more where cells are missing.
+
+    ``part`` is how each row belongs to the components.
+    """
+    n_components = len(part[0])
+    counts, squares = np.zeros((2, n_components, len(share)))
+    for state, s, w in zip(states, part, weight):
+        if state >= 0:
+            counts[:, state] += w * np.array(s)
+            squares[:, state] += w * np.array(s) ** 2 / sum(s)
+    mass = sum(w * np.array(s) for s, w in zip(part, weight))
+    added = np.array(share, dtype=float)
+    if min(states) < 0:
+        units = squares / np.where(counts > 0.0, counts, 1.0)
+        added = added + column_laws.like_column(counts.tolist(), mass, share, units, FACTORS)
+    tables = counts + added
+    return tables / tables.sum(axis=1, keepdims=True)
 
 
 def drawn_moments(rows, rng):

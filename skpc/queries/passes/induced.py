@@ -343,13 +343,13 @@ def entries_of(circuit: Circuit, of_edges: Floats, of_params: Floats) -> tuple[F
 
 
 def induced_statistics(
-    circuit: Circuit, rows: Floats, weight: Floats
+    circuit: Circuit, rows: Floats, weight: Floats, shown: Any = None
 ) -> tuple[Floats, Floats, Floats]:
     """The E-step of complete rows: flows of edges, statistics of leaves, log density of each row.
 
     See :func:`skpc.queries.flows.expected_statistics`.
     """
-    out, count = _walk_rows(circuit, rows, weight)
+    out, count = _walk_rows(circuit, rows, weight, shown)
     # The counts of entries are spread over all edges and leaves.
     structure, leaves, n_edges = circuit.structure, circuit.structure.leaves, circuit.n_edges
     plan = _plan_of_walk(circuit)

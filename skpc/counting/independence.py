@@ -1,0 +1,222 @@
+"""Statistics of the tests whether two columns are independent, from the cells that occur.
+
+A cell without rows enters through the margins alone, so that columns of many states cost no more
+than their rows. The plain twin is ``independence_p_value`` in ``tests/naive/soft_learn.py``.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from skpc._arrays import Codes, Floats, Ints, check_memory
+from skpc._jit import internal_kernel, kernel
+from skpc.counting.pairs import Places, count_pairs, pack_states
+
+#: A margin below this part of all weight is what subtraction has left of zero.
+_NOTHING = 1e-9
+
+
+class PairStatistics(NamedTuple):
+    """Statistics of each two columns (a, b), b < a, on the rows that show both; zero elsewhere.
+
+    Attributes
+    ----------
+    pearson, ratio : ndarrays of shape (n_columns, n_columns)
+        Pearson's statistic and that of the likelihood ratio.
+    freedom : ndarray of shape (n_columns, n_columns), int
+        Their degrees of freedom, which states without rows have no part in.
+    """
+
+    pearson: Floats
+    ratio: Floats
+    freedom: Ints
+
+
+class _Cells(NamedTuple):
+    """Room for the cells of two columns that occur: their states, weights, and the margins.
+
+    ``weight[t]`` is that of the cell of the states ``row[t]`` and ``column[t]``.
+    """
+
+    row: Ints
+    column: Ints
+    weight: Floats
+    of_row: Floats
+    of_column: Floats
+
+
+def pair_statistics(codes: Codes, weight: Floats, n_states: Ints, yates: bool) -> PairStatistics:
+    """Test all pairs of columns for independence.
+
+    Parameters
+    ----------
+    codes : array of shape (n_rows, n_columns), int16, C-contiguous
+        State of each cell, -1 where missing.
+    weight : array of shape (n_rows,)
+        Positive weights of the rows.
+    n_states : array of shape (n_columns,)
+        Number of states of each column.
+    yates : bool
+        Whether Yates' correction takes 0.5 off each difference of observed and expected, but no
+        more than the difference, where there is one degree of freedom.
+
+    Returns
+    -------
+    PairStatistics
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc.counting.independence import pair_statistics
+    >>> codes = np.array([[0, 0], [0, 0], [1, 1], [1, 1]], dtype=np.int16)
+    >>> tests = pair_statistics(codes, np.ones(4), np.array([2, 2]), False)
+    >>> tests.pearson[1, 0], tests.freedom[1, 0]
+    (np.float64(4.0), np.int64(1))
+    """
+    places, m = Places.from_codes(codes, weight, n_states), len(n_states)
+    n_places = len(places.weight)
+    counts = np.empty((0, 0))
+    # All places at once, unless most of their cells are sure to be empty.
+    if float(n_places) ** 2 <= float(m) ** 2 * len(codes):
+        check_memory(float(n_places) ** 2, f"The pairs of {m:,} columns", "Choose fewer columns.")
+        words = pack_states(codes, weight, places)
+        counts = count_pairs(codes, weight, places, 0, n_places, words)
+    pearson, ratio = np.zeros((2, m, m))
+    statistics = PairStatistics(pearson, ratio, np.zeros((m, m), np.int64))
+    _test_pairs(codes, weight, places, counts, yates, statistics)
+    return statistics
+
+
+@kernel(new_arrays=True)
+def _test_pairs(
+    codes: Codes,
+    weight: Floats,
+    places: Places,
+    counts: Floats,
+    yates: bool,
+    statistics: PairStatistics,
+) -> None:
+    """Fill in the statistics of all pairs, from the counts of all places or else from the rows."""
+    first, observed, m, n = places.first, places.observed, len(places.observed), len(codes)
+    n_shown = first[1:] - observed
+    widest = max(n_shown.max(), 1)
+    most = widest * widest if len(counts) else n
+    cells = _Cells(
+        np.empty(most, np.int64),
+        np.empty(most, np.int64),
+        np.empty(most),
+        np.zeros(widest),
+        np.zeros(widest),
+    )
+    in_state, order = np.zeros(widest), np.empty(n, np.int64)
+    touched, begin = np.empty(widest, np.int64), np.zeros(widest + 1, np.int64)
+    for a in range(m):
+        if len(counts) == 0:
+            _sort_rows(codes[:, a], places, a, begin, order)
+        for b in range(a):
+            n_cells = 0
+            for i in range(n_shown[a]):
+                if len(counts):
+                    row = counts[observed[a] + i]
+                    for j in range(n_shown[b]):
+                        if row[observed[b] + j] > 0.0:
+                            cells.row[n_cells], cells.column[n_cells] = i, j
+                            cells.weight[n_cells] = row[observed[b] + j]
+                            n_cells += 1
+                    continue
+                n_touched = 0
+                for r in order[begin[i] : begin[i + 1]]:
+                    state = places.state_ptr[b] + codes[r, b] + 1
+                    j = places.of_state[state] - observed[b]
+                    if j >= 0:
+                        if in_state[j] == 0.0:
+                            touched[n_touched] = j
+                            n_touched += 1
+                        in_state[j] += weight[r]
+                for j in touched[:n_touched]:
+                    cells.row[n_cells], cells.column[n_cells] = i, j
+                    cells.weight[n_cells] = in_state[j]
+                    in_state[j] = 0.0
+                    n_cells += 1
+            _test_pair(cells, n_cells, n_shown[a], n_shown[b], yates, statistics, a, b)
+
+
+@internal_kernel
+def _sort_rows(column: Codes, places: Places, a: int, begin: Ints, order: Ints) -> None:
+    """Order the rows by their places in column ``a``, without those that lack it."""
+    state_ptr, observed = places.state_ptr[a], places.observed[a]
+    begin[:] = 0
+    for code in column:
+        place = places.of_state[state_ptr + code + 1] - observed
+        if place >= 0:
+            begin[place + 1] += 1
+    for i in range(len(begin) - 1):
+        begin[i + 1] += begin[i]
+    # Each begin moves on to the next one, and back at the end.
+    for r in range(len(column)):
+        place = places.of_state[state_ptr + column[r] + 1] - observed
+        if place >= 0:
+            order[begin[place]] = r
+            begin[place] += 1
+    for i in range(len(begin) - 1, 0, -1):
+        begin[i] = begin[i - 1]
+    begin[0] = 0
+
+
+@internal_kernel
+def _test_pair(
+    cells: _Cells,
+    n_cells: int,
+    n_rows: int,
+    n_columns: int,
+    yates: bool,
+    statistics: PairStatistics,
+    a: int,
+    b: int,
+) -> None:
+    """Fill in the statistics of the pair (a, b).
+
+    Parameters
+    ----------
+    cells, n_cells : _Cells and int
+        The cells that occur; margins are written over.
+    n_rows, n_columns : int
+        Numbers of states of a and of b.
+    yates, statistics : bool and PairStatistics
+        See :func:`pair_statistics`.
+    a, b : int
+        The columns.
+    """
+    of_row, of_column, total = cells.of_row, cells.of_column, 0.0
+    of_row[:n_rows], of_column[:n_columns] = 0.0, 0.0
+    for t in range(n_cells):
+        of_row[cells.row[t]] += cells.weight[t]
+        of_column[cells.column[t]] += cells.weight[t]
+        total += cells.weight[t]
+    n_occurring_rows, n_occurring_columns = 0, 0
+    for i in range(n_rows):
+        n_occurring_rows += of_row[i] > _NOTHING * total
+    for j in range(n_columns):
+        n_occurring_columns += of_column[j] > _NOTHING * total
+    freedom = max(n_occurring_rows - 1, 0) * max(n_occurring_columns - 1, 0)
+    # In a table of two by two, all cells differ alike from what is expected.
+    inverse, pearson, ratio = 0.0, total, 0.0
+    for i in range(n_rows if freedom == 1 else 0):
+        for j in range(n_columns):
+            if min(of_row[i], of_column[j]) > _NOTHING * total:
+                inverse += total / (of_row[i] * of_column[j])
+    for t in range(n_cells):
+        of_both = of_row[cells.row[t]], of_column[cells.column[t]]
+        if min(of_both) > _NOTHING * total:
+            count, expected = cells.weight[t], of_both[0] * of_both[1] / total
+            difference = abs(count - expected)
+            ratio += 2.0 * count * math.log(count / expected)
+            if freedom == 1:
+                pearson = max(difference - 0.5 * yates, 0.0) ** 2 * inverse
+            else:
+                # Cells without rows are worth what they are expected to have: the rest of all.
+                pearson += difference**2 / expected - expected
+    statistics.pearson[a, b] = max(pearson, 0.0)
+    statistics.ratio[a, b] = max(ratio, 0.0)
+    statistics.freedom[a, b] = freedom
