@@ -11,15 +11,11 @@ from skpc._arrays import Floats, Ints, log_or_inf
 from skpc._fitting import all_or_nothing
 from skpc._validation import StrOptions, fit_context
 from skpc.estimators._estimator import ProbabilisticClassifier, check_labels, parameter
-from skpc.estimators._pools import FEW_ROWS, PoolEstimator, check_rates
+from skpc.estimators._pools import PoolEstimator, check_rates
 from skpc.estimators.hidden_chow_liu import HiddenChowLiuTree
-from skpc.estimators.soft_learn import SoftLearnSPN
-from skpc.estimators.table_mixture import TableMixture
+from skpc.estimators.table_mixture import ClassMixture
 from skpc.pooling.classes import ClassData, ClassDensities
 from skpc.pooling.pool import Member
-
-#: By default there is a mixture for each class if there are no more classes than this.
-_FEW_CLASSES = 10
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -160,11 +156,7 @@ class DensityClassifier(ProbabilisticClassifier, PoolEstimator):
     joint: bool | str = parameter("auto", "boolean", StrOptions({"auto"}))
     classifiers: Any = parameter(("forest", "boosting", "logistic"), "array-like", None)
 
-    _usual = (
-        ("mixture", TableMixture()),
-        ("hidden", HiddenChowLiuTree()),
-        ("soft", SoftLearnSPN()),
-    )
+    _usual = ("mixture", ClassMixture()), ("hidden", HiddenChowLiuTree())
     _lists = "density", "classifiers"
     _others = (
         "predict_proba",
@@ -211,27 +203,22 @@ class DensityClassifier(ProbabilisticClassifier, PoolEstimator):
             checked = table, weight, code
             rows, weight, splits = self._labelled_rows(densities, X, y, sample_weight, checked)
             rows, code = np.ascontiguousarray(rows[:, :-1]), rows[:, -1].astype(np.int64)
-            members = self._members(densities, len(rows))
+            members = self._members(densities)
             domain = self._ordered_domain
             data = ClassData(domain, rows, code, self.classes_, log_or_inf(shares), rates)
             self._learn_pool(data, members, weight, code, splits, random_state)
             self._describe(members)
         return self
 
-    def _members(self, densities: list[tuple[str, Any]], n_rows: int) -> list[Member]:
+    def _members(self, densities: list[tuple[str, Any]]) -> list[Member]:
         """The members that densities and classifiers make."""
-        n_classes, is_auto = len(self.classes_), self.joint == "auto"
-        if self.density is None and (n_classes == 2 or n_rows > FEW_ROWS):
-            # It costs most, and tells two classes apart no better than the others.
-            densities = [one for one in densities if one[0] != "soft"]
-        ways = (False, True) if is_auto else (bool(self.joint),)
-        chosen = [(*one, joint) for joint in ways for one in densities]
-        if self.density is None and is_auto:
-            by_class = "mixture" if n_classes <= _FEW_CLASSES else None
-            chosen = [(name, one, name != by_class) for name, one in densities]
+        ways = (False, True) if self.joint == "auto" else (bool(self.joint),)
+        if self.density is None and self.joint == "auto":
+            ways = (True,)
         members = [
             Member(f"{name} joint" if joint else name, density, True, joint)
-            for name, density, joint in chosen
+            for joint in ways
+            for name, density in densities
         ]
         # With a single class, only the density of the rows is left to learn.
         return members if len(self.classes_) == 1 else self._with_others(members)
