@@ -34,16 +34,14 @@ class DensityClassifier(ProbabilisticClassifier, PoolEstimator):
     ----------
     density : density estimator or list of (str, estimator), default=None
         Densities of skpc. They are cloned, and keep their own ``random_state``; they share one
-        Domain, and must declare the same columns. None means a :class:`TableMixture`, a
-        :class:`HiddenChowLiuTree` and, for more than two classes in up to 1,500 distinct rows, a
-        :class:`SoftLearnSPN`.
+        Domain, and must declare the same columns. None means a :class:`TableMixture` whose
+        components belong to one class each, and a :class:`HiddenChowLiuTree`, both joint.
     priors : array-like of shape (n_classes,) or dict, default=None
         Probabilities of the classes, in sorted order or by class. None takes their frequencies in
         ``fit``; with a single joint density their probabilities under it, which are close to these.
     joint : bool or "auto", default="auto"
         Whether one density of the columns and the class together takes the place of one for each
-        class. "auto": both are members of the pool; of the default densities, a mixture for each
-        class (a joint one of more than ten classes), and joint ones of the other kinds.
+        class. "auto": both are members of the pool; of the default densities, joint ones alone.
     classifiers : sequence or None, default=("forest", "boosting", "logistic")
         Further members. "forest": a :class:`GenerativeForest`. Others are trained on one copy of
         the rows for each of ``missing_rates``; their probabilities are averaged over three draws of
@@ -53,7 +51,7 @@ class DensityClassifier(ProbabilisticClassifier, PoolEstimator):
         ones filled by their means given the others under a normal distribution. A pair (name,
         classifier): any classifier that takes missing cells; it learns from encoded rows
         (``domain_.encode(X)``: numbers, and codes of categories). None: no such member.
-    cv : int, cross-validation generator or iterable, default=5
+    cv : int, cross-validation generator or iterable, default=3
         Folds in which members are learned to weigh them: a number, a splitter of scikit-learn, or
         pairs of row numbers (train, test). A number deals rows at random, classes evenly; with more
         than 10,000 distinct rows, it holds out one part instead.
@@ -123,7 +121,8 @@ class DensityClassifier(ProbabilisticClassifier, PoolEstimator):
     held-out rows.
 
     With one density, with ``joint`` given and without classifiers, there is no pool: the answer is
-    that of Bayes' rule [1]_. A pool costs about as much as fitting each member ``cv + 1`` times.
+    that of Bayes' rule [1]_. A pool costs about as much as fitting each member ``cv + 1`` times:
+    what a member chooses, it chooses again in each fold, which would flatter it otherwise.
 
     The density of class c, learned from rows of total weight n, is mixed with the density of all
     rows. The density of all rows has the weight 1 / (n + 1), that of one more row: the next row may

@@ -362,16 +362,25 @@ class TableMixture(CircuitDensity):
         return float(2.0 * (self._mixture.n_parameters - self.score_samples(X).sum()))
 
 
-class ClassMixture(TableMixture):
+class PoolMixture(TableMixture):
+    """A table mixture that is one of several members, and is searched for again in each fold.
+
+    It holds out fewer parts of small tables: the other members make up for a choice that is not the
+    best.
+    """
+
+    _folds = (300, 3), (1500, 2)
+
+
+class ClassMixture(PoolMixture):
     """A table mixture whose components have one state of the last column each, such as a class.
 
     All components share what is chosen, and their covariances are drawn to the same pooled one: few
-    rows of a class lean on those of all. So many rows make the choices that few parts will do.
+    rows of a class lean on those of all.
     """
 
     _orders_columns = False
     _auto = "last"
-    _folds = (300, 3), (1500, 2)
 
 
 def _expected(mixture: LearnedMixture, order: Ints, rows: Floats) -> tuple[Any, ...]:

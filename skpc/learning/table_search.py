@@ -63,8 +63,9 @@ _MAX_ITER, _TOL, _COLUMNS = 60, 1e-2, 50
 _FINER = 0.25
 #: Iterations that a fit usually takes.
 _USUAL_STEPS = 10.0
-#: Rows for each combination of states that has a component.
-_ROWS_OF_STATES = 10.0
+#: Rows for each combination of states that has a component; the greatest number of components for
+#: each state of a last column.
+_ROWS_OF_STATES, _MOST_OF_STATE = 10.0, 8
 #: Starts of a single mixture of a given number of components; the likeliest result is kept.
 _N_STARTS = 10
 #: Steps that are reported to progress bars.
@@ -101,9 +102,10 @@ def learn_table_mixture(
         Rows to learn from.
     parts : sequence of HeldOutRows
         Held-out rows of the same table. Without any, nothing is chosen.
-    n_components : int, "states" or None
+    n_components : int, "states", "last" or None
         A number of components, of a single mixture, or one for each combination of states that ten
-        rows have on average. None chooses.
+        rows have on average. None chooses; "last" chooses how many each state of the last column
+        has, and the last column has states.
     seed : int
         Seeds the clusterings at the start.
     advance : callable
@@ -277,7 +279,7 @@ class _Search:
         n_tables = int((table.n_states > 1).sum())
         self.has_tables = not is_wide and 2 * n_tables >= max(self.n_numbers, 1) and not tables
         if tables:
-            n_rows /= table.n_states[-1]
+            n_rows = min(n_rows / table.n_states[-1], _ROWS_EACH * _MOST_OF_STATE)
         most = min(n_rows / _ROWS_EACH, _MOST_NUMBERS / max(self.n_numbers, 1) ** 2)
         some = tuple(k for k in N_COMPONENTS if k == 1 or k <= most)
         self.counts = some if n_components is None else (n_components,)
@@ -288,8 +290,7 @@ class _Search:
 
     def steps(self) -> Iterator[None]:
         """Make the choices one after another."""
-        if not self.best.params.crossed:
-            self._walk("n_components", self.counts)
+        self._walk("n_components", self.counts)
         yield
         self._try_factors()
         yield
@@ -302,14 +303,13 @@ class _Search:
             for name, amounts in _AMOUNTS.items() if self.n_numbers else ():
                 self._walk(name, amounts)
                 yield
+            if self.best.params.crossed:
+                # Few rows of a state gain little by a second round.
+                return
             self._walk("n_components", self.counts)
             yield
-            if self.best == before or self.best.params.crossed:
+            if self.best == before:
                 break
-        if self.best.params.crossed:
-            for name, amounts in _AMOUNTS.items() if self.n_numbers else ():
-                self._walk(name, amounts)
-            return
         count = self.best.params.n_components
         if len(self.counts) > 1 and count <= min(_NEIGHBOURS, self.counts[-1]):
             self._try(self.best.but(n_components=k) for k in (count - 1, count + 1) if k > 0)
