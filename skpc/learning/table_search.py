@@ -278,7 +278,9 @@ class _Search:
         #: electricity prices lost .5 nats and a third of its precision.
         n_tables = int((table.n_states > 1).sum())
         self.has_tables = not is_wide and 2 * n_tables >= max(self.n_numbers, 1) and not tables
-        if tables:
+        #: Whether components of each state of a last column are counted.
+        self.of_last = bool(tables) and n_components is None
+        if self.of_last:
             n_rows = min(n_rows / table.n_states[-1], _ROWS_EACH * _MOST_OF_STATE)
         most = min(n_rows / _ROWS_EACH, _MOST_NUMBERS / max(self.n_numbers, 1) ** 2)
         some = tuple(k for k in N_COMPONENTS if k == 1 or k <= most)
@@ -303,7 +305,7 @@ class _Search:
             for name, amounts in _AMOUNTS.items() if self.n_numbers else ():
                 self._walk(name, amounts)
                 yield
-            if self.best.params.crossed:
+            if self.of_last:
                 # Few rows of a state gain little by a second round.
                 return
             self._walk("n_components", self.counts)
