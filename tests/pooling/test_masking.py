@@ -12,7 +12,6 @@ from skpc.domain import Domain
 from skpc.pooling.folds import remove_cells
 from skpc.pooling.masking import LinearOnCompletions, MaskingEnsemble
 
-
 #: Seeds of three draws.
 SEEDS = [0, 1, 2]
 
