@@ -271,7 +271,8 @@ def test_intervals_are_quantiles_of_events(label: str, column: str) -> None:
     for level in (0.5, 0.9):
         lower, upper = (ends[column].iloc[0] for ends in model(label).interval(row_of(), level))
         for end, wanted in ((lower, 0.5 - level / 2), (upper, 0.5 + level / 2)):
-            below, at = asked(label, column, [_less(column, end), (None, end)]) / seen(label, column)
+            whole = seen(label, column)
+            below, at = asked(label, column, [_less(column, end), (None, end)]) / whole
             assert below <= wanted + SLACK
             assert at >= wanted - SLACK
 

@@ -98,7 +98,7 @@ class PoolEstimator(Composition, TableEstimator):
     """A pool of densities, and of models that learn from masked copies of rows."""
 
     density: Any = field(default=None, kw_only=False)
-    cv: Any = parameter(5, "cv_object")
+    cv: Any = parameter(3, "cv_object")
     missing_rates: Sequence[float] = parameter((0.0, 0.3, 0.6), "array-like")
 
     _pool: Any = field(init=False)

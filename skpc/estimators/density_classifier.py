@@ -11,15 +11,11 @@ from skpc._arrays import Floats, Ints, log_or_inf
 from skpc._fitting import all_or_nothing
 from skpc._validation import StrOptions, fit_context
 from skpc.estimators._estimator import ProbabilisticClassifier, check_labels, parameter
-from skpc.estimators._pools import FEW_ROWS, PoolEstimator, check_rates
+from skpc.estimators._pools import PoolEstimator, check_rates
 from skpc.estimators.hidden_chow_liu import HiddenChowLiuTree
-from skpc.estimators.soft_learn import SoftLearnSPN
-from skpc.estimators.table_mixture import TableMixture
+from skpc.estimators.table_mixture import ClassMixture
 from skpc.pooling.classes import ClassData, ClassDensities
 from skpc.pooling.pool import Member
-
-#: By default there is a mixture for each class if there are no more classes than this.
-_FEW_CLASSES = 10
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -38,16 +34,14 @@ class DensityClassifier(ProbabilisticClassifier, PoolEstimator):
     ----------
     density : density estimator or list of (str, estimator), default=None
         Densities of skpc. They are cloned, and keep their own ``random_state``; they share one
-        Domain, and must declare the same columns. None means a :class:`TableMixture`, a
-        :class:`HiddenChowLiuTree` and, for more than two classes in up to 1,500 distinct rows, a
-        :class:`SoftLearnSPN`.
+        Domain, and must declare the same columns. None means a :class:`TableMixture` whose
+        components belong to one class each, and a :class:`HiddenChowLiuTree`, both joint.
     priors : array-like of shape (n_classes,) or dict, default=None
         Probabilities of the classes, in sorted order or by class. None takes their frequencies in
         ``fit``; with a single joint density their probabilities under it, which are close to these.
     joint : bool or "auto", default="auto"
         Whether one density of the columns and the class together takes the place of one for each
-        class. "auto": both are members of the pool; of the default densities, a mixture for each
-        class (a joint one of more than ten classes), and joint ones of the other kinds.
+        class. "auto": both are members of the pool; of the default densities, joint ones alone.
     classifiers : sequence or None, default=("forest", "boosting", "logistic")
         Further members. "forest": a :class:`GenerativeForest`. Others are trained on one copy of
         the rows for each of ``missing_rates``; their probabilities are averaged over three draws of
@@ -57,7 +51,7 @@ class DensityClassifier(ProbabilisticClassifier, PoolEstimator):
         ones filled by their means given the others under a normal distribution. A pair (name,
         classifier): any classifier that takes missing cells; it learns from encoded rows
         (``domain_.encode(X)``: numbers, and codes of categories). None: no such member.
-    cv : int, cross-validation generator or iterable, default=5
+    cv : int, cross-validation generator or iterable, default=3
         Folds in which members are learned to weigh them: a number, a splitter of scikit-learn, or
         pairs of row numbers (train, test). A number deals rows at random, classes evenly; with more
         than 10,000 distinct rows, it holds out one part instead.
@@ -127,7 +121,8 @@ class DensityClassifier(ProbabilisticClassifier, PoolEstimator):
     held-out rows.
 
     With one density, with ``joint`` given and without classifiers, there is no pool: the answer is
-    that of Bayes' rule [1]_. A pool costs about as much as fitting each member ``cv + 1`` times.
+    that of Bayes' rule [1]_. A pool costs about as much as fitting each member ``cv + 1`` times:
+    what a member chooses, it chooses again in each fold, which would flatter it otherwise.
 
     The density of class c, learned from rows of total weight n, is mixed with the density of all
     rows. The density of all rows has the weight 1 / (n + 1), that of one more row: the next row may
@@ -160,11 +155,7 @@ class DensityClassifier(ProbabilisticClassifier, PoolEstimator):
     joint: bool | str = parameter("auto", "boolean", StrOptions({"auto"}))
     classifiers: Any = parameter(("forest", "boosting", "logistic"), "array-like", None)
 
-    _usual = (
-        ("mixture", TableMixture()),
-        ("hidden", HiddenChowLiuTree()),
-        ("soft", SoftLearnSPN()),
-    )
+    _usual = ("mixture", ClassMixture()), ("hidden", HiddenChowLiuTree())
     _lists = "density", "classifiers"
     _others = (
         "predict_proba",
@@ -211,27 +202,22 @@ class DensityClassifier(ProbabilisticClassifier, PoolEstimator):
             checked = table, weight, code
             rows, weight, splits = self._labelled_rows(densities, X, y, sample_weight, checked)
             rows, code = np.ascontiguousarray(rows[:, :-1]), rows[:, -1].astype(np.int64)
-            members = self._members(densities, len(rows))
+            members = self._members(densities)
             domain = self._ordered_domain
             data = ClassData(domain, rows, code, self.classes_, log_or_inf(shares), rates)
             self._learn_pool(data, members, weight, code, splits, random_state)
             self._describe(members)
         return self
 
-    def _members(self, densities: list[tuple[str, Any]], n_rows: int) -> list[Member]:
+    def _members(self, densities: list[tuple[str, Any]]) -> list[Member]:
         """The members that densities and classifiers make."""
-        n_classes, is_auto = len(self.classes_), self.joint == "auto"
-        if self.density is None and (n_classes == 2 or n_rows > FEW_ROWS):
-            # It costs most, and tells two classes apart no better than the others.
-            densities = [one for one in densities if one[0] != "soft"]
-        ways = (False, True) if is_auto else (bool(self.joint),)
-        chosen = [(*one, joint) for joint in ways for one in densities]
-        if self.density is None and is_auto:
-            by_class = "mixture" if n_classes <= _FEW_CLASSES else None
-            chosen = [(name, one, name != by_class) for name, one in densities]
+        ways = (False, True) if self.joint == "auto" else (bool(self.joint),)
+        if self.density is None and self.joint == "auto":
+            ways = (True,)
         members = [
             Member(f"{name} joint" if joint else name, density, True, joint)
-            for name, density, joint in chosen
+            for joint in ways
+            for name, density in densities
         ]
         # With a single class, only the density of the rows is left to learn.
         return members if len(self.classes_) == 1 else self._with_others(members)

@@ -16,7 +16,7 @@ from skpc.estimators._estimator import by_chunks, check_target, parameter
 from skpc.estimators._pools import FEW_ROWS, PoolEstimator, check_rates, most_bins
 from skpc.estimators.hidden_chow_liu import HiddenChowLiuTree
 from skpc.estimators.soft_learn import SoftLearnSPN
-from skpc.estimators.table_mixture import TableMixture
+from skpc.estimators.table_mixture import PoolMixture
 from skpc.pooling.numbers import NumberData, Target
 from skpc.pooling.pool import Member
 from skpc.variables.dates import Calendar, as_dates
@@ -55,7 +55,7 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
         (once, where members are weighed); but one whose ``predict`` has ``return_std``, such as
         :class:`ExpectedKernelSVR`, learns once from the rows as they are, and its own variance
         counts. None: no such member.
-    cv : int, cross-validation generator or iterable, default=5
+    cv : int, cross-validation generator or iterable, default=3
         Folds in which members are learned to weigh them: a number, a splitter of scikit-learn, or
         pairs of row numbers (train, test). A number deals rows at random; with more than 10,000
         distinct rows, it holds out one part instead.
@@ -149,7 +149,7 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
     _dates: Calendar | None = field(default=None, init=False)
     _usual = (
         ("hidden", HiddenChowLiuTree()),
-        ("mixture", TableMixture()),
+        ("mixture", PoolMixture()),
         ("soft", SoftLearnSPN(min_weight=60.0)),
     )
     _lists = "density", "regressors"

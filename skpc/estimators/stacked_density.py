@@ -266,7 +266,7 @@ class StackedDensity(Composition, TableDensity):
                 group = np.zeros(len(rows), dtype=np.int64)
                 splits = self._splits or int(cast("int", self.cv or 5))
                 folds = make_folds(rows, weight, group, splits, [0.0], random_state)
-        members = [Member(name, density, True) for name, density in pairs]
+        members = [Member(name, density, True, keeps_choices=True) for name, density in pairs]
         row_data = RowData(self.domain_, rows, rows_val)
         pool = learn_pool(row_data, members, weight, folds, self.n_jobs, random_state, self.verbose)
         self._splits = None

@@ -1,12 +1,12 @@
 """Mixtures of Gaussians and categories for tables with missing cells."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from numbers import Integral
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.special import softmax
@@ -162,10 +162,14 @@ class TableMixture(CircuitDensity):
 
     #: Scores and atoms are what the model is made for.
     margins = "auto"
+    #: What "auto" means to :func:`learn_table_mixture`, and parts of small tables that are held
+    #: out.
+    _auto: ClassVar[str | None] = None
+    _folds: ClassVar[tuple[tuple[int, int], ...]] = _FOLDS
 
     def _learn(self, data: TrainingData) -> None:
         rows, weight, rows_val = data.rows, data.weight, data.rows_val
-        n_components = None if self.n_components == "auto" else self.n_components
+        n_components = self._auto if self.n_components == "auto" else self.n_components
         if isinstance(n_components, Integral):
             check_n_components(int(n_components), weight)
         domain = self.domain_.without_bins()
@@ -184,7 +188,7 @@ class TableMixture(CircuitDensity):
             if data.like is not None:
                 mixture = learn_chosen(some, data.like._mixture.choices, seed)
             else:
-                parts = _parts(rows, weight, random_state)
+                parts = _parts(rows, weight, self._folds, random_state)
                 if rows_val is not None:
                     parts = [HeldOutRows(rows, weight, rows_val, np.ones(len(rows_val)))]
                 with progress(N_STAGES, "choices", self.verbose) as advance:
@@ -355,15 +359,41 @@ class TableMixture(CircuitDensity):
         return float(2.0 * (self._mixture.n_parameters - self.score_samples(X).sum()))
 
 
+class PoolMixture(TableMixture):
+    """A table mixture that is one of several members, and is searched for again in each fold.
+
+    It holds out fewer parts of small tables: the other members make up for a choice that is not the
+    best.
+    """
+
+    _folds = (300, 3), (1500, 2)
+
+
+class ClassMixture(PoolMixture):
+    """A table mixture whose components have one state of the last column each, such as a class.
+
+    All components share what is chosen, and their covariances are drawn to the same pooled one: few
+    rows of a class lean on those of all.
+    """
+
+    _orders_columns = False
+    _auto = "last"
+
+
 def _expected(mixture: LearnedMixture, order: Ints, rows: Floats) -> tuple[Any, ...]:
     return mixture.expected(rows.take(order, axis=1))
 
 
-def _parts(rows: Floats, weight: Floats, random_state: np.random.RandomState) -> list[HeldOutRows]:
+def _parts(
+    rows: Floats,
+    weight: Floats,
+    folds: Sequence[tuple[int, int]],
+    random_state: np.random.RandomState,
+) -> list[HeldOutRows]:
     """Deal the rows into parts to learn from and parts that are held out."""
     # A row of weight n is n rows, but no more parts are dealt than distinct rows are worth.
     total = float(weight.sum())
-    n_folds = next((n for most, n in _FOLDS if total < most), 0)
+    n_folds = next((n for most, n in folds if total < most), 0)
     n_dealt = n_folds or max(1 + _N_LEARNED, len(rows) // _MOST_HELD_OUT)
     splits = list(islice(deal(weight, n_dealt, random_state), n_folds or 1 + _N_LEARNED))
     if not n_folds:

@@ -69,8 +69,8 @@ class MixtureParams(NamedTuple):
         Rows for each number that are added to all rows; their covariance is that of the prior.
     factorised : bool
         Whether the numbers of a component are independent.
-    of_states : bool
-        Whether each component has one combination of states; see :func:`crossed`.
+    crossed : tuple of int
+        Tables of which each component has one combination of states.
     """
 
     n_components: int
@@ -80,7 +80,7 @@ class MixtureParams(NamedTuple):
     n_factors: int = 0
     prior_strength: float = 0.0
     factorised: bool = False
-    of_states: bool = False
+    crossed: tuple[int, ...] = ()
 
 
 class MixturePrior(NamedTuple):
@@ -343,9 +343,9 @@ def m_step(
     like = by_width.sum(axis=0) / count.sum()
     proportion = (by_width + _LIKE_OTHERS * like) / (count + _LIKE_OTHERS)[:, np.newaxis]
     added_counts = _added_counts(sums, count, prior)
-    if params.of_states:
+    if params.crossed:
         sizes = np.diff(prior.state_ptr)
-        is_crossed = np.isin(np.arange(len(sizes)), crossed(prior.state_ptr, len(count)))
+        is_crossed = np.isin(np.arange(len(sizes)), params.crossed)
         is_other = np.repeat(is_crossed, sizes) & (sums.counts < _NO_ROW)
         added_counts = np.where(is_other, _IMPOSSIBLE, added_counts)
     log_table = log_tables(sums.counts + added_counts, prior.state_ptr)

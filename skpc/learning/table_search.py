@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -63,8 +63,9 @@ _MAX_ITER, _TOL, _COLUMNS = 60, 1e-2, 50
 _FINER = 0.25
 #: Iterations that a fit usually takes.
 _USUAL_STEPS = 10.0
-#: Rows for each combination of states that has a component.
-_ROWS_OF_STATES = 10.0
+#: Rows for each combination of states that has a component; the greatest number of components for
+#: each state of a last column.
+_ROWS_OF_STATES, _MOST_OF_STATE = 10.0, 8
 #: Starts of a single mixture of a given number of components; the likeliest result is kept.
 _N_STARTS = 10
 #: Steps that are reported to progress bars.
@@ -101,9 +102,10 @@ def learn_table_mixture(
         Rows to learn from.
     parts : sequence of HeldOutRows
         Held-out rows of the same table. Without any, nothing is chosen.
-    n_components : int, "states" or None
+    n_components : int, "states", "last" or None
         A number of components, of a single mixture, or one for each combination of states that ten
-        rows have on average. None chooses.
+        rows have on average. None chooses; "last" chooses how many each state of the last column
+        has, and the last column has states.
     seed : int
         Seeds the clusterings at the start.
     advance : callable
@@ -113,18 +115,21 @@ def learn_table_mixture(
     -------
     LearnedMixture
     """
-    of_states = n_components == "states"
-    if of_states:
-        columns = _columns_for(table, Candidate(MixtureParams(1)))
-        chosen = crossed(columns.state_ptr, table.weight.sum() / _ROWS_OF_STATES)
-        n_components = int(np.diff(columns.state_ptr)[chosen].prod())
-    search = _Search(table, parts, cast("int | None", n_components), seed, of_states)
+    tables: tuple[int, ...] = ()
+    if isinstance(n_components, str):
+        state_ptr = _columns_for(table, Candidate(MixtureParams(1))).state_ptr
+        last = len(state_ptr) - 2
+        most = table.weight.sum() / _ROWS_OF_STATES
+        is_last = n_components == "last"
+        tables = (last,) if is_last else tuple(crossed(state_ptr, most).tolist())
+        n_components = None if is_last else 1
+    search = _Search(table, parts, n_components, seed, tables)
     steps = 0
     for _ in search.steps() if parts else ():
         steps += 1
         advance(1.0)
     choices = search.stack() if n_components is None else Choices(np.ones(1), [search.best])
-    n_starts = _N_STARTS if search.counts[0] > 1 and n_components and not of_states else 1
+    n_starts = _N_STARTS if search.counts[0] > 1 and n_components else 1
     starts = ((table, choices, seed, start) for start in range(n_starts))
     work = n_starts * _work(table.rows, choices.candidates)
     mixtures = each(learn_chosen, starts, work)
@@ -211,14 +216,26 @@ class _Learner:
         """The mixture of some parameters, from clusters of the rows."""
         count, random_state = params.n_components, np.random.RandomState(self.seed)
         if count not in self.starts:
-            if params.of_states:
-                start = _combinations(self.columns, self.cells.states, count)
-            else:
-                clusters = cluster_points(self.points, self.weight, count, random_state)
-                start = np.ascontiguousarray(clusters.T)
+            start = np.vstack(
+                [
+                    self._clusters(share, count, random_state)
+                    for share in _combinations(self.columns, self.cells.states, params.crossed)
+                ]
+            )
             # Rows this far away would dominate a covariance; they are left to the background.
             self.starts[count] = np.where(self.columns.is_far(self.cells.scores), 0.0, start)
         return self._fit_from(self.starts[count], params)
+
+    def _clusters(self, share: Floats, count: int, random_state: Any) -> Floats:
+        """Clusters of the rows that are there with some share, shape (n_clusters, n_rows)."""
+        some = np.flatnonzero(share)
+        clusters = np.zeros((min(count, len(some)), len(share)))
+        if len(clusters):
+            point, weight = self.points[some], self.weight[some]
+            found = cluster_points(point, weight, count, random_state).T * share[some]
+            clusters = clusters[: len(found)]
+            clusters[:, some] = found
+        return clusters
 
     def fit_like(self, params: MixtureParams) -> GaussianMixture:
         """The same, from the last mixture of like parameters that was tried: that is nearer."""
@@ -246,7 +263,7 @@ class _Search:
         parts: Sequence[HeldOutRows],
         n_components: int | None,
         seed: int,
-        of_states: bool = False,
+        tables: tuple[int, ...] = (),
     ):
         self.table, self.parts, self.seed = table, parts, seed
         self.log_densities: dict[Candidate, Floats] = {}
@@ -255,16 +272,20 @@ class _Search:
         self.n_numbers = int((table.n_states == 0).sum())
         is_wide = self.n_numbers > _WIDE * table.weight.sum()
         #: The greatest number of factors to try.
-        self.most_factors = self.n_numbers - 1 if is_wide else 0
+        self.most_factors = self.n_numbers - 1 if is_wide and not tables else 0
         #: Whether a tree is tried. Where nearly all columns are numbers, it gains by values that
         #: repeat, and has a say in conditionals that Gaussians know better: a regression of
         #: electricity prices lost .5 nats and a third of its precision.
         n_tables = int((table.n_states > 1).sum())
-        self.has_tables = not is_wide and 2 * n_tables >= max(self.n_numbers, 1)
+        self.has_tables = not is_wide and 2 * n_tables >= max(self.n_numbers, 1) and not tables
+        #: Whether components of each state of a last column are counted.
+        self.of_last = bool(tables) and n_components is None
+        if self.of_last:
+            n_rows = min(n_rows / table.n_states[-1], _ROWS_EACH * _MOST_OF_STATE)
         most = min(n_rows / _ROWS_EACH, _MOST_NUMBERS / max(self.n_numbers, 1) ** 2)
         some = tuple(k for k in N_COMPONENTS if k == 1 or k <= most)
         self.counts = some if n_components is None else (n_components,)
-        self.best = Candidate(MixtureParams(self.counts[0], of_states=of_states))
+        self.best = Candidate(MixtureParams(self.counts[0], crossed=tables))
         if parts:
             test_weight = np.concatenate([part.test_weight for part in parts])
             self.test_weight = test_weight / test_weight.sum()
@@ -284,6 +305,9 @@ class _Search:
             for name, amounts in _AMOUNTS.items() if self.n_numbers else ():
                 self._walk(name, amounts)
                 yield
+            if self.of_last:
+                # Few rows of a state gain little by a second round.
+                return
             self._walk("n_components", self.counts)
             yield
             if self.best == before:
@@ -376,14 +400,14 @@ class _Search:
         self._try([before])
 
 
-def _combinations(columns: TableColumns, states: Any, n_combinations: int) -> Floats:
+def _combinations(columns: TableColumns, states: Any, crossed: tuple[int, ...]) -> Floats:
     """The combination of states of each row, shape (n_combinations, n_rows).
 
     Where a state is missing, combinations share the row as rows of its column are divided.
     """
     dense = np.asarray(states.toarray() if hasattr(states, "toarray") else states).T
     shares = np.ones((1, dense.shape[1]))
-    for table in crossed(columns.state_ptr, n_combinations):
+    for table in crossed:
         part = slice(columns.state_ptr[table], columns.state_ptr[table + 1])
         known = dense[part].any(axis=0)
         share = np.where(known, dense[part], columns.share[part, np.newaxis])

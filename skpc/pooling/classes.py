@@ -200,9 +200,10 @@ class ClassData(NamedTuple):
 
     def without(self, fold: Fold) -> ClassData:
         """See :class:`~skpc.pooling.pool.TrainingData`."""
-        return self
+        # Axes follow only the rows that the fold leaves to learn from.
+        return self._replace(domain=self.domain.with_axes_of(self.rows, fold.train_weight))
 
-    def fit(self, member: Member, weight: Floats, seed: int) -> ClassMember:
+    def fit(self, member: Member, weight: Floats, seeds: Sequence[int]) -> ClassMember:
         """See :class:`~skpc.pooling.pool.TrainingData`."""
         some = weight > 0.0
         rows, code, weight = self.rows[some], self.code[some], weight[some]
@@ -212,27 +213,23 @@ class ClassData(NamedTuple):
             return ClassDensities(learn(member.model, rows, code, weight), member.joint, count)
         if (count > 0.0).sum() == 1:
             return MaskingClassifier(None, count)
-        model, random_state = member.model, np.random.RandomState(seed)
-        if model == "forest" or isinstance(model, ForestClassifier):
-            return self._fit_forest(model, rows, code, weight, random_state)
-        model = model.ensemble if isinstance(model, MaskingClassifier) else model
-        training_data = self.domain, rows, code, weight, self.rates, random_state
+        if member.model == "forest":
+            return self._fit_forest(rows, code, weight, np.random.RandomState(seeds[0]))
+        training_data = self.domain, rows, code, weight, self.rates, seeds
         with noted(f"This came from the member {member.name!r}. {NEEDED}"):
-            return MaskingClassifier(MaskingEnsemble.fit(model, *training_data), count)
+            return MaskingClassifier(MaskingEnsemble.fit(member.model, *training_data), count)
 
     def _fit_forest(
-        self, model: Any, rows: Floats, code: Ints, weight: Floats, random_state: Any
+        self, rows: Floats, code: Ints, weight: Floats, random_state: Any
     ) -> ForestClassifier:
         """Learn a random forest, which needs no masked copies."""
-        choices = model.forest.choices if isinstance(model, ForestClassifier) else ("auto", "auto")
-        options = ForestOptions(leaves=choices[0], min_samples_leaf=choices[1])
+        options = ForestOptions(leaves="auto", min_samples_leaf="auto")
         of_class = weight[:, np.newaxis] * (code[:, np.newaxis] == np.arange(len(self.classes)))
         forest = learn_forest(self.domain, rows, of_class, options, random_state)
         return ForestClassifier(forest, of_class.sum(axis=0))
 
     def _fit_joint(self, model: Any, rows: Floats, code: Ints, weight: Floats) -> list[Any]:
         """Learn a density of rows and classes."""
-        model = model.densities[0] if isinstance(model, ClassDensities) else model
         whole = self.domain.with_category(len(self.classes))
         return [fit_density(model, whole, labelled(rows, code), weight)]
 
@@ -244,9 +241,8 @@ class ClassData(NamedTuple):
             total = weight[some].sum()
             note = f"the density of class {name!r}, which has rows of total weight {total:g}."
             with noted(f"This came from {note}"):
-                start = model.densities[c] if isinstance(model, ClassDensities) else model
                 of_class = _rows_of_class(rows, weight, some)
-                densities.append(fit_density(start, self.domain, *of_class) if total else None)
+                densities.append(fit_density(model, self.domain, *of_class) if total else None)
         return densities
 
     def predict(self, fitted: Any, fold: Fold) -> tuple[Floats, Floats]:

@@ -22,17 +22,16 @@ from skpc.learning.factors import Factors
 from skpc.learning.held_out import deal
 from skpc.pooling.folds import remove_cells
 
-#: Leaves and learning rates of boosting that compete on held-out rows.
-_CANDIDATES = ((4, 0.1), (10, 0.1), (31, 0.06))
+#: Leaves of boosting that compete on held-out rows, more and more until they are no better, and its
+#: learning rate.
+_LEAVES, _RATE = (4, 10, 31), 0.2
 #: One row in this many is held out to choose among them, and the number of iterations.
 _HELD_OUT = 5
-_MAX_ITER, _PATIENCE = 300, 15
+_MAX_ITER, _PATIENCE = 300, 10
 #: Linear models of completed rows.
 _LINEAR = {"logistic": LogisticRegression(max_iter=300), "ridge": Ridge()}
 #: Most categories that boosting takes; a column with more is taken for a number.
 _MAX_CATEGORIES = 255
-#: Draws of the cells to remove.
-_N_DRAWS = 3
 #: Standard deviations from the mean beyond which a number counts no more for a linear model.
 _FARTHEST = 10.0
 
@@ -59,14 +58,13 @@ class MaskingEnsemble(NamedTuple):
         target: Any,
         weight: Floats,
         rates: Sequence[float],
-        random_state: np.random.RandomState,
+        seeds: Sequence[int],
     ) -> Self:
         """Train clones of a model.
 
         Parameters
         ----------
-        model : classifier, regressor, ensemble, or {"classifier", "regressor", "logistic", "ridge"}
-            An ensemble of all rows has made its choices, and one draw is enough for held-out rows.
+        model : classifier, regressor, or {"classifier", "regressor", "logistic", "ridge"}
             The first two strings stand for boosting, whose leaves, learning rate and number of
             iterations are chosen on held-out rows (the copies of a row are held out together); the
             others for linear models of completed rows.
@@ -80,18 +78,16 @@ class MaskingEnsemble(NamedTuple):
             Positive.
         rates : sequence of float
             Proportions of cells to remove, one copy for each.
-        random_state : RandomState instance
+        seeds : sequence of int
+            One for each model.
         """
         targets, weights = np.tile(target, len(rates)), np.tile(weight, len(rates))
         # Boosting sorts weighted rows to bin them: 1.1 s and not .04 for 1,707 x 30 numbers.
         unequal = weights if np.ptp(weight) > 0.0 else None
-        n_draws = _N_DRAWS
-        if isinstance(model, MaskingEnsemble):
-            model, n_draws = model.models[0], 1
         if not isinstance(model, str):
             model = with_categories(model, domain)
         fitted = []
-        for _ in range(n_draws):
+        for random_state in map(np.random.RandomState, seeds):
             copies = np.concatenate([remove_cells(rows, rate, random_state) for rate in rates])
             with one_thread():
                 if isinstance(model, str) and model in _LINEAR:
@@ -140,6 +136,7 @@ def _boosting(
     model = make(
         categorical_features=few_categories(domain),
         early_stopping=False,
+        learning_rate=_RATE,
         random_state=int(random_state.randint(2**31)),
     )
     if not dealt.any():
@@ -150,17 +147,22 @@ def _boosting(
         for some in (~held, held)
     )
     held_out = dict(zip(("X_val", "y_val", "sample_weight_val"), test))
-    scores = []
-    for n_leaves, rate in _CANDIDATES:
-        settings: dict[str, Any] = {"max_leaf_nodes": n_leaves, "learning_rate": rate}
+    reached = -np.inf
+    for n_leaves in _LEAVES:
         stopped = clone(model).set_params(
-            max_iter=_MAX_ITER, early_stopping=True, n_iter_no_change=_PATIENCE, **settings
+            max_leaf_nodes=n_leaves,
+            max_iter=_MAX_ITER,
+            early_stopping=True,
+            n_iter_no_change=_PATIENCE,
         )
         validation_score = stopped.fit(*train, **held_out).validation_score_
         # The first of the scores is that before any iteration.
         best = int(validation_score.argmax())
-        scores.append((validation_score[best], settings | {"max_iter": max(best, 1)}))
-    return model.set_params(**max(scores, key=lambda scored: scored[0])[1])
+        if validation_score[best] <= reached:
+            break
+        reached = validation_score[best]
+        model.set_params(max_leaf_nodes=n_leaves, max_iter=max(best, 1))
+    return model
 
 
 class LinearOnCompletions(BaseEstimator):

@@ -43,7 +43,7 @@ class RowData(NamedTuple):
         # Axes that held-out rows have a part in would speak for densities with bins.
         return RowData(self.domain.with_axes_of(self.rows, fold.train_weight), self.rows)
 
-    def fit(self, member: Member, weight: Floats, seed: int) -> Any:
+    def fit(self, member: Member, weight: Floats, seeds: Sequence[int]) -> Any:
         """See :class:`~skpc.pooling.pool.TrainingData`."""
         return fit_density(member.model, self.domain, self.rows, weight, self.rows_val)
 

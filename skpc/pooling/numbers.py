@@ -175,7 +175,7 @@ class NumberData(NamedTuple):
         domain = self.target.domain.with_axes_of(rows, fold.train_weight)
         return self._replace(target=self.target._replace(domain=domain))
 
-    def fit(self, member: Member, weight: Floats, seed: int) -> Any:
+    def fit(self, member: Member, weight: Floats, seeds: Sequence[int]) -> Any:
         """See :class:`~skpc.pooling.pool.TrainingData`; None where a regressor cannot learn."""
         if member.is_density:
             rows = labelled(self.rows, self.values)
@@ -183,10 +183,10 @@ class NumberData(NamedTuple):
         some = (weight > 0.0) & self.target.is_rest(self.values)
         with noted(f"This came from the member {member.name!r}. {NEEDED}"):
             training_data = self.rows[some], self.values[some], weight[some]
-            return self._fit_regressor(member.model, *training_data, seed)
+            return self._fit_regressor(member.model, *training_data, seeds)
 
     def _fit_regressor(
-        self, model: Any, rows: Floats, values: Floats, weight: Floats, seed: int
+        self, model: Any, rows: Floats, values: Floats, weight: Floats, seeds: Sequence[int]
     ) -> TargetRegressor | None:
         """Learn from rows whose target is no atom; None where no two targets differ.
 
@@ -200,12 +200,10 @@ class NumberData(NamedTuple):
         scale = float(np.sqrt(share @ (values - centre) ** 2))
         # Rounded far above the spacing of floats, so that trees are the same in any unit.
         scaled = np.round((values - centre) / scale, _DIGITS)
-        if isinstance(model, TargetRegressor):
-            model = model.model
         if not isinstance(model, str) and "return_std" in signature(model.predict).parameters:
             model = with_categories(model, features).fit(rows, scaled, sample_weight=weight)
             return TargetRegressor(model, centre, scale, not np.isnan(rows).any())
-        training_data = features, rows, scaled, weight, self.rates, np.random.RandomState(seed)
+        training_data = features, rows, scaled, weight, self.rates, seeds
         return TargetRegressor(MaskingEnsemble.fit(model, *training_data), centre, scale, False)
 
     def predict(self, fitted: Any, fold: Fold) -> tuple[Floats, ...]:

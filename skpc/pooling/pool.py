@@ -5,6 +5,7 @@ them and what it predicts, and how members are weighed by that: classes, numbers
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import repeat
 from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
@@ -20,6 +21,10 @@ from skpc.pooling.folds import Fold
 #: What is said of members that fail to learn.
 NEEDED = "Members learn from encoded rows, and must take missing cells and sample_weight."
 
+#: Draws of the cells that are removed for models of masked copies, where these learn all rows; one
+#: will do to weigh them.
+_N_DRAWS = 3
+
 
 class Member(NamedTuple):
     """A member of a pool before it is learned.
@@ -31,12 +36,16 @@ class Member(NamedTuple):
     is_density : bool
     joint : bool, default=True
         Whether a density is one of rows and what is to be predicted, or one for each class.
+    keeps_choices : bool, default=False
+        Whether a density keeps in each fold what all rows have chosen, such as a number of
+        components: that costs less, and flatters members that choose much.
     """
 
     name: str
     model: Any
     is_density: bool
     joint: bool = True
+    keeps_choices: bool = False
 
 
 class OutOfFold(NamedTuple):
@@ -61,11 +70,10 @@ class TrainingData(Protocol):
     def without(self, fold: Fold) -> Self:
         """The data as they are known where the rows of a fold are not."""
 
-    def fit(self, member: Member, weight: Floats, seed: int) -> Any:
-        """Learn a member from the rows of positive weight.
+    def fit(self, member: Member, weight: Floats, seeds: Sequence[int]) -> Any:
+        """Learn a member from the rows of positive weight, and from these alone.
 
-        The model of a member may be what this has returned for all rows: then it shows what to
-        choose, such as a number of components or of leaves.
+        A masking ensemble has a model for each of the seeds.
         """
 
     def predict(self, fitted: Any, fold: Fold) -> tuple[Floats, ...]:
@@ -108,7 +116,7 @@ def learn_pool(
     NamedTuple
         What ``data.weigh`` returns, with its members.
     """
-    seeds = random_state.randint(2**31, size=len(members)).tolist()
+    seeds = random_state.randint(2**31, size=(len(members), _N_DRAWS)).tolist()
     with progress(len(members) * (1 + len(folds)), "fits", verbose) as advance:
         parallel = Parallel(n_jobs=n_jobs, return_as="generator")
 
@@ -119,12 +127,16 @@ def learn_pool(
                 advance(1.0)
             return results
 
-        # What members choose, such as a number of components, they choose once, by all rows.
-        fitted = run(delayed(data.fit)(m, weight, seed) for m, seed in zip(members, seeds))
+        fitted = run(delayed(data.fit)(*one) for one in zip(members, repeat(weight), seeds))
+        # What counts in a fold is learned without it: choices too, such as numbers of leaves.
+        of_folds = [
+            one._replace(model=known) if one.keeps_choices else one
+            for one, known in zip(members, fitted)
+        ]
         predictions = run(
-            delayed(_predict_fold)(data_of_fold, *one, fold)
+            delayed(_predict_fold)(data_of_fold, member, of_member[:1], fold)
             for data_of_fold, fold in zip([data.without(fold) for fold in folds], folds)
-            for one in zip(members, fitted, seeds)
+            for member, of_member in zip(of_folds, seeds)
         )
         pool = data.weigh(members, _gather(folds, predictions) if folds else None)
     used = [fitted[m] if m in pool.used else None for m in range(len(members))]
@@ -166,12 +178,10 @@ def draw_by_source(
 
 
 def _predict_fold(
-    data: TrainingData, member: Member, fitted_to_all: Any, seed: int, fold: Fold
+    data: TrainingData, member: Member, seeds: Sequence[int], fold: Fold
 ) -> tuple[Floats, ...]:
     """Predictions of a member that has not learned the rows of a fold."""
-    if fitted_to_all is not None:
-        member = member._replace(model=fitted_to_all)
-    return data.predict(data.fit(member, fold.train_weight, seed), fold)
+    return data.predict(data.fit(member, fold.train_weight, seeds), fold)
 
 
 def _gather(folds: Sequence[Fold], predictions: list[tuple[Floats, ...]]) -> OutOfFold:

@@ -30,7 +30,9 @@ DENSITIES = [
     HiddenChowLiuTree(n_hidden=2, random_state=0),
     SoftLearnSPN(random_state=0),
     TableMixture(n_components=2, random_state=0),
-    StackedDensity([("a", CutsetNetworkBD()), ("b", TableMixture(n_components=2))], cv=2, random_state=0),
+    StackedDensity(
+        [("a", CutsetNetworkBD()), ("b", TableMixture(n_components=2))], cv=2, random_state=0
+    ),
 ]
 LABELS = np.array(["hs", "ba", "ma", "phd"])
 #: Neither of them has the order of the other.
@@ -230,9 +232,13 @@ def test_imputers_keep_faces_together():
     X.loc[::3, ["label", "number", "code"]] = None, np.nan, np.nan
     X.loc[1::3, "pay"] = np.nan
     for strategy in ("mean", "sample"):
-        imputer = CircuitImputer(TableMixture(n_components=2, random_state=0), strategy=strategy, random_state=0)
+        imputer = CircuitImputer(
+            TableMixture(n_components=2, random_state=0), strategy=strategy, random_state=0
+        )
         assert are_known_pairs(imputer.set_output(transform="pandas").fit_transform(X))
-    imputer = MultipleImputer(TableMixture(n_components=2, random_state=0), n_imputations=2, random_state=0)
+    imputer = MultipleImputer(
+        TableMixture(n_components=2, random_state=0), n_imputations=2, random_state=0
+    )
     for filled in imputer.fit(X).impute(X):
         assert are_known_pairs(pd.DataFrame(filled, columns=X.columns))
 

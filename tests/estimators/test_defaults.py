@@ -61,18 +61,18 @@ def test_scikit_learn_checks_pass(estimator, check):
     check(estimator)
 
 
-def test_the_default_pool_of_classes_has_three_densities_and_no_member_beats_it():
+def test_the_default_pool_of_classes_has_two_densities_and_no_member_beats_it():
     X, y = load_iris(return_X_y=True)
     model = DensityClassifier(random_state=0).fit(X, y)
-    densities = ["mixture", "hidden joint", "soft joint"]
+    densities = ["mixture joint", "hidden joint"]
     assert model.member_names_ == [*densities, "forest", "boosting", "logistic"]
     assert model.log_loss_ < model.member_log_losses_.min() + 0.005
     assert_allclose(model.predict_proba(np.full((1, 4), np.nan)), 1 / 3)
     assert set(model.densities_) <= set(densities)
-    assert_array_equal(model.mixture_weights_[3:], 0.0)
+    assert_array_equal(model.mixture_weights_[2:], 0.0)
     assert_array_equal(model.score_samples(np.full((1, 4), np.nan)), 0.0)
     two = DensityClassifier(cv=2, classifiers=None, random_state=0).fit(X[:100], y[:100])
-    assert two.member_names_ == densities[:2]
+    assert two.member_names_ == densities
 
 
 @pytest.mark.parametrize(("few", "member"), [(150, "mixture"), (140, "soft")])

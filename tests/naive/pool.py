@@ -2,6 +2,10 @@
 
 import math
 
+import numpy as np
+
+from skpc.pooling.pool import OutOfFold
+
 
 def pooled_probabilities(log_odds, weights, offsets, prior, seen):
     """Probabilities of the classes of one row.
@@ -32,3 +36,22 @@ def penalised_loss(log_odds, weights, offsets, prior, seen, label, row_weight):
     for u, v in zip(*weights):
         loss += 10.0 * ((u + v) / 2 - 1.0 / len(weights[0])) ** 2 + 3.0 * (u - v) ** 2
     return loss + 10.0 * sum(b**2 for b in offsets)
+
+
+def honest_pool(data, members, folds, seeds):
+    """The pool whose members have learned each fold from a table without the rows of the fold."""
+    predictions = [[] for _ in members]
+    for fold in folds:
+        kept = fold.train_weight > 0.0
+        of_rows = {"rows", "code", "values"} & set(data._fields)
+        rest = data._replace(**{name: getattr(data, name)[kept] for name in of_rows})
+        rest = rest.without(fold._replace(train_weight=fold.train_weight[kept]))
+        for found, member, seed in zip(predictions, members, seeds):
+            learned = rest.fit(member, fold.train_weight[kept], [seed])
+            found.append(data.predict(learned, fold))
+    by_kind = [
+        np.stack([np.concatenate(of_folds) for of_folds in of_members], axis=1)
+        for of_members in zip(*(zip(*found) for found in predictions))
+    ]
+    of_tests = [np.concatenate(parts) for parts in zip(*(fold[1:] for fold in folds))]
+    return data.weigh(members, OutOfFold(tuple(by_kind), *of_tests))

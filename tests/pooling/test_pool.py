@@ -35,7 +35,7 @@ class Numbered(NamedTuple):
     def without(self, fold):
         return self._replace(known=int((fold.train_weight > 0.0).sum()))
 
-    def fit(self, member, weight, seed):
+    def fit(self, member, weight, seeds):
         return Memory(np.flatnonzero(weight), member.model, self.known)
 
     def predict(self, fitted, fold):
@@ -84,20 +84,21 @@ def test_members_that_count_learn_from_all_rows():
     assert (density.shown, other.shown) == ("density", "trees")
 
 
-def test_members_of_all_rows_show_what_to_choose_in_the_folds():
+def test_members_choose_again_in_each_fold_unless_they_keep_what_all_rows_have_chosen():
     shown = []
 
     class Watched(Numbered):
-        def fit(self, member, weight, seed):
-            shown.append((member.name, type(member.model).__name__, int(weight.sum())))
-            return super().fit(member, weight, seed)
+        def fit(self, member, weight, seeds):
+            kind = type(member.model).__name__
+            shown.append((member.name, kind, int(weight.sum()), len(seeds)))
+            return super().fit(member, weight, seeds)
 
     data, weight, state = Watched(np.zeros((12, 2))), np.ones(12), np.random.RandomState(0)
     folds = make_folds(np.arange(24.0).reshape(12, 2), weight, np.zeros(12, int), 2, [0.0], state)
-    learn_pool(data, MEMBERS[:2], weight, folds, None, state, 0)
-    assert shown[:2] == [("first", "str", 12), ("other", "str", 12)]
-    assert ("first", "Memory", 6) in shown
-    assert ("other", "Memory", 6) in shown
+    members = [MEMBERS[0]._replace(keeps_choices=True), MEMBERS[1]]
+    learn_pool(data, members, weight, folds, None, state, 0)
+    of_folds = [("first", "Memory", 6, 1), ("other", "str", 6, 1)]
+    assert shown == [("first", "str", 12, 3), ("other", "str", 12, 3), *of_folds, *of_folds]
 
 
 def test_without_folds_nothing_is_predicted():
