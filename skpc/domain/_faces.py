@@ -234,7 +234,8 @@ def _face(
     is_one_to_one = np.array_equal(np.sort(pairs[:, 1]), values)
     if not is_one_to_one or not np.array_equal(pairs[:, 0], states):
         return None
-    if log_chance(np.bincount(of_pair.ravel(), weight[both])) >= _LOG_CHANCE:
+    count = np.bincount(of_pair.ravel(), weight[both]).astype(np.float64)
+    if log_chance(count) >= _LOG_CHANCE:
         return None
     labels, of_column = categories[column], pairs[:, 1]
     told = of_column if labels is None else labels[of_column.astype(np.intp)]
