@@ -102,18 +102,28 @@ def worlds_of_leaf(circuit: Circuit, leaf: int, row: np.ndarray) -> list[World]:
         if state < len(column.atoms):
             options.append([(prob[state] / (column.step or 1.0), x, math.nan)])
         else:
-            options.append([(prob[state] * column.slope(x), x, column.of(x))])
-    return [_world(parts, choice) for choice in itertools.product(*options)]
+            options.append([(prob[state], x, column.of(x))])
+    return [_world(parts, columns, choice) for choice in itertools.product(*options)]
 
 
-def _world(parts: Parts, choice) -> World:
+def density_of_scores(parts: Parts, columns, cells: dict[int, float]) -> float:
+    """Density of cells that are no atoms, by their places; one alone has the mass of its cell."""
+    seen = sorted(cells)
+    if len(seen) == 1:
+        (at,) = seen
+        return columns[at].density(cells[at], parts.mean[at], math.sqrt(parts.covariance[at, at]))
+    if not seen:
+        return 1.0
+    normal = multivariate_normal(parts.mean[seen], parts.covariance[np.ix_(seen, seen)])
+    slopes = math.prod(columns[at].slope(cells[at]) for at in seen)
+    return slopes * float(normal.pdf([columns[at].of(cells[at]) for at in seen]))
+
+
+def _world(parts: Parts, columns, choice) -> World:
     """A state for each variable of a leaf: its probability, the cell or NaN, the score or NaN."""
     score = np.array([z for _, _, z in choice])
-    seen = ~np.isnan(score)
-    prob = math.prod(p for p, _, _ in choice)
-    if seen.any():
-        normal = multivariate_normal(parts.mean[seen], parts.covariance[np.ix_(seen, seen)])
-        prob *= float(normal.pdf(score[seen]))
+    cells = {at: choice[at][1] for at in np.flatnonzero(~np.isnan(score)).tolist()}
+    prob = math.prod(p for p, _, _ in choice) * density_of_scores(parts, columns, cells)
     known = {var: float(x) for var, (_, x, _) in zip(parts.scope, choice) if not math.isnan(x)}
     free = [at for at, (_, x, _) in enumerate(choice) if math.isnan(x)]
     mean, covariance = conditional(score, parts.mean, parts.covariance)

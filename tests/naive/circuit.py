@@ -248,6 +248,14 @@ class NaiveColumn(NamedTuple):
     def slope(self, x: float) -> float:
         return self.score.slope(self.place(x))
 
+    def density(self, x: float, mean: float, sd: float) -> float:
+        """Density of a value that is no atom; on a lattice it is the mean one of its cell."""
+        if self.step == 0.0:
+            return self.slope(x) * normal_density(self.of(x), mean, sd)
+        place, half = self.place(x), 0.5 * self.step
+        low, high = self.end_of_place(place - half), self.end_of_place(place + half)
+        return normal_between(low, high, mean, sd) / self.step
+
     def value_of(self, z: float) -> float:
         """The value that is no atom and has a score."""
         return self.value(self.score.value(z))
@@ -323,12 +331,7 @@ def leaf_density(circuit: Circuit, node: int, x: float) -> float:
         if state < len(column.atoms):
             return math.exp(param[state]) / (column.step or 1.0)
         rest = math.exp(param[state])
-        if column.step > 0.0:
-            # A value on a lattice has the mean density of its cell.
-            place, half = column.place(x), 0.5 * column.step
-            low, high = (column.end_of_place(place + side * half) for side in (-1.0, 1.0))
-            return rest * normal_between(low, high, *param[-2:]) / column.step
-        return rest * column.slope(x) * normal_density(column.of(x), *param[-2:])
+        return rest * column.density(x, *param[-2:])
     if family == HISTOGRAM:
         state, density = state_and_density(circuit, int(circuit.leaf_var[node]), x)
         return math.exp(param[state]) * density

@@ -91,6 +91,15 @@ def _of_leaf(circuit: Circuit, leaf: int, row: np.ndarray, intervals) -> float:
     total = 0.0
     for choice in itertools.product(*options):
         at = [i for i, (_, side) in enumerate(choice) if side is not None]
+        if len(at) == 1 and choice[at[0]][1][0] == choice[at[0]][1][1]:
+            # The only score: its value has the density of its cell.
+            (alone,) = at
+            x, prob = row[parts.scope[alone]], parts.probs[alone][-1]
+            sd = math.sqrt(parts.covariance[alone, alone])
+            column = naive.scored_column(circuit, parts.scope[alone])
+            others = math.prod(p for i, (p, _) in enumerate(choice) if i != alone)
+            total += others * prob * column.density(x, parts.mean[alone], sd)
+            continue
         sides = [choice[i][1] for i in at]
         box = _box(parts.mean[at], parts.covariance[np.ix_(at, at)], sides)
         total += math.prod(p for p, _ in choice) * box

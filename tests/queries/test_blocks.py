@@ -107,11 +107,18 @@ def log_value(circuit, leaf: int, row) -> float:
     parts = naive.parts_of(circuit, leaf)
     columns = [scored_column(circuit, var) for var in parts.scope]
     seen = [at for at, var in enumerate(parts.scope) if not np.isnan(row[var])]
-    z = np.array([columns[at].of(row[parts.scope[at]]) for at in seen])
     total = 0.0
     for at in seen:
         assert columns[at].state(row[parts.scope[at]]) == len(columns[at].atoms)
-        total += np.log(parts.probs[at][-1]) + np.log(columns[at].slope(row[parts.scope[at]]))
+        total += np.log(parts.probs[at][-1])
+    if len(seen) == 1 and columns[seen[0]].step > 0.0:
+        cells = {seen[0]: row[parts.scope[seen[0]]]}
+        density = naive.density_of_scores(parts, columns, cells)
+        # Far out, where no digit is left, the density in the middle of the cell stands for it.
+        if density > 0.0:
+            return total + np.log(density)
+    z = np.array([columns[at].of(row[parts.scope[at]]) for at in seen])
+    total += sum(np.log(columns[at].slope(row[parts.scope[at]])) for at in seen)
     away, matrix = z - parts.mean[seen], parts.covariance[np.ix_(seen, seen)]
     square = away @ np.linalg.solve(matrix, away) if seen else 0.0
     return total - 0.5 * (square + np.linalg.slogdet(2 * np.pi * matrix)[1])

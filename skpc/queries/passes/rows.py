@@ -154,9 +154,11 @@ def read_batch(columns: Columns, rows: Floats, joint: Floats, n: int, cells: Cel
                 values[var, r] = value
                 # What all leaves of the variable share is not repeated in their tables.
                 base[r] += density
-                # An atom has no score.
-                if has_cells and value == value:
-                    low, high, scale = read_edges(column, columns.axis, x)
+                # An atom has no score, but its line must say that there is a lattice.
+                if has_cells:
+                    low, high, scale = 0.0, 0.0, 0.0
+                    if value == value:
+                        low, high, scale = read_edges(column, columns.axis, x)
                     values[edges, r], values[edges + 1, r] = low, high
                     values[edges + 2, r] = scale
         if not has_cells:
@@ -309,16 +311,23 @@ class MultivariateReader:
         for place, group, part in zip(self.place, self.groups, cells):
             evaluate = group.log_peak_values if maximise else group.log_values
             values[:, place] = evaluate(part, self.columns)
-            single = np.flatnonzero(part.patterns.n_observed == 1)
-            if len(single) and not maximise:
-                reading = self._reading._replace(has_cells=on_lattices(self.columns))
-                read = checked_cells(reading, np.ascontiguousarray(rows[single]))
-                lines = read.values[rows.shape[1] :].reshape(rows.shape[1], 3, len(single))
-                edges = lines[group.variables].transpose(2, 0, 1).copy()
-                # The first row says which columns have a lattice.
-                edges[:, lines[group.variables, 0, 0] == np.inf, 0] = np.inf
-                values[np.ix_(single, place)] += group.mass_of_cells(part.scores[single], edges)
+            if not maximise:
+                values[:, place] += self._cell_gains(group, part.scores, rows)
         return values
+
+    def _cell_gains(self, group: MultivariateGaussian, scores: Floats, rows: Floats) -> Floats:
+        """What rows gain whose only score counts with the mass of its cell, (n_rows, n_leaves)."""
+        gains = np.zeros((len(rows), len(group.leaf)))
+        single = np.flatnonzero((~np.isnan(scores)).sum(axis=1) == 1)
+        if len(single):
+            reading = self._reading._replace(has_cells=on_lattices(self.columns))
+            read = checked_cells(reading, np.ascontiguousarray(rows[single]))
+            lines = read.values[rows.shape[1] :].reshape(rows.shape[1], 3, len(single))
+            edges = lines[group.variables].transpose(2, 0, 1).copy()
+            # The first row says which columns have a lattice.
+            edges[:, lines[group.variables, 0, 0] == np.inf, 0] = np.inf
+            gains[single] = group.mass_of_cells(scores[single], edges)
+        return gains
 
     def add_statistics(self, rows: Floats, flow: Floats, statistic: Floats) -> None:
         """Add the statistics of rows; ``flow`` has what reached the leaves, (n_rows, n_leaves)."""
@@ -348,8 +357,15 @@ class MultivariateReader:
         are added, in logs too, to ``rest``, shape (n_features, n_rows).
         """
         for place, group, cells in zip(self.place, self.groups, self.cells(rows)):
-            whole = group.log_values(cells, self.columns) - self._evidence[place]
+            gains = self._cell_gains(group, cells.scores, rows)
+            whole = group.log_values(cells, self.columns) + gains - self._evidence[place]
             parts = group.cell_values(cells, self.columns)
+            for column in range(len(group.variables)):
+                rest_of_scores = cells.scores.copy()
+                rest_of_scores[:, column] = np.nan
+                is_score = ~np.isnan(cells.scores[:, column])
+                without = self._cell_gains(group, rest_of_scores, rows)
+                parts[is_score, :, column] += (gains - without)[is_score]
             above = derivative[place].T + whole
             for at, var in enumerate(group.variables):
                 # Rows that are impossible leave NaN here, and are refused by those who ask.
