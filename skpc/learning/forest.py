@@ -216,6 +216,9 @@ def _refined(
     cell = np.searchsorted(axis.edges, cuts, side="right")
     # Tails and atoms stay whole.
     whole = (cell == 0) | (cell == len(axis.edges)) | ~np.isnan(axis.points[cell])
+    # An edge of a lattice that is computed in two ways is one edge, whatever the unit.
+    distance = np.abs(np.subtract.outer(cuts, axis.edges)).min(axis=1, initial=np.inf)
+    whole |= distance <= ROUNDING * np.abs(cuts)
     edges = np.unique(np.append(axis.edges, cuts[~whole]))
     cell = np.append(0, np.searchsorted(axis.edges, edges, side="right"))
     part = np.concatenate([[1.0], np.diff(edges) / axis.widths[cell[1:-1]], [1.0]])

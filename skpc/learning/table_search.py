@@ -65,7 +65,7 @@ _FINER = 0.25
 _USUAL_STEPS = 10.0
 #: Rows for each combination of states that has a component; the greatest number of components for
 #: each state of a last column.
-_ROWS_OF_STATES, _MOST_OF_STATE = 10.0, 8
+_ROWS_OF_STATES, _MOST_OF_STATE = 10.0, 20
 #: Starts of a single mixture of a given number of components; the likeliest result is kept.
 _N_STARTS = 10
 #: Steps that are reported to progress bars.

@@ -114,7 +114,7 @@ def test_a_given_number_of_components_is_that_of_one_mixture(n_components):
 def test_nothing_is_chosen_without_held_out_rows():
     mixture, _ = learned(three_groups(), held_out=False)
     assert [tuple(candidate.params) for candidate in mixture.choices.candidates] == [
-        (1, 0.5, 0.0, (1.0,), 0, 0.0, False, False)
+        (1, 0.5, 0.0, (1.0,), 0, 0.0, False, ())
     ]
 
 
