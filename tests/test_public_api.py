@@ -161,6 +161,7 @@ PUBLIC = {
     ],
     "skpc.domain": [
         "Domain",
+        "Face",
         "LogMass",
         "Unseen",
         "canonical_order",

@@ -84,6 +84,8 @@ class TableCoder:
         share = self.unseen.mass.copy()
         for column, number in self._ordered.items():
             share[column] = number.unseen
+        for face in self.unseen.faces:
+            share[face.column] = share[face.source]
         return np.log1p(-share)
 
     def within_ends(self, rows: Floats) -> Floats:

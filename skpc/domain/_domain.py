@@ -184,6 +184,7 @@ class Domain(TableCoder):
             unseen = unseen.with_faces(faces, float(weight.sum()), handle_unknown == "unseen")
             chosen = unseen.shown(chosen)
             is_number &= ~unseen.is_hidden
+            rows = np.where(unseen.is_hidden, 0.0, rows)
             kept = zip(unseen.is_hidden, numbers or ())
             numbers = numbers and tuple(None if hidden else number for hidden, number in kept)
             plain = cls(form, chosen, None, handle_unknown, unseen, numbers)

@@ -54,7 +54,7 @@ class Face(NamedTuple):
     >>> table = np.array([["us", 1.0], ["fr", 33.0]] * 20, dtype=object)
     >>> (face,) = Domain.fit(table).unseen.faces
     >>> face.column, face.source, face.values
-    (1, 0, array([33.,  1.]))
+    (0, 1, array(['us', 'fr'], dtype=object))
     """
 
     column: int
@@ -249,8 +249,9 @@ def log_chance(count: Floats) -> float:
     --------
     >>> import numpy as np
     >>> from skpc.domain._faces import log_chance
-    >>> np.exp(log_chance(np.array([2.0, 2.0]))).round(3), log_chance(np.ones(9)).round(6)
-    (0.333, 0.0)
+    >>> chances = [log_chance(count) for count in (np.array([2.0, 2.0]), np.ones(9))]
+    >>> np.exp(chances).round(3)
+    array([0.333, 1.   ])
     """
     _, of_count = np.unique(np.rint(count), return_counts=True)
     alike = gammaln(count + 1.0).sum() + gammaln(of_count + 1.0).sum()

@@ -14,6 +14,7 @@ from sklearn.utils import check_random_state, gen_batches
 from sklearn.utils.validation import check_is_fitted
 
 from skpc._arrays import Floats, Ints, check_memory
+from skpc._cells import without_cells
 from skpc._fitting import all_or_nothing
 from skpc._validation import check_n_samples, check_option, check_weight, column_of, fit_context
 from skpc.circuit import Circuit
@@ -269,6 +270,7 @@ class TableDensity(EventAnswers, DensityMixin, TableLearner):
         >>> import numpy as np
         >>> from skpc import CutsetNetworkBD
         >>> X = np.repeat([[0, 0, 0], [1, 1, 1]], 50, axis=0)
+        >>> X[[0, 1, 2], [0, 1, 2]] = 1
         >>> CutsetNetworkBD().fit(X).score_cells([[1, 0, 1]]).argmin(axis=1)
         array([1])
         """
@@ -356,13 +358,20 @@ class TableDensity(EventAnswers, DensityMixin, TableLearner):
         check_is_fitted(self, "domain_")
         chosen = int(self.domain_.columns([column], "column")[0])
         table, rows = self._encode(self.domain_.with_column(X, chosen))
-        hidden = rows.copy()
-        hidden[:, chosen] = np.nan
-        hidden[:, chosen] = self._density.means(hidden, [chosen])[:, chosen]
+        faces, hidden = self.domain_.unseen.face_of, rows.copy()
+        # Other faces of the column tell it, but not its own cells.
+        source = faces[chosen].source if chosen in faces else chosen
+        if any(face.source == source for face in faces.values()):
+            is_chosen = np.arange(rows.shape[1]) == chosen
+            others = without_cells(table, np.tile(is_chosen, (len(rows), 1)))
+            hidden = self.domain_.encode_with_mass(others)[0].copy()
+        else:
+            hidden[:, chosen] = np.nan
+        hidden[:, source] = self._means(hidden, [source])[:, source]
         cells = column_of(self.domain_.decode(self.domain_.within_ends(hidden), like=table), chosen)
         if not isinstance(cells, np.ndarray) or chosen in self.domain_.form.dates:
             return cells
-        states = self.domain_.categories[chosen]
+        states = faces[chosen].values if chosen in faces else self.domain_.categories[chosen]
         return cells.astype(np.float64 if states is None else states.dtype)
 
 
@@ -410,9 +419,9 @@ class CircuitDensity(TableDensity):
         --------
         >>> import numpy as np
         >>> from skpc import CutsetNetworkBD
-        >>> X = np.repeat([[0.0, 0.0], [1.0, 1.0]], 50, axis=0)
+        >>> X = np.repeat([[0.0], [1.0]], 50, axis=0)
         >>> model = CutsetNetworkBD(param_ess=1e-9).fit(X)
-        >>> np.exp(model.partial_fit(X[50:]).score_samples([[1.0, 1.0]])).round(3)
+        >>> np.exp(model.partial_fit(X[50:]).score_samples([[1.0]])).round(3)
         array([0.667])
         """
         if not hasattr(self, "circuit_"):
