@@ -176,11 +176,11 @@ class TableCoder:
         cells = read_table(table, self.form.dates)
         rows, unknown = self._encode_cells(cells)
         if self.handle_unknown == "unseen":
-            self.unseen.warn_of_unseen(
-                {v: is_unknown for v, is_unknown in unknown.items() if v not in self._ordered},
-                cells,
-                self.feature_names,
-            )
+            # Another number than those of ordered states is nothing unusual, unless faces tell it.
+            sources = {face.source for face in self.unseen.faces}
+            quiet = self._ordered.keys() - sources
+            told = {v: is_unknown for v, is_unknown in unknown.items() if v not in quiet}
+            self.unseen.warn_of_unseen(told, cells, self.feature_names)
         return rows, self.unseen.log_mass(unknown, cells, self._ordered)
 
     def decode(self, rows: Floats, like: Any = None) -> Any:
@@ -363,6 +363,8 @@ class TableCoder:
             contradicts = face.join(rows, unknown, cells)
             if self.handle_unknown == "error" and contradicts.any():
                 self._refuse_contradiction(face, cells, int(contradicts.argmax()))
+            if self.handle_unknown == "missing" and contradicts.any():
+                unknown[face.source] = unknown[face.source] & ~contradicts
         return rows, unknown
 
     def _refuse_contradiction(self, face: Face, cells: Cells, row: int) -> None:

@@ -130,7 +130,8 @@ def fit_faces(
     -------
     tuple of Face
         The source of each is a column of ordered states, if one of the columns is; else one of
-        categories. Numbers that are no states can be faces of categories only.
+        categories. Numbers that are no states can be faces of categories only. Columns of
+        categories that are numbers are no faces of each other.
     """
     listed = dict(_columns_of_states(rows, categories, numbers))
     by_size: dict[int, list[int]] = {}
@@ -143,11 +144,18 @@ def fit_faces(
         for source, column in sorted(_candidates(rows, ranked, listed), key=lambda pair: pair[0]):
             source, column = ranked[source], ranked[column]
             is_source = source not in faces and _rank(source, categories, numbers)[0] < 2
-            if is_source and column not in faces:
+            # Circuits are asked about categories of numbers, such as 0 and 1, as they are.
+            are_codes = all(_is_code(categories[v]) for v in (source, column))
+            if is_source and column not in faces and not are_codes:
                 face = _face(rows, weight, source, column, listed, categories)
                 if face is not None:
                     faces[column] = face
     return tuple(faces.values())
+
+
+def _is_code(states: NDArray[Any] | None) -> bool:
+    """Whether a column has categories that are numbers."""
+    return states is not None and states.dtype == np.float64
 
 
 def _columns_of_states(

@@ -1,5 +1,6 @@
 """What densities of tables answer, and those that are circuits."""
 
+import warnings
 from abc import abstractmethod
 from collections.abc import Mapping
 from copy import copy
@@ -19,7 +20,7 @@ from skpc._fitting import all_or_nothing
 from skpc._validation import check_n_samples, check_option, check_weight, column_of, fit_context
 from skpc.circuit import Circuit
 from skpc.densities import CircuitAnswers, Density
-from skpc.domain import group_rows, read_events
+from skpc.domain import LogMass, group_rows, read_events
 from skpc.estimators._estimator import by_chunks
 from skpc.estimators._events import EventAnswers, of_face
 from skpc.estimators._learner import EncodedChunks, TableLearner
@@ -270,12 +271,36 @@ class TableDensity(EventAnswers, DensityMixin, TableLearner):
         >>> import numpy as np
         >>> from skpc import CutsetNetworkBD
         >>> X = np.repeat([[0, 0, 0], [1, 1, 1]], 50, axis=0)
-        >>> X[[0, 1, 2], [0, 1, 2]] = 1
         >>> CutsetNetworkBD().fit(X).score_cells([[1, 0, 1]]).argmin(axis=1)
         array([1])
         """
         table, rows, mass = self._encode_with_mass(X)
-        return self.domain_.tabulate(mass.with_cells(self._density.log_cells(rows)), like=table)
+        scores = mass.with_cells(self._density.log_cells(rows))
+        for source in {face.source for face in self.domain_.unseen.faces}:
+            self._score_faces(source, table, mass, scores)
+        return self.domain_.tabulate(scores, like=table)
+
+    def _score_faces(self, source: int, table: Any, mass: LogMass, scores: Floats) -> None:
+        """Score the faces of a variable where they contradict each other, in place.
+
+        Each has the score of the state that it tells alone, given the other columns, beside that of
+        an unseen state: so the one that fits worst is the lowest.
+        """
+        place = int(np.flatnonzero(mass.columns == source)[0])
+        contradicts = mass.is_unseen[:, place]
+        if not contradicts.any():
+            return
+        columns = [f.column for f in self.domain_.unseen.faces if f.source == source]
+        for column in (source, *columns):
+            others = np.isin(np.arange(scores.shape[1]), (source, *columns))
+            others[column] = False
+            alone = without_cells(table, np.tile(others, (len(scores), 1)))
+            with warnings.catch_warnings():
+                # What there is to say of unknown categories has been said.
+                warnings.simplefilter("ignore")
+                told = self._density.log_cells(self.domain_.encode_with_mass(alone)[0])[:, source]
+            is_told = contradicts & ~np.isnan(told)
+            scores[is_told, column] = told[is_told] + mass.added[is_told, place]
 
     @by_chunks
     def interval(self, X: Any, level: float = 0.9) -> tuple[Any, Any]:
@@ -419,9 +444,9 @@ class CircuitDensity(TableDensity):
         --------
         >>> import numpy as np
         >>> from skpc import CutsetNetworkBD
-        >>> X = np.repeat([[0.0], [1.0]], 50, axis=0)
+        >>> X = np.repeat([[0.0, 0.0], [1.0, 1.0]], 50, axis=0)
         >>> model = CutsetNetworkBD(param_ess=1e-9).fit(X)
-        >>> np.exp(model.partial_fit(X[50:]).score_samples([[1.0]])).round(3)
+        >>> np.exp(model.partial_fit(X[50:]).score_samples([[1.0, 1.0]])).round(3)
         array([0.667])
         """
         if not hasattr(self, "circuit_"):

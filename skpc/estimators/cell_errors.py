@@ -236,9 +236,10 @@ class CellErrorDetector(TableTransformer, ColumnsEstimator):
     def _take_columns_of(self, table: Any, weight: Floats) -> Callable[[Floats], Bools]:
         """Learn what the columns are, without numbers far away; says which these are.
 
-        A few of these would have shaped bins, lattices and ends as if they were right.
+        A few of these would have shaped bins, lattices and ends as if they were right. Columns that
+        determine each other stay apart: which of two cells is wrong is the question.
         """
-        domain = self._domain_of(table, weight)
+        domain = self._domain_of(table, weight, merges_columns=False)
         rows = domain.encode(table)
         middle, reach = far_away(rows, weight, domain.is_categorical)
 
@@ -251,7 +252,9 @@ class CellErrorDetector(TableTransformer, ColumnsEstimator):
             with warnings.catch_warnings():
                 # What there is to say of the columns has been said.
                 warnings.simplefilter("ignore")
-                self.domain_ = self._domain_of(left, weight, categorical_features=known)
+                self.domain_ = self._domain_of(
+                    left, weight, categorical_features=known, merges_columns=False
+                )
         return is_far
 
     @property

@@ -77,11 +77,17 @@ def test_columns_whose_values_are_all_distinct_never_merge():
 
 
 def test_a_few_rows_are_no_evidence():
-    X = np.array([[0.0, 1.0], [1.0, 0.0]] * 4)
+    X = np.array([["a", 1.0], ["b", 0.0]] * 4, dtype=object)
     assert Domain.fit(X).unseen.faces == ()
     assert len(Domain.fit(np.repeat(X, 10, axis=0)).unseen.faces) == 1
     # Weights count as rows.
     assert len(Domain.fit(X, sample_weight=np.full(8, 10.0)).unseen.faces) == 1
+
+
+def test_categories_of_numbers_stay_apart():
+    # Circuits are asked about zeros and ones as they are.
+    X = np.repeat([[0.0, 0.0], [1.0, 1.0]], 50, axis=0)
+    assert Domain.fit(X).unseen.faces == ()
 
 
 def test_one_row_that_differs_keeps_columns_apart():
@@ -122,7 +128,7 @@ def test_missing_cells_in_fit_do_not_hide_the_faces():
     X = table()
     X.loc[::3, "label"] = None
     X.loc[1::4, "number"] = np.nan
-    assert [face.column for face in Domain.fit(X).unseen.faces] == [0, 2]
+    assert sorted(face.column for face in Domain.fit(X).unseen.faces) == [0, 2]
 
 
 def test_dates_bools_and_categories_can_be_faces():
@@ -215,9 +221,9 @@ def test_a_contradiction_warns_and_is_refused_where_that_is_asked_for():
     with pytest.raises(ValueError, match="belong together as in fit.* found 9.0 and 'ba', row 0"):
         strict.score_samples(X)
     missing = CutsetNetworkBD(handle_unknown="missing").fit(table())
-    assert_allclose(
-        missing.score_samples(X), missing.score_samples(X.assign(label=None, number=np.nan))
-    )
+    # But for the share of unseen states, which an observed state lacks.
+    without = missing.score_samples(X.assign(label=None, number=np.nan))
+    assert_allclose(missing.score_samples(X), without, atol=0.01)
 
 
 def test_what_is_given_must_not_contradict_itself(fitted):
