@@ -45,7 +45,7 @@ def evidence_factors(
     >>> count = np.array([5.0, 5.0, 5.0, 5.0, 9.0, 1.0, 1.0, 9.0])
     >>> table, column = np.repeat([0, 1, 2, 3], 2), np.repeat([0, 1], 4)
     >>> evidence_factors(count, np.full(8, 0.5), table, column).round(1)
-    array([1000.,    1.])
+    array([1000. ,    3.2])
     """
     in_table, added_in_table = np.bincount(table, count)[table], np.bincount(table, added)[table]
     some = count > 0.0

@@ -473,7 +473,7 @@ class MultivariateGaussian(NamedTuple):
         mean = self.gaussians.mean.T[place]
         sd = np.sqrt(np.diagonal(self.gaussians.covariance, axis1=1, axis2=2)).T[place]
         low, high, scale = edges[row, place].T[:, :, np.newaxis]
-        with np.errstate(invalid="ignore", divide="ignore"):
+        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
             log_mass = np.log(normal_between((low - mean) / sd, (high - mean) / sd))
             width = np.where(np.isinf(high - low), 1.0, high - low)
             distance = (scores[row, place][:, np.newaxis] - mean) / sd

@@ -107,9 +107,11 @@ def _lattice_of_step(points: Floats, mass: Floats, step: float) -> tuple[float, 
 
 def _off_lattice(points: Floats, decimals: int) -> tuple[Floats, np.ndarray]:
     """The nearest multiples of a power of ten, and which points are not there."""
-    scaled = points * 10.0**decimals
-    whole, size = np.rint(scaled), np.abs(scaled)
-    off = np.abs(scaled - whole) > np.maximum(OFF_LATTICE, 1e-15 * size)
+    # What overflows is on no lattice.
+    with np.errstate(over="ignore", invalid="ignore"):
+        scaled = points * 10.0**decimals
+        whole, size = np.rint(scaled), np.abs(scaled)
+        off = np.abs(scaled - whole) > np.maximum(OFF_LATTICE, 1e-15 * size)
     return whole, off | (size > _MAX_MULTIPLE)
 
 

@@ -49,7 +49,7 @@ HUNGRY = {
         "300 columns with 600 states",
     ),
     "structured": (CutsetNetworkBD(structured=True), RNG.integers(0, 2, (10, 300)), "300 columns"),
-    "soft": (SoftLearnSPN(n_refine=0), RNG.integers(0, 2, (10, 300)), "states of 300 columns"),
+    "soft": (SoftLearnSPN(n_refine=0), RNG.integers(0, 2, (10, 300)), "pairs of 300 columns"),
     "network": (CutsetNetworkBD(), RNG.integers(0, 2, (10, 300)), "pairs of 300 columns"),
     "hidden": (HiddenChowLiuTree(), RNG.integers(0, 2, (10, 300)), "pairs of 300 columns"),
     "blocks": (SoftLearnSPN(), RNG.normal(size=(10, 300)), "Covariances of 300 columns"),

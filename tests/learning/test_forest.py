@@ -213,7 +213,10 @@ def test_names_are_cut_in_the_order_of_their_classes_and_numbers_in_their_own():
     rng = np.random.default_rng(0)
     name = rng.integers(0, 6, 600)
     code = (rng.random(600) < np.array([0.1, 0.9, 0.2, 0.8, 0.3, 0.7])[name]).astype(int)
-    X = np.column_stack([np.array(list("abcdef"))[name].astype(object), name, rng.random(600)])
+    # One row keeps names and numbers apart, which would be one variable.
+    number = name.copy()
+    number[0] = (name[0] + 1) % 6
+    X = np.column_stack([np.array(list("abcdef"))[name].astype(object), number, rng.random(600)])
     forest = learned(SMALL, X, code, n_classes=2)[0]
     order = forest.layout.position[:6].tolist()
     assert order in ([0, 5, 1, 4, 2, 3], [5, 0, 4, 1, 3, 2])

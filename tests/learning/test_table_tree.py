@@ -49,6 +49,11 @@ def _of_hidden(columns, tree, v, x, state):
     is_atom = scored.atoms == x
     if is_atom.any():
         return float(prob[: len(is_atom)] @ is_atom) / (scored.step or 1.0)
+    if scored.step > 0.0:
+        place, half = scored.place(np.array([x])), 0.5 * scored.step
+        low, high = scored.score.ends(place - half, place + half)
+        mass = norm.cdf(high, mean, sd) - norm.cdf(low, mean, sd)
+        return float(prob[len(is_atom) :] @ mass) / scored.step
     score, slope = scored.transform(np.array([x])), scored.log_slope(np.array([x]))
     return float(prob[len(is_atom) :] @ norm.pdf(score, mean, sd) * np.exp(slope[0]))
 
@@ -139,9 +144,8 @@ def test_marginals_sum_over_the_states_of_a_missing_cell():
         full = row.copy()
         full[0, 2] = value
         total = np.logaddexp(total, model.score_samples(full)[0])
-    # States lie on a lattice of steps of 50, and densities are probabilities over the step. What
-    # is left is that of other values.
-    total += np.log(50.0) - np.log1p(-model.domain_.numbers[2].unseen)
+    # States are counted. What is left is the probability of other values.
+    total -= np.log1p(-model.domain_.numbers[2].unseen)
     assert model.score_samples(row)[0] == pytest.approx(total, abs=1e-9)
 
 

@@ -91,14 +91,22 @@ def _of_leaf(circuit: Circuit, leaf: int, row: np.ndarray, intervals) -> float:
     total = 0.0
     for choice in itertools.product(*options):
         at = [i for i, (_, side) in enumerate(choice) if side is not None]
-        if len(at) == 1 and choice[at[0]][1][0] == choice[at[0]][1][1]:
-            # The only score: its value has the density of its cell.
-            (alone,) = at
-            x, prob = row[parts.scope[alone]], parts.probs[alone][-1]
-            sd = math.sqrt(parts.covariance[alone, alone])
-            column = naive.scored_column(circuit, parts.scope[alone])
+        known = [i for i in at if choice[i][1][0] == choice[i][1][1]]
+        if len(known) == 1:
+            # The only known score: its value has the density of its cell, and is taken in its
+            # middle by the ranges.
+            (alone,) = known
+            column, x = naive.scored_column(circuit, parts.scope[alone]), row[parts.scope[alone]]
+            variance = parts.covariance[alone, alone]
+            ranges = [i for i in at if i != alone]
+            gain = parts.covariance[ranges, alone] / variance
+            mean = parts.mean[ranges] + gain * (column.of(x) - parts.mean[alone])
+            left = parts.covariance[np.ix_(ranges, ranges)]
+            left = left - np.outer(gain, parts.covariance[alone, ranges])
             others = math.prod(p for i, (p, _) in enumerate(choice) if i != alone)
-            total += others * prob * column.density(x, parts.mean[alone], sd)
+            value = column.density(x, parts.mean[alone], math.sqrt(variance))
+            sides = [choice[i][1] for i in ranges]
+            total += others * parts.probs[alone][-1] * value * _box(mean, left, sides)
             continue
         sides = [choice[i][1] for i in at]
         box = _box(parts.mean[at], parts.covariance[np.ix_(at, at)], sides)
