@@ -16,8 +16,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import _fit_context as fit_context  # noqa: F401
-from sklearn.calibration import _SigmoidCalibration as SigmoidCalibration  # noqa: F401
-from sklearn.svm._base import _one_vs_one_coef as coefficients_of_pairs  # noqa: F401
 from sklearn.utils._optional_dependencies import check_matplotlib_support  # noqa: F401
 from sklearn.utils._param_validation import (  # noqa: F401
     HasMethods,
@@ -60,6 +58,20 @@ POSITIVE = Interval(Real, 0, None, closed="neither")
 NOT_NEGATIVE = Interval(Real, 0, None, closed="left")
 AT_LEAST_ONE = Interval(Integral, 1, None, closed="left")
 N_JOBS: list[Any] = [Interval(Integral, None, -1, closed="right"), AT_LEAST_ONE, None]
+
+
+def sigmoid_calibration() -> Any:
+    """scikit-learn's curve from decisions to probabilities, which few programs need."""
+    from sklearn.calibration import _SigmoidCalibration
+
+    return _SigmoidCalibration()
+
+
+def coefficients_of_pairs(*of_solver: Any) -> Any:
+    """The coefficients of each pair of classes from those of a solver, by scikit-learn."""
+    from sklearn.svm._base import _one_vs_one_coef
+
+    return _one_vs_one_coef(*of_solver)
 
 
 def frame_library(table: Any) -> str | None:

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 import skpc
 from skpc import KernelEPOperator, MixtureOfAllTrees
@@ -347,3 +348,26 @@ def test_show_versions_names_the_package_and_its_dependencies(capsys):
     assert f"skpc: {skpc.__version__}" in shown
     for name in ("numpy", "scikit-learn", "numba", "python"):
         assert f"{name}: " in shown
+
+
+def loaded_by(statement: str) -> set[str]:
+    """The modules that a new process has loaded after a statement."""
+    code = f"{statement}; import sys; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
+def test_a_program_pays_for_what_it_uses():
+    alone = loaded_by("import skpc")
+    assert not {"numba", "sklearn", "skpc.circuit", "skpc.estimators"} & alone
+    one = loaded_by("from skpc import TableMixture")
+    assert "skpc.estimators.table_mixture" in one
+    others = {"sklearn.svm", "sklearn.calibration", "sklearn.ensemble", "matplotlib", "cvxopt"}
+    assert not (others | {"skpc.pooling", "skpc.plotting"}) & one
+
+
+def test_all_names_are_seen_before_they_are_imported():
+    assert set(skpc.__all__) == set(dir(skpc))
+    assert all(hasattr(skpc, name) for name in skpc.__all__)
+    with pytest.raises(AttributeError, match="has no attribute 'TableMixtures'"):
+        skpc.TableMixtures  # noqa: B018

@@ -5,7 +5,6 @@ from typing import NamedTuple
 import numpy as np
 from scipy.sparse import csr_array
 from scipy.special import softmax
-from sklearn.cluster import kmeans_plusplus
 
 from skpc._arrays import Floats, Ints
 from skpc._threads import product
@@ -98,6 +97,9 @@ def cluster_points(
         return np.ones((len(point), 1))
     points = Numbers(point - point.mean(axis=0), None)
     tol = _TOL * float(points.point.var(axis=0).mean())
+    # It would load half of scikit-learn with this package.
+    from sklearn.cluster import kmeans_plusplus
+
     start, _ = kmeans_plusplus(
         points.point, n_clusters, sample_weight=weight, random_state=random_state
     )

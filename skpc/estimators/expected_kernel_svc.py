@@ -16,7 +16,7 @@ from sklearn.utils.metaestimators import available_if
 from skpc._arrays import Floats, Ints
 from skpc._fitting import all_or_nothing, progress
 from skpc._threads import in_threads, threads
-from skpc._validation import SigmoidCalibration, StrOptions, decisions_of_pairs, fit_context
+from skpc._validation import StrOptions, decisions_of_pairs, fit_context, sigmoid_calibration
 from skpc.domain import merge_rows
 from skpc.estimators._estimator import by_chunks, check_labels, parameter
 from skpc.estimators.expected_kernel import ExpectedKernelMachine
@@ -35,11 +35,11 @@ class Sigmoid(NamedTuple):
 
     Attributes
     ----------
-    curves : list of SigmoidCalibration
+    curves : list of fitted calibrations
         One a class.
     """
 
-    curves: list[SigmoidCalibration]
+    curves: list[Any]
 
     @classmethod
     def fit(cls, evidence: Floats, code: Ints, weight: Floats) -> Self:
@@ -56,7 +56,7 @@ class Sigmoid(NamedTuple):
         """
         return cls(
             [
-                SigmoidCalibration().fit(column, (code == c).astype(np.float64), weight)
+                sigmoid_calibration().fit(column, (code == c).astype(np.float64), weight)
                 for c, column in enumerate(evidence.T)
             ]
         )
