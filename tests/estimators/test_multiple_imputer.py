@@ -104,6 +104,8 @@ def test_fixed_parameters_have_one_density_and_less_spread():
     assert spread["fixed"] < min(spread["bootstrap"], spread["posterior"])
 
 
+# Of many chains that mix, a few seem not to: the guide states how many.
+@pytest.mark.filterwarnings("ignore:Draws of column")
 def test_intervals_cover():
     covered = []
     for seed in range(60):
