@@ -102,7 +102,7 @@ class ErrorTail(NamedTuple):
         """What turns the density of a cell into a probability; 0 where no value has one."""
         if self.spread == 0.0:
             return np.ones(len(values))
-        step = 0.0 if self.number is None else self.number.cell_width
+        step = 0.0 if self.number is None else self.number.step
         return np.where(self._has_mass(values), 1.0, step)
 
     def can_be(self, values: Floats) -> Bools:
@@ -118,6 +118,6 @@ class ErrorTail(NamedTuple):
 
     def _has_mass(self, values: Floats) -> Bools:
         """Which values have a probability: atoms, but for those that fill a cell of a lattice."""
-        if self.number is None or self.number.cell_width > 0.0:
+        if self.number is None or self.number.step > 0.0:
             return np.zeros(len(values), dtype=bool)
         return self.number.is_atom(values)

@@ -118,7 +118,7 @@ class Margin(NamedTuple):
             masses[cells] = of_atoms[~alone] / (n_others + of_bins)
             n_others += float(of_bins)
         tails = _tail_scales(points, mass, number)
-        return cls(edges, masses, point, n_others, tails, low, high, number.cell_width)
+        return cls(edges, masses, point, n_others, tails, low, high, number.step)
 
     @classmethod
     def _of_states(cls, points: Floats, mass: Floats, number: Number) -> Self:
@@ -131,7 +131,7 @@ class Margin(NamedTuple):
         masses = np.where(np.isnan(point), _NOTHING, counts / counts.sum())
         tails = _tail_scales(np.empty(0), np.empty(0), number)
         weight = float(mass.sum())
-        return cls(edges, masses, point, weight, tails, *_ends(edges, number), number.cell_width)
+        return cls(edges, masses, point, weight, tails, *_ends(edges, number), number.step)
 
     def axis(self, n_bins: int) -> Axis:
         """One state for each atom, and at most ``n_bins`` bins of equal mass.
@@ -278,18 +278,18 @@ def _gaps(number: Number) -> tuple[Floats, Floats]:
 
 def _with_atoms(edges: Floats, cumulated: Floats, number: Number) -> tuple[Floats, Floats, Floats]:
     """Cut the cells of atoms out of the line."""
-    half, atoms = number.cell_width / 2.0, number.atoms
-    if half > 0.0:
+    half, atoms = number.step / 2.0, number.atoms
+    if number.step > 0.0:
         begin, end = atoms - half, atoms + half
     else:
         # The reach may be less than rounding far away from the typical values.
-        begin = np.minimum(atoms - number.rounding, np.nextafter(atoms, -np.inf))
-        end = np.maximum(atoms + number.rounding, np.nextafter(atoms, np.inf))
+        begin = np.minimum(atoms - number.reach, np.nextafter(atoms, -np.inf))
+        end = np.maximum(atoms + number.reach, np.nextafter(atoms, np.inf))
     tolerance, places = 1e-6 * (end - begin), edges[:, np.newaxis]
     inside = (places >= begin - tolerance) & (places <= end + tolerance)
     merged = np.unique(np.concatenate([edges[~inside.any(axis=1)], begin, end]))
     # Neighbouring atoms share an edge, which rounding may have made two.
-    merged = merged[np.append(True, np.diff(merged) > (half or number.rounding))]
+    merged = merged[np.append(True, np.diff(merged) > number.reach)]
     below = np.interp(merged, edges, cumulated)
     point = np.full(len(merged) + 1, np.nan)
     middle = begin + (end - begin) / 2.0

@@ -222,7 +222,7 @@ class Number(NamedTuple):
         return self.unseen > 0.0
 
     def log_unseen(self, values: Floats) -> Floats:
-        """Log density in nats of values that are none of the ordered states, on a lattice log mass.
+        """Log density in nats of values that are none of the ordered states.
 
         They are uniform over the points of the lattice between the states (the line between them
         without a lattice), or in a geometric tail on either side: each of these alike, if there is
@@ -240,34 +240,19 @@ class Number(NamedTuple):
                 step / scale
             )
         has_room = room > 0.5 * step
-        # A point of a lattice counts with its mass, as states do.
-        measure = math.log(step) if step > 0.0 else 0.0
         lower, upper = self.bounds
         n_parts = has_room + (low - step >= lower) + (high + step <= upper)
-        part = math.log(self.unseen / max(int(n_parts), 1)) + measure
+        part = math.log(self.unseen / max(int(n_parts), 1))
         inside = -math.log(room if has_room else size + step)
         log_density = np.where(beyond > 0.0, tail, inside) + part
         return np.where((values < lower) | (values > upper), -math.inf, log_density)
 
     @property
-    def cell_width(self) -> float:
-        """Width of the cell over which the mass of a value counts as spread, 0 for point masses.
-
-        The points of a lattice fill their cells, but ordered states are counted.
-        """
-        return 0.0 if self.is_ordered else self.step
-
-    @property
     def reach(self) -> float:
         """Distance from an atom up to which a value is that atom: rounding, for ordered states."""
         if self.is_ordered:
-            return max(OFF_LATTICE * self.step, self.rounding)
-        return 0.499 * self.step or self.rounding
-
-    @property
-    def rounding(self) -> float:
-        """Distance up to which two values are one."""
-        return max(_ROUNDING * self.size, 0.1 * TINY)
+            return max(OFF_LATTICE * self.step, _ROUNDING * self.size, 0.1 * TINY)
+        return 0.499 * self.step or max(_ROUNDING * self.size, 0.1 * TINY)
 
     def is_atom(self, values: Floats) -> np.ndarray:
         """Which values are atoms."""
@@ -280,8 +265,8 @@ class Number(NamedTuple):
 
     def scored_column(self, smallest_sd: float) -> ScoredColumn:
         """What leaves with atoms and a Gaussian of the score share, if they describe the column."""
-        width = self.cell_width
-        return ScoredColumn(self.score, self.atoms, width, self.reach, smallest_sd, gap=width)
+        column = self.score, self.atoms, self.step, self.reach, smallest_sd
+        return ScoredColumn(*column, gap=self.step)
 
     def scaled(self, values: Floats) -> Floats:
         """Values on a scale on which they look normal; NaN stays."""

@@ -39,7 +39,7 @@ def density(axis: Axis, prob: np.ndarray, x: float) -> float:
 
 
 def is_mass(number: Number) -> bool:
-    return number.cell_width == 0.0
+    return number.step == 0.0
 
 
 @every_column
@@ -49,7 +49,7 @@ def test_densities_and_probabilities_of_an_axis_sum_to_one(name):
     width = 1.0 if is_mass(number) else number.step
     total = sum(density(axis, prob, atom) * width for atom in number.atoms)
     table = AxisTable.from_axes([axis])
-    if number.cell_width > 0.0:
+    if number.step > 0.0:
         # The density of a point of the lattice is the mean one of its cell.
         n_points = round(40 * max(axis.lower_scale, axis.upper_scale) / number.step)
         below = axis.edges[0] + number.step * (np.arange(-n_points, 0) + 0.5)
