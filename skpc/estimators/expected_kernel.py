@@ -49,6 +49,8 @@ _WORTH = 0.02
 _POINTS = 2048
 #: Bytes that libsvm takes for each row in addition to its cache of kernels.
 _LIBSVM_BYTES = 1000
+#: Decimal digits of standardised targets that the solver sees.
+_DIGITS = 9
 #: Standard deviations smaller than this have squares that vanish: such a column counts as constant.
 _SMALLEST = 1e-150
 #: Numbers as far as this have no kernel with any others, and squares that are still infinite.
@@ -118,7 +120,12 @@ class ExpectedKernelMachine(TableEstimator):
         cache = min(4.0 * float(len(rows)) ** 2, self.cache_size * 2.0**20)
         _ = np.empty(int(cache) + _LIBSVM_BYTES * len(rows), dtype=np.uint8)
         del _
-        solver.fit(numbers, (target - centre) / unit, sample_weight=weight)
+        scaled = (target - centre) / unit
+        if self._units != (0.0, 1.0):
+            # Rounded far above the spacing of floats, so that the solver's steps are those of any
+            # unit.
+            scaled = np.round(scaled, _DIGITS)
+        solver.fit(numbers, scaled, sample_weight=weight)
         self.intercept_ = centre + unit * solver.intercept_
         self.n_iter_ = int(np.max(solver.n_iter_))
         self.support_vectors_, group = group_rows(rows[solver.support_])

@@ -19,6 +19,8 @@ from skpc._arrays import Floats, Ints
 from skpc.domain import Domain
 from skpc.pooling.folds import observed_fraction
 
+#: Decimal digits of standardised numbers that optimisers see.
+_DIGITS = 9
 #: Log pool: strengths, in rows, of the pull of mean weights towards equal ones and of offsets
 #: towards zero, and of the pull of the weights of complete rows towards those of empty ones.
 _PRIOR_ROWS, _PRIOR_ROWS_APART = 10.0, 3.0
@@ -236,7 +238,11 @@ def fit_gate(
     gain = np.maximum(gain, -_WORST)
     share = weight / weight.sum()
     log_share = np.where(counts, share, 0.0)
-    square = max(float(share @ (target - share @ target) ** 2), np.finfo(np.float64).tiny)
+    centre = share @ target
+    spread = np.sqrt(max(float(share @ (target - centre) ** 2), np.finfo(np.float64).tiny))
+    # Rounded far above the spacing of floats, the steps are those of any unit.
+    target, mean = (np.round((one - centre) / spread, _DIGITS) for one in (target, mean))
+    gain = np.round(gain, _DIGITS)
     start = np.zeros((features.shape[1], gain.shape[1]))
     start[0] = np.where(is_unscaled, 0.0, _OTHERS)
     penalty = np.full(start.shape, _PENALTY) / weight.sum()
@@ -249,8 +255,8 @@ def fit_gate(
         together = np.logaddexp.reduce(joint, axis=1)
         pooled = (weights * mean).sum(axis=1)
         gap = pooled - target
-        error = float(share @ gap**2) / square + _LEAST
-        push = (share * gap)[:, np.newaxis] * (mean - pooled[:, np.newaxis]) / (square * error)
+        error = float(share @ gap**2) + _LEAST
+        push = (share * gap)[:, np.newaxis] * (mean - pooled[:, np.newaxis]) / error
         slope = log_share[:, np.newaxis] * (weights - np.exp(joint - together[:, np.newaxis]))
         slope += push * weights
         value = 0.5 * np.log(error) - float(log_share @ together) + (penalty * moved**2).sum()
@@ -292,10 +298,11 @@ class HeteroscedasticNoise(NamedTuple):
             Not negative, some positive.
         """
         share = weight / weight.sum()
-        mean_square = float(share @ residual**2)
-        least = max(_LEAST_VARIANCE * mean_square, np.finfo(np.float64).tiny)
-        start = np.zeros(features.shape[1])
-        start[0] = np.log(max(mean_square, least))
+        mean_square = max(float(share @ residual**2), np.finfo(np.float64).tiny)
+        # Standardised and rounded far above the spacing of floats, the steps are those of any unit.
+        residual = np.round(residual / np.sqrt(mean_square), _DIGITS)
+        sd = np.round(sd / np.sqrt(mean_square), _DIGITS)
+        least, start = _LEAST_VARIANCE, np.zeros(features.shape[1])
 
         def loss(coef: Floats) -> tuple[float, Floats]:
             noise = np.exp(features @ coef)
@@ -304,7 +311,9 @@ class HeteroscedasticNoise(NamedTuple):
             slope = share * (1.0 - ratio) * noise / variance
             return float(share @ (np.log(variance) + ratio)), slope @ features
 
-        return cls(minimize(loss, start, jac=True, method="L-BFGS-B").x, least)
+        coef = minimize(loss, start, jac=True, method="L-BFGS-B").x
+        coef[0] += np.log(mean_square)
+        return cls(coef, max(least * mean_square, np.finfo(np.float64).tiny))
 
     def sds(self, sd: Floats, features: Floats) -> Floats:
         """Standard deviation of each row."""
