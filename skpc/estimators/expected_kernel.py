@@ -50,7 +50,7 @@ _POINTS = 2048
 #: Bytes that libsvm takes for each row in addition to its cache of kernels.
 _LIBSVM_BYTES = 1000
 #: Decimal digits of standardised targets that the solver sees.
-_DIGITS = 9
+_DIGITS = 7
 #: Standard deviations smaller than this have squares that vanish: such a column counts as constant.
 _SMALLEST = 1e-150
 #: Numbers as far as this have no kernel with any others, and squares that are still infinite.

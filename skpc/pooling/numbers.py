@@ -34,7 +34,7 @@ _SMALLEST = 1e-3
 #: A smaller probability of a cell is taken from the density in its middle.
 _SMALLEST_MASS = 1e-10
 #: Decimal digits of standardised targets that regressors see.
-_DIGITS = 9
+_DIGITS = 7
 
 
 class Target(NamedTuple):

@@ -20,7 +20,7 @@ from skpc.domain import Domain
 from skpc.pooling.folds import observed_fraction
 
 #: Decimal digits of standardised numbers that optimisers see.
-_DIGITS = 9
+_DIGITS = 7
 #: Log pool: strengths, in rows, of the pull of mean weights towards equal ones and of offsets
 #: towards zero, and of the pull of the weights of complete rows towards those of empty ones.
 _PRIOR_ROWS, _PRIOR_ROWS_APART = 10.0, 3.0

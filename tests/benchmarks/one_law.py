@@ -538,7 +538,7 @@ def scales(options: argparse.Namespace) -> pd.DataFrame:
     regressors = {
         "DensityRegressor": DensityRegressor(random_state=0),
         "no regressors": DensityRegressor(regressors=None, random_state=0),
-        "ExpectedKernelSVR": ExpectedKernelSVR(),
+        "ExpectedKernelSVR": ExpectedKernelSVR(random_state=0),
     }
     for (label, model), (target, of_rows) in itertools.product(regressors.items(), targets.items()):
         predicted = clone(model).fit(X, of_rows).predict(X)
