@@ -101,7 +101,7 @@ def without_warnings(quiet: bool = True) -> Iterator[None]:
 
 def with_some_cell(domain: Any, rows: Floats, weight: Floats) -> tuple[Floats, Floats]:
     """Leave out the rows without any cell that a learner sees: nothing is learned from them."""
-    hidden = domain.unseen.is_hidden
+    hidden = domain.is_hidden
     empty = (np.isnan(rows) | hidden).all(axis=1)
     if hidden.all() or not empty.any():
         return rows, weight

@@ -504,12 +504,12 @@ def rounded_integer(cells: NDArray[np.object_], values: NDArray[Any]) -> int | N
     return next(map(int, rounded), None)
 
 
-def refuse_rounded(integer: int | None, column: int, names: Sequence[Any] | None = None) -> None:
+def refuse_rounded(integer: int | None, where: str) -> None:
     """Raise if an integer is given: as a category it would equal its neighbours once rounded."""
     if integer is not None:
         raise ValueError(
             f"Categories that are integers beyond 2**53 round to equal floats; found {integer} in "
-            f"{describe_column(column, names)}. Turn them into strings."
+            f"{where}. Turn them into strings."
         )
 
 

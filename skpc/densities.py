@@ -111,11 +111,10 @@ class CircuitAnswers(NamedTuple):
 
     def posteriors(self, rows: Any, columns: Any = None) -> list[Predictive]:
         """See :class:`Density`."""
-        labels, number_of = self.domain.categories, self.domain.number_of
         chosen = range(self.domain.n_features) if columns is None else columns
         return [
-            Predictive(cells.terms, cells.known, labels[column], number=number_of(column))
-            for column, cells in zip(chosen, queries.posteriors(self.circuit, rows, chosen))
+            Predictive(cells.terms, cells.known, self.domain[v].states, law=self.domain[v].law)
+            for v, cells in zip(chosen, queries.posteriors(self.circuit, rows, chosen))
         ]
 
     def means(self, rows: Floats, columns: Sequence[int] | None = None) -> Floats:

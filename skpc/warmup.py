@@ -20,7 +20,7 @@ from skpc.discrepancies import BlackBoxImportanceSampler
 from skpc.factor_graphs import FactorGraph, GibbsSampler
 from skpc.kernels import RBF
 from skpc.queries import Events, KernelExpansion, expected_gram, sample
-from skpc.variables import ScoredColumn
+from skpc.variables import Law
 from skpc.variables.leaf_queries import unreadable
 from skpc.variables.score import Score
 
@@ -122,7 +122,7 @@ def _estimators_of_tables() -> list[Any]:
 
 def _blocks() -> None:
     """Expected kernels under a leaf of several numbers with atoms, and an event."""
-    column, states = ScoredColumn(Score(), np.zeros(1)), np.log([0.5, 0.5])
+    column, states = Law(Score(), np.zeros(1)), np.log([0.5, 0.5])
     builder = CircuitBuilder([2, 2], [column, column])
     builder.block([0, 1], [states, states], np.zeros(2), np.eye(2))
     rows, points = np.array([[1.0, np.nan], [np.nan, np.nan]]), np.ones((1, 2))

@@ -8,13 +8,13 @@ import numpy as np
 
 from skpc.circuit import PRODUCT, SUM, Circuit, CircuitBuilder
 from skpc.factor_graphs import FactorGraph
-from skpc.variables import POISSON, Axis, ScoredColumn
+from skpc.variables import POISSON, Histogram, Law
 from skpc.variables.score import Score
 from tests.naive.circuit import atoms_of
 
 AXIS = (np.array([-1.0, 0.0, 0.5, 2.0]), 0.7, 1.3)
 #: A point mass at 0 with a state on both of its sides, and an atom that fills a cell of a lattice.
-ATOMS_AXIS = Axis(
+ATOMS_AXIS = Histogram(
     np.array([-1.0, -3e-12, 3e-12, 1.0, 1.5, 3.0]),
     0.7,
     1.3,
@@ -24,20 +24,20 @@ ATOMS_AXIS = Axis(
 )
 #: Columns with a score: a point mass, atoms of a lattice above a bound, bounds alone, nothing.
 SCORED_COLUMNS = [
-    ScoredColumn(Score(centre=0.5, spread=1.5, power=0.5, low=-2.0, high=3.0), np.array([0.0])),
-    ScoredColumn(
+    Law(Score(centre=0.5, spread=1.5, power=0.5, low=-2.0, high=3.0), np.array([0.0])),
+    Law(
         Score(lower=-30.0, centre=3.4, spread=0.1, power=1.5, low=-1.5, high=1.5),
         np.array([-1.0, -0.5, 2.0]),
         step=0.5,
         reach=0.2495,
         gap=0.5,
     ),
-    ScoredColumn(
+    Law(
         Score(lower=-30.0, upper=30.0, centre=0.1, spread=0.2, power=2.0, low=-2.0, high=2.0),
         np.empty(0),
         smallest_sd=0.01,
     ),
-    ScoredColumn(Score(), np.array([-0.5, 0.0, 3.0])),
+    Law(Score(), np.array([-0.5, 0.0, 3.0])),
 ]
 #: Stands for the axis of a variable with Poisson leaves.
 COUNTS = "counts"
@@ -106,9 +106,7 @@ def random_deterministic_circuit(
     def grow(scope: tuple[int, ...]) -> list[int]:
         if not scope:
             return []
-        choices = [
-            var for var in scope if n_states[var] > 0 and not isinstance(axes[var], ScoredColumn)
-        ]
+        choices = [var for var in scope if n_states[var] > 0 and not isinstance(axes[var], Law)]
         if not choices or (len(scope) == 1 and rng.random() < 0.5):
             return [_leaf(builder, rng, n_states, var, axes[var]) for var in scope]
         var = int(rng.choice(choices))
@@ -176,7 +174,7 @@ def random_block_circuit(
     seed: int,
     n_numbers: int = 3,
     vtree: int | None = None,
-    columns: Sequence[ScoredColumn] = SCORED_COLUMNS,
+    columns: Sequence[Law] = SCORED_COLUMNS,
 ) -> Circuit:
     """A random circuit of numbers and one category, variable 1, whose leaves are blocks and others.
 
@@ -236,7 +234,7 @@ def random_block(
     return builder.block(variables, log_probs, rng.normal(size=d), covariance)
 
 
-def one_block(seed: int, columns: Sequence[ScoredColumn]) -> Circuit:
+def one_block(seed: int, columns: Sequence[Law]) -> Circuit:
     """A circuit that is a single block of these columns."""
     builder = CircuitBuilder([column.n_states for column in columns], columns)
     random_block(builder, np.random.default_rng(seed), range(len(columns)))
@@ -293,7 +291,7 @@ def _leaf(
 ) -> int:
     if axis is COUNTS:
         return builder.poisson(var, rng.uniform(0.5, 6.0))
-    if isinstance(axis, ScoredColumn):
+    if isinstance(axis, Law):
         log_prob = log_simplex(rng, n_states[var])
         return builder.scored(var, log_prob, rng.normal(), rng.uniform(0.3, 2.0))
     if n_states[var] == 0:

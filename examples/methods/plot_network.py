@@ -75,7 +75,7 @@ unknown = pd.DataFrame(
     [(None, None, sex, of_class) for of_class, sex in itertools.product(states[3], states[2])],
     columns=columns,
 )
-yes = list(model.domain_.categories[0]).index("yes")
+yes = list(model.domain_[0].states).index("yes")
 chances = unknown[["class", "sex"]].assign(
     one_tree=tree.marginals(unknown)[0].probabilities[:, yes],
     with_cuts=model.marginals(unknown)[0].probabilities[:, yes],

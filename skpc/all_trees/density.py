@@ -113,12 +113,12 @@ class AllTreesDensity(NamedTuple):
         """Distribution of the cells of each column (of all where None) given the observed ones."""
         marginals, posteriors = self._marginals(rows), []
         for column in range(rows.shape[1]) if columns is None else columns:
-            prob, labels = marginals[column], self.domain.categories[column]
+            prob, labels = marginals[column], self.domain[column].states
             form: Form = Points(np.arange(float(prob.shape[1])), prob)
             if labels is None:
                 form = Bins(self.domain.axis_of(column), prob)
-            number = self.domain.number_of(column)
-            posteriors.append(Predictive([form], rows[:, column], labels, number=number))
+            number = self.domain[column].law
+            posteriors.append(Predictive([form], rows[:, column], labels, law=number))
         return posteriors
 
     def _marginals(self, rows: Floats) -> list[Floats]:

@@ -10,7 +10,7 @@ from skpc._files import read_arrays, write_arrays
 from skpc.circuit._checks import check_parameters, check_pointer, check_structure
 from skpc.circuit._circuit import Circuit
 from skpc.circuit._structure import DTYPES, LEAF, Structure
-from skpc.variables import Axis, AxisTable, ScoredColumn
+from skpc.variables import Histogram, HistogramTable, Law
 from skpc.variables.checks import axis_in_file, check_variable
 
 #: Format 1 had one variable a leaf, in an array leaf_var, in place of scope_ptr and scope. Up to
@@ -153,7 +153,7 @@ def _typed(arrays: dict[str, np.ndarray], version: int) -> dict[str, Any]:
 def _assembled(arrays: dict[str, Any], version: int) -> Circuit:
     axes = _axes(arrays, version)
     if version < 5:
-        arrays["axis_ptr"], arrays["axis"] = AxisTable.from_axes(axes)
+        arrays["axis_ptr"], arrays["axis"] = HistogramTable.from_axes(axes)
     if version == 1:
         var = arrays.pop("leaf_var")
         arrays["scope_ptr"], arrays["scope"] = offsets(var >= 0), var[var >= 0]
@@ -166,14 +166,14 @@ def _assembled(arrays: dict[str, Any], version: int) -> Circuit:
     return circuit
 
 
-def _axes(arrays: dict[str, Any], version: int) -> list[Axis | ScoredColumn | None]:
+def _axes(arrays: dict[str, Any], version: int) -> list[Histogram | Law | None]:
     n_states, ptr, axis = arrays["n_states"], arrays["axis_ptr"], arrays["axis"]
     check_pointer("axis_ptr", ptr, len(n_states), len(axis))
-    axes: list[Axis | ScoredColumn | None] = []
+    axes: list[Histogram | Law | None] = []
     for var, count in enumerate(n_states.tolist()):
         part = axis[ptr[var] : ptr[var + 1]]
         if version < 3 and len(part):
-            axes.append(Axis(part[1:-1], part[0], part[-1]))
+            axes.append(Histogram(part[1:-1], part[0], part[-1]))
             check_variable(var, count, axes[-1])
         else:
             axes.append(axis_in_file(var, _without_range(part) if version < 5 else part, count))

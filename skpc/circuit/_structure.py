@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints
-from skpc.variables import Axis, Leaves, ScoredColumn
+from skpc.variables import Histogram, Law, Leaves
 from skpc.variables.leaf_queries import lay_out
 from skpc.variables.leaves import axis_in
 
@@ -74,8 +74,8 @@ class Structure(StructureFields):
         bins, including the tails; for a numeric variable without one it is 0.
     axis_ptr, axis : int64 and float64 arrays
         What the leaves of variable ``v`` have in common is ``axis[axis_ptr[v]:axis_ptr[v + 1]]``:
-        a histogram axis (see :class:`skpc.variables.Axis`), a zero followed by atoms and a score
-        (:class:`skpc.variables.ScoredColumn`), or nothing.
+        a :class:`skpc.variables.Histogram`, a zero followed by atoms and a score
+        (:class:`skpc.variables.Law`), or nothing.
     n_nodes, n_edges, n_features : int
         Sizes.
     """
@@ -107,7 +107,7 @@ class Structure(StructureFields):
         """The arrays by name."""
         return {name: getattr(self, name) for name in DTYPES}
 
-    def axis_of(self, var: int) -> Axis | ScoredColumn | None:
+    def axis_of(self, var: int) -> Histogram | Law | None:
         """What the leaves of a variable have in common, or None."""
         return axis_in(self.axis[self.axis_ptr[var] : self.axis_ptr[var + 1]])
 

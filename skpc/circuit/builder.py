@@ -17,9 +17,9 @@ from skpc.variables import (
     HISTOGRAM,
     POISSON,
     SCORED,
-    Axis,
-    AxisTable,
-    ScoredColumn,
+    Histogram,
+    HistogramTable,
+    Law,
 )
 from skpc.variables.checks import TOLERANCE, check_formula, check_gaussians, check_variable
 from skpc.variables.families import FAMILIES
@@ -49,10 +49,10 @@ class CircuitBuilder:
     n_states : sequence of int of shape (n_features,)
         Number of states of each variable; 0 for a numeric variable.
     axes : sequence, default=None
-        One entry for each variable: None; a histogram axis (a :class:`skpc.variables.Axis`, or the
+        One entry for each variable: None; a :class:`skpc.variables.Histogram` (or the
         tuple ``(edges, lower_scale, upper_scale)``, whose states are the lower tail, the bins
         ``[edges[i], edges[i + 1])`` and the upper tail); or a
-        :class:`skpc.variables.ScoredColumn`. The variable has as many states as its axis.
+        :class:`skpc.variables.Law`. The variable has as many states as its axis.
 
     Raises
     ------
@@ -78,8 +78,7 @@ class CircuitBuilder:
         self.n_states = [int(count) for count in n_states]
         given = [None] * len(self.n_states) if axes is None else axes
         self.axes = [
-            axis if axis is None or isinstance(axis, ScoredColumn) else Axis(*axis)
-            for axis in given
+            axis if axis is None or isinstance(axis, Law) else Histogram(*axis) for axis in given
         ]
         if len(self.axes) != len(self.n_states):
             raise ValueError(
@@ -182,7 +181,7 @@ class CircuitBuilder:
         Parameters
         ----------
         var : int
-            A variable whose axis is a :class:`skpc.variables.ScoredColumn`.
+            A variable whose axis is a :class:`skpc.variables.Law`.
         log_prob : array-like of shape (n_states[var],)
             Log probability (nats) of each atom, and of all other values together.
         mean, sd : float
@@ -206,7 +205,7 @@ class CircuitBuilder:
         Parameters
         ----------
         variables : sequence of int of shape (n_columns,)
-            Variables whose axes are :class:`skpc.variables.ScoredColumn`, in increasing order.
+            Variables whose axes are :class:`skpc.variables.Law`, in increasing order.
         log_probs : sequence of array-like
             For each of them the log probabilities (nats) of its atoms, and of all other values.
         mean, covariance : array-like of shape (n_columns,) and (n_columns, n_columns)
@@ -318,7 +317,7 @@ class CircuitBuilder:
         if not self._nodes:
             raise StructureError("a circuit needs at least one node, none has been added")
         kind, children, log_weight, var, state, scope, family, params = zip(*self._nodes)
-        axis_ptr, axis = AxisTable.from_axes(self.axes)
+        axis_ptr, axis = HistogramTable.from_axes(self.axes)
         structure = Structure(
             kind=kind,
             child_ptr=_offsets(children),
@@ -362,7 +361,7 @@ class CircuitBuilder:
         if axis is None:
             suitable = CATEGORICAL if self.n_states[var] else GAUSSIAN
         else:
-            suitable = SCORED if isinstance(axis, ScoredColumn) else HISTOGRAM
+            suitable = SCORED if isinstance(axis, Law) else HISTOGRAM
         needed, actual = FAMILIES[family].variable, FAMILIES[suitable].variable
         if needed != actual:
             count = f"{self.n_states[var]} " if suitable == CATEGORICAL else ""

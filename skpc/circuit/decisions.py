@@ -9,7 +9,7 @@ from skpc._arrays import Floats, Ints, offsets, ranges, within
 from skpc.circuit._circuit import Circuit
 from skpc.circuit._structure import LEAF, PRODUCT, SUM, Structure
 from skpc.circuit.builder import CircuitBuilder, checked_circuit, joined
-from skpc.variables import AxisTable
+from skpc.variables import HistogramTable
 
 
 class Decisions(NamedTuple):
@@ -107,7 +107,7 @@ def decision_circuit(
     param[first_param[indicator] + within(n_pairs)] = 0.0
     size = width[vertex[leaves]]
     param[ranges(first_param[node[leaves]], size)] = log_prob[ranges(first_cell[leaves], size)]
-    axis_ptr, axis = AxisTable.from_axes(builder.axes)
+    axis_ptr, axis = HistogramTable.from_axes(builder.axes)
     structure = Structure(
         kind=np.select([is_leaf, of_sum >= 0], [LEAF, SUM], PRODUCT),
         child_ptr=offsets(np.bincount(parent, minlength=n_nodes)),

@@ -98,7 +98,7 @@ def independence_test(
     random_state = check_random_state(random_state)
     domain, rows, splits, learn = _folds(X, None, density, cv, random_state)
     names = ("columns", "others", "conditioning")
-    sets = [domain.columns(c, n) for c, n in zip((columns, others, conditioning), names)]
+    sets = [domain.places(c, n) for c, n in zip((columns, others, conditioning), names)]
     together = np.concatenate(sets).tolist()
     if len({*together}) < len(together):
         raise ValueError(

@@ -1,9 +1,13 @@
 """What each column of a table is, and the rows that learners and circuits see."""
 
-from skpc.domain._coding import one_hot
-from skpc.domain._domain import Domain
+from skpc.domain._categories import Categories
+from skpc.domain._column import Column
+from skpc.domain._domain import Domain, one_hot
 from skpc.domain._events import read_events
 from skpc.domain._faces import Face
+from skpc.domain._hidden import Empty, RowNames
+from skpc.domain._mass import LogMass
+from skpc.domain._numbers import Numbers
 from skpc.domain._order import canonical_order
 from skpc.domain._rows import (
     column_moments,
@@ -14,14 +18,19 @@ from skpc.domain._rows import (
     merge_rows,
     present_rows,
 )
+from skpc.domain._states import OrderedStates
 from skpc.domain._tables import named_columns
-from skpc.domain._unseen import LogMass, Unseen
 
 __all__ = [
+    "Categories",
+    "Column",
     "Domain",
+    "Empty",
     "Face",
     "LogMass",
-    "Unseen",
+    "Numbers",
+    "OrderedStates",
+    "RowNames",
     "canonical_order",
     "column_moments",
     "group_codes",

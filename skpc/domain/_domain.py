@@ -1,7 +1,9 @@
-"""What each column of a table is: the states of a category, or a numeric axis."""
+"""What each column of a table is: a sequence of columns, which reads and writes tables."""
 
-from collections.abc import Mapping
-from dataclasses import fields, replace
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from numbers import Integral
 from typing import Any
@@ -9,50 +11,60 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skpc._arrays import Codes, Floats, Ints, taken
-from skpc._validation import check_magnitude, check_option, describe_column, missing_cells
-from skpc.domain._coding import TableCoder, shorten
-from skpc.domain._faces import fit_faces
-from skpc.domain._numbers import fit_axes, fit_numbers
-from skpc.domain._rows import present_rows
-from skpc.domain._states import MAX_STATES, choose_categories, column_numbers, refuse_too_many
-from skpc.domain._summary import HEADINGS, lines_of, reasons
-from skpc.domain._tables import Form, read_table
-from skpc.domain._unseen import Unseen
-from skpc.variables import Axis, AxisTable, Margin, Number
+from skpc._arrays import Bools, Codes, Floats, Ints
+from skpc._validation import (
+    check_magnitude,
+    check_option,
+    column_of,
+    frame_library,
+    join_columns,
+    missing_cells,
+    objects_of,
+    unmasked,
+)
+from skpc._warnings import warn
+from skpc.domain._bins import fit_axes, fit_laws
+from skpc.domain._categories import Categories, shorten
+from skpc.domain._column import Column, Summary
+from skpc.domain._declared import (
+    MAX_STATES,
+    choose_categories,
+    column_numbers,
+    columns_named,
+    refuse_too_many,
+)
+from skpc.domain._faces import Face, fit_faces
+from skpc.domain._hidden import Empty, RowNames
+from skpc.domain._kinds import first_columns, reasons, with_law
+from skpc.domain._mass import LogMass, least_share
+from skpc.domain._numbers import Numbers
+from skpc.domain._rows import all_are_cells, present_rows
+from skpc.domain._tables import Cells, Form, Scale, fill_table, read_table, write_table
+from skpc.variables import Histogram, HistogramTable, Law, fit_histogram
+from skpc.variables.atoms import repeated
 from skpc.variables.dates import text_of
-from skpc.variables.number import repeated
 
 #: The values of a new column of numbers are all atoms if there are no more than this.
 _FEW_VALUES = 5
 
 
-class Domain(TableCoder):
+@dataclass(frozen=True, repr=False, eq=False)
+class Domain:
     """What each column of a table is; translates tables to encoded rows and back.
 
-    A column is categorical, with a finite list of states, or numeric, with or without a histogram
-    axis. Make one with :meth:`Domain.fit`; it never changes afterwards.
+    It is a sequence of :class:`Column` values and the form of the table. Make one with
+    :meth:`Domain.fit`; it never changes afterwards.
 
     Attributes
     ----------
+    columns : tuple of Column
+        What each column is; ``domain[j]`` is column ``j``.
     form : Form
         Library, column names and dtypes of the table that the domain was fitted on.
-    categories : tuple of ndarray or None, one a column
-        The categories in the order of their state codes (float64, bool, or objects for strings);
-        None for a numeric column. A column that no learner sees has one state, None.
-    axes : tuple of Axis or None
-        The histogram axis of each numeric column, None for each categorical one. If numeric columns
-        stay continuous, only those of ordered states have one; None altogether without any.
     handle_unknown : {"unseen", "missing", "error"}
         What an undeclared category becomes.
-    unseen : Unseen
-        The probability of categories that were not seen in each column, and the columns that no
-        learner sees: those without any value, and those that name the rows.
-    numbers : tuple of Number or None
-        What each numeric column is (its atoms are ``numbers[j].atoms``), None for each categorical
-        one; None altogether with ``margins="plain"``.
-    why : tuple of str, one a column
-        Why each column is of its kind.
+    is_plain : bool, default=False
+        Whether numbers are taken as they are, with ``margins="plain"``: their columns have no law.
 
     Examples
     --------
@@ -78,6 +90,11 @@ class Domain(TableCoder):
     1     number      0.5 to 1.5            1 from 0.5  numbers
     """
 
+    columns: tuple[Column, ...]
+    form: Form
+    handle_unknown: str = "unseen"
+    is_plain: bool = False
+
     @classmethod
     def fit(
         cls,
@@ -92,7 +109,7 @@ class Domain(TableCoder):
         sample_weight: Floats | None = None,
         handle_unknown: str = "unseen",
         merges_columns: bool = True,
-    ) -> "Domain":
+    ) -> Domain:
         """Learn what the columns of a table are.
 
         Parameters
@@ -150,58 +167,91 @@ class Domain(TableCoder):
         """
         _check_options(n_bins, handle_unknown)
         weight = np.ones(len(table)) if sample_weight is None else sample_weight
-        cells, form, most_integers = read_table(table, weight=weight), Form.from_table(table), 2
-        if margins == "plain":
-            cells.ordered.clear()
-            most_integers = MAX_STATES
-        chosen = choose_categories(
-            cells, weight, form.names, categorical_features, categories, most_integers
-        )
-        is_strict, ordered = handle_unknown == "error", cells.ordered.items()
-        ranks = {v: r._replace(is_strict=is_strict) for v, r in ordered if chosen[v] is None}
-        if ranks:
-            cells = read_table(table, cells.dates | ranks)
-        form = replace(form, dates=cells.dates)
-        unseen = Unseen.fit(chosen, cells.strings, weight, handle_unknown == "unseen", categories)
-        chosen = unseen.shown(chosen)
-        refuse_too_many(chosen, form.names)
-        plain = cls(form, chosen, None, handle_unknown, unseen)
-        rows, _ = plain._encode_cells(cells)
-        plain._refuse_empty_columns(rows)
-        for column in np.flatnonzero(~plain.is_categorical):
-            check_magnitude(rows[:, column], form.names, int(column))
-        unseen.warn_of_hidden(form.names)
-        numbers, is_number = None, ~plain.is_categorical
-        if margins == "plain" and (bounds is not None or not isinstance(atoms, str)):
+        cells = read_table(table, weight=weight)
+        form = Form.from_table(table)
+        is_plain = margins == "plain"
+        if is_plain and (bounds is not None or not isinstance(atoms, str)):
             raise ValueError(
                 "margins='plain' has neither atoms nor bounds, but some are declared; leave them "
                 "out, or use margins='auto'."
             )
-        if margins == "auto":
-            numbers = fit_numbers(rows, weight, is_number, atoms, bounds, form)
-        faces = fit_faces(rows, weight, chosen, numbers) if merges_columns else ()
-        if faces:
-            unseen = unseen.with_faces(faces, float(weight.sum()), handle_unknown == "unseen")
-            chosen = unseen.shown(chosen)
-            is_number &= ~unseen.is_hidden
-            rows = np.where(unseen.is_hidden, 0.0, rows)
-            kept = zip(unseen.is_hidden, numbers or ())
-            numbers = numbers and tuple(None if hidden else number for hidden, number in kept)
-            plain = cls(form, chosen, None, handle_unknown, unseen, numbers)
-        axes = fit_axes(rows, weight, is_number, numbers, n_bins)
-        why = reasons(plain, cells, categorical_features, categories)
-        return cls(form, chosen, axes, handle_unknown, unseen, numbers, why)
+        if is_plain:
+            cells.ordered.clear()
+        states = choose_categories(
+            cells,
+            weight,
+            form.names,
+            categorical_features,
+            categories,
+            most_states=MAX_STATES if is_plain else 2,
+        )
+        is_strict = handle_unknown == "error"
+        ranks = {
+            place: order._replace(is_strict=is_strict)
+            for place, order in cells.ordered.items()
+            if states[place] is None
+        }
+        if ranks:
+            cells = read_table(table, cells.dates | ranks)
+        has_mass = handle_unknown == "unseen"
+        columns = first_columns(states, cells, weight, has_mass, form.names, categories)
+        refuse_too_many(columns)
+        domain = cls(tuple(columns), form, handle_unknown, is_plain)
+        rows, _ = domain._encode_cells(cells)
+        domain._refuse_empty_columns(rows)
+        for place in np.flatnonzero(~domain.is_categorical).tolist():
+            check_magnitude(rows[:, place], form.names, place)
+        domain._warn_of_hidden()
+        if not is_plain:
+            laws = fit_laws(rows, weight, columns, atoms, bounds, form.names)
+            columns = [with_law(column, law) for column, law in zip(columns, laws)]
+        faces = fit_faces(rows, weight, columns) if merges_columns else {}
+        for place, face in faces.items():
+            source = columns[face.source]
+            if has_mass and not source.is_ordered:
+                least = least_share(float(weight.sum()))
+                unseen = max(source.unseen, columns[place].unseen, least)
+                columns[face.source] = source = replace(source, unseen=unseen)
+            columns[place] = face
+        # Faces of one source have its final share.
+        columns = [
+            replace(column, unseen=columns[column.source].unseen)
+            if isinstance(column, Face)
+            else column
+            for column in columns
+        ]
+        domain = replace(domain, columns=tuple(columns))
+        rows = np.where(domain.is_hidden, 0.0, rows)
+        axes = fit_axes(rows, weight, domain.columns, n_bins)
+        is_word = categorical_features is None or isinstance(categorical_features, str)
+        chosen = [] if is_word else domain.places(categorical_features, "").tolist()
+        why = reasons(domain.columns, cells, chosen, categories)
+        columns = [
+            replace(column, axis=axis, why=column.why or reason)
+            for column, axis, reason in zip(columns, axes, why)
+        ]
+        return replace(domain, columns=tuple(columns))
+
+    def __getitem__(self, place: int) -> Column:
+        return self.columns[place]
+
+    def __iter__(self) -> Iterator[Column]:
+        return iter(self.columns)
+
+    def __len__(self) -> int:
+        return len(self.columns)
 
     def __repr__(self) -> str:
         n_categorical = int(self.is_categorical.sum())
         kind = "binned" if self.has_bins else "numeric"
         return (
-            f"Domain(n_features={self.n_features}, {n_categorical} categorical, "
-            f"{self.n_features - n_categorical} {kind})"
+            f"Domain(n_features={len(self)}, {n_categorical} categorical, "
+            f"{len(self) - n_categorical} {kind})"
         )
 
     def __str__(self) -> str:
-        table = [HEADINGS, *([str(cell) for cell in line] for line in lines_of(self))]
+        lines = [Summary._fields, *(column.summary() for column in self)]
+        table = [[str(cell) for cell in line] for line in lines]
         widths = [max(map(len, cells)) for cells in zip(*table)]
         return "\n".join("  ".join(map(str.ljust, line, widths)).rstrip() for line in table)
 
@@ -221,9 +271,10 @@ class Domain(TableCoder):
         """
         import pandas as pd
 
-        return pd.DataFrame(lines_of(self), columns=HEADINGS).set_index("name")
+        lines = [column.summary() for column in self]
+        return pd.DataFrame(lines, columns=Summary._fields).set_index("name")
 
-    def columns(self, chosen: Any, parameter: str) -> NDArray[np.intp]:
+    def places(self, chosen: Any, parameter: str) -> NDArray[np.intp]:
         """Numbers of the columns that a user chose by a mask, by numbers, or by names.
 
         Parameters
@@ -251,27 +302,76 @@ class Domain(TableCoder):
             np.atleast_1d(np.asarray(chosen)), self.n_features, self.feature_names, parameter
         )
 
+    @property
+    def feature_names(self) -> tuple[Any, ...] | None:
+        """Column names, where the domain was fitted on a DataFrame."""
+        return self.form.names
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns."""
+        return len(self.columns)
+
+    @cached_property
+    def is_categorical(self) -> Bools:
+        """Which columns are categorical, shape (n_features,)."""
+        return np.array([column.states is not None for column in self])
+
+    @cached_property
+    def is_ordered(self) -> Bools:
+        """Which columns of numbers have ordered states: few values, with nothing between them."""
+        return np.array([column.is_ordered for column in self])
+
+    @cached_property
+    def is_hidden(self) -> Bools:
+        """Which columns no learner sees, shape (n_features,)."""
+        return np.array([column.is_hidden for column in self])
+
     @cached_property
     def n_states(self) -> Ints:
         """Number of categories or bins of each column, 0 where continuous; shape (n_features,)."""
-        axes = self.axes or (None,) * self.n_features
-        n_states = [
-            len(states) if states is not None else 0 if axis is None else axis.n_states
-            for states, axis in zip(self.categories, axes)
-        ]
-        return np.array(n_states, dtype=np.int64)
+        return np.array([column.n_states for column in self], dtype=np.int64)
+
+    @cached_property
+    def axes(self) -> tuple[Histogram | None, ...]:
+        """The histogram axis of each column, None where it has none."""
+        return tuple(column.axis for column in self)
+
+    @cached_property
+    def laws(self) -> tuple[Law | None, ...]:
+        """What the numbers of each column can be; None for categories and plain numbers."""
+        return tuple(column.law for column in self)
+
+    @cached_property
+    def faces(self) -> dict[int, Face]:
+        """The columns that tell the same as another one, by their numbers."""
+        return {place: c for place, c in enumerate(self) if isinstance(c, Face)}
+
+    @cached_property
+    def calendars(self) -> dict[int, Scale]:
+        """The columns of dates or ordered categories, and how these are numbers."""
+        return {p: c.calendar for p, c in enumerate(self) if c.calendar is not None}
 
     @property
     def has_bins(self) -> bool:
         """Whether all columns of numbers have axes, not only those of ordered states."""
-        return self.axes is not None and bool(self.n_states.all())
+        has_axis = [axis is not None for axis in self.axes]
+        return any(has_axis) and bool(self.n_states.all())
 
-    def without_bins(self) -> "Domain":
-        """The domain in which only ordered states have axes."""
-        axes = tuple(a if o else None for a, o in zip(self.axes or (), self.is_ordered))
-        return replace(self, axes=axes if any(axes) else None)
+    @cached_property
+    def log_seen(self) -> Floats:
+        """Log probability (nats) that a cell holds a state known from fit, shape (n_features,).
 
-    def axis_of(self, column: int) -> Axis:
+        It is 0 in columns of numbers that have no states.
+        """
+        return np.log1p(-np.array([column.unseen for column in self]))
+
+    @cached_property
+    def axis_table(self) -> HistogramTable:
+        """The axes of all columns, as kernels read them."""
+        return HistogramTable.from_axes(self.axes)
+
+    def axis_of(self, column: int) -> Histogram:
         """The histogram axis of a column of numbers.
 
         Raises
@@ -279,17 +379,106 @@ class Domain(TableCoder):
         ValueError
             If the column has no axis.
         """
-        axis = None if self.axes is None else self.axes[column]
+        axis = self.axes[column]
         if axis is None:
             raise ValueError(
-                f"{describe_column(column, self.feature_names)} has no bins; fit the Domain with "
-                "n_bins, on a column of numbers."
+                f"{self[column].where} has no bins; fit the Domain with n_bins, on a column of "
+                "numbers."
             )
         return axis
 
-    def number_of(self, column: int) -> Number | None:
-        """What a numeric column is; None for other columns, and for plain ones."""
-        return None if self.numbers is None else self.numbers[column]
+    def without_bins(self) -> Domain:
+        """The domain in which only ordered states have axes."""
+        return self._with(c if c.is_ordered else replace(c, axis=None) for c in self)
+
+    def taken(self, order: Ints) -> Domain:
+        """The domain of rows with their columns in another order, ``rows[:, order]``."""
+        places = np.argsort(order)
+        columns = tuple(self[place].moved(places) for place in order.tolist())
+        return replace(self, columns=columns, form=self.form.taken(order))
+
+    def with_category(self, n_states: int) -> Domain:
+        """The domain of encoded rows with one more column, of the states 0, 1, ..., at the end."""
+        return self._with_column(Categories(states=np.arange(float(n_states))))
+
+    def with_number(self, rows: Floats, weight: Floats, n_bins: int | None = None) -> Domain:
+        """The domain of encoded rows with one more column, of numbers, at the end.
+
+        Parameters
+        ----------
+        rows : ndarray of shape (n_rows, n_features + 1)
+            Encoded rows with the numbers as their last column, some of them there. All values are
+            atoms if there are five or fewer.
+        weight : ndarray of shape (n_rows,)
+            Positive.
+        n_bins : int, default=None
+            Largest number of bins of the new column, where the other columns have axes.
+
+        Returns
+        -------
+        Domain
+            Plain where this one is.
+        """
+        law = None
+        if not self.is_plain:
+            values = np.unique(rows[~np.isnan(rows[:, -1]), -1])
+            # Between a few values, such as stars, there is nothing.
+            atoms = values if len(values) <= _FEW_VALUES else repeated(rows[:, -1], weight)
+            # Targets may go on beyond those of the table.
+            law = Law.of_target(rows[:, -1], weight, atoms)
+        target = with_law(Numbers(), law)
+        if n_bins is not None and self.n_states.all():
+            axes = fit_axes(rows, weight, (*self.columns, target), n_bins)
+            target = replace(target, axis=axes[-1])
+        return self._with_column(target)
+
+    def with_axes_of(self, rows: Floats, weight: Floats) -> Domain:
+        """The domain with axes that follow other rows, in as many bins; plain axes stay.
+
+        So do those of ordered states, and of a column without values in these rows.
+        Axes follow the rows closely. Held-out rows that have taken part in the axes would make
+        densities with bins seem better than they are.
+
+        Parameters
+        ----------
+        rows : ndarray of shape (n_rows, n_features)
+            Encoded rows, NaN where missing.
+        weight : ndarray of shape (n_rows,)
+            Not negative; a row of weight zero is absent.
+        """
+        rows, weight = present_rows(rows, weight)
+        columns = list[Column]()
+        for column, values in zip(self, rows.T):
+            axis, law = column.axis, column.law
+            is_empty = np.isnan(values).all()
+            if axis and law and not column.is_ordered and not is_empty:
+                n_bins = max(axis.n_states - len(axis.atoms), 1)
+                column = replace(column, axis=fit_histogram(values, weight, law).binned(n_bins))
+            columns.append(column)
+        return self._with(columns)
+
+    def with_scores(self, scores: Mapping[int, Any]) -> Domain:
+        """The domain whose numbers have these scores, by the numbers of their columns."""
+        return self._with(
+            replace(column, law=column.law._replace(score=scores[place]))
+            if place in scores and column.law is not None
+            else column
+            for place, column in enumerate(self)
+        )
+
+    def _with(self, columns: Any) -> Domain:
+        return replace(self, columns=tuple(columns))
+
+    def _with_column(self, column: Column) -> Domain:
+        """The domain of encoded rows with one more column at the end."""
+        columns = (*(known.encoded() for known in self), column)
+        named = tuple(replace(c, name=place) for place, c in enumerate(columns))
+        return Domain(named, Form("numpy"), self.handle_unknown, self.is_plain)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The cached tables stay out of the pickle: kernels need them writable, and a pickle may
+        # come back memory-mapped and read-only.
+        return Domain, tuple(getattr(self, field.name) for field in fields(self))
 
     def values(self, drawn: Floats, rows: Floats | None = None) -> Floats:
         """Encoded rows whose drawn numbers are values of their columns.
@@ -304,13 +493,68 @@ class Domain(TableCoder):
         Returns
         -------
         ndarray of shape (n_rows, n_features)
-            See :meth:`skpc.variables.Number.values`.
+            See :meth:`skpc.variables.Law.values`.
         """
-        for column, number in enumerate(self.numbers or ()):
-            if number is not None:
-                cells = slice(None) if rows is None else np.isnan(rows[:, column])
-                drawn[cells, column] = number.values(drawn[cells, column])
+        for place, column in enumerate(self):
+            if column.law is not None:
+                cells = slice(None) if rows is None else np.isnan(rows[:, place])
+                drawn[cells, place] = column.nearest(drawn[cells, place])
         return drawn
+
+    def within_ends(self, rows: Floats) -> Floats:
+        """Encoded rows whose numbers lie between the ends of their columns, or are states."""
+        return np.column_stack([c.within_ends(cells) for c, cells in zip(self, rows.T)])
+
+    def encode(self, table: Any) -> Floats:
+        """Translate a table to encoded rows.
+
+        Parameters
+        ----------
+        table : DataFrame or ndarray of shape (n_rows, n_features)
+            As ``check_table`` returns it. It is never modified.
+
+        Returns
+        -------
+        rows : ndarray of shape (n_rows, n_features), float64, C-contiguous
+            State codes of categories, the values of numeric columns (the nearest state in a column
+            of ordered states), NaN where missing; 0 in a column that no learner sees. A float64
+            array that is encoded already is returned itself: treat the result as read-only.
+
+        Raises
+        ------
+        ValueError
+            If a column holds strings where it held numbers in ``fit`` or the other way round, an
+            integer beyond 2**53 as a category, or an unknown category while
+            ``handle_unknown="error"``.
+        """
+        return self._encode_cells(read_table(table, self.calendars))[0]
+
+    def encode_with_mass(self, table: Any) -> tuple[Floats, LogMass]:
+        """Translate a table to encoded rows, and say what the states do not.
+
+        Parameters
+        ----------
+        table : DataFrame or ndarray of shape (n_rows, n_features)
+            As for :meth:`encode`.
+
+        Returns
+        -------
+        rows : ndarray of shape (n_rows, n_features), float64
+            As from :meth:`encode`.
+        mass : LogMass
+            What the cells add to log densities of the encoded rows, those without the states that
+            were not seen (``mass.known(rows)``). With ``handle_unknown="unseen"`` a warning
+            names the first category that was not seen.
+        """
+        cells = read_table(table, self.calendars)
+        rows, unknown = self._encode_cells(cells)
+        if self.handle_unknown == "unseen":
+            self._warn_of_unseen(unknown, cells)
+        return rows, self._log_mass(unknown, cells)
+
+    def numbers_in(self, table: Any) -> Floats:
+        """The numbers of a table before any of them counts as the nearest state; NaN elsewhere."""
+        return read_table(table, self.calendars).numbers
 
     def encode_given(self, row: NDArray[np.object_], parameter: str = "given") -> Floats:
         """Translate rows that are given; their columns must be able to have their cells.
@@ -332,41 +576,68 @@ class Domain(TableCoder):
         ValueError
             If a cell holds a category that is not known, or a number outside its bounds.
         """
-        cells = read_table(row, self.form.dates, names=self.feature_names)
+        cells = read_table(row, self.calendars, names=self.feature_names)
         rows, unknown = self._encode_cells(cells)
-        lost = ~missing_cells(row) & np.isnan(cells.numbers)
-        for face in self.unseen.faces:
-            contradicts = ~missing_cells(row[:, face.column]) & np.isnan(rows[:, face.source])
-            for pair in row[contradicts][:1, [face.source, face.column]].tolist():
-                one, two = (
-                    describe_column(v, self.feature_names) for v in (face.source, face.column)
-                )
+        for place, face in self.faces.items():
+            contradicts = ~missing_cells(row[:, place]) & np.isnan(rows[:, face.source])
+            for pair in row[contradicts][:1, [face.source, place]].tolist():
                 raise ValueError(
-                    f"{parameter} must have cells of {one} and {two} that belong together as in "
-                    f"fit, or leave one of them out; found {pair[0]!r} and {pair[1]!r}."
+                    f"{parameter} must have cells of {self[face.source].where} and {face.where} "
+                    "that belong together as in fit, or leave one of them out; found "
+                    f"{pair[0]!r} and {pair[1]!r}."
                 )
-        for column in np.flatnonzero(~self.unseen.is_hidden).tolist():
-            number, values = self.number_of(column), cells.numbers[:, column]
-            lower, upper = (-np.inf, np.inf) if number is None else number.bounds
-            wrong = lost[:, column] | (values < lower) | (values > upper)
-            if self.is_categorical[column]:
-                wrong = unknown.get(column, np.zeros(len(row), dtype=bool))
-            for cell in row[wrong, column][:1]:
-                calendar = self.form.dates.get(column)
-                ends = ", ".join(text_of(end, calendar) for end in (lower, upper))
-                allowed = f"[{ends}]" if number else shorten(self.categories[column])
+        is_lost = ~missing_cells(row) & np.isnan(cells.numbers)
+        for place in np.flatnonzero(~self.is_hidden).tolist():
+            column, values = self[place], cells.numbers[:, place]
+            lower, upper = (-np.inf, np.inf) if column.law is None else column.law.bounds
+            is_wrong = is_lost[:, place] | (values < lower) | (values > upper)
+            allowed = ", ".join(text_of(end, column.calendar) for end in (lower, upper))
+            allowed = f"[{allowed}]"
+            if column.states is not None:
+                is_wrong = unknown.get(place, np.zeros(len(row), dtype=bool))
+                allowed = shorten(column.states)
+            for cell in row[is_wrong, place][:1]:
                 raise ValueError(
-                    f"{parameter} must be in {allowed} in "
-                    f"{describe_column(column, self.feature_names)}, or leave the column out; "
+                    f"{parameter} must be in {allowed} in {column.where}, or leave the column out; "
                     f"found {cell!r}."
                 )
         return rows
 
     def with_given(self, drawn: Floats, row: NDArray[np.object_]) -> Floats:
         """Drawn encoded rows that have the given cells of ordered states, whether seen or not."""
-        cells = read_table(row, self.form.dates).numbers[0]
-        kept = self.is_ordered & ~np.isnan(cells)
-        return np.where(kept, cells, drawn)
+        cells = self.numbers_in(row)[0]
+        return np.where(self.is_ordered & ~np.isnan(cells), cells, drawn)
+
+    def checked(self, rows: Any) -> Floats:
+        """Encoded rows as kernels read them, every cell being one that its column can have.
+
+        Parameters
+        ----------
+        rows : ndarray of shape (n_rows, n_features)
+            As :meth:`encode` returns them.
+
+        Returns
+        -------
+        rows : ndarray of shape (n_rows, n_features), float64, C-contiguous
+
+        Raises
+        ------
+        ValueError
+            If this is no array of numbers of as many columns, a category is no code of a state, or
+            a number is infinite.
+        """
+        is_numbers = isinstance(rows, np.ndarray) and rows.dtype.kind in "biuf"
+        if not is_numbers or rows.shape[1:] != (self.n_features,):
+            kind = f" of {rows.dtype}" if isinstance(rows, np.ndarray) else ""
+            raise ValueError(
+                "rows must be encoded rows (domain.encode makes them), an array of numbers of "
+                f"shape (n_rows, {self.n_features}), got {type(rows).__name__}{kind} of shape "
+                f"{np.shape(rows)}"
+            )
+        rows = np.require(rows, np.float64, ("C", "W"))
+        if not all_are_cells(rows, self._n_codes):
+            self._refuse_cells(rows)
+        return rows
 
     def codes(self, rows: Floats) -> Codes:
         """Give every cell of encoded rows its state: category or bin, -1 where missing.
@@ -388,100 +659,338 @@ class Domain(TableCoder):
             self.axis_of(int(self.n_states.argmin()))
         return self.axis_table.states(self.checked(rows))
 
-    def taken(self, order: Ints) -> "Domain":
-        """The domain of rows with their columns in another order, ``rows[:, order]``."""
-        names = ("categories", "axes", "numbers", "why")
-        parts: dict[str, Any] = {name: taken(getattr(self, name), order) for name in names}
-        return replace(self, form=self.form.taken(order), unseen=self.unseen.taken(order), **parts)
-
-    def with_category(self, n_states: int) -> "Domain":
-        """The domain of encoded rows with one more column, of the states 0, 1, ..., at the end."""
-        return self._with_column(np.arange(float(n_states)), None, None)
-
-    def with_number(self, rows: Floats, weight: Floats, n_bins: int | None = None) -> "Domain":
-        """The domain of encoded rows with one more column, of numbers, at the end.
+    def decode(self, rows: Floats, like: Any = None) -> Any:
+        """Translate encoded rows back to a table in original units.
 
         Parameters
         ----------
-        rows : ndarray of shape (n_rows, n_features + 1)
-            Encoded rows with the numbers as their last column, some of them there. All values are
-            atoms if there are five or fewer.
-        weight : ndarray of shape (n_rows,)
-            Positive.
-        n_bins : int, default=None
-            Largest number of bins of the new column, where the other columns have axes.
+        rows : ndarray of shape (n_rows, n_features), float64
+        like : DataFrame or ndarray, default=None
+            The table whose library, names, dtypes and index to follow; by default those of the
+            table that the domain was fitted on.
 
         Returns
         -------
-        Domain
-            Plain where this one is.
+        table : DataFrame or ndarray of shape (n_rows, n_features)
+            An array is float64 where every column is numeric, else object. Numbers are rounded
+            where the dtype holds integers. Where nothing changes this is ``rows`` itself.
         """
-        is_number = np.append(~self.is_categorical, True)
-        number, axis, numbers = None, None, None
-        if self.numbers is not None:
-            values = np.unique(rows[~np.isnan(rows[:, -1]), -1])
-            # Between a few values, such as stars, there is nothing.
-            atoms = values if len(values) <= _FEW_VALUES else repeated(rows[:, -1], weight)
-            # Targets may go on beyond those of the table.
-            number = Number.of_target(rows[:, -1], weight, atoms)
-            numbers = (*self.numbers, number)
-        if self.axes is not None and n_bins is not None:
-            axis = (fit_axes(rows, weight, is_number, numbers, n_bins) or [None])[-1]
-        return self._with_column(None, axis, number)
+        form = self.form if like is None else Form.from_table(like)
+        if form.library == "numpy" and self._holds_codes and not self.calendars:
+            return rows
+        cells = [column.decode(rows, place) for place, column in enumerate(self)]
+        return write_table(cells, form, self.calendars, like)
 
-    def with_axes_of(self, rows: Floats, weight: Floats) -> "Domain":
-        """The domain with axes that follow other rows, in as many bins; plain axes stay.
+    def name(self, rows: Floats, random_state: np.random.RandomState, given: Any = None) -> Floats:
+        """Encoded rows that :meth:`decode` gives names, in the columns that name rows.
 
-        So do those of ordered states, and of a column without values in these rows.
-        Axes follow the rows closely. Held-out rows that have taken part in the axes would make
-        densities with bins seem better than they are.
+        The names are drawn, unless the only row of the table ``given`` has one that is known.
+        """
+        strings = {} if given is None else read_table(given, self.calendars).strings
+        rows = rows.copy()
+        for place, column in enumerate(self):
+            if isinstance(column, RowNames):
+                number = np.flatnonzero(column.values == strings.get(place, [None])[0])
+                if not len(number):
+                    number = random_state.randint(len(column.values), size=len(rows))
+                rows[:, place] = number + 1.0
+        return rows
+
+    def fill(self, table: Any, rows: Floats) -> Any:
+        """Fill the missing cells of a table from encoded rows.
 
         Parameters
         ----------
-        rows : ndarray of shape (n_rows, n_features)
-            Encoded rows, NaN where missing.
-        weight : ndarray of shape (n_rows,)
-            Not negative; a row of weight zero is absent.
+        table : DataFrame or ndarray of shape (n_rows, n_features)
+            As ``check_table`` returns it. Every cell that is not missing keeps its exact value,
+            unknown categories included; a DataFrame keeps its index. It is never modified.
+        rows : ndarray of shape (n_rows, n_features), float64
+            Encoded rows; only the cells that ``table`` lacks are read. Numbers do not cross the
+            ends of their columns, and become the nearest of ordered states.
+
+        Returns
+        -------
+        table : DataFrame or ndarray of shape (n_rows, n_features)
         """
-        if self.axes is None or self.numbers is None:
-            return self
-        rows, weight = present_rows(rows, weight)
-        axes = list(self.axes)
-        for column, (values, axis, number) in enumerate(zip(rows.T, self.axes, self.numbers)):
-            is_empty = np.isnan(values).all()
-            if axis is not None and number is not None and not (number.is_ordered or is_empty):
-                n_bins = max(axis.n_states - len(axis.atoms), 1)
-                axes[column] = Margin.fit(values, weight, number).axis(n_bins)
-        return replace(self, axes=tuple(axes))
+        return fill_table(table, self.decode(self.within_ends(rows), like=table))
 
-    def _with_column(
-        self, codes: NDArray[Any] | None, axis: Axis | None, number: Number | None
-    ) -> "Domain":
-        axes = None if self.axes is None else (*self.axes, axis)
-        numbers = None if self.numbers is None else (*self.numbers, number)
-        states = [None if c is None else np.arange(float(len(c))) for c in self.categories]
-        states.append(codes)
-        unseen = Unseen.fit(states, {}, np.empty(0), False, "auto")
-        return Domain(Form("numpy"), tuple(states), axes, self.handle_unknown, unseen, numbers)
+    def tabulate(self, values: Floats, like: Any) -> Any:
+        """Write one number for each cell of a table as a table of the same kind.
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        # The cached tables stay out of the pickle: kernels need them writable, and a pickle may
-        # come back memory-mapped and read-only.
-        return Domain, tuple(getattr(self, field.name) for field in fields(self))
+        Parameters
+        ----------
+        values : ndarray of shape (n_rows, n_features), float64
+            NaN where a cell has no number.
+        like : DataFrame or ndarray of shape (n_rows, n_features)
+            The table that the numbers are about.
+
+        Returns
+        -------
+        table : DataFrame or ndarray of shape (n_rows, n_features)
+            With the names and the index of ``like``, and columns of float64.
+        """
+        library = frame_library(like)
+        return values if library is None else join_columns([*values.T], library, like.columns, like)
+
+    def with_column(self, table: Any, column: int) -> Any:
+        """Put anything that is known in the place of a column that a DataFrame lacks.
+
+        Parameters
+        ----------
+        table : DataFrame or array-like
+            As a user passes it. It is never modified.
+        column : int
+            Number of the column.
+
+        Returns
+        -------
+        table : DataFrame or array-like
+            With the column, if just that one was missing from a DataFrame; else as it came.
+        """
+        names, library = list(self.feature_names or ()), frame_library(table)
+        if library is None or list(table.columns) != names[:column] + names[column + 1 :]:
+            return table
+        columns = [column_of(table, position) for position in range(len(names) - 1)]
+        known = column_of(self.decode(np.zeros((len(table), len(names)))), column)
+        if self.form.library != library:
+            known = known.to_list()
+        # The array of a pandas Series knows no index.
+        columns.insert(column, getattr(known, "array", known))
+        return join_columns(columns, library, names, table)
+
+    def row(self, given: Any) -> NDArray[np.object_]:
+        """One row of a table, as an array of its cells; perhaps without some columns.
+
+        Parameters
+        ----------
+        given : dict, array-like, pandas Series or DataFrame
+            One row. A dict has columns (names or numbers) and their values. A dict, a Series or a
+            DataFrame may lack columns: these cells are missing.
+
+        Returns
+        -------
+        cells : ndarray of shape (1, n_features), object
+
+        Raises
+        ------
+        ValueError
+            If it names a column that is not there, or there are not as many cells as columns.
+        """
+        names, n_columns = self.feature_names, self.n_features
+        if hasattr(given, "to_frame") and hasattr(given, "index"):
+            given = given.to_frame().T
+        if names is not None and frame_library(given) is not None:
+            cells = np.full((len(given), n_columns), None, dtype=object)
+            for place, column in enumerate(columns_named([*given.columns], names, "given")):
+                cells[:, column] = objects_of(column_of(given, place))
+        elif isinstance(given, Mapping):
+            cells = np.full((1, n_columns), None, dtype=object)
+            columns = column_numbers(np.array([*given]), n_columns, names, "given")
+            for column, value in zip(columns.tolist(), given.values()):
+                cells[0, column] = value
+        else:
+            cells = np.atleast_2d(np.asarray(unmasked(given), dtype=object))
+        if cells.shape[1:] != (n_columns,):
+            raise ValueError(
+                f"given must be one row of {n_columns} cells, NaN or None in the columns to draw, "
+                f"or a dict from columns to their values; found {np.size(given)} cells"
+            )
+        if len(cells) != 1:
+            raise ValueError(
+                f"given must have exactly one row, got {len(cells)}; pass X[[i]], or X.iloc[[i]] "
+                "of a DataFrame"
+            )
+        return cells
 
     @cached_property
-    def axis_table(self) -> AxisTable:
-        """The axes of all columns, as kernels read them."""
-        return AxisTable.from_axes(self.axes or [None] * self.n_features)
+    def _holds_codes(self) -> bool:
+        """Whether every category is its own state code."""
+        return all(
+            states is None
+            or (states.dtype == np.float64 and np.array_equal(states, np.arange(len(states))))
+            for states in (column.states for column in self)
+        )
+
+    @cached_property
+    def _n_codes(self) -> Floats:
+        """Number of states of each column, 0 for a numeric one."""
+        return np.where(self.is_categorical, self.n_states, 0.0)
+
+    def _encode_cells(self, cells: Cells) -> tuple[Floats, dict[int, Bools]]:
+        """Encoded rows, and which rows hold an unknown state in which columns."""
+        unknown: dict[int, Bools] = {}
+        rows = cells.numbers
+        # Where the table holds codes already, only ordered states may be other cells than these.
+        places = np.flatnonzero(self.is_ordered).tolist()
+        if cells.strings or not self._holds_codes or not all_are_cells(rows, self._n_codes):
+            rows = rows.copy()
+            places = list(range(len(self)))
+        for place in places:
+            column = self[place]
+            self._refuse_other_kind(cells, place)
+            codes, is_unknown = column.encode(cells, place)
+            if is_unknown.any():
+                unknown[place] = is_unknown
+                rows = rows.copy() if rows is cells.numbers else rows
+                if self.handle_unknown == "error" and isinstance(column, Categories):
+                    self._refuse_unknown(cells, place, int(is_unknown.argmax()))
+            if rows is not cells.numbers:
+                rows[:, place] = codes
+        for face in self.faces.values():
+            contradicts = face.join(rows, unknown, cells)
+            if self.handle_unknown == "error" and contradicts.any():
+                self._refuse_contradiction(face, cells, int(contradicts.argmax()))
+            if self.handle_unknown == "missing" and contradicts.any():
+                unknown[face.source] = unknown[face.source] & ~contradicts
+        return rows, unknown
+
+    @cached_property
+    def _with_mass(self) -> Ints:
+        """The columns whose cells add something, or are missing, in spite of their code."""
+        return np.array([p for p, c in enumerate(self) if c.unseen > 0.0 or c.is_hidden], np.int64)
+
+    def _log_mass(self, unknown: Mapping[int, Bools], cells: Cells) -> LogMass:
+        """What the cells of a table add; ``unknown`` says which of a column are no known state."""
+        added = np.full((len(cells.numbers), len(self._with_mass)), np.nan)
+        is_unseen = np.zeros(added.shape, dtype=bool)
+        is_observed = {v: cells.observed(v) for v in self.faces}
+        for number, place in enumerate(self._with_mass.tolist()):
+            column = self[place]
+            is_unseen[:, number] = unknown.get(place, False)
+            is_told = cells.observed(place)
+            for face in self.faces.values():
+                if face.source == place:
+                    is_told = is_told | is_observed[face.place]
+            added[is_told & ~is_unseen[:, number], number] = column.log_known
+            new_values = cells.numbers[is_unseen[:, number], place]
+            added[is_unseen[:, number], number] = column.log_unknown(new_values)
+        faces = tuple(
+            (place, face.source, is_observed[place], cells.observed(face.source))
+            for place, face in self.faces.items()
+        )
+        return LogMass(self._with_mass, added, is_unseen, faces)
 
     def _refuse_empty_columns(self, rows: Floats) -> None:
-        empty = np.flatnonzero(np.isnan(rows).all(axis=0))
-        if len(empty):
-            column = int(empty[0])
+        for place in np.flatnonzero(np.isnan(rows).all(axis=0))[:1].tolist():
             raise ValueError(
-                f"No value of {describe_column(column, self.feature_names)} is one of its declared "
-                f"categories {shorten(self.categories[column])}; correct them or drop the column."
+                f"No value of {self[place].where} is one of its declared categories "
+                f"{shorten(self[place].states)}; correct them or drop the column."
             )
+
+    def _refuse_contradiction(self, face: Face, cells: Cells, row: int) -> None:
+        found = cells.value(row, face.source), cells.value(row, face.place)
+        raise ValueError(
+            f"{self[face.source].where} and {face.where} must hold cells that belong together as "
+            f"in fit, where each determines the other; found {found[0]!r} and {found[1]!r}, row "
+            f"{row}. Correct one, make it missing, or use handle_unknown='unseen' or 'missing'."
+        )
+
+    def _refuse_cells(self, rows: Floats) -> None:
+        is_code = (rows >= 0.0) & (rows < self._n_codes) & (rows == np.floor(rows))
+        is_cell = np.where(self.is_categorical, is_code, np.isfinite(rows)) | np.isnan(rows)
+        row, column = np.argwhere(~is_cell)[0].tolist()
+        states = self[column].states
+        wanted = "finite"
+        if states is not None:
+            wanted = f"the codes 0, ..., {len(states) - 1} of its states"
+        raise ValueError(
+            f"Encoded rows (domain.encode makes them) must be {wanted} in {self[column].where}, "
+            f"NaN where missing; found {rows[row, column]} in row {row}."
+        )
+
+    def _refuse_other_kind(self, cells: Cells, place: int) -> None:
+        was_string, is_string = self[place].holds_strings, place in cells.strings
+        is_empty = not is_string and np.isnan(cells.numbers[:, place]).all()
+        if was_string is None or was_string == is_string or is_empty:
+            return
+        kinds = ("numbers", "strings")
+        value = cells.value(int(cells.observed(place).argmax()), place)
+        raise ValueError(
+            f"{self[place].where} must hold {kinds[was_string]} as in fit (or in its declared "
+            f"categories); found {kinds[is_string]} such as {value!r}."
+        )
+
+    def _refuse_unknown(self, cells: Cells, place: int, row: int) -> None:
+        raise ValueError(
+            f"Found the unknown category {cells.value(row, place)!r} in {self[place].where}, row "
+            f"{row}; its categories are {shorten(self[place].states)}. Declare it in categories, "
+            "or use handle_unknown='unseen' or 'missing'."
+        )
+
+    def _warn_of_unseen(self, unknown: Mapping[int, Bools], cells: Cells) -> None:
+        """Name a category that was not seen of each column. New names of rows are expected."""
+        sources = {face.source for face in self.faces.values()}
+        # Another number than those of ordered states is nothing unusual, unless faces tell it.
+        places = [p for p in unknown if p in sources or isinstance(self[p], Categories)]
+        if not places:
+            return
+        listed = "; ".join(
+            f"{self._shown(cells, row, place)} in {self[place].where}, row {row}"
+            for place, row in ((place, int(unknown[place].argmax())) for place in places)
+        )
+        n_rows = int(np.any([unknown[place] for place in places], axis=0).sum())
+        warn(
+            f"Found categories that fit has not seen in {n_rows} of {len(cells.numbers)} rows, "
+            f"the first {listed}. They count as missing. In columns of strings, log densities "
+            "count how probable an unseen category is; in columns of numbers an unseen "
+            "category adds 0 to them, as if it were certain. Declare the states of such "
+            "columns in categories; if this is a column of numbers, name those of categories "
+            "in categorical_features."
+        )
+
+    def _shown(self, cells: Cells, row: int, place: int) -> str:
+        """A cell that was not seen, with those of its faces."""
+        faces = [face.place for face in self.faces.values() if face.source == place]
+        return " with ".join(repr(cells.value(row, v)) for v in (place, *faces))
+
+    def _warn_of_hidden(self) -> None:
+        """Name the columns that no learner sees."""
+        for kind, what in (
+            (Empty, "have no value in the rows of fit; they say nothing, and stay missing"),
+            (
+                RowNames,
+                "seem to name the rows: nearly every value is seen once. They are not learned, but "
+                "taken as uniform and independent. Drop them, or declare their categories to learn "
+                "them",
+            ),
+        ):
+            columns = [column.where for column in self if isinstance(column, kind)]
+            if columns:
+                warn(f"Some columns {what}. Found {', '.join(columns)}.")
+
+
+def one_hot(domain: Domain, rows: Floats) -> Floats:
+    """Numbers as they are, an indicator for each category; NaN where the cell is missing.
+
+    Parameters
+    ----------
+    domain : Domain
+        What the columns are.
+    rows : ndarray of shape (n_rows, n_features)
+        Encoded rows, or others with the same categories.
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n_columns)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc.domain import Domain, one_hot
+    >>> table = np.array([["red", 0.5], ["blue", 2.5]], dtype=object)
+    >>> domain = Domain.fit(table)
+    >>> one_hot(domain, domain.encode(table))
+    array([[0. , 1. , 0.5],
+           [1. , 0. , 2.5]])
+    """
+    parts = []
+    for column, values in zip(domain, rows.T[:, :, np.newaxis]):
+        if column.states is None:
+            parts.append(values)
+        else:
+            is_state = values == np.arange(column.n_states)
+            parts.append(np.where(np.isnan(values), np.nan, is_state))
+    return np.hstack(parts)
 
 
 def _check_options(n_bins: Any, handle_unknown: Any) -> None:

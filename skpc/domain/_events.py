@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from skpc._arrays import Floats, Ints
 from skpc._validation import (
     column_of,
-    describe_column,
     frame_library,
     kinds_of_cells,
     missing_cells,
@@ -22,10 +21,11 @@ from skpc._validation import (
     read_cells,
 )
 from skpc._warnings import warn
-from skpc.domain._coding import shorten
+from skpc.domain._categories import encode_numbers, encode_strings, shorten
+from skpc.domain._column import Column
+from skpc.domain._declared import column_numbers
 from skpc.domain._domain import Domain
 from skpc.domain._faces import Face
-from skpc.domain._states import column_numbers, encode_numbers, encode_strings
 from skpc.variables.events import Events
 from skpc.variables.ranks import Ranks
 
@@ -88,34 +88,36 @@ def read_events(
     >>> events.column, events.low, events.high
     (array([0, 1]), array([0.5, 1.5]), array([1.5, 4.5]))
     """
-    listed, columns = _listed(said, parameter), dict[Any, _Column]()
-    values = np.full((len(listed), domain.n_features), None, dtype=object)
-    for event, statements in enumerate(listed):
-        for name, cell in statements.items():
-            if name not in columns:
-                names, n_columns = domain.feature_names, domain.n_features
-                (number,) = column_numbers(np.array([name]), n_columns, names, parameter).tolist()
-                columns[name] = _Column(domain, number, parameter, [])
-            if _is_statement(cell) and not columns[name].has_states_like(cell):
-                columns[name].add(event, cell)
+    listed = _listed(said, parameter)
+    statements = dict[Any, _Statements]()
+    values = np.full((len(listed), len(domain)), None, dtype=object)
+    for event, of_columns in enumerate(listed):
+        for name, cell in of_columns.items():
+            if name not in statements:
+                names = domain.feature_names
+                (place,) = column_numbers(np.array([name]), len(domain), names, parameter).tolist()
+                statements[name] = _Statements(domain, place, parameter, [])
+            column = statements[name]
+            if _is_statement(cell) and not column.has_states_like(cell):
+                column.add(event, cell)
             elif values_are_known:
-                values[event, columns[name].column] = cell
+                values[event, column.place] = cell
             elif not _is_missing(cell):
-                columns[name].said.append((event, cell, cell, _LOW | _HIGH))
+                column.said.append((event, cell, cell, _LOW | _HIGH))
     rows = np.full(values.shape, np.nan)
+    nothing = np.full_like(rows, np.nan)
     if values_are_known:
         rows = domain.encode_given(values)
-    nothing = np.empty((2, 0), np.int64), np.empty((2, 0))
-    stated = [one for one in columns.values() if one.said]
-    parts = [one.intervals() for one in stated if one.face is None]
-    parts.append((*nothing[0], *nothing[1]))
+    stated = [column for column in statements.values() if column.said]
+    parts = [column.intervals() for column in stated if not isinstance(column.column, Face)]
+    parts.append((np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0), np.empty(0)))
     events = Events.from_intervals(rows, *map(np.concatenate, zip(*parts)))
-    for one in stated:
+    for column in stated:
         # What is said of a face holds at once with what is said of its source.
-        face = one.face
-        if face is not None:
-            of_source = one.intervals_of_source(face)
-            events = events.joined(Events.from_intervals(np.full(rows.shape, np.nan), *of_source))
+        face = column.column
+        if isinstance(face, Face):
+            of_source = column.intervals_of_source(face)
+            events = events.joined(Events.from_intervals(nothing, *of_source))
     return events, values
 
 
@@ -139,34 +141,33 @@ def _is_missing(cell: Any) -> bool:
     return not is_plain and bool(missing_cells(np.array([cell], dtype=object))[0])
 
 
-class _Column(NamedTuple):
+class _Statements(NamedTuple):
     """What is said of one column: events, ends of ranges (equal ones for a value), and flags."""
 
     domain: Domain
-    column: int
+    place: int
     parameter: str
     said: list[tuple[int, Any, Any, int]]
 
     @property
-    def face(self) -> Face | None:
-        """How the column tells the same as another one, if it does."""
-        return self.domain.unseen.face_of.get(self.column)
+    def column(self) -> Column:
+        """What the column is."""
+        return self.domain[self.place]
 
     @property
     def has_order(self) -> bool:
         """Whether ranges are about the cells of the column."""
-        if self.face is not None:
-            return self.face.holds_numbers
-        return not self.domain.is_categorical[self.column]
+        column = self.column
+        return column.holds_numbers if isinstance(column, Face) else column.states is None
 
     def refuse(self, needed: str, cell: Any) -> NoReturn:
         """Raise the error for a statement that does not suit the column."""
-        where = describe_column(self.column, self.domain.feature_names)
+        where = self.column.where
         raise ValueError(f"{self.parameter} must have {needed} in {where}; found {cell!r}.")
 
     def has_states_like(self, cell: Any) -> bool:
         """Whether a cell is an interval, and so are the states of the column."""
-        labels = self.domain.labels(self.column) if self.face is None else self.face.values
+        labels = self.column.labels
         return labels is not None and kinds_of_cells([cell]) == kinds_of_cells(labels[:1])
 
     def add(self, event: int, cell: Any) -> None:
@@ -190,24 +191,24 @@ class _Column(NamedTuple):
     def intervals(self) -> tuple[Ints, Ints, Floats, Floats]:
         """Events, columns, and ends of intervals ``low < x <= high``."""
         event, *ends, flags = zip(*self.said)
-        columns = np.full(len(event), self.column)
-        if self.domain.unseen.is_hidden[self.column]:
+        columns = np.full(len(event), self.place)
+        column = self.column
+        if column.is_hidden:
             self.refuse("nothing of what names the rows, or was empty in fit,", ends[0][0])
-        if self.domain.is_categorical[self.column]:
-            codes = self._codes(ends[0], self.domain.categories[self.column])
+        if column.states is not None:
+            codes = self._codes(ends[0], column.states)
             return np.array(event), columns, codes - 0.5, codes + 0.5
-        low, high = map(self._numbers, ends)
-        low, high = np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)
+        low, high = self._ends(ends)
         for place in np.flatnonzero(low > high)[:1]:
             self.refuse("ranges from the smaller to the greater end", self.said[place][1:3])
-        is_value, number = low == high, self.domain.number_of(self.column)
+        is_value = low == high
         # A plain column has neither atoms nor a lattice: its ends do not matter.
         is_beyond = np.zeros(len(low), dtype=bool)
-        if number is not None:
+        if column.law is not None:
             closed = np.array([np.array(flags) & flag for flag in (_LOW, _HIGH)]) > 0
-            low, high = number.intervals(low, high, closed)
+            low, high = column.law.intervals(low, high, closed)
             # Beyond the ends of a column there is nothing, whatever tails leaves have.
-            is_beyond = (high < number.ends[0]) | (low > number.ends[1])
+            is_beyond = (high < column.law.ends[0]) | (low > column.law.ends[1])
             high = np.where(is_beyond, low, high)
         for place in np.flatnonzero(is_value & (low == high) & ~is_beyond)[:1]:
             needed = "the tuple (a, b) for a range, as a number that is no atom has probability 0,"
@@ -219,13 +220,16 @@ class _Column(NamedTuple):
             )
         return np.array(event), columns, low, high
 
+    def _ends(self, ends: Any) -> tuple[Floats, Floats]:
+        """Numbers of lower and upper ends, infinite where there is none."""
+        low, high = map(self._numbers, ends)
+        return np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)
+
     def intervals_of_source(self, face: Face) -> tuple[Ints, Ints, Floats, Floats]:
         """What is said of a face as intervals of its source: one for each state that is meant."""
         event, *ends, flags = zip(*self.said)
         if self.has_order:
-            low, high = map(self._numbers, ends)
-            low = np.where(np.isnan(low), -np.inf, low)[:, np.newaxis]
-            high = np.where(np.isnan(high), np.inf, high)[:, np.newaxis]
+            low, high = (end[:, np.newaxis] for end in self._ends(ends))
             has_low, has_high = (np.array(flags)[:, np.newaxis] & flag for flag in (_LOW, _HIGH))
             values = face.values
             is_meant = (low < values) | ((low == values) & (has_low > 0))
@@ -234,23 +238,22 @@ class _Column(NamedTuple):
             codes = self._codes(ends[0], face.values)
             is_meant = codes[:, np.newaxis] == np.arange(len(face.values))
         statement, place = np.nonzero(is_meant)
-        states, source = face.states[place], face.source
-        number = self.domain.number_of(source)
-        if number is None:
+        states, law = face.source_cells[place], self.domain[face.source].law
+        if law is None:
             lower, upper = states - 0.5, states + 0.5
         else:
-            lower, upper = number.intervals(states, states, np.ones((2, len(states)), dtype=bool))
+            lower, upper = law.intervals(states, states, np.ones((2, len(states)), dtype=bool))
         # An empty interval says that no state is meant.
         nothing = np.flatnonzero(~is_meant.any(axis=1))
         events = np.array(event)[np.concatenate([statement, nothing])]
         lower, upper = (np.append(one, np.zeros(len(nothing))) for one in (lower, upper))
-        return events, np.full(len(events), source), lower, upper
+        return events, np.full(len(events), face.source), lower, upper
 
     def _codes(self, values: tuple[Any, ...], states: Any) -> Floats:
         """Codes of categories."""
         cells = np.empty(len(values), object)
         cells[:] = values
-        read = read_cells(cells, self.column, self.domain.feature_names)[0]
+        read = read_cells(cells, self.place, self.domain.feature_names)[0]
         encode: Any = encode_strings if read.dtype == object else encode_numbers
         is_kind = states is not None and (states.dtype == object) == (read.dtype == object)
         codes = encode(read, states) if is_kind else np.full(len(values), np.nan)
@@ -260,14 +263,13 @@ class _Column(NamedTuple):
 
     def _numbers(self, ends: tuple[Any, ...]) -> Floats:
         """Numbers of ends, NaN where there is none."""
-        cells, calendar = np.empty(len(ends), object), self.domain.form.dates.get(self.column)
+        cells, calendar = np.empty(len(ends), object), self.column.calendar
         cells[:] = ends
         if calendar is not None:
             if isinstance(calendar, Ranks):
                 # Another category is no missing cell here: what is said of it would be lost.
                 calendar = calendar._replace(is_strict=True)
-            where = describe_column(self.column, self.domain.feature_names)
-            return calendar.numbers_of(cells, f"{self.parameter} in {where}")
+            return calendar.numbers_of(cells, f"{self.parameter} in {self.column.where}")
         for end in (one for one in ends if isinstance(one, str | bytes)):
             self.refuse("numbers", end)
         try:

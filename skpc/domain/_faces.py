@@ -18,16 +18,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Self
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from skpc._arrays import Bools, Floats, Ints
-from skpc.domain._states import MAX_STATES, encode_numbers, encode_strings
+from skpc.domain._categories import codes_of, decode_column, encode_numbers
+from skpc.domain._column import Column, Summary, listed
+from skpc.domain._declared import MAX_STATES
+from skpc.domain._hidden import Hidden
 from skpc.domain._tables import Cells
-from skpc.variables import Number
 
 #: Columns are one variable if chance makes them so with a smaller probability.
 _LOG_CHANCE = math.log(1e-6)
@@ -35,16 +38,17 @@ _LOG_CHANCE = math.log(1e-6)
 _FEW_ROWS, _BLOCK = 512, 4_096
 
 
-class Face(NamedTuple):
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Face(Hidden):
     """A column that tells the same as another one, its source.
 
-    Parameters
+    Attributes
     ----------
-    column, source : int
+    place, source : int
         Numbers of the columns.
     values : ndarray of shape (n_states,)
         What the column holds for each state of the source: float64, bool, or objects.
-    states : ndarray of shape (n_states,)
+    source_cells : ndarray of shape (n_states,)
         The encoded cells of these states, increasing.
 
     Examples
@@ -52,67 +56,77 @@ class Face(NamedTuple):
     >>> import numpy as np
     >>> from skpc.domain import Domain
     >>> table = np.array([["us", 1.0], ["fr", 33.0]] * 20, dtype=object)
-    >>> (face,) = Domain.fit(table).unseen.faces
-    >>> face.column, face.source, face.values
+    >>> (face,) = Domain.fit(table).faces.values()
+    >>> face.place, face.source, face.values
     (0, 1, array(['us', 'fr'], dtype=object))
     """
 
-    column: int
+    place: int
     source: int
-    values: NDArray[Any]
-    states: Floats
+    source_cells: Floats
+
+    kind = "face of another"
+    #: Its source counts.
+    log_known = 0.0
+
+    @property
+    def labels(self) -> Any:
+        """What users know; None for numbers."""
+        return None if self.holds_numbers else self.values
+
+    @property
+    def holds_strings(self) -> bool:
+        """Whether its cells are strings."""
+        return self.values.dtype == object
 
     @property
     def holds_numbers(self) -> bool:
         """Whether the column holds numbers, which have an order, and no labels."""
         return self.values.dtype == np.float64
 
-    def taken(self, order: Ints) -> Self:
-        """The same of columns in another order."""
-        place = np.argsort(order)
-        return self._replace(column=int(place[self.column]), source=int(place[self.source]))
+    def moved(self, places: Ints) -> Self:
+        """The face in a table whose column ``v`` has become column ``places[v]``."""
+        return replace(self, place=int(places[self.place]), source=int(places[self.source]))
 
-    def places(self, of_source: Floats) -> Floats:
+    def decode(self, rows: Floats, place: int) -> NDArray[Any]:
+        """The values that belong to the states of the source; see :meth:`Column.decode`."""
+        # A face with a state of its own has the number of it and one, as names of rows do.
+        codes = rows[:, place]
+        state = np.where(codes > 0.0, codes - 1.0, self.state_numbers(rows[:, self.source]))
+        return decode_column(state, self.values)
+
+    def state_numbers(self, of_source: Floats) -> Floats:
         """The numbers of the states of encoded cells of the source; NaN where missing."""
-        middles = self.states[:-1] + np.diff(self.states) / 2.0
-        place = np.searchsorted(middles, of_source, side="right")
-        return np.where(np.isnan(of_source), np.nan, place)
+        middles = self.source_cells[:-1] + np.diff(self.source_cells) / 2.0
+        number = np.searchsorted(middles, of_source, side="right")
+        return np.where(np.isnan(of_source), np.nan, number)
 
     def numbered(self, values: Floats) -> Floats:
         """What stands for values of the column in encoded rows: the number of the state and one."""
         return encode_numbers(values, self.values) + 1.0
-
-    def read(self, cells: Cells) -> Floats:
-        """The numbers of the states that cells of the column tell; NaN if missing or unknown."""
-        strings = cells.strings.get(self.column)
-        if strings is not None:
-            return encode_strings(strings, self.values)
-        if self.values.dtype == object:
-            return np.full(len(cells.numbers), np.nan)
-        return encode_numbers(cells.numbers[:, self.column], self.values)
 
     def join(self, rows: Floats, unknown: dict[int, Bools], cells: Cells) -> Bools:
         """Let the cells of the column tell those of the source, in place; where they contradict.
 
         Where both contradict each other, or the column has an unknown value, the state is unknown.
         """
-        of_source, place = rows[:, self.source], self.read(cells)
+        source = rows[:, self.source]
+        state = codes_of(cells, self.place, self.values)
         is_new = unknown.get(self.source, np.zeros(len(rows), dtype=bool))
-        is_told = np.isnan(of_source) & ~np.isnan(place) & ~is_new
-        of_source[is_told] = self.states[place[is_told].astype(np.intp)]
-        is_other = cells.observed(self.column) & (self.places(of_source) != place)
-        of_source[is_other] = np.nan
-        if is_other.any():
-            unknown[self.source] = is_new | is_other
-        return np.asarray(is_other)
+        is_told = np.isnan(source) & ~np.isnan(state) & ~is_new
+        source[is_told] = self.source_cells[state[is_told].astype(np.intp)]
+        contradicts = cells.observed(self.place) & (self.state_numbers(source) != state)
+        source[contradicts] = np.nan
+        if contradicts.any():
+            unknown[self.source] = is_new | contradicts
+        return np.asarray(contradicts)
+
+    def summary(self) -> Summary:
+        """What to say of the column."""
+        return super().summary()._replace(values=listed(self.values))
 
 
-def fit_faces(
-    rows: Floats,
-    weight: Floats,
-    categories: Sequence[NDArray[Any] | None],
-    numbers: Sequence[Number | None] | None,
-) -> tuple[Face, ...]:
+def fit_faces(rows: Floats, weight: Floats, columns: Sequence[Column]) -> dict[int, Face]:
     """The columns that tell the same as another one.
 
     Parameters
@@ -121,82 +135,71 @@ def fit_faces(
         Encoded rows, NaN where missing.
     weight : ndarray of shape (n_rows,)
         Positive.
-    categories : sequence of ndarray or None, one a column
-        States of categories, None of numbers.
-    numbers : sequence of Number or None
-        What each column of numbers is; None altogether if nothing is known of them.
+    columns : sequence of Column
+        What the columns are.
 
     Returns
     -------
-    tuple of Face
-        The source of each is a column of ordered states, if one of the columns is; else one of
-        categories. Numbers that are no states can be faces of categories only. Columns of
-        categories that are numbers are no faces of each other.
+    dict from int to Face
+        Faces by the numbers of their columns. The source of each is a column of ordered states, if
+        one of the columns is; else one of categories. Numbers that are no states can be faces of
+        categories only. Columns of categories that are numbers are no faces of each other.
     """
-    listed = dict(_columns_of_states(rows, categories, numbers))
+    states_of = dict(_columns_of_states(rows, columns))
     by_size: dict[int, list[int]] = {}
-    for column, states in listed.items():
-        by_size.setdefault(len(states), []).append(column)
+    for place, states in states_of.items():
+        by_size.setdefault(len(states), []).append(place)
     faces: dict[int, Face] = {}
-    for columns in by_size.values():
-        ranked = sorted(columns, key=lambda column: _rank(column, categories, numbers))
+    for places in by_size.values():
+        ranked = sorted(places, key=lambda place: _rank(columns[place]))
         # The first column of several that are one is the source of all others.
-        for source, column in sorted(_candidates(rows, ranked, listed), key=lambda pair: pair[0]):
-            source, column = ranked[source], ranked[column]
-            is_source = source not in faces and _rank(source, categories, numbers)[0] < 2
+        for source, place in sorted(_candidates(rows, ranked, states_of), key=lambda pair: pair[0]):
+            source, place = ranked[source], ranked[place]
+            is_source = source not in faces and _rank(columns[source])[0] < 2
             # Circuits are asked about categories of numbers, such as 0 and 1, as they are.
-            are_codes = all(_is_code(categories[v]) for v in (source, column))
-            if is_source and column not in faces and not are_codes:
-                face = _face(rows, weight, source, column, listed, categories)
+            are_codes = all(_is_code(columns[v]) for v in (source, place))
+            if is_source and place not in faces and not are_codes:
+                face = _face(rows, weight, source, place, states_of, columns)
                 if face is not None:
-                    faces[column] = face
-    return tuple(faces.values())
+                    faces[place] = face
+    return faces
 
 
-def _is_code(states: NDArray[Any] | None) -> bool:
+def _is_code(column: Column) -> bool:
     """Whether a column has categories that are numbers."""
-    return states is not None and states.dtype == np.float64
+    return column.states is not None and column.states.dtype == np.float64
 
 
-def _columns_of_states(
-    rows: Floats,
-    categories: Sequence[NDArray[Any] | None],
-    numbers: Sequence[Number | None] | None,
-) -> Iterator[tuple[int, Floats]]:
+def _columns_of_states(rows: Floats, columns: Sequence[Column]) -> Iterator[tuple[int, Floats]]:
     """Columns of several states, and their encoded cells, increasing."""
-    sizes = [len(states) for states in categories if states is not None]
-    for column, states in enumerate(categories):
-        number = None if numbers is None else numbers[column]
-        if states is not None:
-            codes = np.arange(float(len(states)))
-        elif number is not None and number.is_ordered:
-            codes = number.atoms
-        elif number is None or not sizes:
+    most_states = max((len(c.states) for c in columns if c.states is not None), default=0)
+    for place, column in enumerate(columns):
+        if column.states is not None:
+            codes = np.arange(float(column.n_states))
+        elif column.law is not None and column.is_ordered:
+            codes = column.law.atoms
+        elif column.law is None or not most_states:
             continue
         else:
-            codes = np.unique(rows[:_FEW_ROWS, column])
-            if len(codes) <= max(sizes):
-                codes = np.unique(rows[:, column])
+            codes = np.unique(rows[:_FEW_ROWS, place])
+            if len(codes) <= most_states:
+                codes = np.unique(rows[:, place])
             codes = codes[~np.isnan(codes)]
         if 2 <= len(codes) <= MAX_STATES:
-            yield column, codes
+            yield place, codes
 
 
-def _rank(
-    column: int,
-    categories: Sequence[NDArray[Any] | None],
-    numbers: Sequence[Number | None] | None,
-) -> tuple[int, str]:
+def _rank(column: Column) -> tuple[int, str]:
     """Columns of small ranks are sources; what a column holds decides, not its place."""
-    states = categories[column]
-    if states is not None:
-        return 1, str(states.tolist())
-    number = None if numbers is None else numbers[column]
-    return (0, str(number.atoms.tolist())) if number is not None and number.is_ordered else (2, "")
+    if column.states is not None:
+        return 1, str(column.states.tolist())
+    if column.law is not None and column.is_ordered:
+        return 0, str(column.law.atoms.tolist())
+    return 2, ""
 
 
 def _candidates(
-    rows: Floats, columns: list[int], listed: Mapping[int, Floats]
+    rows: Floats, columns: list[int], states_of: Mapping[int, Floats]
 ) -> Iterator[tuple[int, int]]:
     """Places of columns of as many states that determine each other in some of the rows.
 
@@ -204,26 +207,28 @@ def _candidates(
     """
     if len(columns) < 2:
         return
-    some = rows[:: max(1, len(rows) // _FEW_ROWS)]
-    size = len(listed[columns[0]])
+    # Most pairs of columns differ in a few rows already.
+    sample = rows[:: max(1, len(rows) // _FEW_ROWS)]
+    size = len(states_of[columns[0]])
     n_columns = max(1, _BLOCK // size)
-    blocks = [columns[start : start + n_columns] for start in range(0, len(columns), n_columns)]
-    for number, block in enumerate(blocks):
-        left = _indicators(some, block, listed)
-        for other_number, other in enumerate(blocks[number:], number):
-            meet = left.T @ _indicators(some, other, listed) > 0.0
+    starts = range(0, len(columns), n_columns)
+    blocks = [columns[start : start + n_columns] for start in starts]
+    # Blocks of columns are compared by one product of matrices each.
+    for start, block in zip(starts, blocks):
+        indicators = _indicators(sample, block, states_of)
+        for partner_start, partner in zip(starts, blocks):
+            meet = indicators.T @ _indicators(sample, partner, states_of) > 0.0
             # The most states of one column that a state of the other meets.
-            meet = meet.reshape(len(block), size, len(other), size)
+            meet = meet.reshape(len(block), size, len(partner), size)
             most_met = np.maximum(meet.sum(axis=3).max(axis=1), meet.sum(axis=1).max(axis=2))
-            for one, two in np.argwhere(most_met <= 1).tolist():
-                pair = number * n_columns + one, other_number * n_columns + two
+            for pair in np.argwhere(most_met <= 1) + [start, partner_start]:
                 if pair[0] < pair[1]:
-                    yield pair
+                    yield int(pair[0]), int(pair[1])
 
 
-def _indicators(rows: Floats, columns: list[int], listed: Mapping[int, Floats]) -> Any:
+def _indicators(rows: Floats, columns: list[int], states_of: Mapping[int, Floats]) -> Any:
     """Which state each row has in each column, shape (n_rows, n_columns x n_states)."""
-    cells = [rows[:, [column]] == listed[column] for column in columns]
+    cells = [rows[:, [column]] == states_of[column] for column in columns]
     return np.concatenate(cells, axis=1).astype(np.float32)
 
 
@@ -231,23 +236,35 @@ def _face(
     rows: Floats,
     weight: Floats,
     source: int,
-    column: int,
-    listed: Mapping[int, Floats],
-    categories: Sequence[NDArray[Any] | None],
+    place: int,
+    states_of: Mapping[int, Floats],
+    columns: Sequence[Column],
 ) -> Face | None:
     """The second of two columns as a face of the first, if they determine each other."""
-    both = ~np.isnan(rows[:, [source, column]]).any(axis=1)
-    pairs, of_pair = np.unique(rows[both][:, [source, column]], axis=0, return_inverse=True)
-    states, values = listed[source], listed[column]
-    is_one_to_one = np.array_equal(np.sort(pairs[:, 1]), values)
-    if not is_one_to_one or not np.array_equal(pairs[:, 0], states):
+    # Rows that lack one of the cells say nothing about the pair.
+    is_complete = ~np.isnan(rows[:, [source, place]]).any(axis=1)
+    cells = rows[is_complete][:, [source, place]]
+    pairs, pair_number = np.unique(cells, axis=0, return_inverse=True)
+    is_one_to_one = np.array_equal(np.sort(pairs[:, 1]), states_of[place])
+    if not is_one_to_one or not np.array_equal(pairs[:, 0], states_of[source]):
         return None
-    count = np.bincount(of_pair.ravel(), weight[both]).astype(np.float64)
+    count = np.bincount(pair_number.ravel(), weight[is_complete]).astype(np.float64)
     if log_chance(count) >= _LOG_CHANCE:
         return None
-    labels, of_column = categories[column], pairs[:, 1]
-    told = of_column if labels is None else labels[of_column.astype(np.intp)]
-    return Face(column, source, told, states)
+    column = columns[place]
+    # The columns are numbers, or codes of these categories.
+    values = pairs[:, 1]
+    if column.states is not None:
+        values = column.states[values.astype(np.intp)]
+    return Face(
+        name=column.name,
+        calendar=column.calendar,
+        why=f"tells the same as {columns[source].where}",
+        place=place,
+        source=source,
+        values=values,
+        source_cells=states_of[source],
+    )
 
 
 def log_chance(count: Floats) -> float:
@@ -260,6 +277,7 @@ def log_chance(count: Floats) -> float:
     >>> np.exp(log_chance(np.array([2.0, 2.0]))).round(3)
     np.float64(0.333)
     """
-    _, of_count = np.unique(np.rint(count), return_counts=True)
-    alike = gammaln(count + 1.0).sum() + gammaln(of_count + 1.0).sum()
+    # States of as many rows can stand for each other.
+    _, n_alike = np.unique(np.rint(count), return_counts=True)
+    alike = gammaln(count + 1.0).sum() + gammaln(n_alike + 1.0).sum()
     return np.float64(alike - gammaln(count.sum() + 1.0))

@@ -1,299 +1,47 @@
-"""Which columns are categorical, what their states are, and cells to state codes and back."""
+"""Columns of ordered states: few numbers with nothing between them, or ordered categories."""
 
-import re
-from collections import Counter
-from collections.abc import Sequence
-from typing import Any
+from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from skpc._arrays import Bools, Floats, check_variables
-from skpc._validation import (
-    columns_like,
-    describe_column,
-    missing_cells,
-    read_cells,
-    refuse_rounded,
-    rounded_integer,
-)
-from skpc._warnings import warn
+from skpc._arrays import Bools, Floats
+from skpc.domain._numbers import Numbers
 from skpc.domain._tables import Cells
-from skpc.variables.lattice import weight_without_say
-
-#: The table of a pair of columns has as many cells as the product of their states, and circuits
-#: list all states below each state of a parent: a thousand of them take 8 MB in every tree.
-MAX_STATES = 1_000
-#: Small integers are 0, 1, ..., 15.
-_SMALL_INTEGERS = 16
-
-#: What strings spell: dates such as 2024-02-29 or 2/29/24, perhaps with a time, and numbers.
-_SPELLED = {
-    "date": ("datetime", r"(\d{4}[-/.]\d\d?[-/.]\d\d?|\d\d?[-/.]\d\d?[-/.]\d\d(\d\d)?)([T ]\d.*)?"),
-    "number": ("numeric", r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*"),
-}
-#: The part of the cells of a column that must.
-_MOSTLY = 0.9
-
-#: The states of a column in the order of their codes; None for a column of numbers.
-States = NDArray[Any] | None
+from skpc.variables import Law
 
 
-def encode_numbers(column: Floats, states: NDArray[Any]) -> Floats:
-    """Codes of the numbers of a column, NaN where it is missing or no state."""
-    order = np.argsort(states)
-    values = states[order].astype(np.float64)
-    place = np.minimum(np.searchsorted(values, column), len(values) - 1)
-    return np.where(values[place] == column, order[place], np.nan)
+@dataclass(frozen=True, eq=False, kw_only=True)
+class OrderedStates(Numbers):
+    """A column of numbers all of which are atoms; see :class:`Column`."""
 
+    law: Law
 
-def encode_strings(column: NDArray[np.object_], states: States) -> Floats:
-    """Codes of the strings of a column, NaN where it is missing or no state."""
-    code_of = {state: float(code) for code, state in enumerate([] if states is None else states)}
-    return np.array([code_of.get(cell, np.nan) for cell in column.tolist()])
+    is_ordered = True
 
+    @property
+    def kind(self) -> str:
+        """Name of the kind: that of the calendar, where there is one."""
+        return "ordered states" if self.calendar is None else self.calendar.kind
 
-def decode_column(codes: Floats, states: States) -> NDArray[Any]:
-    """What codes stand for; numbers stay, and missing cells are NaN among these, else None."""
-    if states is None:
-        return codes
-    # One more state behind the last stands for "missing".
-    missing: Any = np.nan if states.dtype == np.float64 else None
-    extended = np.append(states, missing)
-    return extended[np.where(np.isnan(codes), len(states), codes).astype(np.intp)]
+    def encode(self, cells: Cells, place: int) -> tuple[Floats, Bools]:
+        """The states, the nearest ones of other numbers; see :meth:`Column.encode`."""
+        values = cells.numbers[:, place]
+        is_unknown = ~np.isnan(values) & ~self.law.is_atom(values)
+        if is_unknown.any():
+            values = values.copy()
+            values[is_unknown] = self.law.values(values[is_unknown])
+        return values, is_unknown
 
+    def log_unknown(self, values: Floats) -> Floats:
+        """What cells of unknown states add (nats); see :meth:`Column.log_unknown`."""
+        log_density = super().log_unknown(values)
+        # What contradicts a face, or a face has alone, is somewhere else than the states.
+        is_number = ~(np.isnan(values) | self.law.is_atom(values))
+        log_density[is_number] = self.law.log_unseen(values[is_number])
+        return log_density
 
-def column_numbers(
-    chosen: NDArray[Any],
-    n_columns: int,
-    names: Sequence[Any] | None,
-    parameter: str,
-    or_else: str = "",
-) -> NDArray[np.intp]:
-    """Turn a mask, column numbers or column names into column numbers.
-
-    Parameters
-    ----------
-    chosen : ndarray
-        What the user gave.
-    n_columns : int
-        Number of columns of the table.
-    names : sequence or None
-        Their names, where they have some.
-    parameter : str
-        Name of the parameter, for error messages.
-    or_else : str, default=""
-        What else the parameter may be, for error messages.
-
-    Raises
-    ------
-    ValueError
-        If it has another type, or names a column that the table does not have.
-    """
-    if chosen.ndim == 1 and chosen.size and all(isinstance(one, str) for one in chosen.tolist()):
-        return columns_named(chosen.tolist(), names, parameter)
-    return check_variables(chosen.tolist(), n_columns, parameter, f"{or_else}names of columns, ")
-
-
-def columns_named(
-    wanted: list[Any], names: Sequence[Any] | None, parameter: str
-) -> NDArray[np.intp]:
-    """Turn names into column numbers; refuse the first that no column has."""
-    if names is None:
-        raise ValueError(
-            f"{parameter} names columns ({wanted[0]!r}), but X has no column names; pass a "
-            "DataFrame or column numbers."
-        )
-    unknown = [name for name in wanted if name not in names]
-    if unknown:
-        raise ValueError(
-            f"{parameter} names {unknown[0]!r}, which is not a column of X; "
-            f"{columns_like(unknown[0], names)}."
-        )
-    return np.array([list(names).index(name) for name in wanted], dtype=np.intp)
-
-
-def _small_integers(numbers: Floats, weight: Floats) -> Floats:
-    """Total weight of each integer 0..15, of all other numbers, and of "missing" by column."""
-    total = np.empty((numbers.shape[1], _SMALL_INTEGERS + 2))
-    for column, of_column in zip(numbers.T, total):
-        is_small = (column >= 0) & (column < _SMALL_INTEGERS) & (column == np.floor(column))
-        kind = np.where(is_small, column, _SMALL_INTEGERS + np.isnan(column)).astype(np.int64)
-        of_column[:] = np.bincount(kind, weight, len(of_column))
-    return total
-
-
-def choose_categories(
-    cells: Cells,
-    weight: Floats,
-    names: Sequence[Any] | None,
-    categorical_features: Any,
-    categories: Any,
-    most_states: int,
-) -> tuple[States, ...]:
-    """Choose the states of each categorical column; ``weight`` is that of the rows.
-
-    Small integers are categories if they are no more than ``most_states``.
-
-    Returns
-    -------
-    categories : tuple of ndarray or None, one a column
-        float64, bool, or object (strings); None for a numeric column; of length 0 for a column
-        without any value.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If a parameter does not fit the table, a column of strings is not categorical, or no column
-        holds a value.
-    """
-    n_columns = cells.numbers.shape[1]
-    listed = _check_categories(categories, n_columns, names)
-    of_integers = _small_integers(cells.numbers, weight)
-    observed, other = of_integers[:, :-1].sum(axis=1), of_integers[:, _SMALL_INTEGERS]
-    if not observed.any() and not cells.strings:
-        raise ValueError(
-            "Every value of X is missing (in the rows of positive weight); nothing can be learned."
-        )
-    # A column of small integers may have some unusual values.
-    is_small = (observed > other) & (
-        other <= [weight_without_say(one) for one in observed.tolist()]
-    )
-    is_small &= (of_integers[:, :_SMALL_INTEGERS] > 0.0).sum(axis=1) <= most_states
-    is_small[list(cells.dates)] = False
-    is_categorical = _categorical_mask(cells, is_small, names, categorical_features)
-    if isinstance(categorical_features, str) and categorical_features == "auto":
-        _warn_of_strings(cells, listed, names)
-    is_named = cells.named
-    chosen: list[States] = []
-    for column in range(n_columns):
-        if observed[column] == 0 and column not in cells.strings:
-            states: States = np.empty(0)
-        elif listed[column] is not None:
-            states = listed[column]
-        elif not is_categorical[column]:
-            _refuse_strings(cells, column, names)
-            states = None
-        elif not is_named[column] and not other[column]:
-            states = np.flatnonzero(of_integers[column, :_SMALL_INTEGERS]) + 0.0
-        else:
-            states = _observed_or_declared(cells, column, names)
-        chosen.append(states)
-    return tuple(chosen)
-
-
-def _warn_of_strings(cells: Cells, listed: Sequence[States], names: Sequence[Any] | None) -> None:
-    """Say which columns of strings, of those that nothing declares, look like something else."""
-    plain = [v for v in cells.strings if v not in cells.declared and listed[v] is None]
-    for kind, (reader, pattern) in _SPELLED.items():
-        columns = [column for column in plain if _spell(pattern, cells.strings[column])]
-        if columns:
-            where = ", ".join(describe_column(column, names) for column in columns)
-            example = next(cell for cell in cells.strings[columns[0]] if cell is not None)
-            warn(
-                f"The strings of {where}, such as {example!r}, look like {kind}s but count as "
-                f"categories. Convert them by pandas.to_{reader}; if they are codes, name their "
-                "columns in categorical_features."
-            )
-
-
-def _spell(pattern: str, strings: NDArray[np.object_]) -> bool:
-    """Whether nine in ten of the strings of a column have a pattern."""
-    counts = Counter(cell for cell in strings.tolist() if cell is not None)
-    n_fitting = sum(counts[cell] for cell in counts if re.fullmatch(pattern, str(cell)))
-    return 0.0 < _MOSTLY * counts.total() <= n_fitting
-
-
-def _observed_or_declared(cells: Cells, column: int, names: Sequence[Any] | None) -> States:
-    declared = cells.declared.get(column)
-    if declared is not None:
-        return _check_states(declared, column, names)
-    if column in cells.bools:
-        return np.array([False, True])
-    if column in cells.strings:
-        observed = sorted(set(cells.strings[column].tolist()) - {None})
-        if not isinstance(observed[0], str):
-            raise TypeError(
-                f"Intervals need a dtype that makes them ordered states, such as that of "
-                f"pandas.cut; {describe_column(column, names)} holds {observed[0]!r} without one. "
-                "Convert it by astype('category'), or list its categories."
-            )
-        return np.array(observed, dtype=object)
-    values = np.unique(cells.numbers[:, column]) + 0.0
-    return values[~np.isnan(values)]
-
-
-def _check_categories(categories: Any, n_columns: int, names: Sequence[Any] | None) -> list[States]:
-    if isinstance(categories, str) and categories == "auto":
-        return [None] * n_columns
-    if isinstance(categories, str) or not hasattr(categories, "__len__"):
-        raise ValueError(
-            f"categories must be 'auto' or a list with one entry a column; got {categories!r}."
-        )
-    if len(categories) != n_columns:
-        raise ValueError(
-            f"categories needs one entry for each of the {n_columns} columns (None lets the "
-            f"column's data decide); got {len(categories)}."
-        )
-    return [
-        None if entry is None else _check_states(entry, column, names)
-        for column, entry in enumerate(categories)
-    ]
-
-
-def _check_states(entry: Any, column: int, names: Sequence[Any] | None) -> NDArray[Any]:
-    """Check declared categories; their order is the order of the states."""
-    where = describe_column(column, names)
-    cells = np.asarray(entry, dtype=object)
-    if isinstance(entry, str) or cells.ndim != 1 or len(cells) == 0:
-        raise ValueError(f"The categories of {where} must be a list of values; got {entry!r}.")
-    if missing_cells(cells).any():
-        raise ValueError(
-            f"The categories of {where} contain a missing value; leave it out, missing cells "
-            "need no category."
-        )
-    values, is_bool = read_cells(cells, column, names)
-    refuse_rounded(rounded_integer(cells, values), column, names)
-    if len(set(values.tolist())) < len(values):
-        raise ValueError(f"The categories of {where} repeat a value: {cells.tolist()!r}.")
-    return values.astype(bool) if is_bool else values
-
-
-def _categorical_mask(
-    cells: Cells, is_small: Bools, names: Sequence[Any] | None, categorical_features: Any
-) -> Bools:
-    mask = np.zeros(len(is_small), dtype=bool)
-    if categorical_features is None:
-        return mask
-    chosen, words = np.asarray(categorical_features), ("auto", "from_dtype")
-    if isinstance(categorical_features, str) and categorical_features in words:
-        mask[list(cells.declared)] = True
-        if categorical_features == "auto":
-            mask |= is_small
-            mask[[*cells.strings, *cells.bools]] = True
-            mask[list(cells.ordered)] = False
-        return mask
-    or_else = "'auto', 'from_dtype', None, "
-    mask[column_numbers(chosen, len(mask), names, "categorical_features", or_else)] = True
-    return mask
-
-
-def _refuse_strings(cells: Cells, column: int, names: Sequence[Any] | None) -> None:
-    if column in cells.strings and column not in cells.ordered:
-        value = next(cell for cell in cells.strings[column].tolist() if cell is not None)
-        raise ValueError(
-            f"A numeric column must hold numbers; {describe_column(column, names)} holds strings "
-            f"such as {value!r}. Name it in categorical_features, or use "
-            "categorical_features='auto'."
-        )
-
-
-def refuse_too_many(categories: Sequence[States], names: Sequence[Any] | None) -> None:
-    """Raise if a column has more states than learners and circuits can take."""
-    for column, states in enumerate(categories):
-        if states is not None and len(states) > MAX_STATES:
-            raise ValueError(
-                f"A categorical column may have at most {MAX_STATES} categories; "
-                f"{describe_column(column, names)} has {len(states)}. Drop it, group its "
-                "rare values, or treat it as numeric."
-            )
+    def within_ends(self, values: Floats) -> Floats:
+        """The nearest states; NaN stays."""
+        return self.nearest(super().within_ends(values))

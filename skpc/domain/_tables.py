@@ -4,10 +4,12 @@ Dtypes are kept in pickles as plain strings, numbers and lists: so a saved model
 pandas or polars, and can be read without trust in its source.
 """
 
+from __future__ import annotations
+
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,29 +52,24 @@ class Form:
     dtypes : tuple
         Descriptions of the column dtypes of a DataFrame. They have no classes of its library:
         skops cannot save all of these, and would ask whether to trust the others.
-    dates : dict from column to Calendar or Ranks
-        Columns of dates, times, durations or ordered categories, and how these are numbers.
     """
 
     library: str
     names: tuple[Any, ...] | None = None
     dtypes: tuple[_Description, ...] = ()
-    dates: Mapping[int, Scale] = field(default_factory=dict)
 
     @classmethod
-    def from_table(cls, table: Any) -> Self:
-        """Describe a table, but for its dates."""
+    def from_table(cls, table: Any) -> Form:
+        """Describe a table."""
         library = frame_library(table)
         if library is None:
             return cls("numpy")
         dtypes = tuple(_described(library, dtype) for dtype in table.dtypes)
         return cls(library, tuple(table.columns), dtypes)
 
-    def taken(self, order: Ints) -> Self:
+    def taken(self, order: Ints) -> Form:
         """The form of a table with its columns in another order."""
-        dates = {at: self.dates[v] for at, v in enumerate(order.tolist()) if v in self.dates}
-        names, dtypes = taken(self.names, order), taken(self.dtypes, order)
-        return replace(self, names=names, dtypes=dtypes, dates=dates)
+        return Form(self.library, taken(self.names, order), taken(self.dtypes, order))
 
 
 def _described(library: str, dtype: Any) -> _Description:

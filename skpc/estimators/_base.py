@@ -74,7 +74,7 @@ class TableDensity(EventAnswers, DensityMixin, TableLearner):
             Log densities in nats, with respect to the counting measure on categories and the
             Lebesgue measure on numbers. A row with every cell missing has 0. With
             ``handle_unknown="unseen"``, a category that was not seen adds the log probability of
-            unseen categories (``domain_.unseen.mass``), and a warning names it. A number that is
+            unseen categories (``domain_[j].unseen``), and a warning names it. A number that is
             none of the ordered states of its column adds its log density among all such numbers.
 
         Raises
@@ -83,7 +83,7 @@ class TableDensity(EventAnswers, DensityMixin, TableLearner):
             If ``given`` names a column that is not there.
         """
         _, rows, mass = self._encode_with_mass(X)
-        known = None if given is None else self.domain_.columns(given, "given")
+        known = None if given is None else self.domain_.places(given, "given")
         return mass.with_rows(self._density.log_density(rows, known), known)
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
@@ -205,8 +205,8 @@ class TableDensity(EventAnswers, DensityMixin, TableLearner):
         """
         table, rows = self._encode(X)
         marginals = Marginals(self._density.posteriors(rows))
-        for face in self.domain_.unseen.faces:
-            marginals[face.column] = of_face(marginals[face.source], face)
+        for face in self.domain_.faces.values():
+            marginals[face.place] = of_face(marginals[face.source], face)
         for column, cells in enumerate(marginals):
             cells.index = getattr(table, "index", None)
             self._described(cells, column)
@@ -276,7 +276,7 @@ class TableDensity(EventAnswers, DensityMixin, TableLearner):
         """
         table, rows, mass = self._encode_with_mass(X)
         scores = mass.with_cells(self._density.log_cells(rows))
-        for source in {face.source for face in self.domain_.unseen.faces}:
+        for source in {face.source for face in self.domain_.faces.values()}:
             self._score_faces(source, table, mass, scores)
         return self.domain_.tabulate(scores, like=table)
 
@@ -290,7 +290,7 @@ class TableDensity(EventAnswers, DensityMixin, TableLearner):
         contradicts = mass.is_unseen[:, place]
         if not contradicts.any():
             return
-        columns = [f.column for f in self.domain_.unseen.faces if f.source == source]
+        columns = [f.place for f in self.domain_.faces.values() if f.source == source]
         for column in (source, *columns):
             others = np.isin(np.arange(scores.shape[1]), (source, *columns))
             others[column] = False
@@ -343,12 +343,12 @@ class TableDensity(EventAnswers, DensityMixin, TableLearner):
             for column, cells in zip(numbers, self._density.posteriors(rows[part], numbers)):
                 lower[part, column] = cells.quantile(0.5 - 0.5 * level)
                 upper[part, column] = cells.quantile(0.5 + 0.5 * level)
-            for face in self.domain_.unseen.faces:
+            for face in self.domain_.faces.values():
                 if face.holds_numbers:
                     (cells,) = self._density.posteriors(rows[part], [face.source])
                     cells = of_face(cells, face)
                     for ends, share in ((lower, 0.5 - 0.5 * level), (upper, 0.5 + 0.5 * level)):
-                        ends[part, face.column] = face.numbered(cells.quantile(share))
+                        ends[part, face.place] = face.numbered(cells.quantile(share))
         return self.domain_.fill(table, lower[group]), self.domain_.fill(table, upper[group])
 
     @by_chunks
@@ -381,9 +381,9 @@ class TableDensity(EventAnswers, DensityMixin, TableLearner):
         array(['sun', 'rain'], dtype=object)
         """
         check_is_fitted(self, "domain_")
-        chosen = int(self.domain_.columns([column], "column")[0])
+        chosen = int(self.domain_.places([column], "column")[0])
         table, rows = self._encode(self.domain_.with_column(X, chosen))
-        faces, hidden = self.domain_.unseen.face_of, rows.copy()
+        faces, hidden = self.domain_.faces, rows.copy()
         # Other faces of the column tell it, but not its own cells.
         source = faces[chosen].source if chosen in faces else chosen
         if any(face.source == source for face in faces.values()):
@@ -394,9 +394,9 @@ class TableDensity(EventAnswers, DensityMixin, TableLearner):
             hidden[:, chosen] = np.nan
         hidden[:, source] = self._means(hidden, [source])[:, source]
         cells = column_of(self.domain_.decode(self.domain_.within_ends(hidden), like=table), chosen)
-        if not isinstance(cells, np.ndarray) or chosen in self.domain_.form.dates:
+        if not isinstance(cells, np.ndarray) or chosen in self.domain_.calendars:
             return cells
-        states = faces[chosen].values if chosen in faces else self.domain_.categories[chosen]
+        states = faces[chosen].values if chosen in faces else self.domain_[chosen].states
         return cells.astype(np.float64 if states is None else states.dtype)
 
 

@@ -7,7 +7,6 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from skpc._arrays import Floats
-from skpc._validation import describe_column
 from skpc.domain import Domain, Face, read_events
 from skpc.queries import Events
 from skpc.variables import Points, Predictive
@@ -132,8 +131,8 @@ class EventAnswers:
         array([29., 12.])
         """
         check_is_fitted(self, "domain_")
-        asked = int(self.domain_.columns([column], "column")[0])
-        face = self.domain_.unseen.face_of.get(asked)
+        asked = int(self.domain_.places([column], "column")[0])
+        face = self.domain_.faces.get(asked)
         chosen = asked if face is None else face.source
         said = {} if given is None else given
         known, _ = read_events(self.domain_, said, "given", values_are_known=True)
@@ -151,19 +150,21 @@ class EventAnswers:
     def _means(self, rows: Floats, columns: Any = None) -> Floats:
         """Rows filled by means; by the most probable state, where a column has labels as a face."""
         filled = self._density.means(rows, columns)
-        for face in self.domain_.unseen.faces:
+        for face in self.domain_.faces.values():
             missing = np.isnan(rows[:, face.source])
             has_labels = not face.holds_numbers and self.domain_.is_ordered[face.source]
             if has_labels and missing.any():
                 (cells,) = self._density.posteriors(rows[missing], [face.source])
-                filled[missing, face.source] = face.states[_of_states(cells, face).argmax(axis=1)]
+                filled[missing, face.source] = face.source_cells[
+                    _of_states(cells, face).argmax(axis=1)
+                ]
         return np.asarray(filled)
 
     def _described(self, cells: Predictive, column: int) -> Predictive:
         """The distributions of a column with its name, dates and durations as such."""
         if self.domain_.feature_names is not None:
             cells.name = self.domain_.feature_names[column]
-        cells.dates = self.domain_.form.dates.get(column)
+        cells.dates = self.domain_.calendars.get(column)
         if cells.labels is not None:
             cells.labels = as_dates(cells.labels, cells.dates)
         return cells
@@ -175,7 +176,7 @@ class EventAnswers:
             one, columns = known.take(np.array([event])), np.arange(self.domain_.n_features)
             alone = [self._density.log_density(one.only(columns == column)) for column in columns]
             wrong = np.flatnonzero(np.isneginf(alone))[:1].tolist()
-            where = [describe_column(column, self.domain_.feature_names) for column in wrong]
+            where = [self.domain_[column].where for column in wrong]
             raise ValueError(
                 f"given must be possible; event {event} has probability 0 by its cell in "
                 f"{', '.join(where) or 'several columns together'}. Widen the range or the set, or "
@@ -186,7 +187,7 @@ class EventAnswers:
 
 def of_face(cells: Predictive, face: Face) -> Predictive:
     """The distributions of a column that tells the same as the one that these are about."""
-    order, known = np.argsort(face.values), face.places(cells.known)
+    order, known = np.argsort(face.values), face.state_numbers(cells.known)
     values, prob = face.values[order], _of_states(cells, face)[:, order]
     labels = None if face.holds_numbers else values
     points = values if face.holds_numbers else np.arange(float(len(values)))
@@ -199,7 +200,7 @@ def _of_states(cells: Predictive, face: Face) -> Floats:
     """Probabilities of the states of the source of a face, shape (n_rows, n_states)."""
     if cells.labels is not None:
         return np.asarray(cells.probabilities)
-    states = face.states.tolist()
+    states = face.source_cells.tolist()
     below = [cells.cdf(np.nextafter(state, -np.inf)) for state in states]
     prob = np.transpose([cells.cdf(state) for state in states]) - np.transpose(below)
     return np.asarray(prob / prob.sum(axis=1, keepdims=True))

@@ -126,7 +126,7 @@ class TreePaths(NamedTuple):
         nothing = np.full((len(said), domain.n_features), np.nan)
         first, last = low.copy(), high.copy()
         for place in np.flatnonzero(~domain.is_categorical).tolist():
-            number, some = domain.number_of(place), np.flatnonzero(of_interval == place)
+            number, some = domain[place].law, np.flatnonzero(of_interval == place)
             if number is not None and len(some):
                 closed = np.array([[False], [True]])
                 first[some], last[some] = number.intervals(low[some], high[some], closed)

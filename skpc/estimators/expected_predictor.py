@@ -182,7 +182,7 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
             self._is_table = encoder == "table"
             self._columns = ModelColumns.from_states(n_states, encoder == "onehot")
             if self._is_table:
-                self._columns = self._columns._replace(values=[*domain.categories])
+                self._columns = self._columns._replace(values=[column.states for column in domain])
             if is_frozen:
                 self.estimator_ = self.estimator
             else:
@@ -272,10 +272,10 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
         model, domain = self.estimator_, self.domain_
         model = model.estimator if isinstance(model, FrozenEstimator) else model
         if self._is_table:
-            states = [one for one in domain.categories if one is not None]
-            is_plain = not domain.form.dates and all(one.dtype != object for one in states)
+            states = [column.states for column in domain if column.states is not None]
+            is_plain = not domain.calendars and all(one.dtype != object for one in states)
             is_coded = getattr(model, "is_categorical_", None) is not None
-            if not is_plain or is_coded or domain.unseen.is_hidden.any():
+            if not is_plain or is_coded or domain.is_hidden.any():
                 return None
         density, random_state = self.density_._density, np.random.RandomState(0)
         rows = density.draw(_N_CHECKED, random_state)

@@ -347,8 +347,7 @@ class MultipleImputer(TableEstimator):
         surprising[[*chains.order, *computed]] = False
         if surprising.any():
             names = ", ".join(
-                describe_column(column, domain.feature_names)
-                for column in np.flatnonzero(surprising).tolist()
+                domain[column].where for column in np.flatnonzero(surprising).tolist()
             )
             warn(
                 f"Cells are missing in {names}, where none was in fit: they are drawn from the "
@@ -482,8 +481,8 @@ class MultipleImputer(TableEstimator):
             )
         domain = self.density_.domain_
         shift, log_odds = np.zeros(domain.n_features), dict[int, Floats]()
-        for name, column in zip(delta, domain.columns([*delta], "delta").tolist()):
-            labels = domain.categories[column]
+        for name, column in zip(delta, domain.places([*delta], "delta").tolist()):
+            labels = domain[column].states
             if labels is not None:
                 log_odds[column] = _log_odds(name, labels.tolist(), delta[name])
             elif isinstance(delta[name], Real):

@@ -284,7 +284,7 @@ class SoftLearnSPN(CircuitDensity):
 
     def _learn_circuit(self, data: TrainingData, part: HeldOutRows | None = None) -> None:
         domain = self.domain_
-        numbers = domain.numbers or (None,) * domain.n_features
+        numbers = domain.laws
         random_state = check_random_state(self.random_state)
         options, n_refine = self._decided(domain)
         if options.blocks:
@@ -337,6 +337,6 @@ class SoftLearnSPN(CircuitDensity):
         for name, default in (_FOR_NUMBERS if of_numbers else _FOR_CATEGORIES).items():
             chosen[name] = default if chosen[name] == "auto" else chosen[name]
         chosen["false_discoveries"] = bool(of_numbers) and self.significance == "auto"
-        chosen["blocks"] = self.leaves == "block" and domain.numbers is not None
+        chosen["blocks"] = self.leaves == "block" and not domain.is_plain
         fields = (chosen[name] for name in SoftLearnOptions._fields)
         return SoftLearnOptions(*fields), int(chosen["n_refine"])

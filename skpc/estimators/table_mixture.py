@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from numbers import Integral
@@ -96,7 +96,7 @@ class TableMixture(CircuitDensity):
         there is one, and the background last.
     domain_ : Domain
         What each column is; translates rows to encoded rows and back. The scores are those of
-        ``domain_.numbers``.
+        ``domain_.laws``.
     n_components_ : int
         Number of components; neither the tree nor the background counts.
     weights_ : ndarray of shape (`n_components_`,)
@@ -194,12 +194,9 @@ class TableMixture(CircuitDensity):
                 with progress(N_STAGES, "choices", self.verbose) as advance:
                     mixture = learn_table_mixture(some, parts, n_components, seed, advance)
             mixture = mixture if some is table else mixture.refitted(table)
-        scored = dict(zip(mixture.columns.numbers.tolist(), mixture.columns.scored))
-        numbers = domain.numbers and tuple(
-            n and n._replace(score=scored[v].score) if v in scored else n
-            for v, n in enumerate(domain.numbers)
-        )
-        self.domain_ = replace(domain, numbers=numbers)
+        columns = mixture.columns
+        scores = {v: c.score for v, c in zip(columns.numbers.tolist(), columns.scored)}
+        self.domain_ = domain.with_scores(scores)
         self._mixture = mixture
 
     def _take_columns(self, order: Ints) -> None:

@@ -13,7 +13,6 @@ from scipy import stats
 from scipy.special import softmax
 
 from skpc._arrays import Bools, Floats, Ints, group_sums
-from skpc._validation import describe_column
 from skpc.domain import Domain
 from skpc.imputation.passive import columns_read, with_any_cells
 from skpc.imputation.regressions import (
@@ -491,13 +490,13 @@ def read_analysis(model: Any, domain: Domain, rows: Floats) -> Analysis:
         names = [term if isinstance(term, tuple) else (term,) for term in predictors]
         products = tuple(_columns(domain, term) for term in names)
         covariates = frozenset(column for columns in products for column in columns)
-        n_states = [0 if known is None else len(known) for known in domain.categories]
+        n_states = np.where(domain.is_categorical, domain.n_states, 0).tolist()
         terms = ProductTerms(products, tuple(n_states))
     if not covariates:
         raise ValueError(f"model must have at least one predictor, as {_EXAMPLE}; found {model!r}.")
     for column in outcome:
         if column in covariates:
-            name = describe_column(column, domain.feature_names)
+            name = domain[column].where
             raise ValueError(
                 f"model has {name} as its outcome and as a predictor; found {model!r}."
             )
@@ -526,23 +525,23 @@ def _checked_model(model: Any) -> tuple[list[Any], list[Any]]:
 
 def _columns(domain: Domain, names: Any) -> tuple[int, ...]:
     """Numbers of columns, which learners see."""
-    columns = domain.columns([*names], "model").tolist()
+    columns = domain.places([*names], "model").tolist()
     for column in columns:
-        if domain.unseen.is_hidden[column]:
-            name = describe_column(column, domain.feature_names)
+        if domain.is_hidden[column]:
+            name = domain[column].where
             raise ValueError(f"model names {name}, which is empty or names the rows; leave it out.")
     return tuple(columns)
 
 
 def _kind_of(domain: Domain, column: int) -> str:
     """What kind of regression an outcome needs."""
-    labels = domain.categories[column]
+    labels = domain[column].states
     if labels is None:
         return "linear"
     if len(labels) == 2:
         return "logistic"
     raise ValueError(
-        f"The outcome {describe_column(column, domain.feature_names)} of model must be a number or "
+        f"The outcome {domain[column].where} of model must be a number or "
         f"have two categories; found {len(labels)} categories. Leave model out, or state the "
         "column as a number."
     )
@@ -551,14 +550,14 @@ def _kind_of(domain: Domain, column: int) -> str:
 def _check_times(domain: Domain, rows: Floats, outcome: tuple[int, ...]) -> None:
     """Refuse outcomes that are no times with an event or a censoring each."""
     time, event = outcome
-    labels = domain.categories[event]
+    labels = domain[event].states
     is_binary = labels is not None and len(labels) == 2
     if domain.is_categorical[time] or not is_binary or not (rows[:, event] == 1.0).any():
         raise ValueError(
             "The outcome of model must be a column of times and one of two categories, the second "
             "of which is an event (True of False and True, 1 of 0 and 1) and occurs; found "
-            f"{describe_column(time, domain.feature_names)} and "
-            f"{describe_column(event, domain.feature_names)}."
+            f"{domain[time].where} and "
+            f"{domain[event].where}."
         )
     lost = np.isnan(rows[:, list(outcome)]).any(axis=1)
     if lost.any():

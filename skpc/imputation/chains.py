@@ -67,7 +67,7 @@ class Predictors(NamedTuple):
         """Learn scales and frequent categories from encoded rows, NaN where missing."""
         centre, spread = np.zeros(domain.n_features), np.ones(domain.n_features)
         levels: list[Any] = []
-        is_useful = ~domain.unseen.is_hidden
+        is_useful = ~domain.is_hidden
         for column in range(domain.n_features):
             observed = ~np.isnan(rows[:, column])
             cells, mass = rows[observed, column], weight[observed]
@@ -89,7 +89,7 @@ class Predictors(NamedTuple):
 
     def scaled(self, column: int, values: Floats) -> Floats:
         """Numbers of a column as they are regressed: ranks of ordered states, or standardised."""
-        number = self.domain.number_of(column)
+        number = self.domain[column].law
         if number is not None and number.is_ordered:
             return np.interp(values, number.atoms, np.arange(float(len(number.atoms))))
         return np.asarray((values - self.centre[column]) / self.spread[column])
@@ -308,7 +308,7 @@ class Chains(NamedTuple):
         return self.predictors.design(rows, column, expectation)
 
     def _is_pooled(self, column: int) -> bool:
-        labels = self.predictors.domain.categories[column]
+        labels = self.predictors.domain[column].states
         return labels is not None and len(labels) > MOST_LEVELS
 
     def _expectation(self, rows: Floats, column: int) -> Floats:
@@ -350,7 +350,7 @@ class Chains(NamedTuple):
         # Gaps of a covariate may depend on the outcome, which its own regression leaves out.
         chosen = np.full(len(rows), True) if self._is_covariate(column) else ~lost
         cells, mass, terms = rows[chosen, column], weight[chosen], design[chosen]
-        labels = self.predictors.domain.categories[column]
+        labels = self.predictors.domain[column].states
         if labels is None:
             target = self.predictors.scaled(column, cells)
             return MatchedNumbers.fit(terms, target, cells, mass, random_state)

@@ -103,7 +103,7 @@ class LinearCells(NamedTuple):
         mean[:, varies], sd[:, varies] = (part[0] for part in of_scores)
         # Observed cells, and columns of one value, are known, but have a distribution as well.
         sd[sd == 0.0] = np.finfo(np.float64).tiny
-        labels = domain.categories
+        labels = [column.states for column in domain]
         first = offsets(np.array([1 if states is None else len(states) for states in labels]))
         answers = []
         for column in range(len(labels)) if columns is None else columns:
@@ -114,8 +114,8 @@ class LinearCells(NamedTuple):
                 share = np.clip(mean[:, part], _SMALLEST_SHARE, 1.0)
                 share /= share.sum(axis=1, keepdims=True)
                 form = Points(np.arange(float(share.shape[1])), share)
-            known, number = rows[:, column], domain.number_of(column)
-            answers.append(Predictive([form], known, labels[column], number=number))
+            known, number = rows[:, column], domain[column].law
+            answers.append(Predictive([form], known, labels[column], law=number))
         return answers
 
 

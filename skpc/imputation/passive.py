@@ -46,7 +46,7 @@ class PassiveColumn(NamedTuple):
                 f"passive must return complete cells for complete rows; for {name} it returned "
                 f"{cells[row]!r}."
             )
-        labels = self.domain.categories[self.column]
+        labels = self.domain[self.column].states
         if labels is None:
             return self._finite(cells, name)
         codes = {label: code for code, label in enumerate(labels.tolist())}
@@ -86,7 +86,7 @@ def read_passive(
     list of (int, PassiveColumn, ndarray)
     """
     complete = with_any_cells(rows)
-    columns = domain.columns([*passive], "passive").tolist() if passive else []
+    columns = domain.places([*passive], "passive").tolist() if passive else []
     computed = []
     for column, (name, function) in zip(columns, passive.items()):
         if not callable(function):

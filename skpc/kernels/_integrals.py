@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import erf, erfc, erfcx
 
 from skpc._arrays import Floats
-from skpc.variables import Axis
+from skpc.variables import Histogram
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(20)
 _NODES, _WEIGHTS = (_NODES + 1.0) / 2.0, _WEIGHTS / 2.0
@@ -17,14 +17,14 @@ _SQRT_PI = np.sqrt(np.pi)
 _CLOSE = 0.1
 
 
-def mean_over_bins(a: Floats, x: Floats, axis: Axis) -> Floats:
+def mean_over_bins(a: Floats, x: Floats, axis: Histogram) -> Floats:
     """Mean of ``exp(-a^2 (x - Y)^2)`` over each state of an axis.
 
     Parameters
     ----------
     a, x : ndarrays of shape (n,)
         Inverse widths, positive, and positions of the bumps.
-    axis : Axis
+    axis : Histogram
         The axis.
 
     Returns
@@ -36,7 +36,7 @@ def mean_over_bins(a: Floats, x: Floats, axis: Axis) -> Floats:
         return _mean_over_cells(a, x, axis) @ axis.mixing.T
 
 
-def _mean_over_cells(a: Floats, x: Floats, axis: Axis) -> Floats:
+def _mean_over_cells(a: Floats, x: Floats, axis: Histogram) -> Floats:
     """The same over each cell; the cell of an atom is a point."""
     a, x = a[:, np.newaxis], x[:, np.newaxis]
     edges, points = axis.edges, axis.points
@@ -46,14 +46,14 @@ def _mean_over_cells(a: Floats, x: Floats, axis: Axis) -> Floats:
     return np.where(np.isnan(points), means, np.exp(-np.square(a * (x - points))))
 
 
-def mean_over_pairs(a: float, axis: Axis, other: Axis) -> Floats:
+def mean_over_pairs(a: float, axis: Histogram, other: Histogram) -> Floats:
     """Mean of ``exp(-a^2 (X - Y)^2)`` over each pair of states of two axes.
 
     Parameters
     ----------
     a : float
         Inverse width of the bump, positive.
-    axis, other : Axis
+    axis, other : Histogram
         The axes.
 
     Returns

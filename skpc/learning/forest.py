@@ -19,8 +19,8 @@ from skpc._arrays import ROUNDING, Codes, Floats, Ints, offsets
 from skpc._jit import FALSE, TRUE, inlined, kernel
 from skpc._threads import in_threads, slices
 from skpc.domain import Domain
-from skpc.variables import Axis, AxisTable
-from skpc.variables.number import distinct
+from skpc.variables import Histogram, HistogramTable
+from skpc.variables.atoms import distinct
 
 #: Cells of rows that are answered for at a time, or bins of draws that are held.
 _HELD = 2**17
@@ -89,7 +89,7 @@ class Forest(NamedTuple):
     ----------
     domain : Domain
         What the columns are.
-    bins : AxisTable
+    bins : HistogramTable
         The bins of numbers between which trees cut.
     layout : Layout
     trees : list of Tree
@@ -99,7 +99,7 @@ class Forest(NamedTuple):
     """
 
     domain: Domain
-    bins: AxisTable
+    bins: HistogramTable
     layout: Layout
     trees: list[Tree]
     choices: tuple[str, float]
@@ -155,7 +155,7 @@ class Forest(NamedTuple):
 
 def lay_out(
     domain: Domain, rows: Floats, class_weight: Floats, n_cuts: int
-) -> tuple[Layout, AxisTable]:
+) -> tuple[Layout, HistogramTable]:
     """The layout of columns, and the axes of the bins of numbers.
 
     Parameters
@@ -169,9 +169,9 @@ def lay_out(
     n_cuts : int
         Cuts of a column that trees may choose from, beside the edges of its axis.
     """
-    axes: list[Axis | None] = []
+    axes: list[Histogram | None] = []
     parts, n_places = [], 0
-    for column, (cells, states) in enumerate(zip(rows.T, domain.categories)):
+    for column, (cells, states) in enumerate(zip(rows.T, (c.states for c in domain))):
         n_states = int(domain.n_states[column])
         axis, place, share = None, np.arange(n_states), np.ones(n_states)
         if states is None:
@@ -186,7 +186,7 @@ def lay_out(
         parts.append((position, n_places + place, share))
         n_places += n_states
     first = offsets([len(part[0]) for part in parts])
-    return Layout(first, *map(np.concatenate, zip(*parts))), AxisTable.from_axes(axes)
+    return Layout(first, *map(np.concatenate, zip(*parts))), HistogramTable.from_axes(axes)
 
 
 def _order_by_class(table: Floats) -> Ints:
@@ -202,12 +202,12 @@ def _order_by_class(table: Floats) -> Ints:
 
 def _refined(
     domain: Domain, column: int, cells: Floats, weight: Floats, n_cuts: int
-) -> tuple[Axis, Ints, Floats]:
+) -> tuple[Histogram, Ints, Floats]:
     """An axis of parts of the cells of another one: where each part belongs, and its share there.
 
     The cuts lie between neighbouring values: of about equal masses, if these are many.
     """
-    axis, number = domain.axis_of(column), domain.number_of(column)
+    axis, number = domain.axis_of(column), domain[column].law
     points, mass = distinct(cells, weight)
     level = np.floor(np.cumsum(mass) * ((n_cuts + 1) / mass.sum()) * (1.0 + ROUNDING))
     some = np.diff(level) > 0.0 if len(points) > n_cuts else slice(None)

@@ -30,7 +30,7 @@ from skpc.learning.splits import (
     quantile_bins,
     score_split,
 )
-from skpc.variables import Axis, AxisTable, Number
+from skpc.variables import Histogram, HistogramTable, Law
 from skpc.variables.patterns import Patterns
 
 #: Level of all tests together that any two columns depend on each other.
@@ -118,14 +118,14 @@ class SoftLearner:
         Positive weights.
     n_states : ndarray of shape (n_features,)
         Number of categories, or of states of an axis; 0 for a column of numbers without one.
-    numbers : sequence of Number or None
+    numbers : sequence of Law or None
         What each column of numbers is: its leaves have the atoms and a Gaussian of the score. None
         gives it Gaussian leaves.
     options : SoftLearnOptions
         What to learn.
     random_state : RandomState
         Draws the starts of the clusters.
-    axes : sequence of Axis or None, default=None
+    axes : sequence of Histogram or None, default=None
         The axes of ordered states, which are states as categories are; None without any.
     """
 
@@ -134,21 +134,22 @@ class SoftLearner:
         rows: Floats,
         weight: Floats,
         n_states: Ints,
-        numbers: Sequence[Number | None],
+        numbers: Sequence[Law | None],
         options: SoftLearnOptions,
         random_state: np.random.RandomState,
-        axes: Sequence[Axis | None] | None = None,
+        axes: Sequence[Histogram | None] | None = None,
     ):
         self.options, self.random_state = options, random_state
         axes = axes or [None] * len(n_states)
-        rows = AxisTable.from_axes(axes).coded(rows)
+        rows = HistogramTable.from_axes(axes).coded(rows)
         self.is_number, self.numbers = n_states == 0, numbers
         self._read(rows, weight)
         #: What leaves of numbers share, and the same without a smallest standard deviation.
-        self.columns, self.lattices = (
-            [None if n is None else n.scored_column(part * sd) for n, sd in zip(numbers, self.sd)]
-            for part in (options.smallest_sd, 0.0)
-        )
+        self.lattices = numbers
+        self.columns = [
+            law and law._replace(smallest_sd=options.smallest_sd * sd)
+            for law, sd in zip(numbers, self.sd)
+        ]
         scored = np.array([0 if column is None else column.n_states for column in self.columns])
         self.n_states = np.where(self.is_number, scored, n_states)
         self.axes = [axis or column for axis, column in zip(axes, self.columns)]
@@ -182,7 +183,7 @@ class SoftLearner:
         for v in np.flatnonzero(self.is_number).tolist():
             number, self.codes[:, v] = self.numbers[v], np.where(np.isnan(rows[:, v]), -1, 0)
             if number is not None:
-                self.codes[:, v], _ = number.scored_column(0.0).scores(rows[:, v])
+                self.codes[:, v], _ = number.scores(rows[:, v])
                 # The last digits hang on the unit, and tests of independence may hang on them.
                 points[:, v] = number.scaled(rows[:, v]).round(_DIGITS)
                 self.n_atoms[v] = len(number.atoms)

@@ -28,8 +28,8 @@ from skpc.learning.hidden_tree import Counts
 from skpc.learning.hidden_tree_search import TreeChoice
 from skpc.learning.table_tree import TableTree
 from skpc.queries import log_likelihood
-from skpc.variables import Axis, AxisTable, Number, ScoredColumn
-from skpc.variables.number import distinct
+from skpc.variables import Histogram, HistogramTable, Law
+from skpc.variables.atoms import distinct
 from skpc.variables.patterns import Patterns
 from skpc.variables.score import Score
 
@@ -77,19 +77,19 @@ class TableColumns(NamedTuple):
         Median of the scores of each number, and a standard deviation that outliers do not touch.
     n_rows : float
         Weight of all rows.
-    axes : sequence of Axis or None, default=None
+    axes : sequence of Histogram or None, default=None
         The axes of ordered states, which are states as categories are; None without any.
     """
 
     numbers: Ints
-    scored: list[ScoredColumn]
+    scored: list[Law]
     tables: Ints
     state_ptr: Ints
     share: Floats
     centre: Floats
     scale: Floats
     n_rows: float
-    axes: Sequence[Axis | None] | None = None
+    axes: Sequence[Histogram | None] | None = None
 
     @classmethod
     def from_rows(
@@ -97,8 +97,8 @@ class TableColumns(NamedTuple):
         rows: Floats,
         weight: Floats,
         n_states: Ints,
-        numbers: Sequence[Number | None],
-        axes: Sequence[Axis | None] | None = None,
+        numbers: Sequence[Law | None],
+        axes: Sequence[Histogram | None] | None = None,
     ) -> Self:
         """Learn the columns.
 
@@ -110,9 +110,9 @@ class TableColumns(NamedTuple):
             Positive.
         n_states : ndarray of shape (n_features,)
             Number of categories, or of states of an axis; 0 for a column of numbers without one.
-        numbers : sequence of Number or None
+        numbers : sequence of Law or None
             What each column of numbers is. None has no atoms, and its score is linear.
-        axes : sequence of Axis or None, default=None
+        axes : sequence of Histogram or None, default=None
             The axes of ordered states, which are states as categories are; None without any.
         """
         is_number = np.flatnonzero(n_states == 0)
@@ -176,8 +176,8 @@ class TableColumns(NamedTuple):
         unit = np.ones(rows.shape[1])
         return as_numbers(points, n_states, 0.0 * unit, unit)[0]
 
-    def _axes_of(self, rows: Floats) -> AxisTable:
-        return AxisTable.from_axes(self.axes or [None] * rows.shape[1])
+    def _axes_of(self, rows: Floats) -> HistogramTable:
+        return HistogramTable.from_axes(self.axes or [None] * rows.shape[1])
 
     @property
     def prior(self) -> MixturePrior:
@@ -239,11 +239,11 @@ class TableColumns(NamedTuple):
         return log_density
 
 
-def _scored(number: Number | None, values: Floats, weight: Floats) -> ScoredColumn:
+def _scored(number: Law | None, values: Floats, weight: Floats) -> Law:
     if number is not None:
-        return number.scored_column(0.0)
+        return number
     mean, sd = column_moments(values[:, np.newaxis], weight)
-    return ScoredColumn(Score(centre=float(mean[0]), spread=float(sd[0])), np.empty(0))
+    return Law(Score(centre=float(mean[0]), spread=float(sd[0])), np.empty(0))
 
 
 def _robust(scores: Floats, weight: Floats) -> tuple[float, float]:
@@ -262,13 +262,13 @@ class TableRows(NamedTuple):
     rows: Floats
     weight: Floats
     n_states: Ints
-    numbers: Sequence[Number | None]
-    axes: Sequence[Axis | None] | None = None
+    numbers: Sequence[Law | None]
+    axes: Sequence[Histogram | None] | None = None
 
     @classmethod
     def from_domain(cls, domain: Domain, rows: Floats, weight: Floats) -> Self:
         """Rows of a domain in which only ordered states have axes; these are like categories."""
-        numbers = domain.numbers or (None,) * domain.n_features
+        numbers = domain.laws
         scored = [None if states else n for n, states in zip(numbers, domain.n_states)]
         return cls(rows, weight, domain.n_states, scored, domain.axes)
 

@@ -26,7 +26,7 @@ from skpc.learning.hidden_tree_search import (
     choose_hidden_tree,
     learn_hidden_tree,
 )
-from skpc.variables.number import distinct
+from skpc.variables.atoms import distinct
 
 if TYPE_CHECKING:
     from skpc.learning.table_mixture import TableColumns

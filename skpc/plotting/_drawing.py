@@ -8,7 +8,7 @@ from sklearn.utils.validation import check_is_fitted
 from skpc._arrays import Floats
 from skpc.circuit import Circuit
 from skpc.domain import Domain
-from skpc.variables import Axis
+from skpc.variables import Histogram
 from skpc.variables.dates import Calendar
 from skpc.variables.ranks import Ranks
 
@@ -222,10 +222,10 @@ class Names:
     def state(self, variable: int, state: int) -> str:
         """A category, or the range of a bin or tail."""
         axis = self._circuit.structure.axis_of(variable)
-        if isinstance(axis, Axis):
-            dates = {} if self._domain is None else self._domain.form.dates
+        if isinstance(axis, Histogram):
+            dates = {} if self._domain is None else self._domain.calendars
             return _range_of_state(axis, state, dates.get(variable))
-        categories = None if self._domain is None else self._domain.categories[variable]
+        categories = None if self._domain is None else self._domain[variable].states
         return shown_value(state if categories is None else categories[state])
 
 
@@ -235,7 +235,7 @@ def variable_names(n_variables: int, domain: Domain | None) -> list[str]:
     return [f"x{number}" for number in range(n_variables)] if names is None else [*map(str, names)]
 
 
-def _range_of_state(axis: Axis, state: int, calendar: Calendar | Ranks | None) -> str:
+def _range_of_state(axis: Histogram, state: int, calendar: Calendar | Ranks | None) -> str:
     """What the values of a state have in common: the atom, or the ends of its bins and tails."""
     cells = [np.flatnonzero(axis.states == other) for other in np.unique(axis.states)]
     points = axis.points[cells[state]]

@@ -129,7 +129,7 @@ class ImputationDisplay(ShowsParameters):
         chosen = np.flatnonzero(has_chains)
         names = variable_names(len(has_chains), self.domain)
         if columns is not None:
-            chosen = self.domain.columns([*columns], "columns")
+            chosen = self.domain.places([*columns], "columns")
         if not len(chosen) or not has_chains[chosen].all():
             drawn = [name for name, has_some in zip(names, has_chains) if has_some]
             raise ValueError(f"columns must be among those that chains draw: {drawn}.")
@@ -154,7 +154,7 @@ class ImputationDisplay(ShowsParameters):
 
     def _draw_cells(self, panel: Any, column: int) -> None:
         """Shares of observed cells as bars, and of drawn ones as a line for each table."""
-        labels = self.domain.categories[column]
+        labels = self.domain[column].states
         cells = self.observed[column]
         if labels is not None:
             edges = np.arange(len(labels) + 1) - 0.5

@@ -178,7 +178,7 @@ class MarginalsDisplay(ShowsParameters):
         return self
 
     def _chosen(self, columns: Sequence[Any] | None) -> list[int]:
-        shown = np.flatnonzero(~self.domain.unseen.is_hidden)
+        shown = np.flatnonzero(~self.domain.is_hidden)
         shown = shown[np.argsort(~np.isnan(self.row[shown]), kind="stable")].tolist()
         wanted = shown if columns is None else columns
         if isinstance(wanted, str) or not 1 <= len(wanted) <= _MAX_PANELS:
@@ -186,7 +186,7 @@ class MarginalsDisplay(ShowsParameters):
                 f"a drawing has room for 1 to {_MAX_PANELS} columns; name some in columns=[...], "
                 f"got {wanted if isinstance(wanted, str) else len(wanted)}"
             )
-        return [int(self.domain.columns(entry, "columns")[0]) for entry in wanted]
+        return [int(self.domain.places(entry, "columns")[0]) for entry in wanted]
 
 
 def _panels(ax: Any, count: int) -> np.ndarray:
@@ -280,7 +280,7 @@ def _mark(panel: Any, x: float, y: float, transform: Any) -> None:
 def _outline(cell: Predictive) -> tuple[Floats, Floats]:
     """Points of the outline of a density: the slope of its distribution function, without atoms."""
     form = FormSum(cell.terms)
-    numbers = Predictive(cell.terms, np.full(len(cell.known), np.nan), number=cell.number)
+    numbers = Predictive(cell.terms, np.full(len(cell.known), np.nan), law=cell.law)
     low, high = (float(numbers.quantile(level)[0]) for level in (_COVERED, 1.0 - _COVERED))
     if low == high:
         low, high = low - 0.5, high + 0.5

@@ -8,7 +8,7 @@ from scipy.special import logsumexp
 
 from skpc._arrays import Bools, Floats, weighted_quantiles
 from skpc.domain import Domain
-from skpc.variables import Number
+from skpc.variables import Law
 from skpc.variables.lattice import on_lattice
 
 #: Scales of these numbers, in standard deviations by the quartiles.
@@ -27,7 +27,7 @@ class ErrorTail(NamedTuple):
 
     Attributes
     ----------
-    number : Number or None
+    number : Law or None
         What a numeric column is.
     middle, spread : float
         Of the right numbers, by quartiles; the spread is zero for categories.
@@ -49,7 +49,7 @@ class ErrorTail(NamedTuple):
     array([  -10.,   -10., -2731.])
     """
 
-    number: Number | None
+    number: Law | None
     middle: float
     spread: float
     share: Floats
@@ -64,7 +64,7 @@ class ErrorTail(NamedTuple):
         values, weight = values[known], weight[known]
         points, place = np.unique(values, return_inverse=True)
         mass = np.bincount(place, weight) / weight.sum()
-        states, number = domain.categories[column], domain.number_of(column)
+        states, number = domain[column].states, domain[column].law
         if states is not None:
             share = (np.bincount(values.astype(np.int64), weight, len(states)) + 0.5) / (
                 weight.sum() + 0.5 * len(states)

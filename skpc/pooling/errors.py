@@ -159,7 +159,7 @@ class Rates(NamedTuple):
         rate = error_rate
         if isinstance(rate, Mapping):
             rate = np.full(len(tails), MEAN_RATE)
-            rate[domain.columns([*error_rate], "error_rate")] = [*error_rate.values()]
+            rate[domain.places([*error_rate], "error_rate")] = [*error_rate.values()]
         needed = "error_rate must be 'auto', or one proportion in [0, 1)"
         rate = one_or_each(
             rate, len(tails), needed, "columns", lambda one: (one >= 0.0) & (one < 1.0)

@@ -171,7 +171,7 @@ def remove_cells(rows: Floats, rate: float, random_state: np.random.RandomState)
 
 def observed_fraction(rows: Floats, domain: Domain) -> Floats:
     """The proportion of cells of each row that are observed, of the columns that learners see."""
-    shown = ~domain.unseen.is_hidden
+    shown = ~domain.is_hidden
     if not shown.any():
         return np.ones(len(rows))
     return np.asarray((~np.isnan(rows[:, shown])).mean(axis=1))
@@ -240,7 +240,7 @@ def fit_to_parts(
     domain, rows, weight = data
     random_state = check_random_state(random_state)
     # Columns that no learner sees do not count.
-    shown, parts = np.where(domain.unseen.is_hidden, np.nan, rows), []
+    shown, parts = np.where(domain.is_hidden, np.nan, rows), []
     for split in islice(deal(weight, 1.0 / _COMPARED, random_state), n_parts):
         fold = Fold.from_split(rows, split, [_REMOVED] * n_masks, random_state)
         kept = fold.train_weight

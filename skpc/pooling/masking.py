@@ -212,7 +212,7 @@ class LinearOnCompletions(BaseEstimator):
 
     def _features(self, rows: Floats) -> Floats:
         scores = rows.copy()
-        for column, number in enumerate(self.domain.numbers or ()):
+        for column, number in enumerate(self.domain.laws):
             if number is not None:
                 scores[:, column] = number.scaled(rows[:, column])
         return one_hot(self.domain, scores)

@@ -229,7 +229,7 @@ def _possible(rows: Any, weights: Floats) -> list[Any]:
 
 def _about(cells: Predictive, known: Floats) -> Predictive:
     """The same distributions, with the cells that are known of rows that were blanked."""
-    return Predictive(cells.terms, known, cells.labels, cells.index, cells.number)
+    return Predictive(cells.terms, known, cells.labels, cells.index, cells.law)
 
 
 def _total(joint: Floats) -> Floats:

@@ -20,7 +20,7 @@ from skpc.pooling.folds import Fold
 from skpc.pooling.masking import MaskingEnsemble, with_categories
 from skpc.pooling.pool import NEEDED, Member, OutOfFold, blanked, fit_density, labelled
 from skpc.pooling.weights import GatingFeatures, HeteroscedasticNoise, fit_gate
-from skpc.variables import Form, Normals, Number, Predictive, ScoredColumn, ScoredNormals
+from skpc.variables import Form, Law, Normals, Predictive, ScoredNormals
 from skpc.variables.predictive import FormSum
 from skpc.variables.score import Score
 
@@ -52,16 +52,16 @@ class Target(NamedTuple):
     features: Domain
 
     @property
-    def number(self) -> Number | None:
+    def number(self) -> Law | None:
         """What the target is; None with plain margins."""
-        return self.domain.number_of(self.domain.n_features - 1)
+        return self.domain[self.domain.n_features - 1].law
 
     @property
-    def column(self) -> ScoredColumn:
+    def column(self) -> Law:
         """The atoms of the target and its lattice, if any; its scores are its values."""
         if self.number is None:
-            return ScoredColumn(Score(), np.empty(0))
-        return self.number.scored_column(0.0)._replace(score=Score())
+            return Law(Score(), np.empty(0))
+        return self.number._replace(score=Score())
 
     def states(self, values: Floats) -> Ints:
         """The number of the atom that each value is; that of the other values comes after them."""
@@ -298,7 +298,7 @@ class NumberPool(NamedTuple):
     def predictive(self, rows: Floats) -> Predictive:
         """Distribution of the target of each row."""
         forms, unknown = self._forms(rows)[0].values(), np.full(len(rows), np.nan)
-        return Predictive([*chain(*forms)], unknown, number=self.target.number)
+        return Predictive([*chain(*forms)], unknown, law=self.target.number)
 
     def log_density_at(self, rows: Floats, values: Floats) -> Floats:
         """Log density (nats) of the target of each row at a value of its own."""
@@ -338,7 +338,7 @@ class NumberPool(NamedTuple):
         part = np.arange(n_rows), _draw_columns(prob, 1, random_state)[:, 0]
         atoms = np.tile(column.atoms, (n_rows, 1))
         place = form.rest.mean[row] + form.rest.sd[row] * random_state.standard_normal((n_rows, 1))
-        drawn = np.hstack([column.value(place), atoms])[part]
+        drawn = np.hstack([column.at_place(place), atoms])[part]
         return drawn if number is None else number.values(drawn)
 
     def _forms(self, rows: Floats) -> tuple[dict[int, Sequence[Any]], Floats]:

@@ -39,12 +39,12 @@ class TableCells(NamedTuple):
 
     def unit(self, column: int) -> str:
         """What kind of number a column holds: "M" for dates, "m" for durations, else none."""
-        scale = self.domain.form.dates.get(column)
+        scale = self.domain.calendars.get(column)
         return "" if scale is None else scale.dates(np.zeros(1)).dtype.kind
 
     def label(self, column: int, value: float) -> Any:
         """What a cell of a column holds, as a user would write it."""
-        labels = self.domain.labels(column)
+        labels = self.domain[column].labels
         if labels is not None:
             return labels[int(value)]
         unit = self.unit(column)
@@ -101,8 +101,8 @@ def rows_of(domain: Domain, table: Any) -> Floats:
 
 def _calendars(domain: Domain) -> Iterator[tuple[int, Any]]:
     """The columns of dates and durations, and how their cells are numbers."""
-    for column, calendar in domain.form.dates.items():
-        if domain.labels(column) is None:
+    for column, calendar in domain.calendars.items():
+        if domain[column].labels is None:
             yield column, calendar
 
 

@@ -22,7 +22,6 @@ from skpc._validation import (
     check_table,
     check_weight,
     column_of,
-    describe_column,
     fit_context,
     objects_of,
 )
@@ -389,7 +388,7 @@ class RuledDensity(DensityMixin, BaseEstimator):
         # The density numbers its columns in another way.
         if not isinstance(given, Mapping):
             given = dict(enumerate(self.domain_.row(given)[0]))
-        said = {int(self.domain_.columns([c], "given")[0]): given[c] for c in given}
+        said = {int(self.domain_.places([c], "given")[0]): given[c] for c in given}
         events, row = read_events(self.domain_, said, "given", values_are_known=True)
         rows = rows_of(self.domain_, row)
         values = self._ties.propagated(TableCells.of_rows(self.domain_, rows).values)
@@ -493,7 +492,7 @@ class RuledDensity(DensityMixin, BaseEstimator):
             raise ValueError(
                 f"rules must hold in all rows of fit, but {n_rows} break one; the first breaks "
                 f"{tie.rule!r} by {[objects_of(column_of(table, c))[row] for c in tie.columns]} "
-                f"in {[describe_column(c, self.domain_.feature_names) for c in tie.columns]}. "
+                f"in {[self.domain_[c].where for c in tie.columns]}. "
                 "Correct such rows, or leave the rule out."
             )
 
@@ -548,7 +547,7 @@ def _means(domain: Domain, draws: Floats, weight: Floats) -> Floats:
     means = np.einsum("rd,rdc->rc", weight, draws)
     # Between ordered states there is nothing. Dates are in other units here.
     is_ordered = domain.is_ordered.copy()
-    is_ordered[[*domain.form.dates]] = False
+    is_ordered[[*domain.calendars]] = False
     means[:, is_ordered] = domain.values(means.copy())[:, is_ordered]
     for column in np.flatnonzero(domain.is_categorical).tolist():
         codes = draws[:, :, column]

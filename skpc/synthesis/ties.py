@@ -145,7 +145,7 @@ def read_tie(rule: Any, cells: TableCells) -> Tie:
             names = [name, other]
         case _:
             raise ValueError(f"rules must be a list of tuples {_KINDS}; found {rule!r}.")
-    columns = [int(cells.domain.columns([name], "rules")[0]) for name in names]
+    columns = [int(cells.domain.places([name], "rules")[0]) for name in names]
     if len({*columns}) < len(columns) or len(columns) < 2:
         raise ValueError(f"rules must be about different columns; found {rule!r}.")
     are_categories = cells.is_categorical[columns]
@@ -157,7 +157,7 @@ def read_tie(rule: Any, cells: TableCells) -> Tie:
         return _map(rule, cells, columns[::-1], partners)
     # Equal categories may have other codes in each column.
     if kind == "==" and are_categories.all():
-        codes, labels = (list(cells.domain.labels(column)) for column in columns)
+        codes, labels = (list(cells.domain[column].labels) for column in columns)
         same = {float(n): float(codes.index(x)) for n, x in enumerate(labels) if x in codes}
         return _map(rule, cells, columns, same)
     # Dates have no sums, and no order beside durations.

@@ -1,6 +1,5 @@
 """Columns as models see them: histogram axes, leaf families, and the distribution of a cell."""
 
-from skpc.variables.axis import Axis, AxisTable
 from skpc.variables.families import (
     BLOCK,
     CATEGORICAL,
@@ -10,11 +9,11 @@ from skpc.variables.families import (
     SCORED,
 )
 from skpc.variables.forms import Bins, Form, Normals, Points, ScoredNormals
+from skpc.variables.histogram import Histogram, HistogramTable
+from skpc.variables.law import Law
 from skpc.variables.leaves import Columns, Leaves
-from skpc.variables.margins import Margin, plain_axis
-from skpc.variables.number import Number
+from skpc.variables.margins import fit_histogram, plain_axis
 from skpc.variables.predictive import Predictive
-from skpc.variables.score import ScoredColumn
 
 __all__ = [
     "BLOCK",
@@ -23,18 +22,17 @@ __all__ = [
     "HISTOGRAM",
     "POISSON",
     "SCORED",
-    "Axis",
-    "AxisTable",
+    "Histogram",
+    "HistogramTable",
     "Bins",
     "Columns",
     "Form",
+    "Law",
     "Leaves",
-    "Margin",
     "Normals",
-    "Number",
     "Points",
     "Predictive",
-    "ScoredColumn",
     "ScoredNormals",
+    "fit_histogram",
     "plain_axis",
 ]

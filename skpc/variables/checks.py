@@ -7,12 +7,13 @@ from scipy.linalg import lapack
 
 from skpc._arrays import Floats, Ints
 from skpc.exceptions import StructureError
-from skpc.variables.axis import Axis
 from skpc.variables.families import BLOCK, FAMILIES, FORMULAS
 from skpc.variables.gaussian import by_scope, split_params
+from skpc.variables.histogram import Histogram
+from skpc.variables.law import Law
 from skpc.variables.leaf_queries import formula_params
 from skpc.variables.leaves import Leaves, axis_in, states_of_leaves
-from skpc.variables.score import ATOMS, ScoredColumn
+from skpc.variables.score import ATOMS
 
 #: How far the probabilities of a distribution may be from summing to one.
 TOLERANCE = 1e-6
@@ -26,7 +27,7 @@ _SAME = 1e-9
 _FAR = 1e300
 
 
-def check_variable(var: int, count: int, axis: Axis | ScoredColumn | None) -> None:
+def check_variable(var: int, count: int, axis: Histogram | Law | None) -> None:
     """Refuse an axis that is invalid, or that does not fit the number of states."""
     if count < 0:
         raise ValueError(f"variable {var} needs 0 or more states, got {count}")
@@ -38,13 +39,13 @@ def check_variable(var: int, count: int, axis: Axis | ScoredColumn | None) -> No
         raise ValueError(
             f"the axis of variable {var} does not fit its {count} states: it has {axis.n_states}"
         )
-    if isinstance(axis, Axis):
+    if isinstance(axis, Histogram):
         _check_axis(var, axis)
     else:
         _check_column(var, axis)
 
 
-def _check_axis(var: int, axis: Axis) -> None:
+def _check_axis(var: int, axis: Histogram) -> None:
     edges, lower, upper = np.asarray(axis[0], dtype=np.float64), axis[1], axis[2]
     if edges.ndim != 1 or len(edges) < 1 or not np.all(np.isfinite(edges)):
         raise ValueError(f"the axis of variable {var} needs at least one finite edge, got {edges}")
@@ -74,8 +75,9 @@ def _check_axis(var: int, axis: Axis) -> None:
         raise ValueError(f"the atoms of variable {var} must lie in their cells, got {points}")
 
 
-def _check_column(var: int, column: ScoredColumn) -> None:
-    atoms, sizes = np.asarray(column.atoms), [*column[2:]]
+def _check_column(var: int, column: Law) -> None:
+    atoms = np.asarray(column.atoms)
+    sizes = [column.step, column.reach, column.smallest_sd, column.gap]
     if atoms.ndim != 1 or not np.all(np.isfinite(atoms)) or not np.all(atoms[1:] > atoms[:-1]):
         raise ValueError(f"the atoms of variable {var} must be finite and increase, got {atoms}")
     if not (np.all(np.isfinite(sizes)) and min(sizes) >= 0.0):
@@ -98,7 +100,7 @@ def _check_column(var: int, column: ScoredColumn) -> None:
         raise ValueError(f"the score of variable {var} is not an increasing bijection: {score}")
 
 
-def axis_in_file(var: int, part: Floats, count: int) -> Axis | ScoredColumn | None:
+def axis_in_file(var: int, part: Floats, count: int) -> Histogram | Law | None:
     """The axis that a stretch of a file holds, checked; None where it is empty."""
     # A histogram axis has five numbers for each edge, and nine more.
     fits = len(part) >= 14 and len(part) % 5 == 4

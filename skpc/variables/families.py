@@ -19,7 +19,7 @@ from skpc._fast_math import fast_exp
 from skpc._jit import inlined, internal_kernel, kernel
 from skpc._random import Streams, draw_index, uniform
 from skpc.variables import gaussian, poisson
-from skpc.variables.axis import draw_in_state, state_and_log_density
+from skpc.variables.histogram import draw_in_state, state_and_log_density
 from skpc.variables.leaves import Cells, Column, Leaf, add_states, state_line
 
 #: Numbers of the families, which files have too. A block has several variables, all others one.

@@ -18,8 +18,8 @@ import numpy as np
 from scipy.special import logsumexp, ndtr
 
 from skpc._arrays import Floats, Ints, log_or_inf
-from skpc.variables.axis import Axis, AxisTable
-from skpc.variables.score import ScoredColumn
+from skpc.variables.histogram import Histogram, HistogramTable
+from skpc.variables.law import Law
 
 #: Probability that parts of a distribution have at least, so that each has a mean and quantiles.
 _TINY = 1e-300
@@ -242,7 +242,7 @@ class Bins(Form):
 
     Parameters
     ----------
-    axis : Axis
+    axis : Histogram
         The axis.
     prob : ndarray of shape (n, n_states)
         Probabilities of its states under each of the n distributions.
@@ -250,15 +250,15 @@ class Bins(Form):
     Examples
     --------
     >>> import numpy as np
-    >>> from skpc.variables import Axis, Bins
+    >>> from skpc.variables import Histogram, Bins
     >>> flat = Bins(
-    ...     Axis(np.array([0.0, 4.0]), 1.0, 1.0), np.array([[0.0, 1.0, 0.0]])
+    ...     Histogram(np.array([0.0, 4.0]), 1.0, 1.0), np.array([[0.0, 1.0, 0.0]])
     ... )
     >>> flat.means(), flat.below(np.array([1.0])), flat.quantiles(0.75)
     (array([2.]), array([0.25]), array([3.]))
     """
 
-    axis: Axis
+    axis: Histogram
     prob: Floats
 
     @property
@@ -281,14 +281,14 @@ class Bins(Form):
         return self.averages(self.axis.shares_between(low, high).T)
 
     def modes(self, highest: float) -> tuple[Floats, Floats]:
-        """Most probable values, and what their states are worth; see :meth:`Axis.log_peaks`."""
+        """Most probable values, and what their states are worth (``Histogram.log_peaks``)."""
         density = log_or_inf(self.prob) + self.axis.log_peaks()
         return self.axis.modes()[density.argmax(axis=1)], density.max(axis=1)
 
     def log_density(self, x: Floats) -> Floats:
-        """Log density (nats) of each distribution at its own ``x``; see :class:`Axis`."""
+        """Log density (nats) of each distribution at its own ``x``; see :class:`Histogram`."""
         of_state = log_or_inf(self.prob[np.arange(len(x)), self.axis.states_of(x)])
-        return of_state + AxisTable.from_axes([self.axis]).log_density(x[:, np.newaxis])
+        return of_state + HistogramTable.from_axes([self.axis]).log_density(x[:, np.newaxis])
 
     def mixed(self, prob: Floats) -> Bins:
         """Mixtures of the distributions with weights of shape (n_mixtures, n)."""
@@ -311,7 +311,7 @@ class ScoredNormals(Form):
 
     Parameters
     ----------
-    column : ScoredColumn
+    column : Law
         The atoms and the score.
     atom_prob : ndarray of shape (n, n_atoms)
         Probabilities of the atoms under each of the n distributions.
@@ -321,9 +321,9 @@ class ScoredNormals(Form):
     Examples
     --------
     >>> import numpy as np
-    >>> from skpc.variables import Normals, ScoredColumn, ScoredNormals
+    >>> from skpc.variables import Law, Normals, ScoredNormals
     >>> from skpc.variables.score import Score
-    >>> column = ScoredColumn(Score(), np.array([0.0]))
+    >>> column = Law(Score(), np.array([0.0]))
     >>> rest = Normals(np.array([4.0]), np.array([1.0]), np.array([[0.5]]))
     >>> rain = ScoredNormals(column, np.array([[0.5]]), rest)
     >>> (
@@ -334,7 +334,7 @@ class ScoredNormals(Form):
     (array([2.]), array([0.5]), array([4.]))
     """
 
-    column: ScoredColumn
+    column: Law
     atom_prob: Floats
     rest: Normals
 
@@ -356,15 +356,15 @@ class ScoredNormals(Form):
     def below(self, x: Floats) -> Floats:
         """Probability under each distribution that a draw is at most its own ``x``."""
         atoms = Points(self.column.atoms, self.atom_prob)
-        return self.rest.below(*self.column.ends(x)) + atoms.below(x)
+        return self.rest.below(*self.column.end_scores(x)) + atoms.below(x)
 
     def between(self, low: Floats, high: Floats) -> Floats:
         """Probability under each distribution of each interval ``low < x <= high``."""
         of_atoms = Points(self.column.atoms, self.atom_prob).between(low, high)
-        return of_atoms + self.rest.between(*self.column.ends(low, high))
+        return of_atoms + self.rest.between(*self.column.end_scores(low, high))
 
     def modes(self, highest: float) -> tuple[Floats, Floats]:
-        """Most probable values, by :meth:`ScoredColumn.modes`, and what they are worth."""
+        """Most probable values, by :meth:`Law.modes`, and what they are worth."""
         states = np.column_stack([self.atom_prob, self.rest.prob])
         has_atoms, of_rest = len(self.column.atoms) > 0, self.rest.modes(highest)[1]
         value = log_or_inf(states.max(axis=1)) if has_atoms else of_rest

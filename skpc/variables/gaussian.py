@@ -30,7 +30,6 @@ import numpy as np
 from skpc._arrays import Floats, Ints, offsets
 from skpc._jit import inlined, internal_kernel
 from skpc._random import Streams, normal, uniform
-from skpc.variables.axis import BEYOND_END
 from skpc.variables.forms import Normals, normal_between
 from skpc.variables.gaussians import (
     Gaussians,
@@ -39,6 +38,7 @@ from skpc.variables.gaussians import (
     squared_distances,
     statistics,
 )
+from skpc.variables.histogram import BEYOND_END
 from skpc.variables.leaves import (
     Cells,
     Column,

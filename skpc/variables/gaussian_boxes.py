@@ -79,7 +79,7 @@ def box_probabilities(
         column, prob = columns.axis_of(leaves.variables[place]), np.exp(leaves.log_prob_of(place))
         held = (low[..., np.newaxis] < column.atoms) & (column.atoms <= high[..., np.newaxis])
         options.append([(held.any(axis=1) @ prob[:, :-1].T, None)])
-        ends = (end.T for end in column.ends(low, high))
+        ends = (end.T for end in column.end_scores(low, high))
         options[-1] += [(prob[:, -1], (at, *side)) for side in zip(*ends)]
     total = np.zeros(mean.shape[:2])
     for weights, sides in (zip(*choice) for choice in itertools.product(*options)):

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints, offsets, ranges
 from skpc._jit import inlined
-from skpc.variables.axis import Axis
 from skpc.variables.forms import Bins, Points
-from skpc.variables.score import ScoredColumn
+from skpc.variables.histogram import Histogram
+from skpc.variables.law import Law
 
 
 class Leaves(NamedTuple):
@@ -127,7 +127,7 @@ class Columns(NamedTuple):
     has_cells: NDArray[np.int8]
 
     def axis_of(self, var: int) -> Any:
-        """What the leaves of a variable have in common: an Axis, a ScoredColumn, or None."""
+        """What the leaves of a variable have in common: a Histogram, a Law, or None."""
         return axis_in(self.axis[self.axis_ptr[var] : self.axis_ptr[var + 1]])
 
 
@@ -255,11 +255,11 @@ def states_of_leaves(leaves: Leaves, n_states: Ints) -> States:
     return States(leaf, np.cumsum(size) - size, size, *(ranges(start, size) for start in starts))
 
 
-def axis_in(flat: Floats) -> Axis | ScoredColumn | None:
+def axis_in(flat: Floats) -> Histogram | Law | None:
     """What the stretch of a variable holds that kernels read; None where that is empty."""
     if not len(flat):
         return None
-    return ScoredColumn.from_flat(flat) if flat[0] == 0.0 else Axis.from_flat(flat)
+    return Law.from_flat(flat) if flat[0] == 0.0 else Histogram.from_flat(flat)
 
 
 def over_states(columns: Columns, var: int, prob: Floats) -> Points | Bins:

@@ -1,19 +1,18 @@
-"""Axes of numeric columns: with bins that follow the margin of their column, or plain ones.
+"""The distribution of a numeric column alone, and bins of its values.
 
-:class:`Margin` keeps atoms apart and follows the margin within each bin. :func:`plain_axis` has
-bins of equal mass and nothing more, as in the papers.
+:func:`fit_histogram` keeps atoms apart and follows the margin of the column, whatever bins are made
+of it. :func:`plain_axis` has bins of equal mass and nothing more, as in the papers.
 """
 
-import math
 from functools import lru_cache
-from typing import NamedTuple, Self
 
 import numpy as np
 from scipy.fft import dct, idct
 
 from skpc._arrays import ROUNDING, Bools, Floats, Ints, exact_group_sums, weighted_quantiles
-from skpc.variables.axis import TINY, Axis
-from skpc.variables.number import Number, are_apart, distinct
+from skpc.variables.atoms import are_apart, distinct
+from skpc.variables.histogram import NOTHING, ROWS_PER_CELL, TINY, Histogram
+from skpc.variables.law import Law
 
 #: Largest number of bins of a column, unless a user says otherwise.
 MOST_BINS = 20
@@ -23,18 +22,10 @@ _GRID, _CELLS = 512, 64
 _LATTICE_CELLS = 200
 #: Bandwidths compared, in cells of the grid.
 _BANDWIDTHS = np.r_[0.0, np.geomspace(0.35, 100.0, 24)]
-#: Rows that the table of two binned columns should have a cell. Cross-validation among 1 to 15
-#: bins on wine, iris, breast cancer, diabetes and samples of 100 to 5000 rows of two larger tables
-#: chose about as many bins as this allows.
-_ROWS_PER_CELL = 8
 #: Atoms that are states of their own: most of them, and the part of the rows that each must have.
 _MOST_ALONE, _LEAST_ALONE = 8, 0.05
-#: Mass of what is no state, in a column of ordered states.
-_NOTHING = 1e-15
 #: The outermost cells begin and end at most this part of the range beyond it.
 _WIDENED = 0.01
-#: A gap in which nothing was seen is wide if it is this part of the range.
-_WIDE_GAP = 0.25
 #: Tails start from the mean excess of this many of the outermost rows.
 _TAIL_ROWS = 10.0
 #: Smallest bins and tails of plain axes, as fractions of the column's spread. Both lost next to
@@ -43,8 +34,8 @@ _TAIL_ROWS = 10.0
 _SMALLEST_WIDTH, _SMALLEST_TAIL = 1e-3, 1e-2
 
 
-class Margin(NamedTuple):
-    """The distribution of a numeric column alone; axes of any number of bins are made from it.
+def fit_histogram(values: Floats, weight: Floats, law: Law) -> Histogram:
+    """The distribution of a column alone, as the finest histogram that bins are made from.
 
     It has the atoms of the column, and for the other values a kernel estimate on the scale of the
     score (on the lattice itself, if that has few points). Leave-one-out likelihood chooses the
@@ -53,129 +44,71 @@ class Margin(NamedTuple):
 
     Parameters
     ----------
-    edges : ndarray of shape (n_cells - 1,)
-        Edges of the cells.
-    masses : ndarray of shape (n_cells,)
-        Masses of the cells that are not atoms, tails included, or are ordered states; they sum to
-        one.
-    point : ndarray of shape (n_cells,)
-        Values of the atoms, NaN in the other cells.
-    weight : float
-        Weight of the values that are not atoms.
-    tails : (float, float)
-        Scales of the tails.
-    low, high, step : float
-        Where the tails end, and the step of the lattice of the column.
+    values : ndarray of shape (n_rows,)
+        Numbers, at least one of them; NaN where missing.
+    weight : ndarray of shape (n_rows,)
+        Positive.
+    law : Law
+        What the column is.
+
+    Returns
+    -------
+    Histogram
+        Each cell is a state. The shares are the masses of cells without frequent atoms, tails
+        included, or of ordered states, and sum to one.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from skpc.variables import Margin, Number
+    >>> from skpc.variables import Law, fit_histogram
     >>> values = np.append(np.zeros(100), np.arange(1.0, 101.0))
-    >>> margin = Margin.fit(values, np.ones(200), Number.fit(values, np.ones(200)))
-    >>> axis = margin.axis(2)
+    >>> finest = fit_histogram(values, np.ones(200), Law.fit(values, np.ones(200)))
+    >>> axis = finest.binned(2)
     >>> axis.n_states, axis.atoms, axis.states_of(np.array([0.0, 1.0, 100.0]))
     (3, array([0.]), array([0, 1, 2]))
     """
+    points, mass = distinct(values, weight)
+    total = float(mass.sum())
+    if law.is_ordered:
+        return _histogram_of_states(points, mass, law)
+    rest = ~law.is_atom(points)
+    atoms, of_atoms = points[~rest], mass[~rest]
+    points, mass = points[rest], mass[rest]
+    edges, cumulated = _margin(points, mass, law) if len(points) else _gaps(law)
+    edges, cumulated, point = _with_atoms(edges, cumulated, law)
+    # Of less than three values, the next one is more likely between than beyond.
+    beyond = 1.0 / max(float(mass.sum() or total) + 1.0, 4.0)
+    low, high = _ends(edges, law)
+    # A tail without room has what no row can have.
+    tail_masses = np.array([beyond if low < edges[0] else NOTHING])
+    tail_masses = np.append(tail_masses, beyond if edges[-1] < high else NOTHING)
+    masses = _masses(cumulated, point, beyond, tail_masses)
+    n_others = float(mass.sum())
+    if n_others > 0.0:
+        # The frequent atoms are states; the others are cells of the bins around them.
+        alone = _alone(of_atoms, total)
+        # So is one at an end: a zero is another matter than small laws.
+        alone |= np.isin(atoms, [law.low, law.high])
+        of_bins = of_atoms[~alone].sum()
+        masses *= n_others / (n_others + of_bins)
+        cells = np.searchsorted(edges, atoms[~alone], side="right")
+        masses[cells] = of_atoms[~alone] / (n_others + of_bins)
+        n_others += float(of_bins)
+    tails = _tail_scales(points, mass, law)
+    return Histogram(edges, *tails, None, masses, point, low, high, law.step, n_others)
 
-    edges: Floats
-    masses: Floats
-    point: Floats
-    weight: float
-    tails: tuple[float, float]
-    low: float
-    high: float
-    step: float
 
-    @classmethod
-    def fit(cls, values: Floats, weight: Floats, number: Number) -> Self:
-        """Estimate it from numbers (NaN where missing), their weights, and what the column is."""
-        points, mass = distinct(values, weight)
-        total = float(mass.sum())
-        if number.is_ordered:
-            return cls._of_states(points, mass, number)
-        rest = ~number.is_atom(points)
-        atoms, of_atoms = points[~rest], mass[~rest]
-        points, mass = points[rest], mass[rest]
-        edges, cumulated = _margin(points, mass, number) if len(points) else _gaps(number)
-        edges, cumulated, point = _with_atoms(edges, cumulated, number)
-        # Of less than three values, the next one is more likely between than beyond.
-        beyond = 1.0 / max(float(mass.sum() or total) + 1.0, 4.0)
-        low, high = _ends(edges, number)
-        # A tail without room has what no row can have.
-        tail_masses = np.array([beyond if low < edges[0] else _NOTHING])
-        tail_masses = np.append(tail_masses, beyond if edges[-1] < high else _NOTHING)
-        masses = _masses(cumulated, point, beyond, tail_masses)
-        n_others = float(mass.sum())
-        if n_others > 0.0:
-            # The frequent atoms are states; the others are cells of the bins around them.
-            alone = _alone(of_atoms, total)
-            # So is one at an end: a zero is another matter than small numbers.
-            alone |= np.isin(atoms, [number.low, number.high])
-            of_bins = of_atoms[~alone].sum()
-            masses *= n_others / (n_others + of_bins)
-            cells = np.searchsorted(edges, atoms[~alone], side="right")
-            masses[cells] = of_atoms[~alone] / (n_others + of_bins)
-            n_others += float(of_bins)
-        tails = _tail_scales(points, mass, number)
-        return cls(edges, masses, point, n_others, tails, low, high, number.step)
-
-    @classmethod
-    def _of_states(cls, points: Floats, mass: Floats, number: Number) -> Self:
-        """That of ordered states: their shares, and next to nothing anywhere else."""
-        edges, _, point = _with_atoms(*_gaps(number), number)
-        counts = np.zeros(len(point))
-        np.add.at(counts, np.searchsorted(edges, points, side="right"), mass)
-        # A state that these rows lack may be in others.
-        counts = np.where(np.isnan(point), 0.0, counts + 0.5)
-        masses = np.where(np.isnan(point), _NOTHING, counts / counts.sum())
-        tails = _tail_scales(np.empty(0), np.empty(0), number)
-        weight = float(mass.sum())
-        return cls(edges, masses, point, weight, tails, *_ends(edges, number), number.step)
-
-    def axis(self, n_bins: int) -> Axis:
-        """One state for each atom, and at most ``n_bins`` bins of equal mass.
-
-        Within its bin a value follows the margin. A bin of ordered states has several of them.
-        """
-        cells, point, state = self.masses, self.point, self.states(n_bins)
-        masses = np.where(self._is_alone, 1.0, cells)
-        if self.weight == 0.0:
-            # What else may come is a small part of the state of the nearest atom.
-            rest = np.where(np.isnan(point), cells[0], 0.0)
-            left = 1.0 - np.bincount(state, rest)[state]
-            masses = np.where(np.isnan(point), rest, np.where(left > 0.0, left, 1.0))
-        share = masses / np.bincount(state, masses)[state]
-        ends = self.low, self.high, self.step
-        return Axis(self.edges, *self.tails, state, share, point, *ends)
-
-    def states(self, n_bins: int) -> Ints:
-        """State of each cell of that axis, numbered by their first cells inside the range."""
-        if self.weight == 0.0:
-            # Cells without an atom follow one that ends at half the way, or begins there.
-            place = np.flatnonzero(~np.isnan(self.point))
-            return np.abs(np.arange(len(self.point))[:, np.newaxis] - place).argmin(axis=1)
-        # No bin goes on beyond a wide gap: what lies there is a code, not a neighbour.
-        width = np.r_[0.0, np.diff(self.edges), 0.0]
-        is_gap = (self.masses <= _NOTHING) & (width > _WIDE_GAP * width.sum())
-        states = _bins(self.masses, self._is_alone, is_gap, n_bins, self.weight)
-        # Tails come last: they are inside no range.
-        numbers, first = np.unique(np.roll(states, -1), return_index=True)
-        return np.argsort(np.argsort(first))[np.searchsorted(numbers, states)]
-
-    @property
-    def _is_alone(self) -> Bools:
-        """Which cells are atoms with a state of their own."""
-        return np.asarray(~np.isnan(self.point) & (self.masses == 0.0))
-
-    def cells(self, values: Floats) -> Ints:
-        """Cell of each value."""
-        return np.searchsorted(self.edges, values, side="right")
-
-    def n_bins(self, n_rows: float) -> int:
-        """Number of bins that leave two columns eight rows for each pair of bins on average."""
-        share = self.weight / n_rows
-        return max(1, round(share * math.sqrt(n_rows / _ROWS_PER_CELL)))
+def _histogram_of_states(points: Floats, mass: Floats, law: Law) -> Histogram:
+    """That of ordered states: their shares, and next to nothing anywhere else."""
+    edges, _, point = _with_atoms(*_gaps(law), law)
+    counts = np.zeros(len(point))
+    np.add.at(counts, np.searchsorted(edges, points, side="right"), mass)
+    # A state that these rows lack may be in others.
+    counts = np.where(np.isnan(point), 0.0, counts + 0.5)
+    masses = np.where(np.isnan(point), NOTHING, counts / counts.sum())
+    tails = _tail_scales(np.empty(0), np.empty(0), law)
+    ends = _ends(edges, law)
+    return Histogram(edges, *tails, None, masses, point, *ends, law.step, float(mass.sum()))
 
 
 def _alone(mass: Floats, total: float) -> Bools:
@@ -185,21 +118,20 @@ def _alone(mass: Floats, total: float) -> Bools:
     return is_frequent
 
 
-def _ends(edges: Floats, number: Number) -> tuple[float, float]:
+def _ends(edges: Floats, law: Law) -> tuple[float, float]:
     """Where tails end; an atom that is the end of its column has a cell around it."""
-    low, high = number.edges_of_ends
+    low, high = law.edges_of_ends
     return min(low, float(edges[0])), max(high, float(edges[-1]))
 
 
-def _margin(points: Floats, mass: Floats, number: Number) -> tuple[Floats, Floats]:
+def _margin(points: Floats, mass: Floats, law: Law) -> tuple[Floats, Floats]:
     """Edges over the range of the values, and the part of their mass that lies below each."""
-    step, size = number.step, points[-1] - points[0]
-    column = number.scored_column(0.0)
+    step, size = law.step, points[-1] - points[0]
     if step == 0.0 and len(points) == 1:
         half = 1e-6 * (abs(points[0]) or 1.0)
         return np.array([points[0] - half, points[0] + half]), np.array([0.0, 1.0])
     has_grid = step > 0.0 and size / step < _LATTICE_CELLS
-    z = points if has_grid else column.transform(points)
+    z = points if has_grid else law.transform(points)
     n_cells = round(size / step) + 1 if has_grid else _GRID
     width = step if has_grid else (z[-1] - z[0]) / (n_cells - 1)
     ends = z[0] + width * (np.arange(n_cells + 1) - 0.5)
@@ -207,18 +139,18 @@ def _margin(points: Floats, mass: Floats, number: Number) -> tuple[Floats, Float
     below = np.append(0.0, np.cumsum(_smoothed(place, mass, n_cells, tied=step > 0.0)))
     if has_grid:
         return ends, below
-    edges = column.inverse(ends)
+    edges = law.inverse(ends)
     chosen = _coarser(below, ends)
     edges, below = edges[chosen], below[chosen]
     if step > 0.0:
-        edges = number.origin + step * (np.floor((edges - number.origin) / step) + 0.5)
+        edges = law.origin + step * (np.floor((edges - law.origin) / step) + 0.5)
         edges[-1] = points[-1] + step / 2.0
         edges[0] = points[0] - step / 2.0
         edges, last = np.unique(edges[::-1], return_index=True)
         below = below[::-1][last]
         below[0] = 0.0
     else:
-        low, high = number.ends
+        low, high = law.ends
         edges[0] = max(edges[0], low, points[0] - _WIDENED * size)
         edges[-1] = min(edges[-1], high, points[-1] + _WIDENED * size)
         edges[-1] = max(edges[-1], np.nextafter(points[-1], np.inf))
@@ -269,27 +201,27 @@ def _heat(n_cells: int) -> tuple[Floats, Floats]:
     return response, response @ waves**2
 
 
-def _gaps(number: Number) -> tuple[Floats, Floats]:
+def _gaps(law: Law) -> tuple[Floats, Floats]:
     """Edges half the way between the atoms of a column that has nothing else, and at its ends."""
-    half, atoms = number.step / 2.0 or number.reach, number.atoms
+    half, atoms = law.step / 2.0 or law.reach, law.atoms
     edges = np.r_[atoms[0] - half, (atoms[1:] + atoms[:-1]) / 2.0, atoms[-1] + half]
     return edges, np.linspace(0.0, 1.0, len(edges))
 
 
-def _with_atoms(edges: Floats, cumulated: Floats, number: Number) -> tuple[Floats, Floats, Floats]:
+def _with_atoms(edges: Floats, cumulated: Floats, law: Law) -> tuple[Floats, Floats, Floats]:
     """Cut the cells of atoms out of the line."""
-    half, atoms = number.step / 2.0, number.atoms
-    if number.step > 0.0:
+    half, atoms = law.step / 2.0, law.atoms
+    if law.step > 0.0:
         begin, end = atoms - half, atoms + half
     else:
         # The reach may be less than rounding far away from the typical values.
-        begin = np.minimum(atoms - number.reach, np.nextafter(atoms, -np.inf))
-        end = np.maximum(atoms + number.reach, np.nextafter(atoms, np.inf))
+        begin = np.minimum(atoms - law.reach, np.nextafter(atoms, -np.inf))
+        end = np.maximum(atoms + law.reach, np.nextafter(atoms, np.inf))
     tolerance, places = 1e-6 * (end - begin), edges[:, np.newaxis]
     inside = (places >= begin - tolerance) & (places <= end + tolerance)
     merged = np.unique(np.concatenate([edges[~inside.any(axis=1)], begin, end]))
     # Neighbouring atoms share an edge, which rounding may have made two.
-    merged = merged[np.append(True, np.diff(merged) > number.reach)]
+    merged = merged[np.append(True, np.diff(merged) > law.reach)]
     below = np.interp(merged, edges, cumulated)
     point = np.full(len(merged) + 1, np.nan)
     middle = begin + (end - begin) / 2.0
@@ -314,39 +246,11 @@ def _masses(cumulated: Floats, point: Floats, beyond: float, of_tails: Floats) -
     return np.concatenate([of_tails[:1], inner, of_tails[1:]])
 
 
-def _bins(cells: Floats, is_atom: Bools, is_gap: Bools, n_bins: int, n_rows: float) -> Ints:
-    """A state for each cell: atoms by themselves, the others in bins of about equal mass.
-
-    None has less than half of that, as nothing would be known of cells without rows. Only the last
-    one, and one that ends at an atom or a gap, may have as little as eight rows: what lies beyond
-    zero is another matter.
-    """
-    state = np.full(len(cells), n_bins)
-    state[is_atom] += 1 + np.arange(is_atom.sum())
-    number, filled, below = 0, 0.0, 0.0
-    enough, few = 0.5 / n_bins, _ROWS_PER_CELL / max(n_rows, 1.0)
-    others = np.flatnonzero(~is_atom)
-    numbers = list[int]()
-    for mass, is_apart in zip(cells[others].tolist(), (is_atom | is_gap)[others - 1].tolist()):
-        full = filled >= enough and below + mass / 2.0 >= (number + 1) / n_bins
-        if full or (is_apart and filled >= few and 1.0 - below >= few):
-            number, filled = max(number + 1, int((below + mass / 2.0) * n_bins)), 0.0
-        numbers.append(number)
-        filled, below = filled + mass, below + mass
-    state[others] = numbers
-    if filled < min(enough, few):
-        last = state == number
-        state[last] = state[(state < number)].max(initial=0) if number else 0
-    return state
-
-
-def _tail_scales(points: Floats, mass: Floats, number: Number) -> tuple[float, float]:
+def _tail_scales(points: Floats, mass: Floats, law: Law) -> tuple[float, float]:
     """Mean excess of the outermost rows at either end."""
-    least = max(
-        number.step, 1e-3 * (number.high - number.low), np.spacing(abs(number.high)), 1e-300
-    )
+    least = max(law.step, 1e-3 * (law.high - law.low), np.spacing(abs(law.high)), 1e-300)
     if len(points) < 2:
-        scale = max(least, 0.1 * (number.high - number.low), 1e-3 * (abs(number.high) or 1.0))
+        scale = max(least, 0.1 * (law.high - law.low), 1e-3 * (abs(law.high) or 1.0))
         return scale, scale
     scales = []
     for values, weight in ((points[::-1], mass[::-1]), (points, mass)):
@@ -357,7 +261,7 @@ def _tail_scales(points: Floats, mass: Floats, number: Number) -> tuple[float, f
     return scales[0], scales[1]
 
 
-def plain_axis(values: Floats, weight: Floats, n_bins: int) -> Axis:
+def plain_axis(values: Floats, weight: Floats, n_bins: int) -> Histogram:
     """Choose the states of a numeric column by its values.
 
     A small table gets fewer bins than ``n_bins``: two such columns together then have eight
@@ -381,7 +285,7 @@ def plain_axis(values: Floats, weight: Floats, n_bins: int) -> Axis:
 
     Returns
     -------
-    Axis
+    Histogram
 
     Examples
     --------
@@ -397,8 +301,8 @@ def plain_axis(values: Floats, weight: Floats, n_bins: int) -> Axis:
     if len(points) == 1:
         spread = max(abs(float(points[0])), 1.0)
         half = 0.5 * _SMALLEST_WIDTH * spread
-        return Axis(np.array([points[0] - half, points[0] + half]), spread, spread)
-    n_bins = min(n_bins, max(1, int(np.sqrt(cumulated[-1] / _ROWS_PER_CELL)) - 2))
+        return Histogram(np.array([points[0] - half, points[0] + half]), spread, spread)
+    n_bins = min(n_bins, max(1, int(np.sqrt(cumulated[-1] / ROWS_PER_CELL)) - 2))
     candidates = weighted_quantiles(points, cumulated, np.arange(1, n_bins + 2), n_bins + 2)
     # A width that one wild value cannot change, unless most values are equal.
     low, median, high = weighted_quantiles(points, cumulated, np.array([1, 2, 3]), 4)
@@ -414,7 +318,7 @@ def plain_axis(values: Floats, weight: Floats, n_bins: int) -> Axis:
         else spread
         for some, edge in ((points < edges[0], edges[0]), (points >= edges[-1], edges[-1]))
     )
-    return Axis(np.array(edges), *scales)
+    return Histogram(np.array(edges), *scales)
 
 
 def _mean_deviation(points: Floats, weight: Floats, centre: float) -> float:

@@ -11,7 +11,7 @@ from skpc._arrays import Floats, log_or_inf
 from skpc._validation import columns_like
 from skpc.variables.dates import Calendar, as_dates
 from skpc.variables.forms import Bins, Form, Points, ScoredNormals, stacked
-from skpc.variables.number import Number
+from skpc.variables.law import Law
 from skpc.variables.ranks import Ranks
 
 #: Parts of the mass within intervals that a moment is the mean of.
@@ -160,7 +160,7 @@ class Predictive:
         for a column of numbers. If the labels are numbers, the methods below compute with them.
     index : pandas Index, default=None
         Names of the rows, for :meth:`to_frame`.
-    number : Number, default=None
+    law : Law, default=None
         What a numeric column is. If it has a lattice, distribution functions rise only at its
         points, and quantiles are such points.
     dates : Calendar or Ranks, default=None
@@ -197,11 +197,11 @@ class Predictive:
         known: Floats,
         labels: Any = None,
         index: Any = None,
-        number: Number | None = None,
+        law: Law | None = None,
         dates: Calendar | Ranks | None = None,
     ) -> None:
         self.terms: tuple[Any, ...] = tuple(terms)
-        self.known, self.labels, self.index, self.number = known, labels, index, number
+        self.known, self.labels, self.index, self.law = known, labels, index, law
         self.dates = dates
 
     def __repr__(self) -> str:
@@ -243,7 +243,7 @@ class Predictive:
             for k, member in enumerate(members)
             for term in member.terms
         ]
-        what = first.labels, first.index, first.number, first.dates
+        what = first.labels, first.index, first.law, first.dates
         return cls(_joined(terms), first.known, *what)
 
     def within(self, low: Floats, high: Floats) -> Self:
@@ -269,7 +269,7 @@ class Predictive:
             held = np.column_stack([whole.holds(code) for code in codes])
             prob = self.terms[0].prob * held * weight[:, np.newaxis]
             terms = [Points(self.terms[0].value, prob)]
-        what = self.labels, self.index, self.number, self.dates
+        what = self.labels, self.index, self.law, self.dates
         return type(self)(terms, self.known, *what)
 
     @property
@@ -338,7 +338,7 @@ class Predictive:
         if at.shape not in ((), known.shape):
             raise ValueError(f"x must be one number or {len(known)}, one a row; got {at.shape}")
         edges = np.broadcast_to(at, known.shape)
-        edges = edges if self.number is None else self.number.upper_edges(edges)
+        edges = edges if self.law is None else self.law.upper_edges(edges)
         return np.where(np.isnan(known), np.clip(form.below(edges), 0.0, 1.0), known <= at)
 
     def quantile(self, level: float) -> Any:
@@ -353,8 +353,8 @@ class Predictive:
             raise ValueError(f"level must be a probability strictly between 0 and 1, got {level!r}")
         form, known = self._numbers()
         quantiles = form.quantiles(level)
-        if self.number is not None:
-            quantiles = self.number.values(quantiles)
+        if self.law is not None:
+            quantiles = self.law.values(quantiles)
         return as_dates(np.where(np.isnan(known), quantiles, known), self.dates)
 
     def to_frame(self) -> Any:

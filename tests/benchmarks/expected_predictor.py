@@ -34,7 +34,7 @@ from sklearn.impute import IterativeImputer, KNNImputer, SimpleImputer
 
 from skpc import CutsetNetworkBD, ExpectedPredictor
 from skpc.circuit import Circuit, Structure
-from skpc.variables import ScoredColumn
+from skpc.variables import Law
 from tests.benchmarks import mixed_tables
 from tests.benchmarks.numbers_tables import load_diabetes
 
@@ -163,7 +163,7 @@ def with_tails(density):
         of_var = structure.axis_of(var)
         if of_var is not None:
             # Where the flat array has the range of draws.
-            first = structure.axis_ptr[var] + (4 if isinstance(of_var, ScoredColumn) else 2)
+            first = structure.axis_ptr[var] + (4 if isinstance(of_var, Law) else 2)
             axis[first : first + 2] = -np.inf, np.inf
     structure = Structure(**(structure.arrays() | {"axis": axis}))
     out = copy(density)

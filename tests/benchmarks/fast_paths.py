@@ -45,7 +45,7 @@ from skpc.messages import BayesianRegression
 from skpc.queries import log_likelihood
 from skpc.queries.flows import _statistics_of_all_edges, expected_statistics
 from skpc.queries.passes.upward import feed_forward
-from skpc.variables import ScoredColumn
+from skpc.variables import Law
 from skpc.variables.score import Score
 from tests.naive import fast_math
 
@@ -143,7 +143,7 @@ def leaves_of_one_number() -> Pair:
     """Gaussians of single columns inside a circuit, and as multivariate ones of one column."""
     rng = np.random.default_rng(0)
     n_columns, n_components = 10, 50
-    column, states = ScoredColumn(Score(), np.zeros(1)), np.log([0.1, 0.9])
+    column, states = Law(Score(), np.zeros(1)), np.log([0.1, 0.9])
     circuits = []
     for alone in (True, False):
         builder = CircuitBuilder([2] * n_columns, [column] * n_columns)

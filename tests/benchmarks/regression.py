@@ -110,7 +110,7 @@ def _figures(values: np.ndarray, split: Split) -> Figures:
 
 def _extras(model: Any, X: pd.DataFrame, y: np.ndarray) -> Figures:
     cells = model._pool.predictive(model._encode(X)[1])
-    step = 0.0 if cells.number is None else cells.number.step
+    step = 0.0 if cells.law is None else cells.law.step
     before = y - step if step > 0.0 else np.nextafter(y, -np.inf)
     low, high = cells.cdf(before), cells.cdf(y)
     return {"log score": model.score_samples(X, y), "pit": _pit(low, high)}

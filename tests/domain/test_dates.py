@@ -377,8 +377,8 @@ def test_bounds_and_atoms_take_dates():
     drawn = model.sample(3000, random_state=0)["day"]
     assert drawn.min() >= first
     assert drawn.max() <= pd.Timestamp(last)
-    calendar = model.domain_.form.dates[0]
-    atoms = calendar.dates(model.domain_.numbers[0].atoms)
+    calendar = model.domain_.calendars[0]
+    atoms = calendar.dates(model.domain_.laws[0].atoms)
     assert atoms.astype("M8[D]").astype(str).tolist() == ["2020-06-01", "2020-07-01"]
     with pytest.raises(ValueError, match="bounds of column 'day' must increase and hold all"):
         CutsetNetworkBD(bounds={"day": (pd.Timestamp("2020-03-01"), None)}).fit(frame)
@@ -569,7 +569,7 @@ def test_drawings_name_dates():
     row = frame.iloc[:1].astype({"month": object}).assign(month=None)
     display = MarginalsDisplay.from_estimator(model, row)
     ticks = [display.ax_[0].xaxis.get_major_formatter()(at, 0) for at in (0.0, 1.0)]
-    dates = model.domain_.form.dates[0].dates(np.array([0.0, 1.0]))
+    dates = model.domain_.calendars[0].dates(np.array([0.0, 1.0]))
     assert ticks == dates.astype("M8[M]").astype(str).tolist()
     CircuitDisplay.from_estimator(model)
     plt.close("all")

@@ -73,27 +73,27 @@ def test_columns_whose_values_are_all_distinct_never_merge():
     X = pd.DataFrame({"a": numbers, "b": -numbers, "name": [f"row {i}" for i in range(200)]})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        assert Domain.fit(X).unseen.faces == ()
+        assert Domain.fit(X).faces == {}
 
 
 def test_a_few_rows_are_no_evidence():
     X = np.array([["a", 1.0], ["b", 0.0]] * 4, dtype=object)
-    assert Domain.fit(X).unseen.faces == ()
-    assert len(Domain.fit(np.repeat(X, 10, axis=0)).unseen.faces) == 1
+    assert Domain.fit(X).faces == {}
+    assert len(Domain.fit(np.repeat(X, 10, axis=0)).faces) == 1
     # Weights count as rows.
-    assert len(Domain.fit(X, sample_weight=np.full(8, 10.0)).unseen.faces) == 1
+    assert len(Domain.fit(X, sample_weight=np.full(8, 10.0)).faces) == 1
 
 
 def test_categories_of_numbers_stay_apart():
     # Circuits are asked about zeros and ones as they are.
     X = np.repeat([[0.0, 0.0], [1.0, 1.0]], 50, axis=0)
-    assert Domain.fit(X).unseen.faces == ()
+    assert Domain.fit(X).faces == {}
 
 
 def test_one_row_that_differs_keeps_columns_apart():
     X = table()
     X.loc[17, "number"] = 14.0 if X["label"][17] != "ma" else 9.0
-    assert all(face.source != 1 for face in Domain.fit(X[["label", "number"]]).unseen.faces)
+    assert all(face.source != 1 for face in Domain.fit(X[["label", "number"]]).faces.values())
 
 
 def test_a_domain_says_which_columns_are_faces():
@@ -128,7 +128,7 @@ def test_missing_cells_in_fit_do_not_hide_the_faces():
     X = table()
     X.loc[::3, "label"] = None
     X.loc[1::4, "number"] = np.nan
-    assert sorted(face.column for face in Domain.fit(X).unseen.faces) == [0, 2]
+    assert sorted(face.place for face in Domain.fit(X).faces.values()) == [0, 2]
 
 
 def test_dates_bools_and_categories_can_be_faces():
@@ -143,7 +143,7 @@ def test_dates_bools_and_categories_can_be_faces():
         }
     )
     domain = Domain.fit(X)
-    assert {(face.column, face.source) for face in domain.unseen.faces} == {(1, 0), (2, 3)}
+    assert {(face.place, face.source) for face in domain.faces.values()} == {(1, 0), (2, 3)}
     pd.testing.assert_frame_equal(domain.decode(domain.encode(X)), X)
 
 
@@ -275,4 +275,4 @@ def test_a_pickle_keeps_the_faces(fitted):
 
 def test_the_order_of_columns_moves_the_faces_only():
     domain = Domain.fit(table()).taken(np.array([3, 2, 1, 0]))
-    assert {(face.column, face.source) for face in domain.unseen.faces} == {(3, 2), (1, 2)}
+    assert {(face.place, face.source) for face in domain.faces.values()} == {(3, 2), (1, 2)}

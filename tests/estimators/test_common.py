@@ -115,7 +115,7 @@ def test_missing_cells_are_integrated_out_when_scoring(name):
     parts[:, 0] = np.tile([0.0, 1.0, 2.0], 5)
     total = np.exp(density.score_samples(parts)).reshape(5, 3).sum(axis=1)
     # The rest is that of whole numbers that were not seen.
-    total /= 1.0 - density.domain_.numbers[0].unseen
+    total /= 1.0 - density.domain_.laws[0].unseen
     incomplete = X[:5].copy()
     incomplete[:, 0] = np.nan
     assert_allclose(np.exp(density.score_samples(incomplete)), total, rtol=1e-9)
@@ -162,7 +162,7 @@ def test_marginals_are_distributions_and_observed_cells_are_certain(name):
         if prob is None:  # numbers without bins
             middle = cells.quantile(0.5)
             below = cells.cdf(middle)[~observed[:, column]]
-            step = density.domain_.number_of(column).step
+            step = density.domain_[column].law.step
             if step == 0.0:
                 assert_allclose(below, 0.5, atol=1e-9)
             else:  # the distribution function jumps on the points of a lattice

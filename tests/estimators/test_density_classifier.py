@@ -50,7 +50,7 @@ def with_missing_cells(table: pd.DataFrame, proportion: float = 0.4, seed: int =
 def encoded_score(model: DensityClassifier, rows: pd.DataFrame) -> np.ndarray:
     """Log densities of rows whose names are known to be among those seen."""
     is_named = rows["name"].notna().to_numpy()
-    return model.score_samples(rows) - is_named * np.log1p(-model.domain_.unseen.mass[0])
+    return model.score_samples(rows) - is_named * np.log1p(-model.domain_[0].unseen)
 
 
 @per_class

@@ -91,7 +91,7 @@ def test_predictions_and_spread_of_numbers_agree_with_quadrature():
     for weight, parts in trees:
         x, w = naive.points_of(naive.univariate(circuit, 1, parts[1]), 4 * gamma)[0]
         # Kernels compare scores, and predictions are asked for values.
-        x = model.domain_.numbers[1].scored_column(0.0).inverse(x)
+        x = model.domain_.laws[1].inverse(x)
         values = model.predict(np.column_stack([np.full_like(x, row[0]), x, x * 0 + row[2]]))
         mean += weight * (w @ values)
         second += weight * (w @ values**2)

@@ -371,7 +371,7 @@ def test_intervals_have_an_order_whatever_their_dtype_says(brackets):
     states = brackets["a"].cat.categories
     backwards = brackets["a"].cat.as_unordered().cat.reorder_categories(states[::-1])
     model = CutsetNetworkBD().fit(brackets.assign(a=backwards))
-    assert [*model.domain_.form.dates[0].labels] == [*states]
+    assert [*model.domain_.calendars[0].labels] == [*states]
 
 
 def test_intervals_without_a_dtype_of_states_are_refused(brackets):

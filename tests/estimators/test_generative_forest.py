@@ -40,7 +40,7 @@ def test_missing_cells_are_summed_out_and_a_class_is_known_without_any():
     names = pd.concat([X.assign(name=name) for name in "abc"])
     # Each row with each name has a share of the density that the row has without.
     density = np.exp(forest.score_samples(names)).reshape(3, -1)
-    unseen = forest.domain_.unseen.mass[0]
+    unseen = forest.domain_[0].unseen
     without = np.exp(forest.score_samples(X.assign(name=None)))
     assert_allclose(density.sum(axis=0), without * (1.0 - unseen), rtol=1e-10)
     empty = X[:2].mask(np.ones((2, 3), dtype=bool))
@@ -146,7 +146,7 @@ def test_columns_can_be_declared():
     declared = GenerativeForest(
         3, categorical_features=[0], categories=[[1, 2, 3], None], bounds={1: (0, None)}
     ).fit(X, y)
-    assert declared.domain_.categories[0].tolist() == [1.0, 2.0, 3.0]
+    assert declared.domain_[0].states.tolist() == [1.0, 2.0, 3.0]
     assert np.all(np.isfinite(declared.score_samples([[1.0, 3.0]])))
     assert declared.sample(500, random_state=0)[0][:, 1].min() >= 0.0
     assert GenerativeForest(3, n_bins=2).fit(X, y).domain_.n_states[1] <= 4

@@ -74,4 +74,5 @@ def test_plain_margins_are_those_of_the_release_before(monkeypatch, model, held_
 @pytest.mark.parametrize("model", [part[0] for part in PLAIN], ids=lambda part: type(part).__name__)
 def test_plain_margins_know_no_numbers(model):
     model.fit(table())
-    assert model.domain_.numbers is None
+    assert model.domain_.is_plain
+    assert not any(model.domain_.laws)

@@ -231,7 +231,7 @@ def test_draws_given_a_row_have_the_frequencies_of_its_conditionals(density):
     cells = np.array([[x, 2, z] for x in np.unique(X[:, 0]) for z in np.unique(X[:, 2])])
     probability = np.exp(density.score_samples(cells, given=[1]))
     # The rest is that of whole numbers that were not seen.
-    numbers = density.domain_.numbers
+    numbers = density.domain_.laws
     seen = np.prod([1.0 - numbers[column].unseen for column in (0, 2)])
     assert probability.sum() == pytest.approx(seen)
     frequency = [(drawn == cell).all(axis=1).mean() for cell in cells]

@@ -55,7 +55,7 @@ def test_components_are_told_apart():
 def test_means_and_covariances_are_those_of_scores():
     group, X = groups(2000)
     model = TableMixture(n_components=2, random_state=0).fit(X)
-    scores = np.column_stack([n.scaled(x) for n, x in zip(model.domain_.numbers, X.T)])
+    scores = np.column_stack([n.scaled(x) for n, x in zip(model.domain_.laws, X.T)])
     first = model.predict(X[group == 0])[0]
     assert_allclose(model.means_[first], scores[group == 0].mean(axis=0), atol=0.02)
     truth = np.cov(scores[group == 0].T)
@@ -154,7 +154,7 @@ def test_rare_values_that_repeat_are_drawn_as_often_as_they_occur():
     spent = np.round(orders * np.exp(3 + 0.4 * rng.normal(size=1000)), 2)
     model = TableMixture(random_state=0).fit(np.column_stack([orders, spent]))
     draws = model.sample(20_000, random_state=0)[:, 1]
-    assert 0.0 in model.domain_.numbers[1].atoms
+    assert 0.0 in model.domain_.laws[1].atoms
     assert abs(np.mean(draws == 0.0) - np.mean(spent == 0.0)) < 0.01
 
 

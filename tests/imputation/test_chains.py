@@ -55,7 +55,7 @@ def test_a_design_has_a_constant_the_expectation_and_the_other_columns():
     expectation = np.arange(2.0 * len(complete)).reshape(-1, 2)
     design = chains.predictors.design(complete, 4, expectation)
     x, state, kind, many = (rows[:, column] for column in range(4))
-    labels = [*chains.density.domain.categories[2]]
+    labels = [*chains.density.domain[2].states]
     truth = [np.ones(len(complete)), *expectation.T]
     truth.append((complete[:, 0] - np.nanmean(x)) / np.nanstd(x))
     truth.append((complete[:, 1] - np.nanmean(state)) / np.nanstd(state))

@@ -14,7 +14,7 @@ from skpc.kernels import (
     leaf_expectations,
     leaf_second_moments,
 )
-from skpc.variables import Axis, Bins, Normals
+from skpc.variables import Bins, Histogram, Normals
 from tests.naive.kernels import Near, cell_value, expectation, masses_of, states
 
 KERNELS = [RBF(0.3), RBF(4.0), ExponentialHamming(0.7), Delta()]
@@ -27,7 +27,7 @@ def members(rng: np.random.Generator, n_states: int) -> np.ndarray:
 
 
 def bins(seed: int, edges, lower: float, upper: float) -> Bins:
-    axis = Axis(np.array(edges, dtype=float), lower, upper)
+    axis = Histogram(np.array(edges, dtype=float), lower, upper)
     return Bins(axis, members(np.random.default_rng(seed), len(edges) + 1))
 
 
@@ -94,7 +94,7 @@ def test_expectations_of_bins_scale_with_the_axis(scale):
     left, right = BINS["plain"], BINS["narrow"]
     wide = []
     for edges, lower, upper, *_ in (side.axis for side in (left, right)):
-        wide.append(Axis(edges * scale, lower * scale, upper * scale))
+        wide.append(Histogram(edges * scale, lower * scale, upper * scale))
     wide = [replace(side, axis=axis) for side, axis in zip((left, right), wide)]
     assert_allclose(
         leaf_expectations(RBF(0.5 / scale**2), *wide),
@@ -140,7 +140,9 @@ def test_a_product_kernel_is_no_column_kernel():
 
 def test_a_kernel_without_formulas_is_summed_over_values_and_refused_for_densities():
     known = Normals(np.array([0.5, 3.0]), np.zeros(2))
-    axis = Axis(np.array([0.0, 0.0, 2.0, 2.0]), 1.0, 1.0, point=[np.nan, 0.0, np.nan, 2.0, np.nan])
+    axis = Histogram(
+        np.array([0.0, 0.0, 2.0, 2.0]), 1.0, 1.0, point=[np.nan, 0.0, np.nan, 2.0, np.nan]
+    )
     atoms = Bins(axis, np.array([[0.0, 0.3, 0.0, 0.7, 0.0], [0.0, 1.0, 0.0, 0.0, 0.0]]))
     forms, cells = [known, atoms, states(np.eye(3))], np.array([0.0, 1.5])
     for left in forms:

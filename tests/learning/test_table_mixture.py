@@ -41,7 +41,7 @@ def cells_of(X):
     """The columns and cells of a table, with weights."""
     domain = Domain.fit(X, categorical_features=[1], atoms={2: [0.0]})
     rows, weight = merge_rows(domain.encode(X), 1.0 + np.arange(len(X)) % 3)
-    columns = TableColumns.from_rows(rows, weight, domain.n_states, domain.numbers)
+    columns = TableColumns.from_rows(rows, weight, domain.n_states, domain.laws)
     return columns, columns.cells(rows), weight, rows, domain
 
 
@@ -174,7 +174,7 @@ def test_components_never_degenerate():
     X = np.column_stack([x, 2.0 * x, np.repeat([1.5, 2.5], 15)])
     domain = Domain.fit(X)
     rows, weight = merge_rows(domain.encode(X), np.ones(30))
-    columns = TableColumns.from_rows(rows, weight, domain.n_states, domain.numbers, domain.axes)
+    columns = TableColumns.from_rows(rows, weight, domain.n_states, domain.laws, domain.axes)
     cells = columns.cells(rows)
     model = started(columns, cells, weight, MixtureParams(10, strength=0.1))
     found = fit(columns, cells, weight, model, MixtureParams(10, strength=0.1), 50, 0.0)

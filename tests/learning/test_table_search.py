@@ -25,7 +25,7 @@ def learned(X, n_components=None, n_jobs=None, advance=None, held_out=True):
     half = np.random.default_rng(0).permutation(len(rows))[: len(rows) // 2]
     others = np.setdiff1d(np.arange(len(rows)), half)
     parts = [HeldOutRows(rows[half], weight[half], rows[others], weight[others])]
-    numbers = domain.numbers or (None,) * domain.n_features
+    numbers = domain.laws
     table = TableRows(rows, weight, domain.n_states, numbers)
     advance = advance or (lambda done: None)
     parts = parts if held_out else []
@@ -89,7 +89,7 @@ def test_what_others_explain_of_a_column_is_that_of_a_regression():
     X = rng.normal(size=(300, 3)) @ rng.normal(size=(3, 3)) + 0.5 * rng.normal(size=(300, 3))
     X = np.insert(X, 1, rng.integers(0, 3, 300), axis=1)
     domain = Domain.fit(X)
-    table = TableRows(domain.encode(X), np.ones(300), domain.n_states, domain.numbers)
+    table = TableRows(domain.encode(X), np.ones(300), domain.n_states, domain.laws)
     truth = [-np.inf if v == 1 else explained(X[:, [0, 2, 3]], v - (v > 0)) for v in range(4)]
     assert_allclose(explained_by_others(table), truth, atol=2e-3)
 

@@ -32,7 +32,7 @@ def learned():
     rows = _table()
     domain = Domain.fit(rows, categorical_features=[0])
     weight = np.ones(len(rows))
-    columns = TableColumns.from_rows(rows, weight, domain.n_states, domain.numbers)
+    columns = TableColumns.from_rows(rows, weight, domain.n_states, domain.laws)
     tree = learn_table_tree(columns, rows, weight, TreeChoice(2, True, (128, 256)), 0)
     return rows, columns, tree
 
@@ -87,7 +87,7 @@ def test_a_value_of_a_lattice_that_repeats_has_a_bin_of_its_own():
     whole = np.where(rng.random(800) < 0.05, 500.0, rng.integers(0, 1000, 800))
     rows = np.column_stack([rng.integers(0, 2, 800), whole]).astype(float)
     domain = Domain.fit(rows, categorical_features=[0], atoms={1: []})
-    columns = TableColumns.from_rows(rows, np.ones(800), domain.n_states, domain.numbers)
+    columns = TableColumns.from_rows(rows, np.ones(800), domain.n_states, domain.laws)
     tree = learn_table_tree(columns, rows, np.ones(800), TreeChoice(2, False, (256,)), 0)
     points = np.unique(whole)
     around = points[np.flatnonzero(points == 500.0)[0] + np.array([-1, 0, 1])]
@@ -146,7 +146,7 @@ def test_marginals_sum_over_the_states_of_a_missing_cell():
         total = np.logaddexp(total, model.score_samples(full)[0])
     # States lie on a lattice of steps of 50, and densities are probabilities over the step. What
     # is left is that of other values.
-    total += np.log(50.0) - np.log1p(-model.domain_.numbers[2].unseen)
+    total += np.log(50.0) - np.log1p(-model.domain_.laws[2].unseen)
     assert model.score_samples(row)[0] == pytest.approx(total, abs=1e-9)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from skpc.circuit import LEAF, SUM, Circuit
 from skpc.kernels import RBF, ColumnKernel, Delta, ExponentialHamming
-from skpc.variables import GAUSSIAN, POISSON, SCORED, Axis, Bins, Normals, Points
+from skpc.variables import GAUSSIAN, POISSON, SCORED, Bins, Histogram, Normals, Points
 from tests.naive.circuit import atoms_of as atoms_of_variable
 from tests.naive.circuit import cells_of, count_probability, leaf_density, scored_column
 
@@ -162,7 +162,7 @@ def _normal_points(mean: float, sd: float, gamma: float) -> Rule:
     return x, w[np.newaxis]
 
 
-def _cells(axis: Axis) -> list:
+def _cells(axis: Histogram) -> list:
     """The cells of an axis, read from its fields; without these each cell is a state."""
     n_cells = len(axis.edges) + 1
     state = range(n_cells) if axis.state is None else axis.state
@@ -172,7 +172,7 @@ def _cells(axis: Axis) -> list:
     return cells_of(axis.edges, axis.lower_scale, axis.upper_scale, state, share, point, *ends)
 
 
-def _bin_points(prob: np.ndarray, axis: Axis, gamma: float) -> Rule:
+def _bin_points(prob: np.ndarray, axis: Histogram, gamma: float) -> Rule:
     bump = 1 / math.sqrt(gamma)
     points, weights = [], []
     for cell in _cells(axis):
@@ -243,7 +243,7 @@ def univariate(circuit, var: int, part):
         atoms = [on_scale(circuit, var, atom) for atom in atoms_of_variable(circuit, var)]
         return Scored(atoms, np.exp(param[:-2]).tolist(), *param[-2:])
     prob = np.exp(param)[np.newaxis]
-    return Bins(Axis.from_flat(axis), prob) if len(axis) else states(prob)
+    return Bins(Histogram.from_flat(axis), prob) if len(axis) else states(prob)
 
 
 def on_scale(circuit, var: int, x: float) -> float:

@@ -21,7 +21,7 @@ from skpc.learning.cutset import learn_cutset_network
 from skpc.learning.network import cutset_circuit
 from skpc.plotting import CircuitDisplay
 from skpc.plotting._network import Cut, read_network
-from skpc.variables import ScoredColumn
+from skpc.variables import Law
 from skpc.variables.score import Score
 from tests.zoo import (
     ATOMS_AXIS,
@@ -231,7 +231,7 @@ def test_a_leaf_of_numbers_shows_its_moments_whatever_its_family():
 
 
 def test_a_leaf_of_several_variables_shows_their_names_beside_leaves_of_one():
-    builder = CircuitBuilder([1, 1], [ScoredColumn(Score(), np.empty(0))] * 2)
+    builder = CircuitBuilder([1, 1], [Law(Score(), np.empty(0))] * 2)
     both = builder.block([0, 1], [[0.0], [0.0]], [5.0, 6.0], np.eye(2))
     alone = [builder.scored(0, [0.0], 1.5, 0.25), builder.scored(1, [0.0], 2.5, 0.5)]
     builder.sum([both, builder.product(alone)], np.log([0.5, 0.5]))
@@ -241,7 +241,7 @@ def test_a_leaf_of_several_variables_shows_their_names_beside_leaves_of_one():
 
 
 def test_a_block_alone_is_drawn_with_no_more_names_than_can_be_read():
-    columns = [ScoredColumn(Score(), np.empty(0))] * 7
+    columns = [Law(Score(), np.empty(0))] * 7
     shown = texts(CircuitDisplay(one_block(0, columns)).plot().ax_)
     assert shown[0] == "x0, x1, x2, x3 and 3 more: joint"
 

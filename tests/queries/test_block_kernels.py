@@ -27,14 +27,14 @@ from skpc.queries import (
     sample,
 )
 from skpc.queries import _conditionals as module
-from skpc.variables import ScoredColumn
+from skpc.variables import Law
 from skpc.variables.score import Score
 from tests import zoo
 from tests.naive import blocks as naive
 from tests.naive.kernels import rows_on_scale
 from tests.queries.test_blocks import decision_circuit
 
-PLAIN = ScoredColumn(Score(), np.empty(0))
+PLAIN = Law(Score(), np.empty(0))
 any_circuit = pytest.mark.parametrize(
     "circuit",
     [
@@ -177,7 +177,7 @@ def test_the_variance_of_an_expansion_agrees_with_all_worlds(circuit):
 def independent(n_columns: int, rest: float, *, as_block: bool):
     """Numbers with one atom each, independent of each other, as one block or as leaves alone."""
     rng = np.random.default_rng(0)
-    columns = [ScoredColumn(Score(), np.zeros(1))] * n_columns
+    columns = [Law(Score(), np.zeros(1))] * n_columns
     builder = CircuitBuilder([2] * n_columns, columns)
     with np.errstate(divide="ignore"):
         probs = np.log([[1 - rest, rest]] * n_columns)
@@ -302,7 +302,7 @@ def test_blocks_whose_variables_have_two_orders_are_one():
     mean = np.array([0.3, -0.4, 1.0])
     covariance = np.array([[1.0, 0.6, 0.2], [0.6, 2.0, 0.0], [0.2, 0.0, 1.0]])
     order, circuits = np.array([2, 0, 1]), []
-    axes = [ScoredColumn(Score(), np.array([float(v)])) for v in range(3)]
+    axes = [Law(Score(), np.array([float(v)])) for v in range(3)]
     probs = [np.log([0.1 * (v + 1), 1 - 0.1 * (v + 1)]) for v in range(3)]
     for places in (np.arange(3), order):
         builder = CircuitBuilder([2, 2, 2], [axes[v] for v in places])

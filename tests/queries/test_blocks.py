@@ -30,7 +30,7 @@ from skpc.queries import (
 )
 from skpc.queries.flows import pseudo_counts_from, uniform_pseudo_counts
 from skpc.queries.parameters import em_steps
-from skpc.variables import CATEGORICAL, ScoredColumn
+from skpc.variables import CATEGORICAL, Law
 from skpc.variables.score import Score
 from tests.naive import blocks as naive
 from tests.naive.circuit import atoms_of, is_number, scored_column
@@ -272,7 +272,7 @@ def test_draws_follow_the_density_and_keep_what_is_observed(circuit):
 
 def test_draws_have_the_covariance_of_the_block():
     """Joint draws, given a cell and an atom."""
-    columns = [ScoredColumn(Score(), np.empty(0))] * 3 + [ScoredColumn(Score(), np.zeros(1))]
+    columns = [Law(Score(), np.empty(0))] * 3 + [Law(Score(), np.zeros(1))]
     circuit = one_block(3, columns)
     row = np.array([np.nan, 0.7, np.nan, 0.0])
     drawn = sample_missing(circuit, np.tile(row, (40_000, 1)), random_state=1)[:, [0, 2]]
@@ -285,7 +285,7 @@ def test_draws_have_the_covariance_of_the_block():
 
 def test_draws_stay_between_bounds_and_off_the_cells_of_atoms():
     score = Score(-2.5, 3.5, low=-3.0, high=3.0, soft=0.2)
-    column = ScoredColumn(score, np.array([0.0]), 1.0, 0.499, gap=1.0)
+    column = Law(score, np.array([0.0]), 1.0, 0.499, gap=1.0)
     circuit = one_block(0, [column, column])
     for drawn in sample(circuit, 3000, random_state=0).T:
         assert drawn.min() > -2.5
@@ -306,7 +306,7 @@ def test_the_most_probable_completion_is_that_of_the_best_tree(circuit):
 
 
 def test_the_mode_of_a_block_is_above_its_neighbours():
-    columns = [ScoredColumn(Score(), np.empty(0))] * 3
+    columns = [Law(Score(), np.empty(0))] * 3
     circuit = one_block(5, columns)
     row = np.array([[np.nan, 0.4, np.nan]])
     mode = mpe(circuit, row)
@@ -394,7 +394,7 @@ def filled_scores(circuit, leaf: int, row):
 
 
 def test_pseudo_counts_are_rows_of_independent_cells_like_the_columns():
-    columns = [ScoredColumn(Score(), np.empty(0))] * 2
+    columns = [Law(Score(), np.empty(0))] * 2
     circuit = one_block(0, columns)
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(30, 2)) @ [[1.0, 0.9], [0.0, 0.5]]

@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from skpc.queries import Events, condition, log_conditional, log_likelihood, posteriors, sample
-from skpc.variables import ScoredColumn
+from skpc.variables import Law
 from skpc.variables.score import Score
 from tests.naive import circuit as naive
 from tests.naive import events as slow
@@ -158,7 +158,7 @@ def test_ranges_on_blocks_equal_quadrature(n_ranges):
 
 
 def test_too_many_ranges_on_a_block_are_an_error():
-    circuit = one_block(0, [ScoredColumn(Score(), np.empty(0))] * 9)
+    circuit = one_block(0, [Law(Score(), np.empty(0))] * 9)
     at = np.zeros(9, int), np.arange(9), np.zeros(9), np.ones(9)
     with pytest.raises(ValueError, match="at most 8 columns of one block"):
         log_likelihood(circuit, Events.from_intervals(np.full((1, 9), np.nan), *at))
@@ -195,7 +195,7 @@ def test_draws_are_in_their_event_and_distributed_like_the_rest_given_it(kinds):
 
 
 def test_draws_from_several_ranges_of_a_block_are_in_all_of_them():
-    columns = [ScoredColumn(Score(), np.empty(0)), ScoredColumn(Score(), np.array([0.0]))]
+    columns = [Law(Score(), np.empty(0)), Law(Score(), np.array([0.0]))]
     circuit = one_block(1, columns)
     event = event_of(circuit, {0: [(0.0, 1.0)], 1: [(-1.0, 0.5)]})
     rows = sample(circuit, 500, 0, event)

@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 
 from skpc.circuit import CircuitBuilder
 from skpc.queries import Events, Paths, expected_value
-from skpc.variables import ScoredColumn
+from skpc.variables import Law
 from skpc.variables.score import Score
 from tests.naive import events as slow
 from tests.queries.test_events import KINDS, random_intervals
@@ -76,6 +76,6 @@ def test_what_cannot_be_is_an_error():
     paths, said = random_paths(np.random.default_rng(0), circuit, 3)
     with pytest.raises(ValueError, match="probability zero"):
         expected_value(circuit, [[0.0, np.nan]], paths, np.ones((1, len(said)), dtype=bool))
-    block = one_block(0, [ScoredColumn(Score(), np.empty(0))] * 2)
+    block = one_block(0, [Law(Score(), np.empty(0))] * 2)
     with pytest.raises(ValueError, match="one variable each"):
         expected_value(block, [[0.0, np.nan]], paths, np.ones((1, len(said)), dtype=bool))

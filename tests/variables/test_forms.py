@@ -7,12 +7,12 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from skpc.variables import (
-    Axis,
     Bins,
+    Histogram,
+    Law,
     Normals,
     Points,
     Predictive,
-    ScoredColumn,
     ScoredNormals,
 )
 from skpc.variables.forms import bisected
@@ -25,11 +25,11 @@ PARTS = np.array([[0.3, 0.7], [0.9, 0.1]])
 FORMS = {
     "normals": Normals(np.array([-1.0, 3.0]), np.array([1.0, 0.5]), PARTS),
     "bins": Bins(
-        Axis(np.array([-1.0, 0.5, 2.0]), 1.0, 0.7),
+        Histogram(np.array([-1.0, 0.5, 2.0]), 1.0, 0.7),
         np.array([[0.1, 0.2, 0.3, 0.4], [0.4, 0.4, 0.1, 0.1]]),
     ),
     "scored": ScoredNormals(
-        ScoredColumn(SCORE, np.empty(0)),
+        Law(SCORE, np.empty(0)),
         np.empty((2, 0)),
         Normals(np.array([-0.5, 1.0]), np.array([0.5, 1.0]), PARTS),
     ),
@@ -75,11 +75,11 @@ def test_points_have_log_probabilities():
 
 
 def test_what_is_left_without_atoms_has_the_rest_of_the_probability_and_no_atoms():
-    column = ScoredColumn(SCORE, np.array([0.0]), reach=1e-9)
+    column = Law(SCORE, np.array([0.0]), reach=1e-9)
     prob = np.array([[0.4, 0.6], [0.1, 0.9]])
     rest = Normals(np.array([-0.5, 1.0]), np.array([0.5, 1.0]), prob[:, 1])
     scored = ScoredNormals(column, prob[:, :1], rest).mixed(PARTS)
-    axis = Axis(
+    axis = Histogram(
         np.array([-1.0, -0.0, np.nextafter(0.0, 1.0), 2.0]),
         1.0,
         1.0,
@@ -99,7 +99,7 @@ def test_what_is_left_without_atoms_has_the_rest_of_the_probability_and_no_atoms
 
 
 def test_a_distribution_of_atoms_alone_leaves_something_that_has_quantiles():
-    column = ScoredColumn(SCORE, np.array([0.0]))
+    column = Law(SCORE, np.array([0.0]))
     form = ScoredNormals(column, np.ones((1, 1)), Normals(np.zeros(1), np.ones(1), 0.0))
     rest = form.without_atoms()
     assert_allclose(rest.total(), 0.0, atol=1e-200)

@@ -9,18 +9,18 @@ from scipy.stats import chisquare, kstest, norm
 from skpc.circuit import CircuitBuilder
 from skpc.exceptions import StructureError
 from skpc.queries import fit_parameters, log_likelihood, moments, mpe, quantiles, sample
-from skpc.variables import BLOCK, Axis, Normals, Number, Predictive, ScoredColumn, ScoredNormals
+from skpc.variables import BLOCK, Histogram, Law, Normals, Predictive, ScoredNormals
 from skpc.variables.gaussian import ScoredCells
 from skpc.variables.score import Score
 from tests.naive import blocks as naive_blocks
 from tests.naive import circuit as naive
 from tests.zoo import SCORED_COLUMNS, log_simplex, one_block, random_rows
 
-PLAIN = ScoredColumn(Score(), np.empty(0))
+PLAIN = Law(Score(), np.empty(0))
 every_column = pytest.mark.parametrize("column", SCORED_COLUMNS, ids=range(len(SCORED_COLUMNS)))
 
 
-def leaf(column: ScoredColumn, log_prob=None, mean: float = 0.2, sd: float = 0.6):
+def leaf(column: Law, log_prob=None, mean: float = 0.2, sd: float = 0.6):
     builder = CircuitBuilder([column.n_states], [column])
     uniform = np.full(column.n_states, -np.log(column.n_states))
     builder.scored(0, uniform if log_prob is None else log_prob, mean, sd)
@@ -63,7 +63,7 @@ def test_probabilities_and_densities_of_a_leaf_sum_to_one(column):
 
 @every_column
 def test_a_column_survives_the_array_that_kernels_read(column):
-    again = ScoredColumn.from_flat(column.flat)
+    again = Law.from_flat(column.flat)
     assert again.score == column.score
     assert_array_equal(again.atoms, column.atoms)
     assert again[2:] == column[2:]
@@ -99,16 +99,14 @@ def test_draws_are_atoms_with_their_probabilities_and_normal_scores(column):
 
 
 def test_draws_are_no_atoms_of_the_lattice_and_have_the_shares_of_their_cells():
-    column = ScoredColumn(
-        Score(-0.5, np.inf, 1.0, 0.7, 1.0, -2.0, 2.0), np.array([0.0]), 1.0, 0.499
-    )
+    column = Law(Score(-0.5, np.inf, 1.0, 0.7, 1.0, -2.0, 2.0), np.array([0.0]), 1.0, 0.499)
     column = column._replace(gap=1.0)
     drawn = sample(leaf(column, np.log([0.1, 0.9]), 0.0, 2.0), 20_000, random_state=0)[:, 0]
     assert np.mean(drawn == 0.0) == pytest.approx(0.1, abs=0.01)
     rest = drawn[drawn != 0.0]
     assert rest.min() >= 0.5
     for value in (1.0, 2.0, 3.0, 8.0):
-        low, high = column.ends(np.array([value - 0.5]), np.array([value + 0.5]))
+        low, high = column.end_scores(np.array([value - 0.5]), np.array([value + 0.5]))
         mass = 0.9 * (norm.cdf(high[0] / 2.0) - norm.cdf(low[0] / 2.0))
         assert np.mean(np.abs(drawn - value) < 0.5) == pytest.approx(mass, abs=0.015)
 
@@ -128,7 +126,7 @@ def test_a_single_leaf_takes_the_shares_of_its_atoms_and_the_moments_of_the_scor
 
 
 def test_no_standard_deviation_is_below_half_a_step_or_the_smallest():
-    column = ScoredColumn(Score(spread=2.0), np.empty(0), 1.0, 0.499, 0.1)
+    column = Law(Score(spread=2.0), np.empty(0), 1.0, 0.499, 0.1)
     circuit = leaf(column)
     fitted = fit_parameters(circuit, np.full((30, 1), 3.0), pseudo_count=0.0)
     # A step of one is half a step of the score.
@@ -166,12 +164,12 @@ def test_predictive_distributions_are_those_of_the_leaf(column):
 
 @pytest.mark.parametrize("values", [np.arange(40.0) % 13, np.arange(60.0) % 17 / 4])
 def test_on_a_lattice_the_cdf_is_a_step_function_and_the_quantile_its_inverse(values):
-    number = Number.fit(values, np.ones(len(values)))
+    number = Law.fit(values, np.ones(len(values)))
     assert number.step
     number = number._replace(atoms=np.empty(0), seen=np.empty(0), unseen=0.0)
-    column = number.scored_column(0.01)
+    column = number._replace(smallest_sd=0.01)
     form = ScoredNormals(column, np.empty((1, 0)), Normals(np.zeros(1), np.ones(1)))
-    cells = Predictive([form], np.array([np.nan]), number=number)
+    cells = Predictive([form], np.array([np.nan]), law=number)
     points = np.arange(values.min(), values.max() + number.step / 2, number.step)
     steps = np.array([cells.cdf(point)[0] for point in points])
     assert np.all(np.diff(steps) > 0)
@@ -210,7 +208,7 @@ def builder_of(n_plain: int = 2) -> CircuitBuilder:
 
 
 def test_probabilities_and_densities_of_a_block_sum_to_one():
-    columns = [ScoredColumn(Score(power=0.5, low=-2.0, high=2.0), np.array([0.5])), PLAIN]
+    columns = [Law(Score(power=0.5, low=-2.0, high=2.0), np.array([0.5])), PLAIN]
     circuit = one_block(0, columns)
     atom = np.exp(circuit.param[0])
 
@@ -284,7 +282,7 @@ def test_scored_leaves_and_blocks_of_one_variable_can_be_mixed(column):
 
 
 def test_a_block_of_a_variable_that_others_read_in_another_way_is_refused():
-    columns = [PLAIN, Axis(np.array([0.0]), 1.0, 1.0)]
+    columns = [PLAIN, Histogram(np.array([0.0]), 1.0, 1.0)]
     builder = CircuitBuilder([1, 2], columns)
     block = builder.block([0], [[0.0]], [0.0], [[1.0]])
     builder.axes[1] = PLAIN

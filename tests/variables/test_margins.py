@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skpc.variables import Axis, AxisTable, Bins, Margin, Number, Predictive
+from skpc.variables import Bins, Histogram, HistogramTable, Law, Predictive, fit_histogram
 from skpc.variables.margins import _BANDWIDTHS, _smoothed
 from tests.naive import domain as naive
-from tests.variables.test_number import COLUMNS
+from tests.variables.test_law import COLUMNS
 
 COLUMNS = COLUMNS | {
     "counts": np.random.default_rng(1).poisson(3.0, 400).astype(float),
@@ -24,21 +24,22 @@ COLUMNS = COLUMNS | {
 every_column = pytest.mark.parametrize("name", COLUMNS)
 
 
-def fit(values, weight=None, n_bins: int = 8, **options) -> tuple[Number, Axis]:
+def fit(values, weight=None, n_bins: int = 8, **options) -> tuple[Law, Histogram]:
     values = np.asarray(values, dtype=float)
     weight = np.ones(len(values)) if weight is None else weight
-    number = Number.fit(values, weight, **options)
-    margin = Margin.fit(values, weight, number)
-    return number, margin.axis(min(n_bins, margin.n_bins(float(np.sum(weight[~np.isnan(values)])))))
+    number = Law.fit(values, weight, **options)
+    margin = fit_histogram(values, weight, number)
+    n_rows = float(np.sum(weight[~np.isnan(values)]))
+    return number, margin.binned(min(n_bins, margin.enough_bins(n_rows)))
 
 
-def density(axis: Axis, prob: np.ndarray, x: float) -> float:
+def density(axis: Histogram, prob: np.ndarray, x: float) -> float:
     row = np.array([[x]])
-    table = AxisTable.from_axes([axis])
+    table = HistogramTable.from_axes([axis])
     return float(np.exp(table.log_density(row)[0]) * prob[table.states(row)[0, 0]])
 
 
-def is_mass(number: Number) -> bool:
+def is_mass(number: Law) -> bool:
     return number.step == 0.0
 
 
@@ -48,7 +49,7 @@ def test_densities_and_probabilities_of_an_axis_sum_to_one(name):
     prob = np.random.default_rng(0).dirichlet(np.ones(axis.n_states))
     width = 1.0 if is_mass(number) else number.step
     total = sum(density(axis, prob, atom) * width for atom in number.atoms)
-    table = AxisTable.from_axes([axis])
+    table = HistogramTable.from_axes([axis])
     if number.step > 0.0:
         # The density of a point of the lattice is the mean one of its cell.
         n_points = round(40 * max(axis.lower_scale, axis.upper_scale) / number.step)
@@ -109,7 +110,7 @@ def test_each_atom_is_a_state_and_the_others_are_bins_of_similar_mass(name):
 @every_column
 def test_the_array_that_kernels_read_gives_the_axis_back(name):
     _, axis = fit(COLUMNS[name])
-    for one, two in zip(Axis.from_flat(axis.flat), axis):
+    for one, two in zip(Histogram.from_flat(axis.flat), axis):
         assert_array_equal(np.asarray(one), np.asarray(two))
 
 
@@ -119,9 +120,9 @@ def test_far_values_that_have_not_been_seen_have_finite_densities(name):
     prob = np.full(axis.n_states, 1.0 / axis.n_states)
     scale = np.ptp(COLUMNS[name]) or 1.0
     at = np.linspace(axis.edges[0] - 3 * scale, axis.edges[-1] + 3 * scale, 400)
-    log_density = AxisTable.from_axes([axis]).log_density(at[:, None])
+    log_density = HistogramTable.from_axes([axis]).log_density(at[:, None])
     assert np.isfinite(log_density + np.log(prob[axis.states_of(at)])).all()
-    far = AxisTable.from_axes([axis]).log_density(np.array([[-1e15], [1e15]]))
+    far = HistogramTable.from_axes([axis]).log_density(np.array([[-1e15], [1e15]]))
     assert not np.isnan(far).any()
 
 
@@ -140,7 +141,9 @@ def test_draws_become_values_that_the_column_could_have(name):
     number, axis = fit(values)
     share = np.bincount(axis.states_of(values), minlength=axis.n_states) / len(values)
     states = np.random.default_rng(0).choice(axis.n_states, 4000, p=share)
-    drawn = AxisTable.from_axes([axis]).draw(states[:, None], np.full((4000, 1), np.nan), seed=1)
+    drawn = HistogramTable.from_axes([axis]).draw(
+        states[:, None], np.full((4000, 1), np.nan), seed=1
+    )
     assert_array_equal(axis.states_of(drawn[:, 0]), states)
     found = number.values(drawn[:, 0])
     assert found.min() >= number.ends[0]
@@ -185,7 +188,7 @@ def test_on_a_lattice_the_cdf_is_a_step_function_and_the_quantile_its_inverse(na
     values = COLUMNS[name]
     number, axis = fit(values)
     share = np.bincount(axis.states_of(values), minlength=axis.n_states) / len(values)
-    cells = Predictive([Bins(axis, share[None])], np.array([np.nan]), number=number)
+    cells = Predictive([Bins(axis, share[None])], np.array([np.nan]), law=number)
     points = np.unique(values)[:40]
     at = [cells.cdf(x)[0] for x in points]
     assert_allclose([cells.cdf(x + 0.6 * number.step)[0] for x in points], at, atol=1e-12)
@@ -206,14 +209,14 @@ def test_an_interval_may_be_one_point():
     values[:200] = 0.0
     number, axis = fit(values)
     share = np.bincount(axis.states_of(values), minlength=axis.n_states) / len(values)
-    cells = Predictive([Bins(axis, share[None])], np.array([np.nan]), number=number)
+    cells = Predictive([Bins(axis, share[None])], np.array([np.nan]), law=number)
     assert (cells.quantile(0.1)[0], cells.quantile(0.6)[0]) == (0.0, 0.0)
 
 
 def test_a_constant_is_a_point_mass_with_nothing_beside_it():
     number, axis = fit(np.full(50, 3.7))
     assert number.ends == (3.7, 3.7)
-    log_density = AxisTable.from_axes([axis]).log_density(np.array([[3.7], [3.8], [-1.0]]))
+    log_density = HistogramTable.from_axes([axis]).log_density(np.array([[3.7], [3.8], [-1.0]]))
     assert abs(log_density[0]) < 1e-12
     # Another value is nearly impossible.
     assert np.all((log_density[1:] < -30.0) & np.isfinite(log_density[1:]))
@@ -227,4 +230,6 @@ def test_columns_of_any_magnitude_get_finite_densities(scale):
         assert np.isfinite(axis.flat[[0, 1]]).all()
         assert np.isfinite(axis.edges).all()
         assert np.all(np.diff(axis.edges) > 0)
-        assert np.isfinite(AxisTable.from_axes([axis]).log_density(values[:, None] * scale)).all()
+        assert np.isfinite(
+            HistogramTable.from_axes([axis]).log_density(values[:, None] * scale)
+        ).all()

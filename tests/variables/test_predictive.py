@@ -7,7 +7,7 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 from skpc import CutsetNetworkBD, SoftLearnSPN
-from skpc.variables import Axis, Bins, Normals, Number, Points, Predictive
+from skpc.variables import Bins, Histogram, Law, Normals, Points, Predictive
 from tests.naive.circuit import axis_of, cell_below
 from tests.zoo import AXIS, random_circuit
 
@@ -15,7 +15,7 @@ RNG = np.random.default_rng(0)
 FORMS = {
     "points": Points(np.array([-1.0, 0.0, 2.5]), RNG.dirichlet(np.ones(3), size=4)),
     "normals": Normals(np.array([-1.0, 3.0]), np.array([0.5, 2.0]), RNG.dirichlet(np.ones(2), 4)),
-    "bins": Bins(Axis(*AXIS), RNG.dirichlet(np.ones(5), size=4)),
+    "bins": Bins(Histogram(*AXIS), RNG.dirichlet(np.ones(5), size=4)),
 }
 BINS = axis_of(random_circuit(0, n_features=1, kinds="histogram"), 0)
 MISSING = np.full(4, np.nan)
@@ -172,9 +172,9 @@ def test_a_mixture_refuses_other_cells_labels_and_weights():
 
 
 def test_the_mass_of_a_lattice_is_that_of_its_cells():
-    number = Number.fit(np.arange(200.0) % 40, np.ones(200), bounds=(-np.inf, np.inf))
+    number = Law.fit(np.arange(200.0) % 40, np.ones(200), bounds=(-np.inf, np.inf))
     part = Normals(np.array([0.0]), np.array([1.0]), np.ones((1, 1)))
-    cells = Predictive([part], np.array([np.nan]), number=number)
+    cells = Predictive([part], np.array([np.nan]), law=number)
     assert_allclose(cells.cdf(0.0), norm.cdf(0.5))
     assert_allclose(cells.cdf(-1.0), norm.cdf(-0.5))
     assert_array_equal(cells.quantile(0.01), [-2.0])

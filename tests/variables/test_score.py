@@ -7,7 +7,7 @@ from scipy.integrate import quad
 from scipy.stats import norm, skew, yeojohnson
 
 from skpc import TableMixture
-from skpc.variables import Number, ScoredColumn
+from skpc.variables import Law
 from skpc.variables.score import Score
 from tests.naive.circuit import NaiveScore
 
@@ -93,7 +93,7 @@ def moment(score: Score, mean: float, sd: float, centre: float, power: int) -> f
 @every_score
 def test_moments_agree_with_quadrature(scores):
     for score, mean, sd in zip(scores, (0.0, 1.0, 0.3, -1.5, 0.0), (1.0, 0.4, 2.0, 0.05, 4.0)):
-        column = ScoredColumn(score, np.empty(0))
+        column = Law(score, np.empty(0))
         found = column.moments(np.array([mean]), np.array([sd]), 0.7)
         truth = [moment(score, mean, sd, 0.7, power) for power in (1, 2)]
         assert_allclose(np.ravel(found), truth, rtol=1e-6 if score.soft else 1e-7, atol=1e-9)
@@ -115,7 +115,7 @@ def test_moments_of_narrow_and_of_wide_normals_are_sums_over_a_fine_grid(power):
         values = score.inverse(z.ravel()).reshape(z.shape) - 0.7
         return (mass * values).sum(), (mass * values**2).sum()
 
-    found = ScoredColumn(score, np.empty(0)).moments(mean, sd, 0.7)
+    found = Law(score, np.empty(0)).moments(mean, sd, 0.7)
     wanted = np.transpose([expected(*one) for one in zip(mean, sd)])
     assert_allclose(found, wanted, rtol=1e-10, atol=1e-10)
 
@@ -131,7 +131,7 @@ def test_beyond_its_range_a_column_with_one_bound_is_linear_on_the_other_side():
     assert_allclose(above.inverse(above.transform(x)), x, rtol=1e-12)
     # Means exist that a logarithm would make infinite for all floats.
     for sign, score in ((1.0, above), (-1.0, below)):
-        column = ScoredColumn(score, np.empty(0))
+        column = Law(score, np.empty(0))
         mean, square = column.moments(np.array([0.0]), np.array([300.0]), 0.0)
         assert 0.0 < sign * mean[0] < 1e3 * last
         assert square[0] < 1e6 * last**2
@@ -146,18 +146,18 @@ def test_values_next_to_a_bound_are_told_apart_in_any_unit(unit):
 
 
 def test_cells_of_atoms_are_cut_out_of_the_line():
-    column = ScoredColumn(Score(), np.array([0.0, 1.0, 5.0]), 1.0, 0.499, gap=1.0)
+    column = Law(Score(), np.array([0.0, 1.0, 5.0]), 1.0, 0.499, gap=1.0)
     x = np.array([-2.0, -0.75, 1.75, 2.0, 4.0, 5.75, 7.0])
     wanted = [-2.0, -0.75, -0.25, 0.0, 2.0, 2.75, 4.0]
     assert_array_equal(column.place(x), wanted)
-    assert_array_equal(column.value(column.place(x)), x)
+    assert_array_equal(column.at_place(column.place(x)), x)
     # A cell of an atom is at one place, whose ends are those of its neighbours' cells.
     assert_array_equal(column.place(np.array([-0.5, 0.0, 0.7, 1.5])), np.full(4, -0.5))
     places = np.linspace(-3.0, 5.0, 41)
-    assert np.all(column.scores(column.value(places))[0] == 3)
+    assert np.all(column.scores(column.at_place(places))[0] == 3)
     # Scores of atoms are between those of the values around them, in order.
     z = column.transform(np.array([-1.0, 0.0, 1.0, 2.0, 4.0, 5.0, 6.0]))
-    assert np.all(np.diff(ScoredColumn(Score(low=-9.0, high=9.0), *column[1:]).transform(x)) > 0)
+    assert np.all(np.diff(Law(Score(low=-9.0, high=9.0), *column[1:]).transform(x)) > 0)
     assert z[0] < z[3]
 
 
@@ -185,7 +185,7 @@ def test_the_power_makes_skew_columns_look_normal():
         (rng.lognormal(size=2000), 0.0, 0.25),
         (-rng.lognormal(size=2000), 1.75, 2.0),
     ):
-        number = Number.fit(values, np.ones(2000), bounds=(-np.inf, np.inf))
+        number = Law.fit(values, np.ones(2000), bounds=(-np.inf, np.inf))
         assert least <= number.score.power <= most
         # A logarithm of what has been shifted is not quite that of the log-normal column.
         assert abs(skew(number.score.transform(values))) < max(abs(skew(values)) / 3, 0.2)
@@ -215,7 +215,7 @@ def test_a_uniform_column_is_nowhere_denser_than_between_its_ends():
 
 def test_many_means_of_one_standard_deviation_are_as_each_by_itself():
     score = Score(-0.5, np.inf, 3.0, 4.0, 0.5, -1.2, 3.0, 0.4)
-    column = ScoredColumn(score, np.array([0.0, 1.0, 5.0, 20.0]), 1.0, 0.499, gap=1.0)
+    column = Law(score, np.array([0.0, 1.0, 5.0, 20.0]), 1.0, 0.499, gap=1.0)
     rng = np.random.default_rng(0)
     mean, sd = rng.normal(size=4000), np.repeat([0.4, 1.5], 2000)
     many = np.array(column.moments(mean, sd, 0.7))

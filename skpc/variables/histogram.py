@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from skpc._arrays import Floats, Ints, offsets
+from skpc._arrays import Bools, Floats, Ints, offsets
 from skpc._jit import ZERO, inlined, kernel
 from skpc._random import seed_streams, uniform
 
@@ -29,8 +29,17 @@ BEYOND_END = math.log(1e-15)
 #: Numbers this close are one number, whatever their size: the reciprocal of less would overflow.
 TINY = 1e-305
 
+#: Rows that the table of two binned columns should have a cell. Cross-validation among 1 to 15
+#: bins on wine, iris, breast cancer, diabetes and samples of 100 to 5000 rows of two larger tables
+#: chose about as many bins as this allows.
+ROWS_PER_CELL = 8
+#: Mass of what is no state, in a column of ordered states.
+NOTHING = 1e-15
+#: A gap in which nothing was seen is wide if it is this part of the range.
+_WIDE_GAP = 0.25
 
-class Axis(NamedTuple):
+
+class Histogram(NamedTuple):
     """A histogram axis: uniform within its cells, exponential in its tails.
 
     Parameters
@@ -52,12 +61,14 @@ class Axis(NamedTuple):
     step : float, default=0.0
         Step of the lattice of the column: the density of a value in the tails is the mean one in
         its cell.
+    weight : float, default=0.0
+        In the finest histogram of a column, the weight of the values that are not atoms.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from skpc.variables import Axis
-    >>> axis = Axis(np.array([0.0, 1.0, 3.0]), 0.5, 2.0)
+    >>> from skpc.variables import Histogram
+    >>> axis = Histogram(np.array([0.0, 1.0, 3.0]), 0.5, 2.0)
     >>> axis.n_states
     4
     >>> axis.states_of(np.array([-1.0, 0.0, 2.9, 3.0]))
@@ -75,6 +86,7 @@ class Axis(NamedTuple):
     low: float = -math.inf
     high: float = math.inf
     step: float = 0.0
+    weight: float = 0.0
 
     @classmethod
     def from_flat(cls, flat: Floats) -> Self:
@@ -163,6 +175,51 @@ class Axis(NamedTuple):
         narrow = self.widths <= np.maximum(POINT * size, TINY)
         return narrow & ~np.isnan(self.points)
 
+    def binned(self, n_bins: int) -> Self:
+        """One state for each atom, and at most ``n_bins`` bins of about equal mass.
+
+        This is asked of the finest histogram of a column. Within its bin a value follows the
+        margin. A bin of ordered states has several of them.
+        """
+        cells, point, state = self.shares, self.points, self.binned_states(n_bins)
+        masses = np.where(self._is_alone, 1.0, cells)
+        if self.weight == 0.0:
+            # What else may come is a small part of the state of the nearest atom.
+            nothing = np.where(np.isnan(point), cells[0], 0.0)
+            left = 1.0 - np.bincount(state, nothing)[state]
+            masses = np.where(np.isnan(point), nothing, np.where(left > 0.0, left, 1.0))
+        share = masses / np.bincount(state, masses)[state]
+        return self._replace(state=state, share=share)
+
+    def binned_states(self, n_bins: int) -> Ints:
+        """State of each cell then, numbered by their first cells inside the range."""
+        point = self.points
+        if self.weight == 0.0:
+            # Cells without an atom follow one that ends at half the way, or begins there.
+            place = np.flatnonzero(~np.isnan(point))
+            return np.abs(np.arange(len(point))[:, np.newaxis] - place).argmin(axis=1)
+        # No bin goes on beyond a wide gap: what lies there is a code, not a neighbour.
+        width = np.r_[0.0, np.diff(self.edges), 0.0]
+        is_gap = (self.shares <= NOTHING) & (width > _WIDE_GAP * width.sum())
+        states = _bins(self.shares, self._is_alone, is_gap, n_bins, self.weight)
+        # Tails come last: they are inside no range.
+        numbers, first = np.unique(np.roll(states, -1), return_index=True)
+        return np.argsort(np.argsort(first))[np.searchsorted(numbers, states)]
+
+    @property
+    def _is_alone(self) -> Bools:
+        """Which cells are atoms with a state of their own."""
+        return np.asarray(~np.isnan(self.points) & (self.shares == 0.0))
+
+    def cells(self, values: Floats) -> Ints:
+        """Cell of each value."""
+        return np.searchsorted(self.edges, values, side="right")
+
+    def enough_bins(self, n_rows: float) -> int:
+        """Number of bins that leave two columns eight rows for each pair of bins on average."""
+        share = self.weight / n_rows
+        return max(1, round(share * math.sqrt(n_rows / ROWS_PER_CELL)))
+
     def stretches(self) -> tuple[Floats, Floats]:
         """Edges between neighbouring cells of different states, and the shares that they separate.
 
@@ -244,7 +301,33 @@ class Axis(NamedTuple):
         return np.hstack([lower, inner, upper])
 
 
-class AxisTable(NamedTuple):
+def _bins(cells: Floats, is_atom: Bools, is_gap: Bools, n_bins: int, n_rows: float) -> Ints:
+    """A state for each cell: atoms by themselves, the others in bins of about equal mass.
+
+    None has less than half of that, as nothing would be known of cells without rows. Only the last
+    one, and one that ends at an atom or a gap, may have as little as eight rows: what lies beyond
+    zero is another matter.
+    """
+    state = np.full(len(cells), n_bins)
+    state[is_atom] += 1 + np.arange(is_atom.sum())
+    number, filled, below = 0, 0.0, 0.0
+    enough, few = 0.5 / n_bins, ROWS_PER_CELL / max(n_rows, 1.0)
+    others = np.flatnonzero(~is_atom)
+    numbers = list[int]()
+    for mass, is_apart in zip(cells[others].tolist(), (is_atom | is_gap)[others - 1].tolist()):
+        full = filled >= enough and below + mass / 2.0 >= (number + 1) / n_bins
+        if full or (is_apart and filled >= few and 1.0 - below >= few):
+            number, filled = max(number + 1, int((below + mass / 2.0) * n_bins)), 0.0
+        numbers.append(number)
+        filled, below = filled + mass, below + mass
+    state[others] = numbers
+    if filled < min(enough, few):
+        last = state == number
+        state[last] = state[(state < number)].max(initial=0) if number else 0
+    return state
+
+
+class HistogramTable(NamedTuple):
     """The axes of some columns, as kernels read them.
 
     Parameters
@@ -257,9 +340,9 @@ class AxisTable(NamedTuple):
     Examples
     --------
     >>> import numpy as np
-    >>> from skpc.variables import Axis, AxisTable
-    >>> table = AxisTable.from_axes(
-    ...     [None, Axis(np.array([0.0, 0.5, 1.0]), 1.0, 1.0)]
+    >>> from skpc.variables import Histogram, HistogramTable
+    >>> table = HistogramTable.from_axes(
+    ...     [None, Histogram(np.array([0.0, 0.5, 1.0]), 1.0, 1.0)]
     ... )
     >>> table.log_density(np.array([[1.0, 0.7], [0.0, np.nan]])).round(3)
     array([0.693, 0.   ])
@@ -310,7 +393,7 @@ class AxisTable(NamedTuple):
         with np.errstate(invalid="ignore"):
             codes = np.where(np.isnan(rows), -1.0, rows).astype(np.int16)
         for v in np.flatnonzero(np.diff(self.ptr)).tolist():
-            axis = Axis.from_flat(self.axis[self.ptr[v] : self.ptr[v + 1]])
+            axis = Histogram.from_flat(self.axis[self.ptr[v] : self.ptr[v + 1]])
             observed = np.flatnonzero(~np.isnan(rows[:, v]))
             values = rows[observed, v]
             cell = np.searchsorted(axis.edges, values, side="right")

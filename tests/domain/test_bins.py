@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from skpc.domain import Domain
-from skpc.domain._numbers import _ESS, _log_bayes_factor
+from skpc.domain._bins import _ESS, _log_bayes_factor
 
 
 def n_bins(X, weight=None, **options):

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skpc.variables import Number
-from skpc.variables.number import distinct
+from skpc.variables import Law
+from skpc.variables.atoms import distinct
 
 RNG = np.random.default_rng(0)
 N_ROWS = 400
@@ -40,9 +40,9 @@ STEPS = {
 every_column = pytest.mark.parametrize("name", COLUMNS)
 
 
-def fit(values, weight=None, **options) -> Number:
+def fit(values, weight=None, **options) -> Law:
     values = np.asarray(values, dtype=float)
-    return Number.fit(values, np.ones(len(values)) if weight is None else weight, **options)
+    return Law.fit(values, np.ones(len(values)) if weight is None else weight, **options)
 
 
 @every_column
@@ -355,12 +355,12 @@ def _samples():
 @pytest.mark.parametrize("name", _samples())
 def test_a_column_ends_where_its_values_crowd(name):
     values, crowds = _samples()[name]
-    number = Number.fit(values, np.ones(len(values)))
+    number = Law.fit(values, np.ones(len(values)))
     assert number.bounds == (-np.inf, np.inf)
     assert tuple(np.isfinite(number.ends)) == crowds
     assert tuple(np.isfinite(number.score[:2])) == crowds
     assert (number.linear_score.soft > 0.0) == any(crowds)
-    open_number = Number.fit(values, np.ones(len(values)), bounds=(-np.inf, np.inf))
+    open_number = Law.fit(values, np.ones(len(values)), bounds=(-np.inf, np.inf))
     assert np.isinf(open_number.score[:2]).all()
     if all(crowds):
         # In the middle of the range, a column of no power is as it is.
@@ -373,12 +373,12 @@ def test_a_column_ends_where_its_values_crowd(name):
 def test_no_answer_crosses_zero_or_a_bound():
     values = np.random.default_rng(0).exponential(size=300)
     for sign, ends in ((1.0, (0.0, np.inf)), (-1.0, (-np.inf, 0.0))):
-        assert Number.fit(sign * values, np.ones(300)).ends == ends
+        assert Law.fit(sign * values, np.ones(300)).ends == ends
     # Elsewhere the end is not far from the values.
-    lower, upper = Number.fit(values - 1.0, np.ones(300)).ends
+    lower, upper = Law.fit(values - 1.0, np.ones(300)).ends
     assert lower == pytest.approx(values.min() - 1.0 - 0.01 * np.ptp(values))
     assert upper == np.inf
-    bounded = Number.fit(values - 1.0, np.ones(300), bounds=(-1.0, np.inf))
+    bounded = Law.fit(values - 1.0, np.ones(300), bounds=(-1.0, np.inf))
     assert bounded.ends == (-1.0, np.inf)
     assert_array_equal(bounded.values(np.array([-3.0, np.nan, 0.5])), [-1.0, np.nan, 0.5])
 

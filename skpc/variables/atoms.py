@@ -1,0 +1,162 @@
+"""Atoms: the values of a column that repeat, and values that are one but for rounding."""
+
+import math
+
+import numpy as np
+from scipy.special import logit
+
+from skpc._arrays import ROUNDING, Floats, Ints, exact_group_sums
+from skpc.variables.histogram import TINY
+
+#: An atom holds ``_FEW_ROWS`` rows and a small share at least, and several times the mean count of
+#: what is next to it. On a lattice these are the nearest points, whether they occur or not, and the
+#: share is ``_SHARE_ON_LATTICE``; elsewhere the nearest values, and the share is ``_SHARE`` with
+#: ``_TIMES`` their count, or ``_SMALL_SHARE`` with ``_MORE_TIMES``.
+_FEW_ROWS, _SHARE, _SMALL_SHARE, _SHARE_ON_LATTICE = 8.0, 0.05, 0.01, 0.002
+_TIMES, _MORE_TIMES, _NEAREST = 4.0, 8.0, 6
+#: Most atoms without a lattice, and on one: as many, or one for this many rows.
+_MAX_ATOMS, _MAX_ON_LATTICE, _ROWS_OF_ATOM = 8, 20, 40.0
+#: All values are atoms, such as brackets, doses and prices, if there are no more than
+#: ``_MAX_STATES``, of ``_FEW_ROWS`` rows each on average; or if they are among 0, 1, ...,
+#: ``_MOST_SMALL``.
+_MAX_STATES, _MOST_SMALL = 20, 15.0
+#: The least or greatest value is an atom, if it repeats as often, also where it is as far away from
+#: the others as this part of their range: a code for what is missing, say.
+_ISOLATED = 0.25
+#: Values this close, relative to them or a typical one, are one value with errors of rounding; but
+#: far away from zero values may spread over little more than that. A size counts up to
+#: ``_MOST_SPREADS`` spreads, unless the values spread over a few neighbouring floats only.
+ROUNDING_OF_VALUES, _MOST_SPREADS = 1e-12, 1e6
+_FEW_FLOATS = 16.0 * np.finfo(float).eps
+#: Values repeat if a new row has another value with less than this probability, and if there are
+#: not too many of them.
+_MOST_UNSEEN, _MAX_VALUES = 0.5, 10_000
+
+
+def distinct(values: Floats, weight: Floats) -> tuple[Floats, Floats]:
+    """The distinct numbers of a column, increasing, and their weights; NaN is left out.
+
+    A weight of two counts exactly like two rows. Values that differ by rounding are one value.
+    """
+    # A column of a table is scattered over the memory: it is read once.
+    values = values + 0.0
+    observed = ~np.isnan(values)
+    order = np.argsort(values[observed])
+    points, weight = values[observed][order], weight[observed][order]
+    is_first = np.append(True, points[1:] != points[:-1])[: len(points)]
+    is_first[is_first] = np.append(True, are_apart(points[is_first]))[: len(points)]
+    return points[is_first], exact_group_sums(np.cumsum(is_first) - 1, weight)
+
+
+def are_apart(points: Floats) -> np.ndarray:
+    """Whether neighbours of increasing values differ by more than rounding.
+
+    One wild value must not make all others equal, so the greatest one does not count.
+    """
+    size = np.abs(points)
+    typical = np.median(size) if len(size) else 0.0
+    nearby = np.maximum(np.maximum(size[1:], size[:-1]), typical)
+    nearby = np.minimum(nearby, largest_size(points))
+    return np.asarray(np.diff(points) > np.maximum(ROUNDING_OF_VALUES * nearby, TINY))
+
+
+def largest_size(points: Floats) -> float:
+    """The largest magnitude that sets the size of rounding among increasing values."""
+    if len(points) < 2:
+        return math.inf
+    outer = len(points) // 10
+    low, high = float(points[outer]), float(points[-1 - outer])
+    is_one = high - low <= _FEW_FLOATS * max(abs(low), abs(high))
+    return math.inf if is_one else _MOST_SPREADS * (high - low)
+
+
+def are_states(points: Floats, mass: Floats) -> bool:
+    """Whether a column has so few values that all of them are atoms."""
+    are_small = points[0] >= 0.0 and points[-1] <= _MOST_SMALL and np.all(points % 1.0 == 0.0)
+    are_few = len(points) <= _MAX_STATES and mass.sum() >= _FEW_ROWS * len(points)
+    return bool(are_small or are_few)
+
+
+def middles(points: Floats) -> Floats:
+    """Middles between neighbours."""
+    return np.asarray(points[:-1] + 0.5 * np.diff(points))
+
+
+def cell_cuts(points: Floats, mass: Floats, atoms: Floats) -> Floats:
+    """Upper ends of the cells of values without a lattice, but for the last cell.
+
+    The density is smooth, but rows may crowd on round numbers. So the width of a cell is
+    proportional to the frequency of its value, within blocks of neighbouring values. Near the
+    median a block has about the square root of the number of rows; near the ends, where the density
+    is steep, it has fewer. An atom between two values is the end of their cells.
+    """
+    border = np.concatenate([points[:1], middles(points), points[-1:]])
+    place = np.searchsorted(points, atoms)
+    between = (place > 0) & (place < len(points))
+    border[place[between]] = atoms[between]
+    below = np.append(0.0, np.cumsum(mass))
+    total = below[-1]
+    block = np.floor(0.25 * math.sqrt(total) * logit((below + 0.5) / (total + 1.0)))
+    is_edge = np.append(True, block[1:] > block[:-1])
+    is_edge[place[between]] = True
+    is_edge[-1] = True
+    return np.asarray(np.interp(below, below[is_edge], border[is_edge])[1:-1])
+
+
+def unseen_mass(mass: Floats) -> float:
+    """Probability that a new row has another value than the rows with these weights."""
+    return float((mass[mass <= 1.0 + ROUNDING].sum() + 0.5) / (mass.sum() + 1.0))
+
+
+def have_repeats(points: Floats, mass: Floats) -> bool:
+    """Whether draws without a lattice can be among the values that rows have."""
+    return len(points) <= _MAX_VALUES and unseen_mass(mass) < _MOST_UNSEEN
+
+
+def repeated(values: Floats, weight: Floats) -> Floats:
+    """Values of a column that repeat much more than their neighbours do; NaN is left out."""
+    return repeated_points(*distinct(values, weight), 0.0)
+
+
+def repeated_points(points: Floats, mass: Floats, step: float) -> Floats:
+    """The atoms among distinct values, on a lattice or without one."""
+    total = float(mass.sum())
+    if len(points) == 1:
+        return points
+    has_lattice = step > 0.0
+    by_share = _SHARE * total
+    by_count = max(_FEW_ROWS, (_SHARE_ON_LATTICE if has_lattice else _SMALL_SHARE) * total)
+    chosen = []
+    for place in np.flatnonzero(mass >= min(by_share, by_count)).tolist():
+        near = np.arange(max(place - _NEAREST, 0), min(place + _NEAREST + 1, len(points)))
+        near = near[near != place]
+        distance = np.abs(points[near] - points[place])
+        nearest = np.argsort(distance, kind="stable")[:_NEAREST]
+        n_near = len(nearest)
+        if has_lattice:
+            n_near = max(2 * round(float(distance[nearest].max()) / step), 1)
+        around = mass[near[nearest]].sum() / n_near
+        often = mass[place] >= by_share and mass[place] >= _TIMES * around
+        times = _TIMES if has_lattice else _MORE_TIMES
+        often |= mass[place] >= by_count and mass[place] >= times * around
+        if often or (mass[place] >= by_count and _is_isolated(points, place)):
+            chosen.append(place)
+    chosen.sort(key=lambda place: -mass[place])
+    most = max(_MAX_ON_LATTICE, int(total / _ROWS_OF_ATOM)) if has_lattice else _MAX_ATOMS
+    return np.sort(points[chosen[:most]])
+
+
+def _is_isolated(points: Floats, place: int) -> bool:
+    """Whether a value at either end is far away from all others."""
+    if len(points) <= _NEAREST or place not in (0, len(points) - 1):
+        return False
+    others = np.delete(points, place)
+    gap = np.abs(others - points[place]).min()
+    return bool(gap > _ISOLATED * (others[-1] - others[0]))
+
+
+def states_among(atoms: Floats, reach: float, values: Floats) -> Ints:
+    """The number of the atom that each value is; the number of atoms for all other values."""
+    place = np.searchsorted(atoms, values - reach)
+    near = np.append(atoms, np.nan)[place]
+    return np.where(np.abs(near - values) <= reach, place, len(atoms))

@@ -1,0 +1,580 @@
+"""The law of a number: a map from a continuous scale, on which models work, to its values.
+
+The map never decreases. It is flat where many places of the scale are one value: an atom, a point
+of a lattice, a repeated value, an ordered state. It jumps where nothing lies between two values.
+Elsewhere it is the inverse of a score. Scores of rows, events, draws, completions and intervals are
+geometry of the cells of values on this scale.
+
+On a lattice an atom fills its cell, and the cells of the other values lie next to each other on the
+scale as if those of the atoms were not there: so a draw of a score is never an atom, and the score
+of no atom takes mass from the others. The plain twin is ``tests/naive/circuit.py``.
+"""
+
+import math
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from scipy.interpolate import CubicSpline
+
+from skpc._arrays import Bools, Floats, Ints
+from skpc._fast_math import fast_exp
+from skpc._jit import kernel
+from skpc.variables.atoms import (
+    ROUNDING_OF_VALUES,
+    are_states,
+    cell_cuts,
+    distinct,
+    have_repeats,
+    largest_size,
+    middles,
+    repeated_points,
+    states_among,
+    unseen_mass,
+)
+from skpc.variables.histogram import TINY
+from skpc.variables.lattice import OFF_LATTICE, fit_lattice, on_lattice
+from skpc.variables.score import ATOMS, HEAD, Score, at_powers, bound, inverse_of, inverse_power
+from skpc.variables.score_fit import fitted_scores, score_around
+
+#: Rules of Gauss and Legendre on intervals of length 1, one after the other. All but the last are
+#: for pieces up to some length, in standard deviations and in units of the score.
+_SIZES, _IN_SDS, _IN_SCORES = (16, 24, 48), (6.0, 9.0), (3.0, 8.0)
+_RULES = np.hstack([np.polynomial.legendre.leggauss(size) for size in _SIZES])
+_NODES, _WEIGHTS = 0.5 * (_RULES + np.array([[1.0], [0.0]]))
+#: Standard deviations around a mean beyond which a normal density counts for nothing.
+_REACH = 8.0
+#: Means with one standard deviation from which on splines go through some, knots of these in one
+#: standard deviation, and means for each knot that are worth it.
+_MANY_MEANS, _KNOTS_OF_SD, _MEANS_OF_KNOT = 400, 10.0, 4
+#: Widest runs of atoms between which a quadrature has pieces of its own.
+_RUNS = 4
+_SQRT_2_PI = math.sqrt(2.0 * math.pi)
+#: Scale of the tails of values that were not seen, as a part of the range.
+_TAIL = 0.25
+#: An end that values crowd lies this part of the range beyond them.
+_WIDENED = 0.01
+_NO_BOUNDS = (-math.inf, math.inf)
+#: Values crowd an end if the outermost part of the range there, ``_OUTER`` or the one that has
+#: ``_ROWS_AT_END`` rows of a uniform column, holds half as many rows as there. The part is at most
+#: ``_MOST_OUTER``. The range is more than this part of the greatest magnitude: log-odds next to an
+#: end would be rounding.
+_OUTER, _ROWS_AT_END, _MOST_OUTER, _LEAST_RANGE = 0.025, 10.0, 0.05, 1e-9
+
+
+class Law(NamedTuple):
+    """The law of a number, learned once from all training rows.
+
+    A circuit keeps what its leaves read of it, the first six fields. The others are those of the
+    table.
+
+    Parameters
+    ----------
+    score : Score, default=Score()
+        The bijection between places (see :meth:`place`) and scores, which look normal.
+    atoms : ndarray, default=empty
+        Values with a probability of their own, increasing; exact.
+    step : float, default=0.0
+        Distance between the values of a column on a lattice (1 for integers); 0 without a lattice.
+        On a lattice an atom fills its cell, and no standard deviation is below half a step.
+    reach : float, default=0.0
+        Distance from an atom up to which a value is that atom.
+    smallest_sd : float, default=0.0
+        No standard deviation of scores is below it.
+    gap : float, default=0.0
+        Width of the cells of atoms, which are cut out of the line; the step of the lattice, but
+        zero in circuits of earlier versions.
+    origin : float, default=0.0
+        A point of the lattice.
+    low, high : float, default=0.0
+        The range of the training rows.
+    ends : (float, float), default=(-inf, inf)
+        No value is beyond these: declared bounds, atoms at the ends, and ends that values crowd.
+    seen : ndarray, default=empty
+        The values that draws can have, besides atoms, where they repeat and have no lattice; all
+        values if these are ordered states.
+    cuts : ndarray, default=empty
+        Upper ends of the cells of the values seen, but for the last cell.
+    unseen : float, default=0.0
+        Probability that a new row has another value than these, if they are ordered states.
+    bounds : (float, float), default=(-inf, inf)
+        Declared bounds of the values.
+    linear_score : Score, default=Score()
+        The score without a power, and as linear as the ends of the column let it be.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc.variables import Law
+    >>> rain = np.r_[np.zeros(70), np.arange(1, 31) / 2]
+    >>> law = Law.fit(rain, np.ones(100))
+    >>> law.step, law.atoms, law.ends
+    (0.5, array([0.]), (0.0, inf))
+    >>> law.values(np.array([3.1, 4.3]))
+    array([3. , 4.5])
+    >>> law.upper_edges(np.array([3.0, 4.3]))
+    array([3.25, 4.25])
+    """
+
+    score: Score = Score()
+    atoms: Floats = np.empty(0)
+    step: float = 0.0
+    reach: float = 0.0
+    smallest_sd: float = 0.0
+    gap: float = 0.0
+    origin: float = 0.0
+    low: float = 0.0
+    high: float = 0.0
+    ends: tuple[float, float] = _NO_BOUNDS
+    seen: Floats = np.empty(0)
+    cuts: Floats = np.empty(0)
+    unseen: float = 0.0
+    bounds: tuple[float, float] = _NO_BOUNDS
+    linear_score: Score = Score()
+
+    @classmethod
+    def fit(
+        cls,
+        values: Floats,
+        weight: Floats,
+        atoms: Any = None,
+        bounds: tuple[float, float] | None = None,
+    ) -> Self:
+        """Learn what a column is.
+
+        Parameters
+        ----------
+        values : ndarray of shape (n_rows,)
+            Numbers, at least one of them; NaN where missing.
+        weight : ndarray of shape (n_rows,)
+            Positive.
+        atoms : array-like, default=None
+            The atoms, if they are known; None finds them.
+        bounds : (float, float), default=None
+            Bounds of the values; infinite for no bound. None: a column whose values crowd an end of
+            its range, or whose least or greatest value is an atom, ends there.
+
+        Returns
+        -------
+        Law
+        """
+        points, mass = distinct(values, weight)
+        step, origin = fit_lattice(points, mass)
+        if atoms is None:
+            is_all = are_states(points, mass)
+            atoms = points if is_all else repeated_points(points, mass, step)
+        atoms = np.unique(np.asarray(atoms, dtype=float))
+        size = float(min(np.median(np.abs(points)), largest_size(points)))
+        rounding = max(ROUNDING_OF_VALUES * size, 0.1 * TINY)
+        ends = bounds or _NO_BOUNDS
+        law = cls(
+            atoms=atoms,
+            step=step,
+            reach=0.499 * step or rounding,
+            gap=step,
+            origin=origin,
+            low=float(points[0]),
+            high=float(points[-1]),
+            ends=ends,
+            bounds=ends,
+        )
+        is_other = ~law.is_atom(points)
+        if len(points) > 1 and not is_other.any():
+            # Ordered states: another value near a state is not that state.
+            score = score_around(points, mass, ends)
+            return law._replace(
+                score=score,
+                linear_score=score,
+                reach=max(OFF_LATTICE * step, rounding),
+                unseen=unseen_mass(mass),
+                seen=points,
+                cuts=middles(points),
+            )
+        others, mass_of_others = points[is_other], mass[is_other]
+        if bounds is None:
+            law = law._replace(ends=law._inferred_ends(others, mass_of_others))
+        if not len(others):
+            score = score_around(points, mass, ends)
+            return law._replace(score=score, linear_score=score)
+        lower, upper = law.place(np.array(law.edges_of_ends)).tolist()
+        places = law.place(others)
+        scores = fitted_scores(places, mass_of_others, (lower, upper), bounds is None)
+        law = law._replace(linear_score=scores[0], score=scores[1])
+        if step == 0.0 and len(others) > 1 and have_repeats(points, mass):
+            law = law._replace(seen=others, cuts=cell_cuts(others, mass_of_others, atoms))
+        return law
+
+    @classmethod
+    def of_target(cls, values: Floats, weight: Floats, atoms: Floats) -> Self:
+        """Learn what a target is, which may go on beyond those of the table, but not beyond zero
+        where they crowd it."""
+        law = cls.fit(values, weight, atoms)
+        if law.is_ordered:
+            return law
+        lower, upper = law.ends
+        bounds = lower if lower == 0.0 else -math.inf, upper if upper == 0.0 else math.inf
+        return cls.fit(values, weight, atoms, bounds)
+
+    def _inferred_ends(self, points: Floats, mass: Floats) -> tuple[float, float]:
+        """Where a column without bounds ends, from its values that are no atoms."""
+        if not len(points):
+            return self.low, self.high
+        widened = _WIDENED * (self.high - self.low)
+        crowds = _crowd_ends(points, mass)
+        ends = []
+        for sign, outermost, innermost, crowd in (
+            (-1.0, self.low, points[0], crowds[0]),
+            (1.0, self.high, points[-1], crowds[1]),
+        ):
+            is_atom = bool(self.is_atom(np.array([outermost]))[0])
+            if is_atom and outermost != innermost:
+                ends.append(outermost)
+            elif crowd:
+                # Not beyond zero, if all values are on one side of it.
+                end = outermost + sign * widened
+                end = 0.0 if outermost * sign <= 0.0 < end * sign else end
+                if self.step > 0.0:
+                    end = outermost + sign * self.step * math.floor(
+                        abs(end - outermost) / self.step
+                    )
+                ends.append(end)
+            else:
+                ends.append(sign * math.inf)
+        return ends[0], ends[1]
+
+    @classmethod
+    def from_flat(cls, flat: Floats) -> Self:
+        """Read a column from the stretch of an array that kernels see."""
+        score = Score(*flat[HEAD:ATOMS].tolist())
+        return cls(score, flat[ATOMS:].copy(), *flat[1:HEAD].tolist())
+
+    @property
+    def flat(self) -> Floats:
+        """What kernels read: a zero, where an axis has the scale of a tail, and then all fields."""
+        head = [0.0, self.step, self.reach, self.smallest_sd, self.gap]
+        return np.concatenate([head, self.score, self.atoms])
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether the values are ordered states: all of them are atoms, with nothing between."""
+        return self.unseen > 0.0
+
+    def log_unseen(self, values: Floats) -> Floats:
+        """Log density in nats of values that are none of the ordered states.
+
+        They are uniform over the points of the lattice between the states (the line between them
+        without a lattice), or in a geometric tail on either side: each of these alike, if there is
+        room. Nothing lies beyond the bounds, and what is off the lattice is as if it were on it.
+        """
+        step, low, high = self.step, float(self.atoms[0]), float(self.atoms[-1])
+        size = high - low
+        room = size + step - step * len(self.atoms)
+        scale = max(_TAIL * size, step)
+        beyond = np.maximum(low - values, values - high)
+        tail = -beyond / scale - math.log(scale)
+        if step > 0.0:
+            # The first point of a tail is one step away, and each holds what its cell does.
+            tail = math.log(-math.expm1(-step / scale) / step) - (np.rint(beyond / step) - 1.0) * (
+                step / scale
+            )
+        has_room = room > 0.5 * step
+        lower, upper = self.bounds
+        n_parts = has_room + (low - step >= lower) + (high + step <= upper)
+        part = math.log(self.unseen / max(int(n_parts), 1))
+        inside = -math.log(room if has_room else size + step)
+        log_density = np.where(beyond > 0.0, tail, inside) + part
+        return np.where((values < lower) | (values > upper), -math.inf, log_density)
+
+    @property
+    def n_states(self) -> int:
+        """Number of atoms, and one for all other values."""
+        return len(self.atoms) + 1
+
+    @property
+    def atom_places(self) -> Floats:
+        """The places at which the cells of the atoms have been cut out."""
+        return self.atoms - self.gap * (np.arange(len(self.atoms)) + 0.5)
+
+    def place(self, x: Floats) -> Floats:
+        """Values on the line without the cells of atoms; all of such a cell is at its place."""
+        if self.gap == 0.0 or not len(self.atoms):
+            return x
+        n_below = np.searchsorted(self.atoms - 0.5 * self.gap, x, side="right")
+        in_cell = np.append(-np.inf, self.atom_places)[n_below]
+        return np.maximum(x - self.gap * n_below, in_cell)
+
+    def at_place(self, place: Floats) -> Floats:
+        """The values at some places."""
+        return place + self.gap * np.searchsorted(self.atom_places, place, side="right")
+
+    def transform(self, x: Floats) -> Floats:
+        """Scores of values, each in its order; NaN stays.
+
+        Atoms that are neighbours on a lattice lie between the values around them. Those at a bound
+        lie where the range of the others ends.
+        """
+        state = states_among(self.atoms, self.reach, x)
+        is_atom = state < len(self.atoms)
+        of_run, size = _runs(self.atoms, self.gap)
+        between = self.atom_places + self.gap * ((of_run + 0.5) / size - 0.5)
+        score = self.score
+        ends = at_powers(np.array(score, dtype=np.float64), np.array([score.low, score.high]))
+        least = ends[0] if score.lower > -math.inf else -math.inf
+        most = ends[1] if score.upper < math.inf else math.inf
+        of_atoms = np.clip(score.transform(between), least, most)
+        scores = score.transform(self.place(x))
+        return np.where(is_atom, np.append(of_atoms, np.nan)[state], scores)
+
+    def inverse(self, z: Floats) -> Floats:
+        """Values, but for atoms, that have some scores; NaN stays."""
+        return self.at_place(self.score.inverse(z))
+
+    def log_slope(self, x: Floats) -> Floats:
+        """Log derivative of the score at values: what a density of scores gains in nats."""
+        return self.score.log_slope(self.place(x))
+
+    def end_scores(self, *ends: Floats) -> list[Floats]:
+        """Scores of ends of intervals of values that are no atoms."""
+        return self.score.ends(*(self.place(x) for x in ends))
+
+    def scores(self, values: Floats) -> tuple[Ints, Floats]:
+        """State of each value (-1 if missing), and the score of values that are not atoms."""
+        state = states_among(self.atoms, self.reach, values)
+        score = np.where(state < len(self.atoms), np.nan, self.score.transform(self.place(values)))
+        return np.where(np.isnan(values), -1, state), score
+
+    def modes(self, state_prob: Floats, mean: Floats) -> Floats:
+        """Most probable values of leaves with these probabilities and mean scores.
+
+        With atoms, all other values together compete by their probability: a density would
+        depend on the unit of the column.
+        """
+        values = np.append(self.atoms, np.nan)[state_prob.argmax(axis=1)]
+        return np.where(np.isnan(values), self.inverse(mean), values)
+
+    def moments(self, mean: Floats, sd: Floats, centre: float) -> tuple[Floats, Floats]:
+        """Mean and mean square of ``x - centre`` for values x whose scores are normal.
+
+        By Gauss-Legendre quadrature between the places where the map is not smooth: the ends of the
+        power transform and its middle, and the widest runs of atoms on a lattice. Of many means
+        with one standard deviation, a few have quadratures, and splines go through these.
+        """
+        moments = np.empty((2, len(mean)))
+        distinct, of_sd, count = np.unique(sd, return_inverse=True, return_counts=True)
+        is_alone = np.ones(len(mean), dtype=bool)
+        for number in np.flatnonzero(count > _MANY_MEANS).tolist():
+            members = np.flatnonzero(of_sd == number)
+            low, high = mean[members].min(), mean[members].max()
+            n_knots = 2 + math.ceil(_KNOTS_OF_SD * (high - low) / distinct[number])
+            if _MEANS_OF_KNOT * n_knots < len(members):
+                knots = np.linspace(low, high, n_knots) if high > low else np.array([low])
+                at_knots = self._quadratures(knots, np.full(len(knots), distinct[number]), centre)
+                if high > low:
+                    at_knots = CubicSpline(knots, at_knots, axis=1)(mean[members])
+                moments[:, members] = at_knots
+                is_alone[members] = False
+        moments[:, is_alone] = self._quadratures(mean[is_alone], sd[is_alone], centre)
+        return moments[0], moments[1]
+
+    def _quadratures(self, mean: Floats, sd: Floats, centre: float) -> Floats:
+        """Both moments, each by a quadrature of its own; shape (2, n)."""
+        score = self.score
+        has_gaps = self.gap > 0.0 and len(self.atoms) > 0
+        if score.power == 1.0 and score[:2] == (-math.inf, math.inf) and not has_gaps:
+            offset = score.centre + score.spread * mean - centre
+            return np.array([offset, offset**2 + (score.spread * sd) ** 2])
+        flat = np.array(score, dtype=np.float64)
+        low, high = at_powers(flat, np.array([score.low, score.high]))
+        knots = [min(low, 0.0), min(max(0.0, low), high), max(high, 0.0), math.inf]
+        if has_gaps:
+            of_run, size = _runs(self.atoms, self.gap)
+            starts = np.flatnonzero(of_run == 0)
+            widest = starts[np.argsort(-size[starts], kind="stable")[:_RUNS]]
+            knots += score.transform(self.atom_places[widest]).tolist()
+        cuts = self.atom_places if has_gaps else np.empty(0)
+        moments = np.empty((2, len(mean)))
+        _quadrature(
+            self.flat, cuts, np.sort(knots), _NODES, _WEIGHTS, mean, sd, float(centre), moments
+        )
+        return moments
+
+    def smallest_sds(self, mean: Floats) -> Floats:
+        """Smallest standard deviation of a leaf whose mean score is ``mean``.
+
+        On a lattice it is half a step, on the scale of scores, about the mean.
+        """
+        if self.step == 0.0:
+            return np.full(np.shape(mean), self.smallest_sd)
+        slope = np.exp(self.score.log_slope(self.score.inverse(mean)))
+        return np.maximum(0.5 * self.step * slope, self.smallest_sd)
+
+    def is_atom(self, values: Floats) -> np.ndarray:
+        """Which values are atoms."""
+        return states_among(self.atoms, self.reach, values) < len(self.atoms)
+
+    @property
+    def edges_of_ends(self) -> tuple[float, float]:
+        """The ends of the cells of the last values."""
+        return self.ends[0] - 0.5 * self.step, self.ends[1] + 0.5 * self.step
+
+    def scaled(self, values: Floats) -> Floats:
+        """Values on a scale on which they look normal; NaN stays."""
+        if self.is_ordered:
+            return self.score.transform(values)
+        return self.transform(values)
+
+    def upper_edges(self, values: Floats) -> Floats:
+        """Upper ends of the cells of the greatest values of the column that are not above some.
+
+        A draw up to there becomes one of these values. The cells of the last values have no end.
+        """
+        if self.step > 0.0:
+            nearest = on_lattice(values, self.step, self.origin)
+            point = np.where(nearest <= values, nearest, nearest - self.step)
+            edges = point + 0.5 * self.step
+        else:
+            edges = self._edges_of_cells(values)
+        edges = np.where(values < self.ends[0], -np.inf, edges)
+        return np.where(values >= self.ends[1], np.inf, edges)
+
+    def _edges_of_cells(self, values: Floats) -> Floats:
+        """The same without a lattice, where values may repeat."""
+        if self.is_ordered or not len(self.seen):
+            return values
+        # Atoms between two values are not in the cells of these.
+        edges = np.concatenate([[-np.inf], self.cuts, [np.inf]])
+        edge = edges[np.searchsorted(self.seen, values, side="right")]
+        n_atoms = np.searchsorted(self.atoms, values, side="right")
+        last_atom = np.append(-np.inf, self.atoms)[n_atoms]
+        next_atom = np.append(self.atoms, np.inf)[n_atoms]
+        return np.maximum(np.minimum(edge, np.nextafter(next_atom, -np.inf)), last_atom)
+
+    def intervals(self, low: Floats, high: Floats, closed: Bools) -> tuple[Floats, Floats]:
+        """Ends of the intervals ``low < x <= high`` that hold what lies between two values.
+
+        ``closed``, of shape (2, n), says which of the values belong to them. They hold whole cells.
+        A value that has no cell holds nothing.
+        """
+        ends = []
+        for end, opens in ((low, ~closed[0]), (high, closed[1])):
+            near = self.known(end)
+            exact = np.where(np.isnan(near), end, near)
+            ends.append(self.upper_edges(np.where(opens, exact, np.nextafter(exact, -np.inf))))
+        is_nothing = (low == high) & np.isnan(near) & (self.step == 0.0)
+        return np.where(is_nothing, ends[1], ends[0]), ends[1]
+
+    def known(self, values: Floats) -> Floats:
+        """The values of the column that some numbers are, but for rounding; NaN for others."""
+        if self.step > 0.0 and not self.is_ordered:
+            near = on_lattice(values, self.step, self.origin)
+            reach = OFF_LATTICE * self.step
+        else:
+            listed = np.union1d(self.atoms, self.seen)
+            near = np.append(listed, np.nan)[states_among(listed, self.reach, values)]
+            reach = self.reach
+        with np.errstate(invalid="ignore"):
+            return np.where(np.abs(values - near) <= reach, near, np.nan)
+
+    def values(self, drawn: Floats) -> Floats:
+        """The values of the column in whose cells some numbers lie; NaN stays."""
+        inside = np.clip(drawn, *self.ends)
+        if self.step > 0.0 and not self.is_ordered:
+            return on_lattice(inside, self.step, self.origin)
+        if not len(self.seen):
+            return inside
+        known = self.known(inside)
+        of_cells = self.seen[np.searchsorted(self.cuts, inside)]
+        nearest = np.where(np.isnan(known), of_cells, known)
+        return np.where(np.isnan(inside), np.nan, nearest)
+
+
+def _runs(atoms: Floats, width: float) -> tuple[Ints, Ints]:
+    """The number of each atom among its neighbours on a lattice, and how many these are."""
+    begins = np.append(True, np.diff(atoms) > 1.5 * width)[: len(atoms)]
+    run = np.cumsum(begins) - 1
+    first = np.flatnonzero(begins)
+    return np.arange(len(atoms)) - first[run], np.bincount(run)[run]
+
+
+def _crowd_ends(points: Floats, mass: Floats) -> tuple[bool, bool]:
+    """Whether values are as frequent near either end of their range as about the middle."""
+    total = float(mass.sum())
+    outer = max(_OUTER, _ROWS_AT_END / total)
+    size = float(points[-1] - points[0])
+    if outer > _MOST_OUTER or size <= _LEAST_RANGE * np.abs(points[[0, -1]]).max():
+        return False, False
+    place = (points - points[0]) / size
+    least = 0.5 * outer * total
+    return bool(mass[place < outer].sum() >= least), bool(mass[place > 1.0 - outer].sum() >= least)
+
+
+@kernel(new_arrays=True)
+def _quadrature(
+    column: Floats,
+    cuts: Floats,
+    knots: Floats,
+    nodes: Floats,
+    weights: Floats,
+    mean: Floats,
+    sd: Floats,
+    centre: float,
+    moments: Floats,
+) -> None:
+    """Moments of values whose scores are normal, piece by piece.
+
+    ========  ==========  =============================================================
+    column    (n,)        the column, as kernels read it
+    cuts      (n_cuts,)   places at which values jump over atoms, increasing
+    knots     (n_knots,)  scores between which the map is smooth, increasing
+    nodes     (n_nodes,)  of a quadrature rule on the unit interval
+    weights   (n_nodes,)  of the nodes
+    mean      (n,)        means of the scores
+    sd        (n,)        standard deviations of the scores
+    centre    float       what values are counted from
+    moments   (2, n)      receives means and mean squares
+    ========  ==========  =============================================================
+    """
+    inverse, n_atoms = inverse_of(column, HEAD), len(cuts)
+    value, mass = np.empty(_SIZES[-1]), np.empty(_SIZES[-1])
+    # Exponentials of bounds are less smooth than powers: they take longer rules.
+    has_bounds = inverse.lower > -math.inf or inverse.upper < math.inf
+    wider = 2.0 if has_bounds else 1.0
+    for i in range(len(mean)):
+        total, square = 0.0, 0.0
+        # Less than 1e-15 of a normal distribution lies further out.
+        begin, last = mean[i] - _REACH * sd[i], mean[i] + _REACH * sd[i]
+        n_below = 0
+        for knot in knots:
+            end = min(max(knot, begin), last)
+            size, at = end - begin, 0
+            rule = 0
+            while rule < len(_IN_SDS) and (
+                wider * size > _IN_SDS[rule] * sd[i] or wider * size > _IN_SCORES[rule]
+            ):
+                rule += 1
+            for shorter in range(rule):
+                at += _SIZES[shorter]
+            # Most distributions lie between two of the knots.
+            n = _SIZES[rule] if size > 0.0 else 0
+            # Loops of one kind of work each: all of them vectorise.
+            for m in range(n):
+                z = begin + size * nodes[at + m]
+                t = (z - mean[i]) / sd[i]
+                mass[m] = size * weights[at + m] * fast_exp(-0.5 * t * t)
+                value[m] = z
+            if inverse.power != 1.0:
+                for m in range(n):
+                    value[m] = inverse_power(inverse, value[m])
+            for m in range(n):
+                value[m] = bound(inverse, value[m])
+            # Nodes increase, and so does the number of cuts below them.
+            for m in range(n if n_atoms > 0 else 0):
+                while n_below < n_atoms and cuts[n_below] <= value[m]:
+                    n_below += 1
+                value[m] += column[HEAD - 1] * n_below
+            for m in range(n):
+                offset = value[m] - centre
+                total += mass[m] * offset
+                square += mass[m] * offset * offset
+            begin = end
+        scale = 1.0 / (sd[i] * _SQRT_2_PI)
+        moments[0, i], moments[1, i] = scale * total, scale * square

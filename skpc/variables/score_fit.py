@@ -1,0 +1,80 @@
+"""The score of a column: the power and bounds that make its values most likely as normal."""
+
+import math
+
+import numpy as np
+
+from skpc._arrays import Floats, weighted_quantiles, whole_rows
+from skpc.variables.histogram import TINY
+from skpc.variables.score import Score
+
+#: How far from the one value of a column others are expected, as a part of that value.
+_NEAR_CONSTANT = 0.01
+#: Quantiles on which powers of the score are compared, at most and at least; and the powers, from a
+#: logarithm to its mirror image: beyond, means of what lies outside the range seen explode.
+_SKETCH, _ENOUGH, _POWERS = 2000, 8, np.arange(0.0, 2.25, 0.25)
+#: The power transform goes on linearly beyond the range seen, widened by this part of it.
+_BEYOND = 0.1
+#: Ends that are not declared change values nearer to them than this part of the spread.
+_SOFT = 0.1
+
+
+def score_around(places: Floats, mass: Floats, bounds: tuple[float, float]) -> Score:
+    """A linear score for a column of atoms alone: other values lie around these."""
+    score = _on_line(places, np.cumsum(mass), bounds, 0.0)
+    line = Score(*bounds, low=-math.inf, high=math.inf).transform(places)
+    spread = 0.5 * float(line[-1] - line[0]) or _NEAR_CONSTANT * (abs(score.centre) or 1.0)
+    return score._replace(spread=max(spread, TINY), low=-1.0, high=1.0)
+
+
+def fitted_scores(
+    places: Floats, mass: Floats, bounds: tuple[float, float], is_soft: bool
+) -> tuple[Score, Score]:
+    """A linear score, and that of the power and bounds that make values most likely as normal."""
+    cumulated = np.cumsum(mass)
+    n_levels = min(_SKETCH, max(len(places), whole_rows(mass.sum())))
+    levels = 2 * np.arange(n_levels) + 1
+    sketch = weighted_quantiles(places, cumulated, levels, 2 * n_levels)
+    scores = [_on_line(places, cumulated, bounds, 0.0)]
+    if is_soft and np.isfinite(bounds).any():
+        scores.append(_on_line(places, cumulated, bounds, _SOFT * _spread(places, cumulated)))
+    linear = scores[-1]
+    if n_levels >= _ENOUGH:
+        scores += [score._replace(power=power) for score in scores for power in _POWERS.tolist()]
+    # Among equals, the first: a logarithm, and the identity.
+    merits = [_log_likelihood(score, sketch) for score in scores]
+    return linear, scores[int(np.argmax(merits))]
+
+
+def _log_likelihood(score: Score, places: Floats) -> float:
+    """Log-likelihood (nats, up to a constant) of values whose scores are normal."""
+    # One wild value may be too large for squares; such a power is not the best one.
+    with np.errstate(all="ignore"):
+        log_slope = score.log_slope(places).sum()
+        merit = float(log_slope - 0.5 * len(places) * np.log(score.transform(places).var()))
+    return merit if math.isfinite(merit) else -math.inf
+
+
+def _on_line(places: Floats, cumulated: Floats, bounds: tuple[float, float], soft: float) -> Score:
+    """The score without a power of increasing places between bounds."""
+    lower, upper = bounds
+    centre = 0.0
+    if soft == 0.0 and (lower > -math.inf) != (upper < math.inf):
+        # A logarithm tells how near to its bound a value may be by the distance of typical ones.
+        distance = np.abs(places - (lower if lower > -math.inf else upper))
+        typical = math.log(max(float(np.median(distance)), TINY))
+        centre = typical if lower > -math.inf else -typical
+    score = Score(*bounds, centre=centre, low=-math.inf, high=math.inf, soft=soft)
+    line = centre + score.transform(places)
+    centre = float(weighted_quantiles(line, cumulated, np.array([1]), 2)[0])
+    spread = _spread(line, cumulated)
+    ends = (line[[0, -1]] - centre) / spread
+    low, high = ends + _BEYOND * (ends[1] - ends[0]) * np.array([-1.0, 1.0])
+    return Score(*bounds, centre, spread, 1.0, float(low), float(high), soft)
+
+
+def _spread(line: Floats, cumulated: Floats) -> float:
+    """Half the distance between the first and the last tenth of increasing numbers."""
+    decile, centre, last = weighted_quantiles(line, cumulated, np.array([1, 5, 9]), 10)
+    spread = 0.5 * float(last - decile) or 0.5 * float(line[-1] - line[0])
+    return max(spread or abs(float(centre)) or 1.0, TINY)
