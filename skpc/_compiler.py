@@ -5,7 +5,8 @@ Nothing public gives these three, of which each was measured:
 - Kernels that make no arrays do without counts of references, which are atomic additions: the
   reading of a cell takes 1.5 ns and not 17, the score of a row half the time.
 - Only what Python calls gets the code that Python calls: a first fit takes two thirds of the time.
-- Machine code on disk is compared with all modules that it was made of, and survives damage.
+- Machine code on disk is compared with all modules that it was made of, and survives damage; that
+  of a wheel is read where there is none of one's own.
 
 If a name that this module needs is missing, ``KNOWN`` is False: kernels are then compiled with
 the documented options of numba alone, more slowly and with numba's own cache.
@@ -17,16 +18,19 @@ import inspect
 import pickle
 import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from numba import njit
 
+from skpc._shipped import processor, read_shipped, write_shipped
+
 try:
-    from numba.core.caching import CompileResultCacheImpl, FunctionCache
+    from numba.core import config
+    from numba.core.caching import CompileResultCacheImpl, FunctionCache, NullCache
     from numba.core.dispatcher import Dispatcher
     from numba.core.options import DefaultOptions
     from numba.core.serialize import dumps
@@ -37,11 +41,13 @@ try:
         (Dispatcher, ("_compile_for_args", "add_overload")),
         (FunctionCache, ("load_overload", "save_overload", "flush", "cache_path")),
         (CompileResultCacheImpl, ("reduce", "rebuild")),
+        (NullCache, ("load_overload",)),
+        (config, ("CPU_NAME", "CPU_FEATURES")),
     ]
     KNOWN = all(hasattr(owner, name) for owner, names in NAMES for name in names)
 except ImportError:  # pragma: no cover
     KNOWN = False
-    CompileResultCacheImpl = FunctionCache = object  # type: ignore[misc, assignment]
+    CompileResultCacheImpl = FunctionCache = NullCache = object  # type: ignore[misc, assignment]
 
 _ROOT = Path(__file__).parent
 #: An import of a module of the package at the beginning of a line.
@@ -79,6 +85,7 @@ def dispatcher(func: Callable[..., Any], *, internal: bool, inlined: bool, new_a
     options |= {"_nrt": new_arrays, "no_cfunc_wrapper": True, "no_cpython_wrapper": internal}
     compiled: Any = njit(**options)(func)
     # A folder to write to, or a file to compare with, may be missing.
+    compiled._cache = _ShippedCache(func)
     with suppress(RuntimeError, OSError):
         compiled._cache = _Cache(func)
     if internal:
@@ -108,14 +115,31 @@ class _Digested(CompileResultCacheImpl):
     """Machine code that is not run if a byte of it has changed."""
 
     def reduce(self, result: Any) -> tuple[bytes, bytes]:
-        content = dumps(super().reduce(result))
+        content = dumps(result._reduce())
         return hashlib.sha256(content).digest(), content
 
     def rebuild(self, target_context: Any, reduced: tuple[bytes, bytes]) -> Any:
         digest, content = reduced
         if hashlib.sha256(content).digest() != digest:
             raise ValueError("damaged machine code")
-        return super().rebuild(target_context, pickle.loads(content))
+        # Nothing of the cache takes part, so that shipped code needs none.
+        return CompileResultCacheImpl.rebuild(self, target_context, pickle.loads(content))
+
+
+class _ShippedCache(NullCache):
+    """Machine code that was installed with the package; nothing is kept."""
+
+    def __init__(self, func: Callable[..., Any]):
+        self.func = func
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        target_context.refresh()
+        with suppress(Exception):  # whatever broken bytes may raise: the code is compiled
+            wanted = normalize_signature(sig)[0]
+            for arguments, reduced in read_shipped(*_identity(self.func)):
+                if arguments == wanted:
+                    return _Digested.rebuild(cast(Any, None), target_context, reduced)
+        return None
 
 
 class _Cache(FunctionCache):
@@ -135,8 +159,10 @@ class _Cache(FunctionCache):
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         try:
             loaded = super().load_overload(sig, target_context)
+            if loaded is None:
+                return _ShippedCache(self._py_func).load_overload(sig, target_context)
             # Two processes that write at the same time may give two signatures one file.
-            if loaded is None or loaded.signature.args == normalize_signature(sig)[0]:
+            if loaded.signature.args == normalize_signature(sig)[0]:
                 return loaded
             raise ValueError("machine code of other arguments")
         except Exception as error:  # whatever broken bytes may raise
@@ -151,6 +177,32 @@ class _Cache(FunctionCache):
             super().save_overload(sig, data)
         except Exception as error:  # a full disk, or a damaged index
             _warn_of_cache(self.cache_path, error)
+
+
+def _identity(func: Callable[..., Any]) -> tuple[str, str]:
+    """The name of a kernel among all others, and the digest of what it is made of."""
+    name = f"{func.__module__}.{func.__qualname__}.{func.__code__.co_firstlineno}"
+    return name, _sources_digest(inspect.getfile(func))
+
+
+def compile_for_others() -> None:
+    """Compile for all processors of the kind of this one, before anything is compiled."""
+    # Numba makes these attributes from the environment.
+    settings: Any = config
+    settings.CPU_NAME = processor()
+    settings.CPU_FEATURES = ""
+
+
+def ship(kernels: Iterable[Any], path: Path) -> int:
+    """Write the machine code of kernels that have been compiled to a file; how many there are."""
+    members = []
+    for kernel in kernels:
+        results = kernel.overloads.items()
+        code = [(args, _Digested.reduce(cast(Any, None), result)) for args, result in results]
+        if code:
+            members.append((*_identity(kernel.py_func), code))
+    write_shipped(path, members)
+    return len(members)
 
 
 @cache

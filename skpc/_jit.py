@@ -14,7 +14,22 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from skpc._compiler import dispatcher
+from skpc._compiler import compile_for_others, dispatcher, ship
+
+__all__ = [
+    "FALSE",
+    "KERNELS",
+    "LANES",
+    "TRUE",
+    "ZERO",
+    "add_products",
+    "compile_for_others",
+    "inlined",
+    "internal_kernel",
+    "kernel",
+    "popcount",
+    "ship",
+]
 
 P = ParamSpec("P")
 R = TypeVar("R")

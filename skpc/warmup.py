@@ -1,4 +1,4 @@
-"""Compile what the estimators need, once: ``python -m skpc.warmup``.
+"""Compile what the estimators need, once: ``python -m skpc.warmup [names of estimators]``.
 
 Compiled functions are cached on disk, so that later processes load them. Run it in the recipe of a
 container, or before a cluster starts many workers at once.
@@ -8,13 +8,15 @@ import argparse
 import sys
 import time
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from sklearn.tree import DecisionTreeClassifier
 
 import skpc
-from skpc._jit import KERNELS
+from skpc._jit import KERNELS, compile_for_others, ship
+from skpc._shipped import OWN_FILE, processor
 from skpc.circuit import CircuitBuilder
 from skpc.discrepancies import BlackBoxImportanceSampler
 from skpc.factor_graphs import FactorGraph, GibbsSampler
@@ -38,16 +40,33 @@ _CALLS: list[tuple[str, dict[str, Any]]] = [
     ("predict_proba", {}),
     ("transform", {}),
 ]
+#: Estimators that are called in a way of their own.
+_OTHERS = {"ExpectedKernelSVR", "KernelEPOperator", "LogisticEPClassifier"}
 
 
-def warmup() -> None:
-    """Fit every estimator to small tables, and call each of its methods once.
+def warmup(*names: str) -> None:
+    """Fit estimators to small tables, and call each of their methods once.
+
+    Parameters
+    ----------
+    *names : str
+        Names of estimators, such as ``"TableMixture"``. None: all of them, and what else there is.
+
+    Raises
+    ------
+    ValueError
+        If an estimator is not known.
 
     Examples
     --------
     >>> from skpc.warmup import warmup
-    >>> warmup()  # doctest: +SKIP
+    >>> warmup("TableMixture")  # doctest: +SKIP
     """
+    known = {type(estimator).__name__ for estimator in _estimators_of_tables()} | _OTHERS
+    for name in sorted(set(names) - known):
+        raise ValueError(
+            f"There is no estimator {name!r} to compile for; there are {sorted(known)}."
+        )
     labels = np.arange(60) % 2
     for X in _tables():
         incomplete = X.copy()
@@ -55,13 +74,23 @@ def warmup() -> None:
         # Too many completions to be summed: trees are sampled.
         incomplete[1, 1:] = np.nan
         for estimator in _estimators_of_tables():
-            _use(estimator.fit(X, labels), X, incomplete)
-            _use(estimator.fit(incomplete, labels), incomplete)
-        machine = skpc.ExpectedKernelSVR(skpc.CutsetNetworkBD())
-        machine.fit(X, X[:, 1]).predict(incomplete, return_std=True)
+            if not names or type(estimator).__name__ in names:
+                _use(estimator.fit(X, labels), X, incomplete)
+                _use(estimator.fit(incomplete, labels), incomplete)
+        if not names or "ExpectedKernelSVR" in names:
+            machine = skpc.ExpectedKernelSVR(skpc.CutsetNetworkBD())
+            machine.fit(X, X[:, 1]).predict(incomplete, return_std=True)
     messages = _tables()[1]
-    _use(skpc.KernelEPOperator(n_inner=10, n_outer=10).fit(messages, labels + 0.0), messages)
-    _use(skpc.LogisticEPClassifier().fit(messages, labels), messages)
+    if not names or "KernelEPOperator" in names:
+        _use(skpc.KernelEPOperator(n_inner=10, n_outer=10).fit(messages, labels + 0.0), messages)
+    if not names or "LogisticEPClassifier" in names:
+        _use(skpc.LogisticEPClassifier().fit(messages, labels), messages)
+    if not names:
+        _other_shapes()
+
+
+def _other_shapes() -> None:
+    """What only other tables, or no tables, come to."""
     # Trees over many columns are eliminated another way.
     many_columns = np.random.default_rng(0).integers(0, 2, (20, 201))
     skpc.MixtureOfAllTrees(max_iter=1, random_state=0).fit(many_columns)
@@ -139,19 +168,42 @@ def _blocks() -> None:
 
 def _main() -> None:
     description = """
-        Compile what skpc needs, once, by using every estimator on small tables. Later processes
-        load the machine code from where numba keeps it: next to the modules of skpc, or in the
-        directory that the environment variable NUMBA_CACHE_DIR names.
+        Compile what skpc needs, once, by using every estimator (or those that are named) on small
+        tables. Later processes load the machine code from where numba keeps it: next to the modules
+        of skpc, or in the directory that the environment variable NUMBA_CACHE_DIR names.
     """
-    argparse.ArgumentParser("python -m skpc.warmup", description=description).parse_args()
+    parser = argparse.ArgumentParser("python -m skpc.warmup", description=description)
+    parser.add_argument("names", nargs="*", help="estimators, such as TableMixture; default: all")
+    parser.add_argument(
+        "--ship",
+        nargs="?",
+        const=OWN_FILE,
+        type=Path,
+        metavar="FILE",
+        help="also write the machine code, for other processors of this kind, to a file that every "
+        "process reads; default: one in this copy of skpc",
+    )
+    options = parser.parse_args()
+    if options.ship is not None:
+        if processor() is None:
+            parser.error("no machine code is shipped for this processor; leave out --ship")
+        compile_for_others()
     start = time.perf_counter()
-    warmup()
+    try:
+        warmup(*options.names)
+    except ValueError as error:
+        parser.error(str(error))
     misses = sum(sum(kernel.stats.cache_misses.values()) for kernel in KERNELS)
     seconds = time.perf_counter() - start
-    sys.stdout.write(
+    lines = [
         f"skpc is warm after {seconds:.0f} s: {misses} functions compiled, the others were on disk "
-        "already.\n"
-    )
+        "already."
+    ]
+    if options.ship is not None:
+        n_kernels = ship(KERNELS, options.ship)
+        size = options.ship.stat().st_size / 1e6
+        lines.append(f"{n_kernels} functions are in {options.ship} ({size:.1f} MB).")
+    sys.stdout.write("\n".join(lines) + "\n")
 
 
 if __name__ == "__main__":

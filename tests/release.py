@@ -1,11 +1,15 @@
 """What an index takes: the archive of sources and the wheel of the last commit.
 
     python -m tests.release https://example.org/skpc [FOLDER]
+    python -m tests.release kernels [FOLDER]
 
 An index shows the README without the files beside it, so its links become links into the repository
 at that address, which is entered with those of the documentation, the changes and the citation.
 ``build`` makes both files from a copy, in ``dist`` or that folder; ``twine check --strict`` reads
 them as an index does.
+
+``kernels`` makes the wheel ``skpc-kernels``: machine code for this Python, this numba and all
+processors of this kind. Its metadata are written into a temporary folder.
 """
 
 from __future__ import annotations
@@ -14,7 +18,9 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tempfile
+from importlib import metadata
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -58,5 +64,57 @@ def build(home: str, out: Path) -> None:
     )
 
 
+KERNELS_METADATA = """
+[metadata]
+name = skpc-kernels
+version = {version}
+description = Machine code of skpc, so that a first use compiles nothing
+license_expression = BSD-3-Clause
+
+[options]
+packages = skpc_kernels
+python_requires = =={python}.*
+install_requires =
+    skpc=={version}
+    numba=={numba}
+
+[options.package_data]
+skpc_kernels = *.zip
+
+[bdist_wheel]
+python_tag = cp{tag}
+plat_name = {platform}
+"""
+
+
+def build_kernels(out: Path, *names: str) -> None:
+    """Build the wheel of machine code in a folder, for all estimators or those that are named."""
+    with tempfile.TemporaryDirectory() as folder:
+        package = Path(folder) / "skpc_kernels"
+        package.mkdir()
+        (package / "__init__.py").write_text('"""Machine code that skpc finds by itself."""\n')
+        command = [sys.executable, "-m", "skpc.warmup", *names]
+        subprocess.run([*command, "--ship", package / "machine_code.zip"], cwd=ROOT, check=True)
+        python = sysconfig.get_python_version()
+        text = KERNELS_METADATA.format(
+            version=VERSION,
+            python=python,
+            numba=metadata.version("numba"),
+            tag=python.replace(".", ""),
+            platform=re.sub(r"\W", "_", sysconfig.get_platform()),
+        )
+        (package.parent / "setup.cfg").write_text(text)
+        required = '[build-system]\nrequires = ["setuptools>=77"]\n'
+        (package.parent / "pyproject.toml").write_text(
+            f'{required}build-backend = "setuptools.build_meta"\n'
+        )
+        command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "-w", str(out), folder]
+        subprocess.run(command, check=True)
+
+
 if __name__ == "__main__":
-    build(sys.argv[1].rstrip("/"), Path(*sys.argv[2:3] or ["dist"]).resolve())
+    folder = Path(*sys.argv[2:3] or ["dist"]).resolve()
+    if sys.argv[1] == "kernels":
+        build_kernels(folder, *sys.argv[3:])
+    else:
+        build(sys.argv[1].rstrip("/"), folder)

@@ -13,8 +13,10 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).parents[1] / "skpc"
 LAYERS = [
-    {"_compiler", "_warnings"},
-    {"_jit", "_arrays", "_files", "_frames", "_repr", "_threads", "_version", "exceptions"},
+    {"_version"},
+    {"_shipped", "_warnings"},
+    {"_compiler"},
+    {"_jit", "_arrays", "_files", "_frames", "_repr", "_threads", "exceptions"},
     {"_fast_math", "_fitting", "_random", "_validation"},
     {"_cells"},
     {"variables"},
@@ -31,7 +33,7 @@ LAYERS = [
 #: Packages that only these files may import.
 SOLE_IMPORTERS = {
     "numba": {"_jit.py", "_compiler.py"},
-    "llvmlite": {"_jit.py"},
+    "llvmlite": {"_jit.py", "_shipped.py"},
     "cvxopt": {"importance.py"},
 }
 #: The root of the package shows the estimators; nothing stands above it.

@@ -77,7 +77,7 @@ def package(tmp_path):
     target = tmp_path / "skpc"
     target.mkdir()
     (target / "__init__.py").write_text("")
-    for name in ("_compiler", "_jit", "_fast_math"):
+    for name in ("_compiler", "_jit", "_fast_math", "_shipped", "_version"):
         shutil.copy(source / f"{name}.py", target)
     return target
 
@@ -94,7 +94,7 @@ def test_kernels_work_where_nothing_can_be_written(package, tmp_path):
     env = {"HOME": str(blocked), "XDG_CACHE_HOME": str(blocked), "PYTHONDONTWRITEBYTECODE": "1"}
     where, what = run(code, tmp_path, NUMBA_CACHE_DIR="", **env).split("\n")
     assert where.startswith(str(tmp_path))
-    assert what == "NullCache 2.718282"
+    assert what == "_ShippedCache 2.718282"
 
 
 @pytest.fixture
@@ -133,6 +133,91 @@ def test_on_a_full_disk_kernels_are_compiled_with_one_warning_that_names_the_fol
     value, *warning = run(dedent(code), tmp_path, NUMBA_CACHE_DIR=str(tmp_path)).splitlines()
     assert [value, len(warning)] == ["1.0 1.0", 1]
     assert re.search(f"{tmp_path}.*make room there", warning[0])
+
+
+SHIP = """
+    from skpc._jit import KERNELS, compile_for_others, ship
+    from skpc._shipped import OWN_FILE
+    compile_for_others()
+    from skpc._fast_math import fast_exp
+    fast_exp(0.0)
+    print(ship(KERNELS, OWN_FILE))
+"""
+USE = """
+    import platform
+    {before}
+    from skpc._fast_math import fast_exp
+    print(round(float(fast_exp(1.0)), 6), *fast_exp.stats.cache_misses.values())
+"""
+
+
+@pytest.fixture
+def shipped(package, tmp_path):
+    """The file of machine code of a small package, and a way to use it in a new process."""
+    from skpc._shipped import processor
+
+    if processor() is None:
+        pytest.skip("no machine code is shipped for this processor")
+    # What a folder for temporary files allows to others is not the question of these tests.
+    module = package / "_shipped.py"
+    text = module.read_text()
+    module.write_text(text.replace("*path.resolve().parents", "path.resolve().parent"))
+    assert run(dedent(SHIP), tmp_path, NUMBA_CACHE_DIR=str(tmp_path / "maker")) == "1"
+    path = package / "__pycache__" / "machine_code.zip"
+
+    def use(before: str = "", **environment: str) -> str:
+        environment = {"NUMBA_CACHE_DIR": str(tmp_path / "user"), **environment}
+        return run(dedent(USE).format(before=before), tmp_path, **environment)
+
+    return path, use
+
+
+def test_shipped_machine_code_is_not_compiled(shipped):
+    assert shipped[1]() == "2.718282"
+
+
+def test_shipped_machine_code_serves_where_nothing_can_be_written(shipped, tmp_path):
+    blocked = tmp_path / "blocked"
+    blocked.write_text("")
+    env = {"HOME": str(blocked), "XDG_CACHE_HOME": str(blocked), "NUMBA_CACHE_DIR": str(blocked)}
+    assert shipped[1](**env) == "2.718282"
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        'platform.machine = lambda: "another"',
+        'import skpc._shipped as s; s.get_host_cpu_features = lambda: {"avx2": False}',
+        'import skpc._shipped as s; s.__version__ = "another"',
+        'import skpc._shipped as s; s.metadata.version = lambda name: "another"',
+    ],
+)
+def test_machine_code_of_another_kind_is_compiled_anew(shipped, before):
+    assert shipped[1](before) == "2.718282 1"
+
+
+@pytest.mark.parametrize("damage", ["cut", "empty", "flipped", "foreign"])
+def test_damaged_shipped_code_is_compiled_anew(shipped, damage):
+    path, use = shipped
+    content = bytearray(path.read_bytes())
+    content[len(content) // 3] ^= 1
+    changes = {"cut": content[:-40], "empty": b"", "flipped": content, "foreign": b"PK" * 50}
+    path.write_bytes(changes[damage])
+    assert use() == "2.718282 1"
+
+
+def test_shipped_code_of_other_sources_is_compiled_anew(shipped):
+    path, use = shipped
+    module = path.parents[1] / "_fast_math.py"
+    module.write_text(module.read_text() + "# A new version.\n")
+    assert use() == "2.718282 1"
+
+
+@pytest.mark.parametrize("mode", [0o666, 0o664])
+def test_what_others_can_write_is_not_read(shipped, mode):
+    path, use = shipped
+    path.chmod(mode)
+    assert use() == "2.718282 1"
 
 
 DAMAGES = [("nbi", "cut"), ("nbi", "empty"), ("nbc", "cut"), ("nbc", "empty"), ("nbc", "flipped")]

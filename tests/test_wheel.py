@@ -1,6 +1,7 @@
 """What is published: the archive of sources and the wheel, by themselves, and what they say."""
 
 import configparser
+import os
 import re
 import shutil
 import subprocess
@@ -104,3 +105,23 @@ def test_the_wheel_runs_the_quickstart_in_an_empty_environment(release, tmp_path
     said = run(python, "plot_quickstart.py", cwd=tmp_path)
     assert "right diagnoses" in said
     assert (tmp_path / "quickstart.png").stat().st_size > 10_000
+
+
+@pytest.mark.slow
+def test_the_wheel_of_machine_code_spares_its_user_the_compiler(tmp_path):
+    run(sys.executable, "-m", "tests.release", "kernels", tmp_path, "CutsetNetworkBD", cwd=ROOT)
+    (wheel,) = tmp_path.glob("skpc_kernels-*.whl")
+    assert f"-cp{sys.version_info[0]}{sys.version_info[1]}-none-" in wheel.name
+    target = tmp_path / "site"
+    run(sys.executable, "-m", "pip", "install", "--no-deps", "-t", target, wheel, cwd=ROOT)
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "from skpc import CutsetNetworkBD\n"
+        "from skpc._jit import KERNELS\n"
+        "CutsetNetworkBD().fit([[0, 1], [1, 0]] * 20).score([[0, 1]])\n"
+        "print(sum(sum(k.stats.cache_misses.values()) for k in KERNELS))"
+    )
+    env = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-W", "ignore", "-c", code, str(target)]
+    done = subprocess.run(command, capture_output=True, text=True, env=env, check=True)
+    assert done.stdout.strip() == "0"

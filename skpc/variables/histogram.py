@@ -189,7 +189,7 @@ class Histogram(NamedTuple):
             left = 1.0 - np.bincount(state, nothing)[state]
             masses = np.where(np.isnan(point), nothing, np.where(left > 0.0, left, 1.0))
         share = masses / np.bincount(state, masses)[state]
-        return self._replace(state=state, share=share)
+        return self._replace(state=state, share=share, weight=0.0)
 
     def binned_states(self, n_bins: int) -> Ints:
         """State of each cell then, numbered by their first cells inside the range."""
