@@ -141,13 +141,9 @@ def log_or_inf(probability: Floats) -> Floats:
 
 
 def added(one: Any, other: Any) -> Any:
-    """The sum of two results: of arrays and numbers; lists become longer; tuples by their parts.
-
-    Arrays and lists of the first result are changed in place.
-    """
+    """The sum of two results: lists become longer; tuples are added by their parts."""
     if not isinstance(one, tuple):
-        one += other
-        return one
+        return one + other
     parts = map(added, one, other)
     return type(one)(*parts) if hasattr(one, "_fields") else tuple(parts)
 

@@ -1,4 +1,11 @@
-"""What goes on around a fit: progress, notes to its errors, and the way back if it fails.
+r"""The loop that learns parameters, and what goes on around a fit.
+
+A model answers two questions, and :func:`learn` asks them in turn, for all models:
+
+* ``expected(rows, weight)``: sums over rows that have all that the next model needs, such as
+  expected counts (the E-step, or a gradient). They are counted from the parameters of the model, so
+  that nothing cancels, and the sums of two parts of the rows add up to those of the whole.
+* ``m_step(statistics)``: the next model, from such sums (the M-step, or a step uphill).
 
 Progress is a bar where tqdm is installed, a line at the end elsewhere.
 """
@@ -6,16 +13,229 @@ Progress is a bar where tqdm is installed, a line at the end elsewhere.
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from dataclasses import dataclass
+from functools import partial, reduce
+from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import gen_batches
 
-from skpc._arrays import Floats
+from skpc._arrays import Floats, added
+from skpc._threads import each
 from skpc._warnings import one_fit
+
+_Attempt = TypeVar("_Attempt")
+
+
+@dataclass(frozen=True, eq=False)
+class Statistics:
+    """Sums over rows; ``+`` adds those of other rows under the same model.
+
+    A subclass has ``log_likelihood`` (nats), the sum of those of the rows.
+    """
+
+    def __add__(self, other: Self) -> Self:
+        return type(self)(*map(added, vars(self).values(), vars(other).values()))
+
+
+class Parametrised(Protocol):
+    """A model whose parameters can be learned.
+
+    It may have a ``log_prior`` (nats), which is added to the log-likelihood of all rows in the
+    objective. Where rows are held out, it has ``log_likelihood(rows)`` (nats, one a row) too.
+    """
+
+    def expected(self, rows: Any, weight: Floats) -> Any:
+        """The statistics of weighted rows: the E-step."""
+
+    def m_step(self, statistics: Any) -> Self:
+        """The next model, from the statistics of all rows."""
+
+
+class Rows(NamedTuple):
+    """Rows in memory, as a model reads them.
+
+    Attributes
+    ----------
+    rows : Any
+    weight : ndarray of shape (n_rows,)
+        Positive.
+    size : int, default=None
+        Rows that are counted at a time, by threads; None counts them all at once.
+    """
+
+    rows: Any
+    weight: Floats
+    size: int | None = None
+
+    @property
+    def n_rows(self) -> float:
+        """Their total weight."""
+        return float(self.weight.sum())
+
+    def total(self, count: Callable[[Any, Floats], Any]) -> Any:
+        """The sum of ``count(rows, weight)`` over all rows."""
+        if self.size is None:
+            return count(self.rows, self.weight)
+        chunks = gen_batches(len(self.weight), self.size)
+        parts = ((self.rows[chunk], self.weight[chunk]) for chunk in chunks)
+        return reduce(added, each(count, parts, np.inf))
+
+
+class Stop(NamedTuple):
+    """When a fit ends.
+
+    Attributes
+    ----------
+    max_iter : int
+        After so many steps.
+    tol : float, default=-inf
+        Or once the score, in nats a row, has not risen above its greatest value by this, in each of
+        ``patience`` iterations in a row. With -inf all steps are taken, and none is scored.
+    patience : int, default=1
+        More than one where scores may fall: the best model is kept then.
+    """
+
+    max_iter: int
+    tol: float = -np.inf
+    patience: int = 1
+
+
+class Fit(NamedTuple):
+    """What has been learned.
+
+    Attributes
+    ----------
+    model : Parametrised
+    score : float
+        Its objective, or the mean log-likelihood of the held-out rows, in nats a row.
+    statistics : Statistics or None
+        Those of the rows under this model, where they have been counted.
+    n_iter : int, default=0
+        Steps that were taken.
+    converged : bool, default=False
+        Whether the score rose no more.
+    """
+
+    model: Any
+    score: float
+    statistics: Any
+    n_iter: int = 0
+    converged: bool = False
+
+
+def learn(
+    starts: Iterable[Parametrised],
+    data: Any,
+    stop: Stop,
+    held_out: Rows | None = None,
+    *,
+    before: Statistics | None = None,
+    n_products: float = 0.0,
+    verbose: int = 0,
+) -> Fit:
+    """Learn the parameters of a model: the loop of all learners.
+
+    Parameters
+    ----------
+    starts : iterable of Parametrised
+        Where to begin, one or several times; the best fit is kept.
+    data : Rows or the like
+        Rows, in memory or in chunks: ``total(count)`` adds up over them, ``n_rows`` is their weight
+        once they have been read.
+    stop : Stop
+        When to end.
+    held_out : Rows, default=None
+        Rows whose likelihood is the score, and chooses the best model. None scores models by the
+        objective, the log-likelihood of the data plus the log prior.
+    before : Statistics, default=None
+        What is known before the data, added in each step: pseudo-counts, or rows learned earlier.
+    n_products : float, default=0.0
+        Products that the fit of one start takes, roughly: threads share several starts if it pays.
+    verbose : int, default=0
+        With 1, a progress bar counts iterations.
+
+    Returns
+    -------
+    Fit
+
+    Examples
+    --------
+    The mean of numbers:
+
+    >>> from dataclasses import dataclass
+    >>> from typing import NamedTuple
+    >>> import numpy as np
+    >>> from skpc._fitting import Rows, Statistics, Stop, learn
+    >>> @dataclass(frozen=True, eq=False)
+    ... class Sums(Statistics):
+    ...     weight: float
+    ...     total: float
+    ...     log_likelihood: float
+    >>> class Normal(NamedTuple):
+    ...     mean: float
+    ...
+    ...     def expected(self, rows, weight):
+    ...         far = rows - self.mean
+    ...         return Sums(weight.sum(), weight @ far, -0.5 * weight @ far**2)
+    ...
+    ...     def m_step(self, sums):
+    ...         return Normal(self.mean + float(sums.total / sums.weight))
+    >>> rows = Rows(np.array([1.0, 2.0, 6.0]), np.ones(3))
+    >>> learn([Normal(0.0)], rows, Stop(10, 1e-6)).model
+    Normal(mean=3.0)
+    """
+    models = list(starts)
+    with progress((stop.max_iter + 1) * len(models), "iterations", verbose) as advance:
+        climb = partial(_climb, data=data, stop=stop, held_out=held_out, before=before)
+        fits = each(partial(climb, advance=advance), zip(models), n_products)
+    return max(fits, key=lambda fit: fit.score)
+
+
+def _climb(
+    model: Any,
+    data: Any,
+    stop: Stop,
+    held_out: Rows | None,
+    before: Statistics | None,
+    advance: Callable[[float], None],
+) -> Fit:
+    """Learn from one start."""
+    keeps_best = held_out is not None or stop.patience > 1
+    best = Fit(model, -np.inf, None)
+    highest = objective = -np.inf
+    waited = 0
+    for n_iter in range(stop.max_iter + 1):
+        is_last = n_iter == stop.max_iter
+        statistics: Any = None
+        score = np.nan
+        rise = np.inf
+        # No step follows the last model, so that only its score may need the rows.
+        if not is_last or (held_out is None and stop.tol > -np.inf):
+            statistics = data.total(model.expected)
+            last_objective = objective
+            objective = statistics.log_likelihood + getattr(model, "log_prior", 0.0)
+            score = objective = objective / data.n_rows
+            rise = objective - last_objective
+        if held_out is not None:
+            log_likelihood = model.log_likelihood(held_out.rows)
+            score = float(np.average(log_likelihood, weights=held_out.weight))
+        if score > best.score or not keeps_best:
+            best = Fit(model, score, statistics)
+        # Differences of infinite scores are no reason to stop.
+        waited = waited + 1 if score - highest < stop.tol else 0
+        highest = max(highest, score)
+        # Where held-out rows are watched, a model that changes no more is no better for them.
+        converged = waited >= stop.patience or (held_out is not None and rise < stop.tol)
+        advance(1.0)
+        if converged or is_last:
+            break
+        model = model.m_step(statistics if before is None else statistics + before)
+    return best._replace(n_iter=n_iter, converged=converged)
 
 
 def announce(text: str, verbose: int) -> None:
@@ -65,6 +285,25 @@ def progress(total: float, what: str, verbose: int) -> Iterator[Callable[[float]
         # What stops early has not been aborted.
         bar.total = bar.n
         bar.refresh()
+
+
+def best_of(
+    attempts: Iterable[_Attempt], score: Callable[[_Attempt], float], patience: int = 1
+) -> _Attempt:
+    """The best of some attempts, made in turn until so many of them in a row are no better."""
+    kept: list[_Attempt] = []
+    highest = -np.inf
+    waited = 0
+    for attempt in attempts:
+        reached = score(attempt)
+        waited += 1
+        if not kept or reached > highest:
+            kept = [attempt]
+            highest = reached
+            waited = 0
+        if waited == patience:
+            break
+    return kept[0]
 
 
 @contextmanager

@@ -74,6 +74,11 @@ def coefficients_of_pairs(*of_solver: Any) -> Any:
     return _one_vs_one_coef(*of_solver)
 
 
+def hist_predictors(model: Any) -> Any:
+    """The trees of boosting by histograms, one list an iteration; they have no public name."""
+    return model._predictors
+
+
 def frame_library(table: Any) -> str | None:
     """Name the library of a DataFrame: "pandas", "polars", or None for anything else."""
     # A DataFrame cannot exist before its library is imported, so neither is imported here.

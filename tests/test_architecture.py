@@ -50,6 +50,19 @@ MOST_NODES, MOST_NODES_OF_MODULE, MOST_NODES_OF_FUNCTION = 188_000, 3_200, 600
 PRONOUNS = {"found", "told", "seen", "own", "there", "mine", "asked", "here", "away", "gone"}
 PRONOUNS |= {"theirs", "ours"}
 MOST_PRONOUNS = 50
+#: Parameters of a function that is not compiled, keyword-only ones too, and functions that still
+#: have more: a domain is declared by ten facts, and two tests of columns are open.
+MOST_PARAMETERS = 8
+LONGER = {"Domain.fit", "independence_test", "feature_importance_test"}
+#: Functions that decide by a tolerance or their patience when a loop ends. The first learns all
+#: parameters; the others are solvers of convex problems, clusterings, and learners that are not
+#: likelihoods of one model: each says what it is.
+LOOPS = {
+    "_fitting.py": "the loop of all learners, and that of attempts made in turn",
+    "counting/clustering.py": "k-means",
+    "learning/simplex.py": "Newton's steps to the weights of given densities",
+    "learning/hidden_tree_search.py": "batches of hidden trees, which grow",
+}
 #: Kernels of more than seven arguments whose docstring does not name each of them.
 MOST_UNEXPLAINED_KERNELS = 0
 #: Comments for each 1,000 nodes, in the files that have kernels.
@@ -208,6 +221,99 @@ def test_kernels_of_many_arguments_explain_them():
             if len(names) > 7 and not all(re.search(rf"\b{name}\b", text) for name in names):
                 unexplained.append(f"{path}: {node.name}")
     assert len(unexplained) <= MOST_UNEXPLAINED_KERNELS, unexplained
+
+
+def is_compiled(node: ast.FunctionDef) -> bool:
+    named = [getattr(part, "func", part) for part in node.decorator_list]
+    return bool(DECORATORS & {getattr(part, "id", "") for part in named})
+
+
+def n_parameters(node: ast.FunctionDef) -> int:
+    """Parameters without the instance or the class of a method."""
+    arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+    return len(arguments) - (bool(arguments) and arguments[0].arg in {"self", "cls"})
+
+
+def test_functions_have_few_parameters():
+    longer = set()
+    for path in MODULES:
+        for owner in ast.walk(tree_of(path)):
+            methods = [owner] if isinstance(owner, ast.Module) else []
+            methods += [owner] if isinstance(owner, ast.ClassDef) else []
+            for body in methods:
+                prefix = f"{body.name}." if isinstance(body, ast.ClassDef) else ""
+                longer |= {
+                    prefix + node.name
+                    for node in body.body
+                    if isinstance(node, ast.FunctionDef)
+                    and not is_compiled(node)
+                    and n_parameters(node) > MOST_PARAMETERS
+                }
+    assert longer <= LONGER
+
+
+def is_tolerance(name: str) -> bool:
+    return bool(re.search(r"(^|_)(tol|tolerance|patience)$", name.lower()))
+
+
+def ends_by_tolerance(loop: ast.AST) -> bool:
+    """Whether a loop can end, and a comparison in it names a tolerance or a patience."""
+    can_end = isinstance(loop, ast.While) or any(isinstance(n, ast.Break) for n in ast.walk(loop))
+    compared = [part for n in ast.walk(loop) if isinstance(n, ast.Compare) for part in ast.walk(n)]
+    names = [getattr(part, "id", getattr(part, "attr", "")) for part in compared]
+    return can_end and any(map(is_tolerance, names))
+
+
+def test_one_loop_says_when_learning_ends():
+    homes = {
+        str(path.relative_to(PACKAGE))
+        for path in MODULES
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, (ast.For, ast.While)) and ends_by_tolerance(node)
+    }
+    assert homes == {*LOOPS}
+
+
+#: What records of the standard library have under such names.
+PUBLIC_ALL_THE_SAME = {"_replace", "_fields", "_asdict", "_make"}
+
+
+def private_uses(path: Path) -> Iterator[tuple[str, str]]:
+    """Private attributes in a module: the name of what has them if it has one, and theirs."""
+    for node in ast.walk(tree_of(path)):
+        if not isinstance(node, ast.Attribute) or node.attr.startswith("__"):
+            continue
+        if node.attr.startswith("_") and node.attr not in PUBLIC_ALL_THE_SAME:
+            of_super = isinstance(node.value, ast.Call) and "super" in ast.dump(node.value.func)
+            owner = "self" if of_super else getattr(node.value, "id", "")
+            yield owner, node.attr
+
+
+def test_estimators_use_no_private_members_of_others():
+    """Those of another instance of the own class are its own."""
+    estimators = [path for path in MODULES if room(path) == "estimators"]
+    for path in estimators:
+        known = own_names(path)
+        others = [name for _, name in private_uses(path) if name not in known]
+        assert not others, f"{path} uses {others}"
+
+
+def own_names(path: Path) -> set[str]:
+    """Private names that the classes of a module have, by themselves or from their bases."""
+    nodes = [*ast.walk(tree_of(path))]
+    names = {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
+    names |= {name for owner, name in private_uses(path) if owner in {"self", "cls"}}
+    bases = {
+        getattr(base, "id", "")
+        for node in nodes
+        if isinstance(node, ast.ClassDef)
+        for base in node.bases
+    }
+    for node in nodes:
+        home = getattr(node, "module", None) or ""
+        if home.startswith("skpc.estimators") and bases & {alias.name for alias in node.names}:
+            names |= own_names(PACKAGE.parent / (home.replace(".", "/") + ".py"))
+    return names
 
 
 def test_files_with_kernels_have_comments():

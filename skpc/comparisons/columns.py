@@ -251,7 +251,7 @@ def _folds(X: Any, y: Any, density: Any, cv: Any, random_state: Any) -> tuple[An
 
     def learn(train: Ints) -> Any:
         merged = merge_rows(rows[train], np.ones(len(train)))
-        return clone(whole).fit_rows(domain, *merged)._density
+        return clone(whole).fit_rows(domain, *merged).row_density
 
     return domain, rows, list(check_cv(cv).split(rows, y)), learn
 

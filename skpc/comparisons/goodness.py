@@ -101,7 +101,7 @@ def goodness_of_fit_test(
             f"asked, without refit); found {model!r}."
         )
     if is_estimator:
-        domain, draw = model.domain_, model._density.draw
+        domain, draw = model.domain_, model.row_density.draw
         rows = domain.encode(check_table(model, X, reset=False))
     else:
         circuit = compile(model) if isinstance(model, FactorGraph) else model
@@ -146,7 +146,7 @@ def _discrepancy_of(model: Any, _: np.random.RandomState) -> Callable[[Floats], 
 
 def _distance_of(model: Any, random_state: np.random.RandomState) -> Callable[[Floats], Floats]:
     """Measure how far rows are from a model: by column, then by pair of moments of two columns."""
-    reference = model._density.draw(_REFERENCE, random_state)
+    reference = model.row_density.draw(_REFERENCE, random_state)
     margins = [np.sort(column) for column in reference.T]
     expected = _pair_moments(_transformed(reference, margins))
 

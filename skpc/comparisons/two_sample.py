@@ -14,7 +14,8 @@ from skpc._fitting import noted
 from skpc._validation import AT_LEAST_ONE, HasMethods, StrOptions, check_table
 from skpc.comparisons.result import ComparisonResult, checked, names_of, pvalues
 from skpc.counting.clustering import as_numbers
-from skpc.counting.rows import count_state_pairs, independent_pairs
+from skpc.counting.independence import pair_statistics
+from skpc.counting.rows import count_state_pairs
 from skpc.domain import Domain, column_moments, group_rows, join_tables
 from skpc.estimators.cutset import CutsetNetworkBD
 
@@ -47,15 +48,21 @@ class PairScores(NamedTuple):
     def score_cells(self, table: Any) -> Floats:
         """The score of each cell in nats, NaN where missing; shape (n_rows, n_features)."""
         codes, n_states = self.domain_.codes(self.domain_.encode(table)), self.domain_.n_states
-        counts = count_state_pairs(codes, np.ones(len(codes)), n_states)
-        expected, freedom, by_pair = independent_pairs(counts, n_states)
-        chi_square = by_pair((counts - expected) ** 2 / np.where(expected > 0.0, expected, np.inf))
-        weight = np.maximum(1.0 - freedom / np.maximum(chi_square, np.finfo(float).tiny), 0.0)
-        np.fill_diagonal(weight, 0.0)
+        ones, first = np.ones(len(codes)), offsets(n_states)[:-1]
+        tests = pair_statistics(np.require(codes, np.int16, ("C", "W")), ones, n_states, False)
+        chance = tests.freedom / np.maximum(tests.pearson, np.finfo(float).tiny)
+        # Pairs stand below the diagonal; no column is worth anything to itself.
+        weight = np.tril(np.maximum(1.0 - chance, 0.0), -1)
+        weight += weight.T
         column = np.repeat(np.arange(len(n_states)), n_states)
+        counts = count_state_pairs(codes, ones, n_states)
+        # The weight of each state in the rows that show a column, and of all these rows.
+        margin = np.add.reduceat(counts, first, axis=1)
+        total = np.maximum(np.add.reduceat(margin, first, axis=0), 1.0)
+        expected = margin[:, column] * margin.T[column] / total[np.ix_(column, column)]
         information = np.log((counts + 1.0) / (expected + 1.0)) * weight[np.ix_(column, column)]
         state = (codes[:, column] == within(n_states)).astype(float)
-        scores = np.add.reduceat(state * (state @ information), offsets(n_states)[:-1], axis=1)
+        scores = np.add.reduceat(state * (state @ information), first, axis=1)
         return np.where(codes >= 0, scores, np.nan)
 
 

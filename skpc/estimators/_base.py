@@ -5,7 +5,6 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass
-from functools import partial
 from numbers import Real
 from typing import Any, Self, cast
 
@@ -16,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skpc._arrays import Floats, Ints, check_memory
 from skpc._cells import without_cells
-from skpc._fitting import all_or_nothing
+from skpc._fitting import Rows, Stop, all_or_nothing, learn
 from skpc._validation import check_n_samples, check_option, check_weight, column_of, fit_context
 from skpc.circuit import Circuit
 from skpc.densities import CircuitAnswers, Density
@@ -26,21 +25,20 @@ from skpc.estimators._events import EventAnswers, of_face
 from skpc.estimators._learner import EncodedChunks, TableLearner
 from skpc.learning.posterior import bootstrapped
 from skpc.queries import PseudoCounts
-from skpc.queries.flows import ExpectedStatistics, expected_statistics, pseudo_counts_from
-from skpc.queries.parameters import em_step, fit_parameters, fit_to_sums
+from skpc.queries.flows import pseudo_counts_from
+from skpc.queries.parameters import ParametrisedCircuit, em_step, fit_to_rows
 from skpc.variables import Predictive
 from skpc.variables.predictive import Marginals
 
 _STRATEGIES = ("mean", "mpe", "sample")
 #: Rows whose posteriors are held at a time.
 _ROWS = 1024
-#: Largest number of passes of EM over a table in chunks, and the rise of its mean log-likelihood
-#: (nats a row) that is worth a pass. Pseudo-counts weigh as much as ``_LIKE_SAMPLE`` rows that are
-#: distributed like the sample.
-PASSES, PASS_TOL, _LIKE_SAMPLE = 10, 1e-3, 10.0
-#: Iterations of EM on other weights of the rows, and the gain (nats a row) that is worth one: few
-#: iterations would leave out the uncertainty of what is missing.
-EM_STEPS, EM_TOL = 300, 1e-6
+#: Passes of EM over a table in chunks.
+PASSES = Stop(10, 1e-3)
+#: Rows distributed like the sample that their pseudo-counts stand for.
+_LIKE_SAMPLE = 10.0
+#: EM on other weights of the rows: few steps would leave out the uncertainty of what is missing.
+REWEIGHTED = Stop(300, 1e-6)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -48,8 +46,29 @@ class TableDensity(EventAnswers, DensityMixin, TableLearner):
     """Density estimation on tables of numbers and categories.
 
     A subclass learns the distribution ``_density`` of encoded rows, from which all answers come. An
-    estimator made of densities encodes its rows once, and asks the ``_density`` of each.
+    estimator made of densities encodes its rows once, and asks the ``row_density`` of each.
     """
+
+    @property
+    def row_density(self) -> Density:
+        """The distribution of encoded rows, for estimators that are made of densities."""
+        return self._density
+
+    def encode(self, X: Any) -> tuple[Any, Floats]:
+        """The checked table, and its encoded rows.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Rows; NaN (or None) marks missing cells.
+
+        Returns
+        -------
+        table : ndarray or DataFrame of shape (n_samples, n_features)
+        rows : ndarray of shape (n_samples, n_features)
+            What ``row_density`` reads.
+        """
+        return self._encode(X)
 
     @property
     @abstractmethod
@@ -241,7 +260,7 @@ class TableDensity(EventAnswers, DensityMixin, TableLearner):
         check_option("strategy", strategy, _STRATEGIES)
         table, rows = self._encode(X)
         if strategy == "mean":
-            filled = self._means(rows)
+            filled = self.means(rows)
         elif strategy == "mpe":
             filled = self._density.modes(rows)
         else:
@@ -392,7 +411,7 @@ class TableDensity(EventAnswers, DensityMixin, TableLearner):
             hidden = self.domain_.encode_with_mass(others)[0].copy()
         else:
             hidden[:, chosen] = np.nan
-        hidden[:, source] = self._means(hidden, [source])[:, source]
+        hidden[:, source] = self.means(hidden, [source])[:, source]
         cells = column_of(self.domain_.decode(self.domain_.within_ends(hidden), like=table), chosen)
         if not isinstance(cells, np.ndarray) or chosen in self.domain_.calendars:
             return cells
@@ -452,11 +471,20 @@ class CircuitDensity(TableDensity):
         if not hasattr(self, "circuit_"):
             return cast("Self", cast("Any", self).fit(X, sample_weight=sample_weight))
         with all_or_nothing(self):
-            self._take_step(*self._learn_more(X, sample_weight))
+            self.take_step(*self._learn_more(X, sample_weight))
         return self
 
-    def _take_step(self, rows: Floats, weight: Floats) -> None:
-        """One step of EM, in which a row without any cell stands for those of before."""
+    def take_step(self, rows: Floats, weight: Floats) -> None:
+        """Adjust the parameters to more rows, as :meth:`partial_fit` does.
+
+        Parameters
+        ----------
+        rows : ndarray of shape (n_rows, n_features)
+            Encoded rows.
+        weight : ndarray of shape (n_rows,)
+            Their weights.
+        """
+        # A row without any cell stands for those of before.
         before = np.full((1, rows.shape[1]), np.nan)
         weights = np.append(weight, self._n_learned)
         self.circuit_ = em_step(self.circuit_, np.vstack([rows, before]), weights, 0.0)
@@ -464,14 +492,11 @@ class CircuitDensity(TableDensity):
 
     def _refit(self, chunks: EncodedChunks, rows: Floats, weight: Floats) -> Any:
         """Fit the parameters to all rows by EM; the mean log-likelihood of these (nats)."""
-
-        def expect(circuit: Circuit) -> ExpectedStatistics:
-            return chunks.total(partial(_expected, circuit))
-
-        sample, tol = (rows, weight, self._as_learned(rows, weight)), PASS_TOL * chunks.table.n_rows
-        self.circuit_, total = fit_to_sums(self.circuit_, expect, *sample, max_iter=PASSES, tol=tol)
-        self._n_learned = chunks.n_rows
-        return total / chunks.n_rows
+        counts = self._as_learned(rows, weight)
+        model = ParametrisedCircuit.from_rows(self.circuit_, rows, weight, counts)
+        fit = learn([model], chunks, PASSES)
+        self.circuit_, self._n_learned = fit.model.circuit, chunks.n_rows
+        return fit.statistics.log_likelihood / chunks.n_rows
 
     def reweighted(self, rows: Floats, weight: Floats) -> Self:
         """A copy with the parameters of other weights of the rows, by EM until it converges.
@@ -490,9 +515,8 @@ class CircuitDensity(TableDensity):
         CircuitDensity
         """
         again, counts = copy(self), pseudo_counts_from(self.circuit_, 1.0)
-        again.circuit_ = fit_parameters(
-            self.circuit_, rows, weight, pseudo_count=counts, max_iter=EM_STEPS, tol=EM_TOL
-        )
+        fit = fit_to_rows(self.circuit_, Rows(rows, weight), counts, REWEIGHTED)
+        again.circuit_ = fit.model.circuit
         return again
 
     def redrawn(self, rows: Floats, weight: Floats, random_state: np.random.RandomState) -> Self:
@@ -511,7 +535,3 @@ class CircuitDensity(TableDensity):
     def _as_learned(self, rows: Floats, weight: Floats) -> PseudoCounts:
         """Pseudo-counts that stand for what has been learned from a sample."""
         return pseudo_counts_from(self.circuit_, _LIKE_SAMPLE)
-
-
-def _expected(circuit: Circuit, rows: Floats) -> ExpectedStatistics:
-    return expected_statistics(circuit, rows, np.ones(len(rows)))

@@ -217,7 +217,7 @@ class ColumnsEstimator(TableEstimator):
     handle_unknown: str = parameter("unseen", StrOptions({"unseen", "missing", "error"}))
 
     @property
-    def _n_bins(self) -> int | None:
+    def bins_wanted(self) -> int | None:
         """Largest number of bins of a numeric column; None where the learner needs no bins."""
         if not hasattr(self, "n_bins"):
             return None
@@ -226,7 +226,7 @@ class ColumnsEstimator(TableEstimator):
     def _domain_of(self, table: Any, weight: Floats, **changed: Any) -> Domain:
         """What the columns of a checked table are; some declarations may be others."""
         declared = {name: getattr(self, name) for name in DECLARATIONS} | changed
-        return Domain.fit(table, sample_weight=weight, n_bins=self._n_bins, **declared)
+        return Domain.fit(table, sample_weight=weight, n_bins=self.bins_wanted, **declared)
 
 
 def check_target(estimator: Any, y: Any, n_rows: int) -> Floats:

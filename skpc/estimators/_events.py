@@ -147,7 +147,7 @@ class EventAnswers:
         cells = cells if face is None else of_face(cells, face)
         return self._described(cells, asked)
 
-    def _means(self, rows: Floats, columns: Any = None) -> Floats:
+    def means(self, rows: Floats, columns: Any = None) -> Floats:
         """Rows filled by means; by the most probable state, where a column has labels as a face."""
         filled = self._density.means(rows, columns)
         for face in self.domain_.faces.values():

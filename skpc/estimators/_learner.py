@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
-from copy import deepcopy
+from copy import copy
 from dataclasses import dataclass, field
 from functools import partial, reduce
 from typing import Any, ClassVar, NamedTuple, Self, TypeVar, cast
@@ -138,7 +138,7 @@ class TableLearner(ColumnsEstimator, ABC):
                         "out, or pass the whole table."
                     )
                 X, is_whole = chunks.sample(self)
-            domain, rows, weight = self._prepare(X, sample_weight)
+            domain, rows, weight = self.prepare(X, sample_weight)
             if X_val is not None:
                 X_val = domain.encode(check_table(self, X_val, reset=False))
             self._learn_rows(domain, TrainingData(rows, weight, X_val))
@@ -155,8 +155,24 @@ class TableLearner(ColumnsEstimator, ABC):
         n_rows = f"{weight.sum():,.0f} of the {chunks.table.n_rows:,} rows that come in chunks"
         warn(f"{type(self).__name__} learns from a sample of {n_rows}.")
 
-    def _prepare(self, X: Any, sample_weight: Any) -> tuple[Domain, Floats, Floats]:
-        """Learn the domain; return it with the distinct encoded rows and their weights."""
+    def prepare(self, X: Any, sample_weight: Any) -> tuple[Domain, Floats, Floats]:
+        """Learn what the columns are: what :meth:`fit_rows` learns from.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Numbers and categories; NaN (or None) marks missing cells.
+        sample_weight : array-like of shape (n_samples,) or None
+            Weights of the rows.
+
+        Returns
+        -------
+        domain : Domain
+        rows : ndarray of shape (n_distinct_rows, n_features)
+            Distinct encoded rows.
+        weight : ndarray of shape (n_distinct_rows,)
+            Their weights.
+        """
         table, weight, _ = self._training_rows(X, sample_weight)
         domain = self._domain_of(table, weight)
         return domain, *merge_rows(domain.encode(table), weight)
@@ -175,6 +191,22 @@ class TableLearner(ColumnsEstimator, ABC):
         self._order = np.arange(len(columns))
         self._learn(data._replace(rows=rows, weight=weight, rows_val=rows_val))
         self._take_columns(np.argsort(columns))
+
+    def reordered(self, order: Ints) -> Self:
+        """A copy that takes the columns of a table in another order.
+
+        Parameters
+        ----------
+        order : ndarray of shape (n_features,), int
+            Numbers of the columns so far.
+
+        Returns
+        -------
+        TableDensity
+        """
+        again = copy(self)
+        again._take_columns(order)
+        return again
 
     def _take_columns(self, order: Ints) -> None:
         """Put the columns of what has been learned into another order."""
@@ -202,9 +234,21 @@ class TableLearner(ColumnsEstimator, ABC):
             )
         return rows, weight
 
-    def _fit_again(self, domain: Domain, rows: Floats, weight: Floats) -> Self:
-        """A clone that has learned from other rows, with what this one has chosen, if anything."""
+    def refit(self, domain: Domain, rows: Floats, weight: Floats) -> Self:
+        """A clone that learns from encoded rows, with the choices of this one if it is fitted.
+
+        Parameters
+        ----------
+        domain, rows, weight
+            As in :meth:`fit_rows`.
+
+        Returns
+        -------
+        TableDensity
+        """
         again = clone(self)
+        if not hasattr(self, "domain_"):
+            return again.fit_rows(domain, rows, weight)
         again._learn_rows(domain, TrainingData(rows, weight, like=self))
         return again
 
@@ -368,6 +412,8 @@ class EncodedChunks:
         What the columns are.
     n_jobs : int or None
         Chunks that are read at a time, by threads.
+    columns : ndarray of shape (n_features,), int, or None
+        The order in which a model takes the columns; None takes them as they are.
     n_rows : float
         Number of rows that have a cell; 0 before the first pass.
     """
@@ -375,11 +421,15 @@ class EncodedChunks:
     table: TableChunks
     domain: Domain
     n_jobs: int | None
+    columns: Ints | None = None
     n_rows: float = 0.0
 
-    def total(self, count: Callable[[Floats], _Sum]) -> _Sum:
-        """Add up what is counted of the rows of each chunk; the first pass warns of categories."""
-        counted = partial(_count_rows, self.table.reader, self.domain, count)
+    def total(self, count: Callable[[Floats, Floats], _Sum]) -> _Sum:
+        """The sum of ``count(rows, weight)`` over all chunks; the first pass warns of categories.
+
+        See :class:`skpc._fitting.Rows`.
+        """
+        counted = partial(_count_rows, self, count)
         n_rows, warnings, total = self.table.total(counted, self.n_jobs)
         if warnings and not self.n_rows:
             warn(
@@ -425,9 +475,8 @@ def _total_of_tasks(tasks: list[Any], count: Callable[[int, Any], Any]) -> Any:
     """Count where the chunks of a dask collection are, and add up by a tree."""
     from dask import delayed as task
 
-    def together(first: Any, *others: Any) -> Any:
-        # dask may use again what it holds, so the first one is copied.
-        return reduce(added, others, deepcopy(first))
+    def together(*parts: Any) -> Any:
+        return reduce(added, parts)
 
     level = [task(count)(number, chunk) for number, chunk in enumerate(tasks)]
     while len(level) > 1:
@@ -436,16 +485,20 @@ def _total_of_tasks(tasks: list[Any], count: Callable[[int, Any], Any]) -> Any:
 
 
 def _count_rows(
-    reader: Any, domain: Domain, count: Callable[[Floats], _Sum], number: int, chunk: Any
+    chunks: EncodedChunks, count: Callable[[Floats, Floats], _Sum], number: int, chunk: Any
 ) -> tuple[int, list[str], _Sum]:
     """Number of rows with a cell, warnings of unknown categories, and what is counted."""
+    domain = chunks.domain
     rows, texts = np.empty((0, domain.n_features)), []
     if len(chunk):
         with collected() as warnings:
-            rows, _ = domain.encode_with_mass(check_table(reader, chunk, reset=False))
+            table = check_table(chunks.table.reader, chunk, reset=False)
+            rows, _ = domain.encode_with_mass(table)
         rows, _ = with_some_cell(domain, rows, np.empty(len(rows)))
         texts = [f"{text} (Row of chunk {number}.)" for text, _ in warnings]
-    return len(rows), texts, count(rows)
+    if chunks.columns is not None:
+        rows = rows.take(chunks.columns, axis=1)
+    return len(rows), texts, count(rows, np.ones(len(rows)))
 
 
 def complete_points(domain: Domain, rows: Floats, weight: Floats) -> Floats:

@@ -1,7 +1,6 @@
 """What DensityClassifier and DensityRegressor have in common: parameters and their checks."""
 
 from collections.abc import Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
@@ -175,9 +174,7 @@ class PoolEstimator(Composition, TableEstimator):
     def _of_table(self, density: Any, n_more: int = 0) -> Any:
         """A member that takes the columns of the table as they are, and some more after them."""
         more = len(self._order) + np.arange(n_more)
-        density = copy(density)
-        density._take_columns(np.append(np.argsort(self._order), more))
-        return density
+        return density.reordered(np.append(np.argsort(self._order), more))
 
     def _learn_pool(
         self,
@@ -243,7 +240,7 @@ def shared_domain(
 
 def most_bins(densities: Sequence[tuple[str, Any]]) -> int | None:
     """The greatest number of bins that a density wants; None if none wants any."""
-    return max((density._n_bins or 0 for _, density in densities), default=0) or None
+    return max((density.bins_wanted or 0 for _, density in densities), default=0) or None
 
 
 def check_rates(missing_rates: Any) -> list[float]:

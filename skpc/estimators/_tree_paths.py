@@ -12,6 +12,7 @@ from sklearn.tree import BaseDecisionTree
 from sklearn.utils import gen_batches
 
 from skpc._arrays import Bools, Floats, Ints, offsets
+from skpc._validation import hist_predictors
 from skpc.densities import CircuitAnswers, Density
 from skpc.domain import Domain
 from skpc.queries import Events, Paths, expected_value
@@ -300,7 +301,7 @@ def _hist_trees(model: Any) -> list[_Tree]:
     order, trees = np.arange(model.n_features_in_), []
     if model.is_categorical_ is not None:
         order = np.argsort(~model.is_categorical_, kind="stable")
-    for several in model._predictors:
+    for several in hist_predictors(model):
         for k, one in enumerate(several):
             nodes = one.nodes
             bits = np.unpackbits(one.raw_left_cat_bitsets.view(np.uint8), axis=1, bitorder="little")

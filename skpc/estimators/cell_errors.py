@@ -258,7 +258,7 @@ class CellErrorDetector(TableTransformer, ColumnsEstimator):
         return is_far
 
     @property
-    def _n_bins(self) -> int | None:
+    def bins_wanted(self) -> int | None:
         return most_bins([("", one) for one in self._candidates(None)])
 
     def _candidates(self, random_state: Any) -> list[Any]:
@@ -345,7 +345,7 @@ class CellErrorDetector(TableTransformer, ColumnsEstimator):
         """The table, the probabilities of its cells, and which of them are marked."""
         table, cells, _ = self._examine(X)
         with threads(self.n_jobs):
-            judged = cells.judge(self.density_._density, self._rates.draws)
+            judged = cells.judge(self.density_.row_density, self._rates.draws)
         probability = np.nan_to_num(judged.probability)
         impossible = np.isneginf(cells.log_aside)
         return table, probability, (probability >= self.threshold_) | impossible
@@ -410,7 +410,7 @@ class CellErrorDetector(TableTransformer, ColumnsEstimator):
             Log densities in nats; finite, however absurd a cell is.
         """
         _, cells, added = self._examine(X)
-        density = self.density_._density
+        density = self.density_.row_density
         noisy = cells.noisy(density, self._rates.draws)
         aside = np.where(np.isnan(cells.log_aside), 0.0, cells.log_set_aside(noisy))
         return np.asarray(density.log_density(noisy) + aside.sum(axis=1) + added)

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from skpc._arrays import Floats
-from skpc._fitting import progress
+from skpc._fitting import Fit, Rows, Stop, progress
 from skpc._threads import threads
 from skpc._validation import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, Interval, StrOptions, fit_context
 from skpc.circuit import Circuit, mixture
@@ -18,14 +18,19 @@ from skpc.domain import Domain
 from skpc.estimators._base import CircuitDensity
 from skpc.estimators._estimator import parameter
 from skpc.estimators._learner import EncodedChunks, TrainingData, complete_points
-from skpc.learning.cutset import learn_cutset_network
+from skpc.learning.cutset import CutsetOptions, learn_cutset_network
 from skpc.learning.filling import fill_missing
-from skpc.learning.mixture import CutsetMixture, check_n_components, learn_mixture
+from skpc.learning.mixture import (
+    NetworkLearner,
+    check_n_components,
+    first_responsibilities,
+    learn_mixture,
+)
 from skpc.learning.network import CutsetNetwork, cutset_circuit
 from skpc.learning.shrinkage import TrainingRows, learn_shrunken_mixture
 from skpc.learning.smoothing import choose_param_ess, learned_from_shown
-from skpc.queries import PseudoCounts, fit_parameters, log_likelihood, uniform_pseudo_counts
-from skpc.queries.parameters import em_step
+from skpc.queries import PseudoCounts, log_likelihood, uniform_pseudo_counts
+from skpc.queries.parameters import fit_to_rows
 
 #: Iterations of EM on the parameters once the structure stands.
 _EM_ITERATIONS = 20
@@ -83,8 +88,8 @@ class CutsetNetworkBD(CircuitDensity):
     max_iter : int, default=100
         Greatest number of iterations of structural EM.
     tol : float, default=1e-2
-        Structural EM stops when the mean log-likelihood of the training rows has improved by less
-        than this, in nats per row, in three iterations together. The best iterate is kept.
+        Structural EM stops when none of three iterations in a row has raised the greatest mean
+        log-likelihood of the training rows by this, in nats per row. The best iterate is kept.
     n_init : int, default=1
         Number of k-means starts; the mixture of greatest likelihood is kept.
     em : {"auto", "plain"}, default="auto"
@@ -261,23 +266,25 @@ class CutsetNetworkBD(CircuitDensity):
         random_state = check_random_state(self.random_state)
         # Components of a mixture are learned where the configuration of joblib says.
         with threads(self.n_jobs if self.n_components == 1 else None):
-            learn_tree = partial(self._learner(), max_depth=0, structured=False)
+            tree = self._options._replace(max_depth=0, structured=False)
+            learn_tree = partial(learn_cutset_network, n_states=self.domain_.n_states, options=tree)
             complete = filled_rows(
                 self.domain_, rows, weight, learn_tree, self.n_components, random_state
             )
-            self.n_iter_, self.converged_ = 1, True
+            self.param_ess_ = cast("float | None", self.param_ess)
             if self.n_components == 1:
-                networks = [self._network(rows, complete, weight)]
-                self.circuit_ = self._parametrised(rows, complete, weight, networks, np.ones(1))
-            elif self.param_ess == "auto":
-                networks = self._shrunken(rows, complete, weight, random_state)
+                self.n_iter_, self.converged_ = 1, True
+                networks, weights = [self._network(rows, complete, weight)], np.ones(1)
             else:
-                self.param_ess_ = cast("float | None", self.param_ess)
-                learned = self._mixture(random_state, self.param_ess_, complete, weight)
-                networks = learned.networks
-                self.n_iter_, self.converged_ = learned.n_iter, learned.converged
-                parts = networks, learned.weights
-                self.circuit_ = self._parametrised(rows, complete, weight, *parts)
+                if self.param_ess == "auto":
+                    fit = self._shrunken(rows, complete, weight, random_state)
+                else:
+                    learner = self._networks(self.param_ess_)
+                    fit = self._mixture(learner, random_state, complete, weight)
+                self.n_iter_, self.converged_ = fit.n_iter, fit.converged
+                networks, weights = fit.model.networks, fit.model.weights
+            if self.n_components == 1 or self.param_ess != "auto":
+                self.circuit_ = self._parametrised(rows, complete, weight, networks, weights)
             log_density = log_likelihood(self.circuit_, rows)
         self.lower_bound_ = float(np.average(log_density, weights=weight))
         self.weights_ = _root_weights(self.circuit_, networks)
@@ -301,72 +308,61 @@ class CutsetNetworkBD(CircuitDensity):
             shown = self.domain_.codes(rows)
             learned = self._learner()(shown, weight, cuts=network.variable)
             network = replace(learned, score=network.score)
-        self.param_ess_ = cast("float | None", self.param_ess)
         if self.param_ess == "auto":
             self.param_ess_ = choose_param_ess(network, codes, weight, self._learner(), shown)
         return network
 
     def _shrunken(
         self, rows: Floats, complete: Floats, weight: Floats, random_state: np.random.RandomState
-    ) -> list[CutsetNetwork]:
+    ) -> Fit:
         """Learn a mixture whose tables are shrunk towards those of all rows."""
         network = self._network(rows, complete, weight)
-        learn, param_ess = self._learner(), cast("float", self.param_ess_)
-        tol = _EM_TOL * _missing_cells(rows, weight) / weight.sum()
-        learned, self.circuit_, self.param_ess_ = learn_shrunken_mixture(
+        param_ess = cast("float", self.param_ess_)
+        learner = self._networks(param_ess)
+        fit, self.circuit_, self.param_ess_ = learn_shrunken_mixture(
             TrainingRows(rows, complete, weight),
             network,
             param_ess,
-            lambda rows, weight: learn(self.domain_.codes(rows), weight),
-            partial(self._mixture, random_state, param_ess),
-            partial(cutset_circuit, axes=self.domain_.axes, param_ess=param_ess),
-            self.n_components,
-            tol,
+            learner,
+            lambda rows, weight: learner.learn(self.domain_.codes(rows), weight),
+            partial(self._mixture, learner, random_state),
+            _EM_TOL * _missing_cells(rows, weight) / weight.sum(),
         )
-        self.n_iter_, self.converged_ = learned.n_iter, learned.converged
-        return learned.networks
+        return fit
+
+    @property
+    def _options(self) -> CutsetOptions:
+        return CutsetOptions(*(getattr(self, name) for name in CutsetOptions._fields))
 
     def _learner(
         self, advance: Callable[[float], object] | None = None
     ) -> Callable[..., CutsetNetwork]:
         """What learns a network from codes and weights."""
-        names = ("criterion", "ess", "alpha", "n_candidates")
-        return partial(
-            learn_cutset_network,
-            **{name: getattr(self, name) for name in names},
-            n_states=self.domain_.n_states,
-            max_depth=self.max_depth,
-            structured=self.structured,
-            advance=advance,
-        )
+        n_states, options = self.domain_.n_states, self._options
+        return partial(learn_cutset_network, n_states=n_states, options=options, advance=advance)
+
+    def _networks(self, param_ess: float | None) -> NetworkLearner:
+        build = partial(cutset_circuit, axes=self.domain_.axes, param_ess=param_ess)
+        return NetworkLearner(self._learner(), build, self.n_components, self.n_jobs)
 
     def _mixture(
         self,
+        learner: NetworkLearner,
         random_state: np.random.RandomState,
-        param_ess: float | None,
         rows: Floats,
         weight: Floats,
         responsibility: Floats | None = None,
-    ) -> CutsetMixture:
+    ) -> Fit:
         """Learn several networks from complete encoded rows."""
-        points = complete_points(self.domain_, rows, weight)
-        table = rows, self.domain_.codes(rows), weight, points
-        build = partial(cutset_circuit, axes=self.domain_.axes, param_ess=param_ess)
-        with progress(self.max_iter * self.n_init, "iterations", self.verbose) as advance:
-            return learn_mixture(
-                *table,
-                self._learner(),
-                build,
-                n_components=self.n_components,
-                max_iter=self.max_iter,
-                tol=self.tol,
-                n_init=self.n_init,
-                n_jobs=self.n_jobs,
-                random_state=random_state,
-                advance=advance,
-                spread=self.em == "auto",
-                responsibility=responsibility,
-            )
+        if responsibility is None:
+            points = complete_points(self.domain_, rows, weight), weight, self.n_components
+            is_spread = self.em == "auto"
+            starts = first_responsibilities(*points, random_state, self.n_init, is_spread)
+        else:
+            starts = [responsibility]
+        data, codes = Rows(rows, weight), self.domain_.codes(rows)
+        stop = Stop(self.max_iter, self.tol)
+        return learn_mixture(data, codes, learner, starts, stop, self.verbose)
 
     def _parametrised(
         self,
@@ -391,15 +387,14 @@ class CutsetNetworkBD(CircuitDensity):
                 ess *= len(networks)
                 learned_from = complete, weight, ~np.isnan(rows), ess
                 circuit, counts = learned_from_shown(circuit, *learned_from)
-        max_iter, tol = _EM_ITERATIONS, 1e-4
+        stop = Stop(_EM_ITERATIONS, 1e-4)
         if n_missing:
-            max_iter = min(max_iter, _EM_ROWS // len(rows))
-            tol = _EM_TOL * n_missing / weight.sum()
-        if max_iter < 2:
-            return em_step(circuit, rows, weight, counts)
-        return fit_parameters(
-            circuit, rows, weight, pseudo_count=counts, max_iter=max_iter, tol=tol
-        )
+            max_iter = min(_EM_ITERATIONS, _EM_ROWS // len(rows))
+            # A single step is not judged.
+            tol = _EM_TOL * n_missing / weight.sum() if max_iter > 1 else -np.inf
+            stop = Stop(max(max_iter, 1), tol)
+        fit = fit_to_rows(circuit, Rows(rows, weight), counts, stop)
+        return cast("Circuit", fit.model.circuit)
 
 
 def filled_rows(

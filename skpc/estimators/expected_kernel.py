@@ -206,7 +206,7 @@ class ExpectedKernelMachine(TableEstimator):
         names = ("categorical_features", "random_state", "verbose")
         shared: dict[str, Any] = {name: getattr(self, name) for name in names}
         candidates: list[CircuitDensity] = [CutsetNetworkBD(structured=True, **shared)]
-        domain, rows, weight = candidates[0]._prepare(table, weight)
+        domain, rows, weight = candidates[0].prepare(table, weight)
         if not np.isnan(rows).any():
             candidates.append(SoftLearnSPN(**shared))
             if not domain.is_categorical.all():

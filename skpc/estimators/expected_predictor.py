@@ -229,7 +229,7 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
             CutsetNetworkBD(n_components=5, **options),
             SoftLearnSPN(leaves="univariate", **options),
         ]
-        data = candidates[0]._prepare(table, weight)
+        data = candidates[0].prepare(table, weight)
         return fit_best(candidates, *data, self.random_state, 0.0)
 
     def _learn_model(self, rows: Floats, weight: Floats, y: Any, given: Floats | None) -> Any:
@@ -259,8 +259,8 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
             labels = labelled(rows, target)
         else:
             labels = labelled(rows, y)
-            domain = self.domain_.with_number(*merge_rows(labels, weight), density._n_bins)
-        joint = fit_density(clone(density), domain, labels, weight)._density
+            domain = self.domain_.with_number(*merge_rows(labels, weight), density.bins_wanted)
+        joint = fit_density(clone(density), domain, labels, weight).row_density
         return joint.draw_missing(labels[copied], check_random_state(self.random_state))[:, :-1]
 
     def _inputs(self, rows: Floats) -> Any:
@@ -277,7 +277,7 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
             is_coded = getattr(model, "is_categorical_", None) is not None
             if not is_plain or is_coded or domain.is_hidden.any():
                 return None
-        density, random_state = self.density_._density, np.random.RandomState(0)
+        density, random_state = self.density_.row_density, np.random.RandomState(0)
         rows = density.draw(_N_CHECKED, random_state)
         answer = partial(self._answer, self._inputs(rows))
         return read_sum(model, self._columns, density, rows, answer)
@@ -456,7 +456,7 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
         """The expected answer for rows with missing cells, exact or by draws."""
         if self._sum is None or method != self._sum[0]:
             return self._drawn(rows, method)[0]
-        answer = self._sum[1].expected(self.density_._density, rows)
+        answer = self._sum[1].expected(self.density_.row_density, rows)
         return answer[:, 0] if answer.shape[1] == 1 else answer
 
     def _answer(self, inputs: Any, method: str) -> Any:
@@ -470,7 +470,7 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
         random_state, parts = check_random_state(self.random_state), []
         for part in gen_batches(len(rows), max(1, _ROWS // self.n_draws)):
             copies = np.repeat(rows[part], self.n_draws, axis=0)
-            drawn = self.density_._density.draw_missing(copies, random_state)
+            drawn = self.density_.row_density.draw_missing(copies, random_state)
             answers = self._answer(self._inputs(drawn), method)
             answers = answers.reshape(-1, self.n_draws, *answers.shape[1:])
             parts.append((answers.mean(axis=1), answers.std(axis=1, ddof=1)))

@@ -21,7 +21,7 @@ from skpc.estimators._base import CircuitDensity
 from skpc.estimators._estimator import parameter
 from skpc.estimators._learner import TrainingData
 from skpc.estimators.cutset import filled_rows
-from skpc.learning.cutset import learn_cutset_network
+from skpc.learning.cutset import TREE, learn_cutset_network
 from skpc.learning.network import cutset_circuit
 from skpc.learning.random_cuts import RandomCuts
 from skpc.learning.smoothing import learned_from_shown
@@ -184,7 +184,7 @@ class ExtraCutsets(CircuitDensity):
         elif not isinstance(share, Integral):
             share = max(1, int(share * domain.n_features))
         cuts = RandomCuts(domain.n_states, self.param_ess, share, self.bootstrap, self.n_jobs)
-        learn_tree = partial(learn_cutset_network, n_states=domain.n_states, max_depth=0)
+        learn_tree = partial(learn_cutset_network, n_states=domain.n_states, options=TREE)
         with threads(self.n_jobs):
             complete = filled_rows(domain, rows, weight, learn_tree, 1, random_state)
             codes = domain.codes(complete)

@@ -298,17 +298,17 @@ class CircuitImputer(TableTransformer, TableEstimator):
         numbers, categories = of_kinds if self.strategy == "mean" else [self.density_] * 2
         if numbers is categories:
             return numbers.complete(X, strategy=self.strategy, random_state=self.random_state)
-        table, rows = self.density_._encode(X)
+        table, rows = self.density_.encode(X)
         filled, is_categorical = rows.copy(), self.density_.domain_.is_categorical
         for density, chosen in ((numbers, ~is_categorical), (categories, is_categorical)):
-            means = density._means(rows, np.flatnonzero(chosen))
+            means = density.means(rows, np.flatnonzero(chosen))
             filled[:, chosen] = means[:, chosen]
         return self.density_.domain_.fill(table, filled)
 
     def _fit_default(self, table: Any, weight: Floats) -> tuple[Any, dict[str, Any]]:
         """A density of rows, weighed by rows held out; those of kinds, by their removed cells."""
         reader = CutsetNetworkBD(random_state=self.random_state)
-        domain, rows, weight = reader._prepare(table, weight)
+        domain, rows, weight = reader.prepare(table, weight)
         data = domain, *with_some_cell(domain, rows, weight)
         _, rows, weight = data
         seeded = {"random_state": self.random_state, "verbose": self.verbose}
@@ -331,7 +331,7 @@ class CircuitImputer(TableTransformer, TableEstimator):
             members += [LinearFiller(strength=strength) for strength in _STRENGTHS]
         parts = fit_to_parts(members, data, seed, n_masks, n_parts)
         log_density = [
-            np.column_stack([one._density.log_density(held) for one in fitted[:n_joint]])
+            np.column_stack([one.row_density.log_density(held) for one in fitted[:n_joint]])
             for fitted, (held, *_) in parts
         ]
         test_weight = np.concatenate([test_data[1] for _, test_data in parts])
@@ -341,13 +341,13 @@ class CircuitImputer(TableTransformer, TableEstimator):
             if (variance[columns] > 0.0).any():
                 wanted = variance * columns
                 errors = [
-                    np.column_stack([cell_errors(m._density, *told, wanted) for m in fitted])
+                    np.column_stack([cell_errors(m.row_density, *told, wanted) for m in fitted])
                     for fitted, told in ((fitted, _told(held)) for fitted, held in parts)
                 ]
                 choices[kind] = mean_weights(np.concatenate(errors) / np.sqrt(len(parts)))
         learned = in_threads(partial(_learned, data, parts), parts[-1][0])
         best = {
-            kind: StackedDensity._composed(
+            kind: StackedDensity.composed(
                 learned[: len(choice[0])], *choice, is_of_cells=kind != "rows"
             )
             for kind, choice in choices.items()
@@ -390,9 +390,9 @@ def _learned(data: Any, parts: Any, density: Any) -> Any:
     """A density of all rows, from one that has been fitted to parts of them."""
     (_, (held, weight, _)), *others = parts
     if others or not isinstance(density, CircuitDensity):
-        return density._fit_again(*data)
+        return density.refit(*data)
     # Of many rows, to learn the structure again would take as long as before.
-    density._take_step(held, weight)
+    density.take_step(held, weight)
     return density
 
 

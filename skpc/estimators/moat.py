@@ -290,7 +290,7 @@ class MixtureOfAllTrees(TableDensity):
             if hasattr(self, "domain_"):
                 rows, weight = self._learn_more(X, sample_weight)
             else:
-                self.domain_, rows, weight = self._prepare(X, sample_weight)
+                self.domain_, rows, weight = self.prepare(X, sample_weight)
                 _refuse_single_states(self.domain_)
                 self._refuse_excess()
                 rows, weight = with_some_cell(self.domain_, rows, weight)

@@ -317,13 +317,13 @@ class MultipleImputer(TableEstimator):
                     lambda one: one[0].complete(X, "sample", random_state=one[1]),
                     zip(self.densities_, seeds),
                 )
-            table, rows = self.density_._encode(X)
+            table, rows = self.density_.encode(X)
             shift, log_odds = self._shifts(delta)
             adjust = partial(_adjusted, rows, log_odds)
 
             def draw(density: Any, seed: int) -> Floats:
                 random_state = np.random.RandomState(seed)
-                filled = density._density.draw_missing(rows, random_state)
+                filled = density.row_density.draw_missing(rows, random_state)
                 return adjust(filled, partial(_posterior, density), random_state)
 
             drawn = in_threads(lambda task: draw(*task), zip(self.densities_, seeds))
@@ -332,7 +332,7 @@ class MultipleImputer(TableEstimator):
     def _impute_by_chains(self, X: Any, seeds: list[int], delta: Any) -> list[Any]:
         """Complete a table by the regressions of each chain."""
         chains: Any = self._chains
-        table, rows = self.density_._encode(X)
+        table, rows = self.density_.encode(X)
         domain = self.density_.domain_
         shift, log_odds = np.zeros(domain.n_features), dict[int, Floats]()
         if delta is not None:
@@ -377,7 +377,7 @@ class MultipleImputer(TableEstimator):
 
     def _fit_chains(self, rows: Floats, weight: Floats, seeds: Ints) -> Chains:
         """Run the chains of regressions on the rows of ``fit``."""
-        density = self.density_._density
+        density = self.density_.row_density
         # Equal rows have different cells.
         n_copies = copies(weight)
         rows = np.repeat(rows, n_copies, axis=0)
@@ -505,7 +505,7 @@ class MultipleImputer(TableEstimator):
         classes: list[Any] = [CutsetNetworkBD, HiddenChowLiuTree, TableMixture]
         classes.append(partial(TableMixture, n_components="states"))
         densities = [one(random_state=self.random_state, verbose=self.verbose) for one in classes]
-        domain, rows, weight = densities[0]._prepare(table, weight)
+        domain, rows, weight = densities[0].prepare(table, weight)
         if domain.is_categorical.all():
             densities = densities[:2]
         return fit_best(densities, domain, rows, weight, self.random_state, 0.0)
@@ -527,7 +527,7 @@ def _drawn(
         n_copies = copies(weight)
         rows, weight = np.repeat(rows, n_copies, axis=0), np.repeat(weight / n_copies, n_copies)
     for _ in range(n_steps):
-        filled = density._density.draw_missing(rows, random_state)
+        filled = density.row_density.draw_missing(rows, random_state)
         density = density.redrawn(filled, weight, random_state)
     advance(1)
     return density
@@ -554,7 +554,7 @@ def _posterior(density: Any, filled: Floats, column: int) -> Floats:
     """Probabilities of the categories of a column given the other cells of complete rows."""
     known = filled.copy()
     known[:, column] = np.nan
-    return np.asarray(density._density.posteriors(known, [column])[0].probabilities)
+    return np.asarray(density.row_density.posteriors(known, [column])[0].probabilities)
 
 
 def _adjusted(

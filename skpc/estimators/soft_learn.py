@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from skpc._arrays import Floats, check_memory
-from skpc._fitting import progress
+from skpc._fitting import Rows, Stop, progress
 from skpc._threads import threads
 from skpc._validation import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, Interval, StrOptions
 from skpc.circuit import PRODUCT, SUM, mixture
@@ -21,7 +21,8 @@ from skpc.learning.smoothing import drawn_to_columns, refinement_pseudo_counts
 from skpc.learning.soft_learn import SoftLearner, SoftLearnOptions
 from skpc.learning.table_mixture import TableRows
 from skpc.learning.table_search import HeldOutRows, tree_circuit, try_tree, weigh_tree
-from skpc.queries import PseudoCounts, fit_parameters, log_likelihood
+from skpc.queries import PseudoCounts, log_likelihood
+from skpc.queries.parameters import fit_to_rows
 
 #: Fraction of the rows on which refinement watches the likelihood, where no others are given, and
 #: the greatest number of them.
@@ -314,17 +315,10 @@ class SoftLearnSPN(CircuitDensity):
         if np.isnan(rows).any():
             circuit, pseudo_count = drawn_to_columns(circuit, rows, weight, pseudo_count)
         if n_refine:
-            circuit, self.n_iter_ = fit_parameters(
-                circuit,
-                rows,
-                weight,
-                pseudo_count=pseudo_count,
-                X_val=held_out[0],
-                sample_weight_val=held_out[1],
-                max_iter=n_refine,
-                tol=_TOL * rows.shape[1],
-                return_n_iter=True,
-            )
+            watched = None if held_out[0] is None else Rows(*held_out)
+            stop = Stop(n_refine, _TOL * rows.shape[1])
+            fit = fit_to_rows(circuit, Rows(rows, weight), pseudo_count, stop, watched)
+            circuit, self.n_iter_ = fit.model.circuit, fit.n_iter
         self.circuit_ = circuit
 
     def _as_learned(self, rows: Floats, weight: Floats) -> PseudoCounts:

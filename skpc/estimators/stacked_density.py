@@ -181,8 +181,8 @@ class StackedDensity(Composition, TableDensity):
         """
         return self._fit(X, sample_weight, X_val)
 
-    def _prepare(self, X: Any, sample_weight: Any) -> tuple[Domain, Floats, Floats]:
-        domain, rows, weight = super()._prepare(X, sample_weight)
+    def prepare(self, X: Any, sample_weight: Any) -> tuple[Domain, Floats, Floats]:
+        domain, rows, weight = super().prepare(X, sample_weight)
         if self.cv is not None and not isinstance(self.cv, Integral):
             table, _, _ = self._training_rows(X, sample_weight, reset=False)
             distinct = group_rows(domain.encode(table))[1]
@@ -195,7 +195,7 @@ class StackedDensity(Composition, TableDensity):
         return domain, rows, weight
 
     @property
-    def _n_bins(self) -> int | None:
+    def bins_wanted(self) -> int | None:
         """The greatest number of bins that a member wants."""
         return most_bins(self._members(np.random.RandomState(), True))
 
@@ -228,7 +228,7 @@ class StackedDensity(Composition, TableDensity):
     @property
     def _density(self) -> Density:
         used = np.flatnonzero(self.weights_).tolist()
-        members, weights = [self.estimators_[k]._density for k in used], self.weights_[used]
+        members, weights = [self.estimators_[k].row_density for k in used], self.weights_[used]
         return DensityMixture(members, weights, self.domain_, self._is_of_cells)
 
     def _members(self, random_state: np.random.RandomState, numeric: bool) -> list[tuple[str, Any]]:
@@ -272,7 +272,7 @@ class StackedDensity(Composition, TableDensity):
         self._splits = None
         fitted = [(name, member) for (name, _), member in zip(pairs, pool.fitted)]
         if rows_val is not None:
-            log_density = [one._density.log_density(rows_val) for one in pool.fitted]
+            log_density = [one.row_density.log_density(rows_val) for one in pool.fitted]
             pool = RowPool.weigh(np.column_stack(log_density), np.ones(len(rows_val)))
         weights, scores = pool[:2] if like is None else (like.weights_, like.scores_)
         self._take_members(fitted, weights, scores)
@@ -288,9 +288,7 @@ class StackedDensity(Composition, TableDensity):
             self.domain_ = self.domain_.without_bins()
 
     @classmethod
-    def _composed(
-        cls, fitted: list[Any], weights: Floats, scores: Floats, is_of_cells: bool
-    ) -> Any:
+    def composed(cls, fitted: list[Any], weights: Floats, scores: Floats, is_of_cells: bool) -> Any:
         """The stack of the densities of positive weight; a single one as it is.
 
         Its domain is that of the first density. The last of ``scores`` is that of the stack. For

@@ -1,9 +1,8 @@
 """Mixtures of Gaussians and categories for tables with missing cells."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from copy import copy
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from itertools import islice
 from numbers import Integral
 from typing import Any, ClassVar, Self
@@ -12,17 +11,17 @@ import numpy as np
 from scipy.special import softmax
 from sklearn.utils import check_random_state
 
-from skpc._arrays import Floats, Ints, added, check_memory
-from skpc._fitting import progress
+from skpc._arrays import Floats, Ints, check_memory
+from skpc._fitting import Rows, Stop, learn, progress
 from skpc._threads import threads
 from skpc._validation import AT_LEAST_ONE, StrOptions
-from skpc.estimators._base import EM_STEPS, EM_TOL, PASS_TOL, PASSES, CircuitDensity
+from skpc.estimators._base import PASSES, REWEIGHTED, CircuitDensity
 from skpc.estimators._estimator import by_chunks, parameter
 from skpc.estimators._learner import EncodedChunks, TableLearner, TrainingData
 from skpc.learning.held_out import deal
 from skpc.learning.mixture import check_n_components
 from skpc.learning.posterior import open_for_draws, redrawn
-from skpc.learning.table_mixture import LearnedMixture, TableRows
+from skpc.learning.table_mixture import LearnedMixture, ReadRows, TableRows
 from skpc.learning.table_search import N_STAGES, HeldOutRows, learn_chosen, learn_table_mixture
 
 #: A table of fewer rows than the first number of a pair is divided into the second number of parts,
@@ -204,23 +203,18 @@ class TableMixture(CircuitDensity):
         self._describe(self._mixture)
 
     def _refit(self, chunks: EncodedChunks, rows: Floats, weight: Floats) -> None:
-        n_rows = float(chunks.table.n_rows)
-
-        def expect(mixture: LearnedMixture) -> tuple[Any, ...]:
-            return chunks.total(partial(_expected, mixture, self._order))
-
-        # The first pass counts the rows.
-        self._iterate(expect, n_rows, PASSES, lambda: PASS_TOL * chunks.n_rows)
-        self._n_learned = chunks.n_rows
+        mixture = self._mixture.of_size(float(chunks.table.n_rows))
+        data = replace(chunks, columns=self._order)
+        self._describe(learn([mixture], data, PASSES).model)
+        self._n_learned = data.n_rows
 
     def reweighted(self, rows: Floats, weight: Floats) -> Self:
         """A copy whose parameters are learned again from encoded rows of these weights."""
-        again = copy(self)
-        rows, n_rows = rows.take(self._order, axis=1), float(weight.sum())
-        again._mixture = open_for_draws(self._mixture, n_rows)
-        cells = again._mixture.columns.cells(rows)
-        expect = partial(LearnedMixture.expected, rows=rows, weight=weight, cells=cells)
-        again._iterate(expect, n_rows, EM_STEPS, lambda: EM_TOL * n_rows)
+        again, n_rows = copy(self), float(weight.sum())
+        mixture = open_for_draws(self._mixture, n_rows).of_size(n_rows)
+        rows = rows.take(self._order, axis=1)
+        data = Rows(ReadRows(rows, mixture.columns.cells(rows)), weight)
+        again._describe(learn([mixture], data, REWEIGHTED).model)
         return again
 
     def redrawn(self, rows: Floats, weight: Floats, random_state: np.random.RandomState) -> Self:
@@ -229,32 +223,12 @@ class TableMixture(CircuitDensity):
         again._describe(redrawn(self._mixture, rows, weight, random_state))
         return again
 
-    def _iterate(
-        self,
-        expect: Callable[[LearnedMixture], tuple[Any, ...]],
-        n_rows: float,
-        max_iter: int,
-        tol: Callable[[], float],
-    ) -> None:
-        """EM on ``n_rows`` rows, until an iteration gains less than ``tol`` (nats)."""
-        columns = self._mixture.columns._replace(n_rows=n_rows)
-        mixture, before = self._mixture._replace(columns=columns), -np.inf
-        for _ in range(max_iter):
-            sums = expect(mixture)
-            parts = zip(mixture.choices.weights, sums)
-            log_density = float(sum(share * part.log_density for share, part in parts))
-            mixture = mixture.m_step(sums)
-            if log_density - before < tol():
-                break
-            before = log_density
-        self._describe(mixture)
-
-    def _take_step(self, rows: Floats, weight: Floats) -> None:
-        before, mixture = self._mixture.before(self._n_learned), self._mixture
-        rows = rows.take(self._order, axis=1)
-        mixture = mixture.m_step(added(mixture.expected(rows, weight), before))
-        self._n_learned += weight.sum()
-        self._describe(mixture._replace(columns=mixture.columns._replace(n_rows=self._n_learned)))
+    def take_step(self, rows: Floats, weight: Floats) -> None:
+        data, before = Rows(rows.take(self._order, axis=1), weight), self._mixture
+        known = before.before(self._n_learned)
+        mixture = learn([before], data, Stop(1), before=known).model
+        self._n_learned += data.n_rows
+        self._describe(mixture.of_size(self._n_learned))
 
     def _describe(self, mixture: LearnedMixture) -> None:
         """Set the attributes that say what has been learned."""
@@ -375,10 +349,6 @@ class ClassMixture(PoolMixture):
 
     _orders_columns = False
     _auto = "last"
-
-
-def _expected(mixture: LearnedMixture, order: Ints, rows: Floats) -> tuple[Any, ...]:
-    return mixture.expected(rows.take(order, axis=1))
 
 
 def _parts(

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from skpc._arrays import Bools, Floats, offsets
+from skpc._fitting import Stop
 from skpc.domain import Domain, column_moments, one_hot
 from skpc.learning.gaussian_mixture import (
     MixtureParams,
@@ -73,7 +74,7 @@ class LinearCells(NamedTuple):
         fit = fit_gaussian_mixture(
             MixtureRows(scores, patterns, states, nothing, nothing),
             weight,
-            np.ones((1, len(rows))),
+            [np.ones((1, len(rows)))],
             MixturePrior(
                 offsets(np.zeros(0, dtype=np.int64)),
                 np.zeros(0),
@@ -83,10 +84,9 @@ class LinearCells(NamedTuple):
                 _SMALLEST_SD * sd,
             ),
             MixtureParams(1, prior_strength=strength),
-            _MAX_ITER,
-            _TOL * len(sd),
+            Stop(_MAX_ITER, _TOL * len(sd)),
         )
-        return cls(domain, varies, mean, fit.model.gaussians)
+        return cls(domain, varies, mean, fit.model.mixture.gaussians)
 
     def log_density(self, rows: Any, given: Any = None) -> Floats:
         """Zero for each row: none is impossible. Of rows as a whole the model says nothing."""

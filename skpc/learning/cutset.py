@@ -46,17 +46,45 @@ class _Cut(NamedTuple):
     score: float
 
 
+class CutsetOptions(NamedTuple):
+    """What is learned of a cutset network.
+
+    Attributes
+    ----------
+    criterion : {"bd", "bic"}, default="bd"
+        The Bayes-Dirichlet score or the Bayesian information criterion.
+    ess : float, default=0.1
+        Equivalent sample size of the Bayes-Dirichlet score at the root.
+    alpha : float, default=0.01
+        Pseudo-count of each cell under the Bayesian information criterion.
+    n_candidates : int, default=10
+        Number of variables tried as cuts at each node.
+    max_depth : int, default=None
+        Largest number of cuts on the way to a leaf; None for no limit.
+    structured : bool, default=False
+        Cut all nodes of a level on the same variable, and give the trees of all leaves the same
+        edges, so that the circuit of the network is structured-decomposable.
+    """
+
+    criterion: str = "bd"
+    ess: float = 0.1
+    alpha: float = 0.01
+    n_candidates: int = 10
+    max_depth: int | None = None
+    structured: bool = False
+
+
+_USUAL = CutsetOptions()
+#: A network without cuts is a Chow-Liu tree.
+TREE = _USUAL._replace(max_depth=0)
+
+
 def learn_cutset_network(
     codes: NDArray[np.int16],
     weight: Floats,
     n_states: Ints,
+    options: CutsetOptions = _USUAL,
     *,
-    criterion: str = "bd",
-    ess: float = 0.1,
-    alpha: float = 0.01,
-    n_candidates: int = 10,
-    max_depth: int | None = None,
-    structured: bool = False,
     cuts: Ints | None = None,
     advance: Callable[[float], object] | None = None,
 ) -> CutsetNetwork:
@@ -74,19 +102,7 @@ def learn_cutset_network(
         Positive weights of the rows; they need not be whole.
     n_states : array of shape (n_features,)
         Number of states of each variable.
-    criterion : {"bd", "bic"}, default="bd"
-        The Bayes-Dirichlet score or the Bayesian information criterion.
-    ess : float, default=0.1
-        Equivalent sample size of the Bayes-Dirichlet score at the root.
-    alpha : float, default=0.01
-        Pseudo-count of each cell under the Bayesian information criterion.
-    n_candidates : int, default=10
-        Number of variables tried as cuts at each node.
-    max_depth : int, default=None
-        Largest number of cuts on the way to a leaf; None for no limit.
-    structured : bool, default=False
-        Cut all nodes of a level on the same variable, and give the trees of all leaves the same
-        edges, so that the circuit of the network is structured-decomposable.
+    options : CutsetOptions, default=CutsetOptions()
     cuts : array of shape (n_nodes,), default=None
         The ``variable`` of another network: its cuts are taken, and trees learned below them.
     advance : callable, default=None
@@ -121,21 +137,20 @@ def learn_cutset_network(
     codes = codes[:, varied]
     known = (codes >= 0).any(axis=1)
     codes, weight = np.ascontiguousarray(codes[known]), weight[known]
-    prior: Score = BayesDirichlet(ess) if criterion == "bd" else Bic(alpha, float(weight.sum()))
-    rows = node_rows(codes, weight, n_states[varied], varied, as_bits=not structured)
+    prior: Score = Bic(options.alpha, float(weight.sum()))
+    if options.criterion == "bd":
+        prior = BayesDirichlet(options.ess)
+    rows = node_rows(codes, weight, n_states[varied], varied, as_bits=not options.structured)
     total_weight = [float(rows.state_counts(0).sum())]
     root = _Group([rows], total_weight, rows.tree(prior), prior, 0, [-1])
-    search = _Search(n_candidates, max_depth, structured, cuts)
-    visited, score = search.grow(root, advance)
+    visited, score = _Search(options, cuts).grow(root, advance)
     return frozen_network(visited, n_states, prior, score)
 
 
 class _Search(NamedTuple):
     """How networks are grown, see :func:`learn_cutset_network`."""
 
-    n_candidates: int
-    max_depth: int | None
-    structured: bool
+    options: CutsetOptions
     cuts: Ints | None
 
     def grow(self, root: _Group, advance: Callable[[float], object]) -> tuple[list[Visited], float]:
@@ -161,7 +176,7 @@ class _Search(NamedTuple):
         if self.cuts is not None:
             column = np.flatnonzero(group.nodes[0].variables == self.cuts[number])
             return self._try_cut(group, int(column[0])) if len(column) else None
-        return None if group.depth == self.max_depth else self._best_cut(group)
+        return None if group.depth == self.options.max_depth else self._best_cut(group)
 
     def _best_cut(self, group: _Group) -> _Cut | None:
         """The cut with the largest score among those that raise the score of the trees."""
@@ -171,11 +186,11 @@ class _Search(NamedTuple):
             counts = [node.state_counts(column) for node in group.nodes]
             # A level is not cut into more branches than there are rows: all its nodes are cut,
             # also those without rows, and their number multiplies at each level.
-            fits = not self.structured or len(counts) * len(counts[0]) <= total_weight
+            fits = not self.options.structured or len(counts) * len(counts[0]) <= total_weight
             return fits and bool(np.count_nonzero(sum(counts)) > 1)
 
         best, to_beat = None, group.trees.score
-        columns = _promising_columns(group.trees.entropy, self.n_candidates, may_cut)
+        columns = _promising_columns(group.trees.entropy, self.options.n_candidates, may_cut)
         n_products = len(columns) * total_weight * len(group.trees.entropy) ** 2
         for cut in each(self._try_cut, ((group, column) for column in columns), n_products):
             if cut.score > to_beat + _TOLERANCE * abs(to_beat):
@@ -188,7 +203,7 @@ class _Search(NamedTuple):
         smoothed = [one + group.prior.pseudo_count(1, len(one)) for one in counts]
         proportions = [one / one.sum() for one in smoothed]
         prior = group.prior.after_cut(len(counts[0]))
-        if self.structured:
+        if self.options.structured:
             below = [trees_along_shared_edges(_branches(group, column, proportions), prior)]
         else:
             (rows,), (proportion,) = group.nodes, proportions

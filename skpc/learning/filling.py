@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from skpc._arrays import Floats
+from skpc._arrays import Codes, Floats
+from skpc._fitting import Stop
 from skpc.counting.clustering import cluster_points
-from skpc.learning.mixture import Codes, Learn
+from skpc.learning.mixture import Learn
 from skpc.learning.network import cutset_circuit
 from skpc.learning.shrinkage import Shrunken
 from skpc.queries import sample_missing
@@ -23,7 +24,7 @@ _ESS = 30.0
 #: Number of rows, distributed like all rows, that are added to those of each component.
 _STRENGTH = 3.0
 #: Iterations of EM at most; it ends once one gains less than this (nats a row).
-_ITERATIONS, _TOL = 10, 5e-3
+_STOP = Stop(10, 5e-3)
 #: Trees in the mixture: this many, fewer where each would have less than a hundred missing cells,
 #: or rows' worth of observed ones.
 _TREES = 30
@@ -74,12 +75,12 @@ def fill_missing(
     --------
     >>> import numpy as np
     >>> from functools import partial
-    >>> from skpc.learning.cutset import learn_cutset_network
+    >>> from skpc.learning.cutset import TREE, learn_cutset_network
     >>> from skpc.learning.filling import fill_missing
     >>> rows = np.repeat([[0, 0], [1, 1], [0, np.nan]], [400, 400, 100], axis=0)
     >>> codes, weight = np.nan_to_num(rows, nan=-1.0).astype(np.int16), np.ones(900)
     >>> learn = partial(
-    ...     learn_cutset_network, n_states=np.array([2, 2]), max_depth=0
+    ...     learn_cutset_network, n_states=np.array([2, 2]), options=TREE
     ... )
     >>> rng = np.random.RandomState(0)
     >>> filled = fill_missing(
@@ -107,5 +108,5 @@ def fill_missing(
         clusters = cluster_points(some_points, some_weight, n_trees, random_state)
     tree = cutset_circuit(network, axes, _ESS)
     trees = Shrunken([tree] * clusters.shape[1])
-    fitted = trees.fitted(some_rows, some_weight, clusters, _STRENGTH, _ITERATIONS, _TOL)
+    fitted = trees.fitted(some_rows, some_weight, clusters, _STRENGTH, _STOP)
     return sample_missing(fitted, rows, random_state)

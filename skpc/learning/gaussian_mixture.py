@@ -17,13 +17,15 @@ The plain twin is ``tests/naive/table_mixture.py``.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints
+from skpc._fitting import Fit, Rows, Statistics, Stop, learn
 from skpc.counting.column_laws import rows_like_columns
 from skpc.learning.categorical import log_tables
 from skpc.learning.factors import N_START, Factors, factored
@@ -233,11 +235,14 @@ class GaussianMixture(NamedTuple):
         return n_components * (d + of_covariance + of_tables) + len(self.width) - 1
 
 
-class Sums(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Sums(Statistics):
     """Sums over rows that determine the next model.
 
     Attributes
     ----------
+    centre : ndarray of shape (n_components, d)
+        The means that ``total`` and ``square`` are counted from.
     weight, total, square : ndarrays
         What :func:`skpc.variables.gaussians.statistics` returns for each component.
     by_width : ndarray of shape (n_components, n_widths)
@@ -245,21 +250,27 @@ class Sums(NamedTuple):
     counts : ndarray of shape (n_components, n_states)
         That of the rows in each state.
     squares : ndarray of shape (n_components, n_states)
-        The same of squared probabilities of the components; zero where no state is missing.
-    log_density : float
+        The same of squared probabilities of the components.
+    log_likelihood : float
         Sum of the log densities (nats) of the rows.
     """
 
+    centre: Floats
     weight: Floats
     total: Floats
     square: Floats
     by_width: Floats
     counts: Floats
     squares: Floats
-    log_density: float = 0.0
+    log_likelihood: float = 0.0
+
+    def __add__(self, other: Self) -> Self:
+        return replace(super().__add__(other), centre=self.centre)
 
     @classmethod
-    def from_rows(cls, model: GaussianMixture, rows: MixtureRows, weight: Floats) -> Self:
+    def from_rows(
+        cls, model: GaussianMixture, rows: MixtureRows, weight: Floats, log_likelihood: float = 0.0
+    ) -> Self:
         """The sums, from the weight of each row in each Gaussian."""
         weight = weight.reshape(len(model.weights), -1, weight.shape[1])
         of_component, by_width = weight.sum(axis=1), weight.sum(axis=2)
@@ -267,108 +278,134 @@ class Sums(NamedTuple):
         precision = 1.0 / np.square(model.width[: weight.shape[1]])
         of_moments = np.einsum("kwr,w->kr", weight, precision)
         sums = statistics(model.gaussians, rows.scores, rows.patterns, of_moments, of_component)
-        counts = np.asarray(of_component @ rows.states)
-        squares = np.zeros_like(counts)
-        n_states = rows.states.sum(axis=1)
-        if n_states.min(initial=0.0) < n_states.max(initial=0.0):
+        counts = squares = np.asarray(of_component @ rows.states)
+        if counts.size:
             total = of_component.sum(axis=0)
             part = np.divide(of_component, total, out=np.zeros_like(of_component), where=total > 0)
             squares = np.asarray((of_component * part) @ rows.states)
-        return cls(*sums, by_width, counts, squares)
+        return cls(model.gaussians.mean, *sums, by_width, counts, squares, log_likelihood)
 
     @classmethod
     def from_model(cls, model: GaussianMixture, n_rows: float) -> Self:
         """The sums over ``n_rows`` rows that are distributed like a model."""
-        count = n_rows * model.weights
+        count, mean = n_rows * model.weights, model.gaussians.mean
         by_width = count[:, np.newaxis] * model.proportion.reshape(len(count), -1)
-        width = model.width[: by_width.shape[1]]
-        total = np.zeros_like(model.gaussians.mean)
+        weight = by_width @ (1.0 / model.width[: by_width.shape[1]] ** 2)
         square = count[:, np.newaxis, np.newaxis] * model.gaussians.covariance
         counts = count[:, np.newaxis] * np.exp(model.log_table)
-        return cls(by_width @ (1.0 / width**2), total, square, by_width, counts, 0.0 * counts)
+        return cls(mean, weight, 0.0 * mean, square, by_width, counts, 0.0 * counts)
+
+    @property
+    def moments(self) -> tuple[Floats, Floats]:
+        """Means of components, and scatters about them."""
+        weight = np.maximum(self.weight, _NOTHING)[:, np.newaxis]
+        shift = self.total / weight
+        around = weight[:, :, np.newaxis] * shift[:, :, np.newaxis] * shift[:, np.newaxis]
+        return self.centre + shift, self.square - around
 
 
-class MixtureFit(NamedTuple):
-    """A mixture that has been fitted to rows.
+class ParametrisedMixture(NamedTuple):
+    """A mixture whose parameters are learned; see :class:`skpc._fitting.Parametrised`."""
 
-    Attributes
-    ----------
-    model : GaussianMixture
-        The mixture.
-    responsibility : ndarray of shape (n_components, n_rows)
-        How the rows belong to the components.
-    before : GaussianMixture
-        The model before the last M-step.
-    sums : Sums
-        What that step was taken from.
-    """
+    mixture: GaussianMixture
+    prior: MixturePrior
+    params: MixtureParams
 
-    model: GaussianMixture
-    responsibility: Floats
-    before: GaussianMixture
-    sums: Sums
+    @classmethod
+    def from_prior(
+        cls, rows: MixtureRows, weight: Floats, prior: MixturePrior, params: MixtureParams
+    ) -> Self:
+        """Components that all equal the prior; they fill in missing cells at the start."""
+        n_components, d = params.n_components, len(prior.mean)
+        # Several components would lose to the factors what keeps them apart.
+        if n_components == 1 and rows.are_costly and len(weight) > d:
+            far = _CLIP * np.sqrt(prior.covariance.diagonal())
+            scores = np.clip(rows.scores, prior.mean - far, prior.mean + far)
+            gaussians = Factors.fit(scores, weight, N_START).gaussians()
+        else:
+            covariance = np.tile(prior.covariance, (n_components, 1, 1))
+            mean = np.tile(prior.mean, (n_components, 1))
+            gaussians = Gaussians.from_covariance(mean, covariance)
+        precision = 1.0 / np.square(params.widths)
+        mixture = GaussianMixture(
+            np.full(n_components, 1.0 / n_components),
+            log_tables(np.tile(prior.state_counts, (n_components, 1)), prior.state_ptr),
+            gaussians,
+            np.repeat(np.arange(n_components), len(precision)),
+            np.tile(params.widths, n_components),
+            np.tile(precision / precision.sum(), n_components),
+        )
+        return cls(mixture, prior, params)
 
+    def responsibilities(self, rows: MixtureRows) -> Floats:
+        """How rows belong to the components, shape (n_components, n_rows)."""
+        share = self.mixture.joint(rows)
+        to_responsibilities(share, rows, self.prior.background_weight)
+        return self.mixture.by_component(share)
 
-def expected_sums(
-    model: GaussianMixture, rows: MixtureRows, weight: Floats, prior: MixturePrior
-) -> Sums:
-    """The sums over weighted rows: the E-step."""
-    joint = model.joint(rows)
-    log_density = to_responsibilities(joint, rows, prior.background_weight) + rows.log_base
-    sums = Sums.from_rows(model, rows, joint * weight)
-    return sums._replace(log_density=float(weight @ log_density))
+    def shared(self, rows: MixtureRows, weight: Floats, responsibility: Floats) -> Sums:
+        """The sums over rows that belong to the components as is given."""
+        proportion = self.mixture.proportion.reshape(len(responsibility), -1, 1)
+        share = responsibility[:, np.newaxis] * proportion * weight
+        return Sums.from_rows(self.mixture, rows, share.reshape(-1, len(weight)))
 
+    def expected(self, rows: MixtureRows, weight: Floats) -> Sums:
+        """The E-step."""
+        share = self.mixture.joint(rows)
+        log_density = to_responsibilities(share, rows, self.prior.background_weight)
+        log_likelihood = float(weight @ (log_density + rows.log_base))
+        share *= weight
+        return Sums.from_rows(self.mixture, rows, share, log_likelihood)
 
-def m_step(
-    model: GaussianMixture, sums: Sums, prior: MixturePrior, params: MixtureParams
-) -> GaussianMixture:
-    """The next model, from sums over the rows."""
-    mean, scatter = _moments(model, sums)
-    by_width = np.maximum(sums.by_width, _NOTHING)
-    count = by_width.sum(axis=1)
-    covariance = _covariances(scatter, count, prior, params)
-    if params.factorised:
-        covariance *= np.eye(mean.shape[1])
-    diagonal = np.arange(mean.shape[1])
-    # Where a component has several widths, its narrowest Gaussian sees a lattice as coarse, too.
-    added = prior.added_variances(mean) / min(params.widths) ** 2
-    variance = covariance[:, diagonal, diagonal] + added
-    covariance[:, diagonal, diagonal] = np.maximum(variance, prior.smallest_sd**2)
-    noise = None
-    if params.n_factors:
-        loadings, noise = factored(covariance, params.n_factors, model.noise)
-        gaussians = Gaussians.from_factors(mean, loadings, noise)
-    else:
-        gaussians = Gaussians.from_covariance(mean, covariance)
-    like = by_width.sum(axis=0) / count.sum()
-    proportion = (by_width + _LIKE_OTHERS * like) / (count + _LIKE_OTHERS)[:, np.newaxis]
-    added_counts = _added_counts(sums, count, prior)
-    if params.crossed:
+    def m_step(self, sums: Sums) -> Self:
+        """The most probable parameters."""
+        prior, params = self.prior, self.params
+        mean, scatter = sums.moments
+        by_width = np.maximum(sums.by_width, _NOTHING)
+        count = by_width.sum(axis=1)
+        covariance = _covariances(scatter, count, prior, params)
+        if params.factorised:
+            covariance *= np.eye(mean.shape[1])
+        diagonal = np.arange(mean.shape[1])
+        # Where a component has several widths, its narrowest Gaussian sees a lattice as coarse,
+        # too.
+        added = prior.added_variances(mean) / min(params.widths) ** 2
+        variance = covariance[:, diagonal, diagonal] + added
+        covariance[:, diagonal, diagonal] = np.maximum(variance, prior.smallest_sd**2)
+        noise = None
+        if params.n_factors:
+            loadings, noise = factored(covariance, params.n_factors, self.mixture.noise)
+            gaussians = Gaussians.from_factors(mean, loadings, noise)
+        else:
+            gaussians = Gaussians.from_covariance(mean, covariance)
+        like = by_width.sum(axis=0) / count.sum()
+        proportion = (by_width + _LIKE_OTHERS * like) / (count + _LIKE_OTHERS)[:, np.newaxis]
+        mixture = self.mixture._replace(
+            weights=count / count.sum(),
+            log_table=log_tables(sums.counts + self._added_counts(sums, count), prior.state_ptr),
+            gaussians=gaussians,
+            proportion=proportion.ravel(),
+            noise=noise,
+        )
+        return self._replace(mixture=mixture)
+
+    def _added_counts(self, sums: Sums, weight: Floats) -> Floats:
+        """Pseudo-counts of the states of all components, whose rows have some weight."""
+        prior, counts = self.prior, sums.counts
+        n_tables, n_components = len(prior.state_ptr) - 1, len(weight)
+        if not n_tables:
+            return np.zeros_like(counts)
         sizes = np.diff(prior.state_ptr)
-        is_crossed = np.isin(np.arange(len(sizes)), params.crossed)
-        is_other = np.repeat(is_crossed, sizes) & (sums.counts < _NO_ROW)
-        added_counts = np.where(is_other, _IMPOSSIBLE, added_counts)
-    log_table = log_tables(sums.counts + added_counts, prior.state_ptr)
-    return model._replace(
-        weights=count / count.sum(),
-        log_table=log_table,
-        gaussians=gaussians,
-        proportion=proportion.ravel(),
-        noise=noise,
-    )
-
-
-def _added_counts(sums: Sums, weight: Floats, prior: MixturePrior) -> Floats:
-    """Pseudo-counts of the states of all components, whose rows have some weight."""
-    counts, n_tables, n_components = sums.counts, len(prior.state_ptr) - 1, len(weight)
-    component, state = np.divmod(np.arange(counts.size), max(counts.shape[1], 1))
-    column = np.repeat(np.arange(n_tables), np.diff(prior.state_ptr))
-    table, mass = component * n_tables + column[state], np.repeat(weight, n_tables)
-    share = np.exp(log_tables(prior.state_counts[np.newaxis], prior.state_ptr)[0])
-    unit = sums.squares / np.where(counts > 0.0, counts, 1.0)
-    cells = counts.ravel(), table, state, mass, share, prior.state_ptr
-    like_column = rows_like_columns(*cells, unit.ravel()).reshape(n_components, -1)
-    return like_column + prior.state_counts
+        component, state = np.divmod(np.arange(counts.size), counts.shape[1])
+        column = np.repeat(np.arange(n_tables), sizes)
+        table, mass = component * n_tables + column[state], np.repeat(weight, n_tables)
+        share = np.exp(log_tables(prior.state_counts[np.newaxis], prior.state_ptr)[0])
+        unit = sums.squares / np.where(counts > 0.0, counts, 1.0)
+        cells = counts.ravel(), table, state, mass, share, prior.state_ptr
+        like_column = rows_like_columns(*cells, unit.ravel()).reshape(n_components, -1)
+        added_counts = like_column + prior.state_counts
+        is_crossed = np.repeat(np.isin(np.arange(n_tables), self.params.crossed), sizes)
+        return np.where(is_crossed & (counts < _NO_ROW), _IMPOSSIBLE, added_counts)
 
 
 def crossed(state_ptr: Ints, n_combinations: float) -> Ints:
@@ -381,12 +418,11 @@ def crossed(state_ptr: Ints, n_combinations: float) -> Ints:
 def fit_gaussian_mixture(
     rows: MixtureRows,
     weight: Floats,
-    start: GaussianMixture | Floats,
+    starts: Sequence[GaussianMixture | Floats],
     prior: MixturePrior,
     params: MixtureParams,
-    max_iter: int,
-    tol: float,
-) -> MixtureFit:
+    stop: Stop,
+) -> Fit:
     """Fit a mixture by expectation maximisation.
 
     Parameters
@@ -394,91 +430,43 @@ def fit_gaussian_mixture(
     rows : MixtureRows
     weight : ndarray of shape (n_rows,)
         Positive.
-    start : GaussianMixture or ndarray of shape (n_components, n_rows)
+    starts : sequence of GaussianMixture or ndarray of shape (n_components, n_rows)
         Where to begin: a model of the same parameters, or the responsibility of each component for
-        each row, which may be fewer components than those of ``params``.
+        each row, which may be fewer components than those of ``params``. The likeliest result of
+        several starts is kept.
     prior : MixturePrior
         What is known before the rows.
     params : MixtureParams
         What the mixture is.
-    max_iter : int
-        Greatest number of iterations.
-    tol : float
-        EM ends when an iteration raises the mean log density of the rows by less than this.
+    stop : Stop
+        When EM ends.
 
     Returns
     -------
-    MixtureFit
+    Fit
+        Of a :class:`ParametrisedMixture`.
     """
-    if not isinstance(start, GaussianMixture):
+    models = []
+    for start in starts:
+        if isinstance(start, GaussianMixture):
+            models.append(ParametrisedMixture(start, prior, params))
+            continue
         # Few distinct rows have fewer clusters than components that were asked for.
-        params = params._replace(n_components=len(start))
-    before = start if isinstance(start, GaussianMixture) else _first(rows, weight, prior, params)
-    model, sums = before, Sums.from_model(before, 0.0)
-    responsibility = np.ones((1, len(weight)))
-    if not isinstance(start, GaussianMixture):
-        responsibility = start
-        proportion = model.proportion.reshape(len(start), -1, 1)
-        share = (start[:, np.newaxis] * proportion * weight).reshape(len(model.width), -1)
-        sums = Sums.from_rows(model, rows, share)
-        model = m_step(model, sums, prior, params)
-        if len(model.width) == 1 and rows.patterns.are_complete and not prior.background_weight:
+        some = params._replace(n_components=len(start))
+        blank = ParametrisedMixture.from_prior(rows, weight, prior, some)
+        sums = blank.shared(rows, weight, start)
+        models.append(blank.m_step(sums))
+        is_simple = len(blank.mixture.width) == 1 and not prior.background_weight
+        if is_simple and rows.patterns.are_complete:
             # All rows belong to the one Gaussian, whatever it is.
-            return MixtureFit(model, responsibility, before, sums)
+            return Fit(models[0], np.nan, sums)
     if rows.are_costly:
-        tol = max(tol, _TOL_NUMBER * rows.scores.shape[1])
-    reached = -math.inf
-    for _ in range(max_iter):
-        share = model.joint(rows)
-        log_density = to_responsibilities(share, rows, prior.background_weight)
-        responsibility = model.by_component(share)
-        last, reached = reached, float(weight @ log_density) / float(weight.sum())
-        if reached - last < tol:
-            break
-        before, sums = model, Sums.from_rows(model, rows, share * weight)
-        model = m_step(before, sums, prior, params)
-    return MixtureFit(model, responsibility, before, sums)
+        stop = stop._replace(tol=max(stop.tol, _TOL_NUMBER * rows.scores.shape[1]))
+    return learn(models, Rows(rows, weight), stop, n_products=np.inf)
 
 
-def _first(
-    rows: MixtureRows, weight: Floats, prior: MixturePrior, params: MixtureParams
-) -> GaussianMixture:
-    """Components that all equal the prior; they fill in missing cells at the start."""
-    n_components, d = params.n_components, len(prior.mean)
-    # Several components would lose to the factors what keeps them apart.
-    if n_components == 1 and rows.are_costly and len(weight) > d:
-        far = _CLIP * np.sqrt(prior.covariance.diagonal())
-        scores = np.clip(rows.scores, prior.mean - far, prior.mean + far)
-        gaussians = Factors.fit(scores, weight, N_START).gaussians()
-    else:
-        covariance = np.tile(prior.covariance, (n_components, 1, 1))
-        gaussians = Gaussians.from_covariance(np.tile(prior.mean, (n_components, 1)), covariance)
-    precision = 1.0 / np.square(params.widths)
-    log_table = log_tables(np.tile(prior.state_counts, (n_components, 1)), prior.state_ptr)
-    return GaussianMixture(
-        np.full(n_components, 1.0 / n_components),
-        log_table,
-        gaussians,
-        np.repeat(np.arange(n_components), len(precision)),
-        np.tile(params.widths, n_components),
-        np.tile(precision / precision.sum(), n_components),
-    )
-
-
-def within_covariance(fit: MixtureFit, prior: MixturePrior, params: MixtureParams) -> Floats:
-    """Covariance within the components of a mixture, drawn to the prior."""
-    return _pooled(_moments(fit.before, fit.sums)[1], fit.sums.by_width.sum(), prior, params)
-
-
-def _moments(model: GaussianMixture, sums: Sums) -> tuple[Floats, Floats]:
-    """Means of components, and scatters about them."""
-    weight = np.maximum(sums.weight, _NOTHING)[:, np.newaxis]
-    shift = sums.total / weight
-    around = weight[:, :, np.newaxis] * shift[:, :, np.newaxis] * shift[:, np.newaxis]
-    return model.gaussians.mean + shift, sums.square - around
-
-
-def _pooled(scatter: Floats, count: float, prior: MixturePrior, params: MixtureParams) -> Floats:
+def pooled(scatter: Floats, count: float, prior: MixturePrior, params: MixtureParams) -> Floats:
+    """Covariance within all components from their scatters, drawn to the prior."""
     added = params.prior_strength * len(prior.mean)
     return np.asarray((scatter.sum(axis=0) + added * prior.covariance) / (count + added))
 
@@ -488,9 +476,9 @@ def _covariances(
 ) -> Floats:
     """Covariances drawn to the pooled one, from the scatters of components."""
     d = len(prior.mean)
-    pooled = _pooled(scatter, float(count.sum()), prior, params)
-    target = (1.0 - params.to_diagonal) * pooled
-    np.fill_diagonal(target, pooled.diagonal())
+    within = pooled(scatter, float(count.sum()), prior, params)
+    target = (1.0 - params.to_diagonal) * within
+    np.fill_diagonal(target, within.diagonal())
     # One component has all rows, those of the prior too; several have these in common.
     of_prior = params.prior_strength * d if len(count) == 1 else 0.0
     added, count = params.strength * d, count[:, np.newaxis, np.newaxis]

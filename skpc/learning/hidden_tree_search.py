@@ -8,7 +8,7 @@ import numpy as np
 from skpc._arrays import Floats, Ints, added, copies, offsets, within
 from skpc.counting.clustering import cluster_points
 from skpc.learning.categorical import indicators, log_tables
-from skpc.learning.cutset import learn_cutset_network
+from skpc.learning.cutset import TREE, learn_cutset_network
 from skpc.learning.hidden_tree import CodedRows, Codes, Counts, HiddenTree, expected_counts
 
 #: Numbers of hidden states to choose from. The walk begins with the one in the middle, or with one
@@ -73,7 +73,7 @@ class TreeRows(NamedTuple):
         counts = rows.weight @ indicators(rows.codes, state_ptr) + 0.5
         share = np.split(np.exp(log_tables(counts[np.newaxis], state_ptr)[0]), state_ptr[1:-1])
         # Columns that do not vary hang at the first that does.
-        tree = learn_cutset_network(*rows, n_states, ess=1.0, max_depth=0).trees[0]
+        tree = learn_cutset_network(*rows, n_states, TREE._replace(ess=1.0)).trees[0]
         parent = np.full(len(n_states), tree.variables[0])
         parent[tree.variables] = np.where(tree.parent < 0, -1, tree.variables[tree.parent])
         return cls(rows, points, parent, share)

@@ -1,14 +1,15 @@
 """Mixtures of cutset networks by structural expectation maximisation."""
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Self
 
 import numpy as np
 from joblib import Parallel, delayed
-from numpy.typing import NDArray
 from scipy.special import softmax
 
-from skpc._arrays import Floats
+from skpc._arrays import Codes, Floats
+from skpc._fitting import Fit, Rows, Statistics, Stop, learn
 from skpc.circuit import Circuit
 from skpc.counting.clustering import cluster_points
 from skpc.learning.network import CutsetNetwork
@@ -23,47 +24,135 @@ _NEGLIGIBLE = 1e-6
 _EVEN_PART = 0.3
 #: Greatest number of iterations of k-means.
 _CLUSTERING = 300
-#: Structural EM stops once this many iterations together have improved by less than ``tol``.
+#: Structures change from step to step, and bounds may fall: so many steps in a row have to gain
+#: nothing before structural EM ends.
 _PATIENCE = 3
 
-Codes = NDArray[np.int16]
 Learn = Callable[[Codes, Floats], CutsetNetwork]
 Build = Callable[[CutsetNetwork], Circuit]
 
 
-class CutsetMixture(NamedTuple):
-    """Networks and their weights, and how they were learned.
+@dataclass(frozen=True, eq=False)
+class Memberships(Statistics):
+    """How rows are divided among networks.
 
-    ``responsibility`` is the posterior of the components in each training row, ``lower_bound`` the
-    mean log-likelihood (nats per row).
+    Attributes
+    ----------
+    weight : ndarray of shape (n_rows, n_components)
+        Weight of each row in each network.
+    log_likelihood : float
+        That of all rows, in nats.
     """
 
+    weight: Floats
+    log_likelihood: float = 0.0
+
+    def __add__(self, other: Self) -> Self:
+        # Networks are learned from rows, and not from sums over them.
+        weight = np.concatenate([self.weight, other.weight])
+        return type(self)(weight, self.log_likelihood + other.log_likelihood)
+
+    @property
+    def responsibility(self) -> Floats:
+        """Posterior of the networks in each row."""
+        return np.asarray(self.weight / self.weight.sum(axis=1, keepdims=True))
+
+
+class NetworkLearner(NamedTuple):
+    """How the networks of a mixture are learned.
+
+    Attributes
+    ----------
+    learn, build : callables
+        Learn a network from codes and weights; turn it into a circuit.
+    n_components : int
+        Number of networks.
+    n_jobs : int or None
+        Networks learned at a time, by joblib.
+    """
+
+    learn: Learn
+    build: Build
+    n_components: int
+    n_jobs: int | None = None
+
+
+class CutsetMixture(NamedTuple):
+    """Networks and their weights; see :class:`skpc._fitting.Parametrised`.
+
+    A step learns the networks anew, with their structures, from the codes of the training rows.
+    Networks that lose all rows are dropped.
+    """
+
+    learner: NetworkLearner
+    codes: Codes
     networks: list[CutsetNetwork]
     weights: Floats
-    responsibility: Floats
-    lower_bound: float
-    n_iter: int
-    converged: bool
+
+    def expected(self, rows: Floats, weight: Floats) -> Memberships:
+        """How encoded rows are divided among the networks."""
+        circuits = map(self.learner.build, self.networks)
+        joint = np.column_stack([log_likelihood(circuit, rows) for circuit in circuits])
+        joint += np.log(self.weights)
+        log_density = np.logaddexp.reduce(joint, axis=1)
+        responsibility = softmax(joint, axis=1)
+        responsibility[responsibility < _NEGLIGIBLE] = 0.0
+        return Memberships(weight[:, np.newaxis] * responsibility, float(weight @ log_density))
+
+    def m_step(self, memberships: Memberships) -> Self:
+        """Learn the networks."""
+        total = memberships.weight.sum(axis=0)
+        parts = memberships.weight.T[total > 0]
+        learn_one = delayed(self.learner.learn)
+        tasks = [learn_one(self.codes[part > 0], part[part > 0]) for part in parts]
+        networks = list(Parallel(n_jobs=self.learner.n_jobs)(tasks))
+        weights = total[total > 0] / total.sum()
+        return self._replace(networks=networks, weights=weights)
+
+
+def first_responsibilities(
+    points: Floats,
+    weight: Floats,
+    n_components: int,
+    random_state: np.random.RandomState,
+    n_init: int = 1,
+    is_spread: bool = True,
+) -> list[Floats]:
+    """How rows belong to the components in each start: clusters of k-means.
+
+    Parameters
+    ----------
+    points : ndarray of shape (n_rows, n_numbers)
+        Complete numbers in which clusters are found.
+    weight : ndarray of shape (n_rows,)
+        Positive.
+    n_components, n_init : int
+        Number of components, and of starts.
+    random_state : RandomState
+        Source of the starts.
+    is_spread : bool, default=True
+        Whether a part of each row is spread evenly over the components.
+
+    Returns
+    -------
+    list of ndarrays of shape (n_rows, n_components)
+    """
+    part = _EVEN_PART if is_spread else 0.0
+    shares = []
+    for _ in range(n_init if n_components > 1 else 1):
+        cluster = cluster_points(points, weight, n_components, random_state, _CLUSTERING)
+        shares.append((1.0 - part) * cluster + part / cluster.shape[1])
+    return shares
 
 
 def learn_mixture(
-    rows: Floats,
+    data: Rows,
     codes: Codes,
-    weight: Floats,
-    start: Floats,
-    learn: Learn,
-    build: Build,
-    *,
-    n_components: int,
-    max_iter: int,
-    tol: float,
-    n_init: int,
-    n_jobs: int | None,
-    random_state: np.random.RandomState,
-    advance: Callable[[float], object],
-    spread: bool = True,
-    responsibility: Floats | None = None,
-) -> CutsetMixture:
+    learner: NetworkLearner,
+    starts: Sequence[Floats],
+    stop: Stop,
+    verbose: int = 0,
+) -> Fit:
     """Learn a mixture by structural EM (section 6 of the paper), the best of several starts.
 
     Each iteration learns every network anew from rows weighted by their responsibilities, and
@@ -71,74 +160,30 @@ def learn_mixture(
 
     Parameters
     ----------
-    rows, codes : ndarrays of shape (n_rows, n_features)
-        Distinct encoded rows, and their states.
-    weight : ndarray of shape (n_rows,)
-        Weights of the rows.
-    start : ndarray of shape (n_rows, n_numbers)
-        Complete numbers in which k-means finds the first components.
-    learn, build : callables
-        Learn a network from codes and weights; turn it into a circuit.
-    n_components, max_iter, n_init : int
-        Number of components, of iterations, of starts.
-    tol : float
-        A start has converged when its bound has improved by less than this (nats per row) in
-        three iterations together.
-    n_jobs : int or None
-        Networks learned at a time, by joblib.
-    random_state : RandomState
-        Source of the starts.
-    advance : callable
-        Called after each iteration, to show progress.
-    spread : bool, default=True
-        Whether a part of each row is spread evenly over the components at the start.
-    responsibility : ndarray of shape (n_rows, n_components), default=None
-        Where to begin instead of k-means; there is one start then.
+    data : Rows
+        Distinct encoded rows.
+    codes : ndarray of shape (n_rows, n_features)
+        Their states.
+    learner : NetworkLearner
+    starts : sequence of ndarrays of shape (n_rows, n_components)
+        Responsibilities to begin with.
+    stop : Stop
+        When to end; the first networks count as a step.
+    verbose : int, default=0
+        With 1, a progress bar counts the steps.
 
     Returns
     -------
-    CutsetMixture
-        The iterate of greatest bound. Components that lose all rows are dropped.
+    Fit
+        Of the :class:`CutsetMixture` of greatest likelihood.
     """
-    check_n_components(n_components, weight)
-
-    def continued(responsibility: Floats) -> CutsetMixture:
-        """Alternate networks and responsibilities until EM converges; the best iterate."""
-        best, bounds = None, list[float]()
-        while True:
-            total = weight @ responsibility
-            responsibility, total = responsibility[:, total > 0], total[total > 0]
-            weights = total / total.sum()
-            if len(total) == 1:
-                networks = [learn(codes, weight)]
-            else:
-                parts = ((codes[r > 0], (weight * r)[r > 0]) for r in responsibility.T)
-                networks = list(Parallel(n_jobs=n_jobs)(delayed(learn)(*part) for part in parts))
-            joint = np.column_stack([log_likelihood(build(network), rows) for network in networks])
-            joint += np.log(weights)
-            bound = float(np.average(np.logaddexp.reduce(joint, axis=1), weights=weight))
-            responsibility = softmax(joint, axis=1)
-            responsibility[responsibility < _NEGLIGIBLE] = 0.0
-            advance(1)
-            bounds.append(bound)
-            if best is None or bound > best.lower_bound:
-                best = CutsetMixture(networks, weights, responsibility, bound, 0, False)
-            # The last few iterations together have improved the bound by less than ``tol``.
-            settled = len(bounds) > _PATIENCE and max(bounds) - max(bounds[:-_PATIENCE]) < tol
-            converged = len(best.networks) == 1 or settled
-            if converged or len(bounds) == max_iter:
-                return best._replace(n_iter=len(bounds), converged=converged)
-
-    if responsibility is not None:
-        return continued(responsibility)
-
-    def one_start() -> CutsetMixture:
-        clusters = cluster_points(start, weight, n_components, random_state, _CLUSTERING)
-        part = _EVEN_PART if spread else 0.0
-        return continued((1 - part) * clusters + part / clusters.shape[1])
-
-    n_starts = n_init if n_components > 1 else 1
-    return max((one_start() for _ in range(n_starts)), key=lambda learned: learned.lower_bound)
+    blank = CutsetMixture(learner, codes, [], np.empty(0))
+    weight = data.weight[:, np.newaxis]
+    models = [blank.m_step(Memberships(weight * share)) for share in starts]
+    is_alone = all(len(model.networks) == 1 for model in models)
+    max_iter = 0 if is_alone else stop.max_iter - 1
+    fit = learn(models, data, stop._replace(max_iter=max_iter, patience=_PATIENCE), verbose=verbose)
+    return fit._replace(n_iter=fit.n_iter + 1, converged=fit.converged or is_alone)
 
 
 def check_n_components(n_components: int, weight: Floats) -> None:

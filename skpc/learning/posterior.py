@@ -17,11 +17,9 @@ from skpc._arrays import Floats
 from skpc.learning.categorical import log_tables
 from skpc.learning.gaussian_mixture import (
     GaussianMixture,
-    MixtureParams,
-    MixturePrior,
     MixtureRows,
+    ParametrisedMixture,
     Sums,
-    m_step,
     to_responsibilities,
 )
 from skpc.learning.table_mixture import LearnedMixture
@@ -63,47 +61,40 @@ def redrawn(
     mixture: LearnedMixture, rows: Floats, weight: Floats, random_state: np.random.RandomState
 ) -> LearnedMixture:
     """The mixture with parameters drawn given complete encoded rows."""
-    cells, prior = mixture.columns.cells(rows), mixture.columns.prior
-    models = []
-    for model, (params, _) in zip(mixture.models, mixture.choices.candidates):
+    cells, models = mixture.columns.cells(rows), []
+    for part in mixture.parts:
         # Rows are drawn to components first, and then parameters given these.
-        sums = drawn_sums(model, cells, weight, prior, random_state)
-        fitted = m_step(model, sums, prior, params)
-        models.append(drawn_parameters(fitted, sums, prior, params, random_state))
+        sums = drawn_sums(part, cells, weight, random_state)
+        models.append(drawn_parameters(part.m_step(sums), sums, random_state))
     tree = mixture.tree
     if tree is not None:
         # The states of its hidden variables are expected.
         tree = tree.m_step(
             tree.expected(mixture.columns, *bootstrapped(rows, weight, random_state))
         )
-    model = GaussianMixture.stacked(models, mixture.choices.weights)
-    return mixture._replace(model=model, models=models, tree=tree)
+    return mixture.with_models(models, tree)
 
 
 def drawn_sums(
-    model: GaussianMixture,
+    model: ParametrisedMixture,
     rows: MixtureRows,
     weight: Floats,
-    prior: MixturePrior,
     random_state: np.random.RandomState,
 ) -> Sums:
     """The sums over weighted rows, each of which belongs to one Gaussian that is drawn."""
-    share = model.joint(rows)
-    to_responsibilities(share, rows, prior.background_weight)
+    share = model.mixture.joint(rows)
+    to_responsibilities(share, rows, model.prior.background_weight)
     # Rows above the last sum belong to the background.
     is_drawn = np.cumsum(share, axis=0) > random_state.random_sample(len(weight))
     is_drawn[1:] &= ~is_drawn[:-1].copy()
-    return Sums.from_rows(model, rows, is_drawn * weight)
+    return Sums.from_rows(model.mixture, rows, is_drawn * weight)
 
 
 def drawn_parameters(
-    model: GaussianMixture,
-    sums: Sums,
-    prior: MixturePrior,
-    params: MixtureParams,
-    random_state: np.random.RandomState,
+    fitted: ParametrisedMixture, sums: Sums, random_state: np.random.RandomState
 ) -> GaussianMixture:
     """Draw parameters around those of the M-step from some sums."""
+    model, prior, params = fitted
     n_components, d = model.gaussians.mean.shape
     n_rows = sums.by_width.sum(axis=1)
     by_width = random_state.standard_gamma(sums.by_width) + _LEAST

@@ -12,6 +12,7 @@ from joblib import Parallel, delayed
 from scipy.special import logsumexp
 
 from skpc._arrays import Codes, Floats, Ints, offsets, whole_rows
+from skpc._fitting import best_of
 from skpc.counting.rows import node_rows
 from skpc.counting.tables import BayesDirichlet, CountTables, Score, smoothed_log_probabilities
 from skpc.counting.trees import ChowLiuTree
@@ -88,19 +89,18 @@ class RandomCuts(NamedTuple):
 
         From the greatest on, until a smaller one is worse.
         """
-        best, choice = -np.inf, _SPLITS[0]
         held_out = list(quarters(weight))
-        for split in _SPLITS if held_out else ():
-            score = 0.0
+
+        def score(split: float) -> float:
+            total = 0.0
             for kept, held in held_out:
                 networks = self.learn(codes[kept > 0], kept[kept > 0], split, seeds[:_TRIED])
                 rows = codes[held > 0]
                 joint = [log_density(network, rows) for network in networks]
-                score += float(held[held > 0] @ logsumexp(joint, axis=0))
-            if score < best:
-                break
-            best, choice = score, split
-        return choice
+                total += float(held[held > 0] @ logsumexp(joint, axis=0))
+            return total
+
+        return best_of(_SPLITS, score) if held_out else _SPLITS[0]
 
 
 def _grow(

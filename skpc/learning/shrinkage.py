@@ -7,24 +7,24 @@ then becomes as the number grows. Networks become circuits at once, and EM is th
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple, Self
+from typing import NamedTuple, Self, cast
 
 import numpy as np
 from scipy.special import softmax
 
 from skpc._arrays import Floats
+from skpc._fitting import Fit, Rows, Stop, best_of
 from skpc.circuit import Circuit, mixture
 from skpc.learning.held_out import quarters
-from skpc.learning.mixture import CutsetMixture
+from skpc.learning.mixture import Build, NetworkLearner
 from skpc.learning.network import CutsetNetwork
-from skpc.queries import fit_parameters, log_likelihood, uniform_pseudo_counts
+from skpc.queries import log_likelihood, uniform_pseudo_counts
 from skpc.queries.flows import PseudoCounts, pseudo_counts_from
-from skpc.queries.parameters import em_step
+from skpc.queries.parameters import em_step, fit_to_rows
 from skpc.queries.passes.induced import log_joint
 
-#: Iterations of EM on the tables, which stops once one gains less than this (nats a row).
-_MAX_ITER = 20
-_TOL = 1e-4
+#: When EM on the tables ends.
+_STOP = Stop(20, 1e-4)
 #: Strengths go up from this number of rows by a factor, at least to the last.
 _FIRST, _FACTOR, _LAST = 10.0, 10.0**0.5, 1000.0
 #: Strengths in turn without a gain on the held-out rows that end the search.
@@ -59,12 +59,11 @@ def learn_shrunken_mixture(
     training: TrainingRows,
     network: CutsetNetwork,
     param_ess: float,
+    learner: NetworkLearner,
     learn_network: Callable[[Floats, Floats], CutsetNetwork],
-    learn_components: Callable[[Floats, Floats, Floats | None], CutsetMixture],
-    build: Callable[[CutsetNetwork], Circuit],
-    n_components: int,
+    learn_components: Callable[[Floats, Floats, Floats | None], Fit],
     tol: float,
-) -> tuple[CutsetMixture, Circuit, float]:
+) -> tuple[Fit, Circuit, float]:
     """Learn a mixture and shrink its tables as strongly as suits held-out rows.
 
     Three quarters of the rows teach a single network and components with structures of their own.
@@ -83,57 +82,63 @@ def learn_shrunken_mixture(
         A single network of all rows.
     param_ess : float
         Equivalent sample size of the parameters of a single network.
+    learner : NetworkLearner
+        What the components are.
     learn_network : callable
         Learns a single network from complete rows and their weights.
     learn_components : callable
-        Learns a mixture from the same, and from responsibilities to begin with if there are any.
-    build : callable
-        Turns a network into a circuit.
-    n_components : int
-        Number of components.
+        Learns a mixture from complete rows, their weights, and responsibilities to begin with if
+        there are any; see :func:`skpc.learning.mixture.learn_mixture`.
     tol : float
         EM on rows with missing cells stops when an iteration gains less than this (nats a row).
 
     Returns
     -------
-    CutsetMixture, Circuit, float
+    Fit, Circuit, float
         The networks, the circuit of their mixture, and the strength of its pseudo-counts.
     """
 
     def finished(
-        learned: CutsetMixture, networks: Sequence[CutsetNetwork], start: Floats, strength: float
-    ) -> tuple[CutsetMixture, Circuit, float]:
-        shrunken = Shrunken.from_networks(networks, training, param_ess, build)
+        learned: Fit, networks: Sequence[CutsetNetwork], start: Floats, strength: float
+    ) -> tuple[Fit, Circuit, float]:
+        shrunken = Shrunken.from_networks(networks, training, param_ess, learner.build)
         rows, complete, weight = training
         circuit = shrunken.fitted(complete, weight, start, strength)
         if np.isnan(rows).any():
-            prior = shrunken.prior(strength)
-            circuit = fit_parameters(
-                circuit, rows, weight, pseudo_count=prior, max_iter=_MAX_ITER, tol=tol
-            )
-        return learned._replace(networks=list(networks)), circuit, strength
+            prior, stop = shrunken.prior(strength), _STOP._replace(tol=tol)
+            circuit = fit_to_rows(circuit, Rows(rows, weight), prior, stop).model.circuit
+        model = learned.model._replace(networks=list(networks))
+        return learned._replace(model=model), circuit, strength
 
     weight, held_out_weight = training.weight, []
-    firsts, separate_paths, shared_paths = list[CutsetMixture](), [], []
+    firsts, separate_paths, shared_paths = list[Fit](), [], []
     for kept, held in quarters(weight):
-        if kept.sum() < n_components:
+        if kept.sum() < learner.n_components:
             continue
         taught, held_out = training.with_weight(kept), training.with_weight(held)
         single = learn_network(*taught[1:])
         first = learn_components(*taught[1:], None)
-        wholes = taught, param_ess, build
+        wholes = taught, param_ess, learner.build
         (alone,) = Shrunken.from_networks([single], *wholes).wholes
-        path = taught, first.responsibility, held_out.rows, log_likelihood(alone, held_out.rows)
-        separate_paths.append(Shrunken.from_networks(first.networks, *wholes).path(*path))
-        networks = [single] * len(first.networks)
-        shared_paths.append(Shrunken.from_networks(networks, *wholes).path(*path))
+        start, log_density_alone = (
+            first.statistics.responsibility,
+            log_likelihood(alone, held_out.rows),
+        )
+        path = taught, start, held_out.rows, log_density_alone
+        networks = first.model.networks
+        separate_paths.append(Shrunken.from_networks(networks, *wholes).path(*path))
+        shared_paths.append(Shrunken.from_networks([single] * len(networks), *wholes).path(*path))
         firsts.append(first)
         held_out_weight.append(held_out.weight)
     if not firsts:
         learned = learn_components(training.complete, weight, None)
-        return finished(learned, learned.networks, learned.responsibility, _UNTOLD)
+        start = learned.statistics.responsibility
+        return finished(learned, learned.model.networks, start, _UNTOLD)
     test_weight = np.concatenate(held_out_weight)
-    separate, shared = (_best(paths, test_weight) for paths in (separate_paths, shared_paths))
+    separate, shared = (
+        best_of(_attempts(paths, test_weight), lambda attempt: attempt.score, _PATIENCE)
+        for paths in (separate_paths, shared_paths)
+    )
     best, first = max(separate, shared, key=lambda attempt: attempt.score), firsts[0]
     if separate.score > 0 and safe_mean(shared.gain - separate.gain, test_weight) <= 0:
         best = separate
@@ -142,7 +147,8 @@ def learn_shrunken_mixture(
         return finished(first, [network] * start.shape[1], start, best.strength)
     then = learn_components(training.complete, weight, start)
     then = then._replace(n_iter=first.n_iter + then.n_iter)
-    return finished(then, then.networks, then.responsibility, best.strength)
+    start = then.statistics.responsibility
+    return finished(then, then.model.networks, start, best.strength)
 
 
 class Shrunken(NamedTuple):
@@ -156,7 +162,7 @@ class Shrunken(NamedTuple):
         networks: Sequence[CutsetNetwork],
         training: TrainingRows,
         param_ess: float,
-        build: Callable[[CutsetNetwork], Circuit],
+        build: Build,
     ) -> Self:
         """Count all rows and smooth; a network that comes several times is counted once."""
         made: dict[int, Circuit] = {}
@@ -181,8 +187,7 @@ class Shrunken(NamedTuple):
         weight: Floats,
         responsibility: Floats,
         strength: float,
-        max_iter: int = _MAX_ITER,
-        tol: float = _TOL,
+        stop: Stop = _STOP,
     ) -> Circuit:
         """EM on the tables of the mixture, from given responsibilities on."""
         weights = weight[:, np.newaxis] * responsibility
@@ -194,7 +199,8 @@ class Shrunken(NamedTuple):
             return parts[0]
         total = weights.sum(axis=0) + strength
         start, prior = mixture(parts, total / total.sum()), self.prior(strength)
-        return fit_parameters(start, rows, weight, pseudo_count=prior, max_iter=max_iter, tol=tol)
+        fit = fit_to_rows(start, Rows(rows, weight), prior, stop)
+        return cast("Circuit", fit.model.circuit)
 
     def path(
         self, taught: TrainingRows, start: Floats, held_out: Floats, log_density_alone: Floats
@@ -223,18 +229,14 @@ class _Attempt(NamedTuple):
     circuit: Circuit
 
 
-def _best(paths: Sequence[Iterator[tuple[float, Floats, Circuit]]], weight: Floats) -> _Attempt:
-    """The strength that suits the held-out rows of all quarters best; the mixture of the first."""
-    attempts: list[_Attempt] = []
-    best = 0
+def _attempts(
+    paths: Sequence[Iterator[tuple[float, Floats, Circuit]]], weight: Floats
+) -> Iterator[_Attempt]:
+    """Stronger and stronger shrinkage of all quarters; the mixture is that of the first."""
     for steps in zip(*paths):
         gain = np.concatenate([gain for _, gain, _ in steps])
         strength, _, circuit = steps[0]
-        attempts.append(_Attempt(gain, safe_mean(gain, weight), strength, circuit))
-        best = max(range(len(attempts)), key=lambda i: attempts[i].score)
-        if len(attempts) - best > _PATIENCE:
-            break
-    return attempts[best]
+        yield _Attempt(gain, safe_mean(gain, weight), strength, circuit)
 
 
 def safe_mean(gain: Floats, weight: Floats) -> float:

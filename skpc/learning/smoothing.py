@@ -13,7 +13,7 @@ from skpc.learning.held_out import quarters
 from skpc.learning.network import CutsetNetwork, cutset_circuit
 from skpc.queries import PseudoCounts, uniform_pseudo_counts
 from skpc.queries.flows import expected_statistics, leaf_facts
-from skpc.queries.parameters import em_step
+from skpc.queries.parameters import ParametrisedCircuit
 from skpc.queries.passes.induced import count_entries, entries_of
 from skpc.queries.passes.rows import read_cells
 from skpc.variables.leaf_queries import counts_like_columns, missing_counts, only_states
@@ -170,7 +170,8 @@ def learned_from_shown(
     edge[decides] *= factor[structure.decision_var[parent[decides]]]
     param[states.param] *= factor[leaves.var[leaf]]
     prior = PseudoCounts(edge, param)
-    return em_step(circuit, complete, weight, prior, shown), prior
+    model = ParametrisedCircuit.from_rows(circuit, complete, weight, prior)
+    return model.m_step(statistics).circuit, prior
 
 
 def drawn_to_columns(

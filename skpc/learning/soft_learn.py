@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
 from skpc._arrays import Floats, Ints, group_sums, offsets
+from skpc._fitting import Stop
 from skpc._threads import in_threads
 from skpc.circuit import Circuit, CircuitBuilder
 from skpc.counting.clustering import as_numbers, cluster_rows, soft_memberships
@@ -17,12 +18,11 @@ from skpc.learning.gaussian_mixture import (
     MixtureParams,
     MixturePrior,
     MixtureRows,
-    within_covariance,
+    pooled,
 )
 from skpc.learning.splits import (
     TEST_BINS,
     USUAL_STRENGTH,
-    EMStop,
     any_dependence,
     correlated,
     fit_split,
@@ -74,8 +74,8 @@ class SoftLearnOptions(NamedTuple):
     yates: bool
 
     @property
-    def stop(self) -> EMStop:
-        return EMStop(self.max_iter, self.em_tol)
+    def stop(self) -> Stop:
+        return Stop(self.max_iter, self.em_tol)
 
 
 class Shrinkage(NamedTuple):
@@ -355,7 +355,7 @@ class SoftLearner:
         params = MixtureParams(1, prior_strength=part.shrinkage.strength)
         (rows, prior), start = self._mixture_rows(part), np.ones((1, len(part.rows)))
         fit = fit_split(rows, part.weight, start, prior, params, self.options.stop)
-        gaussians = fit.model.gaussians
+        gaussians = fit.model.mixture.gaussians
         at = part.columns[self.is_number[part.columns]]
         mean = self.mean[at] + self.sd[at] * gaussians.mean[0]
         covariance = gaussians.covariance[0] * np.outer(self.sd[at], self.sd[at])
@@ -404,7 +404,7 @@ class SoftLearner:
             params = MixtureParams(n_clusters, strength=0.0, factorised=True)
             (cells, prior), start = self._mixture_rows(part), np.ascontiguousarray(membership.T)
             fit = fit_split(cells, part.weight, start, prior, params, options.stop)
-            membership = fit.responsibility.T
+            membership = fit.model.responsibilities(cells).T
         if options.clusterer == "kmeans":
             membership = soft_memberships(distance, options.beta)
         if options.assignment == "hard":
@@ -418,7 +418,8 @@ class SoftLearner:
         (rows, prior), (target, strength) = self._mixture_rows(part), part.shrinkage
         start, stop = np.ascontiguousarray(membership.T), self.options.stop
         params = MixtureParams(len(start), USUAL_STRENGTH, prior_strength=strength)
-        start = fit_split(rows, part.weight, start, prior, params, stop).responsibility
+        fit = fit_split(rows, part.weight, start, prior, params, stop)
+        start = fit.model.responsibilities(rows)
         split = score_split(
             rows, part.weight, start, prior, strength, stop, self.n_folds, random_state
         )
@@ -426,9 +427,10 @@ class SoftLearner:
             part = part._replace(shrinkage=Shrinkage(target, split.alone.prior_strength))
             return part, np.ones((len(part.rows), 1))
         fit = fit_split(rows, part.weight, start, prior, split.several, stop)
-        within = within_covariance(fit, prior, split.several)
-        part = part._replace(shrinkage=Shrinkage(within, split.several.strength))
-        return part, fit.responsibility.T
+        sums, several = fit.statistics, split.several
+        within = pooled(sums.moments[1], sums.by_width.sum(), prior, several)
+        part = part._replace(shrinkage=Shrinkage(within, several.strength))
+        return part, fit.model.responsibilities(rows).T
 
     def _tested(self, part: _Part) -> tuple[NDArray[np.int16], Floats, Ints]:
         """What tests of pairs read: states of the cells, weights of the rows, numbers of states.

@@ -13,16 +13,15 @@ from scipy.sparse.csgraph import connected_components
 from scipy.special import chdtrc, stdtr
 
 from skpc._arrays import Floats, Ints, weighted_quantiles
+from skpc._fitting import Fit, Stop
 from skpc._threads import each, product
 from skpc.counting.independence import pair_statistics
 from skpc.domain import column_moments
 from skpc.learning.gaussian_mixture import (
-    MixtureFit,
     MixtureParams,
     MixturePrior,
     MixtureRows,
     fit_gaussian_mixture,
-    m_step,
 )
 
 #: Strengths to choose from when a split is scored: of the shrinkage of all rows to the prior, and
@@ -42,23 +41,14 @@ _SMALLEST_WEIGHT = 1e-100
 #: numbers are states of their own there.
 TEST_BINS = 4
 
-#: A mixture, rows that it has not been fitted to, and their weights.
-_FitAndHeldOut = tuple[MixtureFit, MixtureRows, Floats]
 
+class _FitAndHeldOut(NamedTuple):
+    """A mixture, rows that it has not been fitted to, their weights, and that of a background."""
 
-class EMStop(NamedTuple):
-    """When EM of several components ends.
-
-    Attributes
-    ----------
-    max_iter : int
-        After this number of iterations.
-    tol : float
-        Or once an iteration raises the mean log density (nats) of the rows by less.
-    """
-
-    max_iter: int
-    tol: float
+    fit: Fit
+    rows: MixtureRows
+    weight: Floats
+    background_weight: float
 
 
 class Split(NamedTuple):
@@ -83,7 +73,7 @@ def score_split(
     responsibility: Floats,
     prior: MixturePrior,
     prior_strength: float,
-    stop: EMStop,
+    stop: Stop,
     n_folds: int,
     random_state: np.random.RandomState,
 ) -> Split:
@@ -102,7 +92,7 @@ def score_split(
         What is known before the rows.
     prior_strength : float
         The strength of the prior so far.
-    stop : EMStop
+    stop : Stop
         When EM ends.
     n_folds : int
         Number of parts of the rows, which are held out in turn; where rows are costly, the gain is
@@ -123,7 +113,9 @@ def score_split(
         train, test = fold != number, (fold == number) & is_scored
         start = np.ascontiguousarray(start[:, train])
         fitted = fit_split(rows.only(train), weight[train], start, prior, params, stop)
-        return fitted, rows.only(test), weight[test]
+        # The background weighs as one of the rows that the mixture has been fitted to.
+        background_weight = 1.0 / (train.sum() + 1.0)
+        return _FitAndHeldOut(fitted, rows.only(test), weight[test], background_weight)
 
     alone = MixtureParams(1, prior_strength=prior_strength)
     several = MixtureParams(len(responsibility), USUAL_STRENGTH, prior_strength=prior_strength)
@@ -131,13 +123,13 @@ def score_split(
     tasks = ((number, *start) for start in starts for number in range(n_folds))
     fits = each(fit, tasks, float(n_rows) * prior.covariance.size)
     alone, reached_alone = _best(
-        fits[:n_folds], prior, [alone._replace(prior_strength=s) for s in _STRENGTHS]
+        fits[:n_folds], [alone._replace(prior_strength=s) for s in _STRENGTHS]
     )
     several = several._replace(prior_strength=alone.prior_strength)
     candidates = [several._replace(strength=strength) for strength in _STRENGTHS_WITHIN]
-    several, _ = _best(fits[n_folds:], prior, candidates)
+    several, _ = _best(fits[n_folds:], candidates)
     candidates = [several._replace(prior_strength=strength) for strength in _STRENGTHS]
-    several, reached = _best(fits[n_folds:], prior, candidates)
+    several, reached = _best(fits[n_folds:], candidates)
     return Split(alone, several, reached - reached_alone)
 
 
@@ -147,23 +139,23 @@ def fit_split(
     start: Floats,
     prior: MixturePrior,
     params: MixtureParams,
-    stop: EMStop,
-) -> MixtureFit:
+    stop: Stop,
+) -> Fit:
     """Fit the components of a split, or one component; see :func:`fit_gaussian_mixture`."""
-    tol = _TOL_ALONE if params.n_components == 1 else stop.tol
-    return fit_gaussian_mixture(rows, weight, start, prior, params, stop.max_iter, tol)
+    if params.n_components == 1:
+        stop = stop._replace(tol=_TOL_ALONE)
+    return fit_gaussian_mixture(rows, weight, [start], prior, params, stop)
 
 
 def _best(
-    fits: list[_FitAndHeldOut], prior: MixturePrior, candidates: list[MixtureParams]
+    fits: list[_FitAndHeldOut], candidates: list[MixtureParams]
 ) -> tuple[MixtureParams, float]:
     """The parameters that suit the rows held out from some fits, and their log-likelihood."""
     scores = np.zeros(len(candidates))
-    for fit, rows, weight in fits:
-        background_weight = 1.0 / (fit.responsibility.shape[1] + 1.0)
+    for fit, rows, weight, background_weight in fits:
         for place, params in enumerate(candidates):
-            model = m_step(fit.before, fit.sums, prior, params)
-            scores[place] += weight @ model.log_density(rows, background_weight)
+            mixture = fit.model._replace(params=params).m_step(fit.statistics).mixture
+            scores[place] += weight @ mixture.log_density(rows, background_weight)
     best = int(scores.argmax())
     return candidates[best], float(scores[best])
 

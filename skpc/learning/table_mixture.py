@@ -1,15 +1,14 @@
 """Mixtures of Gaussians and tables of states: their columns, their parameters, their circuits."""
 
 from collections.abc import Sequence
-from functools import reduce
-from typing import Any, NamedTuple, Self
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import gen_batches
 
-from skpc._arrays import Floats, Ints, added, offsets, weighted_quantiles
-from skpc._threads import each
+from skpc._arrays import Floats, Ints, offsets, weighted_quantiles
+from skpc._fitting import Rows, Statistics, Stop, learn
 from skpc.circuit import Circuit, CircuitBuilder
 from skpc.counting.clustering import as_numbers
 from skpc.domain import Domain, column_moments
@@ -20,14 +19,12 @@ from skpc.learning.gaussian_mixture import (
     MixtureParams,
     MixturePrior,
     MixtureRows,
+    ParametrisedMixture,
     Sums,
-    expected_sums,
-    m_step,
 )
 from skpc.learning.hidden_tree import Counts
 from skpc.learning.hidden_tree_search import TreeChoice
 from skpc.learning.table_tree import TableTree
-from skpc.queries import log_likelihood
 from skpc.variables import Histogram, HistogramTable, Law
 from skpc.variables.atoms import distinct
 from skpc.variables.patterns import Patterns
@@ -313,8 +310,23 @@ class Choices(NamedTuple):
     tree_weight: float = 0.0
 
 
+class ReadRows(NamedTuple):
+    """Encoded rows, and their cells as mixtures read them."""
+
+    rows: Floats
+    cells: MixtureRows
+
+
+@dataclass(frozen=True, eq=False)
+class TableStatistics(Statistics):
+    """The :class:`Sums` of each candidate, then the :class:`Counts` of the tree, if any."""
+
+    parts: tuple[Any, ...]
+    log_likelihood: float = 0.0
+
+
 class LearnedMixture(NamedTuple):
-    """What has been learned.
+    """What has been learned; see :class:`skpc._fitting.Parametrised`.
 
     Attributes
     ----------
@@ -350,53 +362,50 @@ class LearnedMixture(NamedTuple):
             self.columns, self.model, n_features, self.tree, self.choices.tree_weight
         )
 
-    def log_density(self, rows: Floats) -> Floats:
-        """Log density (nats) of encoded rows, shape (n_rows,)."""
-        if self.tree is not None:
-            return log_likelihood(self.circuit(rows.shape[1]), rows)
-        return self.columns.log_density(self.model, self.columns.cells(rows))
-
     def refitted(self, table: TableRows) -> Self:
         """The mixture with parameters of all rows, where it has been learned from some."""
-        mixture = self._replace(columns=self.columns._replace(n_rows=float(table.weight.sum())))
-        work = float(table.rows.size) * self.model.gaussians.mean.size
-        for _ in range(_PASSES):
-            chunks = (
-                (mixture, table.rows[chunk], table.weight[chunk])
-                for chunk in gen_batches(len(table.rows), _ROWS_OF_CHUNK)
-            )
-            mixture = mixture.m_step(reduce(added, each(LearnedMixture.expected, chunks, work)))
-        return mixture
+        mixture = self.of_size(float(table.weight.sum()))
+        data = Rows(table.rows, table.weight, _ROWS_OF_CHUNK)
+        return cast("Self", learn([mixture], data, Stop(_PASSES)).model)
 
-    def expected(
-        self, rows: Floats, weight: Floats | None = None, cells: MixtureRows | None = None
-    ) -> tuple[Any, ...]:
-        """The E-step of each candidate and of the tree, on encoded rows; of weight one by default.
+    def of_size(self, n_rows: float) -> Self:
+        """The mixture for rows of some total weight."""
+        return self._replace(columns=self.columns._replace(n_rows=n_rows))
 
-        ``cells`` are those of the rows, where they are known. Returns the :class:`Sums` of each
-        candidate, then the :class:`Counts` of the tree, if any.
-        """
-        weight = np.ones(len(rows)) if weight is None else weight
-        cells = self.columns.cells(rows) if cells is None else cells
-        prior = self.columns.prior
-        sums = [expected_sums(model, cells, weight, prior) for model in self.models]
-        counts = [self.tree.expected(self.columns, rows, weight)] if self.tree else []
-        return (*sums, *counts)
-
-    def before(self, n_rows: float) -> tuple[Any, ...]:
-        """What :meth:`expected` returns for ``n_rows`` rows that are distributed like each part."""
-        counts = [Counts.from_tree(self.tree.tree, n_rows)] if self.tree else []
-        return (*(Sums.from_model(model, n_rows) for model in self.models), *counts)
-
-    def m_step(self, sums: Sequence[Any]) -> Self:
-        """The mixture with parameters from sums over all rows."""
-        weights, candidates, *_ = self.choices
-        models = [
-            m_step(model, of_model, self.columns.prior, candidate.params)
-            for model, of_model, candidate in zip(self.models, sums, candidates)
+    @property
+    def parts(self) -> list[ParametrisedMixture]:
+        """The mixtures that are mixed, as they are learned."""
+        candidates, prior = self.choices.candidates, self.columns.prior
+        return [
+            ParametrisedMixture(model, prior, candidate.params)
+            for model, candidate in zip(self.models, candidates)
         ]
-        tree = self.tree and self.tree.m_step(sums[-1])
-        model = GaussianMixture.stacked(models, weights)
+
+    def expected(self, rows: Floats | ReadRows, weight: Floats) -> TableStatistics:
+        """The E-step, on encoded rows."""
+        if not isinstance(rows, ReadRows):
+            rows = ReadRows(rows, self.columns.cells(rows))
+        sums = tuple(part.expected(rows.cells, weight) for part in self.parts)
+        counts = self.tree and self.tree.expected(self.columns, rows.rows, weight)
+        shares = zip(self.choices.weights, sums)
+        log_likelihood = float(sum(share * part.log_likelihood for share, part in shares))
+        return TableStatistics((*sums, counts) if counts else sums, log_likelihood)
+
+    def before(self, n_rows: float) -> TableStatistics:
+        """What :meth:`expected` returns for ``n_rows`` rows that are distributed like each part."""
+        sums = tuple(Sums.from_model(model, n_rows) for model in self.models)
+        counts = (Counts.from_tree(self.tree.tree, n_rows),) if self.tree else ()
+        return TableStatistics((*sums, *counts))
+
+    def m_step(self, statistics: TableStatistics) -> Self:
+        """The mixture with parameters from statistics of all rows."""
+        models = [part.m_step(of).mixture for part, of in zip(self.parts, statistics.parts)]
+        tree = self.tree and self.tree.m_step(statistics.parts[-1])
+        return self.with_models(models, tree)
+
+    def with_models(self, models: list[GaussianMixture], tree: TableTree | None) -> Self:
+        """The same mixture of other parts."""
+        model = GaussianMixture.stacked(models, self.choices.weights)
         return self._replace(model=model, models=models, tree=tree)
 
 

@@ -2,11 +2,12 @@
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
 from skpc._arrays import Floats
+from skpc._fitting import Stop, best_of
 from skpc._threads import each
 from skpc.circuit import Circuit
 from skpc.counting.clustering import cluster_points
@@ -130,13 +131,9 @@ def learn_table_mixture(
         advance(1.0)
     choices = search.stack() if n_components is None else Choices(np.ones(1), [search.best])
     n_starts = _N_STARTS if search.counts[0] > 1 and n_components else 1
-    starts = ((table, choices, seed, start) for start in range(n_starts))
-    work = n_starts * _work(table.rows, choices.candidates)
-    mixtures = each(learn_chosen, starts, work)
+    mixture = learn_chosen(table, choices, seed, n_starts)
     advance(N_STAGES - steps)
-    if len(mixtures) == 1:
-        return mixtures[0]
-    return max(mixtures, key=lambda mixture: table.weight @ mixture.log_density(table.rows))
+    return mixture
 
 
 def try_tree(table: TableRows, part: HeldOutRows, seed: int) -> tuple[TreeChoice, Floats] | None:
@@ -180,21 +177,16 @@ def weigh_tree(others: Floats, tree: Floats | None, weight: Floats) -> tuple[Flo
     return weights, min(of_tree, _MOST_OF_TREE) if of_tree >= _SMALLEST else 0.0
 
 
-def learn_chosen(table: TableRows, choices: Choices, seed: int, start: int = 0) -> LearnedMixture:
-    """Learn the mixtures that have been chosen; see :func:`learn_table_mixture`.
-
-    In the first start all columns count alike, in others some count more: groups that differ in
-    one of them are found.
-    """
+def learn_chosen(
+    table: TableRows, choices: Choices, seed: int, n_starts: int = 1
+) -> LearnedMixture:
+    """Learn the mixtures that have been chosen; see :func:`learn_table_mixture`."""
     candidates = choices.candidates
     columns = _columns_for(table, candidates[0])
     whole = _Learner(columns, table.rows, table.weight, seed)
     if whole.cells.have_many_patterns:
         whole.tol *= _FINER
-    if start > 0:
-        scale = np.random.RandomState(seed + start).standard_exponential(whole.points.shape[1])
-        whole.points *= scale**2
-    tasks = ((candidate.params,) for candidate in candidates)
+    tasks = ((candidate.params, n_starts) for candidate in candidates)
     models = each(whole.fit, tasks, _work(table.rows, candidates))
     stacked, tree = GaussianMixture.stacked(models, choices.weights), None
     if choices.tree is not None:
@@ -209,45 +201,59 @@ class _Learner:
         self.columns, self.weight, self.seed = columns, weight, seed
         self.cells, self.points = columns.cells(rows), columns.points(rows, weight)
         self.tol = _TOL * max(1.0, len(columns.numbers) / _COLUMNS)
-        self.starts: dict[int, Floats] = {}
+        self.starts: dict[tuple[int, int], Floats] = {}
         self.fitted: dict[MixtureParams, GaussianMixture] = {}
 
-    def fit(self, params: MixtureParams) -> GaussianMixture:
+    def fit(self, params: MixtureParams, n_starts: int = 1) -> GaussianMixture:
         """The mixture of some parameters, from clusters of the rows."""
-        count, random_state = params.n_components, np.random.RandomState(self.seed)
-        if count not in self.starts:
-            start = np.vstack(
-                [
-                    self._clusters(share, count, random_state)
-                    for share in _combinations(self.columns, self.cells.states, params.crossed)
-                ]
-            )
-            # Rows this far away would dominate a covariance; they are left to the background.
-            self.starts[count] = np.where(self.columns.is_far(self.cells.scores), 0.0, start)
-        return self._fit_from(self.starts[count], params)
+        return self._fit_from([self._start(params, start) for start in range(n_starts)], params)
 
-    def _clusters(self, share: Floats, count: int, random_state: Any) -> Floats:
+    def _start(self, params: MixtureParams, number: int) -> Floats:
+        """Clusters of the rows, shape (n_clusters, n_rows).
+
+        In the first start all columns count alike, in others some count more: groups that differ in
+        one of them are found.
+        """
+        key, random_state = (params.n_components, number), np.random.RandomState(self.seed)
+        if key not in self.starts:
+            points = self.points
+            if number:
+                scales = np.random.RandomState(self.seed + number)
+                points = points * scales.standard_exponential(points.shape[1]) ** 2
+            combinations = _combinations(self.columns, self.cells.states, params.crossed)
+            clusters = [
+                self._clusters(points, share, params.n_components, random_state)
+                for share in combinations
+            ]
+            # Rows this far away would dominate a covariance; they are left to the background.
+            is_far = self.columns.is_far(self.cells.scores)
+            self.starts[key] = np.where(is_far, 0.0, np.vstack(clusters))
+        return self.starts[key]
+
+    def _clusters(self, points: Floats, share: Floats, count: int, random_state: Any) -> Floats:
         """Clusters of the rows that are there with some share, shape (n_clusters, n_rows)."""
         some = np.flatnonzero(share)
         clusters = np.zeros((min(count, len(some)), len(share)))
         if len(clusters):
-            point, weight = self.points[some], self.weight[some]
-            found = cluster_points(point, weight, count, random_state).T * share[some]
+            found = cluster_points(points[some], self.weight[some], count, random_state).T
             clusters = clusters[: len(found)]
-            clusters[:, some] = found
+            clusters[:, some] = found * share[some]
         return clusters
 
     def fit_like(self, params: MixtureParams) -> GaussianMixture:
         """The same, from the last mixture of like parameters that was tried: that is nearer."""
         like = params._replace(strength=0.0, to_diagonal=0.0)
         before = self.fitted.get(like)
-        model = self.fit(params) if before is None else self._fit_from(before, params)
+        model = self.fit(params) if before is None else self._fit_from([before], params)
         self.fitted[like] = model
         return model
 
-    def _fit_from(self, start: GaussianMixture | Floats, params: MixtureParams) -> GaussianMixture:
-        rows, prior, limits = self.cells, self.columns.prior, (_MAX_ITER, self.tol)
-        return fit_gaussian_mixture(rows, self.weight, start, prior, params, *limits).model
+    def _fit_from(
+        self, starts: Sequence[GaussianMixture | Floats], params: MixtureParams
+    ) -> GaussianMixture:
+        rows, prior, stop = self.cells, self.columns.prior, Stop(_MAX_ITER, self.tol)
+        fit = fit_gaussian_mixture(rows, self.weight, starts, prior, params, stop)
+        return cast("GaussianMixture", fit.model.mixture)
 
     def test(self, cells: MixtureRows, params: MixtureParams) -> Floats:
         """Log densities (nats) of held-out rows."""
@@ -372,17 +378,20 @@ class _Search:
 
     def _walk(self, name: str, values: Sequence[Any]) -> None:
         """Try greater and lower values until some in a row are no better, or one is much worse."""
-        at = self.best.params
-        greater = [value for value in values if value > getattr(at, name)]
-        lower = [value for value in values if value < getattr(at, name)][::-1]
+        now = getattr(self.best.params, name)
+        greater = [value for value in values if value > now]
+        lower = [value for value in values if value < now][::-1]
         for ordered in (greater, lower):
-            misses = 0
-            for value in ordered:
-                before, tried = self.best, self.best.but(**{name: value})
-                self._try([tried])
-                misses = misses + 1 if self.best is before else 0
-                if misses == _PATIENCE or self.score(tried) < self.score(self.best) - _NEAR:
-                    break
+            self.best = best_of(self._tried(name, ordered), self.score, _PATIENCE)
+
+    def _tried(self, name: str, values: Sequence[Any]) -> Iterator[Candidate]:
+        """The best candidate, and those of other values until one is much worse."""
+        base = self.best
+        candidates = [base, *(base.but(**{name: value}) for value in values)]
+        for place, candidate in enumerate(candidates):
+            yield candidate
+            if self.score(candidate) < max(map(self.score, candidates[: place + 1])) - _NEAR:
+                return
 
     def _try_factors(self) -> None:
         """Try factors, in wide tables: a power of two, and then numbers nearer and nearer to it."""

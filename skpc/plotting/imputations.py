@@ -99,8 +99,8 @@ class ImputationDisplay(ShowsParameters):
                 f"{imputer!r}."
             )
         domain = imputer.density_.domain_
-        _, rows = imputer.density_._encode(X)
-        tables = [imputer.density_._encode(table)[1] for table in imputer.impute(X)]
+        _, rows = imputer.density_.encode(X)
+        tables = [imputer.density_.encode(table)[1] for table in imputer.impute(X)]
         missing = np.isnan(rows)
         observed, drawn = [], []
         for column, lost in enumerate(missing.T):

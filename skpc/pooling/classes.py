@@ -14,7 +14,6 @@ from skpc._fitting import noted, without_warnings
 from skpc.domain import Domain
 from skpc.learning.forest import Forest
 from skpc.learning.random_trees import ForestOptions, learn_forest
-from skpc.learning.simplex import mixture_weights
 from skpc.pooling.folds import Fold, observed_fraction
 from skpc.pooling.masking import MaskingEnsemble
 from skpc.pooling.pool import (
@@ -25,6 +24,7 @@ from skpc.pooling.pool import (
     draw_by_source,
     fit_density,
     labelled,
+    reweighed,
 )
 from skpc.pooling.weights import LogPool
 
@@ -58,7 +58,7 @@ class ClassDensities:
         if self.joint:
             return self._log_density_of_one(rows)
         nothing = np.full(len(rows), -np.inf)
-        of_classes = [d._density.log_density(rows) if d else nothing for d in self.densities]
+        of_classes = [d.row_density.log_density(rows) if d else nothing for d in self.densities]
         log_density = np.column_stack(of_classes)
         # That of a class without rows does not matter.
         weight = np.where(self.class_count > 0.0, self._weight_of_all(), 0.5)
@@ -74,20 +74,22 @@ class ClassDensities:
     @cached_property
     def log_prior(self) -> Floats:
         """Log probability of each class under the density of rows and classes."""
-        return np.asarray(self.densities[0]._density.log_density(self._class_alone()))
+        return np.asarray(self.densities[0].row_density.log_density(self._class_alone()))
 
     def draw(self, code: Ints, n_features: int, random_state: np.random.RandomState) -> Floats:
         """Draw an encoded row for each number of a class."""
         if self.joint and len(code):
             alone = self._class_alone()[code]
-            return np.asarray(self.densities[0]._density.draw_missing(alone, random_state)[:, :-1])
+            return np.asarray(
+                self.densities[0].row_density.draw_missing(alone, random_state)[:, :-1]
+            )
         shares = self._shares()
         other = random_state.choice(len(shares), len(code), p=shares)
         of_all = random_state.random_sample(len(code)) < self._weight_of_all()[code]
         return draw_by_source(
             np.where(of_all, other, code),
             n_features,
-            lambda c, some: self.densities[c]._density.draw(int(some.sum()), random_state),
+            lambda c, some: self.densities[c].row_density.draw(int(some.sum()), random_state),
         )
 
     def _shares(self) -> Floats:
@@ -98,7 +100,7 @@ class ClassDensities:
         return 1.0 / (self.class_count + 1.0)
 
     def _log_density_of_one(self, rows: Floats) -> Floats:
-        density, rows = self.densities[0]._density, labelled(rows)
+        density, rows = self.densities[0].row_density, labelled(rows)
         log_density = density.log_density(rows)
         # One question about the class instead of one for each class; a row that is too far away
         # for its density to be positive has no answer.
@@ -258,25 +260,21 @@ class ClassData(NamedTuple):
         labelled = (log_density + self.log_prior)[np.arange(len(code)), code]
         return bounded_evidence(log_density, fitted.class_count), labelled
 
-    def weigh(self, members: Sequence[Member], out_of_fold: OutOfFold | None) -> ClassPool:
+    def weigh(self, mixture: Floats, out_of_fold: OutOfFold | None) -> ClassPool:
         """A log pool of the evidence, and a mixture of the densities."""
-        is_density, n_members = np.array([m.is_density for m in members]), len(members)
-        if out_of_fold is None:
-            pool, losses = LogPool.equal(n_members, len(self.classes)), np.full(n_members, np.nan)
-            mixture = is_density / is_density.sum()
-            return ClassPool(self.domain, pool, mixture, losses, np.nan, list(range(n_members)))
-        (evidence, log_density), weight = out_of_fold.predictions, out_of_fold.test_weight
-        observed = observed_fraction(out_of_fold.test_rows, self.domain)
-        truth = observed, self.code[out_of_fold.test_index], weight, self.log_prior
-        pool, alone = LogPool.fit(evidence, *truth), LogPool.equal(1, len(self.classes))
-        losses = np.array([alone.log_loss(evidence[:, [m]], *truth) for m in range(n_members)])
-        counts = pool.weights.max(axis=0) > 0.0
-        # The mixture is of the densities that count for the classes, if any.
-        some = is_density & counts if (is_density & counts).any() else is_density
-        mixture = np.zeros(n_members)
-        mixture[some] = mixture_weights(log_density[:, some], weight)
-        used = np.flatnonzero(counts | (mixture > 0.0)).tolist()
-        log_loss = pool.log_loss(evidence, *truth)
+        n_members, log_loss = len(mixture), np.nan
+        pool, losses = LogPool.equal(n_members, len(self.classes)), np.full(n_members, np.nan)
+        if out_of_fold is not None:
+            (evidence, log_density), weight = out_of_fold.predictions, out_of_fold.test_weight
+            observed = observed_fraction(out_of_fold.test_rows, self.domain)
+            truth = observed, self.code[out_of_fold.test_index], weight, self.log_prior
+            pool, alone = LogPool.fit(evidence, *truth), LogPool.equal(1, len(self.classes))
+            losses = np.array([alone.log_loss(evidence[:, [m]], *truth) for m in range(n_members)])
+            log_loss = pool.log_loss(evidence, *truth)
+            # The mixture is of the densities that count for the classes, if any.
+            counted = mixture * (pool.weights.max(axis=0) > 0.0)
+            mixture = reweighed(counted if counted.any() else mixture, log_density, weight)
+        used = np.flatnonzero((pool.weights.max(axis=0) > 0.0) | (mixture > 0.0)).tolist()
         return ClassPool(self.domain, pool, mixture, losses, log_loss, used)
 
 

@@ -244,4 +244,4 @@ def far_away(rows: Floats, weight: Floats, is_categorical: Bools) -> tuple[Float
 def learned_density(density: Any, domain: Domain, part: tuple[Floats, Floats]) -> Any:
     """The density of some rows and their weights."""
     # Axes that held-out rows have a part in would speak for densities with bins.
-    return clone(density).fit_rows(domain.with_axes_of(*part), *part)._density
+    return clone(density).fit_rows(domain.with_axes_of(*part), *part).row_density

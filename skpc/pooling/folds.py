@@ -7,13 +7,11 @@ densities are compared on one part that is held out, by how well they predict it
 """
 
 from collections.abc import Sequence
-from functools import partial
 from itertools import islice
 from numbers import Integral
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from sklearn.base import clone
 from sklearn.model_selection import check_cv
 from sklearn.utils import check_random_state, gen_batches
 
@@ -205,9 +203,9 @@ def fit_best(
         return candidates[0].fit_rows(domain, rows, weight)
     fitted, test_data = fit_to_parts(candidates, (domain, rows, weight), random_state, 1, 1)[0]
     # Nothing speaks for a density that vanishes.
-    scores = np.nan_to_num([log_score(one._density, *test_data) for one in fitted], nan=-np.inf)
+    scores = np.nan_to_num([log_score(one.row_density, *test_data) for one in fitted], nan=-np.inf)
     scores[0] += worth
-    return fitted[int(scores.argmax())]._fit_again(domain, rows, weight)
+    return fitted[int(scores.argmax())].refit(domain, rows, weight)
 
 
 def fit_to_parts(
@@ -245,16 +243,16 @@ def fit_to_parts(
         fold = Fold.from_split(rows, split, [_REMOVED] * n_masks, random_state)
         kept = fold.train_weight
         # Axes that held-out rows have a part in would speak for densities with bins.
-        learn = partial(_learned, domain.with_axes_of(rows, kept), rows, kept)
-        candidates = in_threads(learn, candidates)
+        train_data = domain.with_axes_of(rows, kept), rows, kept
+        candidates = in_threads(_refitted, ((density, *train_data) for density in candidates))
         parts.append((candidates, (shown[fold.test_index], fold.test_weight, fold.test_rows)))
     return parts
 
 
-def _learned(domain: Domain, rows: Floats, weight: Floats, density: Any) -> Any:
-    if hasattr(density, "domain_"):
-        return density._fit_again(domain, rows, weight)
-    return clone(density).fit_rows(domain, rows, weight)
+def _refitted(task: tuple[Any, ...]) -> Any:
+    """A density, learned from the rest of the task."""
+    density, *train_data = task
+    return density.refit(*train_data)
 
 
 def log_score(density: Density, held: Floats, weight: Floats, left: Floats) -> float:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import softmax
+from sklearn.base import clone
 
 from skpc._arrays import Floats, log_or_inf
 from skpc.densities import Density
@@ -45,16 +46,18 @@ class RowData(NamedTuple):
 
     def fit(self, member: Member, weight: Floats, seeds: Sequence[int]) -> Any:
         """See :class:`~skpc.pooling.pool.TrainingData`."""
-        return fit_density(member.model, self.domain, self.rows, weight, self.rows_val)
+        if self.rows_val is None:
+            return fit_density(member.model, self.domain, self.rows, weight)
+        return clone(member.model).fit_rows(self.domain, self.rows, weight, self.rows_val)
 
     def predict(self, fitted: Any, fold: Fold) -> tuple[Floats]:
         """Log density of the test rows."""
-        return (np.asarray(fitted._density.log_density(fold.test_rows)),)
+        return (np.asarray(fitted.row_density.log_density(fold.test_rows)),)
 
-    def weigh(self, members: Sequence[Member], out_of_fold: OutOfFold | None) -> RowPool:
+    def weigh(self, mixture: Floats, out_of_fold: OutOfFold | None) -> RowPool:
         """Weights that maximise the likelihood of the test rows."""
         if out_of_fold is None:
-            return RowPool.weigh(np.zeros((1, len(members))), np.ones(1))
+            return RowPool.weigh(np.zeros((1, len(mixture))), np.ones(1))
         return RowPool.weigh(out_of_fold.predictions[0], out_of_fold.test_weight)
 
 

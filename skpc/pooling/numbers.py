@@ -220,21 +220,19 @@ class NumberData(NamedTuple):
         values, parts = self.values[fold.test_index], []
         with without_warnings():
             for part in gen_batches(n_rows, _ROWS):
-                cells = target_distributions(fitted._density, rows[part])
+                cells = target_distributions(fitted.row_density, rows[part])
                 log_density = target.log_density(FormSum(cells.terms), values[part])
                 atoms = target.atom_probabilities(cells)
                 parts.append((cells.mean(), cells.variance(), log_density, atoms))
         return tuple(np.concatenate(predictions) for predictions in zip(*parts))
 
-    def weigh(self, members: Sequence[Member], out_of_fold: OutOfFold | None) -> NumberPool:
+    def weigh(self, mixture: Floats, out_of_fold: OutOfFold | None) -> NumberPool:
         """A linear pool; without rows held out, the densities count equally."""
-        is_density = np.array([member.is_density for member in members])
         if out_of_fold is not None:
-            return _weigh(self, is_density, out_of_fold)
-        weights, used = is_density / is_density.sum(), np.flatnonzero(is_density).tolist()
-        unknown, component = np.full(len(members), np.nan), np.flatnonzero(is_density)
-        gate = Gate(component, np.zeros((1, len(component))), None)
-        return NumberPool(self.target, weights[used], weights, unknown, np.nan, used, gate)
+            return _weigh(self, mixture > 0.0, out_of_fold)
+        used, unknown = np.flatnonzero(mixture), np.full(len(mixture), np.nan)
+        gate = Gate(used, np.zeros((1, len(used))), None)
+        return NumberPool(self.target, mixture[used], mixture, unknown, np.nan, used.tolist(), gate)
 
 
 class Gate(NamedTuple):
@@ -309,7 +307,7 @@ class NumberPool(NamedTuple):
 
     def log_density_of_rows(self, rows: Floats) -> Floats:
         """Log density (nats) of the rows themselves, whatever their targets."""
-        members, rows = [one._density for one in self.densities.values()], labelled(rows)
+        members, rows = [one.row_density for one in self.densities.values()], labelled(rows)
         with without_warnings(len(members) > 1):
             log_density = np.column_stack([density.log_density(rows) for density in members])
         return np.asarray(np.logaddexp.reduce(log_density + log_or_inf(self.mixture), axis=1))
@@ -324,7 +322,7 @@ class NumberPool(NamedTuple):
             if m in self.noise:
                 drawn[row, place] = self._draw_normals(forms[m][0], row, random_state)
             else:
-                density = self.fitted[m]._density
+                density = self.fitted[m].row_density
                 unknown = _possible(density, labelled(rows[row]))
                 drawn[row, place] = density.draw_missing(unknown, random_state)[:, -1]
         return drawn
@@ -345,7 +343,7 @@ class NumberPool(NamedTuple):
         """What each member that is used adds to the distributions, and weights of components."""
         with without_warnings(len(self.used) > 1):
             of_densities = {
-                m: target_distributions(one._density, rows) for m, one in self.densities.items()
+                m: target_distributions(one.row_density, rows) for m, one in self.densities.items()
             }
         gating, member = np.ones((len(rows), 1)), self.gate.member
         if self.gate.features is not None:

@@ -10,12 +10,12 @@ from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
 from sklearn.utils.parallel import Parallel, delayed
 
 from skpc._arrays import Floats, Ints
 from skpc._fitting import progress
 from skpc.domain import Domain, merge_rows
+from skpc.learning.simplex import mixture_weights
 from skpc.pooling.folds import Fold
 
 #: What is said of members that fail to learn.
@@ -79,8 +79,10 @@ class TrainingData(Protocol):
     def predict(self, fitted: Any, fold: Fold) -> tuple[Floats, ...]:
         """What a learned member says of the test rows of a fold."""
 
-    def weigh(self, members: Sequence[Member], out_of_fold: OutOfFold | None) -> Any:
+    def weigh(self, mixture: Floats, out_of_fold: OutOfFold | None) -> Any:
         """A pool without its learned members; None where no rows could be held out.
+
+        ``mixture`` are equal weights of the members that are densities, zero for the others.
 
         A NamedTuple with ``used``, the numbers of the members that count, and ``fitted``, all
         members after these have learned from all rows, None in place of the others.
@@ -138,23 +140,27 @@ def learn_pool(
             for data_of_fold, fold in zip([data.without(fold) for fold in folds], folds)
             for member, of_member in zip(of_folds, seeds)
         )
-        pool = data.weigh(members, _gather(folds, predictions) if folds else None)
+        is_density = np.array([member.is_density for member in members])
+        out_of_fold = _gather(folds, predictions) if folds else None
+        pool = data.weigh(is_density / max(is_density.sum(), 1), out_of_fold)
     used = [fitted[m] if m in pool.used else None for m in range(len(members))]
     return pool._replace(fitted=used)
 
 
-def fit_density(
-    model: Any, domain: Domain, rows: Floats, weight: Floats, rows_val: Floats | None = None
-) -> Any:
-    """Learn a density from the rows of positive weight.
+def fit_density(model: Any, domain: Domain, rows: Floats, weight: Floats) -> Any:
+    """Learn a density from the rows of positive weight, which may be equal.
 
     ``model`` is a density estimator, or what this has returned for all rows, which shows what to
     choose.
     """
-    merged = merge_rows(rows, weight)
-    if hasattr(model, "domain_"):
-        return model._fit_again(domain, *merged)
-    return clone(model).fit_rows(domain, *merged, rows_val)
+    return model.refit(domain, *merge_rows(rows, weight))
+
+
+def reweighed(mixture: Floats, log_density: Floats, weight: Floats) -> Floats:
+    """Weights of the members that had some, by log densities of shape (n_rows, n_members)."""
+    weights, counts = np.zeros_like(mixture), mixture > 0.0
+    weights[counts] = mixture_weights(log_density[:, counts], weight)
+    return weights
 
 
 def labelled(rows: Floats, target: Any = np.nan) -> Floats:

@@ -1,14 +1,17 @@
 """How many rows are expected to use each part of the circuit? What follows from these counts?"""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import reduce
+from operator import add
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from skpc._arrays import Floats, Ints, added, offsets
+from skpc._arrays import Floats, Ints, offsets
+from skpc._fitting import Statistics
 from skpc._validation import check_weight
 from skpc.circuit import SUM, Circuit
 from skpc.queries.passes.downward import Collected, flow_down
@@ -20,7 +23,8 @@ from skpc.variables.leaf_queries import missing_counts, uniform_param
 from skpc.variables.leaves import states_of_leaves
 
 
-class ExpectedStatistics(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class ExpectedStatistics(Statistics):
     """Expected edge counts, leaf statistics, and the log-likelihood they were computed at."""
 
     edge_flow: Floats
@@ -103,7 +107,7 @@ def expected_statistics(
         parts.append(ExpectedStatistics(edges, leaves, float(weight[index] @ log_density)))
     if not complete.all() or not len(rows):
         parts.append(_statistics_of_all_edges(circuit, rows, weight, ~complete))
-    return reduce(added, parts)
+    return reduce(add, parts)
 
 
 def _statistics_of_all_edges(

@@ -1,13 +1,11 @@
 """Which parameters fit the rows best, for a fixed structure?"""
 
-from collections.abc import Callable, Iterator
-from itertools import count
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skpc._arrays import Floats, log_or_inf
+from skpc._fitting import Fit, Rows, Stop, learn
 from skpc._validation import check_weight
 from skpc.circuit import SUM, Circuit
 from skpc.domain import column_moments
@@ -31,8 +29,7 @@ def fit_parameters(
     sample_weight_val: Any = None,
     max_iter: int = 100,
     tol: float = 1e-4,
-    return_n_iter: bool = False,
-) -> Any:
+) -> Circuit:
     """Expectation maximisation of the parameters; the structure does not change.
 
     Missing cells are integrated out exactly. The objective is the log-likelihood of the rows plus
@@ -60,16 +57,10 @@ def fit_parameters(
     tol : float, default=1e-4
         EM stops if the objective rises by less than this, in nats per unit of weight. It is also
         the least rise of the validation likelihood that counts, in nats a row.
-    return_n_iter : bool, default=False
-        Whether to return the number of iterations.
-
     Returns
     -------
     Circuit
         The same structure with new parameters.
-    n_iter : int
-        Number of iterations that were run; only with ``return_n_iter``.
-
     Raises
     ------
     ValueError
@@ -95,123 +86,92 @@ def fit_parameters(
         raise ValueError("fit_parameters needs at least one row, X has none")
     if max_iter < 1 or not tol >= 0:
         raise ValueError(f"max_iter must be 1 or more and tol 0 or more, got {max_iter} and {tol}")
-    best, best_score, waited, before = circuit, -np.inf, 0, -np.inf
-    validation = None if X_val is None else check_rows(circuit, X_val)
-    # Validation rows judge the last iteration without its objective, which takes a pass over all.
-    n_objectives = max_iter + (validation is None)
-    steps = em_steps(circuit, rows, weight, pseudo_count, n_objectives)
-    for n_iter, (fitted, objective) in enumerate(steps):
-        score = objective
-        if validation is not None:
-            score = np.average(log_likelihood(fitted, validation), weights=sample_weight_val)
-        waited = 0 if validation is None or score >= best_score + tol else waited + 1
-        if score > best_score:
-            best, best_score = fitted, score
-        settled = waited >= _PATIENCE or objective - before < tol * weight.sum()
-        if settled or n_iter == max_iter:
-            break
-        before = objective
-    return (best, n_iter) if return_n_iter else best
+    held_out = None
+    if X_val is not None:
+        rows_val = check_rows(circuit, X_val)
+        held_out = Rows(rows_val, check_weight(sample_weight_val, len(rows_val)))
+    stop = Stop(max_iter, tol)
+    return fit_to_rows(circuit, Rows(rows, weight), pseudo_count, stop, held_out).model.circuit
 
 
-def em_steps(
+def fit_to_rows(
     circuit: Circuit,
-    rows: Floats,
-    weight: Floats,
+    data: Rows,
     pseudo_count: float | PseudoCounts,
-    n_objectives: int | None = None,
-) -> Iterator[tuple[Circuit, float]]:
-    """Iterate EM: yield the starting point and each improvement, with its objective.
-
-    Parameters
-    ----------
-    circuit : Circuit
-        The starting point.
-    rows : ndarray of shape (n_rows, n_features)
-        Encoded rows.
-    weight : ndarray of shape (n_rows,)
-        Weights of the rows.
-    pseudo_count : float or PseudoCounts
-        See :func:`fit_parameters`.
-    n_objectives : int, default=None
-        After so many circuits comes the last one, with NaN as its objective; None goes on.
-
-    Yields
-    ------
-    circuit, objective : Circuit, float
-        The penalised log-likelihood (nats), which never falls.
-    """
-    if not np.all(np.isnan(circuit.observed)):
-        raise ValueError("parameters can only be fitted before a circuit is conditioned")
-    counts = _pseudo_counts(circuit, pseudo_count)
-    moments = column_moments(read_cells(circuit.columns, rows)[1], weight)
-    for _ in count() if n_objectives is None else range(n_objectives):
-        statistics = expected_statistics(circuit, rows, weight)
-        yield circuit, statistics.log_likelihood + _log_prior(circuit, counts, moments)
-        circuit = _maximised(circuit, statistics, counts, moments)
-    yield circuit, np.nan
-
-
-def fit_to_sums(
-    circuit: Circuit,
-    expect: Callable[[Circuit], ExpectedStatistics],
-    sample: Floats,
-    weight: Floats,
-    pseudo_count: PseudoCounts,
-    *,
-    max_iter: int,
-    tol: float,
-) -> tuple[Circuit, float]:
-    """EM on rows that are somewhere else, such as the chunks of a table.
-
-    Parameters
-    ----------
-    circuit : Circuit
-        The starting point.
-    expect : callable
-        The E-step, :func:`expected_statistics` summed over all rows.
-    sample, weight : ndarrays
-        Encoded rows and their weights, which tell the moments of the columns.
-    pseudo_count : PseudoCounts
-        See :func:`fit_parameters`.
-    max_iter : int
-        Greatest number of iterations.
-    tol : float
-        EM stops when the objective rises by less than this, in nats.
-
-    Returns
-    -------
-    circuit : Circuit
-        The same structure with new parameters.
-    log_likelihood : float
-        That of all rows (nats), without the pseudo-counts.
-    """
-    moments = column_moments(read_cells(circuit.columns, sample)[1], weight)
-    before = -np.inf
-    for n_iter in range(max_iter + 1):
-        statistics = expect(circuit)
-        objective = statistics.log_likelihood + _log_prior(circuit, pseudo_count, moments)
-        if objective - before < tol or n_iter == max_iter:
-            break
-        before = objective
-        circuit = _maximised(circuit, statistics, pseudo_count, moments)
-    return circuit, statistics.log_likelihood
+    stop: Stop,
+    held_out: Rows | None = None,
+) -> Fit:
+    """:func:`fit_parameters` of rows that have been checked; ``model.circuit`` is the result."""
+    model = ParametrisedCircuit.from_rows(circuit, data.rows, data.weight, pseudo_count)
+    if held_out is not None:
+        stop = stop._replace(patience=_PATIENCE)
+    return learn([model], data, stop, held_out)
 
 
 def em_step(
-    circuit: Circuit,
-    rows: Floats,
-    weight: Floats,
-    pseudo_count: float | PseudoCounts,
-    shown: NDArray[np.bool_] | None = None,
+    circuit: Circuit, rows: Floats, weight: Floats, pseudo_count: float | PseudoCounts
 ) -> Circuit:
-    """One iteration of EM, without the objective of its end, which takes another pass.
+    """One iteration of EM, without the objective of its end, which takes another pass."""
+    return fit_to_rows(circuit, Rows(rows, weight), pseudo_count, Stop(1)).model.circuit
 
-    ``shown`` tells which cells of complete rows count; see :func:`expected_statistics`.
+
+class ParametrisedCircuit(NamedTuple):
+    """A circuit whose parameters are learned; see :class:`skpc._fitting.Parametrised`.
+
+    Attributes
+    ----------
+    circuit : Circuit
+    pseudo_counts : PseudoCounts
+        Cells that are added to those of the rows.
+    moments : tuple of ndarrays of shape (n_features,)
+        Means and standard deviations of the columns, which added cells of numbers have.
     """
-    statistics = expected_statistics(circuit, rows, weight, shown)
-    moments = column_moments(read_cells(circuit.columns, rows)[1], weight)
-    return _maximised(circuit, statistics, _pseudo_counts(circuit, pseudo_count), moments)
+
+    circuit: Circuit
+    pseudo_counts: PseudoCounts
+    moments: tuple[Floats, Floats]
+
+    @classmethod
+    def from_rows(
+        cls, circuit: Circuit, rows: Floats, weight: Floats, pseudo_count: float | PseudoCounts
+    ) -> Self:
+        """A circuit before its parameters are learned from rows, or from rows like these."""
+        if not np.all(np.isnan(circuit.observed)):
+            raise ValueError("parameters can only be fitted before a circuit is conditioned")
+        moments = column_moments(read_cells(circuit.columns, rows)[1], weight)
+        return cls(circuit, _pseudo_counts(circuit, pseudo_count), moments)
+
+    @property
+    def log_prior(self) -> float:
+        """Log-likelihood of the pseudo-counts (nats)."""
+        circuit, counts = self.circuit, self.pseudo_counts
+        is_weight = circuit.kind[circuit.edge_parent] == SUM
+        is_weight &= circuit.log_weight > -np.inf
+        on_edges = counts.edge[is_weight] @ circuit.log_weight[is_weight]
+        of_leaves = log_prior(*leaf_facts(circuit), Prior(counts.param, *self.moments))
+        return float(on_edges + of_leaves)
+
+    def log_likelihood(self, rows: Floats) -> Floats:
+        """Log-likelihood (nats) of rows."""
+        return log_likelihood(self.circuit, rows)
+
+    def expected(self, rows: Floats, weight: Floats) -> ExpectedStatistics:
+        """The E-step."""
+        return expected_statistics(self.circuit, rows, weight)
+
+    def m_step(self, statistics: ExpectedStatistics) -> Self:
+        """The circuit with the most probable parameters."""
+        circuit, counts = self.circuit, self.pseudo_counts
+        parent = circuit.edge_parent
+        usable = (circuit.kind[parent] == SUM) & (circuit.log_weight > -np.inf)
+        count = np.where(usable, statistics.edge_flow + counts.edge, 0.0)
+        total = np.bincount(parent, count, circuit.n_nodes)[parent]
+        log_weight = circuit.log_weight.copy()
+        changed = usable & (total > 0)
+        log_weight[changed] = log_or_inf(count[changed] / total[changed])
+        prior = Prior(counts.param, *self.moments)
+        param = updated_param(*leaf_facts(circuit), statistics.leaf_statistic, prior)
+        return self._replace(circuit=circuit.with_parameters(log_weight=log_weight, param=param))
 
 
 def _pseudo_counts(circuit: Circuit, pseudo_count: float | PseudoCounts) -> PseudoCounts:
@@ -230,30 +190,3 @@ def _pseudo_counts(circuit: Circuit, pseudo_count: float | PseudoCounts) -> Pseu
                 f"got shape {np.shape(counts)}"
             )
     return pseudo_count
-
-
-def _log_prior(circuit: Circuit, counts: PseudoCounts, moments: tuple[Floats, Floats]) -> float:
-    """Log-likelihood of the pseudo-counts (nats)."""
-    is_weight = circuit.kind[circuit.edge_parent] == SUM
-    is_weight &= circuit.log_weight > -np.inf
-    on_edges = counts.edge[is_weight] @ circuit.log_weight[is_weight]
-    return float(on_edges + log_prior(*leaf_facts(circuit), Prior(counts.param, *moments)))
-
-
-def _maximised(
-    circuit: Circuit,
-    statistics: ExpectedStatistics,
-    counts: PseudoCounts,
-    moments: tuple[Floats, Floats],
-) -> Circuit:
-    """The M-step."""
-    parent = circuit.edge_parent
-    usable = (circuit.kind[parent] == SUM) & (circuit.log_weight > -np.inf)
-    count = np.where(usable, statistics.edge_flow + counts.edge, 0.0)
-    total = np.bincount(parent, count, circuit.n_nodes)[parent]
-    log_weight = circuit.log_weight.copy()
-    changed = usable & (total > 0)
-    log_weight[changed] = log_or_inf(count[changed] / total[changed])
-    prior = Prior(counts.param, *moments)
-    param = updated_param(*leaf_facts(circuit), statistics.leaf_statistic, prior)
-    return circuit.with_parameters(log_weight=log_weight, param=param)

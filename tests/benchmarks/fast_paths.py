@@ -40,7 +40,7 @@ from skpc.circuit import CircuitBuilder, mixture
 from skpc.counting.rows import WeightedRows
 from skpc.counting.tables import BayesDirichlet
 from skpc.domain._rows import all_are_cells
-from skpc.learning.cutset import learn_cutset_network
+from skpc.learning.cutset import CutsetOptions, learn_cutset_network
 from skpc.messages import BayesianRegression
 from skpc.queries import log_likelihood
 from skpc.queries.flows import _statistics_of_all_edges, expected_statistics
@@ -76,7 +76,7 @@ def bits_of_binary_columns() -> Pair:
     arguments = codes, np.ones(len(codes)), np.full(codes.shape[1], 2)
 
     def learn() -> Any:
-        return learn_cutset_network(*arguments, max_depth=1).score
+        return learn_cutset_network(*arguments, CutsetOptions(max_depth=1)).score
 
     no_bits = mock.patch("skpc.counting.rows.fits_bits", return_value=False)
     return Pair(

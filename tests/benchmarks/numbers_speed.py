@@ -7,6 +7,7 @@ import time
 
 import numpy as np
 
+from skpc._fitting import Stop
 from skpc.counting.clustering import cluster_points
 from skpc.learning.gaussian_mixture import MixtureParams, fit_gaussian_mixture
 from skpc.learning.table_mixture import TableColumns
@@ -63,5 +64,5 @@ def _iterations(rows: np.ndarray) -> float:
     cells = columns.cells(rows)
     start = time.process_time()
     params = MixtureParams(N_COMPONENTS)
-    fit_gaussian_mixture(cells, weight, share, columns.prior, params, N_ITERATIONS, -np.inf)
+    fit_gaussian_mixture(cells, weight, share, columns.prior, params, Stop(N_ITERATIONS))
     return time.process_time() - start

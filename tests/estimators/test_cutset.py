@@ -12,7 +12,7 @@ from skpc.estimators import cutset
 from skpc.exceptions import IncompatibleError
 from skpc.kernels import ExponentialHamming
 from skpc.learning import filling
-from skpc.learning.cutset import learn_cutset_network
+from skpc.learning.cutset import CutsetOptions, learn_cutset_network
 from skpc.learning.network import cutset_circuit
 from skpc.queries import condition, expected_kernel, log_likelihood
 
@@ -98,9 +98,8 @@ def test_without_param_ess_the_criterion_smooths(criterion):
     # A learner sees the columns in the order of their contents.
     ordered = X[:, model._order]
     codes = np.unique(ordered, axis=0, return_counts=True)
-    network = learn_cutset_network(
-        codes[0].astype(np.int16), codes[1].astype(float), np.full(4, 2), criterion=criterion
-    )
+    counted = codes[0].astype(np.int16), codes[1].astype(float)
+    network = learn_cutset_network(*counted, np.full(4, 2), CutsetOptions(criterion))
     expected = log_likelihood(cutset_circuit(network), ordered)
     assert model.param_ess_ is None
     assert_allclose(model.score_samples(X), expected, rtol=1e-12)

@@ -176,7 +176,7 @@ def test_held_out_targets_have_no_part_in_the_bins_that_tell_of_them():
         densities, regressors=None, cv=[(train, test)], missing_rates=[0.0], random_state=0
     ).fit(X, y)
     rows, ones = np.column_stack([X, y]), np.ones(150)
-    domain = model.domain_.with_number(rows, ones, CUTSET._n_bins)
+    domain = model.domain_.with_number(rows, ones, CUTSET.bins_wanted)
     domain = domain.with_axes_of(rows[train], ones[train])
     alone = clone(CUTSET).fit_rows(domain, *merge_rows(rows[train], ones[train]))
     expected = alone.score_samples(rows[test], given=[0, 1]).mean()

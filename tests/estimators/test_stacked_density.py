@@ -204,10 +204,10 @@ def test_validation_rows_weigh_the_members():
 def test_a_stack_that_is_fitted_again_keeps_its_weights(stack):
     domain = stack.domain_
     rows, weight = merge_rows(domain.encode(table(seed=4)), np.ones(300))
-    again = stack._fit_again(domain, rows, weight)
+    again = stack.refit(domain, rows, weight)
     assert_array_equal(again.weights_, stack.weights_)
     parts = [member.score_samples(rows) for member in again.estimators_]
-    alone = [member._fit_again(domain, rows, weight) for member in stack.estimators_]
+    alone = [member.refit(domain, rows, weight) for member in stack.estimators_]
     assert_allclose(parts, [member.score_samples(rows) for member in alone])
     assert not np.allclose(again.score_samples(rows), stack.score_samples(rows))
     assert again.fit(table(seed=4)).weights_.sum() == pytest.approx(1.0)

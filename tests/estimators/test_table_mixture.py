@@ -69,9 +69,9 @@ def test_the_circuit_holds_the_mixture_and_the_scores_of_the_domain():
     model = TableMixture(handle_unknown="missing", random_state=0).fit(frame)
     rows = model.domain_.encode(frame)
     assert_allclose(model.score_samples(frame), log_likelihood(model.circuit_, rows))
-    assert_allclose(
-        model._mixture.log_density(rows[:, model._order]), model.score_samples(frame), atol=1e-8
-    )
+    columns, mixture, *_ = model._mixture
+    log_density = columns.log_density(mixture, columns.cells(rows[:, model._order]))
+    assert_allclose(log_density, model.score_samples(frame), atol=1e-8)
     assert model.n_components_ == len(model.weights_)
     n_children = np.diff(model.circuit_.structure.child_ptr)[-1]
     assert n_children == model.n_components_ + 1
@@ -186,7 +186,7 @@ def test_a_mixture_that_was_fitted_with_given_choices_chooses_anew():
     X = np.random.default_rng(0).normal(size=(60, 2))
     model = TableMixture(random_state=0).fit(X)
     domain = Domain.fit(X)
-    again = model._fit_again(domain, *merge_rows(domain.encode(X), np.ones(60)))
+    again = model.refit(domain, *merge_rows(domain.encode(X), np.ones(60)))
     assert_allclose(again.score_samples(X), model.score_samples(X))
     other = np.vstack([X + 20.0, X - 20.0])
     assert_allclose(again.fit(other).score_samples(X), clone(model).fit(other).score_samples(X))

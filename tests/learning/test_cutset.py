@@ -6,7 +6,7 @@ import pytest
 
 from skpc._threads import threads
 from skpc.counting import rows as _rows
-from skpc.learning.cutset import learn_cutset_network
+from skpc.learning.cutset import CutsetOptions, learn_cutset_network
 from skpc.learning.network import cutset_circuit
 from tests.naive import cutset as naive
 
@@ -34,8 +34,10 @@ def naive_learn(codes, weight, n_states, criterion, **options):
     return naive.learn(as_rows(codes, weight), free, list(n_states), rule, **options)
 
 
-def learn(codes, weight, n_states, **options):
-    return learn_cutset_network(codes, weight, np.array(n_states), **options)
+def learn(codes, weight, n_states, cuts=None, advance=None, **chosen):
+    options = CutsetOptions(**chosen)
+    n_states = np.array(n_states)
+    return learn_cutset_network(codes, weight, n_states, options, cuts=cuts, advance=advance)
 
 
 @pytest.fixture

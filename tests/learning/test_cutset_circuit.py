@@ -3,7 +3,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from skpc.learning.cutset import learn_cutset_network
+from skpc.learning.cutset import CutsetOptions, learn_cutset_network
 from skpc.learning.network import cutset_circuit
 from skpc.variables import HISTOGRAM
 from tests.learning.test_cutset import as_rows, random_codes
@@ -16,7 +16,7 @@ def learned(request):
     n_states = (2, 3, 2, 4, 2)
     codes = random_codes(250, n_states, seed=11, missing=0.05)
     weight = np.random.default_rng(0).gamma(2.0, 1.0, 250)
-    network = learn_cutset_network(codes, weight, np.array(n_states), criterion=request.param)
+    network = learn_cutset_network(codes, weight, np.array(n_states), CutsetOptions(request.param))
     assert network.n_cuts > 0
     rule = naive.Criterion(request.param, total=float(weight.sum()))
     return network, as_rows(codes, weight), n_states, rule
@@ -40,7 +40,9 @@ def test_the_circuit_has_the_probabilities_of_the_network(learned):
 def test_parameters_may_have_an_equivalent_sample_size_of_their_own(criterion):
     n_states = (2, 3, 2, 4, 2)
     codes = random_codes(250, n_states, seed=12)
-    network = learn_cutset_network(codes, np.ones(250), np.array(n_states), criterion=criterion)
+    network = learn_cutset_network(
+        codes, np.ones(250), np.array(n_states), CutsetOptions(criterion)
+    )
     assert network.n_cuts > 0
     circuit = cutset_circuit(network, param_ess=3.0)
     rows = as_rows(codes, np.ones(250))

@@ -7,13 +7,13 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from skpc.learning import filling
-from skpc.learning.cutset import learn_cutset_network
+from skpc.learning.cutset import TREE, learn_cutset_network
 from skpc.learning.filling import fill_missing
 
 
 def fill(codes, n_states, n_components=1, seed=0):
     rows = np.where(codes < 0, np.nan, codes.astype(float))
-    learn = partial(learn_cutset_network, n_states=np.array(n_states), max_depth=0)
+    learn = partial(learn_cutset_network, n_states=np.array(n_states), options=TREE)
     points = partial(np.nan_to_num, nan=0.5)
     random_state = np.random.RandomState(seed)
     return fill_missing(

@@ -5,9 +5,10 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import pearsonr
 
+from skpc._fitting import Stop
 from skpc.learning import gaussian_mixture
 from skpc.learning.gaussian_mixture import MixtureParams, MixturePrior, MixtureRows
-from skpc.learning.splits import EMStop, correlated, fit_split, score_split
+from skpc.learning.splits import correlated, fit_split, score_split
 from skpc.variables.gaussians import log_densities
 from skpc.variables.patterns import Patterns
 
@@ -31,8 +32,8 @@ def alone(numbers, target, strength, weight=None, max_iter=100, **prior):
     weight = np.ones(len(numbers)) if weight is None else weight
     params, start = MixtureParams(1, prior_strength=strength), np.ones((1, len(numbers)))
     prior = prior_of(target, **prior)
-    stop = EMStop(max_iter, tol=1e-3)
-    return fit_split(rows_of(numbers), weight, start, prior, params, stop).model.gaussians
+    stop = Stop(max_iter, tol=1e-3)
+    return fit_split(rows_of(numbers), weight, start, prior, params, stop).model.mixture.gaussians
 
 
 def correlated_numbers(n_rows, seed=0):
@@ -45,7 +46,7 @@ def split_of(numbers, n_folds=4):
     """Score the split of rows by the sign of their first number."""
     start = np.array([numbers[:, 0] > 0.0, numbers[:, 0] <= 0.0], dtype=float)
     prior, draws = prior_of(np.eye(numbers.shape[1])), np.random.RandomState(0)
-    stop = EMStop(100, tol=1e-3)
+    stop = Stop(100, tol=1e-3)
     return score_split(
         rows_of(numbers), np.ones(len(numbers)), start, prior, 0.3, stop, n_folds, draws
     )
@@ -80,13 +81,14 @@ def test_early_ends_of_em_on_many_numbers_are_no_worse_on_other_rows(monkeypatch
     shown = numbers[:300].copy()
     shown[rng.random(shown.shape) < 0.2] = np.nan
     others, mean, n_steps, calls = numbers[300:], [], [], []
-    m_step = gaussian_mixture.m_step
+    learner = gaussian_mixture.ParametrisedMixture
+    m_step = learner.m_step
 
     def counted(*args):
         calls.append(None)
         return m_step(*args)
 
-    monkeypatch.setattr(gaussian_mixture, "m_step", counted)
+    monkeypatch.setattr(learner, "m_step", counted)
     for n_numbers in (gaussian_mixture._MANY, 1000):
         monkeypatch.setattr(gaussian_mixture, "_MANY", n_numbers)
         calls.clear()
@@ -135,6 +137,23 @@ def test_one_far_row_does_not_decide():
     numbers = narrow * rng.normal(size=(400, 3)) + 3.0 * np.sign(0.5 - narrow)
     numbers[0] = 15.0
     assert split_of(numbers).gain > 50.0
+
+
+def test_sums_of_two_parts_add_up_to_those_of_the_whole():
+    rng = np.random.default_rng(0)
+    # Far from the prior, sums of squares would lose the digits of variances.
+    numbers = correlated_numbers(60) + 1e6
+    numbers[rng.random(numbers.shape) < 0.2] = np.nan
+    weight, prior = rng.uniform(0.5, 2.0, 60), prior_of(np.eye(3))
+    start = np.array([weight > 1.0, weight <= 1.0], dtype=float)
+    fit = fit_split(rows_of(numbers), weight, start, prior, MixtureParams(2), Stop(3))
+    part = np.arange(60) < 23
+    whole = vars(fit.model.expected(rows_of(numbers), weight))
+    parts = [fit.model.expected(rows_of(numbers[some]), weight[some]) for some in (part, ~part)]
+    for name, total in vars(parts[0] + parts[1]).items():
+        assert_allclose(
+            total, whole[name], rtol=1e-10, atol=1e-10 * np.abs(whole[name]).max(initial=0.0)
+        )
 
 
 def test_strong_shrinkage_is_chosen_where_the_target_is_true():

@@ -4,11 +4,10 @@ import numpy as np
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import dirichlet, ks_2samp, kstest
 
+from skpc._fitting import Stop
 from skpc.learning.gaussian_mixture import (
     MixtureParams,
-    expected_sums,
     fit_gaussian_mixture,
-    m_step,
 )
 from skpc.learning.posterior import drawn_parameters, drawn_sums
 from tests.learning.test_gaussian_mixture import correlated_numbers, prior_of, rows_of
@@ -22,17 +21,17 @@ def two_clouds(n_rows=200):
     rows, weight = rows_of(numbers + 2.0 * is_rare[:, np.newaxis]), np.ones(n_rows)
     prior, params = prior_of(np.eye(3)), MixtureParams(2)
     start = np.array([is_rare, ~is_rare], dtype=float)
-    model = fit_gaussian_mixture(rows, weight, start, prior, params, 50, 1e-9).model
-    return model, rows, weight, prior, params
+    fit = fit_gaussian_mixture(rows, weight, [start], prior, params, Stop(50, 1e-9))
+    return fit.model, rows, weight
 
 
 def test_parameters_are_drawn_from_their_posterior():
     numbers = correlated_numbers(12)
     rows, weight, prior = rows_of(numbers), np.ones(12), prior_of(np.eye(3))
     params, draws = MixtureParams(1), np.random.RandomState(0)
-    fit = fit_gaussian_mixture(rows, weight, np.ones((1, 12)), prior, params, 1, 0.0)
-    sums, rng = expected_sums(fit.model, rows, weight, prior), np.random.default_rng(1)
-    ours = [drawn_parameters(fit.model, sums, prior, params, draws).gaussians for _ in range(1000)]
+    model = fit_gaussian_mixture(rows, weight, [np.ones((1, 12))], prior, params, Stop(1)).model
+    sums, rng = model.expected(rows, weight), np.random.default_rng(1)
+    ours = [drawn_parameters(model, sums, draws).gaussians for _ in range(1000)]
     ours = [(one.mean[0], one.covariance[0]) for one in ours]
     theirs = [naive.drawn_moments(numbers, rng) for _ in range(1000)]
     for told in (
@@ -47,18 +46,18 @@ def test_parameters_are_drawn_from_their_posterior():
 
 
 def test_weights_of_components_have_a_dirichlet_distribution():
-    model, rows, weight, prior, params = two_clouds()
-    sums, draws = expected_sums(model, rows, weight, prior), np.random.RandomState(0)
-    weights = [drawn_parameters(model, sums, prior, params, draws).weights[0] for _ in range(500)]
+    model, rows, weight = two_clouds()
+    sums, draws = model.expected(rows, weight), np.random.RandomState(0)
+    weights = [drawn_parameters(model, sums, draws).weights[0] for _ in range(500)]
     truth = dirichlet(sums.by_width[:, 0]).rvs(4000, random_state=1)[:, 0]
     assert ks_2samp(weights, truth).pvalue > 1e-3
 
 
 def test_each_row_is_drawn_to_one_component_as_often_as_it_belongs_to_it():
-    model, rows, weight, prior, _ = two_clouds(40)
-    prior, draws = prior._replace(background_weight=0.2), np.random.RandomState(0)
-    expected, n_draws = expected_sums(model, rows, weight, prior), 1000
-    drawn = [drawn_sums(model, rows, weight, prior, draws) for _ in range(n_draws)]
+    model, rows, weight = two_clouds(40)
+    model = model._replace(prior=model.prior._replace(background_weight=0.2))
+    draws, expected = np.random.RandomState(0), model.expected(rows, weight)
+    drawn = [drawn_sums(model, rows, weight, draws) for _ in range(1000)]
     count = np.array([one.by_width.sum() for one in drawn])
     assert_array_equal(count, np.rint(count))
     assert_allclose(np.mean([one.by_width for one in drawn], axis=0), expected.by_width, atol=0.25)
@@ -66,21 +65,20 @@ def test_each_row_is_drawn_to_one_component_as_often_as_it_belongs_to_it():
 
 
 def test_components_of_few_rows_and_independent_numbers_are_drawn_too():
-    model, rows, weight, prior, params = two_clouds(6)
+    model, rows, weight = two_clouds(6)
+    params = model.params
     for one in (params, params._replace(factorised=True), params._replace(n_factors=1)):
         draws = np.random.RandomState(0)
-        sums = drawn_sums(model, rows, weight, prior, draws)
-        fitted = m_step(model, sums, prior, one)
-        found = drawn_parameters(fitted, sums, prior, one, draws).gaussians
+        sums = drawn_sums(model, rows, weight, draws)
+        fitted = model._replace(params=one).m_step(sums)
+        found = drawn_parameters(fitted, sums, draws).gaussians
         assert np.isfinite(found.log_det).all()
         assert one.factorised == (found.covariance[0, 0, 1] == 0.0)
-    params = params._replace(factorised=True)
-    sums = expected_sums(model, rows, weight, prior)
-    point = m_step(model, sums, prior, params)
+    sums = model.expected(rows, weight)
+    point = model._replace(params=params._replace(factorised=True)).m_step(sums)
     variances = [
-        drawn_parameters(point, sums, prior, params, draws).gaussians.covariance[1, 2, 2]
-        for _ in range(1000)
+        drawn_parameters(point, sums, draws).gaussians.covariance[1, 2, 2] for _ in range(1000)
     ]
     count = max(sums.by_width[1].sum() + 1.5, 7.0)
-    pivot = count * point.gaussians.covariance[1, 2, 2] / np.array(variances)
+    pivot = count * point.mixture.gaussians.covariance[1, 2, 2] / np.array(variances)
     assert kstest(pivot, "chi2", args=(count - 1.0,)).pvalue > 1e-3

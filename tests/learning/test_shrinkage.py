@@ -5,6 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.special import logsumexp, softmax
 
+from skpc._fitting import Stop
 from skpc.learning.cutset import learn_cutset_network
 from skpc.learning.network import cutset_circuit
 from skpc.learning.shrinkage import Shrunken, TrainingRows, posterior
@@ -28,7 +29,7 @@ def test_the_posterior_density_of_the_tables_never_falls(shared):
     shrunken, objective = shrunken_of(shared), []
     even = shrunken.prior(1.0)
     for max_iter in (1, 2, 3, 10):
-        circuit = shrunken.fitted(ROWS, WEIGHT, RESPONSIBILITY, 5.0, max_iter)
+        circuit = shrunken.fitted(ROWS, WEIGHT, RESPONSIBILITY, 5.0, Stop(max_iter, 1e-4))
         of_edges, of_params = even.edge > 0, even.param > 0
         prior = (
             even.edge[of_edges]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from skpc.learning.cutset import learn_cutset_network
+from skpc.learning.cutset import CutsetOptions, learn_cutset_network
 from skpc.learning.network import cutset_circuit
 from skpc.learning.smoothing import PARAM_ESS, choose_param_ess, held_out_log_likelihood
 from skpc.queries import log_likelihood, uniform_pseudo_counts
@@ -27,7 +27,8 @@ def dependent_codes(n_rows, seed=0):
 
 
 def learner_of(**options):
-    return partial(learn_cutset_network, n_states=N_STATES, ess=1.0, **options)
+    options = CutsetOptions(**{"ess": 1.0, **options})
+    return partial(learn_cutset_network, n_states=N_STATES, options=options)
 
 
 def network_of(codes, weight=None, **options):
@@ -77,7 +78,8 @@ def test_trees_below_given_cuts_of_the_same_rows_are_the_same(structured, n_stat
     learn = partial(learner_of(structured=structured), n_states=n_states)
     network = learn(codes, weight)
     assert network.n_cuts > 0
-    again = learn(codes, weight, n_candidates=1, max_depth=0, cuts=network.variable)
+    other = learn.keywords["options"]._replace(n_candidates=1, max_depth=0)
+    again = learn(codes, weight, options=other, cuts=network.variable)
     assert pickle.dumps(again) == pickle.dumps(network)
 
 

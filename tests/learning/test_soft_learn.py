@@ -220,15 +220,19 @@ def test_distinct_rows_never_share_a_start():
 @pytest.mark.parametrize("missing", [0.0, 0.15])
 def test_em_memberships_are_a_fixed_point_of_the_posterior(monkeypatch, missing):
     fits, fit_split = [], soft_learn.fit_split
-    monkeypatch.setattr(
-        soft_learn, "fit_split", lambda *args: fits.append(fit_split(*args)) or fits[-1]
-    )
+
+    def noted(cells, *args):
+        fit = fit_split(cells, *args)
+        fits.append((fit.model, fit.model.responsibilities(cells)))
+        return fit
+
+    monkeypatch.setattr(soft_learn, "fit_split", noted)
     rows = mixed_rows(200, missing)
     options = OPTIONS._replace(clusterer="em", max_iter=10_000, min_weight=199.0, em_tol=1e-12)
     learn(rows, options=options)
     distinct, weight = merge_rows(rows, np.ones(200))
-    share = fits[0].responsibility.T
-    model, sd = fits[0].model, np.nanstd(rows[:, 2:], axis=0)
+    share, sd = fits[0][1].T, np.nanstd(rows[:, 2:], axis=0)
+    model = fits[0][0].mixture
     mean, tables = np.nanmean(rows[:, 2:], axis=0), np.exp(model.log_table)
     variance = np.diagonal(model.gaussians.covariance, axis1=1, axis2=2)
     leaves = [

@@ -4,11 +4,13 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from skpc._fitting import Stop
 from skpc.domain import Domain, merge_rows
 from skpc.learning.gaussian_mixture import (
     TAILS,
     GaussianMixture,
     MixtureParams,
+    ParametrisedMixture,
     fit_gaussian_mixture,
 )
 from skpc.learning.table_mixture import SMALLEST_SD, TableColumns, table_circuit
@@ -46,8 +48,8 @@ def cells_of(X):
 
 
 def fit(columns, cells, weight, start, params, max_iter, tol):
-    prior = columns.prior
-    return fit_gaussian_mixture(cells, weight, start, prior, params, max_iter, tol).model
+    prior, stop = columns.prior, Stop(max_iter, tol)
+    return fit_gaussian_mixture(cells, weight, [start], prior, params, stop).model.mixture
 
 
 def split(columns, flat):
@@ -104,6 +106,21 @@ def test_log_densities_are_sums_over_components_widths_and_the_background(params
         truth = np.log((1 - b) * inside + b * outside[r])
         found = columns.log_density(model, cells)[r] - cells.log_base[r]
         assert_allclose(found, truth, rtol=1e-9, atol=1e-9)
+
+
+@every_choice
+def test_statistics_of_two_parts_add_up_to_those_of_the_whole(params):
+    columns, cells, weight, rows, _ = cells_of(table())
+    model = ParametrisedMixture(started(columns, cells, weight, params), columns.prior, params)
+    # No state is missing in the first part.
+    is_complete = ~np.isnan(rows).any(axis=1)
+    whole = vars(model.expected(cells, weight))
+    parts = [
+        model.expected(columns.cells(rows[some]), weight[some])
+        for some in (is_complete, ~is_complete)
+    ]
+    for name, total in vars(parts[0] + parts[1]).items():
+        assert_allclose(total, whole[name], rtol=1e-10, atol=1e-10)
 
 
 @every_choice

@@ -54,4 +54,6 @@ def honest_pool(data, members, folds, seeds):
         for of_members in zip(*(zip(*found) for found in predictions))
     ]
     of_tests = [np.concatenate(parts) for parts in zip(*(fold[1:] for fold in folds))]
-    return data.weigh(members, OutOfFold(tuple(by_kind), *of_tests))
+    is_density = np.array([member.is_density for member in members])
+    mixture = is_density / is_density.sum()
+    return data.weigh(mixture, OutOfFold(tuple(by_kind), *of_tests))

@@ -17,7 +17,7 @@ from skpc import (
 )
 from skpc.circuit import CircuitBuilder, decision_circuit
 from skpc.counting.trees import tree_vertices
-from skpc.learning.cutset import learn_cutset_network
+from skpc.learning.cutset import CutsetOptions, learn_cutset_network
 from skpc.learning.network import cutset_circuit
 from skpc.plotting import CircuitDisplay
 from skpc.plotting._network import Cut, read_network
@@ -102,7 +102,9 @@ def test_the_structure_read_from_a_circuit_is_the_one_that_was_learned(seed):
     codes = (rng.random((120, 6)) ** 2 * n_states).astype(np.int16)
     codes[:, 5] = (codes[:, 0] * codes[:, 1] + codes[:, 2]) % n_states[5]
     # A huge equivalent sample size makes cuts cheap.
-    network = learn_cutset_network(codes, np.ones(120), n_states, ess=60.0, max_depth=3)
+    network = learn_cutset_network(
+        codes, np.ones(120), n_states, CutsetOptions(ess=60.0, max_depth=3)
+    )
     assert network.n_cuts > 0
     (part,) = read_network(cutset_circuit(network))
     assert structure_shown(part) == structure_of(network)

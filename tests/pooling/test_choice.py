@@ -345,7 +345,7 @@ def test_a_member_says_nothing_of_cells_in_a_row_that_is_impossible_to_it():
     builder.product([builder.discrete(0, [0.0, -np.inf]), builder.discrete(1, np.log([0.9, 0.1]))])
     # Its first column is always zero.
     part.circuit_ = builder.build()
-    stack = StackedDensity._composed([whole, part], np.array([0.3, 0.7]), np.zeros(3), True)
+    stack = StackedDensity.composed([whole, part], np.array([0.3, 0.7]), np.zeros(3), True)
     rows = [[0.0, np.nan], [1.0, np.nan]]
     truth = whole.marginals(rows)[1].probabilities
     truth[0] = 0.3 * truth[0] + 0.7 * np.array([0.9, 0.1])

@@ -8,6 +8,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import expit
 
+from skpc._fitting import Rows, Stop
 from skpc.circuit import SUM, CircuitBuilder, mixture
 from skpc.queries import (
     condition,
@@ -18,7 +19,7 @@ from skpc.queries import (
     uniform_pseudo_counts,
 )
 from skpc.queries.flows import PseudoCounts, _statistics_of_all_edges, expected_statistics
-from skpc.queries.parameters import em_steps
+from skpc.queries.parameters import ParametrisedCircuit, fit_to_rows
 from skpc.queries.passes import induced
 from tests.naive import circuit as naive
 from tests.queries.test_log_likelihood import wide_mixture
@@ -73,9 +74,31 @@ def test_the_penalised_objective_never_falls(make, kinds, pseudo_count):
         circuit = make(seed, n_features=4, kinds=kinds)
         rows = random_rows(seed, circuit, 60, 0.3)
         weight = np.random.default_rng(seed).uniform(0.0, 2.0, 60)
-        steps = em_steps(circuit, rows, weight, pseudo_count)
-        objectives = [objective for _, (_, objective) in zip(range(12), steps)]
+        objectives = objectives_of(circuit, rows, weight, pseudo_count)
         assert np.diff(objectives).min() > -1e-8
+
+
+def objectives_of(circuit, rows, weight, pseudo_count, n_steps=12):
+    """The penalised log-likelihoods of a circuit and of those that steps of EM make of it."""
+    model, objectives = ParametrisedCircuit.from_rows(circuit, rows, weight, pseudo_count), []
+    for _ in range(n_steps):
+        statistics = model.expected(rows, weight)
+        objectives.append(statistics.log_likelihood + model.log_prior)
+        model = model.m_step(statistics)
+    return objectives
+
+
+@pytest.mark.parametrize("kinds", ["mixed", "scored"])
+def test_statistics_of_two_parts_add_up_to_those_of_the_whole(kinds):
+    for seed, make in enumerate(MAKERS):
+        circuit = make(seed, n_features=4, kinds=kinds)
+        rows = random_rows(seed, circuit, 60, 0.3)
+        weight = np.random.default_rng(seed).uniform(0.5, 2.0, 60)
+        model = ParametrisedCircuit.from_rows(circuit, rows, weight, 0.1)
+        whole = vars(model.expected(rows, weight))
+        parts = model.expected(rows[:23], weight[:23]) + model.expected(rows[23:], weight[23:])
+        for name, total in vars(parts).items():
+            assert_allclose(total, whole[name], rtol=1e-10, atol=1e-10)
 
 
 def test_maximum_likelihood_of_a_deterministic_circuit_is_counting():
@@ -142,21 +165,25 @@ def test_em_stops_after_four_rises_of_the_validation_likelihood_below_tol():
     tol = (rises[2] + rises[3]) / 2
     assert np.all(rises[:3] > tol)
     assert np.all((rises[3:] > 0) & (rises[3:] < tol))
-    options = {"tol": tol, "return_n_iter": True}
-    assert fit_parameters(circuit, train, X_val=valid, **options)[1] == 7
-    assert fit_parameters(circuit, train, **options)[1] > 7
+    data, held_out = Rows(train, np.ones(200)), Rows(valid, np.ones(200))
+    assert fit_to_rows(circuit, data, 0.1, Stop(100, tol), held_out).n_iter == 7
+    assert fit_to_rows(circuit, data, 0.1, Stop(100, tol)).n_iter > 7
 
 
-def test_validation_rows_judge_the_last_step_without_its_objective():
+def test_validation_rows_judge_the_last_step_without_its_objective(monkeypatch):
     circuit = random_circuit(8, n_features=4, kinds="mixed")
-    rows = random_rows(8, circuit, 200, 0.2)
-    every = [found for _, (found, _) in zip(range(4), em_steps(circuit, rows, np.ones(200), 0.1))]
-    *_, (last, objective) = em_steps(circuit, rows, np.ones(200), 0.1, n_objectives=3)
-    assert_array_equal(last.param, every[3].param)
-    assert np.isnan(objective)
+    rows, passes = random_rows(8, circuit, 200, 0.2), []
+    every = [circuit]
+    for _ in range(3):
+        every.append(fit_parameters(every[-1], rows, max_iter=1, tol=0.0))
     best = max(every, key=lambda found: log_likelihood(found, rows).mean())
+    expected = ParametrisedCircuit.expected
+    monkeypatch.setattr(
+        ParametrisedCircuit, "expected", lambda *args: passes.append(None) or expected(*args)
+    )
     found = fit_parameters(circuit, rows, X_val=rows, max_iter=3, tol=0.0)
     assert_array_equal(found.param, best.param)
+    assert len(passes) == 3
 
 
 def test_fitting_does_not_depend_on_threads():
@@ -238,9 +265,10 @@ def test_no_rows_cannot_be_fitted():
 def test_the_number_of_iterations_is_told():
     circuit = random_circuit(4, n_features=5, kinds="discrete")
     rows = sample(circuit, 50, 0)
-    _, n_iter = fit_parameters(circuit, rows, max_iter=3, tol=0.0, return_n_iter=True)
-    assert n_iter == 3
-    fitted, n_iter = fit_parameters(circuit, rows, max_iter=500, return_n_iter=True)
-    assert 3 < n_iter < 500
-    again = fit_parameters(circuit, rows, max_iter=n_iter, tol=0.0)
-    assert_allclose(again.param, fitted.param)
+    data = Rows(rows, np.ones(50))
+    assert fit_to_rows(circuit, data, 0.1, Stop(3, 0.0)).n_iter == 3
+    fit = fit_to_rows(circuit, data, 0.1, Stop(500, 1e-4))
+    assert fit.converged
+    assert 3 < fit.n_iter < 500
+    again = fit_parameters(circuit, rows, max_iter=fit.n_iter, tol=0.0)
+    assert_allclose(again.param, fit.model.circuit.param)
