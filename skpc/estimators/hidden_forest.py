@@ -33,8 +33,7 @@ _HELD_OUT = 0.2
 class ForestAnswers(CircuitAnswers):
     """The answers of a circuit, which is made when one is needed, and faster ones.
 
-    Log densities and draws without evidence pass matrices along the trees: 10 to 30 times as fast
-    as the circuit on Adult (``python -m tests.benchmarks.fast_paths hidden_forest``).
+    Log densities and draws without evidence pass matrices along the trees.
     """
 
     @property
@@ -186,6 +185,9 @@ class HiddenForest(CircuitDensity):
     margins = "auto"
     #: The trees; None once parameters have changed that only the circuit has.
     _forest: FineForest | None = field(init=False)
+    #: The same in float64, and the circuit, once they have been asked for.
+    _exact: FineForest | None = field(init=False)
+    _circuit: Circuit | None = field(init=False)
     #: The axis of each column, and the smooth masses of its states.
     _cells: list[tuple[Axis | None, Floats]] = field(init=False)
 

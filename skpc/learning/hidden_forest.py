@@ -36,12 +36,14 @@ _FREE = 0.02
 #: Rows like the Gaussians, to which the margin of a cluster is drawn; and groups of states by which
 #: normal scores follow that margin.
 _LIKE_GAUSSIANS, _GROUPS = 10.0, 32
+#: No middle of a state is nearer to an end of its column than this share of the mass.
+_OUTERMOST = 1e-7
 #: Rows in each bin that are like the smooth margin of the table.
 _LIKE_MARGIN = 10.0
 #: Least variance of a Gaussian of normal scores, and its least density.
 _LEAST_VARIANCE, _LEAST_DENSITY = 1e-4, 1e-6
 #: No state is less probable than this; less probable hidden states, given the one above, are none.
-_SMALLEST, _NEGLIGIBLE = 1e-12, 1e-6
+_SMALLEST, _NEGLIGIBLE = 1e-12, 2e-6
 #: Weights of a column itself, of its neighbours in the tree, and of the others in k-means, and its
 #: iterations; the share of the margins in the tables that EM starts from.
 _OWN, _NEIGHBOUR, _OTHER, _ROUNDS, _MARGIN = 2.0, 1.0, 0.3, 8, 0.1
@@ -108,7 +110,8 @@ class States(NamedTuple):
         """The share of the mass of its column that lies below the middle of each state."""
         share = self.proportions(mass)
         below = np.cumsum(share) - share / 2.0
-        return np.clip(below - (np.cumsum(share) - share)[self.ptr[:-1]][self.column], 0.0, 1.0)
+        below -= (np.cumsum(share) - share)[self.ptr[:-1]][self.column]
+        return np.clip(below, _OUTERMOST, 1.0 - _OUTERMOST)
 
     def taken(self, order: Ints) -> tuple[Self, Ints]:
         """The columns in another order, and where each state stood before."""
@@ -158,7 +161,7 @@ class StateLaw(NamedTuple):
         in_group = np.bincount(group, line)
         ratio = np.bincount(group, line_of_cluster) + in_group / _GROUPS
         line = line * (ratio / np.where(in_group > 0.0, in_group, 1.0))[group]
-        score = ndtri(np.clip(states.middles(line), 1e-7, 1.0 - 1e-7))
+        score = ndtri(states.middles(line))
         width = states.proportions(line) * np.sqrt(2.0 * np.pi) * np.exp(0.5 * score**2)
         spread = np.minimum(width**2 / 12.0, 0.25) + _LEAST_VARIANCE
         is_line = (~is_free).astype(np.float32)
