@@ -1,8 +1,8 @@
 """A bag of mixtures of hidden Chow-Liu trees."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any, Self, cast
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -12,13 +12,15 @@ from skpc._threads import threads
 from skpc._validation import AT_LEAST_ONE, StrOptions
 from skpc.circuit import Circuit
 from skpc.densities import CircuitAnswers, Density
+from skpc.domain import Column
 from skpc.estimators._base import CircuitDensity
 from skpc.estimators._estimator import parameter
 from skpc.estimators._learner import EncodedChunks, TableLearner, TrainingData
 from skpc.learning.fine_bins import fine_axis, n_fine_bins
-from skpc.learning.hidden_forest import FineForest, States, TreeSettings, learn_forest
+from skpc.learning.hidden_forest import FineForest, TreeSettings, learn_forest
+from skpc.learning.state_laws import States
 from skpc.queries import Events
-from skpc.variables import Axis, AxisTable, Number
+from skpc.variables import Histogram, Law
 
 #: Members of a bag, where the user gives no number.
 _MEMBERS = 8
@@ -45,10 +47,9 @@ class ForestAnswers(CircuitAnswers):
         """See :class:`skpc.densities.Density`."""
         if given is not None or not isinstance(rows, np.ndarray):
             return super().log_density(rows, given)
-        bins: AxisTable = cast("Any", self[0])._bins
         forest: FineForest = cast("Any", self[0])._exact_forest
-        log_likelihood = forest.log_likelihood(bins.states(rows).astype(np.int64))
-        return np.asarray(log_likelihood + bins.log_density(rows))
+        log_likelihood = forest.log_likelihood(self.domain.codes(rows).astype(np.int64))
+        return np.asarray(log_likelihood + self.domain.axis_table.log_density(rows))
 
     def draw(
         self, n_rows: int, random_state: np.random.RandomState, given: Events | None = None
@@ -56,11 +57,10 @@ class ForestAnswers(CircuitAnswers):
         """See :class:`skpc.densities.Density`."""
         if given is not None:
             return super().draw(n_rows, random_state, given)
-        bins: AxisTable = cast("Any", self[0])._bins
         forest: FineForest = cast("Any", self[0])._exact_forest
         codes = forest.draw(n_rows, random_state)
         seed = int(random_state.randint(np.iinfo(np.int32).max))
-        rows = bins.draw(codes, np.full(codes.shape, np.nan), seed)
+        rows = self.domain.axis_table.draw(codes, np.full(codes.shape, np.nan), seed)
         return self.domain.values(rows)
 
 
@@ -188,8 +188,8 @@ class HiddenForest(CircuitDensity):
     #: The same in float64, and the circuit, once they have been asked for.
     _exact: FineForest | None = field(init=False)
     _circuit: Circuit | None = field(init=False)
-    #: The axis of each column, and the smooth masses of its states.
-    _cells: list[tuple[Axis | None, Floats]] = field(init=False)
+    #: The masses of the states of each column, smooth along lines.
+    _masses: list[Floats] = field(init=False)
 
     @property
     def _n_bins(self) -> int | None:
@@ -200,7 +200,7 @@ class HiddenForest(CircuitDensity):
     def circuit_(self) -> Circuit:  # type: ignore[override]
         """The circuit, which is made when it is first asked for."""
         if self._circuit is None:
-            self._circuit = self._exact_forest.circuit(self._axes)
+            self._circuit = self._exact_forest.circuit(self.domain_.axes)
         return self._circuit
 
     @circuit_.setter
@@ -220,14 +220,6 @@ class HiddenForest(CircuitDensity):
             self._exact = cast("FineForest", self._forest).exact()
         return self._exact
 
-    @property
-    def _axes(self) -> list[Axis | None]:
-        return [axis for axis, _ in self._cells]
-
-    @property
-    def _bins(self) -> AxisTable:
-        return AxisTable.from_axes(self._axes)
-
     def __getstate__(self) -> Any:
         state = dict(super().__getstate__())
         if state.get("_forest") is not None:
@@ -237,7 +229,7 @@ class HiddenForest(CircuitDensity):
 
     def _take_columns(self, order: Ints) -> None:
         TableLearner._take_columns(self, order)
-        self._cells = [self._cells[column] for column in order.tolist()]
+        self._masses = [self._masses[column] for column in order.tolist()]
         self._set_forest(cast("FineForest", self._forest).taken(order))
 
     def _set_forest(self, forest: FineForest) -> None:
@@ -258,28 +250,26 @@ class HiddenForest(CircuitDensity):
             self.n_estimators_, self.n_clusters_, self.n_hidden_ = chosen
             settings = TreeSettings(self.n_clusters_, self.n_hidden_, self.max_iter)
             seeds = random_state.randint(2**31, size=self.n_estimators_).tolist()
-            codes = self._bins.states(data.rows).astype(np.int64)
+            codes = self.domain_.codes(data.rows).astype(np.int64)
             self._set_forest(learn_forest(states, codes, data.weight, settings, seeds))
 
     def _fit_states(self, data: TrainingData) -> States:
         """Find the bins, or take those of a like density; the states and their proportions."""
-        domain = self.domain_
         if data.like is None:
             n_bins = self.n_bins or n_fine_bins(float(data.weight.sum()))
-            self._cells = []
-            for column, (values, states) in enumerate(zip(data.rows.T, domain.categories)):
-                if states is None:
-                    number = domain.number_of(column)
-                    self._cells.append(_cells_of(values, data.weight, number, n_bins))
-                else:
-                    self._cells.append((None, np.full(len(states), 1.0 / len(states))))
+            pairs = [
+                _cells_of(column, values, data.weight, n_bins)
+                for column, values in zip(self.domain_, data.rows.T)
+            ]
         else:
-            self._cells = [data.like._cells[column] for column in data.like._order.tolist()]
-        masses = [mass for _, mass in self._cells]
-        sizes = [len(mass) for mass in masses]
+            places = data.like._order.tolist()
+            pairs = [(data.like.domain_[place].axis, data.like._masses[place]) for place in places]
+        axes, self._masses = map(list, zip(*pairs))
+        columns = tuple(replace(column, axis=axis) for column, axis in zip(self.domain_, axes))
+        domain = self.domain_ = replace(self.domain_, columns=columns)
         is_line = ~domain.is_categorical & ~domain.is_ordered
-        states = States(offsets(sizes), is_line, np.concatenate(masses))
-        codes = self._bins.states(data.rows).astype(np.int64)
+        states = States(offsets(domain.n_states), is_line, np.concatenate(self._masses))
+        codes = domain.codes(data.rows).astype(np.int64)
         return states.learned(codes, data.weight)
 
     def _choose(
@@ -303,7 +293,7 @@ class HiddenForest(CircuitDensity):
             # Too few rows to hold any out.
             return n_members, n_clusters, 1
         seeds = random_state.randint(2**31, size=2).tolist()
-        codes, codes_val = (self._bins.states(part).astype(np.int64) for part in (rows, rows_val))
+        codes, codes_val = (self.domain_.codes(part).astype(np.int64) for part in (rows, rows_val))
         scores = []
         for n_hidden in _N_HIDDEN:
             settings = TreeSettings(n_clusters, n_hidden, self.max_iter)
@@ -324,10 +314,13 @@ def _largest_good(scores: Floats, weight: Floats) -> int:
 
 
 def _cells_of(
-    values: Floats, weight: Floats, number: Number | None, n_bins: int
-) -> tuple[Axis, Floats]:
+    column: Column, values: Floats, weight: Floats, n_bins: int
+) -> tuple[Histogram | None, Floats]:
     """The axis of a column of numbers, and the smooth masses of its states."""
-    if np.isnan(values).all() and number is not None:
+    if column.states is not None:
+        return None, np.full(len(column.states), 1.0 / len(column.states))
+    law = column.law or Law.fit(values, weight)
+    if np.isnan(values).all():
         # Only the domain has seen the column.
-        values, weight = np.array([number.low, number.high]), np.ones(2)
-    return fine_axis(values, weight, number or Number.fit(values, weight), n_bins)
+        values, weight = np.array([law.low, law.high]), np.ones(2)
+    return fine_axis(values, weight, law, n_bins)

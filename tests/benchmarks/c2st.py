@@ -59,9 +59,7 @@ def main() -> None:
     )
     parser.add_argument("--rivals", type=Path, help="folder that holds xgboost")
     parser.add_argument("--tables", nargs="*", choices=list(BARS), default=list(BARS))
-    parser.add_argument(
-        "--densities", nargs="*", choices=list(DENSITIES), default=["HiddenForest"]
-    )
+    parser.add_argument("--densities", nargs="*", choices=list(DENSITIES), default=["HiddenForest"])
     parser.add_argument("--rows", type=int, help="rows of a table, at most")
     parser.add_argument("--seeds", type=int, nargs="*", default=[0, 1])
     parser.add_argument("--told", action="store_true", help="list columns that draws are told by")
@@ -152,7 +150,6 @@ def told_by(xgboost: Any, train: pd.DataFrame, draws: pd.DataFrame, seed: int) -
         {name: whole - auc_of(xgboost, train.drop(columns=name), draws, seed) for name in train}
     )
     return ", ".join(f"{name} {gain:.3f}" for name, gain in lost.nlargest(_LISTED).items())
-
 
 
 if __name__ == "__main__":
