@@ -367,9 +367,11 @@ def _k_means(
     points: Single, weight: Floats, n_clusters: int, random_state: np.random.RandomState
 ) -> Ints:
     """Labels of rows after some iterations of k-means from rows drawn at random."""
-    n_rows, n_clusters = len(points), min(n_clusters, len(points))
+    n_rows = len(points)
+    n_clusters = min(n_clusters, n_rows)
     start = random_state.choice(n_rows, n_clusters, replace=False, p=weight / weight.sum())
-    centroid, label = points[start], np.zeros(n_rows, dtype=np.int64)
+    centroid = points[start]
+    label = np.zeros(n_rows, dtype=np.int64)
     for _ in range(_ROUNDS if n_clusters > 1 else 0):
         closeness = points @ centroid.T
         closeness -= np.einsum("ij,ij->i", centroid, centroid) / np.float32(2.0)
@@ -410,14 +412,16 @@ def _stepwise_em(
     A model has ``expected(rows) -> statistics``, which add up, and ``m_step(statistics) -> model``.
     """
     total = sum(float(batch.weight.sum()) for batch in batches)
-    counts, n_steps = None, 0
+    counts = None
+    n_steps = 0
     for _ in range(n_epochs):
         for number in random_state.permutation(len(batches)).tolist():
             batch = batches[number]
             step = max((n_steps + 1.0) ** -_STEP_POWER, _LAST_STEP) if len(batches) > 1 else 1.0
             new = model.expected(batch).times(step * total / float(batch.weight.sum()))
             counts = new if counts is None else added(counts.times(1.0 - step), new)
-            model, n_steps = model.m_step(counts), n_steps + 1
+            model = model.m_step(counts)
+            n_steps += 1
     return model
 
 
@@ -437,12 +441,15 @@ def _start(
     n_hidden = min(n_hidden, max(1, int(weight.sum() / _ROWS_OF_STATE)), len(codes))
     labels = []
     for v in range(len(parent)):
+        # What a column and its neighbours have in common matters most.
         is_neighbour = (parent == v) | (np.arange(len(parent)) == parent[v])
         factor = np.where(is_neighbour, _NEIGHBOUR, _OTHER)
         factor[v] = _OWN
         scaled = points * factor.astype(np.float32)[column_of]
         labels.append(_k_means(scaled, weight, n_hidden, random_state))
-    rows, unit = Batch.from_codes(codes, weight, states.ptr), np.eye(n_hidden, dtype=np.float32)
+    # EM begins as if these labels were known.
+    rows = Batch.from_codes(codes, weight, states.ptr)
+    unit = np.eye(n_hidden, dtype=np.float32)
     hidden = unit[np.array(labels)]
     posterior = hidden * rows.weight[:, np.newaxis]
     transition = np.zeros((len(parent), n_hidden, n_hidden), np.float32)
@@ -453,6 +460,7 @@ def _start(
     law = StateLaw.fit(states, share)
     tree = FineTree(parent, first, transition, by_state, law)
     tree = tree.m_step(Statistics(first, transition, by_state))
+    # No entry of a table may be zero: EM would never change it.
     part = np.float32(_MARGIN)
     alone = _normalised(transition.sum(axis=1, keepdims=True) + np.float32(1e-9))
     margin = share.astype(np.float32)[:, np.newaxis]

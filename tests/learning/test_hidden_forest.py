@@ -178,8 +178,8 @@ def test_the_circuit_scores_as_the_trees_do_and_stays_after_more_rows():
     loaded = pickle.loads(pickle.dumps(model))
     assert_array_equal(loaded.score_samples(rows), fast)
     model.partial_fit(rows)
-    assert_allclose(model.score_samples(rows), fast, atol=3.0)
-    assert (model.score_samples(rows) != fast).any()
+    # A step of EM towards these rows.
+    assert model.score(rows) > fast.mean()
 
 
 def test_few_rows_are_not_memorised():
