@@ -60,7 +60,8 @@ class States(NamedTuple):
         """Weight of the rows in each state."""
         of_cell = codes >= 0
         cell_weight = np.broadcast_to(weight[:, np.newaxis], codes.shape)[of_cell]
-        return np.bincount((codes + self.ptr[:-1])[of_cell], cell_weight, self.ptr[-1])
+        places = (codes + self.ptr[:-1])[of_cell]
+        return np.bincount(places, cell_weight, self.ptr[-1]).astype(np.float64)
 
     def learned(self, codes: Ints, weight: Floats) -> Self:
         """The proportions of some rows, drawn to the present ones.
@@ -148,8 +149,8 @@ class StateLaw(NamedTuple):
         ones = np.ones(n_states, np.float32)
         total = csr_array((ones, np.arange(n_states), states.ptr), shape=(n_columns, n_states))
         pseudo = np.where(states.is_line, _OF_NUMBER, _OF_CATEGORY)[column] * share
-        by_state = np.array([pseudo, score, width], np.float32)[:, :, np.newaxis]
-        return cls(by_state[0], np.flatnonzero(is_free), *by_state[1:], total, moments, column)
+        pseudo, score, width = np.array([pseudo, score, width], np.float32)[:, :, np.newaxis]
+        return cls(pseudo, np.flatnonzero(is_free), score, width, total, moments, column)
 
     def m_step(self, by_state: Single) -> Single:
         """Probabilities of the states, shape (n_states, k), from expected counts of that shape."""
