@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from skpc.estimators.extra_cutsets import ExtraCutsets
     from skpc.estimators.generative_forest import GenerativeForest
     from skpc.estimators.hidden_chow_liu import HiddenChowLiuTree
+    from skpc.estimators.hidden_forest import HiddenForest
     from skpc.estimators.imputer import CircuitImputer
     from skpc.estimators.kernel_ep import KernelEPOperator
     from skpc.estimators.logistic_ep import LogisticEPClassifier
@@ -45,6 +46,7 @@ _HOMES = {
     "ExtraCutsets": "skpc.estimators.extra_cutsets",
     "GenerativeForest": "skpc.estimators.generative_forest",
     "HiddenChowLiuTree": "skpc.estimators.hidden_chow_liu",
+    "HiddenForest": "skpc.estimators.hidden_forest",
     "KernelEPOperator": "skpc.estimators.kernel_ep",
     "LogisticEPClassifier": "skpc.estimators.logistic_ep",
     "MixtureOfAllTrees": "skpc.estimators.moat",
@@ -68,6 +70,7 @@ __all__ = [
     "ExtraCutsets",
     "GenerativeForest",
     "HiddenChowLiuTree",
+    "HiddenForest",
     "KernelEPOperator",
     "LogisticEPClassifier",
     "MixtureOfAllTrees",

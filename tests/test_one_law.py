@@ -20,6 +20,7 @@ from skpc import (
     CutsetNetworkBD,
     ExtraCutsets,
     HiddenChowLiuTree,
+    HiddenForest,
     MixtureOfAllTrees,
     SoftLearnSPN,
     StackedDensity,
@@ -31,6 +32,7 @@ DENSITIES = {
     "cutsets": lambda: CutsetNetworkBD(n_components=2, max_iter=5, random_state=0),
     "extra": lambda: ExtraCutsets(5, random_state=0),
     "hidden": lambda: HiddenChowLiuTree(random_state=0),
+    "forest": lambda: HiddenForest(n_estimators=2, n_clusters=2, n_hidden=8, random_state=0),
     "soft": lambda: SoftLearnSPN(random_state=0),
     "soft1": lambda: SoftLearnSPN(leaves="univariate", random_state=0),
     "mixture": lambda: TableMixture(n_components=3, random_state=0),
@@ -41,7 +43,7 @@ DENSITIES = {
     ),
 }
 #: Those with histogram axes, and those with Gaussians of scores.
-BINS, SCORES = ("cutset", "cutsets", "extra", "hidden"), ("soft", "soft1", "mixture")
+BINS, SCORES = ("cutset", "cutsets", "extra", "hidden", "forest"), ("soft", "soft1", "mixture")
 OTHERS = (*SCORES, "stack")
 EVERY = (*BINS, *OTHERS)
 N_ROWS, N_DRAWS = 600, 40_000

@@ -41,6 +41,7 @@ PUBLIC = {
         "ExtraCutsets",
         "GenerativeForest",
         "HiddenChowLiuTree",
+        "HiddenForest",
         "KernelEPOperator",
         "LogisticEPClassifier",
         "MixtureOfAllTrees",

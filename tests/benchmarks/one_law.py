@@ -58,6 +58,7 @@ from skpc import (
     ExpectedKernelSVR,
     ExtraCutsets,
     HiddenChowLiuTree,
+    HiddenForest,
     SoftLearnSPN,
     TableMixture,
 )
@@ -75,6 +76,7 @@ DENSITIES = {
         TableMixture(random_state=0),
         HiddenChowLiuTree(random_state=0),
         ExtraCutsets(random_state=0),
+        HiddenForest(random_state=0),
     )
 }
 #: Questions of each kind about a table, 47 in all.

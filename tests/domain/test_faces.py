@@ -14,6 +14,7 @@ from skpc import (
     DensityClassifier,
     ExtraCutsets,
     HiddenChowLiuTree,
+    HiddenForest,
     MixtureOfAllTrees,
     MultipleImputer,
     SoftLearnSPN,
@@ -28,6 +29,7 @@ DENSITIES = [
     CutsetNetworkBD(),
     ExtraCutsets(3, random_state=0),
     HiddenChowLiuTree(n_hidden=2, random_state=0),
+    HiddenForest(n_estimators=2, n_hidden=2, random_state=0),
     SoftLearnSPN(random_state=0),
     TableMixture(n_components=2, random_state=0),
     StackedDensity(

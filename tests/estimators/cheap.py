@@ -22,6 +22,7 @@ from skpc import (
     ExtraCutsets,
     GenerativeForest,
     HiddenChowLiuTree,
+    HiddenForest,
     KernelEPOperator,
     LogisticEPClassifier,
     MixtureOfAllTrees,
@@ -40,6 +41,7 @@ WITH_CIRCUIT: dict[str, BaseEstimator] = {
     "soft": SoftLearnSPN(n_refine=3, random_state=0),
     "table mixture": TableMixture(n_components=3, random_state=0),
     "hidden": HiddenChowLiuTree(n_hidden=3, random_state=0),
+    "forest": HiddenForest(n_estimators=2, n_hidden=3, max_iter=3, random_state=0),
     "random cuts": ExtraCutsets(3, min_samples_split=40, random_state=0),
 }
 DENSITIES: dict[str, BaseEstimator] = {

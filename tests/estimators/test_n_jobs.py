@@ -13,6 +13,7 @@ from skpc import (
     ExpectedPredictor,
     ExtraCutsets,
     HiddenChowLiuTree,
+    HiddenForest,
     KernelEPOperator,
     SoftLearnSPN,
     TableMixture,
@@ -25,6 +26,7 @@ LEARNERS = [
     SoftLearnSPN(leaves="univariate", n_refine=3, random_state=0),
     TableMixture(n_components=3, random_state=0),
     HiddenChowLiuTree(n_hidden=2, random_state=0),
+    HiddenForest(n_estimators=2, n_hidden=2, random_state=0),
     ExtraCutsets(4, random_state=0),
 ]
 

@@ -1,0 +1,326 @@
+"""A bag of mixtures of hidden Chow-Liu trees."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from skpc._arrays import Floats, Ints, offsets
+from skpc._threads import threads
+from skpc._validation import AT_LEAST_ONE, StrOptions
+from skpc.circuit import Circuit
+from skpc.densities import CircuitAnswers, Density
+from skpc.domain import Column
+from skpc.estimators._base import CircuitDensity
+from skpc.estimators._estimator import parameter
+from skpc.estimators._learner import EncodedChunks, TableLearner, TrainingData
+from skpc.learning.fine_bins import fine_axis, n_fine_bins
+from skpc.learning.hidden_forest import FineForest, TreeSettings, learn_forest
+from skpc.learning.state_laws import States
+from skpc.queries import Events
+from skpc.variables import Histogram, Law
+
+#: Members of a bag, where the user gives no number.
+_MEMBERS = 8
+#: From this number of rows on there are clusters: one for so many rows, but few and not many.
+_LARGE, _ROWS_OF_CLUSTER, _FEWEST, _MOST = 4_000.0, 2_500.0, 4, 16
+#: Numbers of hidden states to choose from, and the rows that each of a large table needs.
+_N_HIDDEN, _ROWS_OF_STATE = (64, 32, 16, 8, 4, 2, 1), 25.0
+#: Fraction of the rows that choose the number of hidden states of a small table.
+_HELD_OUT = 0.2
+
+
+class ForestAnswers(CircuitAnswers):
+    """The answers of a circuit, which is made when one is needed, and faster ones.
+
+    Log densities and draws without evidence pass matrices along the trees.
+    """
+
+    @property
+    def circuit(self) -> Circuit:
+        """The circuit of the estimator that stands in its place."""
+        return cast("Any", self[0]).circuit_
+
+    def log_density(self, rows: Any, given: Any = None) -> Floats:
+        """See :class:`skpc.densities.Density`."""
+        if given is not None or not isinstance(rows, np.ndarray):
+            return super().log_density(rows, given)
+        forest: FineForest = cast("Any", self[0])._exact_forest
+        log_likelihood = forest.log_likelihood(self.domain.codes(rows).astype(np.int64))
+        return np.asarray(log_likelihood + self.domain.axis_table.log_density(rows))
+
+    def draw(
+        self, n_rows: int, random_state: np.random.RandomState, given: Events | None = None
+    ) -> Floats:
+        """See :class:`skpc.densities.Density`."""
+        if given is not None:
+            return super().draw(n_rows, random_state, given)
+        forest: FineForest = cast("Any", self[0])._exact_forest
+        codes = forest.draw(n_rows, random_state)
+        seed = int(random_state.randint(np.iinfo(np.int32).max))
+        rows = self.domain.axis_table.draw(codes, np.full(codes.shape, np.nan), seed)
+        return self.domain.values(rows)
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class HiddenForest(CircuitDensity):
+    """Bag of mixtures of hidden Chow-Liu trees over fine bins.
+
+    Each member divides the rows into clusters. In each cluster a hidden variable stands above each
+    column, and the hidden variables form a Chow-Liu tree, as in :class:`HiddenChowLiuTree`:
+
+        p(x) = 1/M sum_m sum_c w_mc sum over z of p(z_root) prod_v p(z_v | z_parent(v)) p(x_v | z_v)
+
+    Columns have hundreds of bins. It is for tables of thousands of rows, whose draws a classifier
+    hardly tells from rows; it learns from small ones too. The density is a smooth and decomposable
+    circuit: likelihoods, marginals, conditionals and samples are exact, with missing cells too, and
+    these are summed out in learning.
+
+    Parameters
+    ----------
+    n_estimators : "auto" or int, default="auto"
+        Number of members of the bag. "auto": 8.
+    n_clusters : "auto" or int, default="auto"
+        Number of clusters of each member. "auto": 1 below 4,000 rows; above, one for each 2,500
+        rows, at least 4 and at most 16.
+    n_hidden : "auto" or int, default="auto"
+        Number of states of each hidden variable; a cluster of few rows has one for each 6 rows at
+        most. "auto": 64, or 32 where a cluster has less than 25 rows for each of 64. Below 4,000
+        rows held-out rows choose 64, 32, 16, 8, 4, 2 or 1.
+    max_iter : int, default=10
+        Number of epochs of EM.
+    categorical_features : "auto", "from_dtype", None or array-like, default="auto"
+        Which columns are categorical: a boolean mask, column numbers, or names. "from_dtype":
+        those with a category dtype. "auto": these, strings, bools, and numeric columns of two
+        integers in 0..15, a few unusual ones apart (one in a thousand).
+    categories : "auto" or list, default="auto"
+        The states of each column as in OrdinalEncoder; None in the list lets the data of that
+        column decide. A column with declared categories is categorical.
+    n_bins : int, default=None
+        Number of bins of a numeric column that have about equal mass; repeated values have others.
+        None: one for each 8 rows, at least 16 and at most 128; in large tables one for each 20
+        rows, at most 512.
+    atoms : "auto" or dict, default="auto"
+        A dict from columns (names or numbers) to the values that are atoms, where you know them;
+        the atoms of the other columns are found.
+    bounds : dict, default=None
+        A dict from columns (names or numbers) to pairs (lower, upper), between which all values
+        lie. None stands for a side without a bound.
+    handle_unknown : {"unseen", "missing", "error"}, default="unseen"
+        What to do with a category that has not been seen or declared: take it as missing, or
+        refuse it. "unseen" takes it as missing too, but in columns of strings log densities count
+        the probability of such a category, the share of the training rows whose category is seen
+        once.
+    random_state : int, RandomState instance or None, default=None
+        Seeds the clusters, the order of the rows, and the choice of the rows held out.
+    n_jobs : int, default=None
+        Number of threads that learn members, and that read parts of the rows for answers. The
+        result does not depend on it.
+    verbose : int, default=0
+        Present as in other densities; nothing is printed.
+
+    Attributes
+    ----------
+    circuit_ : Circuit
+        The learned circuit over encoded rows. It is made when it is first asked for.
+    domain_ : Domain
+        What each column is; translates rows to encoded rows and back.
+    n_estimators_, n_clusters_, n_hidden_ : int
+        What has been chosen.
+    n_features_in_ : int
+        Number of columns seen in ``fit``.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of the columns, where ``X`` has names.
+
+    See Also
+    --------
+    HiddenChowLiuTree : One tree over coarser bins.
+    SoftLearnSPN : Groups of columns and multivariate Gaussians, for smooth relations.
+    TableMixture : A mixture of Gaussians and tables.
+
+    Notes
+    -----
+    Hidden states of a column start from k-means of the rows in normal scores and scaled indicators,
+    in which the column counts twice, its neighbours in the tree once, and the others less. EM takes
+    steps on eight batches an epoch [1]_, each towards the expected counts of its batch.
+
+    Categories, and values with 2 % of the rows, have probabilities of their own in each hidden
+    state. The other bins of a column have a Gaussian of normal scores in each hidden state, and a
+    factor of each bin which all hidden states share: it keeps the margin of the cluster, but for
+    ten rows that are like the Gaussians.
+
+    A table in chunks that does not fit a sample of 100,000 rows is learned from that sample. The
+    law is that of :class:`HiddenChowLiuTree`, which goes back to [2]_.
+
+    References
+    ----------
+    .. [1] O. Cappé, E. Moulines. "On-line Expectation-Maximization Algorithm for Latent Data
+           Models". Journal of the Royal Statistical Society B 71(3), 2009.
+    .. [2] A. Liu, G. Van den Broeck. "Tractable Regularization of Probabilistic Circuits".
+           NeurIPS 2021.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc import HiddenForest
+    >>> rng = np.random.default_rng(0)
+    >>> kind = rng.integers(0, 2, 500)
+    >>> X = (rng.random((500, 4)) < np.where(kind, 0.9, 0.1)[:, np.newaxis]).astype(
+    ...     int
+    ... )
+    >>> model = HiddenForest(n_estimators=2, random_state=0).fit(X)
+    >>> model.complete([[1, 1, 1, np.nan]])
+    array([[1., 1., 1., 1.]])
+    """
+
+    n_estimators: int | str = parameter("auto", StrOptions({"auto"}), AT_LEAST_ONE)
+    n_clusters: int | str = parameter("auto", StrOptions({"auto"}), AT_LEAST_ONE)
+    n_hidden: int | str = parameter("auto", StrOptions({"auto"}), AT_LEAST_ONE)
+    max_iter: int = parameter(10, AT_LEAST_ONE)
+    n_bins: int | None = parameter(None, None, AT_LEAST_ONE)
+
+    #: Bins know atoms and the space between them.
+    margins = "auto"
+    #: The trees; None once parameters have changed that only the circuit has.
+    _forest: FineForest | None = field(init=False)
+    #: The same in float64, and the circuit, once they have been asked for.
+    _exact: FineForest | None = field(init=False)
+    _circuit: Circuit | None = field(init=False)
+    #: The masses of the states of each column, smooth along lines.
+    _masses: list[Floats] = field(init=False)
+
+    @property
+    def _n_bins(self) -> int | None:
+        """The domain needs no bins: these are finer."""
+        return None
+
+    @property
+    def circuit_(self) -> Circuit:  # type: ignore[override]
+        """The circuit, which is made when it is first asked for."""
+        if self._circuit is None:
+            self._circuit = self._exact_forest.circuit(self.domain_.axes)
+        return self._circuit
+
+    @circuit_.setter
+    def circuit_(self, circuit: Circuit) -> None:
+        self._forest, self._exact, self._circuit = None, None, circuit
+
+    @property
+    def _density(self) -> Density:
+        if self._forest is None:
+            return super()._density
+        return ForestAnswers(cast("Any", self), self.domain_)
+
+    @property
+    def _exact_forest(self) -> FineForest:
+        """The trees in float64."""
+        if self._exact is None:
+            self._exact = cast("FineForest", self._forest).exact()
+        return self._exact
+
+    def __getstate__(self) -> Any:
+        state = dict(super().__getstate__())
+        if state.get("_forest") is not None:
+            # They are made again from the trees.
+            state |= {"_circuit": None, "_exact": None}
+        return state
+
+    def _take_columns(self, order: Ints) -> None:
+        TableLearner._take_columns(self, order)
+        self._masses = [self._masses[column] for column in order.tolist()]
+        self._set_forest(cast("FineForest", self._forest).taken(order))
+
+    def _set_forest(self, forest: FineForest) -> None:
+        self._forest, self._exact, self._circuit = forest, None, None
+
+    def _refit(self, chunks: EncodedChunks, rows: Floats, weight: Floats) -> Any:
+        """Keep what the sample says."""
+        return TableLearner._refit(self, chunks, rows, weight)
+
+    def _learn(self, data: TrainingData) -> None:
+        random_state = check_random_state(self.random_state)
+        states = self._fit_states(data)
+        with threads(self.n_jobs):
+            if data.like is not None:
+                chosen = data.like.n_estimators_, data.like.n_clusters_, data.like.n_hidden_
+            else:
+                chosen = self._choose(states, data, random_state)
+            self.n_estimators_, self.n_clusters_, self.n_hidden_ = chosen
+            settings = TreeSettings(self.n_clusters_, self.n_hidden_, self.max_iter)
+            seeds = random_state.randint(2**31, size=self.n_estimators_).tolist()
+            codes = self.domain_.codes(data.rows).astype(np.int64)
+            self._set_forest(learn_forest(states, codes, data.weight, settings, seeds))
+
+    def _fit_states(self, data: TrainingData) -> States:
+        """Find the bins, or take those of a like density; the states and their proportions."""
+        if data.like is None:
+            n_bins = self.n_bins or n_fine_bins(float(data.weight.sum()))
+            pairs = [
+                _cells_of(column, values, data.weight, n_bins)
+                for column, values in zip(self.domain_, data.rows.T)
+            ]
+        else:
+            places = data.like._order.tolist()
+            pairs = [(data.like.domain_[place].axis, data.like._masses[place]) for place in places]
+        axes, self._masses = map(list, zip(*pairs))
+        columns = tuple(replace(column, axis=axis) for column, axis in zip(self.domain_, axes))
+        domain = self.domain_ = replace(self.domain_, columns=columns)
+        is_line = ~domain.is_categorical & ~domain.is_ordered
+        states = States(offsets(domain.n_states), is_line, np.concatenate(self._masses))
+        codes = domain.codes(data.rows).astype(np.int64)
+        return states.learned(codes, data.weight)
+
+    def _choose(
+        self, states: States, data: TrainingData, random_state: np.random.RandomState
+    ) -> Sequence[int]:
+        """The numbers of members, of clusters and of hidden states."""
+        n_rows, n_members, n_clusters, n_hidden = float(data.weight.sum()), _MEMBERS, 1, 0
+        if self.n_estimators != "auto":
+            n_members = int(self.n_estimators)
+        if self.n_clusters != "auto":
+            n_clusters = int(self.n_clusters)
+        elif n_rows >= _LARGE:
+            n_clusters = int(np.clip(n_rows / _ROWS_OF_CLUSTER, _FEWEST, _MOST))
+        if self.n_hidden != "auto":
+            return n_members, n_clusters, int(self.n_hidden)
+        if n_rows >= _LARGE:
+            is_enough = n_rows / (n_clusters * _N_HIDDEN[0]) >= _ROWS_OF_STATE
+            return n_members, n_clusters, _N_HIDDEN[0 if is_enough else 1]
+        rows, weight, rows_val, weight_val = data.divided(_HELD_OUT, random_state)
+        if rows_val is None:
+            # Too few rows to hold any out.
+            return n_members, n_clusters, 1
+        seeds = random_state.randint(2**31, size=2).tolist()
+        codes, codes_val = (self.domain_.codes(part).astype(np.int64) for part in (rows, rows_val))
+        scores = []
+        for n_hidden in _N_HIDDEN:
+            settings = TreeSettings(n_clusters, n_hidden, self.max_iter)
+            forest = learn_forest(states, codes, weight, settings, seeds)
+            scores.append(forest.exact().log_likelihood(codes_val))
+        return n_members, n_clusters, _N_HIDDEN[_largest_good(np.array(scores), weight_val)]
+
+
+def _largest_good(scores: Floats, weight: Floats) -> int:
+    """The first number whose held-out rows are within a standard error of those of the best."""
+    best = scores[np.argmax(scores @ weight)]
+    for number, score in enumerate(scores):
+        less = np.average(best - score, weights=weight)
+        spread = np.sqrt(np.average((best - score - less) ** 2, weights=weight))
+        if less <= spread / np.sqrt(weight.sum()):
+            return number
+    return len(scores) - 1
+
+
+def _cells_of(
+    column: Column, values: Floats, weight: Floats, n_bins: int
+) -> tuple[Histogram | None, Floats]:
+    """The axis of a column of numbers, and the smooth masses of its states."""
+    if column.states is not None:
+        return None, np.full(len(column.states), 1.0 / len(column.states))
+    law = column.law or Law.fit(values, weight)
+    if np.isnan(values).all():
+        # Only the domain has seen the column.
+        values, weight = np.array([law.low, law.high]), np.ones(2)
+    return fine_axis(values, weight, law, n_bins)

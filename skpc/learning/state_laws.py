@@ -1,0 +1,179 @@
+"""How the states of fine bins follow from counts: free, or by Gaussians of normal scores."""
+
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from scipy.special import ndtri
+
+from skpc._arrays import Bools, Floats, Ints, group_sums, offsets
+
+#: Pseudo-counts of the states in a hidden state: of numbers, and of categories.
+_OF_NUMBER, _OF_CATEGORY = 0.01, 0.1
+#: A value with this share of the rows is a state by itself; the others of its column follow a
+#: Gaussian of the normal scores.
+_FREE = 0.02
+#: Rows like the Gaussians, to which the margin of a cluster is drawn; and groups of states by which
+#: normal scores follow that margin.
+_LIKE_GAUSSIANS, _GROUPS = 10.0, 32
+#: Rows in each bin that are like the smooth margin of the table.
+_LIKE_MARGIN = 10.0
+#: No middle of a state is nearer to an end of its column than this share of the mass.
+_OUTERMOST = 1e-7
+#: Least variance of a Gaussian of normal scores, and its least density.
+_LEAST_VARIANCE, _LEAST_DENSITY = 1e-4, 1e-6
+#: No state has less mass than this share of its column.
+SMALLEST = 1e-12
+
+Single = NDArray[np.float32]
+
+
+class States(NamedTuple):
+    """The states of a table: bins of numbers and categories, column after column.
+
+    Attributes
+    ----------
+    ptr : ndarray of shape (n_columns + 1,), int
+        Where the states of each column begin.
+    is_line : ndarray of shape (n_columns,), bool
+        Whether they are places on a line, increasing.
+    share : ndarray of shape (n_states,)
+        Proportions of the states in their column, all of them positive.
+    """
+
+    ptr: Ints
+    is_line: Bools
+    share: Floats
+
+    @property
+    def column(self) -> Ints:
+        """The column of each state."""
+        return np.repeat(np.arange(len(self.is_line)), np.diff(self.ptr))
+
+    def proportions(self, mass: Floats) -> Floats:
+        """Masses of states divided by those of their columns; zero in a column without mass."""
+        total = group_sums(self.column, mass)
+        return np.asarray(mass / np.where(total > 0.0, total, 1.0)[self.column])
+
+    def counts(self, codes: Ints, weight: Floats) -> Floats:
+        """Weight of the rows in each state."""
+        of_cell = codes >= 0
+        cell_weight = np.broadcast_to(weight[:, np.newaxis], codes.shape)[of_cell]
+        places = (codes + self.ptr[:-1])[of_cell]
+        return np.bincount(places, cell_weight, self.ptr[-1]).astype(np.float64)
+
+    def learned(self, codes: Ints, weight: Floats) -> Self:
+        """The proportions of some rows, drawn to the present ones.
+
+        Each place on a line has ten rows more that follow these; another column has one such row.
+        """
+        counts = self.counts(codes, weight)
+        expected = self.share * group_sums(self.column, counts)[self.column]
+        drawn = self.share * (counts + _LIKE_MARGIN) / (expected + _LIKE_MARGIN)
+        is_line = self.is_line[self.column]
+        share = np.where(is_line, drawn, counts + self.share)
+        return self._replace(share=self.proportions(np.maximum(share, SMALLEST)))
+
+    def shares_of(self, codes: Ints, weight: Floats) -> Floats:
+        """Proportions of the states of some rows, and of one row like the table."""
+        return self.proportions(self.counts(codes, weight) + self.share)
+
+    def middles(self, mass: Floats) -> Floats:
+        """The share of the mass of its column that lies below the middle of each state."""
+        share = self.proportions(mass)
+        below = np.cumsum(share) - share / 2.0
+        below -= (np.cumsum(share) - share)[self.ptr[:-1]][self.column]
+        return np.clip(below, _OUTERMOST, 1.0 - _OUTERMOST)
+
+    def taken(self, order: Ints) -> tuple[Self, Ints]:
+        """The columns in another order, and where each state stood before."""
+        sizes = np.diff(self.ptr)[order]
+        place = np.concatenate([np.arange(self.ptr[v], self.ptr[v + 1]) for v in order.tolist()])
+        return type(self)(offsets(sizes), self.is_line[order], self.share[place]), place
+
+
+class StateLaw(NamedTuple):
+    """How probabilities of states follow from expected counts of these and of hidden states.
+
+    Categories and frequent values are free. The other states of a number have normal scores z; in a
+    hidden state they have a Gaussian of z, times a factor of each state that all hidden states
+    share, with which the margin becomes that of the rows, or nearly so.
+
+    Attributes
+    ----------
+    pseudo : ndarray of shape (n_states, 1)
+        Pseudo-counts of the states in each hidden state.
+    free : ndarray of int
+        The states that are free.
+    score, width : ndarrays of shape (n_states, 1)
+        Normal scores and their extent, zero for free states.
+    total, moments : sparse arrays of shape (n_columns, n_states) and (3 n_columns, n_states)
+        Sums over the states of a column; over those that are not free, and of their scores and
+        squares.
+    column : ndarray of shape (n_states,), int
+    """
+
+    pseudo: Single
+    free: Ints
+    score: Single
+    width: Single
+    total: Any
+    moments: Any
+    column: Ints
+
+    @classmethod
+    def fit(cls, states: States, of_cluster: Floats) -> Self:
+        """Find the scores from the proportions in the table and in a cluster of its rows."""
+        column, share = states.column, states.share
+        is_free = ~states.is_line[column] | (share >= _FREE)
+        line, line_of_cluster = (np.where(is_free, 0.0, mass) for mass in (share, of_cluster))
+        # The cluster tells how much lies in groups of states; within them it knows too little.
+        place = np.minimum(states.middles(line) * _GROUPS, _GROUPS - 1).astype(np.int64)
+        group = column * _GROUPS + place
+        in_group = np.bincount(group, line)
+        ratio = np.bincount(group, line_of_cluster) + in_group / _GROUPS
+        line = line * (ratio / np.where(in_group > 0.0, in_group, 1.0))[group]
+        score = ndtri(states.middles(line))
+        width = states.proportions(line) * np.sqrt(2.0 * np.pi) * np.exp(0.5 * score**2)
+        spread = np.minimum(width**2 / 12.0, 0.25) + _LEAST_VARIANCE
+        is_line = (~is_free).astype(np.float32)
+        weights = np.array([is_line, is_line * score, is_line * (score**2 + spread)], np.float32)
+        n_states, n_columns = len(share), len(states.is_line)
+        ptr = np.concatenate(
+            [states.ptr[:-1], n_states + states.ptr[:-1], 2 * n_states + states.ptr]
+        )
+        moments = csr_array(
+            (weights.ravel(), np.tile(np.arange(n_states), 3), ptr), shape=(3 * n_columns, n_states)
+        )
+        ones = np.ones(n_states, np.float32)
+        total = csr_array((ones, np.arange(n_states), states.ptr), shape=(n_columns, n_states))
+        pseudo = np.where(states.is_line, _OF_NUMBER, _OF_CATEGORY)[column] * share
+        pseudo, score, width = np.array([pseudo, score, width], np.float32)[:, :, np.newaxis]
+        return cls(pseudo, np.flatnonzero(is_free), score, width, total, moments, column)
+
+    def m_step(self, by_state: Single) -> Single:
+        """Probabilities of the states, shape (n_states, k), from expected counts of that shape."""
+        counts = by_state + self.pseudo
+        total = (self.total @ counts)[self.column]
+        if len(self.free) == len(counts):
+            return np.asarray(counts / total)
+        mass, mean, square = (self.moments @ counts).reshape(3, -1, counts.shape[1])
+        positive = np.where(mass > 0.0, mass, np.float32(1.0))
+        mean /= positive
+        variance = np.maximum(square / positive - mean**2, np.float32(_LEAST_VARIANCE))
+        slope = (np.float32(np.sqrt(0.5)) / np.sqrt(variance))[self.column]
+        table = (self.score - mean[self.column]) * slope
+        np.exp(-np.square(table, out=table), out=table)
+        table = (table * slope + np.float32(_LEAST_DENSITY)) * self.width
+        self._scale(table, mass)
+        like = np.float32(_LIKE_GAUSSIANS)
+        table *= ((counts.sum(axis=1) + like) / (table.sum(axis=1) + like))[:, np.newaxis]
+        self._scale(table, mass)
+        table[self.free] = counts[self.free]
+        return np.asarray(table / total)
+
+    def _scale(self, table: Single, mass: Single) -> None:
+        """Let the states that are not free have some mass in each column, in place."""
+        total = self.total @ table
+        table *= (mass / np.where(total > 0.0, total, np.float32(1.0)))[self.column]

@@ -1,0 +1,189 @@
+"""Bags of hidden trees over fine bins beside sums over all hidden states."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from skpc import HiddenForest
+from skpc._arrays import offsets
+from skpc.learning.fine_bins import fine_axis, n_fine_bins
+from skpc.learning.hidden_forest import (
+    Batch,
+    FineForest,
+    FineTree,
+    TreeSettings,
+    learn_forest,
+    places,
+)
+from skpc.learning.state_laws import StateLaw, States
+from skpc.queries import log_likelihood
+from skpc.variables import Law
+from tests.naive import hidden_tree as naive
+
+PARENTS = ([-1], [-1, 0, 1], [1, -1, 1, 0], [3, 0, 0, -1])
+
+
+def random_states(n_columns: int, seed: int) -> States:
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(2, 5, n_columns)
+    share = np.concatenate([rng.dirichlet(np.ones(size)) for size in sizes])
+    return States(offsets(sizes), np.arange(n_columns) % 2 == 0, share)
+
+
+def random_tree(states: States, parent: list[int], n_hidden: int, seed: int) -> FineTree:
+    rng = np.random.default_rng(seed)
+    tables = [rng.dirichlet(np.ones(size), n_hidden).T for size in np.diff(states.ptr)]
+    return FineTree(
+        np.array(parent),
+        rng.dirichlet(np.ones(n_hidden)),
+        rng.dirichlet(np.ones(n_hidden), (len(parent), n_hidden)),
+        np.concatenate(tables),
+    )
+
+
+def random_codes(states: States, n_rows: int, seed: int, missing: float = 0.3) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    codes = np.column_stack([rng.integers(0, size, n_rows) for size in np.diff(states.ptr)])
+    return np.where(rng.random(codes.shape) < missing, -1, codes)
+
+
+def plain(states: States, tree: FineTree) -> tuple:
+    """The tree as the slow truth takes it."""
+    tables = [table.T for table in np.split(tree.emission, states.ptr[1:-1])]
+    return tree.parent, tree.first, tree.transition, tables
+
+
+@pytest.mark.parametrize("parent", PARENTS, ids=str)
+def test_the_likelihood_sums_over_trees_and_hidden_states(parent):
+    states = random_states(len(parent), seed=0)
+    trees = [random_tree(states, parent, n_hidden, seed=n_hidden) for n_hidden in (1, 3)]
+    forest = FineForest(states, np.array([0.25, 0.75]), trees)
+    codes = random_codes(states, 20, seed=1)
+    truth = [
+        sum(w * naive.likelihood(*plain(states, tree), row) for w, tree in zip((0.25, 0.75), trees))
+        for row in codes
+    ]
+    assert_allclose(forest.log_likelihood(codes), np.log(truth), rtol=1e-12, atol=1e-15)
+    circuit = forest.circuit([None] * len(parent))
+    rows = np.where(codes < 0, np.nan, codes)
+    assert_allclose(log_likelihood(circuit, rows), np.log(truth), rtol=1e-12, atol=1e-15)
+
+
+@pytest.mark.parametrize("parent", PARENTS, ids=str)
+def test_expected_counts_are_sums_over_hidden_states(parent):
+    states = random_states(len(parent), seed=2)
+    tree, codes = random_tree(states, parent, 3, seed=3), random_codes(states, 15, seed=4)
+    weight = np.random.default_rng(5).uniform(0.5, 2.0, 15)
+    counts = tree.expected(Batch.from_codes(codes, weight, states.ptr))
+    first, transition, emission = naive.expected_counts(*plain(states, tree), codes, weight)
+    # Weights and indicators are float32.
+    assert_allclose(counts.first, first, rtol=1e-5)
+    assert_allclose(counts.transition, transition, rtol=1e-5, atol=1e-7)
+    assert_allclose(counts.by_state, np.concatenate([t.T for t in emission]), rtol=1e-5, atol=1e-7)
+
+
+def test_columns_in_another_order_are_the_same_forest():
+    states = random_states(4, seed=6)
+    forest = FineForest(states, np.ones(1), [random_tree(states, [1, -1, 1, 0], 3, seed=7)])
+    codes, order = random_codes(states, 10, seed=8), np.array([2, 0, 3, 1])
+    moved = forest.taken(order)
+    assert_allclose(moved.log_likelihood(codes[:, order]), forest.log_likelihood(codes), rtol=1e-12)
+
+
+def test_shares_of_draws_are_probabilities():
+    states = random_states(3, seed=9)
+    forest = FineForest(states, np.ones(1), [random_tree(states, [-1, 0, 1], 2, seed=10)])
+    drawn = forest.draw(40_000, np.random.RandomState(0))
+    rows, counts = np.unique(drawn, axis=0, return_counts=True)
+    prob = np.exp(forest.log_likelihood(rows))
+    assert prob.sum() == pytest.approx(1.0, abs=1e-9)
+    assert (np.abs(counts / 40_000 - prob) < 5.0 * np.sqrt(prob / 40_000)).all()
+
+
+def test_emissions_have_the_margin_of_the_rows_and_sum_to_one():
+    rng = np.random.default_rng(11)
+    ptr, n_hidden = np.array([0, 40, 43]), 4
+    share = np.append(np.full(40, 1 / 40), [0.5, 0.3, 0.2])
+    # Values with 2 % of the rows are free.
+    share[:40] = np.append([0.6], np.full(39, 0.4 / 39))
+    states = States(ptr, np.array([True, False]), share)
+    law = StateLaw.fit(states, share)
+    assert_array_equal(law.free, [0, 40, 41, 42])
+    counts = (500.0 * share[:, np.newaxis] * rng.dirichlet(np.ones(n_hidden), 43)).astype(
+        np.float32
+    )
+    table = law.m_step(counts)
+    assert_allclose(np.add.reduceat(table, ptr[:-1]), 1.0, rtol=1e-5)
+    hidden = np.add.reduceat(counts, ptr[:-1])[states.column]
+    margin = (table * hidden).sum(axis=1)
+    assert_allclose(margin[law.free], counts.sum(axis=1)[law.free], rtol=0.01)
+    # All hidden states together hold what the rows do, up to the rows like the Gaussians.
+    assert_allclose(margin[1:40], counts.sum(axis=1)[1:40], rtol=0.25)
+
+
+def test_steps_raise_the_likelihood():
+    rng = np.random.default_rng(12)
+    kind = rng.integers(0, 3, 800)
+    codes = np.column_stack([(kind + (rng.random(800) < 0.2)) % 3 for _ in range(4)])
+    states = States(offsets([3] * 4), np.zeros(4, bool), np.full(12, 1 / 3))
+    scores = []
+    for n_epochs in (1, 10):
+        forest = learn_forest(states, codes, np.ones(800), TreeSettings(1, 3, n_epochs), [0])
+        scores.append(forest.exact().log_likelihood(codes).mean())
+    assert scores[1] > scores[0]
+    independent = 4 * np.log(1 / 3)
+    assert scores[1] > independent + 0.5
+
+
+def test_missing_cells_have_a_place_of_their_own():
+    assert_array_equal(places(np.array([[0, -1], [2, 1]]), np.array([0, 3, 5])), [[0, 2], [5, 4]])
+
+
+def test_repeated_values_have_bins_of_their_own_and_masses_sum_to_one():
+    rng = np.random.default_rng(13)
+    values = np.append(np.round(rng.normal(size=900), 3), np.full(100, 0.5))
+    law = Law.fit(values, np.ones(1000))
+    axis, mass = fine_axis(values, np.ones(1000), law, n_fine_bins(1000))
+    assert mass.sum() == pytest.approx(1.0)
+    assert len(mass) == axis.n_states
+    state = axis.states_of(np.array([0.5]))[0]
+    assert (axis.states_of(values) == state).sum() == (values == 0.5).sum()
+    assert n_fine_bins(100) == 16
+    assert n_fine_bins(1e6) == 512
+
+
+def table(n_rows: int = 400) -> pd.DataFrame:
+    rng = np.random.default_rng(14)
+    factor = rng.normal(size=n_rows)
+    return pd.DataFrame(
+        {
+            "size": np.exp(factor + 0.3 * rng.normal(size=n_rows)),
+            "kind": np.where(factor + 0.3 * rng.normal(size=n_rows) > 0, "a", "b"),
+            "zeros": np.where(factor > 0.5, 0.0, np.round(5 + factor, 2)),
+        }
+    )
+
+
+def test_the_circuit_scores_as_the_trees_do_and_stays_after_more_rows():
+    model = HiddenForest(n_estimators=2, n_hidden=4, random_state=0).fit(table())
+    rows = table(50)
+    fast, encoded = model.score_samples(rows), model.domain_.encode(rows)
+    of_trees = model._density.log_density(encoded)
+    assert_allclose(log_likelihood(model.circuit_, encoded), of_trees, rtol=1e-9)
+    loaded = pickle.loads(pickle.dumps(model))
+    assert_array_equal(loaded.score_samples(rows), fast)
+    model.partial_fit(rows)
+    # A step of EM towards these rows.
+    assert model.score(rows) > fast.mean()
+
+
+def test_few_rows_are_not_memorised():
+    train, test = table(150), table(1000)
+    model = HiddenForest(random_state=0).fit(train)
+    simple = HiddenForest(n_hidden=1, random_state=0).fit(train)
+    assert model.score(test) > simple.score(test)
