@@ -323,13 +323,13 @@ def sides(circuit: Circuit, given: Conditionals, right: Points | None = None) ->
     The matrices are those with the points on the right, or else with other blocks of such rows.
     """
     layout, reached = _layout(circuit.structure), given.reached
-    n_entries = np.bincount(layout.scope[reached.node], minlength=len(layout.scopes))
+    n_entries = np.bincount(layout.scope[reached.node], minlength=len(layout.scopes)).astype(float)
     n_others = n_entries
     if right is not None:
         entered = np.flatnonzero(n_entries).tolist()
         n_others = np.zeros(len(layout.scopes))
         n_others[entered] = [right.get(layout.scopes[scope]).n_base for scope in entered]
-    n_blocks = np.dot(n_entries, n_others.astype(np.float64)) / _NUMBERS
+    n_blocks = np.dot(n_entries, n_others) / _NUMBERS
     if right is None:
         n_blocks = np.sqrt(n_blocks)
     # Rows under leaves of several variables are few already.
@@ -347,4 +347,6 @@ def sides(circuit: Circuit, given: Conditionals, right: Points | None = None) ->
             reached.arg[args],
             reached.weight[args],
         )
-        yield Side(circuit, Conditionals(given.position[rows], given.cells[rows], part, given.joint))
+        yield Side(
+            circuit, Conditionals(given.position[rows], given.cells[rows], part, given.joint)
+        )

@@ -142,7 +142,8 @@ class KernelEvaluator:
         values: dict[tuple[int, KernelNode], Floats],
     ) -> Floats:
         """The matrix of a column kernel, or of a product, between leaves and products."""
-        below, above = left.layers[scope], right.layers.get(scope)
+        below = left.layers[scope]
+        above: Any = right.layers.get(scope)
         matrix = np.empty((below.n_base, above.n_base))
         if below.n_leaves:
             matrix[: below.n_leaves] = self._of_leaves(scope, node, left, right)
@@ -159,7 +160,8 @@ class KernelEvaluator:
             return _between_joint_leaves(scope, node, left, right)
         var = scope.bit_length() - 1
         kernel: Any = node.column
-        p, q = self._circuits
+        p: Circuit = self._circuits[0]
+        q: Any = self._circuits[1]
         known = kernel_cells(p.columns, var, left.cells[var])[:, 0]
         leaves = p.leaf_forms(var)
         # What is between leaves is the same for each block of rows.
@@ -211,9 +213,7 @@ def _along(
     return matrix
 
 
-def _between_joint_leaves(
-    scope: int, node: KernelNode, left: Side, right: Side | Points
-) -> Floats:
+def _between_joint_leaves(scope: int, node: KernelNode, left: Side, right: Side | Points) -> Floats:
     """A product of column kernels between leaves of several variables, sums multiplied out."""
     side = left.joint[scope]
     variables = side.leaves.variables.tolist()
@@ -249,7 +249,9 @@ def _grouped(
     parts: Split, factors: tuple[KernelNode, ...]
 ) -> list[tuple[Split, tuple[KernelNode, ...]]]:
     """Parts of a product, and factors of a kernel, that have columns in common."""
-    groups: list[tuple[int, Split, tuple[KernelNode, ...]]] = [(part, (part,), ()) for part in parts]
+    groups: list[tuple[int, Split, tuple[KernelNode, ...]]] = [
+        (part, (part,), ()) for part in parts
+    ]
     for factor in factors:
         touched = [group for group in groups if group[0] & factor.scope]
         groups = [group for group in groups if not group[0] & factor.scope]
@@ -332,5 +334,3 @@ def _split_text(scope: int, parts: frozenset[int], node: int, owner: str) -> str
         return f"leaf {node}{owner} takes {scope_text(scope)} as a whole"
     listed = " x ".join(scope_text(part) for part in sorted(parts))
     return f"product {node}{owner} splits {scope_text(scope)} into {listed}"
-
-

@@ -62,7 +62,12 @@ def test_a_product_of_sums_is_the_sum_of_all_products():
     truth = SUMS[0](X[:, :1], Y[:, :1]) * SUMS[1](X[:, 1:], Y[:, 1:])
     assert_allclose(kernel(X, Y), truth, rtol=1e-13)
     root = KernelCircuit(kernel, 2).root
-    assert [weight for weight, _ in product_terms(root, lambda node: not node.parts)] == [0.5, 0.5, 2.0, 2.0]
+    assert [weight for weight, _ in product_terms(root, lambda node: not node.parts)] == [
+        0.5,
+        0.5,
+        2.0,
+        2.0,
+    ]
     with pytest.raises(ValueError, match="each of 4 columns, but the rows have 1"):
         ProductKernel([MIXED])([[0.0]])
 

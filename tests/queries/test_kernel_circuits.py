@@ -177,7 +177,9 @@ def test_discrepancies_take_nested_kernels():
 def test_scopes_that_do_not_fit_are_refused_with_the_node():
     p, q = chains(4, 2, seed=0)
     kernel = ProductKernel([two_factors(0, 2), two_factors(1, 3)])
-    with pytest.raises(IncompatibleError, match=r"product \d+ of the circuit splits \{0, 1, 2, 3\}"):
+    with pytest.raises(
+        IncompatibleError, match=r"product \d+ of the circuit splits \{0, 1, 2, 3\}"
+    ):
         expected_kernel(p, q, kernel)
     with pytest.raises(IncompatibleError, match=r"the kernel has a factor of \{0, 2\}"):
         expected_kernel(p, q, kernel)
