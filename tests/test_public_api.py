@@ -47,6 +47,7 @@ PUBLIC = {
         "MultipleImputer",
         "SoftLearnSPN",
         "StackedDensity",
+        "Strudel",
         "TableMixture",
         "__version__",
         "show_versions",

@@ -165,7 +165,8 @@ def _check_use(structure: Structure) -> None:
 def _check_decisions(circuit: Circuit) -> None:
     """Refuse sums that claim to decide on a variable, but whose children do not exclude each other.
 
-    Each child must be, or be a product that contains, a leaf with all its mass on its own state.
+    Each child must have all its mass on its own state: as a leaf, as a product that contains such
+    a leaf or child, or as a sum of such children.
     """
     parent, state = circuit.edge_parent, circuit.decision_state
     decided = circuit.decision_var[parent] >= 0
@@ -182,12 +183,36 @@ def _check_decisions(circuit: Circuit) -> None:
         )
     var = circuit.decision_var[parent]
     wrong = np.flatnonzero((state < 0) | (_fixed_states(circuit, child, var) != state))
+    fixed: dict[tuple[int, int], int] = {}
+    wrong = wrong[[_fixed_below(circuit, child[e], var[e], fixed) != state[e] for e in wrong]]
     if len(wrong):
         edge = wrong[0]
         raise StructureError(
             f"child {child[edge]} of sum {parent[edge]} must contain an indicator of state "
             f"{state[edge]} of variable {var[edge]} to be decided by it"
         )
+
+
+def _fixed_below(circuit: Circuit, node: int, var: int, fixed: dict[tuple[int, int], int]) -> int:
+    """The state of a variable that has all the mass of a node, found below it; else -1."""
+    waiting = [int(node)]
+    while waiting:
+        top = waiting[-1]
+        below = circuit.child[circuit.child_ptr[top] : circuit.child_ptr[top + 1]].tolist()
+        below = [part for part in below if circuit.scopes[part] >> int(var) & 1]
+        missing = [part for part in below if (part, var) not in fixed]
+        # A sum that decides on the variable itself has all its states.
+        if not below or circuit.decision_var[top] == var:
+            own = _fixed_states(circuit, np.array([top]), np.array([var]))
+            fixed[top, var] = int(own[0])
+        elif missing:
+            waiting += missing
+            continue
+        else:
+            states = {fixed[part, var] for part in below}
+            fixed[top, var] = states.pop() if len(states) == 1 else -1
+        waiting.pop()
+    return fixed[int(node), var]
 
 
 def _fixed_states(circuit: Circuit, node: Ints, var: Ints) -> Ints:

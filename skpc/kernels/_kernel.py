@@ -361,6 +361,7 @@ class KernelCircuit:
     """
 
     def __init__(self, kernel: Kernel, n_features: int):
+        self._kernel, self._n_features = kernel, n_features
         self._made: dict[Any, KernelNode] = {}
         self.root = self._node(kernel, tuple(range(n_features)))
         if self.root.scope >> n_features:
@@ -372,6 +373,9 @@ class KernelCircuit:
         unread = [v for v in range(n_features) if not self.root.scope >> v & 1]
         if unread:
             self.root = self.product([self.root, *(self._leaf(constant, v) for v in unread)])
+
+    def __repr__(self) -> str:
+        return f"KernelCircuit({self._kernel!r}, {self._n_features})"
 
     def _node(self, kernel: Kernel, columns: tuple[int, ...]) -> KernelNode:
         """The node of a kernel in the place of some columns."""

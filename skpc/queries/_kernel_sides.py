@@ -26,6 +26,8 @@ from skpc.queries._conditionals import (
     variables_of_leaves,
 )
 from skpc.queries.passes.plan import plan_of, remembered
+from skpc.variables import Form
+from skpc.variables.leaf_queries import kernel_cells, known_cells
 
 #: Numbers in the matrices that are held at a time.
 _NUMBERS = 2**22
@@ -66,7 +68,7 @@ class Side:
         Where the rows stand in their table.
     layers : dict of int to Layer
         The layer of each scope that the rows reach.
-    cells : list of array of shape (n_cells, 1)
+    cells : list of array of shape (n_cells,)
         The distinct known cells of each variable. In its layer they follow the leaves.
     joint : dict of int to JointSide
         The leaves of several variables in each scope.
@@ -87,6 +89,14 @@ class Side:
         self.cells = items.cells
         self.layers, self.root = _layers(_layout(circuit.structure), given.reached, items)
 
+    def leaves(self, var: int) -> Form:
+        """The leaves of a variable."""
+        return self.circuit.leaf_forms(var)
+
+    def known(self, var: int) -> Form:
+        """The known cells of a variable."""
+        return known_cells(self.circuit.columns, var, self.cells[var])
+
 
 class Points:
     """Complete rows, or pairs of them: patterns of cells in each scope.
@@ -95,14 +105,17 @@ class Points:
 
     Parameters
     ----------
+    circuit : Circuit
+        Its variables are those of the points.
     cells : array of shape (n_points, n_features, n_cells)
         The cells of each point, one or two of a pair.
     position : slice
         Where the points stand in their table.
     """
 
-    def __init__(self, cells: Floats, position: slice = slice(0)):
-        self.points, self.position = cells, position
+    def __init__(self, circuit: Circuit, cells: Floats, position: slice = slice(0)):
+        self.circuit, self.points, self.position = circuit, cells, position
+        self.are_pairs = cells.shape[2] > 1
         self.tables: dict[Any, Floats] = {}
         self._patterns: dict[int, tuple[Ints, Ints]] = {}
         self._parts: dict[Split, Ints] = {}
@@ -130,10 +143,18 @@ class Points:
             self._patterns[scope] = pattern, np.unique(pattern, return_index=True)[1]
         return self._patterns[scope]
 
-    def cells_in(self, scope: int) -> Floats:
-        """The cells of each pattern of a scope, shape (n_patterns, n_columns, n_cells)."""
-        member = [bool(scope >> var & 1) for var in range(self.points.shape[1])]
-        return np.asarray(self.points[self.patterns(scope)[1]][:, member])
+    def known(self, var: int) -> Form:
+        """The cells of the patterns of a variable."""
+        cells = self.points[self.patterns(1 << var)[1], var, 0]
+        return known_cells(self.circuit.columns, var, cells)
+
+    def scores(self, var: int, scope: int = 0) -> Floats:
+        """The cells of a variable as kernels compare them, in each pattern of a scope, or its own.
+
+        Shape (n_patterns, n_cells).
+        """
+        cells = self.points[self.patterns(scope or 1 << var)[1], var]
+        return kernel_cells(self.circuit.columns, var, cells).reshape(cells.shape)
 
     def split(self, scope: int, split: Split) -> Ints:
         """The patterns of the parts of a scope, for each pattern of the whole."""
@@ -229,7 +250,7 @@ def _items_of(circuit: Circuit, given: Conditionals) -> _Items:
         if alone:
             first_of_leaf[on_var] = n_items + np.arange(n_leaves)
         first_of_cell[observed, var] = n_items + n_leaves + which
-        cells.append(distinct[:, np.newaxis])
+        cells.append(distinct)
         scopes += [layout.number[1 << var]] * (n_leaves + len(distinct))
         n_items += n_leaves + len(distinct)
     is_leaf = child < 0

@@ -18,15 +18,16 @@ from skpc._arrays import Floats, Ints
 from skpc.circuit import Circuit, Structure, scope_text
 from skpc.exceptions import IncompatibleError
 from skpc.kernels import (
+    ColumnKernel,
     KernelCircuit,
     KernelNode,
     leaf_expectations,
     leaf_second_moments,
     product_terms,
 )
-from skpc.kernels.joint import JointPoints, JointSide, joint_expectations, joint_pair_expectations
+from skpc.kernels.joint import JointPoints, JointSide, joint_expectations
 from skpc.queries._kernel_sides import Points, Side, Split
-from skpc.variables.leaf_queries import kernel_cells, known_cells
+from skpc.variables import Form
 
 
 class _Route(NamedTuple):
@@ -160,30 +161,20 @@ class KernelEvaluator:
             return _between_joint_leaves(scope, node, left, right)
         var = scope.bit_length() - 1
         kernel: Any = node.column
-        p: Circuit = self._circuits[0]
-        q: Any = self._circuits[1]
-        known = kernel_cells(p.columns, var, left.cells[var])[:, 0]
-        leaves = p.leaf_forms(var)
-        # What is between leaves is the same for each block of rows.
-        if isinstance(right, Points):
-            cells = kernel_cells(p.columns, var, right.cells_in(scope)[:, 0])
-            below = kernel.of_points(known[:, np.newaxis, np.newaxis], cells).prod(axis=2)
-            if node not in right.tables:
-                if cells.shape[1] == 2:
-                    table = leaf_second_moments(kernel, leaves, *cells.T)
-                else:
-                    points = known_cells(p.columns, var, right.cells_in(scope)[:, 0, 0])
-                    table = leaf_expectations(kernel, leaves, points)
-                right.tables[node] = table
-            return np.vstack([right.tables[node], below])
-        others = known_cells(q.columns, var, right.cells[var][:, 0])
+        # What is between the leaves and the right side is the same for each block of rows.
         if node not in right.tables:
-            forms = q.leaf_forms(var), others
-            right.tables[node] = np.hstack([leaf_expectations(kernel, leaves, f) for f in forms])
-        above = right.tables[node]
-        mine = known_cells(p.columns, var, left.cells[var][:, 0])
-        below = [leaf_expectations(kernel, mine, f) for f in (q.leaf_forms(var), others)]
-        return np.vstack([above, np.hstack(below)])
+            right.tables[node] = _between(kernel, left.leaves(var), right, var)
+        return np.vstack([right.tables[node], _between(kernel, left.known(var), right, var)])
+
+
+def _between(kernel: ColumnKernel, form: Form, right: Side | Points, var: int) -> Floats:
+    """Expectations of a column kernel between distributions and the right side."""
+    if isinstance(right, Points) and right.are_pairs:
+        return leaf_second_moments(kernel, form, *right.scores(var).T)
+    known = leaf_expectations(kernel, form, right.known(var))
+    if isinstance(right, Points):
+        return known
+    return np.hstack([leaf_expectations(kernel, form, right.leaves(var)), known])
 
 
 def _along(
@@ -221,22 +212,17 @@ def _between_joint_leaves(scope: int, node: KernelNode, left: Side, right: Side 
     for weight, columns in product_terms(node, _is_column):
         factors: list[Any] = [columns[var].column for var in variables]
         if isinstance(right, Points):
-            cells = right.cells_in(scope)
-            increasing = sorted(variables)
-            scores = [
-                kernel_cells(side.columns, var, cells[:, increasing.index(var)])
-                for var in variables
-            ]
-            points = JointPoints.from_cells(factors, np.stack(scores, axis=1))
-            values = np.empty((len(side.normals.row), len(cells)))
-            joint_expectations(factors, side, points, values)
+            points = JointPoints.from_cells(
+                factors, np.stack([right.scores(var, scope) for var in variables], axis=1)
+            )
+            values = joint_expectations(factors, side, points)
         else:
             leaves, of_columns, normals = right.joint[scope]
             # Leaves of one scope may have their variables in several orders.
             place = np.argsort(np.argsort(variables))
             order = np.argsort(leaves.variables)[place]
             other = JointSide(leaves.taken(order), of_columns, normals.taken(order))
-            values = joint_pair_expectations(factors, side, other)
+            values = joint_expectations(factors, side, other)
         total = total + weight * values
     return np.asarray(total)
 

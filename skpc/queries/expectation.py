@@ -206,7 +206,7 @@ class KernelExpansion:
         root = circuit_of_kernel.root
         self._is_product = not any(node.weights for node in (root, *root.parts))
         self._evaluate = KernelEvaluator(circuit, None, circuit_of_kernel)
-        self._laid = _laid_out(points[:, :, np.newaxis]) if self._complete else []
+        self._laid = _laid_out(circuit, points) if self._complete else []
 
     def __repr__(self) -> str:
         n_points, n_functions = self._coefficients.shape
@@ -292,12 +292,13 @@ class KernelExpansion:
             twice = np.where(i == j, 1.0, 2.0)[:, np.newaxis]
             weight = twice * self._coefficients[i] * self._coefficients[j]
             # The two cells may change places in each column: more pairs then have one pattern.
-            yield weight, Points(np.sort(pairs, axis=2))
+            yield weight, Points(self._circuit, np.sort(pairs, axis=2))
 
 
-def _laid_out(points: Floats) -> list[Points]:
+def _laid_out(circuit: Circuit, points: Floats) -> list[Points]:
     """Points as sides of expected kernels, part by part."""
-    return [Points(points[part], part) for part in slices(len(points), _POINTS)]
+    parts = slices(len(points), _POINTS)
+    return [Points(circuit, points[part, :, np.newaxis], part) for part in parts]
 
 
 def _gram_at_points(
@@ -306,7 +307,7 @@ def _gram_at_points(
     circuit = evaluator.circuit
     refuse_unreadable(circuit.columns, points)
     evaluate = KernelEvaluator(circuit, None, kernel)
-    laid = _laid_out(points[:, :, np.newaxis])
+    laid = _laid_out(circuit, points)
     gram = np.empty((len(rows), len(points)))
     for given in conditionals(evaluator, rows):
         for right in laid:

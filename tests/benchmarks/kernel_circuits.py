@@ -2,10 +2,10 @@
 
     python -m tests.benchmarks.kernel_circuits
 
-Circuits are mixtures of chains over 20 binary columns, with 4 to 64 parts of a sum; kernels are sums
-of 4 to 64 products along the chain. One size varies at a time. The last column is the slope of log seconds
-in the log of the number of edges: 1 is linear. Then products of sums of two kernels over 7, 14 and 40
-columns.
+Circuits are mixtures of chains over 20 binary columns, with 64 to 1,024 parts of a sum; kernels are
+sums of 4 to 64 products along the chain. One size varies at a time. The last column is the slope of
+log seconds in the log of the size: 1 is linear. Then products of sums of two kernels over 7, 14 and
+40 columns.
 """
 
 from __future__ import annotations
@@ -18,23 +18,25 @@ from skpc.circuit import Circuit, CircuitBuilder
 from skpc.kernels import RBF, Kernel, ProductKernel, SumKernel
 from skpc.queries import expected_kernel
 
-SIZES = (4, 8, 16, 32, 64)
+#: Parts of the circuits, and of the kernels.
+SIZES = (64, 128, 256, 512, 1024)
+PARTS = (4, 8, 16, 32, 64)
 
 
 def main() -> None:
-    circuits = {size: mixture_of_chains(20, size, seed=0) for size in SIZES}
-    others = {size: mixture_of_chains(20, size, seed=1) for size in SIZES}
-    kernels = {size: sum_of_products(20, size) for size in SIZES}
-    print(f"{'varies':8s}", *(f"{size:>8d}" for size in SIZES), "   slope")
-    least = SIZES[1]
-    for name in ("p", "q", "k"):
-        sizes = {"p": least, "q": least, "k": least}
-        row = []
-        for size in SIZES:
-            sizes[name] = size
-            row.append(seconds(circuits[sizes["p"]], others[sizes["q"]], kernels[sizes["k"]]))
+    circuits = [mixture_of_chains(20, size, seed=0) for size in SIZES]
+    others = [mixture_of_chains(20, size, seed=1) for size in SIZES]
+    kernels = [sum_of_products(20, size) for size in PARTS]
+    work = {
+        "|p|": [(p, others[0], kernels[0]) for p in circuits],
+        "|q|": [(circuits[0], q, kernels[0]) for q in others],
+        "|k|": [(circuits[0], others[0], k) for k in kernels],
+    }
+    print("varies   seconds at five sizes, each twice the one before, and the slope")
+    for name, calls in work.items():
+        row = [seconds(*call) for call in calls]
         slope = np.polyfit(np.log(SIZES), np.log(row), 1)[0]
-        print(f"|{name}|     ", *(f"{cell:8.4f}" for cell in row), f"{slope:8.2f}")
+        print(f"{name:8s}", *(f"{cell:8.4f}" for cell in row), f"{slope:8.2f}")
     for n_columns in (7, 14, 40):
         p, q = (mixture_of_chains(n_columns, 4, seed=seed) for seed in (0, 1))
         both = SumKernel([RBF(0.3), RBF(1.0)], [0.4, 0.6])
