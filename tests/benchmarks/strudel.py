@@ -2,8 +2,8 @@
 
     SKPC_DATA=... python -m tests.benchmarks.strudel [names ...] [--components 1 10]
 
-Mean log-likelihoods of the test rows (nats) of one Chow-Liu tree, of the published column and of our
-models, learned from the training rows; validation rows choose the number of splits and of iterations.
+Mean log-likelihoods of the test rows (nats) of one Chow-Liu tree, of the published column and of
+our models, learned from the training rows; validation rows choose the splits and iterations.
 "share" is the part of the gap between the tree and the published column.
 """
 

@@ -32,7 +32,7 @@ def grown(n_splits: int, n_states=(2, 3, 2, 2, 3), n_rows: int = 400, seed: int 
     return network.circuit(), codes.astype(float), done
 
 
-@pytest.mark.parametrize("n_splits", [0, 1, 2, 5, 30])
+@pytest.mark.parametrize("n_splits", [0, 1, 2, 5, 12])
 def test_a_split_circuit_is_a_deterministic_distribution_on_the_vtree(n_splits):
     circuit, rows, done = grown(n_splits)
     assert done == n_splits
@@ -54,26 +54,6 @@ def test_splits_raise_the_likelihood_of_training_rows():
         fitted = em_step(circuit, rows, np.ones(len(rows)), prior)
         likelihood.append(float(log_likelihood(fitted, rows).mean()))
     assert np.all(np.diff(likelihood) > 0)
-
-
-def test_one_split_of_the_root_edge_is_a_tree_for_each_half():
-    # Two columns below the root: the split edge gives the second a law for each state of the third.
-    rng = np.random.default_rng(1)
-    root = rng.integers(0, 2, 2000)
-    low = np.where(rng.random(2000) < 0.9, root, 1 - root)
-    both = np.where(rng.random(2000) < 0.9, root, 1 - root) ^ (low & root)
-    codes = np.column_stack([root, low, both]).astype(np.int16)
-    weight, states = np.ones(2000), np.array([2, 2, 2])
-    tree = learn_cutset_network(codes, weight, states, max_depth=0).trees[0]
-    network = StrudelNetwork(codes, weight, states, tree, [None] * 3)
-    while network.split(1.0):
-        pass
-    circuit = network.circuit()
-    fitted = em_step(circuit, codes.astype(float), weight, uniform_pseudo_counts(circuit, 1e-9))
-    # Fully split, the circuit is the table of frequencies.
-    every = np.array(list(itertools.product(range(2), repeat=3)), dtype=float)
-    truth = [np.mean((codes == row).all(axis=1)) for row in every]
-    assert_allclose(np.exp(log_likelihood(fitted, every)), truth, rtol=1e-6)
 
 
 def test_a_sum_may_decide_on_a_variable_that_its_children_fix_further_below():
