@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils import check_random_state, check_scalar
 
 from skpc._arrays import Floats, Ints
+from skpc._repr import ShowsParameters
 from skpc._validation import check_n_samples, check_option
 from skpc._warnings import warn
 from skpc.circuit import Circuit
@@ -36,7 +37,7 @@ _SMALLEST = 1e-11
 _OPTIONS = {"show_progress": False, "abstol": 1e-14, "reltol": 1e-10, "feastol": 1e-10}
 
 
-class BlackBoxImportanceSampler(BaseEstimator):
+class BlackBoxImportanceSampler(ShowsParameters, BaseEstimator):
     """Weight samples from any source so that they represent a factor graph or a circuit.
 
     The weights minimise the kernelised discrete Stein discrepancy of the weighted samples to the

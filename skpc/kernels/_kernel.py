@@ -309,6 +309,12 @@ class KernelNode:
         The weights of the parts of a sum; none for the others.
     column : ColumnKernel or None
         The kernel of a leaf.
+
+    Examples
+    --------
+    >>> from skpc.kernels import Delta, KernelCircuit
+    >>> KernelCircuit(Delta(), 1).root
+    KernelNode(scope=1, parts=(), weights=(), column=Delta())
     """
 
     scope: int
@@ -358,6 +364,13 @@ class KernelCircuit:
         If a part is neither a column kernel nor a sum or product.
     ValueError
         If the parts do not fit the columns.
+
+    Examples
+    --------
+    >>> from skpc.kernels import RBF, Delta, KernelCircuit, SumKernel
+    >>> circuit = KernelCircuit(SumKernel([RBF(1.0), Delta()]), n_features=2)
+    >>> [len(part.parts) for part in circuit.root.parts]
+    [2, 2]
     """
 
     def __init__(self, kernel: Kernel, n_features: int):
@@ -440,6 +453,15 @@ def product_terms(
     -------
     list of (float, dict of int to KernelNode)
         The weight of each product, and the factor of each column.
+
+    Examples
+    --------
+    >>> from skpc.kernels import RBF, Delta, KernelCircuit, ProductKernel, SumKernel
+    >>> from skpc.kernels import product_terms
+    >>> both = SumKernel([RBF(1.0), Delta()], [1.0, 2.0])
+    >>> root = KernelCircuit(ProductKernel([both, Delta()]), n_features=2).root
+    >>> [weight for weight, _ in product_terms(root, lambda node: not node.parts)]
+    [1.0, 2.0]
     """
     if is_factor(node):
         return [(1.0, {node.variable: node})]

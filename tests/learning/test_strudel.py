@@ -53,7 +53,9 @@ def test_splits_raise_the_likelihood_of_training_rows():
         prior = uniform_pseudo_counts(circuit, 1e-3)
         fitted = em_step(circuit, rows, np.ones(len(rows)), prior)
         likelihood.append(float(log_likelihood(fitted, rows).mean()))
-    assert np.all(np.diff(likelihood) > 0)
+    # The split by a child of the root alone changes nothing: those that follow do.
+    assert np.all(np.diff(likelihood) > -1e-9)
+    assert likelihood[-1] > likelihood[0] + 0.1
 
 
 def test_a_sum_may_decide_on_a_variable_that_its_children_fix_further_below():
