@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from skpc.estimators.multiple_imputer import MultipleImputer
     from skpc.estimators.soft_learn import SoftLearnSPN
     from skpc.estimators.stacked_density import StackedDensity
+    from skpc.estimators.strudel import Strudel
     from skpc.estimators.table_mixture import TableMixture
 
 #: The module that each name comes from.
@@ -53,6 +54,7 @@ _HOMES = {
     "MultipleImputer": "skpc.estimators.multiple_imputer",
     "SoftLearnSPN": "skpc.estimators.soft_learn",
     "StackedDensity": "skpc.estimators.stacked_density",
+    "Strudel": "skpc.estimators.strudel",
     "TableMixture": "skpc.estimators.table_mixture",
     "show_versions": "skpc._versions",
 }
@@ -77,6 +79,7 @@ __all__ = [
     "MultipleImputer",
     "SoftLearnSPN",
     "StackedDensity",
+    "Strudel",
     "TableMixture",
     "__version__",
     "show_versions",

@@ -165,7 +165,8 @@ def _check_use(structure: Structure) -> None:
 def _check_decisions(circuit: Circuit) -> None:
     """Refuse sums that claim to decide on a variable, but whose children do not exclude each other.
 
-    Each child must be, or be a product that contains, a leaf with all its mass on its own state.
+    Each child must have all its mass on its own state: as a leaf, as a product that contains such
+    a leaf or child, or as a sum of such children.
     """
     parent, state = circuit.edge_parent, circuit.decision_state
     decided = circuit.decision_var[parent] >= 0
@@ -181,7 +182,12 @@ def _check_decisions(circuit: Circuit) -> None:
             f"states, got {state[parent == node].tolist()}"
         )
     var = circuit.decision_var[parent]
-    wrong = np.flatnonzero((state < 0) | (_fixed_states(circuit, child, var) != state))
+    fixed = _fixed_states(circuit)
+    wrong = [
+        edge
+        for edge, pair in enumerate(zip(child.tolist(), var.tolist()))
+        if state[edge] < 0 or _fixed_state(circuit, *pair, fixed) != state[edge]
+    ]
     if len(wrong):
         edge = wrong[0]
         raise StructureError(
@@ -190,15 +196,33 @@ def _check_decisions(circuit: Circuit) -> None:
         )
 
 
-def _fixed_states(circuit: Circuit, node: Ints, var: Ints) -> Ints:
-    """The state that has all the mass of a node, or of a child of that product; else -1."""
+def _fixed_state(circuit: Circuit, node: int, var: int, fixed: dict[tuple[int, int], int]) -> int:
+    """The state of a variable that has all the mass of a node; else -1. ``fixed`` is added to."""
+    waiting = [node]
+    while (node, var) not in fixed:
+        top = waiting[-1]
+        below = circuit.child[circuit.child_ptr[top] : circuit.child_ptr[top + 1]].tolist()
+        below = [part for part in below if circuit.scopes[part] >> var & 1]
+        # A sum that decides on the variable itself has several states.
+        if circuit.decision_var[top] == var:
+            below = []
+        missing = [part for part in below if (part, var) not in fixed]
+        if missing:
+            waiting += missing
+            continue
+        states = {fixed[part, var] for part in below}
+        fixed[top, var] = states.pop() if len(states) == 1 else -1
+        waiting.pop()
+    return fixed[node, var]
+
+
+def _fixed_states(circuit: Circuit) -> dict[tuple[int, int], int]:
+    """States that have all the mass of a leaf, or of a product with such a leaf, by variable."""
     leaves, parent, child = circuit.structure.leaves, circuit.edge_parent, circuit.child
     state = np.full(circuit.n_nodes, -1)
     state[leaves.node] = only_possible_states(leaves, circuit.param)
     below = (circuit.kind[parent] == PRODUCT) & (state[child] >= 0)
     part = np.concatenate([leaves.node, child[below]])
-    key = np.concatenate([leaves.node, parent[below]]) * circuit.n_features
-    key += circuit.leaf_var[part]
-    order, wanted = np.argsort(key), node * circuit.n_features + var
-    at = order[np.minimum(np.searchsorted(key[order], wanted), len(key) - 1)]
-    return np.where(key[at] == wanted, state[part[at]], -1)
+    owner = np.concatenate([leaves.node, parent[below]])
+    pairs = zip(owner.tolist(), circuit.leaf_var[part].tolist())
+    return dict(zip(pairs, state[part].tolist()))

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass, field
 from numbers import Integral, Real
 from typing import Any, Self
 
@@ -10,6 +9,7 @@ import cvxopt
 import cvxopt.solvers
 import numpy as np
 from scipy.special import softmax
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils import check_random_state, check_scalar
 
@@ -17,10 +17,11 @@ from skpc._arrays import Floats, Ints
 from skpc._repr import ShowsParameters
 from skpc._validation import check_n_samples, check_option
 from skpc._warnings import warn
+from skpc.circuit import Circuit
 from skpc.discrepancies._collapsed import patterns
-from skpc.discrepancies.stein import STEIN_OPERATORS, check_kernel, stein_gram
+from skpc.discrepancies.stein import STEIN_OPERATORS, check_kernel, discrete_states, stein_gram
 from skpc.domain import group_rows
-from skpc.factor_graphs import FactorGraph, compile, min_fill_vtree
+from skpc.factor_graphs import FactorGraph, GibbsSampler, compile, min_fill_vtree
 from skpc.factor_graphs.elimination import eliminate, table_marginals
 from skpc.kernels import Kernel
 from skpc.queries import sample
@@ -36,9 +37,8 @@ _SMALLEST = 1e-11
 _OPTIONS = {"show_progress": False, "abstol": 1e-14, "reltol": 1e-10, "feastol": 1e-10}
 
 
-@dataclass(repr=False, eq=False)
-class BlackBoxImportanceSampler(ShowsParameters):
-    """Weight samples from any source so that they represent a factor graph.
+class BlackBoxImportanceSampler(ShowsParameters, BaseEstimator):
+    """Weight samples from any source so that they represent a factor graph or a circuit.
 
     The weights minimise the kernelised discrete Stein discrepancy of the weighted samples to the
     target, ``w' K w`` with the Gram matrix of a Stein kernel (:func:`stein_gram`), among all
@@ -49,20 +49,23 @@ class BlackBoxImportanceSampler(ShowsParameters):
 
     Parameters
     ----------
-    target : FactorGraph
-        The distribution that the samples shall represent. It must be positive everywhere, except at
-        states of variables that are collapsed in all samples.
+    target : FactorGraph or Circuit
+        The distribution that the samples shall represent; of a fitted density, its ``circuit_``.
+        It must be positive everywhere, except at states of variables that are collapsed in all
+        samples. With a circuit nothing is collapsed.
     kernel : Kernel, default=None
         The base kernel between states; None is ``ExponentialHamming(1 / n_variables)``.
-    stein_operator : {"ratio", "barker"}, default="ratio"
-        The Stein operator; see :func:`stein_gram`. "ratio" is the one of the literature. Its values
-        grow with the ratios of probabilities of neighbouring states. If these are large,
-        "barker", which is bounded, gives better weights.
+    stein_operator : {"ratio", "barker"}, default="barker"
+        The Stein operator; see :func:`stein_gram`. "barker" is bounded. "ratio" is the one of the
+        literature; it grows with the ratios of probabilities of neighbouring states, and where
+        these are large its weights can be worse than equal ones.
     collapse : float, default=0.0
         Proportion of the variables to collapse in each sample, drawn separately for each; NaN cells
         count towards it.
+    n_samples : int, default=1000
+        Number of samples that ``fit`` draws if it gets none.
     random_state : int, RandomState instance or None, default=None
-        Draws the variables to collapse.
+        Draws the variables to collapse, and the samples if ``fit`` gets none.
 
     Attributes
     ----------
@@ -97,31 +100,33 @@ class BlackBoxImportanceSampler(ShowsParameters):
     array([0.17, 0.83])
     """
 
-    target: FactorGraph
-    _: KW_ONLY
-    kernel: Kernel | None = None
-    stein_operator: str = "ratio"
-    collapse: float = 0.0
-    random_state: Any = None
-    samples_: Floats = field(init=False)
-    weights_: Floats = field(init=False)
-    discrepancy_: float = field(init=False)
+    def __init__(
+        self,
+        target: Any,
+        *,
+        kernel: Kernel | None = None,
+        stein_operator: str = "barker",
+        collapse: float = 0.0,
+        n_samples: int = 1000,
+        random_state: Any = None,
+    ) -> None:
+        self.target = target
+        self.kernel = kernel
+        self.stein_operator = stein_operator
+        self.collapse = collapse
+        self.n_samples = n_samples
+        self.random_state = random_state
 
-    def __post_init__(self) -> None:
-        if not isinstance(self.target, FactorGraph):
-            raise TypeError(f"target must be a FactorGraph, got {type(self.target).__name__}")
-        check_kernel(self.kernel, self.target.n_variables)
-        check_option("stein_operator", self.stein_operator, STEIN_OPERATORS)
-        if not isinstance(self.collapse, Real) or not 0.0 <= self.collapse <= 1.0:
-            raise ValueError(f"collapse must be a proportion from 0 to 1, got {self.collapse!r}")
-
-    def fit(self, samples: Any) -> Self:
+    def fit(self, X: Any = None, y: Any = None) -> Self:
         """Find the weights.
 
         Parameters
         ----------
-        samples : array-like of shape (n_samples, n_variables)
-            Rows of states, from any source; NaN cells are collapsed.
+        X : array-like of shape (n_samples, n_variables), default=None
+            Rows of states, from any source; NaN cells are collapsed. None draws ``n_samples`` rows:
+            independent ones of a circuit, or those of a :class:`GibbsSampler` of a factor graph.
+        y : None
+            Ignored.
 
         Returns
         -------
@@ -130,16 +135,26 @@ class BlackBoxImportanceSampler(ShowsParameters):
 
         Raises
         ------
+        TypeError
+            If the target is neither a factor graph nor a circuit.
         ValueError
-            If a sample or one of its neighbours has probability zero, or a conditional is too
-            dense.
+            If a sample or one of its neighbours has probability zero, a conditional is too
+            dense, or a parameter is out of range.
 
         Warns
         -----
         ConvergenceWarning
             If the weights may be far from optimal.
         """
-        rows = self._collapsed(self.target.check_rows(samples))
+        graph = self._checked()
+        random = check_random_state(self.random_state)
+        if X is None:
+            check_scalar(self.n_samples, "n_samples", Integral, min_val=1)
+            if isinstance(self.target, Circuit):
+                X = sample(self.target, self.n_samples, random)
+            else:
+                X = GibbsSampler(graph, random_state=random).sample(self.n_samples)
+        rows = self._collapsed(graph.check_rows(X), random)
         # Equal rows would make the matrix singular and their weights arbitrary.
         distinct, group = group_rows(rows)
         gram = stein_gram(distinct, self.target, self.kernel, stein_operator=self.stein_operator)
@@ -147,6 +162,22 @@ class BlackBoxImportanceSampler(ShowsParameters):
         self.samples_, self.discrepancy_ = rows, value
         self.weights_ = (weights / np.bincount(group))[group]
         return self
+
+    def score(self, X: Any = None, y: Any = None) -> float:
+        """How close the weighted samples come to the target; higher is better.
+
+        Parameters
+        ----------
+        X, y : None
+            Ignored.
+
+        Returns
+        -------
+        float
+            Minus the squared discrepancy of the weighted samples, 0 at best.
+        """
+        self._check_fitted()
+        return -self.discrepancy_
 
     def marginals(self) -> list[Floats]:
         """Marginal distribution of each variable under the weighted samples.
@@ -159,7 +190,8 @@ class BlackBoxImportanceSampler(ShowsParameters):
             The probabilities of the states of each variable.
         """
         self._check_fitted()
-        target, n_states = self.target, self.target.n_states
+        target = self._graph
+        n_states = target.n_states
         total = np.zeros(n_states.sum())
         for members, plan in patterns(target, self.samples_):
             rows = self.samples_[members]
@@ -209,7 +241,7 @@ class BlackBoxImportanceSampler(ShowsParameters):
         for number in weighted:
             row = self.samples_[number]
             free = np.flatnonzero(np.isnan(row))
-            shape = self.target.n_states[free].tolist()
+            shape = self._graph.n_states[free].tolist()
             if math.prod(shape) > _MOST_COMPLETIONS:
                 raise ValueError(
                     f"sample {number} has {math.prod(shape)} completions, more than "
@@ -217,7 +249,7 @@ class BlackBoxImportanceSampler(ShowsParameters):
                 )
             rows = np.repeat(row[np.newaxis], math.prod(shape), axis=0)
             rows[:, free] = list(np.ndindex(*shape))
-            prob = softmax(self.target.log_score(rows))
+            prob = softmax(self._graph.log_score(rows))
             total += self.weights_[number] * np.tensordot(prob, function(rows), 1)
         return np.asarray(total)
 
@@ -246,9 +278,34 @@ class BlackBoxImportanceSampler(ShowsParameters):
         if not hasattr(self, "weights_"):
             raise NotFittedError("this BlackBoxImportanceSampler has no weights; call fit first")
 
-    def _collapsed(self, rows: Floats) -> Floats:
+    def _checked(self) -> FactorGraph:
+        """The graph of the target, after checks of the parameters."""
+        if not isinstance(self.target, FactorGraph | Circuit):
+            raise TypeError(
+                "target must be a FactorGraph or a Circuit (of a fitted density, pass its "
+                f"circuit_), got {type(self.target).__name__}"
+            )
+        graph = self._graph
+        check_kernel(self.kernel, graph.n_variables)
+        check_option("stein_operator", self.stein_operator, STEIN_OPERATORS)
+        if not isinstance(self.collapse, Real) or not 0.0 <= self.collapse <= 1.0:
+            raise ValueError(f"collapse must be a proportion from 0 to 1, got {self.collapse!r}")
+        if isinstance(self.target, Circuit) and self.collapse > 0.0:
+            raise ValueError(
+                f"collapse must be 0 if the target is a circuit, got {self.collapse!r}; its "
+                "samples are complete"
+            )
+        return graph
+
+    @property
+    def _graph(self) -> FactorGraph:
+        """The target; in the place of a circuit a graph of its states, without factors."""
+        if isinstance(self.target, Circuit):
+            return FactorGraph(discrete_states(self.target).tolist(), [])
+        return self.target
+
+    def _collapsed(self, rows: Floats, random: np.random.RandomState) -> Floats:
         """Empty further cells of each row, up to the proportion ``collapse``."""
-        random = check_random_state(self.random_state)
         wanted = int(self.collapse * rows.shape[1] + 1e-9)
         order = random.uniform(size=rows.shape)
         order[np.isnan(rows)] = -1.0
@@ -257,8 +314,12 @@ class BlackBoxImportanceSampler(ShowsParameters):
 
     def _completed(self, chosen: Ints, random: np.random.RandomState) -> Floats:
         """One completion of each of the chosen samples."""
-        rows, vtree = self.samples_[chosen], min_fill_vtree(self.target)
-        for number in np.unique(chosen[np.isnan(rows).any(axis=1)]):
+        rows = self.samples_[chosen]
+        incomplete = np.isnan(rows).any(axis=1)
+        if not incomplete.any():
+            return rows
+        vtree = min_fill_vtree(self.target)
+        for number in np.unique(chosen[incomplete]):
             conditional = compile(self.target, vtree, self.samples_[number])
             drawn = np.flatnonzero(chosen == number)
             rows[drawn] = sample(conditional, len(drawn), random)

@@ -20,7 +20,7 @@ from skpc.exceptions import StructureError
 from skpc.factor_graphs import FactorGraph
 from skpc.kernels import Kernel
 from skpc.queries import expected_kernel
-from skpc.queries.expectation import refuse_incompatible
+from skpc.queries._triples import refuse_incompatible
 
 #: A node of q, one of the stepped p, and one of p, all of one scope.
 _Triple = tuple[int, ...]

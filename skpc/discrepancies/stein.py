@@ -15,7 +15,7 @@ from skpc._validation import check_option
 from skpc.circuit import Circuit
 from skpc.discrepancies._collapsed import CollapsedRows, collapse_rows
 from skpc.factor_graphs import FactorGraph
-from skpc.kernels import ColumnKernel, ExponentialHamming, Kernel
+from skpc.kernels import ExponentialHamming, Kernel, KernelCircuit, KernelNode, product_terms
 from skpc.queries.flows import check_categories
 
 STEIN_OPERATORS = ("ratio", "barker")
@@ -96,8 +96,11 @@ def stein_gram(
     rows = _read_samples(samples, target, stein_operator)
     base = check_kernel(kernel, len(rows.n_states))
     gram = np.zeros((len(rows.state), len(rows.state)))
-    for weight, factors in base.terms(len(rows.n_states)):
-        gram += weight * _gram_of_product(rows, factors)
+    root = KernelCircuit(base, len(rows.n_states)).root
+    # A sum of kernels of one column is a table of its states, as any column kernel is.
+    for weight, factors in product_terms(root, lambda node: node.is_single):
+        in_order = [factors[variable] for variable in range(len(rows.n_states))]
+        gram += weight * _gram_of_product(rows, in_order)
     return gram
 
 
@@ -143,7 +146,7 @@ class _Workspace(NamedTuple):
     first: Ints
 
 
-def _gram_of_product(rows: CollapsedRows, factors: Sequence[ColumnKernel]) -> Floats:
+def _gram_of_product(rows: CollapsedRows, factors: Sequence[KernelNode]) -> Floats:
     states = [np.arange(float(size)) for size in rows.n_states]
     parts = [f.of_points(s[:, np.newaxis], s).ravel() for f, s in zip(factors, states)]
     value, first_value = np.concatenate(parts), offsets([len(part) for part in parts])

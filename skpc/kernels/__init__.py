@@ -7,8 +7,11 @@ from skpc.kernels._kernel import (
     Delta,
     ExponentialHamming,
     Kernel,
+    KernelCircuit,
+    KernelNode,
     ProductKernel,
     SumKernel,
+    product_terms,
 )
 
 __all__ = [
@@ -17,8 +20,11 @@ __all__ = [
     "Delta",
     "ExponentialHamming",
     "Kernel",
+    "KernelCircuit",
+    "KernelNode",
     "ProductKernel",
     "SumKernel",
     "leaf_expectations",
     "leaf_second_moments",
+    "product_terms",
 ]

@@ -1,10 +1,10 @@
-"""Kernels: products of one kernel a column, and positive sums of such products."""
+"""Kernels as circuits: sums and products of kernels, with column kernels at the leaves."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from itertools import product
 from numbers import Real
 from typing import Any
@@ -16,26 +16,20 @@ from skpc._cells import rows_of_numbers
 
 
 class Kernel:
-    """A positive definite kernel between rows: a positive sum of products of column kernels.
+    """A positive definite kernel between rows: a circuit of column kernels.
 
-    This form makes expectations under circuits tractable. Call a kernel with two tables
-    of encoded rows to get its values between their rows.
+    Sums (:class:`SumKernel`), products (:class:`ProductKernel`) and column kernels nest to any
+    depth. This form makes expectations under circuits tractable. Call a kernel with two tables of
+    encoded rows to get its values between their rows.
+
+    Attributes
+    ----------
+    scope : tuple of int or None
+        The columns that the kernel compares. None stands for all columns of the rows, or for those
+        of the place that it has in a product.
     """
 
-    def terms(self, n_features: int) -> list[tuple[float, tuple[ColumnKernel, ...]]]:
-        """The kernel as a sum of products.
-
-        Parameters
-        ----------
-        n_features : int
-            Number of columns.
-
-        Returns
-        -------
-        list of (float, tuple of ColumnKernel)
-            The weight of each product and its factors, one a column.
-        """
-        raise NotImplementedError
+    scope: tuple[int, ...] | None = None
 
     def __call__(self, X: Any, Y: Any = None) -> Floats:
         """Evaluate the kernel between the rows of two tables.
@@ -63,13 +57,9 @@ class Kernel:
             raise ValueError(
                 f"X and Y must have the same number of columns, got {x.shape[1]} and {y.shape[1]}"
             )
-        gram = np.zeros((len(x), len(y)))
-        for weight, factors in self.terms(x.shape[1]):
-            values = np.full(gram.shape, weight)
-            for column, factor in enumerate(factors):
-                values *= factor.of_points(x[:, [column]], y[:, column])
-            gram += values
-        return gram
+        gram = _values(KernelCircuit(self, x.shape[1]).root, x, y, {})
+        # Parts that are used twice are kept, and so the caller gets an array of its own.
+        return np.array(gram)
 
 
 class ColumnKernel(Kernel):
@@ -92,16 +82,23 @@ class ColumnKernel(Kernel):
         """Values between cells, with numpy's broadcasting."""
         raise NotImplementedError
 
-    def terms(self, n_features: int) -> list[tuple[float, tuple[ColumnKernel, ...]]]:
-        """The kernel as one product of itself at every column."""
-        return [(1.0, (self,) * n_features)]
+
+@dataclass(frozen=True)
+class _LibraryKernel(ColumnKernel):
+    _: KW_ONLY
+    scope: tuple[int, ...] | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.scope is not None:
+            object.__setattr__(self, "scope", _columns(self.scope))
 
 
 @dataclass(frozen=True)
-class _ScaledKernel(ColumnKernel):
+class _ScaledKernel(_LibraryKernel):
     gamma: float
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not isinstance(self.gamma, Real) or not 0.0 <= self.gamma < np.inf:
             raise ValueError(f"gamma must be a finite number of 0 or more, got {self.gamma!r}")
 
@@ -117,6 +114,8 @@ class RBF(_ScaledKernel):
     ----------
     gamma : float
         Inverse squared length scale, in units of the column; not negative.
+    scope : sequence of int, default=None
+        The columns that it compares. None takes all, or the one that it has in a product.
 
     Examples
     --------
@@ -143,6 +142,8 @@ class ExponentialHamming(_ScaledKernel):
     ----------
     gamma : float
         Not negative; 0 ignores the column.
+    scope : sequence of int, default=None
+        The columns that it compares. None takes all, or the one that it has in a product.
 
     Examples
     --------
@@ -157,11 +158,16 @@ class ExponentialHamming(_ScaledKernel):
 
 
 @dataclass(frozen=True)
-class Delta(ColumnKernel):
+class Delta(_LibraryKernel):
     """The kernel ``[x == y]``.
 
     Its expectation between two distributions is the probability that their draws coincide. This
     is 0 if a column is continuous.
+
+    Parameters
+    ----------
+    scope : sequence of int, default=None
+        The columns that it compares. None takes all, or the one that it has in a product.
 
     Examples
     --------
@@ -177,19 +183,34 @@ class Delta(ColumnKernel):
 
 @dataclass(frozen=True)
 class ProductKernel(Kernel):
-    """The product of one kernel a column, as for tables of numbers and categories.
+    """The product of one kernel a column, or of kernels of disjoint scopes.
 
     Parameters
     ----------
     columns : sequence of Kernel
-        The kernel of each column. A sum of m kernels for a column makes m products of each product.
+        The kernel of each column, or kernels that each have a ``scope`` of their own. No two of
+        these share a column. Columns in no scope are not compared.
+
+    Raises
+    ------
+    TypeError
+        If a part is no kernel.
+    ValueError
+        If some parts have a scope and others have none, or two scopes share a column.
 
     Examples
     --------
-    >>> from skpc.kernels import RBF, ExponentialHamming, ProductKernel
+    >>> from skpc.kernels import RBF, Delta, ExponentialHamming, ProductKernel, SumKernel
     >>> kernel = ProductKernel([RBF(1.0), ExponentialHamming(2.0)])
     >>> kernel([[0.5, 3.0]], [[0.5, 3.0], [0.5, 1.0]]).round(3)
     array([[1.   , 0.135]])
+
+    Kernels nest:
+
+    >>> near_or_equal = SumKernel([RBF(1.0, scope=[0, 1]), Delta(scope=[0, 1])])
+    >>> kernel = ProductKernel([near_or_equal, RBF(0.5, scope=[2])])
+    >>> kernel([[0.0, 0.0, 0.0]], [[0.0, 0.0, 0.0], [0.0, 1.0, 0.0]]).round(3)
+    array([[2.   , 0.368]])
     """
 
     columns: Sequence[Kernel]
@@ -199,33 +220,45 @@ class ProductKernel(Kernel):
         for column, factor in enumerate(self.columns):
             if not isinstance(factor, Kernel):
                 raise TypeError(
-                    "a ProductKernel needs a kernel (RBF, ExponentialHamming, Delta, or a sum of "
-                    f"these) for each column, got {factor!r} for column {column}"
+                    "a ProductKernel needs a kernel (RBF, ExponentialHamming, Delta, or a sum or "
+                    f"product of these) for each column, got {factor!r} for column {column}"
                 )
-
-    def terms(self, n_features: int) -> list[tuple[float, tuple[ColumnKernel, ...]]]:
-        """The kernel as one product, or as one for each choice among the parts of sums."""
-        if len(self.columns) != n_features:
+        with_scope = [factor for factor in self.columns if factor.scope is not None]
+        if not with_scope:
+            return
+        if len(with_scope) < len(self.columns):
+            without = next(factor for factor in self.columns if factor.scope is None)
             raise ValueError(
-                f"the kernel has a factor for each of {len(self.columns)} columns, but the rows "
-                f"have {n_features}; give one factor a column"
+                "a ProductKernel takes one kernel a column or kernels that have a scope, got "
+                f"{with_scope[0]!r} of scope {with_scope[0].scope} and {without!r} without a scope"
             )
-        return [
-            (math.prod(weight for weight, _ in parts), tuple(factor for _, (factor,) in parts))
-            for parts in product(*(kernel.terms(1) for kernel in self.columns))
-        ]
+        taken: set[int] = set()
+        for factor in with_scope:
+            shared = taken & set(factor.scope or ())
+            if shared:
+                raise ValueError(
+                    "the parts of a ProductKernel need disjoint scopes, but column "
+                    f"{min(shared)} is in that of {factor!r} and in that of an earlier part"
+                )
+            taken |= set(factor.scope or ())
+        object.__setattr__(self, "scope", tuple(sorted(taken)))
 
 
 @dataclass(frozen=True)
 class SumKernel(Kernel):
-    """A positive sum of kernels.
+    """A positive sum of kernels of one scope.
 
     Parameters
     ----------
     kernels : sequence of Kernel
-        The parts.
+        The parts. All have the same ``scope``, or all have none.
     weights : sequence of float, default=None
         Their weights, positive; None gives each the weight one.
+
+    Raises
+    ------
+    ValueError
+        If a weight is not positive, or the parts have different scopes.
 
     Examples
     --------
@@ -249,16 +282,225 @@ class SumKernel(Kernel):
             )
         if not all(0.0 < weight < np.inf for weight in weights):
             raise ValueError(f"the weights of a SumKernel must be positive, got {weights}")
+        for part in kernels:
+            if not isinstance(part, Kernel):
+                raise TypeError(f"the parts of a SumKernel must be kernels, got {part!r}")
+            if part.scope != kernels[0].scope:
+                raise ValueError(
+                    "the parts of a SumKernel need one scope, but that of "
+                    f"{kernels[0]!r} is {kernels[0].scope} and that of {part!r} is {part.scope}"
+                )
         object.__setattr__(self, "kernels", kernels)
         object.__setattr__(self, "weights", weights)
+        object.__setattr__(self, "scope", kernels[0].scope)
 
-    def terms(self, n_features: int) -> list[tuple[float, tuple[ColumnKernel, ...]]]:
-        """The products of all parts, with their weights."""
-        return [
-            (outer * inner, factors)
-            for outer, kernel in zip(self.weights or (), self.kernels)
-            for inner, factors in kernel.terms(n_features)
-        ]
+
+@dataclass(frozen=True, eq=False)
+class KernelNode:
+    """A node of a kernel circuit.
+
+    Attributes
+    ----------
+    scope : int
+        The columns that it compares: bit ``v`` for column ``v``.
+    parts : tuple of KernelNode
+        The parts of a sum or a product; none for a column kernel.
+    weights : tuple of float
+        The weights of the parts of a sum; none for the others.
+    column : ColumnKernel or None
+        The kernel of a leaf.
+
+    Examples
+    --------
+    >>> from skpc.kernels import Delta, KernelCircuit
+    >>> KernelCircuit(Delta(), 1).root
+    KernelNode(scope=1, parts=(), weights=(), column=Delta())
+    """
+
+    scope: int
+    parts: tuple[KernelNode, ...] = ()
+    weights: tuple[float, ...] = ()
+    column: ColumnKernel | None = None
+
+    @property
+    def variable(self) -> int:
+        """The column of a leaf, or of a sum of leaves of one column."""
+        return self.scope.bit_length() - 1
+
+    @property
+    def is_single(self) -> bool:
+        """Whether it compares a single column."""
+        return not self.scope & (self.scope - 1)
+
+    def of_points(self, x: Floats, y: Floats) -> Floats:
+        """Values between cells of a single column, with numpy's broadcasting."""
+        if self.column is not None:
+            return self.column.of_points(x, y)
+        values = zip(self.weights, self.parts)
+        return np.asarray(sum(weight * part.of_points(x, y) for weight, part in values))
+
+
+class KernelCircuit:
+    """A kernel between rows of some number of columns, as a circuit (definition 4.1).
+
+    A product of products is one product. A column that no part reads has the kernel that is one
+    everywhere.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel.
+    n_features : int
+        Number of columns.
+
+    Attributes
+    ----------
+    root : KernelNode
+        The node of the kernel itself.
+
+    Raises
+    ------
+    TypeError
+        If a part is neither a column kernel nor a sum or product.
+    ValueError
+        If the parts do not fit the columns.
+
+    Examples
+    --------
+    >>> from skpc.kernels import RBF, Delta, KernelCircuit, SumKernel
+    >>> circuit = KernelCircuit(SumKernel([RBF(1.0), Delta()]), n_features=2)
+    >>> [len(part.parts) for part in circuit.root.parts]
+    [2, 2]
+    """
+
+    def __init__(self, kernel: Kernel, n_features: int):
+        self._kernel, self._n_features = kernel, n_features
+        self._made: dict[Any, KernelNode] = {}
+        self.root = self._node(kernel, tuple(range(n_features)))
+        if self.root.scope >> n_features:
+            raise ValueError(
+                f"the kernel reads column {self.root.variable}, but the rows have {n_features} "
+                "columns"
+            )
+        constant = RBF(0.0)
+        unread = [v for v in range(n_features) if not self.root.scope >> v & 1]
+        if unread:
+            self.root = self.product([self.root, *(self._leaf(constant, v) for v in unread)])
+
+    def __repr__(self) -> str:
+        return f"KernelCircuit({self._kernel!r}, {self._n_features})"
+
+    def _node(self, kernel: Kernel, columns: tuple[int, ...]) -> KernelNode:
+        """The node of a kernel in the place of some columns."""
+        columns = columns if kernel.scope is None else kernel.scope
+        # A kernel that is used twice is one node.
+        key = id(kernel), columns
+        if key not in self._made:
+            self._made[key] = self._new_node(kernel, columns)
+        return self._made[key]
+
+    def _new_node(self, kernel: Kernel, columns: tuple[int, ...]) -> KernelNode:
+        if isinstance(kernel, ColumnKernel):
+            return self.product([self._leaf(kernel, column) for column in columns])
+        if isinstance(kernel, SumKernel):
+            parts = tuple(self._node(part, columns) for part in kernel.kernels)
+            return KernelNode(parts[0].scope, parts, tuple(kernel.weights or ()))
+        if not isinstance(kernel, ProductKernel):
+            raise TypeError(
+                "a kernel must be a ColumnKernel, a SumKernel or a ProductKernel, got "
+                f"{type(kernel).__name__}"
+            )
+        if kernel.scope is not None:
+            return self.product([self._node(part, columns) for part in kernel.columns])
+        if len(kernel.columns) != len(columns):
+            raise ValueError(
+                f"the kernel has a factor for each of {len(kernel.columns)} columns, but the rows "
+                f"have {len(columns)}; give one factor a column, or kernels that have a scope"
+            )
+        places = zip(kernel.columns, columns)
+        return self.product([self._node(part, (column,)) for part, column in places])
+
+    def _leaf(self, kernel: ColumnKernel, column: int) -> KernelNode:
+        key = "leaf", id(kernel), column
+        return self._made.setdefault(key, KernelNode(1 << column, column=kernel))
+
+    def product(self, nodes: Sequence[KernelNode]) -> KernelNode:
+        """The product of nodes of disjoint scopes; the same nodes have the same product."""
+        parts: list[KernelNode] = []
+        for node in nodes:
+            is_product = node.column is None and not node.weights
+            parts += node.parts if is_product else (node,)
+        if len(parts) == 1:
+            return parts[0]
+        parts.sort(key=lambda part: part.scope)
+        scope = sum(part.scope for part in parts)
+        return self._made.setdefault(tuple(parts), KernelNode(scope, tuple(parts)))
+
+
+def product_terms(
+    node: KernelNode, is_factor: Callable[[KernelNode], bool]
+) -> list[tuple[float, dict[int, KernelNode]]]:
+    """A node as a positive sum of products of factors, multiplied out.
+
+    Parameters
+    ----------
+    node : KernelNode
+        The node. A product of m sums of n parts has ``n ** m`` terms.
+    is_factor : callable
+        Which nodes of a single column stay as they are; all column kernels do.
+
+    Returns
+    -------
+    list of (float, dict of int to KernelNode)
+        The weight of each product, and the factor of each column.
+
+    Examples
+    --------
+    >>> from skpc.kernels import RBF, Delta, KernelCircuit, ProductKernel, SumKernel
+    >>> from skpc.kernels import product_terms
+    >>> both = SumKernel([RBF(1.0), Delta()], [1.0, 2.0])
+    >>> root = KernelCircuit(ProductKernel([both, Delta()]), n_features=2).root
+    >>> [weight for weight, _ in product_terms(root, lambda node: not node.parts)]
+    [1.0, 2.0]
+    """
+    if is_factor(node):
+        return [(1.0, {node.variable: node})]
+    below = [product_terms(part, is_factor) for part in node.parts]
+    if node.weights:
+        return [(w * v, factors) for w, part in zip(node.weights, below) for v, factors in part]
+    expanded = []
+    for choice in product(*below):
+        factors: dict[int, KernelNode] = {}
+        for _, factors_of_part in choice:
+            factors |= factors_of_part
+        expanded.append((math.prod(weight for weight, _ in choice), factors))
+    return expanded
+
+
+def _values(node: KernelNode, x: Floats, y: Floats, known: dict[KernelNode, Floats]) -> Floats:
+    """Values of a node between all pairs of rows."""
+    if node not in known:
+        if node.is_single:
+            column = node.variable
+            values = node.of_points(x[:, [column]], y[:, column])
+        elif node.weights:
+            values = np.zeros((len(x), len(y)))
+            for weight, part in zip(node.weights, node.parts):
+                values += weight * _values(part, x, y, known)
+        else:
+            values = np.ones((len(x), len(y)))
+            for part in node.parts:
+                values *= _values(part, x, y, known)
+        known[node] = values
+    return known[node]
+
+
+def _columns(scope: Sequence[int]) -> tuple[int, ...]:
+    """A scope as increasing numbers of columns."""
+    columns = tuple(sorted(int(column) for column in scope))
+    if not columns or columns[0] < 0 or len(set(columns)) < len(columns):
+        raise ValueError(f"a scope must be different columns, numbered from 0, got {scope!r}")
+    return columns
 
 
 def _complete_rows(table: Any, name: str) -> Floats:

@@ -113,77 +113,61 @@ class _Side(NamedTuple):
 
 
 def joint_expectations(
-    factors: Sequence[ColumnKernel], side: JointSide, points: JointPoints, out: Floats
-) -> None:
-    """Expectation of a product of column kernels at points, or of products at pairs of points.
+    factors: Sequence[ColumnKernel], left: JointSide, right: JointSide | JointPoints
+) -> Floats:
+    """Expectation of a product of column kernels between distributions, or at points.
 
     Parameters
     ----------
     factors : sequence of ColumnKernel
         The kernels of the variables of the leaves.
-    side : JointSide
+    left : JointSide
         Leaves of a scope, and conditional distributions under them.
-    points : JointPoints
-        The points.
-    out : ndarray of shape (n, n_points)
-        Where the expectations are written.
+    right : JointSide or JointPoints
+        Distributions of the same variables, or points. At pairs of points the expectation is that
+        of the product of both kernels.
+
+    Returns
+    -------
+    ndarray of shape (n_left, n_right)
 
     Raises
     ------
     ValueError
         If too many cells with atoms are missing for a sum over all sets of them.
     """
-    out[:] = 0.0
-    p, q = _Side.from_leaves(side), _Side.from_points(points)
-    _add_gaussian_part(side.leaves, p, q, points.root, False, out)
-    out *= points.height
-    for at in np.flatnonzero(points.root == 0.0).tolist():
-        form, cells = _column_form(side, at), points.cells[:, at].T
+    if isinstance(right, JointPoints):
+        root, q = right.root, _Side.from_points(right)
+    else:
+        gamma = np.array([f.gamma if isinstance(f, RBF) else 0.0 for f in factors])
+        root, q = np.sqrt(2.0 * gamma), _Side.from_leaves(right)
+    out = np.zeros((len(left.normals.row), len(q.row)))
+    _add_gaussian_part(left.leaves, _Side.from_leaves(left), q, root, out)
+    if isinstance(right, JointPoints):
+        out *= right.height
+    # Other kernels see only whether two cells are equal: each column has a factor of its own.
+    for place in np.flatnonzero(root == 0.0).tolist():
+        form = _column_form(left, place)
+        if isinstance(right, JointSide):
+            out *= leaf_expectations(factors[place], form, _column_form(right, place))
+            continue
+        cells = right.cells[:, place].T
         if len(cells) == 2:
-            out *= leaf_second_moments(factors[at], form, cells[0], cells[1])
+            out *= leaf_second_moments(factors[place], form, cells[0], cells[1])
         else:
             known = Normals(cells[0], np.zeros(len(cells[0])))
-            out *= leaf_expectations(factors[at], form, known)
-
-
-def joint_pair_expectations(
-    factors: Sequence[ColumnKernel], left: JointSide, right: JointSide, *, upper: bool = False
-) -> Floats:
-    """Expectation of a product of column kernels under each pair of two lists of distributions.
-
-    Parameters
-    ----------
-    factors : sequence of ColumnKernel
-        The kernels of the variables of the leaves.
-    left, right : JointSide
-        Distributions of the same variables.
-    upper : bool, default=False
-        Leave out pairs whose row on the left comes after that on the right; they are zero.
-
-    Returns
-    -------
-    ndarray of shape (n_left, n_right)
-    """
-    root = np.array([math.sqrt(2.0 * f.gamma) if isinstance(f, RBF) else 0.0 for f in factors])
-    out = np.zeros((len(left.normals.row), len(right.normals.row)))
-    p, q = _Side.from_leaves(left), _Side.from_leaves(right)
-    _add_gaussian_part(left.leaves, p, q, root, upper, out)
-    if upper:
-        out[p.row[:, np.newaxis] > q.row] = 0.0
-    for at in np.flatnonzero(root == 0.0).tolist():
-        forms = (_column_form(side, at) for side in (left, right))
-        out *= leaf_expectations(factors[at], *forms)
+            out *= leaf_expectations(factors[place], form, known)
     return out
 
 
 def _add_gaussian_part(
-    leaves: MultivariateGaussian, p: _Side, q: _Side, root: Floats, upper: bool, out: Floats
+    leaves: MultivariateGaussian, p: _Side, q: _Side, root: Floats, out: Floats
 ) -> None:
     """Add expectations of Gaussian kernels between two sides; ``leaves`` are those of the left."""
     n_atoms, n_others = np.diff(p.atom_ptr), np.diff(q.atom_ptr)
     # Columns without choices come first: those with some share what these add.
     order = np.argsort(n_atoms + n_others, kind="stable")
-    beyond = _add_pairs(p, q, order[root[order] > 0.0], root, upper, out)
+    beyond = _add_pairs(p, q, order[root[order] > 0.0], root, out)
     if beyond >= 0:
         s, t = divmod(beyond, len(q.leaf))
         choices = (p.missing[s] & (n_atoms > 0)) | (q.missing[t] & (n_others > 0))
@@ -217,7 +201,7 @@ def _atoms(leaves: MultivariateGaussian, columns: Columns, at: int) -> Floats:
 
 
 @kernel(new_arrays=True)
-def _add_pairs(p: _Side, q: _Side, order: Ints, root: Floats, upper: bool, out: Floats) -> int:
+def _add_pairs(p: _Side, q: _Side, order: Ints, root: Floats, out: Floats) -> int:
     """Add expectations, set by set; the first pair of sets with too many choices, or -1."""
     n_sets, most = len(q.leaf), 1
     # The workspace holds the largest sets.
@@ -227,10 +211,7 @@ def _add_pairs(p: _Side, q: _Side, order: Ints, root: Floats, upper: bool, out: 
     white = np.empty((2, len(root), most))
     for s in range(len(p.leaf)):
         for t in range(n_sets):
-            first, last = p.set_ptr[s], q.set_ptr[t + 1] - 1
-            is_empty = first == p.set_ptr[s + 1] or last < q.set_ptr[t]
-            # Rows increase within a set, so that these two say whether any pair is wanted.
-            if is_empty or (upper and p.row[first] > q.row[last]):
+            if p.set_ptr[s] == p.set_ptr[s + 1] or q.set_ptr[t] == q.set_ptr[t + 1]:
                 continue
             # Sets of leaves that differ in their means only share all factors.
             if not _walk(p, q, s, t, order, root, white, out):

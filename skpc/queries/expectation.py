@@ -6,15 +6,17 @@ from typing import Any
 import numpy as np
 
 from skpc._arrays import Floats
+from skpc._threads import slices
 from skpc.circuit import Circuit
-from skpc.kernels import ColumnKernel, Kernel
-from skpc.queries._at_points import Patterns, expected_at_points, laid_out, patterns_of
+from skpc.kernels import Kernel, KernelCircuit
 from skpc.queries._conditionals import conditionals
-from skpc.queries._pairs import PairEvaluator, common_rankings
+from skpc.queries._kernel_sides import Points, Side, sides
+from skpc.queries._triples import KernelEvaluator
 from skpc.queries.passes.rows import check_rows, read_rows, refuse_unreadable
 from skpc.queries.passes.upward import Evaluator
 
-#: Pairs of points that are laid out at a time.
+#: Points, and pairs of points, that are laid out at a time.
+_POINTS = 2048
 _PAIRS = 4096
 #: Rows whose Gram matrix with incomplete points is held at a time.
 _ROWS = 256
@@ -78,27 +80,15 @@ def expected_kernel(p: Circuit, q: Any, kernel: Kernel) -> Any:
     array([0.707, 0.075])
     """
     _check_kernel(kernel)
+    circuit = KernelCircuit(kernel, p.n_features)
     if not isinstance(q, Circuit):
-        points, evaluator = read_rows(p, q), Evaluator(p, size=1)
-        parts = [
-            weight * _gram_at_points(evaluator, _empty_row(p), points, factors)[0]
-            for weight, factors in kernel.terms(p.n_features)
-        ]
-        return np.sum(parts, axis=0)
-    total = 0.0
-    for weight, factors in kernel.terms(p.n_features):
-        evaluate = PairEvaluator(p, q, factors)
-        left, right = (
-            evaluate.ranked(side, next(conditionals(Evaluator(c, size=1), _empty_row(c))))
-            for side, c in enumerate((p, q))
-        )
-        total += weight * float(evaluate(left, right)[0, 0])
-    return total
-
-
-def refuse_incompatible(p: Circuit, q: Circuit) -> None:
-    """Raise an IncompatibleError where two circuits split a scope in different ways."""
-    common_rankings(p, q)
+        points = read_rows(p, q)
+        return _gram_at_points(Evaluator(p, size=1), _empty_row(p), points, circuit)[0]
+    evaluate = KernelEvaluator(p, q, circuit)
+    left, right = (
+        Side(side, next(conditionals(Evaluator(side, size=1), _empty_row(side)))) for side in (p, q)
+    )
+    return float(evaluate(left, right)[0, 0])
 
 
 def _check_kernel(kernel: Any) -> None:
@@ -170,15 +160,12 @@ def expected_gram(circuit: Circuit, X: Any, Y: Any, kernel: Kernel) -> Floats:
     rows = check_rows(circuit, X)
     others = rows if Y is None else check_rows(circuit, Y)
     evaluator = Evaluator(circuit)
-    gram = np.zeros((len(rows), len(others)))
-    for weight, factors in kernel.terms(circuit.n_features):
-        if not np.isnan(others).any():
-            gram += weight * _gram_at_points(evaluator, rows, others, factors)
-        elif not np.isnan(rows).any():
-            gram += weight * _gram_at_points(evaluator, others, rows, factors).T
-        else:
-            gram += weight * _gram_of_pairs(evaluator, rows, others, factors)
-    return gram
+    circuit_of_kernel = KernelCircuit(kernel, circuit.n_features)
+    if not np.isnan(others).any():
+        return _gram_at_points(evaluator, rows, others, circuit_of_kernel)
+    if not np.isnan(rows).any():
+        return _gram_at_points(evaluator, others, rows, circuit_of_kernel).T
+    return _gram_of_pairs(evaluator, rows, others, circuit_of_kernel)
 
 
 class KernelExpansion:
@@ -194,12 +181,7 @@ class KernelExpansion:
     coefficients : ndarray of shape (n_points, n_outputs)
         The weights a_j of one or several such functions.
     kernel : Kernel
-        A single product of column kernels of weight one.
-
-    Raises
-    ------
-    ValueError
-        If the kernel is a sum of several products.
+        The kernel.
 
     Examples
     --------
@@ -220,14 +202,11 @@ class KernelExpansion:
         self._circuit, self._kernel = circuit, kernel
         self._points, self._coefficients = points, coefficients
         self._complete = not np.isnan(points).any()
-        terms = kernel.terms(circuit.n_features)
-        if len(terms) > 1:
-            raise ValueError(
-                "a KernelExpansion needs a single product of column kernels, got a sum of "
-                f"{len(terms)}"
-            )
-        self._factors = terms[0][1]
-        self._laid = laid_out(circuit, points, self._factors) if self._complete else []
+        circuit_of_kernel = KernelCircuit(kernel, circuit.n_features)
+        root = circuit_of_kernel.root
+        self._is_product = not any(node.weights for node in (root, *root.parts))
+        self._evaluate = KernelEvaluator(circuit, None, circuit_of_kernel)
+        self._laid = _laid_out(circuit, points) if self._complete else []
 
     def __repr__(self) -> str:
         n_points, n_functions = self._coefficients.shape
@@ -254,9 +233,10 @@ class KernelExpansion:
                 out[start : start + _ROWS] = gram @ self._coefficients
             return out
         for given in conditionals(Evaluator(self._circuit), rows):
-            for part, patterns in self._laid:
-                values = expected_at_points(self._circuit, given, patterns, self._factors)
-                out[given.position] += values[:, patterns.root] @ self._coefficients[part]
+            for points in self._laid:
+                for side in sides(self._circuit, given, points):
+                    values = self._evaluate(side, points)
+                    out[side.position] += values @ self._coefficients[points.position]
         return out
 
     def variance(self, X: Any) -> Floats:
@@ -275,7 +255,7 @@ class KernelExpansion:
         Raises
         ------
         ValueError
-            If a point has missing cells.
+            If a point has missing cells, or the kernel holds a sum.
 
         Notes
         -----
@@ -288,60 +268,75 @@ class KernelExpansion:
                 f"the variance needs complete points, but {int(np.isnan(self._points).sum())} of "
                 "their cells are missing"
             )
+        if not self._is_product:
+            raise ValueError(
+                "the variance needs a kernel that is a product of column kernels, but "
+                f"{self._kernel!r} holds a sum"
+            )
         rows = check_rows(self._circuit, X)
         second = np.zeros((len(rows), self._coefficients.shape[1]))
         chunks = list(conditionals(Evaluator(self._circuit), rows))
-        for weight, patterns in self._pairs():
+        for weight, pairs in self._pairs():
             for given in chunks:
-                moments = expected_at_points(self._circuit, given, patterns, self._factors)
-                second[given.position] += moments @ weight
+                for side in sides(self._circuit, given, pairs):
+                    second[side.position] += self._evaluate(side, pairs) @ weight
         return np.asarray(second - self.mean(rows) ** 2)
 
-    def _pairs(self) -> Iterator[tuple[np.ndarray, Patterns]]:
-        """All pairs of points, with the weight of each pattern of their second moments."""
+    def _pairs(self) -> Iterator[tuple[Floats, Points]]:
+        """All pairs of points, with the weights of their second moments."""
         first, second = np.triu_indices(len(self._points))
         for start in range(0, len(first), _PAIRS):
             i, j = first[start : start + _PAIRS], second[start : start + _PAIRS]
             pairs = np.stack([self._points[i], self._points[j]], axis=2)
-            # The two cells may change places in each column: more pairs then have one pattern.
-            patterns = patterns_of(self._circuit, np.sort(pairs, axis=2), self._factors)
+            # A pair off the diagonal counts twice.
             twice = np.where(i == j, 1.0, 2.0)[:, np.newaxis]
-            weight = np.zeros((patterns.width[-1], self._coefficients.shape[1]))
-            np.add.at(weight, patterns.root, twice * self._coefficients[i] * self._coefficients[j])
-            yield weight, patterns
+            weight = twice * self._coefficients[i] * self._coefficients[j]
+            # The two cells may change places in each column: more pairs then have one pattern.
+            yield weight, Points(self._circuit, np.sort(pairs, axis=2))
+
+
+def _laid_out(circuit: Circuit, points: Floats) -> list[Points]:
+    """Points as sides of expected kernels, part by part."""
+    parts = slices(len(points), _POINTS)
+    return [Points(circuit, points[part, :, np.newaxis], part) for part in parts]
 
 
 def _gram_at_points(
-    evaluator: Evaluator, rows: Floats, points: Floats, factors: tuple[ColumnKernel, ...]
+    evaluator: Evaluator, rows: Floats, points: Floats, kernel: KernelCircuit
 ) -> Floats:
     circuit = evaluator.circuit
     refuse_unreadable(circuit.columns, points)
-    laid = laid_out(circuit, points, factors)
+    evaluate = KernelEvaluator(circuit, None, kernel)
+    laid = _laid_out(circuit, points)
     gram = np.empty((len(rows), len(points)))
     for given in conditionals(evaluator, rows):
-        for part, patterns in laid:
-            values = expected_at_points(circuit, given, patterns, factors)
-            gram[given.position, part] = values[:, patterns.root]
+        for right in laid:
+            for left in sides(circuit, given, right):
+                gram[left.position, right.position] = evaluate(left, right)
     return gram
 
 
 def _gram_of_pairs(
-    evaluator: Evaluator, rows: Floats, others: Floats, factors: tuple[ColumnKernel, ...]
+    evaluator: Evaluator, rows: Floats, others: Floats, kernel: KernelCircuit
 ) -> Floats:
-    evaluate = PairEvaluator(evaluator.circuit, evaluator.circuit, factors)
-    left = [evaluate.ranked(0, given) for given in conditionals(evaluator, rows)]
+    evaluate = KernelEvaluator(evaluator.circuit, evaluator.circuit, kernel)
+
+    def blocks(table: Floats) -> list[Side]:
+        given = conditionals(evaluator, table)
+        return [side for part in given for side in sides(evaluator.circuit, part)]
+
     # One table on both sides has a symmetric matrix: half of it is enough.
-    is_symmetric, right = others is rows, left
-    if not is_symmetric:
-        right = [evaluate.ranked(1, given) for given in conditionals(evaluator, others)]
+    is_symmetric = others is rows
+    left = blocks(rows)
+    right = left if is_symmetric else blocks(others)
     gram = np.empty((len(rows), len(others)))
-    for number, one in enumerate(left):
+    for number, side in enumerate(left):
         for other in right[number if is_symmetric else 0 :]:
-            values = evaluate(one, other, upper=one is other)
-            if one is other:
-                values += np.triu(values, 1).T
-            places = one.given.position, other.given.position
-            gram[np.ix_(*places)] = values
+            values = evaluate(side, other)
+            if side is other:
+                # Rounding depends on the order of the sides.
+                values = np.triu(values) + np.triu(values, 1).T
+            gram[np.ix_(side.position, other.position)] = values
             if is_symmetric:
-                gram[np.ix_(*places[::-1])] = values.T
+                gram[np.ix_(other.position, side.position)] = values.T
     return gram

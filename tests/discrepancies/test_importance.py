@@ -8,13 +8,15 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from skpc import CutsetNetworkBD
 from skpc.discrepancies import BlackBoxImportanceSampler, importance, kdsd, stein_gram
 from skpc.discrepancies.importance import least_on_simplex
-from skpc.factor_graphs import FactorGraph, GibbsSampler, load_asia
+from skpc.factor_graphs import FactorGraph, GibbsSampler, compile, load_asia
 from skpc.kernels import ExponentialHamming
+from skpc.queries import marginals
 from tests.naive import factor_graph, stein
 from tests.zoo import random_factor_graph
 
@@ -285,7 +287,8 @@ def test_samples_of_another_distribution_are_bent_towards_the_target(source):
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"target": None}, TypeError, "target must be a FactorGraph, got NoneType"),
+        ({"target": None}, TypeError, "target must be a FactorGraph or a Circuit .* got NoneType"),
+        ({"n_samples": 0}, ValueError, "n_samples == 0, must be >= 1"),
         ({"stein_operator": "x"}, ValueError, "one of .'ratio', 'barker'., got 'x'"),
         ({"collapse": 1.5}, ValueError, "a proportion from 0 to 1, got 1.5"),
         ({"collapse": "half"}, ValueError, "a proportion from 0 to 1, got 'half'"),
@@ -293,8 +296,36 @@ def test_samples_of_another_distribution_are_bent_towards_the_target(source):
     ],
 )
 def test_bad_options_are_refused(options, error, message):
+    sampler = BlackBoxImportanceSampler(**{"target": FactorGraph([2], []), **options})
     with pytest.raises(error, match=message):
-        BlackBoxImportanceSampler(**{"target": FactorGraph([2], []), **options})
+        sampler.fit()
+
+
+def test_a_fit_without_samples_draws_them_and_its_score_is_minus_the_discrepancy():
+    graph = FactorGraph.ising_grid(2, 2, coupling=0.3, field=0.2)
+    circuit = compile(graph)
+    exact = [column[0] for column in marginals(circuit, np.full((1, 4), np.nan))]
+    for target in (graph, circuit):
+        sampler = BlackBoxImportanceSampler(target, n_samples=200, random_state=0).fit()
+        assert sampler.samples_.shape == (200, 4)
+        assert_allclose(sampler.marginals(), exact, atol=0.01)
+        gram = stein_gram(sampler.samples_, graph, stein_operator="barker")
+        assert sampler.score() == pytest.approx(-sampler.weights_ @ gram @ sampler.weights_)
+        drawn = sampler.sample(2000, random_state=0)
+        assert_allclose(drawn.mean(axis=0), np.array(exact)[:, 1], atol=0.05)
+        mean = sampler.expectation(lambda rows: rows)
+        assert_allclose(mean, [column[1] for column in sampler.marginals()])
+
+
+def test_a_sampler_is_cloned_and_told_as_an_estimator():
+    circuit = compile(FactorGraph.ising_grid(2, 2, coupling=0.3))
+    sampler = BlackBoxImportanceSampler(circuit, n_samples=50, random_state=1)
+    again = clone(sampler).set_params(n_samples=60)
+    assert again.get_params()["n_samples"] == 60
+    assert not hasattr(again, "weights_")
+    assert_allclose(again.fit().weights_, clone(again).fit().weights_)
+    with pytest.raises(ValueError, match="collapse must be 0 if the target is a circuit, got 0.5"):
+        sampler.set_params(collapse=0.5).fit()
 
 
 def test_bad_samples_are_refused():

@@ -5,7 +5,15 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.metrics.pairwise import rbf_kernel
 
-from skpc.kernels import RBF, Delta, ExponentialHamming, ProductKernel, SumKernel
+from skpc.kernels import (
+    RBF,
+    Delta,
+    ExponentialHamming,
+    KernelCircuit,
+    ProductKernel,
+    SumKernel,
+    product_terms,
+)
 from tests.naive.kernels import Near, row_value
 
 
@@ -53,9 +61,15 @@ def test_a_product_of_sums_is_the_sum_of_all_products():
     X, Y = rows(0, 5)[:, 1:3], rows(1, 4)[:, 1:3]
     truth = SUMS[0](X[:, :1], Y[:, :1]) * SUMS[1](X[:, 1:], Y[:, 1:])
     assert_allclose(kernel(X, Y), truth, rtol=1e-13)
-    assert [weight for weight, _ in kernel.terms(2)] == [0.5, 0.5, 2.0, 2.0]
+    root = KernelCircuit(kernel, 2).root
+    assert [weight for weight, _ in product_terms(root, lambda node: not node.parts)] == [
+        0.5,
+        0.5,
+        2.0,
+        2.0,
+    ]
     with pytest.raises(ValueError, match="each of 4 columns, but the rows have 1"):
-        ProductKernel([MIXED]).terms(1)
+        ProductKernel([MIXED])([[0.0]])
 
 
 def test_bad_parameters_are_refused_with_their_value():

@@ -274,7 +274,7 @@ def expected_kernel(p: Circuit, q, kernel, row=None, other=None) -> float:
         right, q = [World(1.0, dict(enumerate(q)), [])], p
     left, right = ([(w, *_moments(c, w)) for w in side] for c, side in ((p, left), (q, right)))
     total, known = 0.0, {}
-    for weight, factors in kernel.terms(p.n_features):
+    for weight, factors in kernels.factors_of(kernel, p.n_features):
         for one, two in itertools.product(left, right):
             total += weight * one[0].prob * two[0].prob * _between(one, two, factors, known)
     return total

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import NamedTuple
 
 import numpy as np
 
 from skpc.circuit import LEAF, SUM, Circuit
-from skpc.kernels import RBF, ColumnKernel, Delta, ExponentialHamming
+from skpc.kernels import RBF, ColumnKernel, Delta, ExponentialHamming, SumKernel
 from skpc.variables import GAUSSIAN, POISSON, SCORED, Bins, Histogram, Normals, Points
 from tests.naive.circuit import atoms_of as atoms_of_variable
 from tests.naive.circuit import cells_of, count_probability, leaf_density, scored_column
@@ -38,10 +39,37 @@ def cell_value(kernel, x: float, y: float) -> float:
     return 1.0 / (1.0 + abs(x - y))
 
 
+def terms(kernel, columns) -> list[tuple[float, dict[int, ColumnKernel]]]:
+    """A kernel as a sum of products, multiplied out: a weight, and the kernels of some columns."""
+    columns = kernel.scope or columns
+    if isinstance(kernel, ColumnKernel):
+        return [(1.0, dict.fromkeys(columns, kernel))]
+    if isinstance(kernel, SumKernel):
+        return [
+            (weight * inner, factors)
+            for weight, part in zip(kernel.weights, kernel.kernels)
+            for inner, factors in terms(part, columns)
+        ]
+    places = [columns] * len(kernel.columns) if kernel.scope else [(c,) for c in columns]
+    choices = itertools.product(*(terms(k, c) for k, c in zip(kernel.columns, places, strict=True)))
+    return [
+        (math.prod(w for w, _ in choice), {v: f for _, part in choice for v, f in part.items()})
+        for choice in choices
+    ]
+
+
+def factors_of(kernel, n_features: int) -> list[tuple[float, list[ColumnKernel]]]:
+    """The same with a kernel of every column: columns that are not compared count one."""
+    return [
+        (weight, [factors.get(column, RBF(0.0)) for column in range(n_features)])
+        for weight, factors in terms(kernel, tuple(range(n_features)))
+    ]
+
+
 def row_value(kernel, x: np.ndarray, y: np.ndarray) -> float:
     """A kernel between two rows."""
     total = 0.0
-    for weight, factors in kernel.terms(len(x)):
+    for weight, factors in factors_of(kernel, len(x)):
         total += weight * math.prod(cell_value(f, a, b) for f, a, b in zip(factors, x, y))
     return total
 
@@ -276,7 +304,7 @@ def expected_kernel(p, q, kernel, row=None, other=None) -> float:
     else:
         q, right = p, [(1.0, {var: ("cell", x) for var, x in enumerate(q)})]
     total, known = 0.0, {}
-    for weight, factors in kernel.terms(p.n_features):
+    for weight, factors in factors_of(kernel, p.n_features):
         for u, tree in left:
             for v, tree_of_q in right:
                 product = weight * u * v

@@ -31,7 +31,7 @@ from skpc.variables import Law
 from skpc.variables.score import Score
 from tests import zoo
 from tests.naive import blocks as naive
-from tests.naive.kernels import rows_on_scale
+from tests.naive.kernels import factors_of, rows_on_scale
 from tests.queries.test_blocks import decision_circuit
 
 PLAIN = Law(Score(), np.empty(0))
@@ -161,7 +161,7 @@ def test_the_variance_of_an_expansion_agrees_with_all_worlds(circuit):
     rows, points = zoo.random_rows(3, circuit, 4, 0.6), zoo.random_rows(4, circuit, 3, 0.0)
     coefficients = np.random.default_rng(0).normal(size=(3, 2))
     for kernel in (gaussian_kernel(circuit), any_kernel(circuit).kernels[0]):
-        ((_, factors),) = kernel.terms(circuit.n_features)
+        ((_, factors),) = factors_of(kernel, circuit.n_features)
         expansion = KernelExpansion(circuit, points, coefficients, kernel)
         mean = expansion.mean(rows)
         assert_allclose(mean, expected_gram(circuit, rows, points, kernel) @ coefficients)

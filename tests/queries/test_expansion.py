@@ -31,7 +31,7 @@ def test_the_mean_is_a_weighted_sum_of_expected_kernels(missing):
 
 def second_moment(circuit, kernel, row, x, y) -> float:
     """E k(z, x) k(z, y) given a row: over all trees, by quadrature in each variable."""
-    ((_, factors),) = kernel.terms(len(x))
+    ((_, factors),) = naive.factors_of(kernel, len(x))
     x, y = naive.rows_on_scale(circuit, np.array([x, y]))
     total = 0.0
     for weight, tree in naive.given_trees(circuit, row):
@@ -92,5 +92,10 @@ def test_what_has_no_closed_form_is_refused():
     expansion = KernelExpansion(circuit, points, coefficients, kernel)
     with pytest.raises(ValueError, match="the variance needs complete points, but"):
         expansion.variance(points)
-    with pytest.raises(ValueError, match="a single product of column kernels, got a sum of 2"):
-        KernelExpansion(circuit, points, coefficients, SumKernel([kernel, kernel]))
+    both = SumKernel([kernel, kernel])
+    complete = zoo.random_rows(2, circuit, 5, missing=0.0)
+    expansion = KernelExpansion(circuit, complete, coefficients, both)
+    with pytest.raises(ValueError, match="needs a kernel that is a product of column kernels"):
+        expansion.variance(points)
+    gram = expected_gram(circuit, points, complete, kernel)
+    assert_allclose(expansion.mean(points), 2 * gram @ coefficients, atol=1e-12)

@@ -1,0 +1,398 @@
+"""Structured-decomposable, deterministic circuits by splits of the edges of a Chow-Liu tree.
+
+The tree is a circuit on its own vtree: a sum over the states of each variable, given its parent. A
+split of an edge by a variable below it puts a sum over the states of that variable in the place of
+the edge. Below, only what leads to the variable is copied (the minimal copy); the rest is shared.
+So the vtree stays, and all circuits that begin from one tree are compatible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from itertools import count
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import softmax, xlogy
+
+from skpc._arrays import Floats, Ints
+from skpc.circuit import Circuit, CircuitBuilder, mixture
+from skpc.counting.rows import count_state_pairs, independent_pairs
+from skpc.counting.trees import ChowLiuTree, children_first
+from skpc.queries import log_likelihood
+from skpc.queries.flows import PseudoCounts
+from skpc.queries.parameters import em_step
+
+#: Evaluations on held-out rows without a gain, before the search for splits ends.
+_PATIENCE = 5
+#: The number of splits grows by this factor from one evaluation to the next.
+_GROWTH = 1.2
+#: Iterations of EM without a gain, before it ends.
+_EM_PATIENCE = 3
+#: Part of each row that is spread evenly over the components before EM.
+_EVEN_PART = 0.3
+
+
+@dataclass(eq=False)
+class _Product:
+    """A state of a variable, and the sums of the variables below it in the tree."""
+
+    variable: int
+    state: int
+    below: list[_Sum | _Product]
+
+    @property
+    def place(self) -> int:
+        """The variable of its scope in the tree."""
+        return self.variable
+
+
+@dataclass(eq=False)
+class _Edge:
+    """A child of a sum: what it leads to, and the rows that pass it."""
+
+    target: _Sum | _Product
+    rows: Ints
+
+
+@dataclass(eq=False)
+class _Sum:
+    """A sum over the states of a variable; ``place`` is the variable of its scope in the tree."""
+
+    place: int
+    variable: int
+    edges: list[_Edge]
+
+
+class StrudelNetwork:
+    """A circuit that grows by splits.
+
+    Parameters
+    ----------
+    codes : ndarray of shape (n_rows, n_features)
+        States of complete rows.
+    weight : ndarray of shape (n_rows,)
+        Weights of the rows.
+    n_states : ndarray of shape (n_features,)
+        Number of states of each column.
+    tree : ChowLiuTree
+        The tree to begin with, over all columns.
+    axes : list
+        The axis of each column, None for categories.
+    """
+
+    def __init__(
+        self, codes: NDArray[Any], weight: Floats, n_states: Ints, tree: ChowLiuTree, axes: Any
+    ):
+        self._codes, self._weight, self._n_states = codes, weight, n_states
+        self._axes = axes
+        self._mark = np.zeros(len(codes), dtype=bool)
+        n_features = len(n_states)
+        parent = _parents(tree, n_features)
+        # The variables below each one, where a split of its edges may look for another.
+        self._scope: list[set[int]] = [{variable} for variable in range(n_features)]
+        children: list[list[int]] = [[] for _ in range(n_features)]
+        order = children_first(parent)
+        for variable in order:
+            above = int(parent[variable])
+            if above >= 0:
+                self._scope[above] |= self._scope[variable]
+                children[above].append(variable)
+        self._heap: list[tuple[float, int, _Sum, int]] = []
+        self._number = count()
+        every = np.arange(len(codes))
+        products: list[list[_Product]] = [[] for _ in range(n_features)]
+        for variable in order:
+            for state in range(n_states[variable]):
+                at_state = np.flatnonzero(codes[:, variable] == state)
+                below = [
+                    self._first_sum(child, products[child], at_state)
+                    for child in children[variable]
+                ]
+                products[variable].append(_Product(variable, state, below))
+        self._root = self._first_sum(order[-1], products[order[-1]], every)
+
+    def _first_sum(self, variable: int, products: list[_Product], rows: Ints) -> _Sum:
+        state = self._codes[rows, variable]
+        edges = [_Edge(product, rows[state == product.state]) for product in products]
+        return self._listed(_Sum(variable, variable, edges))
+
+    def _listed(self, node: _Sum) -> _Sum:
+        """Remember the edges of a sum as candidates for splits."""
+        if len(self._scope[node.place]) > 2:
+            for number, edge in enumerate(node.edges):
+                flow = float(self._weight[edge.rows].sum())
+                heappush(self._heap, (-flow, next(self._number), node, number))
+        return node
+
+    def split(self, least: float) -> bool:
+        """Split the edge of greatest flow that a variable divides.
+
+        Parameters
+        ----------
+        least : float
+            Edges that rows of less weight pass are not split.
+
+        Returns
+        -------
+        bool
+            Whether there was such an edge.
+        """
+        while self._heap:
+            flow, _, node, number = heappop(self._heap)
+            edge = node.edges[number]
+            now = -float(self._weight[edge.rows].sum())
+            if now > flow:
+                # Rows have left since: others may come first.
+                heappush(self._heap, (now, next(self._number), node, number))
+                continue
+            if -flow < least:
+                return False
+            variable = self._most_informative(node.place, edge.rows)
+            if variable >= 0:
+                self._split(node, number, variable)
+                return True
+        return False
+
+    def _most_informative(self, place: int, rows: Ints) -> int:
+        """The variable below that tells most of the others, or -1."""
+        scope = np.array(sorted(self._scope[place] - {place}))
+        codes = np.ascontiguousarray(self._codes[np.ix_(rows, scope)])
+        n_states = self._n_states[scope]
+        counts = count_state_pairs(codes, self._weight[rows], n_states)
+        expected, freedom, by_pair = independent_pairs(counts, n_states)
+        ratio = np.divide(counts, expected, out=np.ones_like(counts), where=expected > 0.0)
+        # Twice the information times the rows is as large as its degrees of freedom by chance.
+        gain = by_pair(2.0 * xlogy(counts, ratio)) - freedom
+        np.fill_diagonal(gain, 0.0)
+        total = np.maximum(gain, 0.0).sum(axis=1)
+        best = int(total.argmax())
+        return int(scope[best]) if total[best] > 0.0 else -1
+
+    def _split(self, node: _Sum, number: int, variable: int) -> None:
+        edge = node.edges[number]
+        state = self._codes[edge.rows, variable]
+        edges = []
+        for value in range(self._n_states[variable]):
+            rows = edge.rows[state == value]
+            self._mark[rows] = True
+            edges.append(_Edge(self._restricted(edge.target, variable, value, {}), rows))
+            self._mark[rows] = False
+        edge.target = self._listed(_Sum(node.place, variable, edges))
+
+    def _restricted(
+        self, node: Any, variable: int, state: int, made: dict[int, _Sum | _Product]
+    ) -> Any:
+        """A copy of a node for the marked rows, in which a variable has one state."""
+        if isinstance(node, _Sum) and node.variable == variable:
+            edge = node.edges[state]
+            edge.rows = edge.rows[~self._mark[edge.rows]]
+            return edge.target
+        if isinstance(node, _Product) and node.variable == variable:
+            return node
+        if id(node) in made:
+            return made[id(node)]
+        if isinstance(node, _Product):
+            below = [
+                self._restricted(child, variable, state, made)
+                if variable in self._scope[child.place]
+                else child
+                for child in node.below
+            ]
+            made[id(node)] = _Product(node.variable, node.state, below)
+            return made[id(node)]
+        edges = []
+        for edge in node.edges:
+            target = self._restricted(edge.target, variable, state, made)
+            inside = self._mark[edge.rows]
+            edges.append(_Edge(target, edge.rows[inside]))
+            edge.rows = edge.rows[~inside]
+        made[id(node)] = self._listed(_Sum(node.place, node.variable, edges))
+        return made[id(node)]
+
+    def circuit(self) -> Circuit:
+        """The circuit, with equal weights."""
+        builder = CircuitBuilder(self._n_states.tolist(), self._axes)
+        leaves: dict[tuple[int, int], int] = {}
+        made: dict[int, int] = {}
+        waiting: list[Any] = [self._root]
+        while waiting:
+            node = waiting[-1]
+            is_sum = isinstance(node, _Sum)
+            below = [edge.target for edge in node.edges] if is_sum else node.below
+            missing = [part for part in below if id(part) not in made]
+            if missing:
+                waiting += missing
+                continue
+            waiting.pop()
+            if id(node) in made:
+                continue
+            parts = [made[id(part)] for part in below]
+            if is_sum:
+                log_weight = np.full(len(parts), -np.log(len(parts)))
+                states = range(len(parts))
+                made[id(node)] = builder.sum(parts, log_weight, node.variable, states)
+                continue
+            leaf = node.variable, node.state
+            if leaf not in leaves:
+                leaves[leaf] = builder.indicator(*leaf)
+            made[id(node)] = builder.product([leaves[leaf], *parts]) if parts else leaves[leaf]
+        return builder.build()
+
+
+def _parents(tree: ChowLiuTree, n_features: int) -> Ints:
+    """The parent of each column; columns that the tree leaves out are below its root."""
+    parent = np.full(n_features, -1)
+    known = tree.parent >= 0
+    parent[tree.variables[known]] = tree.variables[tree.parent[known]]
+    root = int(tree.variables[0]) if len(tree.variables) else 0
+    loose = np.flatnonzero(parent < 0)
+    parent[loose[loose != root]] = root
+    return parent
+
+
+def best_split(
+    network: StrudelNetwork,
+    fitted: Callable[[Circuit], Circuit],
+    score: Callable[[Circuit], float],
+    *,
+    max_splits: int,
+    least: float,
+) -> tuple[Circuit, int]:
+    """Split edges for as long as held-out rows gain.
+
+    Parameters
+    ----------
+    network : StrudelNetwork
+        Where to begin; it grows.
+    fitted : callable
+        Learns the parameters of a circuit.
+    score : callable
+        What held-out rows say of a circuit; greater is better.
+    max_splits : int
+        Greatest number of splits.
+    least : float
+        Edges that rows of less weight pass are not split.
+
+    Returns
+    -------
+    circuit : Circuit
+        The best one, with its parameters.
+    n_splits : int
+        Its number of splits.
+    """
+    best = fitted(network.circuit())
+    best_score, best_number, waited = score(best), 0, 0
+    n_splits = 0
+    while waited < _PATIENCE and n_splits < max_splits:
+        before = n_splits
+        wanted = min(int(n_splits * _GROWTH) + 1, max_splits)
+        while n_splits < wanted and network.split(least):
+            n_splits += 1
+        if n_splits == before:
+            break
+        circuit = fitted(network.circuit())
+        value = score(circuit)
+        waited += 1
+        if value > best_score:
+            best, best_score, best_number, waited = circuit, value, n_splits, 0
+    return best, best_number
+
+
+class SharedMixture(NamedTuple):
+    """Circuits of one structure and their weights: a model of EM by flows.
+
+    Attributes
+    ----------
+    circuits : list of Circuit
+        The components.
+    weights : ndarray of shape (n_components,)
+        Their weights.
+    prior : PseudoCounts
+        Pseudo-counts of the parameters of each component.
+    """
+
+    circuits: list[Circuit]
+    weights: Floats
+    prior: PseudoCounts
+
+    def expected(self, rows: Floats, weight: Floats) -> tuple[Floats, Floats, float]:
+        """Rows, their weights in each component, and the log-likelihood of all (nats)."""
+        joint = np.column_stack([log_likelihood(circuit, rows) for circuit in self.circuits])
+        joint += np.log(self.weights)
+        total = float(weight @ np.logaddexp.reduce(joint, axis=1))
+        return rows, weight[:, np.newaxis] * softmax(joint, axis=1), total
+
+    def m_step(self, statistics: tuple[Floats, Floats, float]) -> Self:
+        """The components learned from rows with these weights."""
+        rows, weights, _ = statistics
+        circuits = [
+            em_step(circuit, rows, part, self.prior)
+            for circuit, part in zip(self.circuits, weights.T)
+        ]
+        total = weights.sum(axis=0)
+        return self._replace(circuits=circuits, weights=total / total.sum())
+
+    def circuit(self) -> Circuit:
+        """The mixture as one circuit."""
+        return mixture(self.circuits, self.weights)
+
+
+def first_mixture(
+    circuit: Circuit, rows: Floats, weight: Floats, clusters: Floats, prior: PseudoCounts
+) -> SharedMixture:
+    """A mixture to begin EM with: a circuit learned from each cluster of complete rows.
+
+    ``clusters`` are memberships of rows, shape (n_rows, n_components). A part of each row is spread
+    evenly, so that rows can still move.
+    """
+    memberships = (1.0 - _EVEN_PART) * clusters + _EVEN_PART / clusters.shape[1]
+    n_components = memberships.shape[1]
+    equal = np.full(n_components, 1.0 / n_components)
+    begin = SharedMixture([circuit] * n_components, equal, prior)
+    return begin.m_step((rows, weight[:, np.newaxis] * memberships, 0.0))
+
+
+def best_iterate(
+    model: SharedMixture,
+    rows: Floats,
+    weight: Floats,
+    score: Callable[[Circuit], float],
+    max_iter: int,
+    tol: float,
+) -> tuple[SharedMixture, int]:
+    """EM for as long as held-out rows gain.
+
+    Parameters
+    ----------
+    model : SharedMixture
+        Where to begin.
+    rows, weight : ndarrays of shape (n_rows, n_features) and (n_rows,)
+        Encoded rows, in which cells may be missing, and their weights.
+    score : callable
+        What held-out rows say of a circuit; greater is better.
+    max_iter : int
+        Greatest number of iterations.
+    tol : float
+        Gains that are less than this in three iterations are none.
+
+    Returns
+    -------
+    model : SharedMixture
+        The best one.
+    n_iter : int
+        Its number of iterations.
+    """
+    best, best_score, best_iter, waited = model, score(model.circuit()), 0, 0
+    for n_iter in range(1, max_iter + 1):
+        model = model.m_step(model.expected(rows, weight))
+        value = score(model.circuit())
+        waited = 0 if value > best_score + tol else waited + 1
+        if value > best_score:
+            best, best_score, best_iter = model, value, n_iter
+        if waited == _EM_PATIENCE:
+            break
+    return best, best_iter

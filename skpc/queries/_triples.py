@@ -1,0 +1,322 @@
+"""Expected kernels by a recursion over two sides and a kernel circuit (Algorithm 1, theorem 4.3).
+
+Scope by scope, small scopes first, each node of the kernel has a matrix: its expectations between
+all nodes of the left side and all nodes of the right. Sums of any of the three are weighted means
+of such matrices, and products are products of those of the parts. So every triple of nodes is
+computed once.
+
+``tests/naive/kernels.py`` says the same by double sums over rows.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from skpc._arrays import Floats, Ints
+from skpc.circuit import Circuit, Structure, scope_text
+from skpc.exceptions import IncompatibleError
+from skpc.kernels import (
+    ColumnKernel,
+    KernelCircuit,
+    KernelNode,
+    leaf_expectations,
+    leaf_second_moments,
+    product_terms,
+)
+from skpc.kernels.joint import JointPoints, JointSide, joint_expectations
+from skpc.queries._kernel_sides import Points, Side, Split
+from skpc.variables import Form
+
+
+class _Route(NamedTuple):
+    """How the kernel of some parts of a product is made of matrices.
+
+    It is the matrix of a kernel node in the scope of one part (``part``, its place in the split),
+    or a sum (with ``weights``) or a product of other routes.
+    """
+
+    node: KernelNode | None = None
+    part: int = -1
+    routes: tuple[_Route, ...] = ()
+    weights: tuple[float, ...] = ()
+
+
+class KernelEvaluator:
+    """Expected kernels between conditionals of a circuit and conditionals of another, or points.
+
+    Parameters
+    ----------
+    p : Circuit
+        The circuit of the left side.
+    q : Circuit or None
+        The circuit of the right side, compatible with p; None for points.
+    kernel : KernelCircuit
+        The kernel.
+
+    Raises
+    ------
+    IncompatibleError
+        If the circuits split a scope in different ways, or a product of the kernel does not fit a
+        product of a circuit.
+    """
+
+    def __init__(self, p: Circuit, q: Circuit | None, kernel: KernelCircuit):
+        if q is not None:
+            refuse_incompatible(p, q)
+        self._circuits, self._kernel = (p, q), kernel
+        self._routes: dict[tuple[Split, KernelNode], _Route] = {}
+        whole = (1 << p.n_features) - 1
+        # From the root down: the nodes of the kernel that are wanted in each scope.
+        self._wanted: dict[int, dict[KernelNode, None]] = {whole: {kernel.root: None}}
+        scopes = {*p.structure.scopes, *(1 << var for var in range(p.n_features))}
+        self._order = sorted(scopes, key=lambda scope: (scope.bit_count(), scope))
+        for scope in reversed(self._order):
+            self._want(scope, p.structure.splits.get(scope, {}))
+
+    def _want(self, scope: int, splits: dict[frozenset[int], int]) -> None:
+        """Find the nodes wanted in a scope, each after its parts there, and their routes."""
+        ordered: dict[KernelNode, None] = {}
+        waiting = list(self._wanted.get(scope, {}))
+        while waiting:
+            node = waiting.pop()
+            # The parts of a sum have the scope of the sum.
+            below = [part for part in node.parts if node.weights and part not in ordered]
+            if below:
+                waiting += [node, *below]
+            elif node not in ordered:
+                ordered[node] = None
+        self._wanted[scope] = ordered
+        for parts, owner in splits.items():
+            split = tuple(sorted(parts))
+            if len(split) > 1:
+                for node in ordered:
+                    if not node.weights:
+                        self._routes[split, node] = self._route(split, split, node, owner)
+
+    def _route(self, split: Split, parts: Split, node: KernelNode, owner: int) -> _Route:
+        """How a kernel node is made of matrices of some parts of a product."""
+        if len(parts) == 1:
+            self._wanted.setdefault(parts[0], {})[node] = None
+            return _Route(node, split.index(parts[0]))
+        if node.weights:
+            routes = [self._route(split, parts, below, owner) for below in node.parts]
+            return _Route(routes=tuple(routes), weights=node.weights)
+        routes = []
+        for group, factors in _grouped(parts, node.parts):
+            if len(group) > 1 and len(factors) > 1:
+                raise IncompatibleError(_misfit(split, factors, owner))
+            below = self._kernel.product(factors)
+            routes.append(self._route(split, group, below, owner))
+        return _Route(routes=tuple(routes))
+
+    def __call__(self, left: Side, right: Side | Points) -> Floats:
+        """Expected kernel of each pair, shape (n_left, n_right)."""
+        values: dict[tuple[int, KernelNode], Floats] = {}
+        for scope in self._order:
+            below, above = left.layers.get(scope), right.layers.get(scope)
+            # Rows may know too much to reach a scope.
+            if below is None or above is None:
+                continue
+            for node in self._wanted[scope]:
+                if node.weights:
+                    matrix = node.weights[0] * values[scope, node.parts[0]]
+                    for weight, part in zip(node.weights[1:], node.parts[1:]):
+                        matrix += weight * values[scope, part]
+                else:
+                    matrix = self._base(scope, node, left, right, values)
+                    if below.mix is not None:
+                        matrix = below.mix @ matrix
+                    if above.mix is not None:
+                        matrix = (above.mix @ matrix.T).T
+                values[scope, node] = matrix
+        whole = (1 << self._circuits[0].n_features) - 1
+        return values[whole, self._kernel.root][np.ix_(left.root, right.root)]
+
+    def _base(
+        self,
+        scope: int,
+        node: KernelNode,
+        left: Side,
+        right: Side | Points,
+        values: dict[tuple[int, KernelNode], Floats],
+    ) -> Floats:
+        """The matrix of a column kernel, or of a product, between leaves and products."""
+        below = left.layers[scope]
+        above: Any = right.layers.get(scope)
+        matrix = np.empty((below.n_base, above.n_base))
+        if below.n_leaves:
+            matrix[: below.n_leaves] = self._of_leaves(scope, node, left, right)
+        first = below.n_leaves
+        for split, places in below.places.items():
+            route = self._routes[split, node]
+            rows = slice(first, first + len(places))
+            matrix[rows] = _along(route, split, places, above.parts(split), values)
+            first = rows.stop
+        return matrix
+
+    def _of_leaves(self, scope: int, node: KernelNode, left: Side, right: Side | Points) -> Floats:
+        if scope & (scope - 1):
+            return _between_joint_leaves(scope, node, left, right)
+        var = scope.bit_length() - 1
+        kernel: Any = node.column
+        # What is between the leaves and the right side is the same for each block of rows.
+        if node not in right.tables:
+            right.tables[node] = _between(kernel, left.leaves(var), right, var)
+        return np.vstack([right.tables[node], _between(kernel, left.known(var), right, var)])
+
+
+def _between(kernel: ColumnKernel, form: Form, right: Side | Points, var: int) -> Floats:
+    """Expectations of a column kernel between distributions and the right side."""
+    if isinstance(right, Points) and right.are_pairs:
+        return leaf_second_moments(kernel, form, *right.scores(var).T)
+    known = leaf_expectations(kernel, form, right.known(var))
+    if isinstance(right, Points):
+        return known
+    return np.hstack([leaf_expectations(kernel, form, right.leaves(var)), known])
+
+
+def _along(
+    route: _Route,
+    split: Split,
+    left: Ints,
+    right: Ints,
+    values: dict[tuple[int, KernelNode], Floats],
+) -> Floats:
+    """The values of a route between products with these places of their parts."""
+    if route.node is not None:
+        matrix = values[split[route.part], route.node]
+        rows, columns = left[:, route.part], right[:, route.part]
+        # Columns first where they are fewer than the rows: the smaller matrix is gathered twice.
+        if len(columns) * len(matrix) < len(rows) * matrix.shape[1]:
+            return matrix.take(columns, axis=1).take(rows, axis=0)
+        return matrix.take(rows, axis=0).take(columns, axis=1)
+    first, *others = route.routes
+    matrix = _along(first, split, left, right, values)
+    if not route.weights:
+        for part in others:
+            matrix *= _along(part, split, left, right, values)
+        return matrix
+    matrix *= route.weights[0]
+    for weight, part in zip(route.weights[1:], others):
+        matrix += weight * _along(part, split, left, right, values)
+    return matrix
+
+
+def _between_joint_leaves(scope: int, node: KernelNode, left: Side, right: Side | Points) -> Floats:
+    """A product of column kernels between leaves of several variables, sums multiplied out."""
+    side = left.joint[scope]
+    variables = side.leaves.variables.tolist()
+    total: Any = 0.0
+    for weight, columns in product_terms(node, _is_column):
+        factors: list[Any] = [columns[var].column for var in variables]
+        if isinstance(right, Points):
+            points = JointPoints.from_cells(
+                factors, np.stack([right.scores(var, scope) for var in variables], axis=1)
+            )
+            values = joint_expectations(factors, side, points)
+        else:
+            leaves, of_columns, normals = right.joint[scope]
+            # Leaves of one scope may have their variables in several orders.
+            place = np.argsort(np.argsort(variables))
+            order = np.argsort(leaves.variables)[place]
+            other = JointSide(leaves.taken(order), of_columns, normals.taken(order))
+            values = joint_expectations(factors, side, other)
+        total = total + weight * values
+    return np.asarray(total)
+
+
+def _is_column(node: KernelNode) -> bool:
+    return node.column is not None
+
+
+def _grouped(
+    parts: Split, factors: tuple[KernelNode, ...]
+) -> list[tuple[Split, tuple[KernelNode, ...]]]:
+    """Parts of a product, and factors of a kernel, that have columns in common."""
+    groups: list[tuple[int, Split, tuple[KernelNode, ...]]] = [
+        (part, (part,), ()) for part in parts
+    ]
+    for factor in factors:
+        touched = [group for group in groups if group[0] & factor.scope]
+        groups = [group for group in groups if not group[0] & factor.scope]
+        scopes, splits, shares = zip(*touched)
+        groups.append((sum(scopes), sum(splits, ()), (*sum(shares, ()), factor)))
+    return [(split, share) for _, split, share in groups]
+
+
+def _misfit(split: Split, factors: tuple[KernelNode, ...], owner: int) -> str:
+    inside = next(f for f in factors if all(f.scope & ~part for part in split))
+    listed = " x ".join(scope_text(part) for part in split)
+    return (
+        "an expected kernel needs a kernel whose products split a scope as the circuit does, but "
+        f"product {owner} of the circuit splits {scope_text(sum(split))} into {listed}, and the "
+        f"kernel has a factor of {scope_text(inside.scope)} beside others of these parts; draw "
+        "rows from the circuit and pass them as points to the kernel"
+    )
+
+
+def refuse_incompatible(p: Circuit, q: Circuit) -> None:
+    """Raise an IncompatibleError where two circuits split a scope in different ways."""
+    _refuse_different_variables(p.structure, q.structure)
+    _refuse_different_splits(p.structure, q.structure)
+
+
+def _refuse_different_variables(p: Structure, q: Structure) -> None:
+    if p.n_features != q.n_features:
+        raise IncompatibleError(
+            "an expected kernel needs two circuits over the same variables, got one over "
+            f"{p.n_features} and one over {q.n_features} of them"
+        )
+    of_p, of_q = _kinds(p), _kinds(q)
+    for var, (kind, other) in enumerate(zip(of_p, of_q)):
+        if kind != other:
+            raise IncompatibleError(
+                "an expected kernel needs two circuits over the same variables, but variable "
+                f"{var} is {kind} in the first and {other} in the second"
+            )
+        first, second = (getattr(side.axis_of(var), "score", None) for side in (p, q))
+        if first != second:
+            raise IncompatibleError(
+                "an expected kernel compares numbers by their scores, and needs two circuits with "
+                f"the same ones; those of variable {var} differ"
+            )
+
+
+def _kinds(structure: Structure) -> list[str]:
+    return [
+        f"categorical with {count} states" if is_categorical else "numeric"
+        for is_categorical, count in zip(structure.is_categorical, structure.n_states)
+    ]
+
+
+def _refuse_different_splits(p: Structure, q: Structure) -> None:
+    for scope in p.splits.keys() & q.splits.keys():
+        for split in p.splits[scope].items():
+            for other in q.splits[scope].items():
+                if split[0] != other[0]:
+                    raise IncompatibleError(_difference(scope, split, other, p is q))
+
+
+def _difference(
+    scope: int, of_p: tuple[frozenset[int], int], of_q: tuple[frozenset[int], int], is_same: bool
+) -> str:
+    """That two circuits, or one, split a scope in different ways, each given with its node."""
+    needed = " needs circuits that split every scope in the same way"
+    owners = " of the first", " of the second"
+    if is_same:
+        needed = " of a circuit with itself needs a structured-decomposable circuit"
+        owners = "", ""
+    first, second = (_split_text(scope, *one, of) for one, of in zip((of_p, of_q), owners))
+    return (
+        f"an expected kernel{needed}, but {first} and {second}; draw rows from a circuit and pass "
+        "them as points in its place"
+    )
+
+
+def _split_text(scope: int, parts: frozenset[int], node: int, owner: str) -> str:
+    if len(parts) == 1:
+        return f"leaf {node}{owner} takes {scope_text(scope)} as a whole"
+    listed = " x ".join(scope_text(part) for part in sorted(parts))
+    return f"product {node}{owner} splits {scope_text(scope)} into {listed}"
