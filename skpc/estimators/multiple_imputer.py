@@ -33,6 +33,9 @@ from skpc.pooling.folds import fit_best
 
 #: Steps of data augmentation for each table. They start from parameters that are nearly draws.
 _N_STEPS = 10
+#: Numbers in the covariances of the default mixture that chains ask, and else the share of its
+#: weight: they ask about each row for each column in each round.
+_SIZE_ASKED, _SHARE_ASKED = 10_000.0, 0.5
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -47,7 +50,8 @@ class MultipleImputer(TableEstimator):
     ----------
     density : density estimator, default=None
         The model of the rows, a circuit such as :class:`TableMixture` (the Gaussian mixture with
-        missing data); it is cloned. None takes :class:`TableMixture` for regressions. For
+        missing data); it is cloned. None takes :class:`TableMixture` for regressions; of about
+        twenty numbers and more these ask its heaviest parts alone, half of the weight. For
         ``draws="density"`` it takes :class:`CutsetNetworkBD`, :class:`HiddenChowLiuTree` or
         :class:`TableMixture`, also with ``n_components="states"``, whichever gives removed cells of
         held-out rows the greatest density.
@@ -148,9 +152,10 @@ class MultipleImputer(TableEstimator):
     Dirichlet posterior. The bootstrap alone has residual variances that are too small where rows
     are few: those of a regression on p columns by about 2p / n.
 
-    A :class:`TableMixture` whose parameters are drawn draws numbers up to six standard deviations
-    from their centre, also beyond the observed ones: cells that are missing at random, but not
-    completely so, may be greater. State the ``bounds`` of columns that have any.
+    A :class:`TableMixture` whose parameters are drawn draws numbers beyond the observed ones, too:
+    cells that are missing at random, but not completely so, may be greater. So that components of
+    few observed cells do not drift away from step to step, each has some rows more that are like
+    itself before the first step. State the ``bounds`` of columns that have any.
 
     What is ignored: the structure of the density, its number of components, bins, atoms and the
     scores of its numbers are the same in all tables. Cells are assumed to be missing at random:
@@ -261,18 +266,22 @@ class MultipleImputer(TableEstimator):
             else:
                 self.density_ = clone(density).fit(table, sample_weight=weight)
             domain = self.density_.domain_
-            rows = merge_rows(domain.encode(table), weight)
-            self._was_incomplete = np.asarray(np.isnan(rows[0]).any(axis=0))
-            self._sd = column_moments(*rows)[1]
+            merged = merge_rows(domain.encode(table), weight)
+            self._was_incomplete = np.asarray(np.isnan(merged[0]).any(axis=0))
+            self._sd = column_moments(*merged)[1]
             self.densities_ = [self.density_] * self.n_imputations
             self._chains = self.trace_ = None
+            rows, weight = with_some_cell(domain, *merged)
+            # Equal rows have different cells.
+            n_copies = copies(weight)
+            rows = np.repeat(rows, n_copies, axis=0)
+            weight = np.repeat(weight / n_copies, n_copies)
             if is_chained:
-                self._chains = self._fit_chains(*with_some_cell(domain, *rows), seeds)
+                self._chains = self._fit_chains(rows, weight, seeds)
             elif self.parameters != "fixed":
-                rows = with_some_cell(domain, *rows)
                 with progress(self.n_imputations, "tables", self.verbose) as advance:
                     n_steps = _N_STEPS if self.parameters == "posterior" else 0
-                    draw = partial(_drawn, self.density_, *rows, n_steps, advance)
+                    draw = partial(_drawn, self.density_, rows, weight, n_steps, advance)
                     self.densities_ = in_threads(draw, seeds.tolist())
         return self
 
@@ -309,57 +318,45 @@ class MultipleImputer(TableEstimator):
         """
         check_is_fitted(self)
         seeds = self._seeds()[1].tolist()
+        table, rows = self.density_.encode(X)
+        shift, log_odds = self._shifts(delta)
+        chains = self._chains
         with threads(self.n_jobs):
-            if self._chains is not None:
-                return self._impute_by_chains(X, seeds, delta)
-            if delta is None:
-                return in_threads(
-                    lambda one: one[0].complete(X, "sample", random_state=one[1]),
-                    zip(self.densities_, seeds),
-                )
-            table, rows = self.density_.encode(X)
-            shift, log_odds = self._shifts(delta)
-            adjust = partial(_adjusted, rows, log_odds)
-
-            def draw(density: Any, seed: int) -> Floats:
-                random_state = np.random.RandomState(seed)
-                filled = density.row_density.draw_missing(rows, random_state)
-                return adjust(filled, partial(_posterior, density), random_state)
-
-            drawn = in_threads(lambda task: draw(*task), zip(self.densities_, seeds))
+            if chains is None:
+                draw_missing = partial(_drawn_cells, rows)
+                drawn = in_threads(draw_missing, zip(self.densities_, seeds))
+                probabilities = [partial(_posterior, density) for density in self.densities_]
+            else:
+                self._check_gaps(chains, rows, shift, log_odds)
+                drawn = list(chains.impute(rows, seeds))
+                probabilities = [
+                    partial(chains.probabilities, chain) for chain in range(len(drawn))
+                ]
+            for filled, of_cells, seed in zip(drawn, probabilities, seeds):
+                random_state = np.random.RandomState(seed + 1)
+                _adjust(rows, log_odds, filled, of_cells, random_state)
             return self._shifted(table, rows, drawn, shift)
 
-    def _impute_by_chains(self, X: Any, seeds: list[int], delta: Any) -> list[Any]:
-        """Complete a table by the regressions of each chain."""
-        chains: Any = self._chains
-        table, rows = self.density_.encode(X)
+    def _check_gaps(
+        self, chains: Chains, rows: Floats, shift: Floats, log_odds: dict[int, Floats]
+    ) -> None:
+        """Refuse to move columns that are computed; warn of gaps that no regression fills."""
         domain = self.density_.domain_
-        shift, log_odds = np.zeros(domain.n_features), dict[int, Floats]()
-        if delta is not None:
-            shift, log_odds = self._shifts(delta)
         computed = [column for column, _ in chains.passive]
         if shift[computed].any() or {*computed} & {*log_odds}:
+            names = [domain[column].where for column in computed]
             raise ValueError(
-                f"delta must leave out columns that passive computes; found {delta!r}. Move the "
-                "columns that these are functions of."
+                f"delta must leave out columns that passive computes; found some of {names}. Move "
+                "the columns that these are functions of."
             )
-        surprising = np.asarray(np.isnan(rows).any(axis=0) & ~self._was_incomplete)
+        surprising = np.isnan(rows).any(axis=0) & ~self._was_incomplete
         surprising[[*chains.order, *computed]] = False
         if surprising.any():
-            names = ", ".join(
-                domain[column].where for column in np.flatnonzero(surprising).tolist()
-            )
+            names = [domain[column].where for column in np.flatnonzero(surprising).tolist()]
             warn(
-                f"Cells are missing in {names}, where none was in fit: they are drawn from the "
-                "density, not by a regression. Fit to a table that lacks such cells."
+                f"Cells are missing in {', '.join(names)}, where none was in fit: they are drawn "
+                "from the density, not by a regression. Fit to a table that lacks such cells."
             )
-        drawn = list(chains.impute(rows, seeds))
-        for chain, filled in enumerate(drawn):
-            random_state = np.random.RandomState(seeds[chain] + 1)
-            drawn[chain] = _adjusted(
-                rows, log_odds, filled, partial(chains.probabilities, chain), random_state
-            )
-        return self._shifted(table, rows, drawn, shift)
 
     def _shifted(self, table: Any, rows: Floats, drawn: list[Floats], shift: Floats) -> list[Any]:
         """Filled tables, the drawn numbers moved by ``shift``; shape (n_features,)."""
@@ -377,11 +374,8 @@ class MultipleImputer(TableEstimator):
 
     def _fit_chains(self, rows: Floats, weight: Floats, seeds: Ints) -> Chains:
         """Run the chains of regressions on the rows of ``fit``."""
-        density = self.density_.row_density
-        # Equal rows have different cells.
-        n_copies = copies(weight)
-        rows = np.repeat(rows, n_copies, axis=0)
-        weight = np.repeat(weight / n_copies, n_copies)
+        asked = self.density_ if self.density else self.density_.heaviest(_SIZE_ASKED, _SHARE_ASKED)
+        density = asked._density
         analysis = None
         if self.model is not None:
             analysis = read_analysis(self.model, density.domain, rows)
@@ -472,8 +466,9 @@ class MultipleImputer(TableEstimator):
         df_complete = df[0] if df_complete is None else df_complete
         return combine_estimates(list(estimates), list(variances), df_complete, transform)
 
-    def _shifts(self, delta: dict[Any, Any]) -> tuple[Floats, dict[int, Floats]]:
+    def _shifts(self, delta: Any) -> tuple[Floats, dict[int, Floats]]:
         """What is added to each number, zero mostly; and to the log odds of categories."""
+        delta = {} if delta is None else delta
         if not isinstance(delta, dict):
             raise TypeError(
                 "delta must be a dict from columns to standard deviations, such as "
@@ -521,14 +516,10 @@ def _drawn(
 ) -> Any:
     """The density under random weights of the rows, and after steps of data augmentation."""
     random_state = np.random.RandomState(seed)
-    density = density.reweighted(*bootstrapped(rows, weight, random_state))
-    if n_steps:
-        # Equal rows have different cells.
-        n_copies = copies(weight)
-        rows, weight = np.repeat(rows, n_copies, axis=0), np.repeat(weight / n_copies, n_copies)
+    density = start = density.reweighted(*bootstrapped(rows, weight, random_state))
     for _ in range(n_steps):
         filled = density.row_density.draw_missing(rows, random_state)
-        density = density.redrawn(filled, weight, random_state)
+        density = density.redrawn(filled, weight, random_state, start)
     advance(1)
     return density
 
@@ -557,14 +548,21 @@ def _posterior(density: Any, filled: Floats, column: int) -> Floats:
     return np.asarray(density.row_density.posteriors(known, [column])[0].probabilities)
 
 
-def _adjusted(
+def _drawn_cells(rows: Floats, task: tuple[Any, int]) -> Floats:
+    """The rows with missing cells drawn by a density, with a seed."""
+    density, seed = task
+    filled: Floats = density.row_density.draw_missing(rows, np.random.RandomState(seed))
+    return filled
+
+
+def _adjust(
     rows: Floats,
     log_odds: dict[int, Floats],
     drawn: Floats,
     probabilities: Callable[[Floats, int], Floats],
     random_state: np.random.RandomState,
-) -> Floats:
-    """A draw of the missing cells of encoded rows whose categories have other log odds."""
+) -> None:
+    """Give the drawn categories of encoded rows other log odds, in place."""
     for column, added in log_odds.items():
         lost = np.isnan(rows[:, column])
         code = drawn[lost, column].astype(np.int64)
@@ -577,7 +575,6 @@ def _adjusted(
         gain = np.cumsum(np.maximum(after - before, 0.0), axis=1)
         chance = random_state.random_sample((len(code), 1)) * gain[:, -1:]
         drawn[lost, column] = np.where(stays, code, (gain <= chance).sum(axis=1))
-    return drawn
 
 
 def _estimates(result: Any) -> tuple[Any, Any, float | None]:

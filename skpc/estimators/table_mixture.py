@@ -217,10 +217,12 @@ class TableMixture(CircuitDensity):
         again._describe(learn([mixture], data, REWEIGHTED).model)
         return again
 
-    def redrawn(self, rows: Floats, weight: Floats, random_state: np.random.RandomState) -> Self:
+    def redrawn(
+        self, rows: Floats, weight: Floats, random_state: np.random.RandomState, start: Self
+    ) -> Self:
         """A copy whose parameters are drawn from their posterior given encoded, complete rows."""
         again, rows = copy(self), rows.take(self._order, axis=1)
-        again._describe(redrawn(self._mixture, rows, weight, random_state))
+        again._describe(redrawn(self._mixture, rows, weight, random_state, start._mixture))
         return again
 
     def take_step(self, rows: Floats, weight: Floats) -> None:
@@ -229,6 +231,12 @@ class TableMixture(CircuitDensity):
         mixture = learn([before], data, Stop(1), before=known).model
         self._n_learned += data.n_rows
         self._describe(mixture.of_size(self._n_learned))
+
+    def heaviest(self, size: float, share: float) -> Self:
+        """A copy with the heaviest candidates; see :meth:`LearnedMixture.heaviest`."""
+        lighter = copy(self)
+        lighter._describe(self._mixture.heaviest(size, share))
+        return lighter
 
     def _describe(self, mixture: LearnedMixture) -> None:
         """Set the attributes that say what has been learned."""

@@ -7,6 +7,7 @@ from scipy.stats import dirichlet, ks_2samp, kstest
 from skpc._fitting import Stop
 from skpc.learning.gaussian_mixture import (
     MixtureParams,
+    Sums,
     fit_gaussian_mixture,
 )
 from skpc.learning.posterior import drawn_parameters, drawn_sums
@@ -31,8 +32,10 @@ def test_parameters_are_drawn_from_their_posterior():
     params, draws = MixtureParams(1), np.random.RandomState(0)
     model = fit_gaussian_mixture(rows, weight, [np.ones((1, 12))], prior, params, Stop(1)).model
     sums, rng = model.expected(rows, weight), np.random.default_rng(1)
-    ours = [drawn_parameters(model, sums, draws).gaussians for _ in range(1000)]
-    ours = [(one.mean[0], one.covariance[0]) for one in ours]
+    ours = []
+    for _ in range(1000):
+        drawn = drawn_parameters(model, sums, draws, model.mixture).gaussians
+        ours.append((drawn.mean[0], drawn.covariance[0]))
     theirs = [naive.drawn_moments(numbers, rng) for _ in range(1000)]
     for told in (
         lambda mean, _: mean[0],
@@ -48,7 +51,7 @@ def test_parameters_are_drawn_from_their_posterior():
 def test_weights_of_components_have_a_dirichlet_distribution():
     model, rows, weight = two_clouds()
     sums, draws = model.expected(rows, weight), np.random.RandomState(0)
-    weights = [drawn_parameters(model, sums, draws).weights[0] for _ in range(500)]
+    weights = [drawn_parameters(model, sums, draws, model.mixture).weights[0] for _ in range(500)]
     truth = dirichlet(sums.by_width[:, 0]).rvs(4000, random_state=1)[:, 0]
     assert ks_2samp(weights, truth).pvalue > 1e-3
 
@@ -69,16 +72,53 @@ def test_components_of_few_rows_and_independent_numbers_are_drawn_too():
     params = model.params
     for one in (params, params._replace(factorised=True), params._replace(n_factors=1)):
         draws = np.random.RandomState(0)
+        part = model._replace(params=one)
         sums = drawn_sums(model, rows, weight, draws)
-        fitted = model._replace(params=one).m_step(sums)
-        found = drawn_parameters(fitted, sums, draws).gaussians
+        found = drawn_parameters(part, sums, draws, model.mixture).gaussians
         assert np.isfinite(found.log_det).all()
         assert one.factorised == (found.covariance[0, 0, 1] == 0.0)
+    part = model._replace(params=params._replace(factorised=True))
     sums = model.expected(rows, weight)
-    point = model._replace(params=params._replace(factorised=True)).m_step(sums)
+    # Eight rows of each component are like it.
+    like_model = Sums.from_model(model.mixture._replace(weights=np.ones(2)), 8.0)
+    point = part.m_step(sums + like_model)
     variances = [
-        drawn_parameters(point, sums, draws).gaussians.covariance[1, 2, 2] for _ in range(1000)
+        drawn_parameters(part, sums, draws, model.mixture).gaussians.covariance[1, 2, 2]
+        for _ in range(1000)
     ]
-    count = max(sums.by_width[1].sum() + 1.5, 7.0)
+    count = sums.by_width[1].sum() + 8.0 + 1.5
     pivot = count * point.mixture.gaussians.covariance[1, 2, 2] / np.array(variances)
     assert kstest(pivot, "chi2", args=(count - 1.0,)).pvalue > 1e-3
+
+
+def test_rows_like_a_component_are_added_about_another_model():
+    part, _, _ = two_clouds(40)
+    model = part.mixture
+    moved = model._replace(gaussians=model.gaussians._replace(mean=model.gaussians.mean + 3.0))
+    nothing = Sums.from_model(moved, 0.0)
+    draws = np.random.RandomState(0)
+    means = [
+        drawn_parameters(part._replace(mixture=moved), nothing, draws, model).gaussians.mean
+        for _ in range(4000)
+    ]
+    # Only rows at the start tell where the components are.
+    assert_allclose(np.mean(means, axis=0), model.gaussians.mean, atol=0.1)
+
+
+def test_a_component_without_observed_cells_stays_where_it_was():
+    part, rows, weight = two_clouds(40)
+    start = part.mixture
+    draws, model = np.random.RandomState(0), start
+    variances = []
+    for _ in range(60):
+        # The eight rows of the rare component are drawn from it in each step.
+        gaussians = model.gaussians
+        cells = draws.multivariate_normal(gaussians.mean[0], gaussians.covariance[0], 8)
+        filled = rows_of(np.concatenate([cells, rows.scores[8:]]))
+        moved = part._replace(mixture=model)
+        sums = drawn_sums(moved, filled, weight, draws)
+        model = drawn_parameters(moved, sums, draws, start)
+        variances.append(model.gaussians.covariance[0].diagonal())
+    grown = np.array(variances) / start.gaussians.covariance[0].diagonal()
+    assert grown.max() < 20.0
+    assert 0.2 < np.median(grown) < 5.0
