@@ -1,6 +1,7 @@
 """Models of XGBoost and LightGBM, which answer by margins too, and tell of their trees."""
 
 import json
+import sys
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
@@ -37,7 +38,7 @@ class BoosterModel(BaseEstimator):
     Parameters
     ----------
     model : estimator or Booster
-        A trained Booster is taken for a classifier of the classes 0, 1, ... if its objective is one.
+        A trained Booster is a classifier of the classes 0, 1, ... if its objective is one.
     """
 
     def __init__(self, model: Any):
@@ -82,14 +83,18 @@ class BoosterModel(BaseEstimator):
         try:
             return self.trees()
         except (KeyError, ValueError, IndexError, TypeError) as error:
-            library = type(self.model).__module__.partition(".")[0]
-            version = getattr(__import__(library), "__version__", "?")
+            library = self._library
             warn(
-                f"Trees of {library} must be a sum of constant leaves to have exact expectations; "
-                f"those of this model of version {version} were not read "
+                f"Trees of {library.__name__} must be a sum of constant leaves to have exact "
+                f"expectations; those of this model of version {library.__version__} were not read "
                 f"({type(error).__name__}: {error}). Its expectations are means over draws."
             )
             return None
+
+    @property
+    def _library(self) -> Any:
+        """What the model comes from, which is imported as the model exists."""
+        return sys.modules[type(self.model).__module__.partition(".")[0]]
 
     @property
     def classes_(self) -> Any:
@@ -177,9 +182,7 @@ class XGBoostModel(BoosterModel):
         return self._bare(X, False)
 
     def _bare(self, X: Any, output_margin: bool) -> Floats:
-        import xgboost
-
-        matrix = xgboost.DMatrix(X, enable_categorical=True)
+        matrix = self._library.DMatrix(X, enable_categorical=True)
         return np.asarray(self.model.predict(matrix, output_margin=output_margin), dtype=np.float64)
 
     def trees(self) -> list[Tree]:

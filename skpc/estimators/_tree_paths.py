@@ -316,9 +316,7 @@ class ModelSum(NamedTuple):
             return None
         answers = self.joint.answering(partial(linked, self.links[method]))
         centre = answers.paths.value.mean(axis=0)
-        return answers.answering(
-            lambda value: np.hstack([value - centre, (value - centre) ** 2])
-        )
+        return answers.answering(lambda value: np.hstack([value - centre, (value - centre) ** 2]))
 
 
 def read_sum(

@@ -4,7 +4,6 @@ Trees of XGBoost and LightGBM are read from what these save: their public texts 
 a model takes for missing, and the codes of categories, where readers of others do not.
 """
 
-import json
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -160,7 +159,9 @@ def xgboost_trees(saved: Any, n_iterations: int | None, missing: float) -> list[
         default = {} if np.isnan(missing) else dict(enumerate(is_left.tolist()))
         column = np.array(said["split_indices"])
         threshold = largest_below(condition, is_strict=True)
-        trees.append(Tree(left, right, column, threshold, weight * value, states, default, interval))
+        trees.append(
+            Tree(left, right, column, threshold, weight * value, states, default, interval)
+        )
     return trees
 
 

@@ -71,16 +71,17 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
         E[f(x) | observed cells of x]
 
     The expectation is under a density of the rows, learned beside the model ``f``. It is exact for
-    trees, forests and boosting of scikit-learn, whose leaves are events of the density [1]_, and
-    for linear models; for others it is a mean over draws of the missing cells, as it is for trees
-    where the density is no single circuit or has blocks of numbers. Complete rows have the answer
-    of the model itself.
+    trees, forests and boosting of scikit-learn, XGBoost and LightGBM, whose leaves are events of
+    the density [1]_, and for linear models; for others it is a mean over draws of the missing
+    cells, as it is for trees where the density is no single circuit or has blocks of numbers.
+    Complete rows have the answer of the model itself.
 
     Parameters
     ----------
     estimator : classifier or regressor
         The model. It is cloned and learns from numbers and from categories as ``encoder`` says. A
-        ``FrozenEstimator`` is a model that is trained already, on tables with the columns of ``X``.
+        ``FrozenEstimator``, and a ``Booster`` of XGBoost or LightGBM, is a model that is trained
+        already, on tables with the columns of ``X``.
     density : density estimator, default=None
         The model of the rows, which is cloned. None takes, by cells removed from held-out rows, the
         best of a :class:`CutsetNetworkBD`, a mixture of five, and a :class:`SoftLearnSPN` without
@@ -112,8 +113,11 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
     density_ : density estimator
         The fitted density of rows.
     is_exact_ : bool
-        Whether the expectation is exact: of predictions and probabilities for trees and forests, of
-        ``decision_function`` for boosting and linear classifiers.
+        Whether the expectation of any method is exact: of predictions and probabilities for trees
+        and forests, of ``decision_function`` for boosting and linear classifiers.
+    exact_methods_ : list of str
+        The methods whose expectation is exact. Where the trees together have at most 4,096 paths,
+        they all are, and so is the standard deviation of ``predict``.
     classes_ : ndarray of shape (n_classes,)
         The classes of a classifier.
     n_features_in_ : int
@@ -132,8 +136,9 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
     of the rows and ``y``: draws without ``y`` would weaken effects. A category that was not seen in
     ``fit`` is a missing cell. Cells are assumed to be missing at random.
 
-    Probabilities of boosting and of linear classifiers are no sums over trees or columns: they are
-    means over draws. Time grows with the number of leaves: give forests ``max_leaf_nodes``.
+    Probabilities of boosting and of linear classifiers are no sums over trees or columns: without
+    few paths they are means over draws. Time grows with the number of leaves: give forests
+    ``max_leaf_nodes``.
 
     References
     ----------
@@ -365,9 +370,10 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
         prediction : ndarray of shape (n_samples,)
             For a complete row that of the model itself.
         std : ndarray of shape (n_samples,)
-            Standard deviation of the model over ``n_draws`` draws of the missing cells, 0 for a
-            complete row, and so without the noise of the target: no interval for it follows. Its
-            relative error is about ``1 / sqrt(2 n_draws)``. Only with ``return_std``.
+            Standard deviation of the model over the missing cells, 0 for a complete row, and so
+            without the noise of the target: no interval for it follows. Exact where the trees have
+            few paths together; otherwise by ``n_draws`` draws, with a relative error of about
+            ``1 / sqrt(2 n_draws)``. Only with ``return_std``.
 
         Raises
         ------
@@ -423,7 +429,8 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
         Returns
         -------
         ndarray of shape (n_samples,) or (n_samples, n_classes)
-            As the model has it. Exact for boosting and linear classifiers, otherwise by draws.
+            As the model has it. Exact for boosting and linear classifiers, otherwise by draws. A
+            regressor of XGBoost or LightGBM has it too: the prediction before a link.
         """
         return self._expected(*self._encode(X), "decision_function")
 

@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from skpc._arrays import Bools, Floats
+from skpc._arrays import Bools
 
 #: What shap does to rows of several masks: it joins them.
 _JOINED = (np.concatenate,)

@@ -131,7 +131,7 @@ def _ends(events: Events) -> tuple[NDArray[np.int32], list[Floats]]:
 def _tables(
     circuit: Circuit, plan: Plan, ends_of: list[Floats], given: Conditionals
 ) -> tuple[Ints, Floats]:
-    """Where the table of each leaf that a row reaches begins, and these: probabilities below ends."""
+    """Probabilities below the ends for each leaf that a row reaches, and where they begin."""
     child = plan.arg[given.reached.arg]
     reached, first = np.unique(~child[child < 0]), np.zeros(len(plan.leaves.var), dtype=np.int64)
     parts, begin = [np.empty(0)], 0
@@ -229,9 +229,7 @@ def _follow(
 
 
 @inlined
-def _leave_out(
-    paths: Paths, holds: Bools, known: Bools, fails: Ints, is_left_out: Ints
-) -> None:
+def _leave_out(paths: Paths, holds: Bools, known: Bools, fails: Ints, is_left_out: Ints) -> None:
     """Mark the paths that the known cells of up to 63 rows contradict, one bit a row.
 
     Parameters
@@ -358,21 +356,42 @@ def _evaluate(
     elif is_sum and constant > 0.0:
         for t in range(n):
             line[t] += constant
-    if n_leaves == 0:
-        return
-    # Few events say something about a column: the others have the factor 1 there.
-    for k in range(reached.arg_ptr[e], reached.arg_ptr[e + 1]):
-        child, weight = plan.arg[reached.arg[k]], reached.weight[k]
-        if child >= 0:
+    if n_leaves > 0:
+        for k in range(reached.arg_ptr[e], reached.arg_ptr[e + 1]):
+            child = plan.arg[reached.arg[k]]
+            if child < 0:
+                var, begin = plan.leaves.var[~child], first[~child]
+                weight = reached.weight[k] if is_sum else -1.0
+                _meet_leaf(said[:, var], count[var], table[begin:], weight, line)
+
+
+@inlined
+def _meet_leaf(
+    said: NDArray[np.int32], n_intervals: int, below: Floats, weight: float, line: Floats
+) -> None:
+    """Correct the events that say something about the column of a leaf; others have the factor 1.
+
+    Parameters
+    ----------
+    said : array of shape (3, n_intervals)
+        Those of the column; see :func:`_evaluate`.
+    n_intervals : int
+        How many these are.
+    below : array
+        The probabilities below the ends.
+    weight : float
+        That of the leaf in its sum; -1 in a product.
+    line : array of shape (n_events,)
+        The values of the node.
+    """
+    prob = 0.0
+    for j in range(n_intervals):
+        t = said[0, j]
+        prob += below[said[2, j]] - below[said[1, j]]
+        if t < 0:
             continue
-        var, begin, prob = plan.leaves.var[~child], first[~child], 0.0
-        for j in range(count[var]):
-            t = said[0, var, j]
-            prob += table[begin + said[2, var, j]] - table[begin + said[1, var, j]]
-            if t < 0:
-                continue
-            if is_sum:
-                line[t] += weight * (prob - 1.0)
-            else:
-                line[t] *= prob
-            prob = 0.0
+        if weight >= 0.0:
+            line[t] += weight * (prob - 1.0)
+        else:
+            line[t] *= prob
+        prob = 0.0

@@ -146,7 +146,9 @@ def test_a_bare_booster_is_a_model(library):
     label = np.digitize(y, [1.0, 2.0])
     holes = with_holes(X)[:10]
     for kind, target in (("Regressor", y), ("Classifier", label > 0), ("Classifier", label)):
-        whole = few_trees(library, kind, X, np.asarray(target, dtype=float if kind[0] == "R" else int))
+        whole = few_trees(
+            library, kind, X, np.asarray(target, dtype=float if kind[0] == "R" else int)
+        )
         bare = whole.get_booster() if library == "xgboost" else whole.booster_
         ours = ExpectedPredictor(bare, NETWORK).fit(X)
         same = ExpectedPredictor(FrozenEstimator(whole), NETWORK).fit(X)
