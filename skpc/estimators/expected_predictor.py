@@ -51,7 +51,7 @@ def _model_has(method: str) -> Callable[[Any], bool]:
     """Whether the model has a method, before and after ``fit``."""
 
     def check(self: Any) -> bool:
-        getattr(getattr(self, "_model", None) or with_margin(self.estimator), method)
+        getattr(getattr(self, "_model", with_margin(self.estimator)), method)
         return True
 
     return check
