@@ -289,11 +289,11 @@ def test_a_column_that_tells_about_one_that_is_used_has_a_shapley_value():
 def test_the_fall_of_the_variance_has_the_closed_form_of_gaussians():
     rng = np.random.default_rng(0)
     covariance = 0.6 * np.ones((4, 4)) + np.diag([0.4, 0.4, 0.9, 0.4])
-    X = rng.multivariate_normal(np.zeros(4), covariance, 20_000)
+    X = rng.multivariate_normal(np.zeros(4), covariance, 5000)
     coefficients = np.array([1.0, 0.0, 2.0, -1.0])
     model = ExpectedPredictor(
         FrozenEstimator(LinearRegression().fit(X, X @ coefficients)),
-        TableMixture(n_components=1, margins="plain", random_state=0),
+        TableMixture(n_components=1, random_state=0),
         n_draws=400,
         random_state=0,
     ).fit(X)
@@ -317,12 +317,12 @@ def test_the_fall_of_the_variance_has_the_closed_form_of_gaussians():
 
 @pytest.mark.parametrize("estimator", [DecisionTreeRegressor(max_depth=4), KNeighborsRegressor()])
 def test_the_fall_of_the_variance_is_that_over_the_states_of_a_cell(estimator):
-    X, y = binary(4)
+    X, y = binary(6)
     model = ExpectedPredictor(estimator, NETWORK, n_draws=2000, random_state=0).fit(X, y * 1.0)
-    worlds = np.array(list(itertools.product([0.0, 1.0], repeat=4)))
+    worlds = np.array(list(itertools.product([0.0, 1.0], repeat=6)))
     density = np.exp(model.density_.score_samples(worlds))
     answers = model.estimator_.predict(model._inputs(worlds))
-    rows = np.array([[np.nan] * 4, [1.0, np.nan, np.nan, 0.0], X[0]])
+    rows = np.array([[np.nan] * 6, [1.0, np.nan, np.nan, 0.0, 1.0, np.nan], X[0]])
     fall, se = model.variance_reduction(rows)
     for row, of_row, error in zip(rows, fall, se):
         agrees = np.all(np.isnan(row) | (worlds == row), axis=1)
