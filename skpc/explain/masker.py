@@ -83,6 +83,9 @@ class ConditionalMasker:
         self.feature_names = None if names is None else [*names]
         self.random_state = random_state
 
+    def __repr__(self) -> str:
+        return f"ConditionalMasker({self.density!r}, n_draws={self.shape[0]})"
+
     def __call__(self, mask: Bools, *row: Any) -> tuple[Any, ...]:
         """Rows with the cells of one that are not hidden, and draws of the others.
 
