@@ -27,7 +27,7 @@ LAYERS = [
     {"densities", "discrepancies", "imputation"},
     {"pooling"},
     {"estimators"},
-    {"comparisons"},
+    {"comparisons", "explain"},
     {"plotting", "datasets", "warmup", "synthesis"},
 ]
 #: Packages that only these files may import.

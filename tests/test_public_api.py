@@ -154,6 +154,7 @@ PUBLIC = {
         "keep_rules",
         "table_report",
     ],
+    "skpc.explain": ["ConditionalMasker"],
     "skpc.datasets": [
         "URLS",
         "fetch_debd",

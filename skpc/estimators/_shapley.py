@@ -31,9 +31,37 @@ class ShapleyValues(_ShapleyArrays):
     ----------
     feature_names : list or None
         Names of the columns, where the table has names.
+    data : table of shape (n_samples, n_features)
+        The rows that are explained.
     """
 
     feature_names: list[Any] | None = None
+    #: The rows that are explained, as the user gave them.
+    data: Any = None
+
+    def to_shap(self) -> Any:
+        """The values as shap takes them for its plots.
+
+        Returns
+        -------
+        shap.Explanation
+            With values, base values, data and names of columns; ``[..., k]`` are those of class k.
+
+        Raises
+        ------
+        ImportError
+            If shap is not installed.
+        """
+        try:
+            from shap import Explanation
+        except ImportError as error:
+            raise ImportError(
+                "to_shap needs the package shap, which is not installed; install it by "
+                "pip install shap, or with the extra skpc[boosters]."
+            ) from error
+        data = np.asarray(self.data)
+        names = self.feature_names or [f"Feature {v}" for v in range(self.values.shape[1])]
+        return Explanation(self.values, self.base_values, data, feature_names=names)
 
 
 def shapley_values(

@@ -4,21 +4,32 @@ A path is a conjunction of statements about columns, so its probability given th
 has is that of an event.
 """
 
+import itertools
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from sklearn.tree import BaseDecisionTree
 from sklearn.utils import gen_batches
 
 from skpc._arrays import Bools, Floats, Ints, offsets
-from skpc._validation import hist_predictors
 from skpc.densities import CircuitAnswers, Density
 from skpc.domain import Domain
+from skpc.estimators._boosters import BoosterModel, link_of, linked
+from skpc.estimators._trees import Tree, trees_of
 from skpc.queries import Events, Paths, expected_value
 
+#: Disjoint intervals in order, each open below.
+Intervals = tuple[tuple[float, float], ...]
+#: What a path says of columns, and what it adds.
+Path = tuple[dict[int, Any], Floats]
+_EVERYTHING = (-np.inf, np.inf)
 #: Statements of paths, times rows, that are compared at a time.
-_COMPARED = 2**20
+_COMPARED = 2**22
+#: Paths of all trees at once, up to which answers that are no sums are exact.
+_MOST_JOINT = 4096
+#: Pairs of paths that are tried, for each of these.
+_PAIRS = 16
 
 
 class ModelColumns(NamedTuple):
@@ -82,18 +93,6 @@ class LinearSum(NamedTuple):
         return (matrix @ self.coef.T + self.intercept).reshape(len(matrix), -1)
 
 
-class _Tree(NamedTuple):
-    """The nodes of a tree; ``left`` is -1 at leaves, ``states`` sets of codes that go left."""
-
-    left: Ints
-    right: Ints
-    column: Ints
-    threshold: Floats
-    value: Floats
-    states: dict[int, Ints]
-    in_single: bool
-
-
 class TreePaths(NamedTuple):
     """The paths of all trees of a model, whose value is the sum over the paths that a row takes.
 
@@ -105,41 +104,43 @@ class TreePaths(NamedTuple):
         The paths; on a lattice their statements hold whole cells.
     offset : ndarray of shape (n_outputs,)
         What they are added to.
-    in_single : bool
-        Whether cells are rounded to float32 before they are compared.
     """
 
     statements: Events
     paths: Paths
     offset: Floats
-    in_single: bool
 
     @classmethod
-    def of_trees(cls, trees: list[_Tree], columns: ModelColumns, domain: Domain) -> Self:
-        """Those of some trees, added to zero."""
-        reader = _Reader(columns)
-        for tree in trees:
-            reader.read(tree)
+    def of_paths(cls, paths: list[Path], domain: Domain) -> Self:
+        """Those of paths that are read from trees, added to zero."""
+        numbering: dict[Any, int] = {}
+        numbered = [_numbered(said, numbering) for said, _ in paths]
         # The first statement says nothing.
-        said: list[Any] = [(0, ((-np.inf, np.inf),)), *reader.number]
-        flat = [(i, one, *ends) for i, (one, several) in enumerate(said) for ends in several]
-        numbers, of_interval, low, high = map(np.array, zip(*flat))
-        nothing = np.full((len(said), domain.n_features), np.nan)
-        first, last = low.copy(), high.copy()
-        for place in np.flatnonzero(~domain.is_categorical).tolist():
-            number, some = domain[place].law, np.flatnonzero(of_interval == place)
-            if number is not None and len(some):
-                closed = np.array([[False], [True]])
-                first[some], last[some] = number.intervals(low[some], high[some], closed)
-        events = Events.from_intervals(nothing, numbers, of_interval, first, last)
-        column = np.array([one for one, _ in said])
-        ptr, value = offsets([len(path) for path in reader.paths]), np.array(reader.values)
-        return cls(
-            Events.from_intervals(nothing, numbers, of_interval, low, high),
-            Paths(events, column, ptr, np.concatenate(reader.paths), value),
-            np.zeros(value.shape[1]),
-            trees[0].in_single,
-        )
+        statements = [(0, (_EVERYTHING,)), *numbering]
+        flat = [
+            (number, column, *ends)
+            for number, (column, intervals) in enumerate(statements)
+            for ends in intervals
+        ]
+        event, place, low, high = map(np.array, zip(*flat))
+        nothing = np.full((len(statements), domain.n_features), np.nan)
+        stated = Events.from_intervals(nothing, event, place, low, high)
+        cell_low = low.copy()
+        cell_high = high.copy()
+        for column in np.flatnonzero(~domain.is_categorical).tolist():
+            number = domain[column].law
+            chosen = place == column
+            if number is not None and chosen.any():
+                # A value of the column belongs to what the model takes it for.
+                closed = np.array([~(number.known(low) <= low), ~(number.known(high) > high)])
+                ends = number.intervals(low[chosen], high[chosen], closed[:, chosen])
+                cell_low[chosen], cell_high[chosen] = ends
+        events = Events.from_intervals(nothing, event, place, cell_low, cell_high)
+        column = np.array([column for column, _ in statements])
+        ptr = offsets([len(path) for path in numbered])
+        value = np.array([leaf for _, leaf in paths])
+        said = np.array([number for path in numbered for number in path])
+        return cls(stated, Paths(events, column, ptr, said, value), np.zeros(value.shape[1]))
 
     def at(self, rows: Floats) -> Floats:
         """The value at complete rows, shape (n_rows, n_outputs)."""
@@ -161,10 +162,15 @@ class TreePaths(NamedTuple):
         ]
         return self.offset + np.concatenate(parts)
 
+    def answering(self, function: Callable[[Floats], Floats]) -> Self:
+        """The expectations of a function of the value, where each row takes one path alone."""
+        value = function(self.offset + self.paths.value)
+        return self._replace(
+            paths=self.paths._replace(value=value), offset=np.zeros(value.shape[1])
+        )
+
     def _hold(self, rows: Floats) -> Bools:
         """Which statements the cells that rows have fulfil, shape (n_rows, n_statements)."""
-        if self.in_single:
-            rows = rows.astype(np.float32).astype(np.float64)
         events = self.statements
         cell = rows[:, events.column]
         inside = (events.low < cell) & (cell <= events.high)
@@ -173,69 +179,156 @@ class TreePaths(NamedTuple):
         return holds
 
 
-class _Reader:
-    """Reads trees as paths of numbered statements."""
+def paths_of(tree: Tree, columns: ModelColumns) -> list[Path]:
+    """The paths of a tree that something fulfils."""
+    stack: list[tuple[int, dict[int, Any]]] = [(0, {})]
+    left = tree.left.tolist()
+    right = tree.right.tolist()
+    paths = []
+    while stack:
+        node, said = stack.pop()
+        if left[node] < 0:
+            paths.append((said, tree.value[node]))
+            continue
+        column, sides = _sides(tree, node, columns)
+        for child, side in zip((left[node], right[node]), sides):
+            narrowed = _both(said[column], side) if column in said else side
+            if _is_possible(narrowed):
+                stack.append((child, said | {column: narrowed}))
+    return paths
 
-    def __init__(self, columns: ModelColumns):
-        self.columns = columns
-        self.number: dict[Any, int] = {}
-        self.paths: list[Ints] = []
-        self.values: list[Floats] = []
 
-    def read(self, tree: _Tree) -> None:
-        """Add the paths of a tree."""
-        stack: list[tuple[int, dict[int, Any]]] = [(0, {})]
-        while stack:
-            node, said = stack.pop()
-            if tree.left[node] < 0:
-                self._add(said, tree.value[node])
-                continue
-            for child, is_left in ((tree.left[node], True), (tree.right[node], False)):
-                more = self._split(said, tree, node, is_left)
-                if more is not None:
-                    stack.append((int(child), more))
+def joint_paths(trees: list[list[Path]], most: int) -> list[Path] | None:
+    """What rows say that take one path of each tree, with the sums of the values; None if many."""
+    joint = trees[0]
+    n_pairs = 0
+    for paths in trees[1:]:
+        # Most pairs contradict each other where columns are few: these take time too.
+        n_pairs += len(joint) * len(paths)
+        if n_pairs > _PAIRS * most:
+            return None
+        longer = []
+        for (said, value), (other, added) in itertools.product(joint, paths):
+            both = said | {
+                column: _both(said[column], statement) if column in said else statement
+                for column, statement in other.items()
+            }
+            if all(_is_possible(both[column]) for column in other):
+                longer.append((both, value + added))
+        if len(longer) > most:
+            return None
+        joint = longer
+    return joint
 
-    def _split(
-        self, said: dict[int, Any], tree: _Tree, node: int, is_left: bool
-    ) -> dict[int, Any] | None:
-        """Statements with that of one side of a node; None if nothing fulfils all of them."""
-        number, threshold = int(tree.column[node]), float(tree.threshold[node])
-        column, values = int(self.columns.source[number]), self.columns.values[number]
-        if values is None:
-            low, high = said.get(column, (-np.inf, np.inf))
-            low, high = (low, min(high, threshold)) if is_left else (max(low, threshold), high)
-            return said | {column: (low, high)} if low < high else None
-        goes_left = values <= threshold
+
+def _sides(tree: Tree, node: int, columns: ModelColumns) -> tuple[int, tuple[Any, Any]]:
+    """The column that a node divides, and what it says of it on either side.
+
+    Intervals of numbers, or marks of states.
+    """
+    number = int(tree.column[node])
+    threshold = float(tree.threshold[node])
+    values = columns.values[number]
+    low, high = tree.missing
+    goes_left = tree.default.get(node)
+    if values is not None:
+        is_left = values <= threshold
         if node in tree.states:
-            goes_left = np.isin(values, tree.states[node])
-        kept = said.get(column, np.ones(len(values), dtype=bool)) & (goes_left == is_left)
-        return said | {column: kept} if kept.any() else None
+            is_left = np.isin(values, tree.states[node])
+        elif goes_left is not None:
+            is_left[(low < values) & (values <= high)] = goes_left
+        return int(columns.source[number]), (is_left, ~is_left)
+    is_left = ((-np.inf, threshold),)
+    if node in tree.states:
+        is_left = tuple((code - 0.5, code + 0.5) for code in tree.states[node].tolist())
+    elif goes_left and high > threshold:
+        is_left = (*is_left, (low, high))
+    elif goes_left is False and high <= threshold:
+        is_left = ((-np.inf, low), (high, threshold))
+    return int(columns.source[number]), (is_left, _outside(is_left))
 
-    def _add(self, said: dict[int, Any], value: Floats) -> None:
-        path = [0]
-        for column, statement in sorted(said.items()):
-            ends = (statement,) if isinstance(statement, tuple) else _runs(statement)
-            path.append(self.number.setdefault((column, ends), len(self.number) + 1))
-        self.paths.append(np.array(path, dtype=np.int64))
-        self.values.append(value)
+
+def _is_possible(statement: Any) -> bool:
+    return len(statement) > 0 and (isinstance(statement, tuple) or bool(statement.any()))
 
 
-def _runs(kept: Bools) -> tuple[tuple[float, float], ...]:
+def _numbered(said: dict[int, Any], numbering: dict[Any, int]) -> list[int]:
+    """The numbers of what a path says, from 1; 0 says nothing."""
+    numbers = [0]
+    for column, statement in sorted(said.items()):
+        ends = statement if isinstance(statement, tuple) else _runs(statement)
+        numbers.append(numbering.setdefault((column, ends), len(numbering) + 1))
+    return numbers
+
+
+def _both(one: Any, two: Any) -> Any:
+    """What two statements about a column say together."""
+    if not isinstance(one, tuple):
+        return one & two
+    ends = ((max(low, start), min(high, stop)) for low, high in one for start, stop in two)
+    return tuple((low, high) for low, high in ends if low < high)
+
+
+def _outside(intervals: Intervals) -> Intervals:
+    """The numbers in none of some ordered intervals."""
+    ends = [-np.inf, *(end for interval in intervals for end in interval), np.inf]
+    between = zip(ends[::2], ends[1::2])
+    return tuple((low, high) for low, high in between if low < high)
+
+
+def _runs(kept: Bools) -> Intervals:
     """Intervals of codes for a set of states."""
     change = np.flatnonzero(np.diff(np.concatenate([[False], kept, [False]])))
     return tuple((a - 0.5, b - 0.5) for a, b in change.reshape(-1, 2).tolist())
 
 
+class ModelSum(NamedTuple):
+    """What a fitted model sums.
+
+    Parameters
+    ----------
+    method : str
+        The method of the model that returns the sum.
+    total : LinearSum or TreePaths
+        The sum.
+    joint : TreePaths or None
+        Paths of all trees at once, where there are few: a row takes one of them.
+    links : dict from str to str
+        Other methods, and the functions of the sum that they return.
+    """
+
+    method: str
+    total: LinearSum | TreePaths
+    joint: TreePaths | None
+    links: dict[str, str]
+
+    def of_method(self, method: str) -> LinearSum | TreePaths | None:
+        """What has the expectations of a method; None if nothing does."""
+        if method == self.method:
+            return self.total
+        if self.joint is None or method not in self.links:
+            return None
+        return self.joint.answering(partial(linked, self.links[method]))
+
+    def moments(self, method: str) -> TreePaths | None:
+        """What has the expectations of the centred answers of a method and of their squares."""
+        if self.joint is None or method not in self.links:
+            return None
+        answers = self.joint.answering(partial(linked, self.links[method]))
+        centre = answers.paths.value.mean(axis=0)
+        return answers.answering(lambda value: np.hstack([value - centre, (value - centre) ** 2]))
+
+
 def read_sum(
     model: Any, columns: ModelColumns, density: Density, rows: Floats, answer: Callable[[str], Any]
-) -> tuple[str, LinearSum | TreePaths] | None:
-    """What a fitted model sums, and the method that returns the sum.
+) -> ModelSum | None:
+    """What a fitted model sums.
 
     Parameters
     ----------
     model : estimator
-        Trees, forests and boosting of scikit-learn, and linear models are sums. Any other model,
-        and one whose answers differ from its sum, is none.
+        Trees, forests and boosting of scikit-learn, XGBoost and LightGBM, and linear models are
+        sums. Any other model, and one whose answers differ from its sum, is none.
     columns : ModelColumns
         What it reads.
     density : Density
@@ -246,72 +339,41 @@ def read_sum(
     answer : callable
         The answer of a method of the model for these rows.
     """
-    is_classifier, trees = hasattr(model, "classes_"), _trees_of(model)
-    method = "decision_function" if is_classifier else "predict"
+    is_circuit = isinstance(density, CircuitAnswers) and not density.circuit.multivariate
+    trees = model.read() if isinstance(model, BoosterModel) else trees_of(model)
+    paths = None
     if trees is not None:
-        if not isinstance(density, CircuitAnswers) or density.circuit.multivariate:
+        if not is_circuit:
             return None
-        if is_classifier and not hasattr(model, method):
-            method = "predict_proba"
-        total: Any = TreePaths.of_trees(trees, columns, density.domain)
-    elif hasattr(model, "coef_") and hasattr(model, method):
+        paths = [paths_of(tree, columns) for tree in trees]
+        every_path = [path for of_tree in paths for path in of_tree]
+        total: Any = TreePaths.of_paths(every_path, density.domain)
+    elif hasattr(model, "coef_"):
         if np.shape(model.coef_)[-1] != len(columns.source):
             return None
         total = LinearSum(columns, np.asarray(model.coef_), model.intercept_)
     else:
         return None
-    answers = np.reshape(answer(method), (len(rows), -1))
+    methods = ["predict", "decision_function"]
+    if hasattr(model, "classes_"):
+        methods = ["decision_function", "predict_proba"]
+    answers = {
+        method: np.reshape(answer(method), (len(rows), -1))
+        for method in methods
+        if hasattr(model, method)
+    }
     value = total.at(rows)
-    if value.shape != answers.shape:
-        return None
-    if trees is not None:
-        # What trees are added to, such as the mean of the target.
-        total = total._replace(offset=answers[0] - value[0])
-    return (method, total) if np.allclose(total.at(rows), answers) else None
-
-
-def _trees_of(model: Any) -> list[_Tree] | None:
-    """The trees of a model, as if it took their sum, or their mean."""
-    if hasattr(model, "_predictors"):
-        return _hist_trees(model)
-    if isinstance(model, BaseDecisionTree):
-        members, rate = np.array([[model]]), 1.0
-    else:
-        members = np.asarray(getattr(model, "estimators_", []), dtype=object)
-        rate = getattr(model, "learning_rate", 1.0)
-        if members.ndim == 1:
-            members, rate = members[:, np.newaxis], 1.0 / max(len(members), 1)
-    is_tree = [isinstance(one, BaseDecisionTree) and one.n_outputs_ == 1 for one in members.flat]
-    if not is_tree or not all(is_tree):
-        return None
-    scales = rate * np.eye(members.shape[1])
-    return [_tree(one, scales[[k]]) for several in members for k, one in enumerate(several)]
-
-
-def _tree(model: Any, scale: Floats) -> _Tree:
-    tree = model.tree_
-    value = tree.value[:, 0, :]
-    value = value * scale if hasattr(model, "classes_") else value @ scale
-    left, right = tree.children_left, tree.children_right
-    return _Tree(left, right, tree.feature, tree.threshold, value, {}, True)
-
-
-def _hist_trees(model: Any) -> list[_Tree]:
-    # Nodes have no public names; columns of categories stand before the others.
-    order, trees = np.arange(model.n_features_in_), []
-    if model.is_categorical_ is not None:
-        order = np.argsort(~model.is_categorical_, kind="stable")
-    for several in hist_predictors(model):
-        for k, one in enumerate(several):
-            nodes = one.nodes
-            bits = np.unpackbits(one.raw_left_cat_bitsets.view(np.uint8), axis=1, bitorder="little")
-            states = {
-                node: np.flatnonzero(bits[nodes["bitset_idx"][node]])
-                for node in np.flatnonzero(nodes["is_categorical"]).tolist()
-            }
-            left, right = (nodes[side].astype(np.int64) for side in ("left", "right"))
-            left[nodes["is_leaf"] > 0] = -1
-            value = nodes["value"][:, np.newaxis] * np.eye(len(several))[[k]]
-            column = order[nodes["feature_idx"]]
-            trees.append(_Tree(left, right, column, nodes["num_threshold"], value, states, False))
-    return trees
+    for method, of_method in answers.items():
+        if value.shape != of_method.shape:
+            continue
+        if paths is not None:
+            # What trees are added to, such as the mean of the target.
+            total = total._replace(offset=(of_method - value).mean(axis=0))
+        margin = total.at(rows)
+        if link_of(margin, of_method) == "identity":
+            joint = None if paths is None else joint_paths(paths, _MOST_JOINT)
+            if joint is not None:
+                joint = TreePaths.of_paths(joint, density.domain)._replace(offset=total.offset)
+            links = {name: link_of(margin, each) for name, each in answers.items()}
+            return ModelSum(method, total, joint, {k: v for k, v in links.items() if v})
+    return None

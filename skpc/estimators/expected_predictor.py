@@ -1,9 +1,10 @@
 """A model of the user's that answers for rows with missing cells, by its expectation over these."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from numbers import Integral
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +19,9 @@ from sklearn.utils.validation import has_fit_parameter
 from skpc._arrays import Floats
 from skpc._fitting import all_or_nothing
 from skpc._threads import threads
-from skpc._validation import Interval, StrOptions, estimator_has, fit_context
+from skpc._validation import Interval, StrOptions, fit_context
 from skpc.domain import merge_rows, present_rows
+from skpc.estimators._boosters import BoosterModel, with_margin
 from skpc.estimators._estimator import (
     CATEGORICAL_FEATURES,
     TableEstimator,
@@ -42,7 +44,24 @@ _N_COMPLETIONS = 5
 #: Rows, draws included, that a model answers at a time.
 _ROWS = 20_000
 #: Drawn rows on which what is read from a model must have its answers.
-_N_CHECKED = 50
+_N_CHECKED = 200
+
+
+def _model_has(method: str) -> Callable[[Any], bool]:
+    """Whether the model has a method, before and after ``fit``."""
+
+    def check(self: Any) -> bool:
+        getattr(getattr(self, "_model", with_margin(self.estimator)), method)
+        return True
+
+    return check
+
+
+class VarianceReduction(NamedTuple):
+    """See :meth:`ExpectedPredictor.variance_reduction`."""
+
+    values: Floats
+    se: Floats
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -52,16 +71,17 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
         E[f(x) | observed cells of x]
 
     The expectation is under a density of the rows, learned beside the model ``f``. It is exact for
-    trees, forests and boosting of scikit-learn, whose leaves are events of the density [1]_, and
-    for linear models; for others it is a mean over draws of the missing cells, as it is for trees
-    where the density is no single circuit or has blocks of numbers. Complete rows have the answer
-    of the model itself.
+    trees, forests and boosting of scikit-learn, XGBoost and LightGBM, whose leaves are events of
+    the density [1]_, and for linear models; for others it is a mean over draws of the missing
+    cells, as it is for trees where the density is no single circuit or has blocks of numbers.
+    Complete rows have the answer of the model itself.
 
     Parameters
     ----------
     estimator : classifier or regressor
         The model. It is cloned and learns from numbers and from categories as ``encoder`` says. A
-        ``FrozenEstimator`` is a model that is trained already, on tables with the columns of ``X``.
+        ``FrozenEstimator``, and a ``Booster`` of XGBoost or LightGBM, is a model that is trained
+        already, on tables with the columns of ``X``.
     density : density estimator, default=None
         The model of the rows, which is cloned. None takes, by cells removed from held-out rows, the
         best of a :class:`CutsetNetworkBD`, a mixture of five, and a :class:`SoftLearnSPN` without
@@ -93,8 +113,11 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
     density_ : density estimator
         The fitted density of rows.
     is_exact_ : bool
-        Whether the expectation is exact: of predictions and probabilities for trees and forests, of
-        ``decision_function`` for boosting and linear classifiers.
+        Whether the expectation of any method is exact: of predictions and probabilities for trees
+        and forests, of ``decision_function`` for boosting and linear classifiers.
+    exact_methods_ : list of str
+        The methods whose expectation is exact. Where the trees together have at most 4,096 paths,
+        they all are, and so is the standard deviation of ``predict``.
     classes_ : ndarray of shape (n_classes,)
         The classes of a classifier.
     n_features_in_ : int
@@ -113,8 +136,9 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
     of the rows and ``y``: draws without ``y`` would weaken effects. A category that was not seen in
     ``fit`` is a missing cell. Cells are assumed to be missing at random.
 
-    Probabilities of boosting and of linear classifiers are no sums over trees or columns: they are
-    means over draws. Time grows with the number of leaves: give forests ``max_leaf_nodes``.
+    Probabilities of boosting and of linear classifiers are no sums over trees or columns: without
+    few paths they are means over draws. Time grows with the number of leaves: give forests
+    ``max_leaf_nodes``.
 
     References
     ----------
@@ -168,13 +192,13 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
         """
         if not hasattr(self.estimator, "predict"):
             raise TypeError(f"estimator needs a method predict; {self.estimator!r} has none.")
-        is_frozen = isinstance(self.estimator, FrozenEstimator)
-        check = check_labels if is_classifier(self.estimator) else check_target
+        is_frozen = self._is_frozen
+        check = check_labels if is_classifier(with_margin(self.estimator)) else check_target
         with all_or_nothing(self), threads(self.n_jobs):
             checked = (X, sample_weight) if is_frozen else (X, sample_weight, y, check)
             table, weight, y = self._training_rows(*checked)
             if is_frozen:
-                self._check_columns(self.estimator)
+                self._check_columns(with_margin(self.estimator))
             self.density_ = self._learn_density(table, weight)
             domain = self.domain_ = self.density_.domain_
             encoder = self._encoder()
@@ -188,8 +212,12 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
             else:
                 given = None if sample_weight is None else weight
                 self.estimator_ = self._learn_model(domain.encode(table), weight, y, given)
+            self._model = with_margin(self.estimator_)
             self._sum = self._read_model()
-            self.is_exact_ = self._sum is not None
+            names = ("predict", "predict_proba", "decision_function")
+            read = self._sum
+            self.exact_methods_ = [n for n in names if read is not None and read.of_method(n)]
+            self.is_exact_ = read is not None
         return self
 
     def _check_columns(self, model: Any) -> None:
@@ -200,18 +228,25 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
             for one in (model, self)
         )
         if of_model != of_table and hasattr(model, "n_features_in_"):
+            name = type(getattr(self.estimator, "estimator", self.estimator)).__name__
             what = "columns named" if named else "number of columns"
             raise ValueError(
-                f"X must have the columns that the frozen {type(model.estimator).__name__} was "
+                f"X must have the columns that the frozen {name} was "
                 f"trained on, in their order: {what} {of_model}, but X has {of_table}."
             )
 
     def _encoder(self) -> str:
         if self.encoder != "auto":
             return self.encoder
-        if isinstance(self.estimator, FrozenEstimator | Pipeline):
+        if self._is_frozen or isinstance(self.estimator, Pipeline):
             return "table"
         return "codes" if self._takes_codes else "onehot"
+
+    @property
+    def _is_frozen(self) -> bool:
+        """Whether the model is trained already; a Booster of another library always is."""
+        is_bare = not hasattr(self.estimator, "get_params")
+        return is_bare or isinstance(self.estimator, FrozenEstimator)
 
     @property
     def _takes_codes(self) -> bool:
@@ -269,29 +304,55 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
 
     def _read_model(self) -> Any:
         """The method of the model that returns a sum, and this; None of another model."""
-        model, domain = self.estimator_, self.domain_
+        model = self._model
         model = model.estimator if isinstance(model, FrozenEstimator) else model
+        domain = self.domain_
+        columns = self._columns
         if self._is_table:
-            states = [column.states for column in domain if column.states is not None]
-            is_plain = not domain.calendars and all(one.dtype != object for one in states)
             is_coded = getattr(model, "is_categorical_", None) is not None
-            if not is_plain or is_coded or domain.is_hidden.any():
+            if domain.calendars or is_coded or domain.is_hidden.any():
                 return None
+            values = self._read_values(model)
+            if any(each is not None and each.dtype == object for each in values):
+                return None
+            columns = columns._replace(values=values)
         density, random_state = self.density_.row_density, np.random.RandomState(0)
         rows = density.draw(_N_CHECKED, random_state)
         answer = partial(self._answer, self._inputs(rows))
-        return read_sum(model, self._columns, density, rows, answer)
+        return read_sum(model, columns, density, rows, answer)
+
+    def _read_values(self, model: Any) -> list[Any]:
+        """What a model that reads tables compares for each state of each column."""
+        values: list[Any] = [column.states for column in self.domain_]
+        if not isinstance(model, BoosterModel):
+            return values
+        declared = {
+            column: described[1]
+            for column, described in enumerate(self.domain_.form.dtypes or ())
+            if described[0] == "category"
+        }
+        for column, states in model.states(declared).items():
+            if values[column] is not None:
+                # A category that the model has not seen is in no set.
+                codes = {state: float(code) for code, state in enumerate(states)}
+                values[column] = np.array([codes.get(v, -1.0) for v in values[column].tolist()])
+        return values
 
     @property
     def classes_(self) -> NDArray[Any]:
         """The classes of a classifier."""
-        return np.asarray(self.estimator_.classes_)
+        return np.asarray(self._model.classes_)
 
     @property
     def _mean_method(self) -> str:
         """The method of the model whose answers can be averaged."""
         methods = ("predict_proba", "decision_function") if is_classifier(self) else ("predict",)
-        return next(method for method in methods if hasattr(self.estimator_, method))
+        return next(method for method in methods if hasattr(self._model, method))
+
+    @property
+    def _sum_method(self) -> str:
+        """The method whose expectation is explained: the one that is a sum, if any is."""
+        return self._mean_method if self._sum is None else self._sum.method
 
     @by_chunks
     def predict(self, X: Any, return_std: bool = False) -> Any:
@@ -309,9 +370,10 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
         prediction : ndarray of shape (n_samples,)
             For a complete row that of the model itself.
         std : ndarray of shape (n_samples,)
-            Standard deviation of the model over ``n_draws`` draws of the missing cells, 0 for a
-            complete row, and so without the noise of the target: no interval for it follows. Its
-            relative error is about ``1 / sqrt(2 n_draws)``. Only with ``return_std``.
+            Standard deviation of the model over the missing cells, 0 for a complete row, and so
+            without the noise of the target: no interval for it follows. Exact where the trees have
+            few paths together; otherwise by ``n_draws`` draws, with a relative error of about
+            ``1 / sqrt(2 n_draws)``. Only with ``return_std``.
 
         Raises
         ------
@@ -323,9 +385,10 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
             answer = self._expected(table, rows, "predict")
             if not return_std:
                 return answer
-            std, has_gaps = np.zeros_like(answer), np.isnan(rows).any(axis=1)
+            std = np.zeros_like(answer)
+            has_gaps = np.isnan(rows).any(axis=1)
             if has_gaps.any():
-                std[has_gaps] = self._drawn(rows[has_gaps], "predict")[1]
+                std[has_gaps] = self._spread(rows[has_gaps], "predict")
             return answer, std
         if return_std:
             raise ValueError("return_std=True needs a regressor; a classifier has predict_proba.")
@@ -336,7 +399,7 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
             out[is_complete] = self._of_complete(table, rows, is_complete, "predict")
         return out
 
-    @available_if(estimator_has("predict_proba"))
+    @available_if(_model_has("predict_proba"))
     @by_chunks
     def predict_proba(self, X: Any) -> Floats:
         """The expected probability of each class.
@@ -353,7 +416,7 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
         """
         return self._expected(*self._encode(X), "predict_proba")
 
-    @available_if(estimator_has("decision_function"))
+    @available_if(_model_has("decision_function"))
     @by_chunks
     def decision_function(self, X: Any) -> Floats:
         """The expected margin of each class.
@@ -366,7 +429,8 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
         Returns
         -------
         ndarray of shape (n_samples,) or (n_samples, n_classes)
-            As the model has it. Exact for boosting and linear classifiers, otherwise by draws.
+            As the model has it. Exact for boosting and linear classifiers, otherwise by draws. A
+            regressor of XGBoost or LightGBM has it too: the prediction before a link.
         """
         return self._expected(*self._encode(X), "decision_function")
 
@@ -404,7 +468,7 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
             raise ValueError(f"n_permutations must be None or at least 2, got {n_permutations!r}")
         with threads(self.n_jobs):
             table, rows = self._encode(X)
-            method = self._mean_method if self._sum is None else self._sum[0]
+            method = self._sum_method
             expected = partial(self._of_incomplete, method=method)
             base = expected(np.full((1, rows.shape[1]), np.nan))[0]
             whole = self._expected(table, rows, method)
@@ -412,7 +476,72 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
             values = shapley_values(rows, base, whole, expected, n_permutations, random_state)
             names = self.domain_.feature_names
             values.feature_names = None if names is None else [*names]
+            values.data = table
             return values
+
+    def variance_reduction(self, X: Any) -> VarianceReduction:
+        """How much the variance of the model would fall if a missing cell were known.
+
+        The expected fall is the variance of an expectation,
+
+            Var(f | x_o) - E[Var(f | x_o, x_j)] = Var(E[f | x_o, x_j]),
+
+        over the cell ``x_j``, given the observed cells ``x_o``. The cell with the largest fall is
+        the one to ask for next.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Rows; NaN (or None) marks missing cells.
+
+        Returns
+        -------
+        named tuple
+            ``values`` of shape (n_samples, n_features), in squared units of the model, NaN where a
+            cell is observed; ``se``, their standard errors by ``n_draws`` draws of the cell. The
+            model is what :meth:`shapley_values` explains; variances of several classes are added.
+        """
+        with threads(self.n_jobs):
+            rows = self._encode(X)[1]
+            random_state = check_random_state(self.random_state)
+            values = np.full((2, *rows.shape), np.nan)
+            for place, row in enumerate(rows):
+                missing = np.flatnonzero(np.isnan(row))
+                copies = np.repeat(row[np.newaxis], self.n_draws, axis=0)
+                if len(missing):
+                    drawn = self.density_.row_density.draw_missing(copies, random_state)
+                for column in missing.tolist():
+                    copies[:, column] = drawn[:, column]
+                    values[:, place, column] = self._variance_of_means(copies, random_state)
+                    copies[:, column] = np.nan
+            return VarianceReduction(*values)
+
+    def _variance_of_means(
+        self, rows: Floats, random_state: np.random.RandomState
+    ) -> tuple[float, float]:
+        """Variance of the expectations of rows of equal weight, and its standard error."""
+        method = self._sum_method
+        if self._sum is not None:
+            expected = self._expected_rows(rows, method)
+            centred = expected - expected.mean(axis=0)
+            products = (centred**2).sum(axis=1)
+        else:
+            # Two answers that share nothing but the row have the covariance that is asked for.
+            pair = [
+                self._answer(self._inputs(filled), method).reshape(len(rows), -1)
+                for filled in (
+                    self.density_.row_density.draw_missing(rows, random_state) for _ in range(2)
+                )
+            ]
+            products = np.prod([one - one.mean(axis=0) for one in pair], axis=0).sum(axis=1)
+        n_rows = len(rows)
+        unbiased = products * (n_rows / (n_rows - 1))
+        return float(unbiased.mean()), float(unbiased.std(ddof=1) / np.sqrt(n_rows))
+
+    def _expected_rows(self, rows: Floats, method: str) -> Floats:
+        """Exact expectations of encoded rows, which may be complete; equal rows are asked once."""
+        distinct, place = np.unique(rows, axis=0, return_inverse=True)
+        return self._sum.of_method(method).expected(self.density_.row_density, distinct)[place]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy of a classifier, coefficient of determination of a regressor.
@@ -454,16 +583,25 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
 
     def _of_incomplete(self, rows: Floats, method: str) -> Floats:
         """The expected answer for rows with missing cells, exact or by draws."""
-        if self._sum is None or method != self._sum[0]:
+        read = None if self._sum is None else self._sum.of_method(method)
+        if read is None:
             return self._drawn(rows, method)[0]
-        answer = self._sum[1].expected(self.density_.row_density, rows)
+        answer = read.expected(self.density_.row_density, rows)
         return answer[:, 0] if answer.shape[1] == 1 else answer
 
     def _answer(self, inputs: Any, method: str) -> Any:
-        if self._is_table and not hasattr(self.estimator_, "feature_names_in_"):
+        if self._is_table and not hasattr(self._model, "feature_names_in_"):
             # A model that was trained without names would warn of them each time.
             inputs = np.asarray(inputs)
-        return np.asarray(getattr(self.estimator_, method)(inputs))
+        return np.asarray(getattr(self._model, method)(inputs))
+
+    def _spread(self, rows: Floats, method: str) -> Floats:
+        """Standard deviation of the answer over the missing cells, exact or by draws."""
+        moments = None if self._sum is None else self._sum.moments(method)
+        if moments is None:
+            return self._drawn(rows, method)[1]
+        mean, square = moments.expected(self.density_.row_density, rows).T
+        return np.sqrt(np.maximum(square - mean**2, 0.0))
 
     def _drawn(self, rows: Floats, method: str) -> tuple[Floats, Floats]:
         """Mean and standard deviation of the answer over draws of the missing cells."""
@@ -479,7 +617,7 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        inner = self.estimator.__sklearn_tags__()
+        inner = getattr(self, "_model", with_margin(self.estimator)).__sklearn_tags__()
         tags.estimator_type = inner.estimator_type
         tags.classifier_tags, tags.regressor_tags = inner.classifier_tags, inner.regressor_tags
         if tags.classifier_tags is not None:

@@ -375,7 +375,7 @@ class MultipleImputer(TableEstimator):
     def _fit_chains(self, rows: Floats, weight: Floats, seeds: Ints) -> Chains:
         """Run the chains of regressions on the rows of ``fit``."""
         asked = self.density_ if self.density else self.density_.heaviest(_SIZE_ASKED, _SHARE_ASKED)
-        density = asked._density
+        density = asked.row_density
         analysis = None
         if self.model is not None:
             analysis = read_analysis(self.model, density.domain, rows)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skpc._arrays import Bools, Floats, Ints, within
+from skpc._arrays import Bools, Floats, Ints
 from skpc._jit import inlined, kernel
 from skpc.circuit import Circuit
 from skpc.queries._conditionals import Conditionals, Reached, conditionals
@@ -18,7 +18,9 @@ from skpc.queries.passes.upward import Evaluator
 from skpc.variables.events import Events
 
 #: Events that are evaluated at a time: their lines stay in the cache.
-_EVENTS = 256
+_EVENTS = 1024
+#: Rows that are marked by the bits of a word.
+_BITS = 63
 #: Rows of a batch, and probabilities of statements under leaves that it may need.
 _ROWS, _PROBABILITIES = 256, 2**24
 
@@ -92,11 +94,8 @@ def expected_value(circuit: Circuit, X: Any, paths: Paths, holds: Bools) -> Floa
     # Sums of random integers tell sets of statements from each other.
     code = np.random.RandomState(0).randint(2**63, size=len(paths.column), dtype=np.int64)
     code[0] = 0
-    count = np.bincount(paths.column[1:], minlength=circuit.n_features)
-    # Statements are counted among those of their column, from 1.
-    number = np.zeros(len(paths.column), dtype=np.int64)
-    number[1 + np.argsort(paths.column[1:], kind="stable")] = 1 + within(count)
-    n_entries = int((1 + count[circuit.structure.leaves.var]).sum())
+    at_ends, ends_of = _ends(paths.events)
+    n_entries = sum(len(ends_of[var]) for var in circuit.structure.leaves.var.tolist())
     # Each row reaches a few leaves, and many rows reach most.
     size = _ROWS if n_entries <= _PROBABILITIES else 1
     evaluator, out = Evaluator(circuit, size=size), np.zeros((len(rows), paths.value.shape[1]))
@@ -104,40 +103,45 @@ def expected_value(circuit: Circuit, X: Any, paths: Paths, holds: Bools) -> Floa
     def work(part: Floats, start: int) -> None:
         for given in conditionals(evaluator, part):
             place = start + given.position
-            known, total = ~np.isnan(given.cells) | (count == 0), np.zeros_like(out[place])
-            tables = _tables(circuit, evaluator.plan, paths, given)
-            lines = np.empty((evaluator.program.n_slots + 1, _EVENTS))
+            known, total = ~np.isnan(given.cells), np.zeros_like(out[place])
+            tables = _tables(circuit, evaluator.plan, ends_of, given)
+            lines = np.empty((evaluator.program.n_slots, _EVENTS))
             state = (given.reached, np.ascontiguousarray(holds[place]), known)
-            _follow(evaluator.plan, paths, number, code, *state, *tables, lines, total)
+            _follow(evaluator.plan, paths, code, at_ends, *state, *tables, lines, total)
             out[place] = total
 
     over_chunks(rows, work, size)
     return out
 
 
-def _tables(circuit: Circuit, plan: Plan, paths: Paths, given: Conditionals) -> tuple[Ints, Floats]:
-    """Probabilities of the statements about its variable under each leaf that a row reaches.
+def _ends(events: Events) -> tuple[NDArray[np.int32], list[Floats]]:
+    """Where the ends of each interval stand among those of its column, and these for each column.
 
-    The first entry of a leaf is one, for nothing said; also where the table of each leaf begins.
+    Many intervals have few ends.
     """
-    child, events = plan.arg[given.reached.arg], paths.events
+    at_ends, ends_of = np.zeros((2, len(events.column)), dtype=np.int32), []
+    for var in range(events.rows.shape[1]):
+        of_var = np.flatnonzero(events.column == var)
+        ends, place = np.unique([events.low[of_var], events.high[of_var]], return_inverse=True)
+        at_ends[:, of_var] = place.reshape(2, -1)
+        ends_of.append(ends)
+    return at_ends, ends_of
+
+
+def _tables(
+    circuit: Circuit, plan: Plan, ends_of: list[Floats], given: Conditionals
+) -> tuple[Ints, Floats]:
+    """Probabilities below the ends for each leaf that a row reaches, and where they begin."""
+    child = plan.arg[given.reached.arg]
     reached, first = np.unique(~child[child < 0]), np.zeros(len(plan.leaves.var), dtype=np.int64)
     parts, begin = [np.empty(0)], 0
-    for var in np.unique(paths.column[1:]).tolist():
+    for var, ends in enumerate(ends_of):
         leaf = reached[plan.leaves.var[reached] == var]
-        some = (events.column == var) & (events.event > 0)
-        form = circuit.leaf_forms(var, leaf)
-        # Many intervals have few ends.
-        ends, place = np.unique([events.low[some], events.high[some]], return_inverse=True)
-        below = form.between(np.full(len(ends), -np.inf), ends)
-        low, high = place.reshape(2, -1)
-        # Intervals of one statement are alternatives.
-        starts = np.unique(events.event[some], return_index=True)[1]
-        prob = np.add.reduceat(below[:, high] - below[:, low], starts, axis=1)
-        table = np.hstack([np.ones((len(leaf), 1)), prob])
-        first[leaf] = begin + np.arange(len(leaf)) * table.shape[1]
-        parts.append(table.ravel())
-        begin += table.size
+        if len(leaf) and len(ends):
+            below = circuit.leaf_forms(var, leaf).between(np.full(len(ends), -np.inf), ends)
+            first[leaf] = begin + np.arange(len(leaf)) * len(ends)
+            parts.append(below.ravel())
+            begin += below.size
     return first, np.concatenate(parts)
 
 
@@ -145,8 +149,8 @@ def _tables(circuit: Circuit, plan: Plan, paths: Paths, given: Conditionals) -> 
 def _follow(
     plan: Plan,
     paths: Paths,
-    number: Ints,
     code: Ints,
+    at_ends: NDArray[np.int32],
     reached: Reached,
     holds: Bools,
     known: Bools,
@@ -163,38 +167,61 @@ def _follow(
         The order of the nodes, and which of them each row reaches.
     paths : Paths
         The function.
-    number, code : arrays of shape (n_statements,)
-        The number of a statement among those of its column, 0 for none; and a random integer.
+    code : array of shape (n_statements,)
+        A random integer for each statement, 0 for the one that says nothing.
+    at_ends : array of shape (2, n_intervals)
+        Where the ends of each interval stand in the tables of its column.
     holds : array of shape (n_rows, n_statements)
         Whether the known cells are as each statement says.
     known : array of shape (n_rows, n_features)
         Whether statements about each cell are decided.
     first, table : arrays
-        Where the probabilities of each leaf begin in the table, and these.
-    lines : array of shape (n_slots + 1, n_events)
-        Takes the values of nodes that are alive together; the last line is scratch.
+        Where the probabilities below the ends begin for each leaf, and these.
+    lines : array of shape (n_slots, n_events)
+        Takes the values of nodes that are alive together.
     out : array of shape (n_rows, n_outputs)
         Takes the expectations.
     """
     n_paths, n_outputs = paths.value.shape
-    size, root = lines.shape[1], len(plan.is_sum) - 1
-    codes = np.empty((known.shape[1], n_paths), np.int64)
-    total = np.empty((n_paths, n_outputs))
+    n_features, size, root = known.shape[1], lines.shape[1], len(plan.is_sum) - 1
+    path_of, total = np.empty(n_paths, np.int64), np.empty((n_paths, n_outputs))
     # A table of twice as many places finds a set of statements at the first look.
     n_places = 2
     while n_places < 2 * n_paths:
         n_places *= 2
-    keys, event_at = np.empty(n_places, np.int64), np.empty(n_places, np.int64)
+    keys, event_at = np.empty(n_places, np.int64), np.empty(n_places, np.int32)
+    fails, is_left_out = np.empty(len(code), np.int64), np.empty(n_paths, np.int64)
+    # The codes of the statements that a row leaves open, 0 for the others.
+    open_code = np.empty(len(code), np.int64)
+    n_intervals = size * np.diff(paths.events.ptr).max()
+    count, said = np.empty(n_features, np.int64), np.empty((3, n_features, n_intervals), np.int32)
     is_one = np.empty(len(plan.is_sum), np.int8)
     for r in range(len(known)):
-        event_at[:] = -1
+        if r % _BITS == 0:
+            _leave_out(paths, holds[r : r + _BITS], known[r : r + _BITS], fails, is_left_out)
+        for s in range(len(code)):
+            open_code[s] = 0 if known[r, paths.column[s]] else code[s]
         n_events = _distinct_events(
-            paths, number, code, holds, known, r, keys, event_at, codes, total
+            paths, open_code, is_left_out, r % _BITS, keys, event_at, path_of, total
         )
         for begin in range(0, n_events, size):
             n = min(size, n_events - begin)
+            count[:] = 0
+            for t in range(n):
+                p = path_of[begin + t]
+                for k in range(paths.ptr[p], paths.ptr[p + 1]):
+                    s = paths.said[k]
+                    if open_code[s] != 0:
+                        var = paths.column[s]
+                        for q in range(paths.events.ptr[s], paths.events.ptr[s + 1]):
+                            # The last interval of a statement has the event, others a sign.
+                            said[0, var, count[var]] = ~t
+                            said[1, var, count[var]] = at_ends[0, q]
+                            said[2, var, count[var]] = at_ends[1, q]
+                            count[var] += 1
+                        said[0, var, count[var] - 1] = t
             for e in range(reached.ptr[r], reached.ptr[r + 1]):
-                _evaluate(plan, reached, e, known, r, first, table, codes, begin, n, is_one, lines)
+                _evaluate(plan, reached, e, count, said, n, first, table, is_one, lines)
             for t in range(n):
                 prob = 1.0 if is_one[root] == 1 else lines[plan.slot[root], t]
                 for k in range(n_outputs):
@@ -202,57 +229,70 @@ def _follow(
 
 
 @inlined
-def _distinct_events(
-    paths: Paths,
-    number: Ints,
-    code: Ints,
-    holds: Bools,
-    known: Bools,
-    r: int,
-    keys: Ints,
-    event_at: Ints,
-    codes: Ints,
-    total: Floats,
-) -> int:
-    """List what the paths that row r may take say of its missing cells, each event once.
+def _leave_out(paths: Paths, holds: Bools, known: Bools, fails: Ints, is_left_out: Ints) -> None:
+    """Mark the paths that the known cells of up to 63 rows contradict, one bit a row.
 
     Parameters
     ----------
-    paths, number, code, holds, known : Paths and arrays
+    paths, holds, known : Paths and arrays
         See :func:`_follow`.
-    r : int
-        The row.
+    fails : array of shape (n_statements,)
+        Takes the rows that contradict each statement.
+    is_left_out : array of shape (n_paths,)
+        Takes the rows that contradict each path.
+    """
+    fails[:] = 0
+    for r in range(len(known)):
+        for s in range(len(fails)):
+            fails[s] |= np.int64(known[r, paths.column[s]] and not holds[r, s]) << r
+    for p in range(len(is_left_out)):
+        word = np.int64(0)
+        for k in range(paths.ptr[p], paths.ptr[p + 1]):
+            word |= fails[paths.said[k]]
+        is_left_out[p] = word
+
+
+@inlined
+def _distinct_events(
+    paths: Paths,
+    open_code: Ints,
+    is_left_out: Ints,
+    bit: int,
+    keys: Ints,
+    event_at: NDArray[np.int32],
+    path_of: Ints,
+    total: Floats,
+) -> int:
+    """List what the paths that a row may take say of its missing cells, each event once.
+
+    Parameters
+    ----------
+    paths : Paths
+        The function.
+    open_code : array of shape (n_statements,)
+        A random integer for each statement about a missing cell, 0 for the others.
+    is_left_out, bit : array of shape (n_paths,) and int
+        Which rows contradict each path, and the bit of this row.
     keys, event_at : arrays
         A hash table: the sums of codes that have a place, and the events there.
-    codes : array of shape (n_features, n_paths)
-        Takes the number of the statement that each event has about each column.
+    path_of : array of shape (n_paths,)
+        Takes a path that says what each event does.
     total : array of shape (n_paths, n_outputs)
         Takes the sums of the values of the paths of each event.
     """
     n_events, mask = 0, len(keys) - 1
+    event_at[:] = -1
     for p in range(len(paths.ptr) - 1):
-        key, possible = np.int64(0), True
-        for k in range(paths.ptr[p], paths.ptr[p + 1]):
-            statement = paths.said[k]
-            if not known[r, paths.column[statement]]:
-                key += code[statement]
-            elif not holds[r, statement]:
-                possible = False
-                break
-        if not possible:
+        if is_left_out[p] >> bit & 1:
             continue
+        key = np.int64(0)
+        for k in range(paths.ptr[p], paths.ptr[p + 1]):
+            key += open_code[paths.said[k]]
         at = key & mask
         while event_at[at] >= 0 and keys[at] != key:
             at = (at + 1) & mask
         if event_at[at] < 0:
-            event_at[at], keys[at] = n_events, key
-            for var in range(len(codes)):
-                codes[var, n_events] = 0
-            for k in range(paths.ptr[p], paths.ptr[p + 1]):
-                statement = paths.said[k]
-                # What is said of a known cell is decided.
-                if not known[r, paths.column[statement]]:
-                    codes[paths.column[statement], n_events] = number[statement]
+            event_at[at], keys[at], path_of[n_events] = n_events, key, p
             total[n_events] = 0.0
             n_events += 1
         for j in range(total.shape[1]):
@@ -265,53 +305,93 @@ def _evaluate(
     plan: Plan,
     reached: Reached,
     e: int,
-    known: Bools,
-    r: int,
+    count: Ints,
+    said: NDArray[np.int32],
+    n: int,
     first: Ints,
     table: Floats,
-    codes: Ints,
-    begin: int,
-    n: int,
     is_one: NDArray[np.int8],
     lines: Floats,
 ) -> None:
-    """Evaluate a node that row r reaches on n events, ``is_one`` where none says anything below.
+    """Evaluate a node that a row reaches on n events, ``is_one`` where none says anything below.
 
     Parameters
     ----------
-    plan, reached, known, r, first, table, codes, is_one, lines
-        See :func:`_follow` and :func:`_distinct_events`.
+    plan, reached, first, table, is_one, lines
+        See :func:`_follow`.
     e : int
         The entry of the node.
-    begin, n : int
-        The first event, and their number.
+    count : array of shape (n_features,)
+        How many intervals of each column the events have.
+    said : array of shape (3, n_features, n_intervals)
+        The event of each (~event where another interval of the same statement follows), and the
+        places of its ends.
+    n : int
+        How many events there are.
     """
-    i, scratch = reached.node[e], lines.shape[0] - 1
-    out, constant, is_first = plan.slot[i], 0.0, True
+    i = reached.node[e]
+    is_sum, line = plan.is_sum[i] == 1, lines[plan.slot[i]]
+    # The weight of all children below which nothing is said; that of leaves is corrected later.
+    constant, n_inner, n_leaves = 0.0, 0, 0
     for k in range(reached.arg_ptr[e], reached.arg_ptr[e + 1]):
         child, weight = plan.arg[reached.arg[k]], reached.weight[k]
-        var = -1 if child >= 0 else plan.leaves.var[~child]
-        if is_one[child] == 1 if child >= 0 else known[r, var]:
+        if child < 0 or is_one[child] == 1:
             constant += weight
+            n_leaves += child < 0 and count[plan.leaves.var[~child]] > 0
             continue
-        source = out if is_first else scratch
-        if child >= 0:
-            source = plan.slot[child]
-        else:
-            at = first[~child]
+        source = lines[plan.slot[child]]
+        if n_inner == 0:
             for t in range(n):
-                lines[source, t] = table[at + codes[var, begin + t]]
-        if is_first:
+                line[t] = weight * source[t]
+        elif is_sum:
             for t in range(n):
-                lines[out, t] = weight * lines[source, t]
-        elif plan.is_sum[i] == 1:
-            for t in range(n):
-                lines[out, t] += weight * lines[source, t]
+                line[t] += weight * source[t]
         else:
             for t in range(n):
-                lines[out, t] *= lines[source, t]
-        is_first = False
-    is_one[i] = 1 if is_first else 0
-    if plan.is_sum[i] == 1 and not is_first and constant > 0.0:
+                line[t] *= source[t]
+        n_inner += 1
+    is_one[i] = 1 if n_inner + n_leaves == 0 else 0
+    if n_inner == 0 and n_leaves > 0:
+        line[:n] = constant if is_sum else 1.0
+    elif is_sum and constant > 0.0:
         for t in range(n):
-            lines[out, t] += constant
+            line[t] += constant
+    if n_leaves > 0:
+        for k in range(reached.arg_ptr[e], reached.arg_ptr[e + 1]):
+            child = plan.arg[reached.arg[k]]
+            if child < 0:
+                var, begin = plan.leaves.var[~child], first[~child]
+                weight = reached.weight[k] if is_sum else -1.0
+                _meet_leaf(said[:, var], count[var], table[begin:], weight, line)
+
+
+@inlined
+def _meet_leaf(
+    said: NDArray[np.int32], n_intervals: int, below: Floats, weight: float, line: Floats
+) -> None:
+    """Correct the events that say something about the column of a leaf; others have the factor 1.
+
+    Parameters
+    ----------
+    said : array of shape (3, n_intervals)
+        Those of the column; see :func:`_evaluate`.
+    n_intervals : int
+        How many these are.
+    below : array
+        The probabilities below the ends.
+    weight : float
+        That of the leaf in its sum; -1 in a product.
+    line : array of shape (n_events,)
+        The values of the node.
+    """
+    prob = 0.0
+    for j in range(n_intervals):
+        t = said[0, j]
+        prob += below[said[2, j]] - below[said[1, j]]
+        if t < 0:
+            continue
+        if weight >= 0.0:
+            line[t] += weight * (prob - 1.0)
+        else:
+            line[t] *= prob
+        prob = 0.0

@@ -23,7 +23,7 @@ from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-from skpc import CutsetNetworkBD, ExpectedPredictor, SoftLearnSPN
+from skpc import CutsetNetworkBD, ExpectedPredictor, SoftLearnSPN, TableMixture
 from tests.naive.expected import expectation
 from tests.naive.shapley import shapley_values
 
@@ -284,3 +284,67 @@ def test_a_column_that_tells_about_one_that_is_used_has_a_shapley_value():
     values = model.shapley_values(X[:1]).values[0]
     assert abs(values[7] - values[6]) < 0.1 * abs(values[6])
     assert np.abs(values[:6]).max() < 0.1 * abs(values[6])
+
+
+def test_the_fall_of_the_variance_has_the_closed_form_of_gaussians():
+    rng = np.random.default_rng(0)
+    covariance = 0.6 * np.ones((4, 4)) + np.diag([0.4, 0.4, 0.9, 0.4])
+    X = rng.multivariate_normal(np.zeros(4), covariance, 5000)
+    coefficients = np.array([1.0, 0.0, 2.0, -1.0])
+    model = ExpectedPredictor(
+        FrozenEstimator(LinearRegression().fit(X, X @ coefficients)),
+        TableMixture(n_components=1, random_state=0),
+        n_draws=400,
+        random_state=0,
+    ).fit(X)
+    covariance = np.cov(X.T)
+    rows = X[:5].copy()
+    rows[[0, 0, 1, 1, 1, 2, 2, 4], [0, 2, 0, 1, 3, 1, 2, 3]] = np.nan
+    rows[3] = np.nan
+    fall, se = model.variance_reduction(rows)
+    np.testing.assert_array_equal(np.isnan(fall), ~np.isnan(rows))
+    truth = np.full(rows.shape, np.nan)
+    for row, of_row in zip(rows, truth):
+        missing = np.flatnonzero(np.isnan(row))
+        known = np.flatnonzero(~np.isnan(row))
+        across = covariance[np.ix_(missing, known)]
+        inner = np.linalg.solve(covariance[np.ix_(known, known)], across.T)
+        given = covariance[np.ix_(missing, missing)] - across @ inner
+        of_row[missing] = (given @ coefficients[missing]) ** 2 / np.diag(given)
+    asked = ~np.isnan(truth)
+    assert np.abs((fall - truth)[asked] / se[asked]).max() < 3.0
+
+
+@pytest.mark.parametrize("estimator", [DecisionTreeRegressor(max_depth=4), KNeighborsRegressor()])
+def test_the_fall_of_the_variance_is_that_over_the_states_of_a_cell(estimator):
+    X, y = binary(6)
+    model = ExpectedPredictor(estimator, NETWORK, n_draws=2000, random_state=0).fit(X, y * 1.0)
+    worlds = np.array(list(itertools.product([0.0, 1.0], repeat=6)))
+    density = np.exp(model.density_.score_samples(worlds))
+    answers = model.estimator_.predict(model._inputs(worlds))
+    rows = np.array([[np.nan] * 6, [1.0, np.nan, np.nan, 0.0, 1.0, np.nan], X[0]])
+    fall, se = model.variance_reduction(rows)
+    for row, of_row, error in zip(rows, fall, se):
+        agrees = np.all(np.isnan(row) | (worlds == row), axis=1)
+        for column in np.flatnonzero(np.isnan(row)):
+            weight = [density * agrees * (worlds[:, column] == state) for state in (0, 1)]
+            prob = np.array([each.sum() for each in weight]) / (density * agrees).sum()
+            mean = np.array([each @ answers / each.sum() for each in weight])
+            truth = prob @ (mean - prob @ mean) ** 2
+            assert abs(of_row[column] - truth) < 4 * error[column] + 1e-12
+    assert np.isnan(fall[2]).all()
+
+
+def test_one_tree_has_exact_spreads():
+    X, y = states()
+    tree = DecisionTreeRegressor(max_depth=4, random_state=0)
+    model = ExpectedPredictor(tree, NETWORK).fit(X, 1e6 + y)
+    holes = with_holes(X)[:12]
+    mean, std = model.predict(holes, return_std=True)
+    rows, circuit = model.domain_.encode(holes), model.density_.circuit_
+
+    def square(row: np.ndarray) -> float:
+        return (model.estimator_.predict(model._inputs(row[np.newaxis]))[0] - 1e6) ** 2
+
+    squares = np.array([expectation(circuit, row, square) for row in rows])
+    np.testing.assert_allclose(std**2, squares - (mean - 1e6) ** 2, atol=1e-8)

@@ -1,0 +1,292 @@
+"""Models of XGBoost and LightGBM, which answer by margins too, and tell of their trees."""
+
+import json
+import sys
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy.special import expit, softmax
+from sklearn.base import BaseEstimator
+from sklearn.frozen import FrozenEstimator
+from sklearn.utils.metaestimators import available_if
+
+from skpc._arrays import Floats
+from skpc._warnings import warn
+from skpc.estimators._trees import Tree, lightgbm_trees, xgboost_trees
+
+
+def with_margin(model: Any) -> Any:
+    """The model, or a face for one of XGBoost or LightGBM that has ``decision_function``.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import Ridge
+    >>> with_margin(Ridge())
+    Ridge()
+    """
+    inner = model.estimator if isinstance(model, FrozenEstimator) else model
+    faces = {"xgboost": XGBoostModel, "lightgbm": LightGBMModel}
+    face = faces.get(type(inner).__module__.partition(".")[0])
+    return model if face is None else face(inner)
+
+
+class BoosterModel(BaseEstimator):
+    """A model of another library, whose trees are read.
+
+    Parameters
+    ----------
+    model : estimator or Booster
+        A trained Booster is a classifier of the classes 0, 1, ... if its objective is one.
+    """
+
+    def __init__(self, model: Any):
+        self.model = model
+
+    @cached_property
+    def is_bare(self) -> bool:
+        """Whether the model has none of the methods of scikit-learn."""
+        return not hasattr(self.model, "get_params")
+
+    @cached_property
+    def n_classes(self) -> int:
+        """Number of classes of a bare booster, 0 of a regression."""
+        raise NotImplementedError
+
+    @property
+    def names(self) -> Sequence[str] | None:
+        """Names of the columns of a bare booster."""
+        raise NotImplementedError
+
+    def margin(self, X: Any) -> Floats:
+        """The sum of the trees, shape (n_rows,) or (n_rows, n_classes)."""
+        raise NotImplementedError
+
+    def answer(self, X: Any) -> Floats:
+        """What a bare booster predicts."""
+        raise NotImplementedError
+
+    def trees(self) -> list[Tree]:
+        """The trees, whose sum is the margin up to a constant."""
+        raise NotImplementedError
+
+    def states(self, declared: dict[int, list[Any]]) -> dict[int, list[Any]]:
+        """The categories of columns in the order of the codes that the model has for them.
+
+        ``declared`` are those of the table.
+        """
+        raise NotImplementedError
+
+    def read(self) -> list[Tree] | None:
+        """The trees; None where they cannot be read, which is told."""
+        try:
+            return self.trees()
+        except (KeyError, ValueError, IndexError, TypeError) as error:
+            library = self._library
+            warn(
+                f"Trees of {library.__name__} must be a sum of constant leaves to have exact "
+                f"expectations; those of this model of version {library.__version__} were not read "
+                f"({type(error).__name__}: {error}). Its expectations are means over draws."
+            )
+            return None
+
+    @property
+    def _library(self) -> Any:
+        """What the model comes from, which is imported as the model exists."""
+        return sys.modules[type(self.model).__module__.partition(".")[0]]
+
+    @property
+    def classes_(self) -> Any:
+        """The classes of a classifier."""
+        if not self.is_bare:
+            return self.model.classes_
+        if self.n_classes == 0:
+            raise AttributeError("A booster of a regression has no classes.")
+        return np.arange(self.n_classes)
+
+    @property
+    def feature_names_in_(self) -> Any:
+        """Names of the columns, where the model has them."""
+        names = self.names
+        if names is None:
+            raise AttributeError("The model was trained without names of columns.")
+        return np.array(names, dtype=object)
+
+    @property
+    def n_features_in_(self) -> int:
+        """Number of columns."""
+        return int(self.model.num_features() if self.is_bare else self.model.n_features_in_)
+
+    def predict(self, X: Any) -> Any:
+        """What the model predicts: classes, or numbers."""
+        if not self.is_bare:
+            return self.model.predict(X)
+        if self.n_classes:
+            return self.predict_proba(X).argmax(axis=1)
+        return self.answer(X)
+
+    def decision_function(self, X: Any) -> Floats:
+        """The margin."""
+        return np.asarray(self.margin(X), dtype=np.float64)
+
+    @available_if(lambda self: hasattr(self, "classes_"))
+    def predict_proba(self, X: Any) -> Floats:
+        """Probabilities of the classes."""
+        if not self.is_bare:
+            return np.asarray(self.model.predict_proba(X), dtype=np.float64)
+        margin = self.decision_function(X)
+        if margin.ndim > 1:
+            return np.asarray(softmax(margin, axis=1))
+        return np.column_stack([expit(-margin), expit(margin)])
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        if not self.is_bare:
+            return self.model.__sklearn_tags__()
+        tags.estimator_type = "classifier" if self.n_classes else "regressor"
+        return tags
+
+
+class XGBoostModel(BoosterModel):
+    """A model of XGBoost."""
+
+    @cached_property
+    def _booster(self) -> Any:
+        return self.model if self.is_bare else self.model.get_booster()
+
+    @property
+    def _learner(self) -> Any:
+        # It is large: nothing keeps it.
+        return json.loads(self._booster.save_raw("json"))["learner"]
+
+    @property
+    def names(self) -> Sequence[str] | None:
+        """See :class:`BoosterModel`."""
+        return self._booster.feature_names  # type: ignore[no-any-return]
+
+    @cached_property
+    def n_classes(self) -> int:
+        """See :class:`BoosterModel`."""
+        objective = self._learner["objective"]["name"]
+        if objective.startswith("binary:"):
+            return 2
+        return int(self._learner["learner_model_param"]["num_class"])
+
+    def margin(self, X: Any) -> Floats:
+        """See :class:`BoosterModel`."""
+        return self._bare(X, True) if self.is_bare else self.model.predict(X, output_margin=True)
+
+    def answer(self, X: Any) -> Floats:
+        """See :class:`BoosterModel`."""
+        return self._bare(X, False)
+
+    def _bare(self, X: Any, output_margin: bool) -> Floats:
+        matrix = self._library.DMatrix(X, enable_categorical=True)
+        return np.asarray(self.model.predict(matrix, output_margin=output_margin), dtype=np.float64)
+
+    def trees(self) -> list[Tree]:
+        """See :class:`BoosterModel`."""
+        best = getattr(self.model, "best_iteration", None) if self._stopped_early else None
+        missing = float(getattr(self.model, "missing", np.nan))
+        n_iterations = None if best is None else best + 1
+        return xgboost_trees(self._learner["gradient_booster"], n_iterations, missing)
+
+    @property
+    def _stopped_early(self) -> bool:
+        # A bare booster answers by all its trees.
+        return not self.is_bare and "best_iteration" in self._booster.attributes()
+
+    def states(self, declared: dict[int, list[Any]]) -> dict[int, list[Any]]:
+        """See :class:`BoosterModel`."""
+        saved = self._learner["gradient_booster"]
+        encoded = saved.get("gbtree", saved)["model"].get("cats", {}).get("enc", ())
+        states = dict(declared)
+        for column, listed in enumerate(encoded):
+            if len(listed["values"]):
+                states[column] = _values_of(listed)
+        return states
+
+
+def _values_of(listed: Any) -> list[Any]:
+    """Categories that XGBoost saves as numbers, or as the bytes of all strings together."""
+    if "offsets" not in listed:
+        return [*listed["values"]]
+    octets = np.array(listed["values"]).astype(np.uint8).tobytes()
+    pairs = zip(listed["offsets"], listed["offsets"][1:])
+    return [octets[begin:end].decode() for begin, end in pairs]
+
+
+class LightGBMModel(BoosterModel):
+    """A model of LightGBM."""
+
+    @cached_property
+    def _booster(self) -> Any:
+        return self.model if self.is_bare else self.model.booster_
+
+    @property
+    def names(self) -> Sequence[str] | None:
+        """See :class:`BoosterModel`."""
+        names = self._booster.feature_name()
+        # Without names LightGBM counts the columns.
+        is_counted = names == [f"Column_{number}" for number in range(len(names))]
+        return None if is_counted else names
+
+    @property
+    def n_features_in_(self) -> int:
+        """See :class:`BoosterModel`."""
+        return int(self._booster.num_feature())
+
+    @cached_property
+    def n_classes(self) -> int:
+        """See :class:`BoosterModel`."""
+        text = self._booster.model_to_string(num_iteration=1)
+        objective = next((line for line in text.splitlines() if line[:10] == "objective="), "")
+        if objective.startswith("objective=binary"):
+            return 2
+        n_outputs = int(self._booster.num_model_per_iteration())
+        return n_outputs if objective.startswith("objective=multiclass") else 0
+
+    def margin(self, X: Any) -> Floats:
+        """See :class:`BoosterModel`."""
+        return np.asarray(self.model.predict(X, raw_score=True))
+
+    def answer(self, X: Any) -> Floats:
+        """See :class:`BoosterModel`."""
+        return np.asarray(self.model.predict(X))
+
+    def trees(self) -> list[Tree]:
+        """See :class:`BoosterModel`."""
+        return lightgbm_trees(self._booster.model_to_string())
+
+    def states(self, declared: dict[int, list[Any]]) -> dict[int, list[Any]]:
+        """See :class:`BoosterModel`."""
+        return dict(zip(declared, self._booster.pandas_categorical or declared.values()))
+
+
+def link_of(margin: Floats, answer: Floats) -> str | None:
+    """The function of the margin that an answer is: "identity", "exp", "expit" or "softmax".
+
+    None where it is none of these.
+    """
+    scale = np.abs(answer).max(initial=0.0)
+    for name in LINKS:
+        with np.errstate(over="ignore"):
+            value = linked(name, margin)
+        # Models of single precision have seven digits.
+        if value.shape == answer.shape and np.abs(value - answer).max() <= 1e-5 * scale:
+            return name
+    return None
+
+
+#: Functions of margins that models answer by.
+LINKS = ("identity", "exp", "expit", "softmax")
+
+
+def linked(name: str, margin: Floats) -> Floats:
+    """A function of margins of shape (n_rows, n_outputs)."""
+    if name == "exp":
+        return np.exp(margin)
+    if name == "expit":
+        return np.hstack([expit(-margin), expit(margin)])
+    return np.asarray(softmax(margin, axis=1)) if name == "softmax" else margin

@@ -1,0 +1,231 @@
+"""Trees of fitted models, read into one form, whoever grew them.
+
+Trees of XGBoost and LightGBM are read from what these save: their public texts tell the values that
+a model takes for missing, and the codes of categories, where readers of others do not.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.tree import BaseDecisionTree
+
+from skpc._arrays import Floats, Ints
+from skpc._validation import hist_predictors
+
+#: LightGBM takes numbers up to this for zero.
+_ZERO = float(np.float32(1e-35))
+
+
+class Tree(NamedTuple):
+    """The nodes of a tree.
+
+    Parameters
+    ----------
+    left, right : ndarrays of int of shape (n_nodes,)
+        The children; ``left`` is -1 at leaves.
+    column : ndarray of int of shape (n_nodes,)
+        The column that a node reads.
+    threshold : ndarray of shape (n_nodes,)
+        The largest float64 that goes left.
+    value : ndarray of shape (n_nodes, n_outputs)
+        What leaves add.
+    states : dict from int to ndarray of int
+        The codes that go left, at nodes that divide categories.
+    default : dict from int to bool
+        Whether a value that the model takes for missing goes left, at nodes where it is one.
+    missing : tuple of two floats
+        The interval, open below, of the values that are taken for missing.
+    """
+
+    left: Ints
+    right: Ints
+    column: Ints
+    threshold: Floats
+    value: Floats
+    states: dict[int, Ints]
+    default: dict[int, bool]
+    missing: tuple[float, float] = (0.0, 0.0)
+
+
+def largest_below(threshold: Any, is_strict: bool = False) -> Floats:
+    """The largest float64 that, rounded to float32, is at most (or below) a threshold."""
+    single = np.asarray(threshold, dtype=np.float32)
+    is_beyond = single >= threshold if is_strict else single > threshold
+    lower = np.where(is_beyond, np.nextafter(single, np.float32(-np.inf)), single)
+    upper = np.nextafter(lower, np.float32(np.inf)).astype(np.float64)
+    middle = lower + 0.5 * (upper - lower)
+    # What lies between two floats goes to the even one.
+    rounds_up = middle.astype(np.float32) != lower
+    return np.where(rounds_up, np.nextafter(middle, -np.inf), middle)
+
+
+def trees_of(model: Any) -> list[Tree] | None:
+    """The trees of a model of scikit-learn, as if it took their sum, or their mean."""
+    if hasattr(model, "_predictors"):
+        return _hist_trees(model)
+    if isinstance(model, BaseDecisionTree):
+        members, rate = np.array([[model]]), 1.0
+    else:
+        members = np.asarray(getattr(model, "estimators_", []), dtype=object)
+        rate = getattr(model, "learning_rate", 1.0)
+        if members.ndim == 1:
+            members = members[:, np.newaxis]
+            rate = 1.0 / max(len(members), 1)
+    are_trees = [isinstance(member, BaseDecisionTree) for member in members.flat]
+    if not are_trees or not all(are_trees):
+        return None
+    if any(member.n_outputs_ > 1 for member in members.flat):
+        return None
+    scales = rate * np.eye(members.shape[1])
+    return [
+        _plain_tree(member, scales[[output]])
+        for iteration in members
+        for output, member in enumerate(iteration)
+    ]
+
+
+def _plain_tree(model: Any, scale: Floats) -> Tree:
+    tree = model.tree_
+    value = tree.value[:, 0, :]
+    value = value * scale if hasattr(model, "classes_") else value @ scale
+    threshold = largest_below(tree.threshold)
+    return Tree(tree.children_left, tree.children_right, tree.feature, threshold, value, {}, {})
+
+
+def _hist_trees(model: Any) -> list[Tree]:
+    # Nodes have no public names; columns of categories stand before the others.
+    order = np.arange(model.n_features_in_)
+    trees = []
+    if model.is_categorical_ is not None:
+        order = np.argsort(~model.is_categorical_, kind="stable")
+    for iteration in hist_predictors(model):
+        for output, predictor in enumerate(iteration):
+            nodes = predictor.nodes
+            octets = predictor.raw_left_cat_bitsets.view(np.uint8)
+            bits = np.unpackbits(octets, axis=1, bitorder="little")
+            states = {
+                node: np.flatnonzero(bits[nodes["bitset_idx"][node]])
+                for node in np.flatnonzero(nodes["is_categorical"]).tolist()
+            }
+            left, right = (nodes[side].astype(np.int64) for side in ("left", "right"))
+            left[nodes["is_leaf"] > 0] = -1
+            value = nodes["value"][:, np.newaxis] * np.eye(len(iteration))[[output]]
+            column = order[nodes["feature_idx"]]
+            trees.append(Tree(left, right, column, nodes["num_threshold"], value, states, {}))
+    return trees
+
+
+def xgboost_trees(saved: Any, n_iterations: int | None, missing: float) -> list[Tree]:
+    """The trees that ``Booster.save_raw("json")`` tells of.
+
+    Parameters
+    ----------
+    saved : dict
+        Its entry "gradient_booster" of the learner.
+    n_iterations : int or None
+        How many iterations answer; None: all.
+    missing : float
+        The value that is taken for missing.
+
+    Raises
+    ------
+    KeyError
+        If the model has no trees, or they are told in another form.
+    """
+    drop = saved.get("weight_drop")
+    model = saved["gbtree"]["model"] if drop else saved["model"]
+    n_trees = model["iteration_indptr"][-1 if n_iterations is None else n_iterations]
+    groups = model["tree_info"][:n_trees]
+    weights = drop or np.ones(n_trees)
+    outputs = np.eye(max(groups) + 1)
+    interval = (float(np.nextafter(missing, -np.inf)), missing)
+    trees = []
+    for said, group, weight in zip(model["trees"], groups, weights):
+        left = np.array(said["left_children"])
+        right = np.array(said["right_children"])
+        condition = np.array(said["split_conditions"], dtype=np.float32)
+        value = condition[:, np.newaxis] * outputs[group]
+        if int(said["tree_param"]["size_leaf_vector"]) > 1:
+            value = _leaf_vectors(said, left, right)
+        sizes = zip(said["categories_nodes"], np.cumsum([0, *said["categories_sizes"]]))
+        ends = np.cumsum(said["categories_sizes"]).tolist()
+        states = {
+            node: np.array(said["categories"][begin:end]) for (node, begin), end in zip(sizes, ends)
+        }
+        # The categories that are listed go right.
+        nodes = list(states)
+        is_left = np.array(said["default_left"], dtype=bool)
+        is_left[nodes] ^= True
+        left[nodes], right[nodes] = right[nodes], left[nodes]
+        default = {} if np.isnan(missing) else dict(enumerate(is_left.tolist()))
+        column = np.array(said["split_indices"])
+        threshold = largest_below(condition, is_strict=True)
+        trees.append(
+            Tree(left, right, column, threshold, weight * value, states, default, interval)
+        )
+    return trees
+
+
+def _leaf_vectors(said: Any, left: Ints, right: Ints) -> Floats:
+    """Values of several outputs: those of leaves, or of all nodes in versions before 3.1."""
+    if "leaf_weights" not in said:
+        return np.reshape(said["base_weights"], (len(left), -1))
+    vectors = np.reshape(said["leaf_weights"], (int((left < 0).sum()), -1))
+    return vectors[np.where(left < 0, right, 0)]
+
+
+def lightgbm_trees(text: str) -> list[Tree]:
+    """The trees that ``Booster.model_to_string()`` tells of.
+
+    Raises
+    ------
+    KeyError, ValueError
+        If trees are linear in their leaves, or told in another form.
+    """
+    header, *blocks = text.partition("\nend of trees")[0].split("\nTree=")
+    lines = header.splitlines()
+    n_outputs = int(_entries(lines)["num_tree_per_iteration"])
+    scale = np.eye(n_outputs)
+    if "average_output" in lines:
+        scale *= n_outputs / len(blocks)
+    return [
+        _lightgbm_tree(_entries(block.splitlines()), scale[number % n_outputs])
+        for number, block in enumerate(blocks)
+    ]
+
+
+def _entries(lines: list[str]) -> dict[str, str]:
+    parts = (line.partition("=") for line in lines)
+    return {name: value for name, _, value in parts}
+
+
+def _lightgbm_tree(said: dict[str, str], scale: Floats) -> Tree:
+    if int(said.get("is_linear", 0)):
+        raise ValueError("Trees must have constant leaves to be summed; these are linear.")
+
+    def numbers(name: str, dtype: Any = np.int64) -> Any:
+        return np.array(said.get(name, "").split(), dtype=dtype)
+
+    leaf = numbers("leaf_value", np.float64)
+    decision = numbers("decision_type")
+    n_splits = len(decision)
+    # Leaves stand behind the splits, where a child ~i is leaf i.
+    left = np.full(n_splits + len(leaf), -1)
+    right = left.copy()
+    for side, name in ((left, "left_child"), (right, "right_child")):
+        child = numbers(name)
+        side[:n_splits] = np.where(child < 0, n_splits + ~child, child)
+    value = np.concatenate([np.zeros(n_splits), leaf])[:, np.newaxis] * scale
+    threshold = numbers("threshold", np.float64)
+    begin = numbers("cat_boundaries")
+    words = numbers("cat_threshold").astype(np.uint32)
+    states = {}
+    # Bit 0 says categories, bit 1 that missing cells go left, bits 2 and 3 what is missing.
+    for node in np.flatnonzero(decision & 1).tolist():
+        place = int(threshold[node])
+        octets = words[begin[place] : begin[place + 1]].view(np.uint8)
+        states[node] = np.flatnonzero(np.unpackbits(octets, bitorder="little"))
+    are_zeros = np.flatnonzero((decision & 13) == 4).tolist()
+    default = {node: bool(decision[node] & 2) for node in are_zeros}
+    zeros = (float(np.nextafter(-_ZERO, -1.0)), _ZERO)
+    return Tree(left, right, numbers("split_feature"), threshold, value, states, default, zeros)

@@ -1,0 +1,230 @@
+"""Expectations of XGBoost and LightGBM models, against enumeration of what these say themselves."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.frozen import FrozenEstimator
+
+from skpc import CutsetNetworkBD, ExpectedPredictor
+from tests.naive.expected import expectation
+
+xgboost = pytest.importorskip("xgboost", reason="xgboost is optional")
+lightgbm = pytest.importorskip("lightgbm", reason="lightgbm is optional")
+
+NETWORK = CutsetNetworkBD(random_state=0)
+X_OPTIONS = {"n_estimators": 6, "max_depth": 3, "n_jobs": 1, "enable_categorical": True}
+L_OPTIONS = {"n_estimators": 6, "num_leaves": 6, "min_child_samples": 5, "verbose": -1, "n_jobs": 1}
+L_OPTIONS |= {"min_data_per_group": 1, "cat_smooth": 1.0}
+FOREST = {"boosting_type": "rf", "bagging_freq": 1, "bagging_fraction": 0.5}
+REGRESSORS = {
+    "xgboost": xgboost.XGBRegressor(**X_OPTIONS, max_cat_to_onehot=1),
+    "xgboost forest": xgboost.XGBRFRegressor(**X_OPTIONS),
+    "xgboost dart": xgboost.XGBRegressor(**X_OPTIONS, booster="dart", rate_drop=0.5),
+    "xgboost squared log": xgboost.XGBRegressor(**X_OPTIONS, objective="reg:pseudohubererror"),
+    "lightgbm": lightgbm.LGBMRegressor(**L_OPTIONS),
+    "lightgbm forest": lightgbm.LGBMRegressor(**L_OPTIONS, **FOREST),
+    "lightgbm dart": lightgbm.LGBMRegressor(**L_OPTIONS | {"boosting_type": "dart"}),
+    "lightgbm zeros": lightgbm.LGBMRegressor(**L_OPTIONS, zero_as_missing=True),
+}
+CLASSIFIERS = {
+    "xgboost": xgboost.XGBClassifier(**X_OPTIONS),
+    "xgboost vectors": xgboost.XGBClassifier(**X_OPTIONS, multi_strategy="multi_output_tree"),
+    "lightgbm": lightgbm.LGBMClassifier(**L_OPTIONS),
+}
+
+
+def categories(seed=0):
+    """Categories of strings and of numbers, an ordered state, and a number that depends on them."""
+    rng = np.random.default_rng(seed)
+    kind = rng.integers(6, size=400)
+    other = np.where(rng.random(400) < 0.7, kind % 4, rng.integers(4, size=400))
+    state = np.where(rng.random(400) < 0.6, (kind + other) % 3, rng.integers(3, size=400))
+    X = pd.DataFrame(
+        {
+            "kind": pd.Categorical.from_codes(kind, [*"fbadec"]),
+            "other": pd.Categorical(np.array([5, 2, 9, 7])[other]),
+            "state": state.astype(float),
+            "flag": (rng.random(400) < 0.3 + 0.4 * (kind > 2)).astype(float),
+        }
+    )
+    y = np.isin(kind, [1, 4]) * 2.0 + np.isin(other, [0, 3]) + 0.5 * X["state"] * X["flag"]
+    return X, (y + 0.1 * rng.normal(size=400)).to_numpy()
+
+
+def with_holes(X, rate=0.5, seed=1):
+    return X.mask(np.random.default_rng(seed).random(X.shape) < rate)
+
+
+def margin_of(model, X):
+    """The margin, by the library itself."""
+    if "xgboost" in type(model).__module__:
+        return model.predict(X, output_margin=True)
+    return model.predict(X, raw_score=True)
+
+
+def enumerated(model, holes, answer):
+    """Expected answers over all completions of rows of states."""
+    circuit = model.density_.circuit_
+    states = [np.arange(n) for n in circuit.n_states]
+    every = np.stack(np.meshgrid(*states, indexing="ij"), axis=-1).reshape(-1, len(states))
+    said = np.asarray(answer(model.domain_.decode(every.astype(float))), dtype=float)
+    look_up = {tuple(row): value for row, value in zip(every.tolist(), said)}
+    rows = model.domain_.encode(holes)
+    return np.array([expectation(circuit, row, lambda r: look_up[tuple(r)]) for row in rows])
+
+
+@pytest.mark.parametrize("name", REGRESSORS)
+def test_expectations_are_sums_over_all_completions(name):
+    X, y = categories()
+    booster = REGRESSORS[name].fit(X, y)
+    model = ExpectedPredictor(FrozenEstimator(booster), NETWORK).fit(X)
+    assert "predict" in model.exact_methods_
+    holes = with_holes(X)[:30]
+    truth = enumerated(model, holes, booster.predict)
+    spread = np.ptp(booster.predict(X))
+    np.testing.assert_allclose(model.predict(holes), truth, rtol=0, atol=1e-6 * spread)
+    np.testing.assert_array_equal(model.predict(X), booster.predict(X))
+
+
+@pytest.mark.parametrize(
+    ("name", "n_classes"),
+    [("xgboost", 2), ("xgboost", 3), ("xgboost vectors", 3), ("lightgbm", 2), ("lightgbm", 3)],
+)
+def test_margins_of_classes_are_sums_over_all_completions(name, n_classes):
+    X, y = categories()
+    if name == "xgboost vectors":
+        # Vectors of outputs do not go with categories.
+        X = X.assign(**{name: X[name].cat.codes.astype(float) for name in ("kind", "other")})
+    label = np.digitize(y, [1.0, 2.0][: n_classes - 1])
+    booster = CLASSIFIERS[name].fit(X, label)
+    model = ExpectedPredictor(FrozenEstimator(booster), NETWORK).fit(X)
+    assert "decision_function" in model.exact_methods_
+    holes = with_holes(X)[:20]
+    margin = margin_of(booster, X)
+    truth = enumerated(model, holes, lambda rows: margin_of(booster, rows))
+    atol = 1e-6 * np.ptp(margin)
+    np.testing.assert_allclose(model.decision_function(holes), truth, rtol=0, atol=atol)
+    np.testing.assert_array_equal(model.decision_function(X), margin)
+    np.testing.assert_array_equal(model.predict_proba(X), booster.predict_proba(X))
+
+
+def few_trees(library, kind, X, y):
+    if library == "xgboost":
+        options = X_OPTIONS | {"n_estimators": 2, "max_depth": 2}
+        return getattr(xgboost, f"XGB{kind}")(**options).fit(X, y)
+    options = L_OPTIONS | {"n_estimators": 2, "num_leaves": 4}
+    return getattr(lightgbm, f"LGBM{kind}")(**options).fit(X, y)
+
+
+@pytest.mark.parametrize("library", ["xgboost", "lightgbm"])
+def test_few_trees_have_exact_probabilities_and_spreads(library):
+    X, y = categories()
+    holes = with_holes(X)[:20]
+    for classes in (y > 1, np.digitize(y, [1.0, 2.0])):
+        booster = few_trees(library, "Classifier", X, classes.astype(int))
+        model = ExpectedPredictor(FrozenEstimator(booster), NETWORK).fit(X)
+        assert "predict_proba" in model.exact_methods_
+        truth = enumerated(model, holes, booster.predict_proba)
+        np.testing.assert_allclose(model.predict_proba(holes), truth, rtol=0, atol=1e-6)
+    booster = few_trees(library, "Regressor", X, y)
+    model = ExpectedPredictor(FrozenEstimator(booster), NETWORK).fit(X)
+    mean, std = model.predict(holes, return_std=True)
+    square = enumerated(model, holes, lambda rows: booster.predict(rows).astype(float) ** 2)
+    spread = np.ptp(booster.predict(X))
+    np.testing.assert_allclose(std**2, square - mean**2, rtol=0, atol=1e-5 * spread**2)
+    objective = {"xgboost": "count:poisson", "lightgbm": "poisson"}[library]
+    booster = booster.set_params(objective=objective)
+    model = ExpectedPredictor(FrozenEstimator(booster.fit(X, np.exp(y / 2))), NETWORK).fit(X)
+    assert {"predict", "decision_function"} <= {*model.exact_methods_}
+    truth = enumerated(model, holes, booster.predict)
+    np.testing.assert_allclose(model.predict(holes), truth, rtol=1e-5)
+
+
+@pytest.mark.parametrize("library", ["xgboost", "lightgbm"])
+def test_a_bare_booster_is_a_model(library):
+    X, y = categories()
+    label = np.digitize(y, [1.0, 2.0])
+    holes = with_holes(X)[:10]
+    for kind, target in (("Regressor", y), ("Classifier", label > 0), ("Classifier", label)):
+        whole = few_trees(
+            library, kind, X, np.asarray(target, dtype=float if kind[0] == "R" else int)
+        )
+        bare = whole.get_booster() if library == "xgboost" else whole.booster_
+        ours = ExpectedPredictor(bare, NETWORK).fit(X)
+        same = ExpectedPredictor(FrozenEstimator(whole), NETWORK).fit(X)
+        assert ours.exact_methods_ == same.exact_methods_
+        np.testing.assert_allclose(ours.predict(X), same.predict(X))
+        np.testing.assert_allclose(ours.predict(holes), same.predict(holes))
+        assert hasattr(ours, "predict_proba") == (kind == "Classifier")
+        if kind == "Classifier":
+            np.testing.assert_allclose(ours.predict_proba(X), same.predict_proba(X), atol=1e-6)
+
+
+@pytest.mark.parametrize("library", ["xgboost", "lightgbm"])
+def test_thresholds_are_those_of_the_library_on_a_lattice(library):
+    # Cells are the values that XGBoost divides at, and numbers that float32 does not hold.
+    rng = np.random.default_rng(0)
+    X = rng.integers(12, size=(600, 3)) / 10
+    X[:, 1] = np.where(rng.random(600) < 0.6, X[:, 0], X[:, 1])
+    y = X[:, 0] + (X[:, 1] > 0.35) * X[:, 2]
+    booster = few_trees(library, "Regressor", X, y).set_params(n_estimators=30).fit(X, y)
+    model = ExpectedPredictor(FrozenEstimator(booster), NETWORK).fit(X)
+    holes = X[:40].copy()
+    holes[rng.random(holes.shape) < 0.5] = np.nan
+    rows = model.domain_.encode(holes)
+    grid = np.array(np.meshgrid(*[np.arange(12) / 10] * 3)).reshape(3, -1).T
+    density = np.exp(model.density_.score_samples(grid))
+    said = booster.predict(grid)
+    expected = []
+    for row in rows:
+        weight = density * np.all(np.isnan(row) | np.isclose(grid, row), axis=1)
+        expected.append(weight @ said / weight.sum())
+    atol = 1e-6 * np.ptp(said)
+    np.testing.assert_allclose(model.predict(holes), expected, rtol=0, atol=atol)
+
+
+def test_a_value_that_the_model_takes_for_missing_goes_where_the_model_sends_it():
+    X, y = categories()
+    X = X[["state", "flag"]].assign(third=np.random.default_rng(2).integers(3, size=400) * 1.0)
+    y = y + np.where(X["state"] == 1.0, 3.0, 0.0)
+    booster = xgboost.XGBRegressor(**X_OPTIONS, missing=1.0).fit(X, y)
+    model = ExpectedPredictor(FrozenEstimator(booster), NETWORK).fit(X)
+    assert model.is_exact_
+    holes = with_holes(X)[:20]
+    truth = enumerated(model, holes, booster.predict)
+    np.testing.assert_allclose(model.predict(holes), truth, rtol=0, atol=1e-6 * np.ptp(truth))
+
+
+def test_early_stopping_leaves_trees_out():
+    X, y = categories()
+    booster = xgboost.XGBRegressor(**X_OPTIONS | {"n_estimators": 200}, early_stopping_rounds=2)
+    booster.fit(X[:300], y[:300], eval_set=[(X[300:], y[300:])], verbose=False)
+    assert booster.best_iteration < 199
+    model = ExpectedPredictor(FrozenEstimator(booster), NETWORK).fit(X)
+    assert model.is_exact_
+
+
+@pytest.mark.parametrize(
+    "booster",
+    [
+        xgboost.XGBRegressor(n_estimators=5, booster="gblinear"),
+        lightgbm.LGBMRegressor(**L_OPTIONS, linear_tree=True),
+    ],
+    ids=["gblinear", "linear trees"],
+)
+def test_what_is_no_sum_of_leaves_goes_by_draws_and_says_so(booster):
+    X, y = categories()
+    X = X[["state", "flag"]].assign(number=np.random.default_rng(0).normal(size=400))
+    booster.fit(X, y)
+    with pytest.warns(UserWarning, match=r"version .* means over draws"):
+        model = ExpectedPredictor(FrozenEstimator(booster), NETWORK, random_state=0).fit(X)
+    assert not model.is_exact_
+    assert np.isfinite(model.predict(with_holes(X)[:10])).all()
+
+
+def test_a_booster_learns_here_too():
+    X, y = categories()
+    for estimator in (xgboost.XGBRegressor(**X_OPTIONS), lightgbm.LGBMRegressor(**L_OPTIONS)):
+        model = ExpectedPredictor(estimator, NETWORK, random_state=0).fit(with_holes(X, 0.1), y)
+        assert model.is_exact_
+        assert np.isfinite(model.predict(with_holes(X))).all()
