@@ -89,7 +89,6 @@ PUBLIC = {
     "skpc.queries": [
         "Events",
         "KernelExpansion",
-        "NoisyCells",
         "Paths",
         "PseudoCounts",
         "bd_score",
@@ -101,7 +100,6 @@ PUBLIC = {
         "flows",
         "log_conditional",
         "log_likelihood",
-        "log_margins",
         "marginals",
         "moments",
         "mpe",
