@@ -60,23 +60,25 @@ _LEVEL = 0.9
 class CellErrorDetector(TableTransformer, ColumnsEstimator):
     """Find the wrong cells of a table.
 
-    Each cell is wrong with a small probability, whatever the other cells are; a wrong one comes
-    from a widened margin :math:`m_j` of its column. With the density :math:`p` of right rows, whose
-    components are independent columns or trees of such, the density of the table is
+    Each cell is wrong with a small probability :math:`e_j`, whatever the others are; a wrong one
+    holds a draw from a law :math:`m_j` of its column. With a density :math:`p` of right rows, the
+    hypothesis that the cells :math:`S` of a row are wrong has the weight
 
-    .. math:: p_e(x) = \\sum_{S} \\prod_{j \\in S} e_j m_j(x_j)
-        \\prod_{j \\notin S} (1 - e_j) \\; p(x_{\\notin S}),
+    .. math:: \\prod_{j \\in S} e_j m_j(x_j) \\prod_{j \\notin S} (1 - e_j) \\; p(x_{\\notin S}).
 
-    a sum over all sets :math:`S` of wrong cells. One pass up and one pass down compute it exactly,
-    and the probability of each cell to be wrong given its row. So one wrong cell does not make its
-    neighbours suspect, as it does in :meth:`CutsetNetworkBD.score_cells`.
+    The hypotheses are that no cell is wrong, that each cell is alone, and with the most doubtful
+    cell, or two, of a row each other cell. The probability of a cell is that of all hypotheses in
+    which it is wrong. So one wrong cell does not make its neighbours suspect, as it does in
+    :meth:`CutsetNetworkBD.score_cells`, and values that are rare in their column are not suspect
+    for that.
 
     Parameters
     ----------
     density : density estimator, default=None
-        The model of right rows: a circuit whose leaves have one column each, or a
-        :class:`StackedDensity` of such. It is cloned. None takes the best for held-out rows among a
-        mixture of five cutset networks, :class:`HiddenChowLiuTree` and :class:`ExtraCutsets`.
+        The model of right rows: any density of this package. It is cloned. The members of a
+        :class:`StackedDensity` judge cells together, by the means of their log densities. None
+        stacks a :class:`HiddenChowLiuTree` and a :class:`TableMixture` of a component for each 50
+        rows, at most 20.
     error_rate : "auto", float, dict or array-like of shape (n_features,), default="auto"
         The proportion of wrong cells, of all columns or of each; a dict has columns (names or
         numbers), and the others get 0.015. "auto": learned from held-out rows.
@@ -136,26 +138,26 @@ class CellErrorDetector(TableTransformer, ColumnsEstimator):
     -----
     Single cells are judged, not rows, as by detectors of deviating cells [1]_.
 
-    *Wrong* means that the true value differs from the one seen. A draw from the margin may hit the
+    *Wrong* means that the true value differs from the one seen. A draw from :math:`m_j` may hit the
     true value, where values have probabilities (categories, ordered states, atoms, lattices); the
     posterior leaves that out.
 
-    :math:`m_j` has a twentieth of its mass on the margin of the density. The rest is uniform among
-    the categories, or spread around the median of the numbers by Student distributions of three
-    degrees of freedom, whose scales are 8, 32 and 128 standard deviations (by the quartiles). It is
-    positive wherever a cell can be, so that a single absurd cell costs a row no more than
-    :math:`\\log e_j + \\log m_j(x_j)`. A value that its column cannot have is wrong: an unseen
-    category, a number out of ``bounds`` or off the lattice.
+    :math:`m_j` has three quarters of its mass on the margin of the density, as most errors are like
+    their column. The rest is uniform among the categories, or spread around the median of the
+    numbers by Student distributions of three degrees of freedom, whose scales are 8, 32 and 128
+    standard deviations (by the quartiles). It is positive wherever a cell can be, so that a single
+    absurd cell costs a row no more than :math:`\\log e_j + \\log m_j(x_j)`. A value that its column
+    cannot have is wrong: an unseen category, a number out of ``bounds`` or off the lattice.
 
     ``fit`` learns what the columns are without numbers that lie more than 8 standard deviations (by
     the quartiles) from the median of their column, if these are at most 2 % of it; no density
     learns from these. It deals the rows into three folds. Densities that have not learned a fold
-    judge its cells; the rates are the most probable ones. For these, two thirds of :math:`m_j` are
-    the margin, as most errors are like their column. The rate of all columns together has a Beta
-    prior of mean 0.015 and a weight of 50 cells a column, and is the mean of that of each column,
-    with a weight of 500. A density that fits a column badly would make its cells suspect, so that
-    all columns are judged by the rate of all. In the end cells that are rather wrong than right
-    are taken away, at most twice as many as the rates expect, and the density is learned again.
+    judge its cells. The rates :math:`e_j` are the most probable ones, by EM; that of all columns
+    together has a Beta prior of mean 0.015 and a weight of 50 cells a column, and is the mean of
+    that of each column, with a weight of 10. Errors that were learned hide themselves. So there are
+    three such rounds, and each learns from rows without the cells of each hypothesis, by the
+    probability of the hypothesis at a rate of 0.1 at least (in all at most a fifth of the cells).
+    A density that has learned again in this way judges in the end.
 
     The errors have to be independent of each other and of the row. Those of a whole row (a shifted
     line) or of a whole column (a changed unit) are no business of this model. Cells repaired are
@@ -212,10 +214,10 @@ class CellErrorDetector(TableTransformer, ColumnsEstimator):
         Raises
         ------
         TypeError
-            If the density is none of this package, or :class:`MixtureOfAllTrees`.
+            If the density is none of this package.
         ValueError
-            If a rate is not in [0, 1), all cells are missing, one is infinite, the weights are
-            negative or all zero, or the density has blocks of numbers.
+            If a rate is not in [0, 1), all cells are missing, one is infinite, or the weights are
+            negative or all zero.
         """
         with all_or_nothing(self), threads(self.n_jobs):
             if self.density is not None:
@@ -300,8 +302,6 @@ class CellErrorDetector(TableTransformer, ColumnsEstimator):
                 evidence = Evidence.joined(in_threads(judged, range(_FOLDS)))
                 self._rates = given or Rates.fit(evidence, weight, self._tails)
                 copies = evidence.trusted(self._rates.draws, usual, weight)
-                is_some = copies[1] > 0.0
-                copies = copies[0][is_some], copies[1][is_some], copies[2][is_some]
             self._set_threshold(evidence.probabilities(self._rates.draws), weight)
             density = density._fit_again(self.domain_, *merge_rows(*copies[:2]))
         self.density_ = density

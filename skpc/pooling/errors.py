@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import logit
 from scipy.stats import beta
 
-from skpc._arrays import Bools, Floats, Ints, one_or_each, weighted_quantiles
+from skpc._arrays import Bools, Floats, Ints, offsets, one_or_each, weighted_quantiles
 from skpc.domain import Domain, LogMass
 from skpc.pooling.error_tails import QUARTILES, SPREAD, ErrorTail
 
@@ -172,8 +172,8 @@ class CheckedCells(NamedTuple):
         )
         active = np.arange(len(rows))
         taken = np.zeros(rows.shape, dtype=bool)
-        chance = np.zeros(rows.shape)
         log_taken = np.zeros(len(rows))
+        chance = np.zeros(rows.shape)
         lines = []
         for _ in range(1 + _CHAIN):
             log_density, log_rest = density.without_cells(rows)
@@ -182,22 +182,22 @@ class CheckedCells(NamedTuple):
             chance[active] = np.where(np.isnan(rows), chance[active], same)
             log_joint = np.column_stack([log_rest + log_error[active], log_density])
             log_joint = np.where(np.isnan(log_joint), -np.inf, log_joint)
-            most = log_joint[:, :-1].argmax(axis=1)
-            log_most = log_joint[np.arange(len(active)), most]
-            doubtful = np.flatnonzero(log_most - log_density > _DOUBTFUL)
-            lines.append([active, taken, log_joint + log_taken[:, np.newaxis]])
-            # One more cell of these rows is taken for wrong, each time of fewer rows.
+            lines.append((active, taken, log_joint + log_taken[:, np.newaxis]))
+            worst = log_joint[:, :-1].argmax(axis=1)
+            log_worst = log_joint[np.arange(len(active)), worst]
+            doubtful = np.flatnonzero(log_worst - log_density > _DOUBTFUL)
+            # In each line one more cell is taken for wrong, of fewer rows.
             active = active[doubtful]
-            most = most[doubtful]
-            log_taken = log_taken[doubtful] + log_error[active, most]
+            cell = np.arange(len(active)), worst[doubtful]
+            log_taken = log_taken[doubtful] + log_error[active, cell[1]]
             taken = taken[doubtful]
+            taken[cell] = True
             rows = rows[doubtful]
-            taken[np.arange(len(active)), most] = True
-            rows[np.arange(len(active)), most] = np.nan
+            rows[cell] = np.nan
         # The next line says without rounding what a line says of the cell that it takes.
         for (before, _, log_joint), (after, is_taken, _) in pairwise(lines):
-            line, cell = np.nonzero(is_taken)
-            log_joint[np.searchsorted(before, after)[line], cell] = -np.inf
+            line, column = np.nonzero(is_taken)
+            log_joint[np.searchsorted(before, after)[line], column] = -np.inf
         parts = [np.concatenate(part) for part in zip(*lines)]
         return Evidence(~np.isnan(self.rows) & ~absurd, *parts, log_aside, log_error, chance)
 
@@ -235,8 +235,8 @@ class Evidence(NamedTuple):
     @classmethod
     def joined(cls, parts: Sequence[Self]) -> Self:
         """Those of all rows of some parts."""
-        first = np.cumsum([0] + [len(part.is_judged) for part in parts])
-        parts = [part._replace(row=part.row + begin) for part, begin in zip(parts, first)]
+        begins = offsets([len(part.is_judged) for part in parts])
+        parts = [part._replace(row=part.row + begin) for part, begin in zip(parts, begins)]
         return cls(*map(np.concatenate, zip(*parts)))
 
     def _shares(self, rate: Floats) -> tuple[Floats, Floats]:
@@ -284,29 +284,34 @@ class Evidence(NamedTuple):
         -------
         rows : ndarray of shape (n_copies, n_features)
         weight : ndarray of shape (n_copies,)
-            Parts of the weights of the rows.
+            Parts of the weights of the rows, all positive.
         source : ndarray of int of shape (n_copies,)
             The rows that copies are of.
         """
-        rate = np.maximum(rate, _SUSPECTED)
-        share, _ = self._shares(rate)
-        most = _MOST_RATE * float(weight @ self.is_judged.sum(axis=1))
-        total = float(weight @ self.probabilities(rate).sum(axis=1))
+        suspected = np.maximum(rate, _SUSPECTED)
+        share, _ = self._shares(suspected)
         share[:, :-1] *= 1.0 - self.chance[self.row]
         share[share < _NOTABLE] = 0.0
-        share *= min(1.0, most / max(total, 1.0))
-        # The last column of a line without cells that are taken leaves the row as it is.
+        # The hypothesis that no cell is wrong leaves a row as it is.
         share[~self.taken.any(axis=1), -1] = 0.0
+        n_cells = weight @ self.is_judged.sum(axis=1)
+        n_doubted = weight @ self.probabilities(suspected).sum(axis=1)
+        if n_doubted > _MOST_RATE * n_cells:
+            share *= _MOST_RATE * n_cells / n_doubted
         line, cell = np.nonzero(share)
         source = self.row[line]
-        without = self.taken[line]
-        single = cell < rows.shape[1]
-        without[np.flatnonzero(single), cell[single]] = True
+        # The last column takes no other cell.
+        without = np.column_stack([self.taken, np.zeros(len(self.taken), dtype=bool)])[line]
+        without[np.arange(len(line)), cell] = True
+        copies = np.where(without[:, :-1], np.nan, rows[source])
         lost = share[line, cell] * weight[source]
         left = weight - np.bincount(source, lost, len(weight))
-        copies = np.where(without, np.nan, rows[source])
-        every = np.arange(len(rows))
-        return np.vstack([rows, copies]), np.append(left, lost), np.append(every, source)
+        kept = np.flatnonzero(left > 0.0)
+        return (
+            np.vstack([rows[kept], copies]),
+            np.append(left[kept], lost),
+            np.append(kept, source),
+        )
 
 
 class Rates(NamedTuple):
@@ -366,13 +371,15 @@ def far_away(rows: Floats, weight: Floats, is_categorical: Bools) -> tuple[Float
     Infinite for categories, and for columns in which more than a few numbers would be, or most
     numbers are equal.
     """
-    middle, reach = np.zeros(rows.shape[1]), np.full(rows.shape[1], np.inf)
+    middle = np.zeros(rows.shape[1])
+    reach = np.full(rows.shape[1], np.inf)
     for column in np.flatnonzero(~is_categorical & ~np.isnan(rows).all(axis=0)):
         known = ~np.isnan(rows[:, column])
         order = np.argsort(rows[known, column])
-        values, mass = rows[known, column][order], weight[known][order]
-        cumulated, quarters = np.cumsum(mass), np.arange(1, 4)
-        low, middle[column], high = weighted_quantiles(values, cumulated, quarters, 4)
+        values = rows[known, column][order]
+        mass = weight[known][order]
+        cumulated = np.cumsum(mass)
+        low, middle[column], high = weighted_quantiles(values, cumulated, np.arange(1, 4), 4)
         far = _FAR * (high - low) / QUARTILES
         is_far = np.abs(values - middle[column]) > far
         if far > 0.0 and mass @ is_far <= _FEW * cumulated[-1]:
