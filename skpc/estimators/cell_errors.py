@@ -278,10 +278,9 @@ class CellErrorDetector(TableTransformer, ColumnsEstimator):
     ) -> None:
         """Judge distinct encoded rows; those that are learned, ``usual``, lack numbers far away."""
         density = self._judge(weight.sum()).fit_rows(self.domain_, *merge_rows(usual, weight))
-        self._rates = given = Rates.given(self.error_rate, self.domain_, self._tails)
+        given = Rates.given(self.error_rate, self.domain_, self._tails)
+        self._rates = given or Rates(*np.full((4, rows.shape[1]), MEAN_RATE))
         self.threshold_ = 1.0 - self.fdr
-        if given is None:
-            self._rates = Rates(*np.full((4, rows.shape[1]), MEAN_RATE))
         if len(rows) >= FEWEST:
             # A row of weight two may be in two folds: its parts are judged apart.
             held = [part for _, part in deal(weight, _FOLDS, random_state)]

@@ -26,6 +26,8 @@ _ITERATIONS, _MOST_RATE = 100, 0.2
 #: Where trust is at stake, errors are at least as frequent. A density that has learned errors
 #: expects them: it would say that there are none, and learn them again.
 _SUSPECTED = 0.1
+#: Factor by which rows raise the odds of the cells that are counted as wrong.
+_TELLING = 5.0
 #: Probability that a rate lies within its interval.
 _LEVEL = 0.95
 #: Most cells of a row that are taken for wrong before another one, and the log odds (at even rates)
@@ -198,7 +200,7 @@ class CheckedCells(NamedTuple):
         for (before, _, log_joint), (after, is_taken, _) in pairwise(lines):
             line, column = np.nonzero(is_taken)
             log_joint[np.searchsorted(before, after)[line], column] = -np.inf
-        parts = [np.concatenate(part) for part in zip(*lines)]
+        parts: Any = [np.concatenate(part) for part in zip(*lines)]
         return Evidence(~np.isnan(self.rows) & ~absurd, *parts, log_aside, log_error, chance)
 
 
@@ -349,7 +351,10 @@ class Rates(NamedTuple):
         n_cells = weight @ (evidence.is_judged | ~np.isnan(evidence.log_aside))
         rate = np.full(len(n_cells), MEAN_RATE)
         for _ in range(_ITERATIONS):
-            wrong = weight @ evidence.draws(rate)
+            probability = evidence.draws(rate)
+            # Where the rest of the row tells nothing, a rate would follow from the tails alone.
+            is_told = probability * (1.0 - rate) > _TELLING * rate * (1.0 - probability)
+            wrong = weight @ (probability * is_told)
             n_prior = _PRIOR_CELLS * len(n_cells)
             shared = (wrong.sum() + MEAN_RATE * n_prior) / (n_cells.sum() + n_prior)
             rate = (wrong + shared * _COLUMN_CELLS) / (n_cells + _COLUMN_CELLS)
@@ -357,7 +362,8 @@ class Rates(NamedTuple):
         total = n_cells + _COLUMN_CELLS
         # As if the cells had been seen to be wrong or right.
         ends = beta.interval(_LEVEL, total * rate, total * (1.0 - rate))
-        return cls(*(part * _misses(tails) for part in (rate, *ends)), rate)
+        low, high = (end * _misses(tails) for end in ends)
+        return cls(rate * _misses(tails), low, high, rate)
 
 
 def _misses(tails: list[ErrorTail]) -> Floats:

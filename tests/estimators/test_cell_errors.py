@@ -84,7 +84,7 @@ def test_right_tables_have_few_errors(fitted):
 
 
 def test_frames_keep_their_names_index_and_dtypes():
-    fitted = new(error_rate=0.2, fdr=0.3).fit(table())
+    fitted = new(error_rate=0.05, fdr=0.1).fit(table())
     frame = table(5)
     frame = frame.assign(name=["x", *frame["name"][1:]], size=[frame["size"][0], np.nan, 1, 1, 1])
     frame = frame.assign(size=frame["size"].where(np.arange(5) < 2, table(5)["size"]))

@@ -115,9 +115,12 @@ def ratios(rate: float, n_rows: int, seed: int = 0) -> np.ndarray:
 
 def test_rates_are_a_fixed_point_of_em_near_the_truth():
     rates = Rates.fit(evidence_of(ratios(0.1, 4000)), np.ones(4000), [NO_HITS])
-    assert rates.rate[0] == pytest.approx(0.1, rel=0.1)
+    # Errors that look right are not counted.
+    assert 0.075 < rates.rate[0] < 0.1
     assert rates.low[0] < rates.rate[0] < rates.high[0]
     probability = evidence_of(ratios(0.1, 4000)).draws(rates.draws)
+    odds = probability / (1.0 - probability)
+    probability = probability[odds > 5.0 * rates.draws / (1.0 - rates.draws)]
     shared = (probability.sum() + 50 * MEAN_RATE) / 4050
     expected = (probability.sum() + 10 * shared) / 4010
     assert rates.draws[0] == pytest.approx(expected, rel=1e-4)
@@ -126,7 +129,7 @@ def test_rates_are_a_fixed_point_of_em_near_the_truth():
 def test_each_column_has_a_rate_of_its_own():
     ratio = np.hstack([ratios(0.1, 3000), ratios(0.0, 3000, 1)])
     rates = Rates.fit(evidence_of(ratio), np.ones(3000), [NO_HITS] * 2)
-    assert rates.rate[0] == pytest.approx(0.1, rel=0.15)
+    assert 0.07 < rates.rate[0] < 0.1
     assert rates.rate[1] < 0.01
 
 
