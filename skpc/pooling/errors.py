@@ -21,8 +21,8 @@ from skpc.pooling.error_tails import QUARTILES, SPREAD, ErrorTail
 #: The rate of errors is near this mean, as if it were that of so many cells a column; that of each
 #: column is near that of all, as if it were that of so many cells.
 MEAN_RATE, _PRIOR_CELLS, _COLUMN_CELLS = 0.015, 50.0, 10.0
-#: Iterations of EM for the rates, and the largest rate.
-_ITERATIONS, _MOST_RATE = 100, 0.2
+#: Iterations of EM for the rates, the smallest and the largest rate.
+_ITERATIONS, _LEAST_RATE, _MOST_RATE = 100, 0.0015, 0.2
 #: Where trust is at stake, errors are at least as frequent. A density that has learned errors
 #: expects them: it would say that there are none, and learn them again.
 _SUSPECTED = 0.1
@@ -358,7 +358,8 @@ class Rates(NamedTuple):
             n_prior = _PRIOR_CELLS * len(n_cells)
             shared = (wrong.sum() + MEAN_RATE * n_prior) / (n_cells.sum() + n_prior)
             rate = (wrong + shared * _COLUMN_CELLS) / (n_cells + _COLUMN_CELLS)
-            rate = np.minimum(rate, _MOST_RATE)
+            # Rates of next to nothing would say which columns to look at, rather than rows.
+            rate = np.clip(rate, _LEAST_RATE, _MOST_RATE)
         total = n_cells + _COLUMN_CELLS
         # As if the cells had been seen to be wrong or right.
         ends = beta.interval(_LEVEL, total * rate, total * (1.0 - rate))
