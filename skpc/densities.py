@@ -25,8 +25,6 @@ class Density(Protocol):
 
     In place of rows, :meth:`log_density` (without columns that are given) and :meth:`posteriors`
     (of columns without intervals) take :class:`~skpc.queries.Events`: ranges and sets beside cells.
-    :meth:`log_density` (without columns that are given) and :meth:`log_cells` of circuits, and of
-    their mixtures, take :class:`~skpc.queries.NoisyCells`: rows whose cells may be wrong.
     """
 
     @property
@@ -104,10 +102,6 @@ class CircuitAnswers(NamedTuple):
     def log_cells(self, rows: Any) -> Floats:
         """See :class:`Density`."""
         return queries.score_cells(self.circuit, rows)
-
-    def log_margins(self, rows: Floats) -> Floats:
-        """Log density of each cell by itself; NaN where it is missing."""
-        return queries.log_margins(self.circuit, rows)
 
     def posteriors(self, rows: Any, columns: Any = None) -> list[Predictive]:
         """See :class:`Density`."""

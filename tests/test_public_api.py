@@ -91,7 +91,6 @@ PUBLIC = {
     "skpc.queries": [
         "Events",
         "KernelExpansion",
-        "NoisyCells",
         "Paths",
         "PseudoCounts",
         "bd_score",
@@ -103,7 +102,6 @@ PUBLIC = {
         "flows",
         "log_conditional",
         "log_likelihood",
-        "log_margins",
         "marginals",
         "moments",
         "mpe",

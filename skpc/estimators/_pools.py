@@ -11,7 +11,6 @@ from skpc._arrays import Floats, Ints
 from skpc._validation import BaseComposition
 from skpc.domain import Domain, LogMass, canonical_order, group_rows, merge_rows
 from skpc.estimators._estimator import DECLARATIONS, Estimator, TableEstimator, parameter
-from skpc.estimators.moat import MixtureOfAllTrees
 from skpc.pooling.folds import given_splits, make_folds
 from skpc.pooling.pool import Member, labelled, learn_pool
 from skpc.variables.margins import MOST_BINS
@@ -280,16 +279,3 @@ def refuse_other_density(
             f"{', '.join(parameters)}; {density!r} has no {lacking[0]}. Give a density of skpc, "
             "such as CutsetNetworkBD()."
         )
-
-
-def refuse_intractable(density: Any, owner: str) -> None:
-    """Raise a TypeError if a density, or a member of a stack, does not answer for noisy cells."""
-    refuse_other_density(density, owner, ("fit_rows", "complete"), ())
-    for entry in getattr(density, "estimators", None) or [density]:
-        member = entry[1] if isinstance(entry, tuple) else entry
-        if isinstance(member, MixtureOfAllTrees):
-            raise TypeError(
-                f"{owner} needs a density that is a circuit, or a StackedDensity of such; "
-                f"found {member!r}, whose sums over wrong cells are not tractable. Give "
-                "CutsetNetworkBD(), HiddenChowLiuTree() or ExtraCutsets()."
-            )

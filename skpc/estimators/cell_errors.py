@@ -4,7 +4,6 @@ import warnings
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from functools import partial
 from numbers import Real
 from typing import Any, Self
 
@@ -33,25 +32,26 @@ from skpc.estimators._estimator import (
     by_chunks,
     parameter,
 )
-from skpc.estimators._pools import most_bins, refuse_intractable
-from skpc.estimators.cutset import CutsetNetworkBD
-from skpc.estimators.extra_cutsets import ExtraCutsets
+from skpc.estimators._pools import most_bins, refuse_other_density
 from skpc.estimators.hidden_chow_liu import HiddenChowLiuTree
+from skpc.estimators.stacked_density import StackedDensity
+from skpc.estimators.table_mixture import TableMixture
 from skpc.learning.held_out import deal
 from skpc.pooling.error_tails import ErrorTail
 from skpc.pooling.errors import (
     MEAN_RATE,
     CheckedCells,
-    Judged,
+    Consensus,
+    Evidence,
     Rates,
-    doubtful_cells,
     far_away,
-    learned_density,
 )
-from skpc.pooling.folds import FEWEST, fit_best
+from skpc.pooling.folds import FEWEST
 
-#: Parts of the rows that are held out in turn, and passes for the rates.
-_FOLDS, _PASSES = 3, 3
+#: Parts of the rows that are held out in turn, and rounds.
+_FOLDS, _ROUNDS = 3, 3
+#: Rows for each component of the default mixture, and most components.
+_COMPONENT_ROWS, _MOST_COMPONENTS = 50, 20
 #: Probability that a number lies between the ends that are explained.
 _LEVEL = 0.9
 
@@ -60,23 +60,25 @@ _LEVEL = 0.9
 class CellErrorDetector(TableTransformer, ColumnsEstimator):
     """Find the wrong cells of a table.
 
-    Each cell is wrong with a small probability, whatever the other cells are; a wrong one comes
-    from a widened margin :math:`m_j` of its column. With the density :math:`p` of right rows, whose
-    components are independent columns or trees of such, the density of the table is
+    Each cell is wrong with a small probability :math:`e_j`, whatever the others are; a wrong one
+    holds a draw from a law :math:`m_j` of its column. With a density :math:`p` of right rows, the
+    hypothesis that the cells :math:`S` of a row are wrong has the weight
 
-    .. math:: p_e(x) = \\sum_{S} \\prod_{j \\in S} e_j m_j(x_j)
-        \\prod_{j \\notin S} (1 - e_j) \\; p(x_{\\notin S}),
+    .. math:: \\prod_{j \\in S} e_j m_j(x_j) \\prod_{j \\notin S} (1 - e_j) \\; p(x_{\\notin S}).
 
-    a sum over all sets :math:`S` of wrong cells. One pass up and one pass down compute it exactly,
-    and the probability of each cell to be wrong given its row. So one wrong cell does not make its
-    neighbours suspect, as it does in :meth:`CutsetNetworkBD.score_cells`.
+    The hypotheses are that no cell is wrong, that each cell is alone, and with the most doubtful
+    cell, or two, of a row each other cell. The probability of a cell is that of all hypotheses in
+    which it is wrong. So one wrong cell does not make its neighbours suspect, as it does in
+    :meth:`CutsetNetworkBD.score_cells`, and values that are rare in their column are not suspect
+    for that.
 
     Parameters
     ----------
     density : density estimator, default=None
-        The model of right rows: a circuit whose leaves have one column each, or a
-        :class:`StackedDensity` of such. It is cloned. None takes the best for held-out rows among a
-        mixture of five cutset networks, :class:`HiddenChowLiuTree` and :class:`ExtraCutsets`.
+        The model of right rows: any density of this package. It is cloned. The members of a
+        :class:`StackedDensity` judge cells together, by the means of their log densities. None
+        stacks a :class:`HiddenChowLiuTree` and a :class:`TableMixture` of a component for each 50
+        rows, at most 20.
     error_rate : "auto", float, dict or array-like of shape (n_features,), default="auto"
         The proportion of wrong cells, of all columns or of each; a dict has columns (names or
         numbers), and the others get 0.015. "auto": learned from held-out rows.
@@ -136,26 +138,27 @@ class CellErrorDetector(TableTransformer, ColumnsEstimator):
     -----
     Single cells are judged, not rows, as by detectors of deviating cells [1]_.
 
-    *Wrong* means that the true value differs from the one seen. A draw from the margin may hit the
+    *Wrong* means that the true value differs from the one seen. A draw from :math:`m_j` may hit the
     true value, where values have probabilities (categories, ordered states, atoms, lattices); the
     posterior leaves that out.
 
-    :math:`m_j` has a twentieth of its mass on the margin of the density. The rest is uniform among
-    the categories, or spread around the median of the numbers by Student distributions of three
-    degrees of freedom, whose scales are 8, 32 and 128 standard deviations (by the quartiles). It is
-    positive wherever a cell can be, so that a single absurd cell costs a row no more than
-    :math:`\\log e_j + \\log m_j(x_j)`. A value that its column cannot have is wrong: an unseen
-    category, a number out of ``bounds`` or off the lattice.
+    :math:`m_j` has three quarters of its mass on the margin of the density, as most errors are like
+    their column. The rest is uniform among the categories, or spread around the median of the
+    numbers by Student distributions of three degrees of freedom, whose scales are 8, 32 and 128
+    standard deviations (by the quartiles). It is positive wherever a cell can be, so that a single
+    absurd cell costs a row no more than :math:`\\log e_j + \\log m_j(x_j)`. A value that its column
+    cannot have is wrong: an unseen category, a number out of ``bounds`` or off the lattice.
 
     ``fit`` learns what the columns are without numbers that lie more than 8 standard deviations (by
     the quartiles) from the median of their column, if these are at most 2 % of it; no density
     learns from these. It deals the rows into three folds. Densities that have not learned a fold
-    judge its cells; the rates are the most probable ones. For these, two thirds of :math:`m_j` are
-    the margin, as most errors are like their column. The rate of all columns together has a Beta
-    prior of mean 0.015 and a weight of 50 cells a column, and is the mean of that of each column,
-    with a weight of 500. A density that fits a column badly would make its cells suspect, so that
-    all columns are judged by the rate of all. In the end cells that are rather wrong than right
-    are taken away, at most twice as many as the rates expect, and the density is learned again.
+    judge its cells. The rates :math:`e_j` are the most probable ones, by EM; that of all columns
+    together has a Beta prior of mean 0.015 and a weight of 50 cells a column, and is the mean of
+    that of each column, with a weight of 10. Cells count where the rest of the row raises their odds
+    by five, and no rate is below 0.0015. Errors that were learned hide themselves. So there are
+    three such rounds, and each learns from rows without the cells of each hypothesis, by the
+    probability of the hypothesis at a rate of 0.1 at least (in all at most a fifth of the cells).
+    A density that has learned again in this way judges in the end.
 
     The errors have to be independent of each other and of the row. Those of a whole row (a shifted
     line) or of a whole column (a changed unit) are no business of this model. Cells repaired are
@@ -212,17 +215,16 @@ class CellErrorDetector(TableTransformer, ColumnsEstimator):
         Raises
         ------
         TypeError
-            If the density is none of this package, or :class:`MixtureOfAllTrees`.
+            If the density is none of this package.
         ValueError
-            If a rate is not in [0, 1), all cells are missing, one is infinite, the weights are
-            negative or all zero, or the density has blocks of numbers.
+            If a rate is not in [0, 1), all cells are missing, one is infinite, or the weights are
+            negative or all zero.
         """
         with all_or_nothing(self), threads(self.n_jobs):
             if self.density is not None:
-                refuse_intractable(self.density, type(self).__name__)
+                refuse_other_density(self.density, type(self).__name__, ("fit_rows", "complete"))
             table, weight, _ = self._training_rows(X, sample_weight)
             random_state = check_random_state(self.random_state)
-            candidates = self._candidates(int(random_state.randint(2**31)))
             is_far = self._take_columns_of(table, weight)
             rows, weight = merge_rows(self.domain_.encode(table), weight)
             usual = np.where(is_far(rows), np.nan, rows)
@@ -230,7 +232,7 @@ class CellErrorDetector(TableTransformer, ColumnsEstimator):
                 ErrorTail.fit(self.domain_, column, cells, weight)
                 for column, cells in enumerate(usual.T)
             ]
-            self._learn(candidates, rows, usual, weight, random_state)
+            self._learn(rows, usual, weight, random_state)
         return self
 
     def _take_columns_of(self, table: Any, weight: Floats) -> Callable[[Floats], Bools]:
@@ -259,56 +261,58 @@ class CellErrorDetector(TableTransformer, ColumnsEstimator):
 
     @property
     def bins_wanted(self) -> int | None:
-        return most_bins([("", one) for one in self._candidates(None)])
+        return most_bins([("", self._judge(0.0))])
 
-    def _candidates(self, random_state: Any) -> list[Any]:
-        """The density that is given, or those of which the best is taken."""
+    def _judge(self, n_rows: float) -> Any:
+        """The density that is given, or the default for so many rows."""
         if self.density is not None:
-            return [self.density]
-        return [
-            CutsetNetworkBD(n_components=5, random_state=random_state),
-            HiddenChowLiuTree(random_state=random_state),
-            ExtraCutsets(random_state=random_state),
+            return clone(self.density)
+        n_components = int(np.clip(n_rows // _COMPONENT_ROWS, 1, _MOST_COMPONENTS))
+        members = [
+            ("hidden", HiddenChowLiuTree(random_state=self.random_state)),
+            ("mixture", TableMixture(n_components=n_components, random_state=self.random_state)),
         ]
+        return StackedDensity(members, cv=_FOLDS, random_state=self.random_state)
 
     def _learn(
-        self, candidates: list[Any], rows: Floats, usual: Floats, weight: Floats, random_state: Any
+        self, rows: Floats, usual: Floats, weight: Floats, random_state: np.random.RandomState
     ) -> None:
-        """Learn from distinct encoded rows; those that are learned lack numbers far away."""
-        best = candidates[0]
+        """Judge distinct encoded rows; those that are learned, ``usual``, lack numbers far away."""
+        density = self._judge(weight.sum()).fit_rows(self.domain_, *merge_rows(usual, weight))
         given = Rates.given(self.error_rate, self.domain_, self._tails)
         self._rates = given or Rates(*np.full((4, rows.shape[1]), MEAN_RATE))
         self.threshold_ = 1.0 - self.fdr
         if len(rows) >= FEWEST:
-            cells = CheckedCells.from_rows(self._tails, rows)
-            folds = list(deal(weight, _FOLDS, random_state))
-            held = [(cells.take(part > 0.0), part[part > 0.0]) for _, part in folds]
-            if len(candidates) > 1:
-                best = fit_best(candidates, self.domain_, usual, weight, random_state, 0.0)
-            parts = [merge_rows(usual, kept) for kept, _ in folds]
-            fitted = in_threads(partial(learned_density, best, self.domain_), parts)
-            of_rows = np.concatenate([of_part for _, of_part in held])
-            for _ in range(_PASSES):
-                judged = [cells.judge(d, self._rates.draws) for d, (cells, _) in zip(fitted, held)]
-                together = Judged.joined(judged)
-                self._rates = given or Rates.fit(together.log_ratio, of_rows, self._tails)
-            wrong = np.zeros(rows.shape)
-            for (_, part), one in zip(folds, judged):
-                share = part[part > 0.0] / weight[part > 0.0]
-                wrong[part > 0.0] += share[:, np.newaxis] * np.nan_to_num(one.probability)
-            self._set_threshold(together.probability, of_rows)
-            most = 2.0 * float((weight @ ~np.isnan(rows)) @ self._rates.draws)
-            usual = np.where(doubtful_cells(wrong, weight, most), np.nan, usual)
-        self.density_ = clone(best).fit_rows(self.domain_, *merge_rows(usual, weight))
+            # A row of weight two may be in two folds: its parts are judged apart.
+            held = [part for _, part in deal(weight, _FOLDS, random_state)]
+            fold, source = np.nonzero(held)
+            usual, weight = usual[source], np.array(held)[fold, source]
+            cells = CheckedCells.from_rows(self._tails, rows[source])
+            copies = usual, weight, np.arange(len(usual))
+
+            def judged(k: int) -> Evidence:
+                """Evidence for a fold by a density of the trusted cells of the others."""
+                is_learned = fold[copies[2]] != k
+                data = merge_rows(copies[0][is_learned], copies[1][is_learned])
+                # Axes that held-out rows have a part in would speak for densities with bins.
+                learned = density._fit_again(self.domain_.with_axes_of(*data), *data)
+                return cells.take(fold == k).judge(Consensus.of(learned))
+
+            for _ in range(_ROUNDS):
+                evidence = Evidence.joined(in_threads(judged, range(_FOLDS)))
+                self._rates = given or Rates.fit(evidence, weight, self._tails)
+                copies = evidence.trusted(self._rates.draws, usual, weight)
+            self._set_threshold(evidence.probabilities(self._rates.draws), weight)
+            density = density._fit_again(self.domain_, *merge_rows(*copies[:2]))
+        self.density_ = density
         self.error_rate_ = self._rates.rate
-        self.error_rate_interval_ = np.stack([self._rates.low, self._rates.high])
+        self.error_rate_interval_ = np.stack(self._rates[1:3])
 
     def _set_threshold(self, probability: Floats, weight: Floats) -> None:
         """The least probability such that as many of the cells above are right as may be."""
-        some = ~np.isnan(probability)
-        mass = np.broadcast_to(weight[:, np.newaxis], some.shape)[some]
-        order = np.argsort(-probability[some], kind="stable")
-        sure, mass = probability[some][order], mass[order]
+        order = np.argsort(-probability, axis=None, kind="stable")
+        sure = probability.ravel()[order]
+        mass = np.repeat(weight, probability.shape[1])[order]
         enough = np.flatnonzero(np.cumsum(mass * (1.0 - sure)) <= self.fdr * np.cumsum(mass))
         if len(enough):
             self.threshold_ = float(sure[enough[-1]])
@@ -345,9 +349,9 @@ class CellErrorDetector(TableTransformer, ColumnsEstimator):
         """The table, the probabilities of its cells, and which of them are marked."""
         table, cells, _ = self._examine(X)
         with threads(self.n_jobs):
-            judged = cells.judge(self.density_.row_density, self._rates.draws)
-        probability = np.nan_to_num(judged.probability)
-        impossible = np.isneginf(cells.log_aside)
+            evidence = cells.judge(Consensus.of(self.density_))
+        probability = evidence.probabilities(self._rates.draws)
+        impossible = np.isneginf(evidence.log_aside)
         return table, probability, (probability >= self.threshold_) | impossible
 
     @by_chunks
@@ -410,10 +414,8 @@ class CellErrorDetector(TableTransformer, ColumnsEstimator):
             Log densities in nats; finite, however absurd a cell is.
         """
         _, cells, added = self._examine(X)
-        density = self.density_.row_density
-        noisy = cells.noisy(density, self._rates.draws)
-        aside = np.where(np.isnan(cells.log_aside), 0.0, cells.log_set_aside(noisy))
-        return np.asarray(density.log_density(noisy) + aside.sum(axis=1) + added)
+        evidence = cells.judge(Consensus([self.density_.row_density]))
+        return evidence.log_density(self._rates.draws) + added
 
     def explain(self, X: Any) -> Any:
         """What is wrong with the marked cells.

@@ -13,6 +13,8 @@ from skpc.variables.lattice import on_lattice
 
 #: Scales of these numbers, in standard deviations by the quartiles.
 _WIDTHS = np.array([8.0, 32.0, 128.0])
+#: Part of the wrong cells that follow no margin: most errors are like their column.
+SPREAD = 0.25
 #: Distance between the quartiles of a normal distribution, in standard deviations.
 QUARTILES = 1.349
 #: Distance from a lattice, in steps, from which on a value is none of its points.
@@ -33,8 +35,8 @@ class ErrorTail(NamedTuple):
         Of the right numbers, by quartiles; the spread is zero for categories.
     share : ndarray of shape (n_states,)
         The shares of the categories, empty for numbers.
-    repeats, hits : float
-        The probabilities that another value of the column, and such a cell, are the true value.
+    hits : float
+        The probability that what a wrong cell may hold, by its margin and this, is the true value.
     is_strict : bool
         Whether values off the lattice of the column are impossible.
 
@@ -53,7 +55,6 @@ class ErrorTail(NamedTuple):
     middle: float
     spread: float
     share: Floats
-    repeats: float
     hits: float
     is_strict: bool = True
 
@@ -69,18 +70,21 @@ class ErrorTail(NamedTuple):
             share = (np.bincount(values.astype(np.int64), weight, len(states)) + 0.5) / (
                 weight.sum() + 0.5 * len(states)
             )
-            tail = cls(None, 0.0, 0.0, share, 0.0, 0.0)
+            tail = cls(None, 0.0, 0.0, share, 0.0)
         else:
             quarters, cumulated = np.arange(1, 4), np.cumsum(mass)
             low, middle, high = weighted_quantiles(points, cumulated, quarters, 4).tolist()
             sd = math.sqrt(float(mass @ (points - middle) ** 2))
             spread = (high - low) / QUARTILES or sd or abs(middle) or 1.0
-            tail = cls(number, middle, spread, mass[:0], 0.0, 0.0)
+            tail = cls(number, middle, spread, mass[:0], 0.0)
             # A lattice that not all values are on is no law.
             tail = tail._replace(is_strict=bool(tail.can_be(points).all()))
         size = tail.sizes(points)
-        hits = float(mass @ (np.exp(tail.log_density(points)) * size))
-        return tail._replace(repeats=float(mass**2 @ (size > 0.0)), hits=hits)
+        by_tail = mass @ (np.exp(tail.log_density(points)) * size)
+        by_margin = mass**2 @ (size > 0.0)
+        hits = float((1.0 - SPREAD) * by_margin + SPREAD * by_tail)
+        # As if one more cell were unlike all others: a constant column may get another value.
+        return tail._replace(hits=hits * weight.sum() / (weight.sum() + 1.0))
 
     def log_density(self, values: Floats) -> Floats:
         """Log density of these cells in nats; NaN where missing."""

@@ -1,50 +1,107 @@
-"""Cells that may be wrong: what a density says of them, and how many there are.
+"""Cells that may be wrong: the odds of hypotheses about rows, and how many cells are wrong.
 
-A wrong cell is a draw from the widened margin of its column. Rates come from rows that a density
-has not learned.
+A hypothesis takes some cells of a row for wrong. Its density is that of the other cells, times what
+wrong cells hold. The hypotheses are that no cell is wrong, that each cell is alone, and with the
+most doubtful cell, or two, of a row each other cell. ``tests/naive/cell_errors.py`` says the same
+by loops over them.
 """
 
-import math
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from sklearn.base import clone
+from scipy.special import logit
+from scipy.stats import beta
 
-from skpc._arrays import Bools, Floats, Ints, one_or_each, weighted_quantiles
+from skpc._arrays import Bools, Floats, Ints, offsets, one_or_each, weighted_quantiles
 from skpc.domain import Domain, LogMass
-from skpc.pooling.error_tails import QUARTILES, ErrorTail
-from skpc.queries import NoisyCells
+from skpc.pooling.error_tails import QUARTILES, SPREAD, ErrorTail
 
 #: The rate of errors is near this mean, as if it were that of so many cells a column; that of each
-#: column is near that of all.
-MEAN_RATE, _PRIOR_CELLS, _COLUMN_CELLS = 0.015, 50.0, 500.0
-#: Parts of the wrong cells that follow no margin, where cells are judged, and where they are
-#: counted: most errors are like their column, but only others can be told cell by cell.
-_JUDGED, _COUNTED = 0.95, 1.0 / 3.0
-#: Rates that are compared, and the interval of a rate.
-_RATES, _LEVELS = np.geomspace(1e-4, 0.5, 80), (0.025, 0.975)
+#: column is near that of all, as if it were that of so many cells.
+MEAN_RATE, _PRIOR_CELLS, _COLUMN_CELLS = 0.015, 50.0, 10.0
+#: Iterations of EM for the rates, the smallest and the largest rate.
+_ITERATIONS, _LEAST_RATE, _MOST_RATE = 100, 0.0015, 0.2
+#: Where trust is at stake, errors are at least as frequent. A density that has learned errors
+#: expects them: it would say that there are none, and learn them again.
+_SUSPECTED = 0.1
+#: Factor by which rows raise the odds of the cells that are counted as wrong.
+_TELLING = 5.0
+#: Probability that a rate lies within its interval.
+_LEVEL = 0.95
+#: Most cells of a row that are taken for wrong before another one, and the log odds (at even rates)
+#: from which on there may be another one.
+_CHAIN, _DOUBTFUL = 2, 1.0
+#: Log odds that nothing in a row makes up for.
+_ABSURD = 40.0
+#: Hypotheses of smaller probabilities are not learned from.
+_NOTABLE = 0.1
 #: Numbers are far away beyond so many standard deviations, by the quartiles, of the median, if they
 #: are a small share of their column.
 _FAR, _FEW = 8.0, 0.02
-#: Log ratios beyond say no more.
-_MOST = 30.0
+#: A log density that is finite, whatever is added.
+_LEAST = -1e300
 
 
-class Judged(NamedTuple):
-    """Verdicts on cells, NaN where missing.
+class Consensus(NamedTuple):
+    """Densities that judge cells together: by the means of their log densities.
 
-    ``probability`` is that of a value other than the true one; ``log_ratio`` the log density of the
-    cell as a wrong one less that given its row.
+    A right cell that is odd to one density is seldom odd to another that reads the table in a
+    different way. A mixture would follow the density that expects the row.
+
+    Attributes
+    ----------
+    members : sequence of Density
+        Densities of the same encoded rows.
     """
 
-    probability: Floats
-    log_ratio: Floats
+    members: Sequence[Any]
 
     @classmethod
-    def joined(cls, parts: Sequence[Self]) -> Self:
-        """Those of all rows of some parts."""
-        return cls(*map(np.concatenate, zip(*parts)))
+    def of(cls, density: Any) -> Self:
+        """The members of a fitted stack; any other density by itself."""
+        return cls([member.row_density for member in getattr(density, "estimators_", [density])])
+
+    def log_density(self, rows: Floats) -> Floats:
+        """See :class:`skpc.densities.Density`."""
+        return np.asarray(np.mean([each.log_density(rows) for each in self.members], axis=0))
+
+    def log_cells(self, rows: Floats) -> Floats:
+        """See :class:`skpc.densities.Density`."""
+        return np.asarray(np.mean([each.log_cells(rows) for each in self.members], axis=0))
+
+    def log_margins(self, rows: Floats) -> Floats:
+        """Log density of each cell by itself; NaN where it is missing."""
+        margins = np.full(rows.shape, np.nan)
+        for column, cells in enumerate(rows.T):
+            known = ~np.isnan(cells)
+            # Many cells of a column are alike.
+            values, place = np.unique(cells[known], return_inverse=True)
+            alone = np.full((len(values), rows.shape[1]), np.nan)
+            alone[:, column] = values
+            margins[known, column] = self.log_density(alone)[place]
+        return margins
+
+    def without_cells(self, rows: Floats) -> tuple[Floats, Floats]:
+        """Log density of rows, and of rows without each of their cells; -inf where it is missing.
+
+        Returns
+        -------
+        log_density : ndarray of shape (n_rows,)
+        log_rest : ndarray of shape (n_rows, n_features)
+        """
+        log_density = self.log_density(rows)
+        log_rest = np.full(rows.shape, -np.inf)
+        possible = np.isfinite(log_density)
+        log_cells = self.log_cells(rows[possible])
+        log_rest[possible] = log_density[possible, np.newaxis] - log_cells
+        # Cells of impossible rows have no density given the others.
+        for row in np.flatnonzero(~possible):
+            copies = np.tile(rows[row], (rows.shape[1], 1))
+            np.fill_diagonal(copies, np.nan)
+            log_rest[row] = self.log_density(copies)
+        return log_density, np.where(np.isnan(rows), -np.inf, log_rest)
 
 
 class CheckedCells(NamedTuple):
@@ -53,9 +110,9 @@ class CheckedCells(NamedTuple):
     Attributes
     ----------
     rows : ndarray
-        NaN where missing, and where no leaf reads the cell: it is set aside.
+        NaN where missing, and where no density reads the cell: it is set aside.
     log_tail : ndarray
-        Log density of the cells as what follows no margin; NaN where missing.
+        Log density of the cells as numbers that may be far from all; NaN where missing.
     size : ndarray
         What turns the density of a cell into a probability.
     log_aside : ndarray
@@ -102,48 +159,167 @@ class CheckedCells(NamedTuple):
         """Those of some rows."""
         return type(self)(*(part[index] for part in self))
 
-    def noisy(self, density: Any, rate: Floats) -> NoisyCells:
-        """These cells under a density, if draws of errors have these rates by column."""
-        return self._noisy(self._log_margins(density), rate)
-
-    def _noisy(self, log_margins: Floats, rate: Floats) -> NoisyCells:
-        log_wrong = self._log_errors(log_margins, _JUDGED) + np.log(rate)
-        return NoisyCells(self.rows, np.log1p(-rate), log_wrong)
-
-    def _log_margins(self, density: Any) -> Floats:
+    # Cells that are missing, or impossible, have log densities of -inf, or NaN, all along.
+    @np.errstate(invalid="ignore")
+    def judge(self, density: Consensus) -> "Evidence":
+        """The densities of all hypotheses about the rows."""
         margins = density.log_margins(self.rows)
-        return np.asarray(np.nan_to_num(margins, nan=-np.inf, neginf=-np.inf))
+        # No row makes a number right that is absurd in its column, and its density has no digits.
+        absurd = margins < self.log_tail - _ABSURD
+        rows = np.where(absurd, np.nan, self.rows)
+        log_aside = np.where(absurd, -np.inf, self.log_aside)
+        log_error = np.logaddexp(
+            np.log1p(-SPREAD) + np.where(np.isnan(rows), -np.inf, margins),
+            np.log(SPREAD) + self.log_tail,
+        )
+        active = np.arange(len(rows))
+        taken = np.zeros(rows.shape, dtype=bool)
+        log_taken = np.zeros(len(rows))
+        chance = np.zeros(rows.shape)
+        lines = []
+        for _ in range(1 + _CHAIN):
+            log_density, log_rest = density.without_cells(rows)
+            log_cells = np.minimum(log_density[:, np.newaxis] - log_rest, _ABSURD)
+            same = np.minimum(self.size[active] * np.exp(log_cells), 1.0)
+            chance[active] = np.where(np.isnan(rows), chance[active], same)
+            log_joint = np.column_stack([log_rest + log_error[active], log_density])
+            log_joint = np.where(np.isnan(log_joint), -np.inf, log_joint)
+            lines.append((active, taken, log_joint + log_taken[:, np.newaxis]))
+            worst = log_joint[:, :-1].argmax(axis=1)
+            log_worst = log_joint[np.arange(len(active)), worst]
+            doubtful = np.flatnonzero(log_worst - log_density > _DOUBTFUL)
+            # In each line one more cell is taken for wrong, of fewer rows.
+            active = active[doubtful]
+            cell = np.arange(len(active)), worst[doubtful]
+            log_taken = log_taken[doubtful] + log_error[active, cell[1]]
+            taken = taken[doubtful]
+            taken[cell] = True
+            rows = rows[doubtful]
+            rows[cell] = np.nan
+        # The next line says without rounding what a line says of the cell that it takes.
+        for (before, _, log_joint), (after, is_taken, _) in pairwise(lines):
+            line, column = np.nonzero(is_taken)
+            log_joint[np.searchsorted(before, after)[line], column] = -np.inf
+        parts: Any = [np.concatenate(part) for part in zip(*lines)]
+        return Evidence(~np.isnan(self.rows) & ~absurd, *parts, log_aside, log_error, chance)
 
-    def _log_errors(self, log_margins: Floats, part: float) -> Floats:
-        """Log density of the cells as wrong ones, of which a part follows no margin."""
+
+class Evidence(NamedTuple):
+    """What densities say of hypotheses about rows.
+
+    A line takes some cells of a row for wrong, and each other cell beside them, or none.
+
+    Attributes
+    ----------
+    is_judged : ndarray of bool of shape (n_rows, n_features)
+        The cells that hypotheses are about.
+    row : ndarray of int of shape (n_lines,)
+        The rows of lines.
+    taken : ndarray of bool of shape (n_lines, n_features)
+        The cells that are taken for wrong.
+    log_joint : ndarray of shape (n_lines, n_features + 1)
+        Log densities of rows, at even rates, with another cell wrong, or none in the last column;
+        -inf where a cell is missing or taken.
+    log_aside, log_error : ndarrays of shape (n_rows, n_features)
+        Log density of cells that are set aside (NaN elsewhere), and of all cells as wrong ones.
+    chance : ndarray of shape (n_rows, n_features)
+        Probability that the true value of a cell is the one seen, by the others of its row.
+    """
+
+    is_judged: Bools
+    row: Ints
+    taken: Bools
+    log_joint: Floats
+    log_aside: Floats
+    log_error: Floats
+    chance: Floats
+
+    @classmethod
+    def joined(cls, parts: Sequence[Self]) -> Self:
+        """Those of all rows of some parts."""
+        begins = offsets([len(part.is_judged) for part in parts])
+        parts = [part._replace(row=part.row + begin) for part, begin in zip(parts, begins)]
+        return cls(*map(np.concatenate, zip(*parts)))
+
+    def _shares(self, rate: Floats) -> tuple[Floats, Floats]:
+        """Probability of each hypothesis given its row, and the log density of rows."""
+        odds = logit(rate)
+        score = self.log_joint + (self.taken @ odds)[:, np.newaxis]
+        score[:, :-1] += odds
+        peak = np.full(len(self.is_judged), _LEAST)
+        np.maximum.at(peak, self.row, score.max(axis=1))
+        share = np.exp(score - peak[self.row, np.newaxis])
+        total = np.bincount(self.row, share.sum(axis=1), len(peak))
+        # Rows that are impossible under all hypotheses have nothing to share.
+        total = np.where(total > 0.0, total, 1.0)
+        return share / total[self.row, np.newaxis], peak + np.log(total)
+
+    def probabilities(self, rate: Floats) -> Floats:
+        """Probability that the true value of each cell differs, at these rates; 0 where missing."""
+        return self.draws(rate) * (1.0 - self.chance)
+
+    def draws(self, rate: Floats) -> Floats:
+        """Probability that each cell holds a draw, which may be the true value."""
+        share, _ = self._shares(rate)
+        wrong = np.zeros(self.is_judged.shape)
+        np.add.at(wrong, self.row, share[:, :-1] + self.taken * share.sum(axis=1, keepdims=True))
+        log_odds = logit(rate) + self.log_error - self.log_aside
+        aside = 1.0 / (1.0 + np.exp(-np.minimum(log_odds, _ABSURD)))
+        aside[np.isneginf(self.log_aside)] = 1.0
+        return np.where(np.isnan(self.log_aside), np.minimum(wrong, 1.0), aside)
+
+    def log_density(self, rate: Floats) -> Floats:
+        """Log density of each row, right or wrong, in nats."""
+        _, log_density = self._shares(rate)
+        log_right = np.log1p(-rate)
         with np.errstate(invalid="ignore"):
-            return np.asarray(
-                np.logaddexp(math.log1p(-part) + log_margins, math.log(part) + self.log_tail)
-            )
+            aside = np.logaddexp(log_right + self.log_aside, np.log(rate) + self.log_error)
+        of_cells = np.where(np.isnan(self.log_aside), self.is_judged * log_right, aside)
+        return np.asarray(log_density + of_cells.sum(axis=1))
 
-    def log_set_aside(self, noisy: NoisyCells) -> Floats:
-        """Log density of the cells that are set aside, right or wrong; NaN elsewhere."""
-        with np.errstate(invalid="ignore"):
-            return np.asarray(np.logaddexp(noisy.log_right + self.log_aside, noisy.log_wrong))
+    def trusted(self, rate: Floats, rows: Floats, weight: Floats) -> tuple[Floats, Floats, Ints]:
+        """Rows without the cells that are wrong by each hypothesis, by its probability.
 
-    def judge(self, density: Any, rate: Floats) -> Judged:
-        """What a density says of them."""
-        log_margins = self._log_margins(density)
-        noisy = self._noisy(log_margins, rate)
-        aside = self.log_set_aside(noisy)
-        log_cells = np.where(np.isnan(self.log_aside), density.log_cells(noisy), aside)
-        # The density of a right cell is what errors leave of that of the cell.
-        log_part = np.minimum(noisy.log_wrong - log_cells, -1e-13)
-        log_right = log_cells + np.log(-np.expm1(log_part)) - noisy.log_right
-        ratio = np.clip(self._log_errors(log_margins, _COUNTED) - log_right, -_MOST, _MOST)
-        return Judged(noisy.probabilities(log_cells, self.size), ratio)
+        To take likely errors away would trim what columns hold further in each round.
+
+        Returns
+        -------
+        rows : ndarray of shape (n_copies, n_features)
+        weight : ndarray of shape (n_copies,)
+            Parts of the weights of the rows, all positive.
+        source : ndarray of int of shape (n_copies,)
+            The rows that copies are of.
+        """
+        suspected = np.maximum(rate, _SUSPECTED)
+        share, _ = self._shares(suspected)
+        share[:, :-1] *= 1.0 - self.chance[self.row]
+        share[share < _NOTABLE] = 0.0
+        # The hypothesis that no cell is wrong leaves a row as it is.
+        share[~self.taken.any(axis=1), -1] = 0.0
+        n_cells = weight @ self.is_judged.sum(axis=1)
+        n_doubted = weight @ self.probabilities(suspected).sum(axis=1)
+        if n_doubted > _MOST_RATE * n_cells:
+            share *= _MOST_RATE * n_cells / n_doubted
+        line, cell = np.nonzero(share)
+        source = self.row[line]
+        # The last column takes no other cell.
+        without = np.column_stack([self.taken, np.zeros(len(self.taken), dtype=bool)])[line]
+        without[np.arange(len(line)), cell] = True
+        copies = np.where(without[:, :-1], np.nan, rows[source])
+        lost = share[line, cell] * weight[source]
+        left = weight - np.bincount(source, lost, len(weight))
+        kept = np.flatnonzero(left > 0.0)
+        return (
+            np.vstack([rows[kept], copies]),
+            np.append(left[kept], lost),
+            np.append(kept, source),
+        )
 
 
 class Rates(NamedTuple):
-    """Rates of errors by column, the ends of their intervals, and the rates of draws that judge.
+    """Rates of errors by column, the ends of their intervals, and rates of draws, (n_features,).
 
-    A draw that hits the true value is no error. A density that fits a column badly makes many of
-    its cells look wrong. So cells are judged by one rate, that of all columns together.
+    What a wrong cell holds is drawn, whatever the true value. Draws that hit it are no errors.
     """
 
     rate: Floats
@@ -158,67 +334,42 @@ class Rates(NamedTuple):
             return None
         rate = error_rate
         if isinstance(rate, Mapping):
-            rate = np.full(len(tails), MEAN_RATE)
+            rate = np.full(domain.n_features, MEAN_RATE)
             rate[domain.places([*error_rate], "error_rate")] = [*error_rate.values()]
         needed = "error_rate must be 'auto', or one proportion in [0, 1)"
         rate = one_or_each(
-            rate, len(tails), needed, "columns", lambda one: (one >= 0.0) & (one < 1.0)
+            rate, domain.n_features, needed, "columns", lambda each: (each >= 0.0) & (each < 1.0)
         )
-        return cls(rate, rate, rate, _draws(rate, tails))
+        # A column that nearly always has one value has fewer errors than it has draws. A rate of
+        # zero has no logarithm.
+        draws = np.clip(rate / np.maximum(_misses(tails), 0.5), np.finfo(np.float64).tiny, 0.5)
+        return cls(rate, rate, rate, draws)
 
     @classmethod
-    def fit(cls, log_ratio: Floats, weight: Floats, tails: list[ErrorTail]) -> Self:
-        """By the likelihood of cells that are wrong or not.
-
-        The rate of all columns together has a prior, and is the mean of the prior of each column.
-        Posteriors are computed on a grid; rates are their modes, which is what EM ends at.
-        """
-        odds = np.log(_RATES), np.log1p(-_RATES)
-        known = ~np.isnan(log_ratio)
-        log_likelihood = np.array(
-            [
-                weight[some] @ np.logaddexp(odds[0] + cells[some, np.newaxis], odds[1])
-                for cells, some in zip(log_ratio.T, known.T)
-            ]
-        )
-
-        def log_prior(mean: float, n_cells: float) -> Floats:
-            return np.asarray(n_cells * (mean * odds[0] + (1.0 - mean) * odds[1]))
-
-        of_all = log_prior(MEAN_RATE, _PRIOR_CELLS * len(tails)) + log_likelihood.sum(axis=0)
-        shared = float(_RATES[of_all.argmax()])
-        ends = []
-        for log_posterior in log_prior(shared, _COLUMN_CELLS) + log_likelihood:
-            # Points of the grid stand for more rates where these are greater.
-            mass = _RATES * np.exp(log_posterior - log_posterior.max())
-            levels = np.searchsorted(np.cumsum(mass) / mass.sum(), _LEVELS)
-            ends.append(_RATES[[log_posterior.argmax(), *np.minimum(levels, len(_RATES) - 1)]])
-        misses = _misses(tails, _COUNTED)
-        rate, low, high = np.array(ends).T * misses
-        return cls(rate, low, high, _draws(shared * misses, tails))
+    def fit(cls, evidence: Evidence, weight: Floats, tails: list[ErrorTail]) -> Self:
+        """By EM; the rate of all columns together has a prior, and is the prior of each column."""
+        n_cells = weight @ (evidence.is_judged | ~np.isnan(evidence.log_aside))
+        rate = np.full(len(n_cells), MEAN_RATE)
+        for _ in range(_ITERATIONS):
+            probability = evidence.draws(rate)
+            # Where the rest of the row tells nothing, a rate would follow from the tails alone.
+            is_told = probability * (1.0 - rate) > _TELLING * rate * (1.0 - probability)
+            wrong = weight @ (probability * is_told)
+            n_prior = _PRIOR_CELLS * len(n_cells)
+            shared = (wrong.sum() + MEAN_RATE * n_prior) / (n_cells.sum() + n_prior)
+            rate = (wrong + shared * _COLUMN_CELLS) / (n_cells + _COLUMN_CELLS)
+            # Rates of next to nothing would say which columns to look at, rather than rows.
+            rate = np.clip(rate, _LEAST_RATE, _MOST_RATE)
+        total = n_cells + _COLUMN_CELLS
+        # As if the cells had been seen to be wrong or right.
+        ends = beta.interval(_LEVEL, total * rate, total * (1.0 - rate))
+        low, high = (end * _misses(tails) for end in ends)
+        return cls(rate * _misses(tails), low, high, rate)
 
 
-def _misses(tails: list[ErrorTail], part: float) -> Floats:
-    """The probability by column that a wrong cell, a part of which follow no margin, differs."""
-    return np.array([1.0 - (1.0 - part) * t.repeats - part * t.hits for t in tails])
-
-
-def _draws(rate: Floats, tails: list[ErrorTail]) -> Floats:
-    """Rates of draws that make these rates of errors where cells are judged."""
-    # A column that nearly always has one value has fewer errors than it has draws.
-    return np.asarray(np.clip(rate / np.maximum(_misses(tails, _JUDGED), 0.5), 1e-6, 0.5))
-
-
-def doubtful_cells(probability: Floats, weight: Floats, most: float) -> Bools:
-    """The cells that are rather wrong than right, the most probable ones first.
-
-    Their weights, which are those of their rows, sum up to ``most`` at most.
-    """
-    order = np.argsort(-probability, axis=None, kind="stable")
-    mass = np.broadcast_to(weight[:, np.newaxis], probability.shape).ravel()[order]
-    doubtful = np.zeros(probability.size, dtype=bool)
-    doubtful[order[np.cumsum(mass) <= most]] = True
-    return doubtful.reshape(probability.shape) & (probability > 0.5)
+def _misses(tails: list[ErrorTail]) -> Floats:
+    """Probability by column that what a wrong cell may hold differs from the true value."""
+    return np.array([1.0 - tail.hits for tail in tails])
 
 
 def far_away(rows: Floats, weight: Floats, is_categorical: Bools) -> tuple[Floats, Floats]:
@@ -227,21 +378,17 @@ def far_away(rows: Floats, weight: Floats, is_categorical: Bools) -> tuple[Float
     Infinite for categories, and for columns in which more than a few numbers would be, or most
     numbers are equal.
     """
-    middle, reach = np.zeros(rows.shape[1]), np.full(rows.shape[1], np.inf)
+    middle = np.zeros(rows.shape[1])
+    reach = np.full(rows.shape[1], np.inf)
     for column in np.flatnonzero(~is_categorical & ~np.isnan(rows).all(axis=0)):
         known = ~np.isnan(rows[:, column])
         order = np.argsort(rows[known, column])
-        values, mass = rows[known, column][order], weight[known][order]
-        cumulated, quarters = np.cumsum(mass), np.arange(1, 4)
-        low, middle[column], high = weighted_quantiles(values, cumulated, quarters, 4)
+        values = rows[known, column][order]
+        mass = weight[known][order]
+        cumulated = np.cumsum(mass)
+        low, middle[column], high = weighted_quantiles(values, cumulated, np.arange(1, 4), 4)
         far = _FAR * (high - low) / QUARTILES
         is_far = np.abs(values - middle[column]) > far
         if far > 0.0 and mass @ is_far <= _FEW * cumulated[-1]:
             reach[column] = far
     return middle, reach
-
-
-def learned_density(density: Any, domain: Domain, part: tuple[Floats, Floats]) -> Any:
-    """The density of some rows and their weights."""
-    # Axes that held-out rows have a part in would speak for densities with bins.
-    return clone(density).fit_rows(domain.with_axes_of(*part), *part).row_density

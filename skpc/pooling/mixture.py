@@ -15,7 +15,7 @@ from skpc.domain import Domain
 from skpc.learning.simplex import mixture_weights
 from skpc.pooling.folds import Fold
 from skpc.pooling.pool import Member, OutOfFold, blanked, draw_by_source, fit_density
-from skpc.queries import Events, NoisyCells
+from skpc.queries import Events
 from skpc.queries.passes.upward import refuse_impossible
 from skpc.variables import Predictive
 
@@ -125,11 +125,9 @@ class DensityMixture(NamedTuple):
 
     def log_cells(self, rows: Any) -> Floats:
         """See :class:`skpc.densities.Density`."""
-        joint, noisy = self._joint(rows), rows if isinstance(rows, NoisyCells) else None
-        rows = rows if noisy is None else noisy.rows
+        joint = self._joint(rows)
         log_cells, possible = np.empty(rows.shape), np.isfinite(joint).all(axis=1)
-        some = rows[possible] if noisy is None else noisy.take(possible)
-        of_members = [member.log_cells(some) for member in self.members]
+        of_members = [member.log_cells(rows[possible]) for member in self.members]
         # Missing cells have no score.
         with np.errstate(invalid="ignore"):
             without = np.logaddexp.reduce(joint[possible].T[:, :, np.newaxis] - of_members, axis=0)
@@ -140,12 +138,6 @@ class DensityMixture(NamedTuple):
                 np.fill_diagonal(copies, np.nan)
                 log_cells[row] = _total(joint[[row]]) - self.log_density(copies)
         return np.where(np.isnan(rows), np.nan, log_cells)
-
-    def log_margins(self, rows: Floats) -> Floats:
-        """See :class:`skpc.densities.CircuitAnswers`."""
-        members: Any = self.members
-        parts = [m.log_margins(rows) + w for m, w in zip(members, np.log(self.weights))]
-        return np.asarray(np.logaddexp.reduce(parts, axis=0))
 
     def posteriors(self, rows: Any, columns: Any = None) -> list[Predictive]:
         """See :class:`skpc.densities.Density`."""

@@ -7,14 +7,12 @@ from skpc.queries.log_likelihood import condition, log_conditional, log_likeliho
 from skpc.queries.parameters import fit_parameters
 from skpc.queries.paths import Paths, expected_value
 from skpc.queries.posteriors import marginals, moments, posteriors, quantiles
-from skpc.queries.score_cells import log_margins, score_cells
+from skpc.queries.score_cells import score_cells
 from skpc.variables.events import Events
-from skpc.variables.noise import NoisyCells
 
 __all__ = [
     "Events",
     "KernelExpansion",
-    "NoisyCells",
     "Paths",
     "PseudoCounts",
     "bd_score",
@@ -26,7 +24,6 @@ __all__ = [
     "flows",
     "log_conditional",
     "log_likelihood",
-    "log_margins",
     "marginals",
     "moments",
     "mpe",

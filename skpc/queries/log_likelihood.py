@@ -8,10 +8,9 @@ from skpc._arrays import Floats, check_variables
 from skpc._validation import unmasked
 from skpc.circuit import SUM, Circuit
 from skpc.queries.passes.induced import EDGES_OF_A_VALUE, log_density, walkable
-from skpc.queries.passes.rows import check_events, check_noise, check_rows
+from skpc.queries.passes.rows import check_events, check_rows
 from skpc.queries.passes.upward import Evaluator, feed_forward, refuse_impossible
 from skpc.variables.events import Events
-from skpc.variables.noise import NoisyCells
 
 
 def log_likelihood(circuit: Circuit, X: Any) -> Floats:
@@ -21,10 +20,9 @@ def log_likelihood(circuit: Circuit, X: Any) -> Floats:
     ----------
     circuit : Circuit
         The distribution. Cells of variables that it has been conditioned on are not read.
-    X : array-like of shape (n_rows, n_features), Events or NoisyCells
+    X : array-like of shape (n_rows, n_features), or Events
         Encoded rows; NaN marks missing cells. Or events, whose known cells count with their
-        densities, and whose intervals count with their probabilities. Or rows whose cells may be
-        wrong, for which all sets of wrong cells are summed.
+        densities, and whose intervals count with their probabilities.
 
     Returns
     -------
@@ -53,10 +51,6 @@ def log_likelihood(circuit: Circuit, X: Any) -> Floats:
     >>> np.exp(log_likelihood(circuit, [[0.0], [2.0], [np.nan]]))
     array([0.2, 0.5, 1. ])
     """
-    if isinstance(X, NoisyCells):
-        noisy = check_noise(circuit, X)
-        # An indicator may be wrong too, so that no branch of a cut is closed.
-        return feed_forward(circuit, noisy.rows, noisy=noisy)
     rows, events = check_events(circuit, X)
     if events is not None or walkable(circuit, EDGES_OF_A_VALUE) is None:
         return feed_forward(circuit, rows, events)

@@ -13,23 +13,18 @@ from typing import Any
 import numpy as np
 
 from skpc._arrays import Floats, log_or_inf
-from skpc._jit import FALSE, inlined, kernel
+from skpc._jit import inlined, kernel
 from skpc.circuit import Circuit
-from skpc.queries.flows import flows
 from skpc.queries.passes.plan import Plan, Tables
 from skpc.queries.passes.rows import (
     MultivariateReader,
-    check_noise,
     check_rows,
-    checked_cells,
     over_chunks,
-    refuse_multivariate,
 )
 from skpc.queries.passes.upward import FLOW, QUOTIENT, VALUE, Evaluator, refuse_impossible
 from skpc.variables import Columns
 from skpc.variables.families import leaf_values, log_sum, read_cell
-from skpc.variables.leaves import Cells, LeafTable, column_of, leaf_of
-from skpc.variables.noise import NoisyCells
+from skpc.variables.leaves import Cells, column_of, leaf_of
 
 
 def score_cells(circuit: Circuit, X: Any) -> Floats:
@@ -39,9 +34,8 @@ def score_cells(circuit: Circuit, X: Any) -> Floats:
     ----------
     circuit : Circuit
         The distribution.
-    X : array-like of shape (n_rows, n_features), or NoisyCells
-        Encoded rows; NaN marks missing cells. Or rows whose cells may be wrong, both the cell that
-        is scored and the others.
+    X : array-like of shape (n_rows, n_features)
+        Encoded rows; NaN marks missing cells.
 
     Returns
     -------
@@ -73,9 +67,8 @@ def score_cells(circuit: Circuit, X: Any) -> Floats:
     array([[0.14, 0.1 ],
            [ nan, 0.35]])
     """
-    noisy = check_noise(circuit, X) if isinstance(X, NoisyCells) else None
-    rows = check_rows(circuit, X) if noisy is None else noisy.rows
-    evaluator = Evaluator(circuit, noisy=noisy)
+    rows = check_rows(circuit, X)
+    evaluator = Evaluator(circuit)
     plan = evaluator.plan
     n_arguments = int(np.diff(plan.ptr).max())
     out = np.empty((len(rows), circuit.n_features))
@@ -93,7 +86,7 @@ def score_cells(circuit: Circuit, X: Any) -> Floats:
             values[evaluator.columns.ignored > 0] = np.nan
             if evaluator.reader.groups:
                 _add_groups(evaluator.reader, part[batch.position], in_logs, target)
-            _compare(evaluator.columns, values, cells, root, in_logs, target)
+            _compare(evaluator.columns, values, root, in_logs, target)
             evaluated = batch.evaluated
             index = start + batch.position[evaluated]
             out[index] = target[: circuit.n_features, evaluated].T
@@ -103,72 +96,6 @@ def score_cells(circuit: Circuit, X: Any) -> Floats:
 
     over_chunks(rows, work, chunk=max(evaluator.size, 1024))
     return out
-
-
-def log_margins(circuit: Circuit, X: Any) -> Floats:
-    """Log density of each cell by itself, whatever the others of its row.
-
-    Parameters
-    ----------
-    circuit : Circuit
-        The distribution; its leaves have one variable each.
-    X : array-like of shape (n_rows, n_features)
-        Encoded rows; NaN marks missing cells.
-
-    Returns
-    -------
-    ndarray of shape (n_rows, n_features)
-        ``log p(x_v)`` in nats; NaN if the cell is missing, -inf far from every leaf.
-
-    Raises
-    ------
-    ValueError
-        If a cell cannot be read, or the circuit has leaves of several variables.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skpc.circuit import CircuitBuilder
-    >>> from skpc.queries import log_margins
-    >>> builder = CircuitBuilder(n_states=[2])
-    >>> _ = builder.discrete(0, np.log([0.9, 0.1]))
-    >>> np.exp(log_margins(builder.build(), [[1.0], [np.nan]]))
-    array([[0.1],
-           [nan]])
-    """
-    refuse_multivariate(circuit)
-    rows, structure = check_rows(circuit, X), circuit.structure
-    evaluator, out = Evaluator(circuit), np.empty(np.shape(X))
-    # A leaf counts by the probability that a row without any cell comes to it.
-    edge_flow = flows(circuit, np.full((1, circuit.n_features), np.nan))
-    reached = np.bincount(structure.child, edge_flow, circuit.n_nodes).astype(np.float64)
-    reached[-1] = 1.0
-    weight, tables = reached[structure.leaves.node], evaluator.tables
-
-    def work(part: Floats, start: int) -> None:
-        cells = checked_cells(evaluator.columns, part, start)
-        margins = np.zeros((circuit.n_features + 1, len(part)))
-        _add_leaves(evaluator.plan.leaves, tables.table, cells, weight, margins)
-        # Less the log of a margin is what remains where the cell is taken out of certainty.
-        rest, values = -log_or_inf(margins[:-1]), np.ascontiguousarray(part.T)
-        _compare(evaluator.columns, values, cells, np.zeros(len(part)), True, rest)
-        out[start : start + len(part)] = rest.T
-
-    over_chunks(rows, work)
-    return out
-
-
-@kernel
-def _add_leaves(
-    leaves: LeafTable, table: Floats, cells: Cells, weight: Floats, margins: Floats
-) -> None:
-    """Add the values of the leaves of each variable; the last line is scratch."""
-    scratch, n = margins.shape[0] - 1, margins.shape[1]
-    for i in range(len(weight)):
-        leaf = leaf_of(leaves, i)
-        leaf_values(leaf, table, cells, n, FALSE, margins, scratch)
-        for r in range(n):
-            margins[leaf.line, r] += weight[i] * margins[scratch, r]
 
 
 def _add_groups(reader: MultivariateReader, rows: Floats, in_logs: bool, target: Floats) -> None:
@@ -287,9 +214,7 @@ def _add(target: Floats, t: int, lines: Floats, a: int, n: int, in_logs: bool) -
 
 
 @kernel
-def _compare(
-    columns: Columns, values: Floats, cells: Cells, root: Floats, in_logs: bool, out: Floats
-) -> None:
+def _compare(columns: Columns, values: Floats, root: Floats, in_logs: bool, out: Floats) -> None:
     """Turn the row without each cell into the cell given the row, in logs; NaN where missing."""
     for var in range(len(values)):
         column = column_of(columns, var)
@@ -300,10 +225,7 @@ def _compare(
                 out[var, r] = np.nan
                 continue
             # Values inside a circuit are relative to a density that all leaves have in common.
-            if var < cells.noise.shape[1]:
-                density = cells.noise[2, var, r]
-            else:
-                _, _, density = read_cell(column, columns.axis, x)
+            _, _, density = read_cell(column, columns.axis, x)
             whole, rest = root[r], out[var, r]
             if not in_logs:
                 whole = math.log(whole) if whole > 0.0 else -np.inf

@@ -69,16 +69,6 @@ def leaf_values(
     if not in_logs and leaf.family != CATEGORICAL and leaf.family != HISTOGRAM:
         for r in range(n):
             lines[out, r] = fast_exp(lines[out, r])
-    if leaf.line < cells.noise.shape[1]:
-        _add_noise(cells.noise, leaf.line, n, in_logs, lines, out)
-
-
-@inlined
-def _add_noise(noise: Floats, line: int, n: int, in_logs: bool, lines: Floats, out: int) -> None:
-    """Turn the values of a leaf into those of cells that may be wrong."""
-    for r in range(n):
-        value, right, wrong = lines[out, r], noise[0, line, r], noise[1, line, r]
-        lines[out, r] = log_sum(value + right, wrong) if in_logs else value * right + wrong
 
 
 @inlined

@@ -88,16 +88,12 @@ class Cells(NamedTuple):
         The log density that all leaves of the observed numeric cells of a row have in common.
     incomplete : int8 array of shape (n_features + 2 n_leaves,)
         Whether a variable is missing in any row; leaves of several variables always are.
-    noise : float64 array of shape (3, n_features, size), or (3, 0, size) where no cell may be wrong
-        What multiplies the value of a leaf, what is added to it (both in logs where values are),
-        and the log density that both are relative to.
     """
 
     codes: NDArray[np.int16]
     values: Floats
     base: Floats
     incomplete: NDArray[np.int8]
-    noise: Floats
 
 
 @inlined

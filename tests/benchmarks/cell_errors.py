@@ -22,6 +22,12 @@ to ``cells`` and ``centred`` with their standard errors, all errors together and
 
     python -m tests.benchmarks.cell_errors [table ...] [--rows 1200] [--seeds 3] [--density NAME]
 
+With ``--fitted``, 3 % of the cells of the table that is fitted hold the value of another row, and
+are to be found there: average precision of ``predict_proba``, less the better one of
+``SoftLearnSPN`` and ``HiddenChowLiuTree`` (``score_cells`` less the median of its column); what is
+marked, and what share of it is wrong; probabilities against shares of wrong cells, in five bins;
+and what is marked without any planted errors.
+
 With ``--imputer``, ``CircuitImputer`` fills 20 % of the cells of the second half, clean or with
 errors in both halves, ``robust`` or not; "oracle" knows the wrong cells, which are missing. Root
 mean squared errors of numbers in standard deviations, and shares of wrong categories.
@@ -190,6 +196,57 @@ def measure(name: str, seed: int, is_dirty: bool, density, n_rows: int) -> dict:
     return result
 
 
+def shuffled(table: pd.DataFrame, seed: int) -> tuple[pd.DataFrame, np.ndarray]:
+    """The table with values of other rows in some cells, and which cells differ."""
+    rng, dirty = np.random.default_rng(seed), table.copy()
+    is_wrong = np.zeros(table.shape, dtype=bool)
+    for place, (name, column) in enumerate(table.items()):
+        observed = np.flatnonzero(column.notna())
+        some = observed[rng.random(len(observed)) < _RATE]
+        values = column.to_numpy().copy()
+        values[some] = values[rng.choice(observed, len(some))]
+        is_wrong[:, place] = (values != column.to_numpy()) & column.notna()
+        dirty[name] = pd.Series(values, index=table.index).astype(column.dtype)
+    return dirty, is_wrong
+
+
+def measure_fitted(name: str, seed: int, density, n_rows: int) -> dict:
+    """How well errors of the table that is fitted are found, with and without such errors."""
+    table = table_of(name)
+    table = table.sample(min(len(table), n_rows), random_state=seed).reset_index(drop=True)
+    dirty, is_wrong = shuffled(table, seed)
+    observed, result = table.notna().to_numpy(), {"table": name}
+    for key, model in (("soft", skpc.SoftLearnSPN), ("hidden", skpc.HiddenChowLiuTree)):
+        scores = model(random_state=seed).fit(dirty).score_cells(dirty)
+        oddness = np.nan_to_num(-(scores - scores.median()).to_numpy(float), nan=50.0)
+        result[key] = precision(is_wrong, oddness, observed)
+    begin = time.process_time()
+    detector = CellErrorDetector(density, random_state=seed).fit(dirty)
+    result["seconds"] = time.process_time() - begin
+    probability, marks = (
+        ask(dirty).to_numpy() for ask in (detector.predict_proba, detector.predict)
+    )
+    result["posterior"] = precision(is_wrong, probability, observed)
+    result["gain"] = result["posterior"] - max(result["soft"], result["hidden"])
+    result |= {"marked": marks.sum(), "right": (marks & is_wrong).sum(), "wrong": is_wrong.sum()}
+    result["cells"] = np.column_stack([probability[observed], is_wrong[observed]])
+    clean = CellErrorDetector(density, random_state=seed).fit(table)
+    result["marked clean"] = clean.predict(table).to_numpy()[observed].mean()
+    return result
+
+
+def print_fitted(results: pd.DataFrame) -> None:
+    means = results.groupby("table")["gain"].mean()
+    error = means.std() / np.sqrt(len(means)) if len(means) > 1 else np.nan
+    print(f"gain {means.mean():+.3f} +- {error:.3f}  least {means.min():+.3f} ({means.idxmin()})")
+    probability, is_wrong = np.concatenate([*results["cells"]]).T
+    for low in np.arange(0.0, 1.0, 0.2):
+        some = (probability >= low) & (probability < low + 0.2 + 1e-9)
+        if some.any():
+            pair = f"{probability[some].mean():.3f}  wrong {is_wrong[some].mean():.3f}"
+            print(f"bin {low:.1f}: {some.sum()} cells  probability {pair}")
+
+
 def impute(name: str, seed: int, density, n_rows: int) -> dict[str, tuple[float, float]]:
     """Errors of removed cells, of numbers and of categories, by what fills them."""
     table = table_of(name)
@@ -230,6 +287,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--density", default=None)
     parser.add_argument("--imputer", action="store_true")
+    parser.add_argument("--fitted", action="store_true")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     results = []
@@ -238,7 +296,16 @@ def main() -> None:
         parts = [impute(name, seed, density, options.rows) for seed in range(options.seeds)]
         means = {key: np.mean([part[key] for part in parts], axis=0) for key in parts[0]}
         print(f"{name:14s}", *(f"{k} {a:.3f} {b:.3f} " for k, (a, b) in means.items()), flush=True)
-    for name in () if options.imputer else options.tables:
+    fitted = []
+    for name in options.tables if options.fitted else ():
+        for seed in range(options.seeds):
+            density = options.density and getattr(skpc, options.density)(random_state=seed)
+            fitted.append(measure_fitted(name, seed, density, options.rows))
+            keys = [key for key in fitted[-1] if key not in ("table", "cells")]
+            print(f"{name:16s}", *(f"{key} {fitted[-1][key]:.3f} " for key in keys), flush=True)
+    if fitted:
+        print_fitted(pd.DataFrame(fitted))
+    for name in () if options.imputer or options.fitted else options.tables:
         for is_dirty in (False, True):
             for seed in range(options.seeds):
                 density = options.density and getattr(skpc, options.density)(random_state=seed)

@@ -29,9 +29,9 @@ def test_numbers_have_three_student_tails_around_their_median():
 def test_categories_are_alike():
     tail = tail_of(np.repeat([0.0, 1.0, 2.0], [80, 15, 5]), categorical_features=[0])
     np.testing.assert_allclose(np.exp(tail.log_density(np.arange(3.0))), 1 / 3)
-    share = np.array([0.8, 0.15, 0.05])
-    assert tail.repeats == pytest.approx((share**2).sum())
-    assert tail.hits == pytest.approx(1 / 3)
+    by_margin = (np.array([0.8, 0.15, 0.05]) ** 2).sum()
+    # As if one more cell were unlike all others.
+    assert tail.hits == pytest.approx((0.75 * by_margin + 0.25 / 3) * 100 / 101)
 
 
 def test_atoms_have_probabilities_and_lattices_have_steps():

@@ -3,7 +3,6 @@
 These leaves need whole rows: their values are found before a pass, what they add after it.
 """
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -24,7 +23,6 @@ from skpc.variables.gaussian_cells import draw_missing, fill_modes
 from skpc.variables.gaussians import conditionals
 from skpc.variables.leaf_queries import kernel_cells, needed_cell, on_lattices
 from skpc.variables.leaves import Cells, column_of, edge_line
-from skpc.variables.noise import NoisyCells
 
 #: Rows handed to one call of a kernel, and the unit of work of a thread.
 CHUNK = 8192
@@ -91,32 +89,23 @@ def over_chunks(rows: Floats, work: Callable[[Floats, int], Any], chunk: int = C
     return in_threads(task, range(0, len(rows), chunk))
 
 
-def check_noise(circuit: Circuit, noisy: NoisyCells) -> NoisyCells:
-    """Cells that may be wrong; refuse a circuit whose leaves have several of them."""
-    refuse_multivariate(circuit)
-    return noisy._replace(rows=check_rows(circuit, noisy.rows))
-
-
 def refuse_multivariate(circuit: Circuit) -> None:
     """Raise an error if leaves have several variables."""
     if circuit.multivariate:
         listed = circuit.multivariate[0].variables.tolist()
         raise ValueError(
-            "cells that may be wrong, and sums over paths, need leaves of one variable each, but "
+            "sums over paths need leaves of one variable each, but "
             f"the circuit has leaves of the variables {listed} together; use a density without "
             "blocks of numbers, such as HiddenChowLiuTree"
         )
 
 
-def new_cells(n_features: int, n_joint: int, size: int, n_noisy: int = 0) -> Cells:
-    """Arrays for parts of up to ``size`` rows; cells of ``n_noisy`` variables may be wrong.
-
-    Leaves of several variables have ``n_joint`` lines.
-    """
+def new_cells(n_features: int, n_joint: int, size: int) -> Cells:
+    """Arrays for parts of up to ``size`` rows; blocks have ``n_joint`` lines."""
     n_lines = n_features + n_joint
     codes, incomplete = np.zeros((n_lines, size), np.int16), np.ones(n_lines, np.int8)
-    noise, values = np.empty((3, n_noisy, size)), np.empty((n_lines + 3 * n_features, size))
-    return Cells(codes, values, np.empty(size), incomplete, noise)
+    values = np.empty((n_lines + 3 * n_features, size))
+    return Cells(codes, values, np.empty(size), incomplete)
 
 
 @kernel
@@ -170,37 +159,6 @@ def read_batch(columns: Columns, rows: Floats, joint: Floats, n: int, cells: Cel
             values[line, r] = joint[r, b]
             values[line + 1, r] = 0.0
     return -1
-
-
-@kernel
-def read_noise(
-    columns: Columns,
-    rows: Floats,
-    log_right: Floats,
-    log_wrong: Floats,
-    in_logs: bool,
-    cells: Cells,
-) -> None:
-    """Write how the leaves of the variables read rows whose cells may be wrong.
-
-    Of the density of a leaf and that of an error, the greater one is taken out of a cell: so a cell
-    far away, which can only be wrong, leaves the others their digits.
-    """
-    noise, n = cells.noise, len(rows)
-    cells.base[:n] = 0.0
-    for var in range(rows.shape[1]):
-        column, ignored = column_of(columns, var), columns.ignored[var]
-        for r in range(n):
-            right, wrong, peak = 0.0, -np.inf, 0.0
-            if not (np.isnan(rows[r, var]) or ignored):
-                _, _, density = read_cell(column, columns.axis, rows[r, var])
-                right, wrong = log_right[var] + density, log_wrong[r, var]
-                peak = max(right, wrong)
-                right, wrong = right - peak, wrong - peak
-            cells.base[r] += peak
-            noise[0, var, r] = right if in_logs else math.exp(right)
-            noise[1, var, r] = wrong if in_logs else math.exp(wrong)
-            noise[2, var, r] = peak
 
 
 def checked_cells(columns: Columns, rows: Floats, start: int = 0) -> Cells:

@@ -22,14 +22,12 @@ from skpc.queries.passes.rows import (
     new_cells,
     over_chunks,
     read_batch,
-    read_noise,
     refuse_cell,
 )
 from skpc.variables.events import Events
 from skpc.variables.families import cell_value, leaf_values
 from skpc.variables.leaf_queries import mode_tables
 from skpc.variables.leaves import Cells, leaf_of
-from skpc.variables.noise import NoisyCells
 
 #: Roots below are evaluated again in the log domain.
 TINY = 1e-280
@@ -188,8 +186,6 @@ class Evaluator:
         Rows a batch; None fits the values of a batch into the cache.
     events : Events, default=None
         What rows stand for, each row for its event; None for their cells alone.
-    noisy : NoisyCells, default=None
-        The rows, if their cells may be wrong.
     """
 
     def __init__(
@@ -200,9 +196,8 @@ class Evaluator:
         keep: bool = True,
         size: int | None = None,
         events: Events | None = None,
-        noisy: NoisyCells | None = None,
     ):
-        self.circuit, self.noisy = circuit, noisy
+        self.circuit = circuit
         self.maximise = maximise
         self.program = plan_of(circuit.structure)
         self.plan: Plan = self.program.plan
@@ -233,7 +228,7 @@ class Evaluator:
     def log_values(self, row: Floats) -> tuple[Floats, bool]:
         """Log value of every node of the structure on one row, and whether it is possible."""
         first = np.zeros(1, dtype=np.int64)
-        part = (row, self.reader.values(row), np.empty((1, 0)), first)
+        part = (row, self.reader.values(row), first)
         batch = self._evaluate(*part, self._workspace(), True)
         leaves, n_inner = self.circuit.structure.leaves, len(self.plan.is_sum)
         value, of_leaves = np.empty(self.circuit.n_nodes), np.empty((len(leaves.node), 1))
@@ -254,15 +249,12 @@ class Evaluator:
         workspace = self._workspace()
         # Leaves of several variables are products of matrices: all rows at once.
         joint = self.reader.values(rows, start, maximise=self.maximise)
-        wrong = np.empty((len(rows), 0))
-        if self.noisy is not None:
-            wrong = self.noisy.log_wrong[start : start + len(rows)]
         every, in_logs = np.arange(len(rows)), self.maximise
         parts: list[Any] = slices(len(rows), self.size)
         while parts:
             again = [np.empty(0, dtype=np.int64)]
             for part in parts:
-                of_part = rows[part], joint[part], wrong[part], every[part]
+                of_part = rows[part], joint[part], every[part]
                 batch = self._evaluate(*of_part, workspace, in_logs, start)
                 if not in_logs:
                     again.append(batch.position[np.isneginf(batch.root)])
@@ -273,16 +265,13 @@ class Evaluator:
             parts = [index[part] for part in slices(len(index), self.size)]
 
     def _workspace(self) -> tuple[Cells, Floats]:
-        n_features = self.circuit.n_features
-        n_noisy = 0 if self.noisy is None else n_features
-        cells = new_cells(n_features, 2 * self.reader.n_lines, self.size, n_noisy)
+        cells = new_cells(self.circuit.n_features, 2 * self.reader.n_lines, self.size)
         return cells, np.empty((self.n_lines + N_SCRATCH, self.size))
 
     def _evaluate(
         self,
         rows: Floats,
         joint: Floats,
-        wrong: Floats,
         index: Ints,
         workspace: tuple[Cells, Floats],
         in_logs: bool,
@@ -291,8 +280,6 @@ class Evaluator:
         (cells, lines), n, slot = workspace, len(rows), self.slot
         bad = read_batch(self.columns, rows, joint, n, cells)
         refuse_cell(self.columns, rows, bad, start + int(index[0]))
-        if self.noisy is not None:
-            read_noise(self.columns, rows, self.noisy.log_right, wrong, in_logs, cells)
         base, root = cells.base[:n], lines[slot[-1], :n]
         upward(self.plan, slot, self.tables, cells, n, lines, in_logs, self.maximise)
         log_root = base + root
@@ -304,14 +291,12 @@ class Evaluator:
         return Batch(index, cells, lines, in_logs, log_root)
 
 
-def feed_forward(
-    circuit: Circuit, rows: Floats, events: Events | None = None, noisy: NoisyCells | None = None
-) -> Floats:
+def feed_forward(circuit: Circuit, rows: Floats, events: Events | None = None) -> Floats:
     """Log-likelihood of rows by a pass over all edges, missing cells integrated out.
 
-    Rows may stand for ``events``, whose known cells they have, or may be ``noisy``.
+    Rows may stand for ``events``, whose known cells they have.
     """
-    evaluator = Evaluator(circuit, keep=False, events=events, noisy=noisy)
+    evaluator = Evaluator(circuit, keep=False, events=events)
     out = np.empty(len(rows))
 
     def work(part: Floats, start: int) -> None:
