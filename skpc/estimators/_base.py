@@ -495,7 +495,13 @@ class CircuitDensity(TableDensity):
         )
         return again
 
-    def redrawn(self, rows: Floats, weight: Floats, random_state: np.random.RandomState) -> Self:
+    def redrawn(
+        self,
+        rows: Floats,
+        weight: Floats,
+        random_state: np.random.RandomState,
+        start: Self,  # noqa: ARG002
+    ) -> Self:
         """A copy with parameters drawn from their posterior given complete rows.
 
         By the Bayesian bootstrap; of a deterministic circuit that is the Dirichlet posterior.
@@ -505,6 +511,8 @@ class CircuitDensity(TableDensity):
         rows, weight : ndarrays
             As in :meth:`reweighted`, without missing cells.
         random_state : RandomState
+        start : CircuitDensity
+            The density before the first draw.
         """
         return self.reweighted(*bootstrapped(rows, weight, random_state))
 

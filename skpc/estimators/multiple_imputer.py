@@ -521,14 +521,14 @@ def _drawn(
 ) -> Any:
     """The density under random weights of the rows, and after steps of data augmentation."""
     random_state = np.random.RandomState(seed)
-    density = density.reweighted(*bootstrapped(rows, weight, random_state))
+    density = start = density.reweighted(*bootstrapped(rows, weight, random_state))
     if n_steps:
         # Equal rows have different cells.
         n_copies = copies(weight)
         rows, weight = np.repeat(rows, n_copies, axis=0), np.repeat(weight / n_copies, n_copies)
     for _ in range(n_steps):
         filled = density._density.draw_missing(rows, random_state)
-        density = density.redrawn(filled, weight, random_state)
+        density = density.redrawn(filled, weight, random_state, start)
     advance(1)
     return density
 

@@ -223,10 +223,12 @@ class TableMixture(CircuitDensity):
         again._iterate(expect, n_rows, EM_STEPS, lambda: EM_TOL * n_rows)
         return again
 
-    def redrawn(self, rows: Floats, weight: Floats, random_state: np.random.RandomState) -> Self:
+    def redrawn(
+        self, rows: Floats, weight: Floats, random_state: np.random.RandomState, start: Self
+    ) -> Self:
         """A copy whose parameters are drawn from their posterior given encoded, complete rows."""
         again, rows = copy(self), rows.take(self._order, axis=1)
-        again._describe(redrawn(self._mixture, rows, weight, random_state))
+        again._describe(redrawn(self._mixture, rows, weight, random_state, start._mixture))
         return again
 
     def _iterate(

@@ -8,7 +8,10 @@ of :math:`n` rows, their mean :math:`m` and its covariance :math:`\Sigma` of the
     \Sigma' \sim W^{-1}(n \Sigma, n - 1), \qquad \mu' \sim N(m, \Sigma' / n),
 
 where :math:`W^{-1}` is the inverse Wishart distribution (Jeffreys' prior); weights and tables are
-from Dirichlet distributions of their counts. The plain twin is ``tests/naive/table_mixture.py``.
+from Dirichlet distributions of their counts. A component of few rows may lack most cells of a
+column: from step to step its draws would follow each other without bounds. So each of several
+components has some rows more, distributed like itself before the first draw. The plain twin is
+``tests/naive/table_mixture.py``.
 """
 
 import numpy as np
@@ -27,7 +30,8 @@ from skpc.learning.gaussian_mixture import (
 from skpc.learning.table_mixture import LearnedMixture
 from skpc.variables.gaussians import Gaussians
 
-#: Rows for each number that tell a covariance, at least, when it is drawn.
+#: Rows for each number, and for one more, that are like a component before the draws. With as many,
+#: covariances are expected to shrink from step to step where no cell is observed.
 _ROWS_EACH = 2.0
 #: Counts of states and weights, at least, when they are drawn.
 _LEAST = 1e-12
@@ -60,16 +64,20 @@ def open_for_draws(mixture: LearnedMixture, n_rows: float) -> LearnedMixture:
 
 
 def redrawn(
-    mixture: LearnedMixture, rows: Floats, weight: Floats, random_state: np.random.RandomState
+    mixture: LearnedMixture,
+    rows: Floats,
+    weight: Floats,
+    random_state: np.random.RandomState,
+    start: LearnedMixture,
 ) -> LearnedMixture:
-    """The mixture with parameters drawn given complete encoded rows."""
+    """The mixture with parameters drawn given complete encoded rows; ``start`` is before draws."""
     cells, prior = mixture.columns.cells(rows), mixture.columns.prior
     models = []
-    for model, (params, _) in zip(mixture.models, mixture.choices.candidates):
+    parts = zip(mixture.models, start.models, mixture.choices.candidates)
+    for model, before, (params, _) in parts:
         # Rows are drawn to components first, and then parameters given these.
         sums = drawn_sums(model, cells, weight, prior, random_state)
-        fitted = m_step(model, sums, prior, params)
-        models.append(drawn_parameters(fitted, sums, prior, params, random_state))
+        models.append(drawn_parameters(model, sums, prior, params, random_state, before))
     tree = mixture.tree
     if tree is not None:
         # The states of its hidden variables are expected.
@@ -102,26 +110,47 @@ def drawn_parameters(
     prior: MixturePrior,
     params: MixtureParams,
     random_state: np.random.RandomState,
+    start: GaussianMixture,
 ) -> GaussianMixture:
-    """Draw parameters around those of the M-step from some sums."""
+    """Draw parameters around those of the M-step from some sums about a model."""
     n_components, d = model.gaussians.mean.shape
+    n_like_start = _ROWS_EACH * (d + 1.0) if n_components > 1 else 0.0
+    fitted = m_step(model, _with_rows_like(start, n_like_start, model, sums), prior, params)
+    gaussians = fitted.gaussians
     n_rows = sums.by_width.sum(axis=1)
     by_width = random_state.standard_gamma(sums.by_width) + _LEAST
-    counts = random_state.standard_gamma(np.exp(model.log_table) * (n_rows + 1.0)[:, np.newaxis])
-    # Fewer rows than this tell so little that some draws would be without bounds.
-    n_rows += params.strength * d if n_components > 1 else 0.0
+    counts = random_state.standard_gamma(np.exp(fitted.log_table) * (n_rows + 1.0)[:, np.newaxis])
+    n_rows += n_like_start + (params.strength * d if n_components > 1 else 0.0)
+    # One component with fewer rows than this has draws without bounds, too.
     n_rows = np.maximum(n_rows, _ROWS_EACH * d + 1.0)[:, np.newaxis]
     # Bartlett: the root of a Wishart matrix has chi variables on its diagonal, and normals below.
     n_before = np.zeros(d) if params.factorised else np.arange(d)
     half = np.tril(random_state.standard_normal((n_components, d, d)), -1) * (not params.factorised)
     np.einsum("kii->ki", half)[:] = np.sqrt(random_state.chisquare(n_rows - 1.0 - n_before))
-    root = np.linalg.cholesky(model.gaussians.covariance) @ np.linalg.inv(half).transpose(0, 2, 1)
+    root = np.linalg.cholesky(gaussians.covariance) @ np.linalg.inv(half).transpose(0, 2, 1)
     root *= np.sqrt(n_rows)[:, :, np.newaxis]
     error = (root @ random_state.standard_normal((n_components, d, 1)))[:, :, 0]
-    mean = model.gaussians.mean + error / np.sqrt(np.maximum(sums.weight, 1.0))[:, np.newaxis]
-    return model._replace(
+    n_of_mean = np.maximum(sums.weight + n_like_start, 1.0)
+    mean = gaussians.mean + error / np.sqrt(n_of_mean)[:, np.newaxis]
+    return fitted._replace(
         weights=by_width.sum(axis=1) / by_width.sum(),
         log_table=log_tables(counts + _LEAST, prior.state_ptr),
         gaussians=Gaussians.from_covariance(mean, root @ root.transpose(0, 2, 1)),
         proportion=(by_width / by_width.sum(axis=1, keepdims=True)).ravel(),
+    )
+
+
+def _with_rows_like(
+    start: GaussianMixture, n_rows: float, model: GaussianMixture, sums: Sums
+) -> Sums:
+    """Sums about a model, with rows for each component that are like it at the start."""
+    like_start = Sums.from_model(start._replace(weights=np.ones(len(sums.weight))), n_rows)
+    shift = start.gaussians.mean - model.gaussians.mean
+    outer = shift[:, :, np.newaxis] * shift[:, np.newaxis]
+    mass = like_start.weight[:, np.newaxis]
+    return sums._replace(
+        weight=sums.weight + like_start.weight,
+        total=sums.total + mass * shift,
+        square=sums.square + like_start.square + mass[:, :, np.newaxis] * outer,
+        by_width=sums.by_width + like_start.by_width,
     )

@@ -4,8 +4,10 @@ import numpy as np
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import dirichlet, ks_2samp, kstest
 
+from skpc._arrays import added
 from skpc.learning.gaussian_mixture import (
     MixtureParams,
+    Sums,
     expected_sums,
     fit_gaussian_mixture,
     m_step,
@@ -32,8 +34,10 @@ def test_parameters_are_drawn_from_their_posterior():
     params, draws = MixtureParams(1), np.random.RandomState(0)
     fit = fit_gaussian_mixture(rows, weight, np.ones((1, 12)), prior, params, 1, 0.0)
     sums, rng = expected_sums(fit.model, rows, weight, prior), np.random.default_rng(1)
-    ours = [drawn_parameters(fit.model, sums, prior, params, draws).gaussians for _ in range(1000)]
-    ours = [(one.mean[0], one.covariance[0]) for one in ours]
+    ours = []
+    for _ in range(1000):
+        drawn = drawn_parameters(fit.model, sums, prior, params, draws, fit.model).gaussians
+        ours.append((drawn.mean[0], drawn.covariance[0]))
     theirs = [naive.drawn_moments(numbers, rng) for _ in range(1000)]
     for told in (
         lambda mean, _: mean[0],
@@ -49,7 +53,9 @@ def test_parameters_are_drawn_from_their_posterior():
 def test_weights_of_components_have_a_dirichlet_distribution():
     model, rows, weight, prior, params = two_clouds()
     sums, draws = expected_sums(model, rows, weight, prior), np.random.RandomState(0)
-    weights = [drawn_parameters(model, sums, prior, params, draws).weights[0] for _ in range(500)]
+    weights = [
+        drawn_parameters(model, sums, prior, params, draws, model).weights[0] for _ in range(500)
+    ]
     truth = dirichlet(sums.by_width[:, 0]).rvs(4000, random_state=1)[:, 0]
     assert ks_2samp(weights, truth).pvalue > 1e-3
 
@@ -70,17 +76,48 @@ def test_components_of_few_rows_and_independent_numbers_are_drawn_too():
     for one in (params, params._replace(factorised=True), params._replace(n_factors=1)):
         draws = np.random.RandomState(0)
         sums = drawn_sums(model, rows, weight, prior, draws)
-        fitted = m_step(model, sums, prior, one)
-        found = drawn_parameters(fitted, sums, prior, one, draws).gaussians
+        found = drawn_parameters(model, sums, prior, one, draws, model).gaussians
         assert np.isfinite(found.log_det).all()
         assert one.factorised == (found.covariance[0, 0, 1] == 0.0)
     params = params._replace(factorised=True)
     sums = expected_sums(model, rows, weight, prior)
-    point = m_step(model, sums, prior, params)
+    # Eight rows of each component are like it.
+    like_model = Sums.from_model(model._replace(weights=np.ones(2)), 8.0)
+    point = m_step(model, added(like_model, sums), prior, params)
     variances = [
-        drawn_parameters(point, sums, prior, params, draws).gaussians.covariance[1, 2, 2]
+        drawn_parameters(model, sums, prior, params, draws, model).gaussians.covariance[1, 2, 2]
         for _ in range(1000)
     ]
-    count = max(sums.by_width[1].sum() + 1.5, 7.0)
+    count = sums.by_width[1].sum() + 8.0 + 1.5
     pivot = count * point.gaussians.covariance[1, 2, 2] / np.array(variances)
     assert kstest(pivot, "chi2", args=(count - 1.0,)).pvalue > 1e-3
+
+
+def test_rows_like_a_component_are_added_about_another_model():
+    model, _, _, prior, params = two_clouds(40)
+    moved = model._replace(gaussians=model.gaussians._replace(mean=model.gaussians.mean + 3.0))
+    nothing = Sums.from_model(moved, 0.0)
+    draws = np.random.RandomState(0)
+    means = [
+        drawn_parameters(moved, nothing, prior, params, draws, model).gaussians.mean
+        for _ in range(4000)
+    ]
+    # Only rows at the start tell where the components are.
+    assert_allclose(np.mean(means, axis=0), model.gaussians.mean, atol=0.1)
+
+
+def test_a_component_without_observed_cells_stays_where_it_was():
+    start, rows, weight, prior, params = two_clouds(40)
+    draws, model = np.random.RandomState(0), start
+    variances = []
+    for _ in range(60):
+        # The eight rows of the rare component are drawn from it in each step.
+        gaussians = model.gaussians
+        cells = draws.multivariate_normal(gaussians.mean[0], gaussians.covariance[0], 8)
+        filled = rows_of(np.concatenate([cells, rows.scores[8:]]))
+        sums = drawn_sums(model, filled, weight, prior, draws)
+        model = drawn_parameters(model, sums, prior, params, draws, start)
+        variances.append(model.gaussians.covariance[0].diagonal())
+    grown = np.array(variances) / start.gaussians.covariance[0].diagonal()
+    assert grown.max() < 20.0
+    assert 0.2 < np.median(grown) < 5.0
