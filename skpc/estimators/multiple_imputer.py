@@ -33,6 +33,9 @@ from skpc.pooling.folds import fit_best
 
 #: Steps of data augmentation for each table. They start from parameters that are nearly draws.
 _N_STEPS = 10
+#: Share of the weight of the default mixture that chains ask: they ask a row for each column in each
+#: round, and what its lightest parts add costs most of the time.
+_SHARE_ASKED = 0.5
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -47,10 +50,11 @@ class MultipleImputer(TableEstimator):
     ----------
     density : density estimator, default=None
         The model of the rows, a circuit such as :class:`TableMixture` (the Gaussian mixture with
-        missing data); it is cloned. None takes :class:`TableMixture` for regressions. For
-        ``draws="density"`` it takes :class:`CutsetNetworkBD`, :class:`HiddenChowLiuTree` or
-        :class:`TableMixture`, also with ``n_components="states"``, whichever gives removed cells of
-        held-out rows the greatest density.
+        missing data); it is cloned. None takes :class:`TableMixture` for regressions, which ask the
+        fewest of its parts that have half of the weight. For ``draws="density"`` it takes
+        :class:`CutsetNetworkBD`, :class:`HiddenChowLiuTree` or :class:`TableMixture`, also with
+        ``n_components="states"``, whichever gives removed cells of held-out rows the greatest
+        density.
     n_imputations : int, default=20
         Number of tables, at least two.
     draws : {"regressions", "density"}, default="regressions"
@@ -377,7 +381,8 @@ class MultipleImputer(TableEstimator):
 
     def _fit_chains(self, rows: Floats, weight: Floats, seeds: Ints) -> Chains:
         """Run the chains of regressions on the rows of ``fit``."""
-        density = self.density_._density
+        asked = self.density_ if self.density else self.density_.heaviest(_SHARE_ASKED)
+        density = asked._density
         # Equal rows have different cells.
         n_copies = copies(weight)
         rows = np.repeat(rows, n_copies, axis=0)

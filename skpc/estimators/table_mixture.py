@@ -231,6 +231,12 @@ class TableMixture(CircuitDensity):
         again._describe(redrawn(self._mixture, rows, weight, random_state, start._mixture))
         return again
 
+    def heaviest(self, share: float) -> Self:
+        """A copy with the fewest candidates that have a share of the weight together."""
+        lighter = copy(self)
+        lighter._describe(self._mixture.heaviest(share))
+        return lighter
+
     def _iterate(
         self,
         expect: Callable[[LearnedMixture], tuple[Any, ...]],

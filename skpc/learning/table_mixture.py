@@ -344,6 +344,20 @@ class LearnedMixture(NamedTuple):
             n_free += model.n_parameters(state_ptr, candidate.params.n_factors)
         return n_free + (self.tree.tree.n_parameters + 1 if self.tree else 0)
 
+    def heaviest(self, share: float) -> Self:
+        """The mixture of the fewest candidates that have a share of the weight together."""
+        order = np.argsort(-self.choices.weights, kind="stable")
+        n_kept = 1 + np.searchsorted(np.cumsum(self.choices.weights[order]), share)
+        kept = np.sort(order[:n_kept])
+        weights = self.choices.weights[kept] / self.choices.weights[kept].sum()
+        candidates = [self.choices.candidates[k] for k in kept]
+        models = [self.models[k] for k in kept]
+        return self._replace(
+            model=GaussianMixture.stacked(models, weights),
+            choices=self.choices._replace(weights=weights, candidates=candidates),
+            models=models,
+        )
+
     def circuit(self, n_features: int) -> Circuit:
         """The circuit over encoded rows of some columns; see :func:`table_circuit`."""
         return table_circuit(
