@@ -33,8 +33,8 @@ from skpc.pooling.folds import fit_best
 
 #: Steps of data augmentation for each table. They start from parameters that are nearly draws.
 _N_STEPS = 10
-#: Share of the weight of the default mixture that chains ask: they ask a row for each column in each
-#: round, and what its lightest parts add costs most of the time.
+#: Share of the weight of the default mixture that chains ask: they ask about each row for each
+#: column in each round, and what the lightest parts add costs most of the time.
 _SHARE_ASKED = 0.5
 
 
@@ -265,18 +265,22 @@ class MultipleImputer(TableEstimator):
             else:
                 self.density_ = clone(density).fit(table, sample_weight=weight)
             domain = self.density_.domain_
-            rows = merge_rows(domain.encode(table), weight)
-            self._was_incomplete = np.asarray(np.isnan(rows[0]).any(axis=0))
-            self._sd = column_moments(*rows)[1]
+            merged = merge_rows(domain.encode(table), weight)
+            self._was_incomplete = np.asarray(np.isnan(merged[0]).any(axis=0))
+            self._sd = column_moments(*merged)[1]
             self.densities_ = [self.density_] * self.n_imputations
             self._chains = self.trace_ = None
+            rows, weight = with_some_cell(domain, *merged)
+            # Equal rows have different cells.
+            n_copies = copies(weight)
+            rows = np.repeat(rows, n_copies, axis=0)
+            weight = np.repeat(weight / n_copies, n_copies)
             if is_chained:
-                self._chains = self._fit_chains(*with_some_cell(domain, *rows), seeds)
+                self._chains = self._fit_chains(rows, weight, seeds)
             elif self.parameters != "fixed":
-                rows = with_some_cell(domain, *rows)
                 with progress(self.n_imputations, "tables", self.verbose) as advance:
                     n_steps = _N_STEPS if self.parameters == "posterior" else 0
-                    draw = partial(_drawn, self.density_, *rows, n_steps, advance)
+                    draw = partial(_drawn, self.density_, rows, weight, n_steps, advance)
                     self.densities_ = in_threads(draw, seeds.tolist())
         return self
 
@@ -313,57 +317,45 @@ class MultipleImputer(TableEstimator):
         """
         check_is_fitted(self)
         seeds = self._seeds()[1].tolist()
+        table, rows = self.density_._encode(X)
+        shift, log_odds = self._shifts(delta)
+        chains = self._chains
         with threads(self.n_jobs):
-            if self._chains is not None:
-                return self._impute_by_chains(X, seeds, delta)
-            if delta is None:
-                return in_threads(
-                    lambda one: one[0].complete(X, "sample", random_state=one[1]),
-                    zip(self.densities_, seeds),
-                )
-            table, rows = self.density_._encode(X)
-            shift, log_odds = self._shifts(delta)
-            adjust = partial(_adjusted, rows, log_odds)
-
-            def draw(density: Any, seed: int) -> Floats:
-                random_state = np.random.RandomState(seed)
-                filled = density._density.draw_missing(rows, random_state)
-                return adjust(filled, partial(_posterior, density), random_state)
-
-            drawn = in_threads(lambda task: draw(*task), zip(self.densities_, seeds))
+            if chains is None:
+                draw_missing = partial(_drawn_cells, rows)
+                drawn = in_threads(draw_missing, zip(self.densities_, seeds))
+                probabilities = [partial(_posterior, density) for density in self.densities_]
+            else:
+                self._check_gaps(chains, rows, shift, log_odds)
+                drawn = list(chains.impute(rows, seeds))
+                probabilities = [
+                    partial(chains.probabilities, chain) for chain in range(len(drawn))
+                ]
+            for filled, of_cells, seed in zip(drawn, probabilities, seeds):
+                random_state = np.random.RandomState(seed + 1)
+                _adjust(rows, log_odds, filled, of_cells, random_state)
             return self._shifted(table, rows, drawn, shift)
 
-    def _impute_by_chains(self, X: Any, seeds: list[int], delta: Any) -> list[Any]:
-        """Complete a table by the regressions of each chain."""
-        chains: Any = self._chains
-        table, rows = self.density_._encode(X)
+    def _check_gaps(
+        self, chains: Chains, rows: Floats, shift: Floats, log_odds: dict[int, Floats]
+    ) -> None:
+        """Refuse to move columns that are computed; warn of gaps that no regression fills."""
         domain = self.density_.domain_
-        shift, log_odds = np.zeros(domain.n_features), dict[int, Floats]()
-        if delta is not None:
-            shift, log_odds = self._shifts(delta)
         computed = [column for column, _ in chains.passive]
         if shift[computed].any() or {*computed} & {*log_odds}:
+            names = [domain[column].where for column in computed]
             raise ValueError(
-                f"delta must leave out columns that passive computes; found {delta!r}. Move the "
-                "columns that these are functions of."
+                f"delta must leave out columns that passive computes; found some of {names}. Move "
+                "the columns that these are functions of."
             )
-        surprising = np.asarray(np.isnan(rows).any(axis=0) & ~self._was_incomplete)
+        surprising = np.isnan(rows).any(axis=0) & ~self._was_incomplete
         surprising[[*chains.order, *computed]] = False
         if surprising.any():
-            names = ", ".join(
-                domain[column].where for column in np.flatnonzero(surprising).tolist()
-            )
+            names = [domain[column].where for column in np.flatnonzero(surprising).tolist()]
             warn(
-                f"Cells are missing in {names}, where none was in fit: they are drawn from the "
-                "density, not by a regression. Fit to a table that lacks such cells."
+                f"Cells are missing in {', '.join(names)}, where none was in fit: they are drawn "
+                "from the density, not by a regression. Fit to a table that lacks such cells."
             )
-        drawn = list(chains.impute(rows, seeds))
-        for chain, filled in enumerate(drawn):
-            random_state = np.random.RandomState(seeds[chain] + 1)
-            drawn[chain] = _adjusted(
-                rows, log_odds, filled, partial(chains.probabilities, chain), random_state
-            )
-        return self._shifted(table, rows, drawn, shift)
 
     def _shifted(self, table: Any, rows: Floats, drawn: list[Floats], shift: Floats) -> list[Any]:
         """Filled tables, the drawn numbers moved by ``shift``; shape (n_features,)."""
@@ -383,10 +375,6 @@ class MultipleImputer(TableEstimator):
         """Run the chains of regressions on the rows of ``fit``."""
         asked = self.density_ if self.density else self.density_.heaviest(_SHARE_ASKED)
         density = asked._density
-        # Equal rows have different cells.
-        n_copies = copies(weight)
-        rows = np.repeat(rows, n_copies, axis=0)
-        weight = np.repeat(weight / n_copies, n_copies)
         analysis = None
         if self.model is not None:
             analysis = read_analysis(self.model, density.domain, rows)
@@ -477,8 +465,9 @@ class MultipleImputer(TableEstimator):
         df_complete = df[0] if df_complete is None else df_complete
         return combine_estimates(list(estimates), list(variances), df_complete, transform)
 
-    def _shifts(self, delta: dict[Any, Any]) -> tuple[Floats, dict[int, Floats]]:
+    def _shifts(self, delta: Any) -> tuple[Floats, dict[int, Floats]]:
         """What is added to each number, zero mostly; and to the log odds of categories."""
+        delta = {} if delta is None else delta
         if not isinstance(delta, dict):
             raise TypeError(
                 "delta must be a dict from columns to standard deviations, such as "
@@ -499,7 +488,7 @@ class MultipleImputer(TableEstimator):
                 )
         if not all(np.isfinite(one).all() for one in (shift, *log_odds.values())):
             raise ValueError(f"delta must be finite; found {delta!r}")
-        return shift * self._sd, log_odds
+        return shift * np.nan_to_num(self._sd), log_odds
 
     def _seeds(self) -> Ints:
         """Seeds of the parameters, and of the cells, of each table; shape (2, n_imputations)."""
@@ -527,10 +516,6 @@ def _drawn(
     """The density under random weights of the rows, and after steps of data augmentation."""
     random_state = np.random.RandomState(seed)
     density = start = density.reweighted(*bootstrapped(rows, weight, random_state))
-    if n_steps:
-        # Equal rows have different cells.
-        n_copies = copies(weight)
-        rows, weight = np.repeat(rows, n_copies, axis=0), np.repeat(weight / n_copies, n_copies)
     for _ in range(n_steps):
         filled = density._density.draw_missing(rows, random_state)
         density = density.redrawn(filled, weight, random_state, start)
@@ -562,14 +547,21 @@ def _posterior(density: Any, filled: Floats, column: int) -> Floats:
     return np.asarray(density._density.posteriors(known, [column])[0].probabilities)
 
 
-def _adjusted(
+def _drawn_cells(rows: Floats, task: tuple[Any, int]) -> Floats:
+    """The rows with missing cells drawn by a density, with a seed."""
+    density, seed = task
+    filled: Floats = density._density.draw_missing(rows, np.random.RandomState(seed))
+    return filled
+
+
+def _adjust(
     rows: Floats,
     log_odds: dict[int, Floats],
     drawn: Floats,
     probabilities: Callable[[Floats, int], Floats],
     random_state: np.random.RandomState,
-) -> Floats:
-    """A draw of the missing cells of encoded rows whose categories have other log odds."""
+) -> None:
+    """Give the drawn categories of encoded rows other log odds, in place."""
     for column, added in log_odds.items():
         lost = np.isnan(rows[:, column])
         code = drawn[lost, column].astype(np.int64)
@@ -582,7 +574,6 @@ def _adjusted(
         gain = np.cumsum(np.maximum(after - before, 0.0), axis=1)
         chance = random_state.random_sample((len(code), 1)) * gain[:, -1:]
         drawn[lost, column] = np.where(stays, code, (gain <= chance).sum(axis=1))
-    return drawn
 
 
 def _estimates(result: Any) -> tuple[Any, Any, float | None]:

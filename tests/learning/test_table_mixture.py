@@ -11,7 +11,14 @@ from skpc.learning.gaussian_mixture import (
     MixtureParams,
     fit_gaussian_mixture,
 )
-from skpc.learning.table_mixture import SMALLEST_SD, TableColumns, table_circuit
+from skpc.learning.table_mixture import (
+    SMALLEST_SD,
+    Candidate,
+    Choices,
+    LearnedMixture,
+    TableColumns,
+    table_circuit,
+)
 from skpc.queries import log_likelihood
 from tests.naive import table_mixture as naive
 
@@ -188,6 +195,24 @@ def test_mixtures_of_mixtures_are_mixtures():
     together = columns.log_density(GaussianMixture.stacked(models, shares), cells)
     apart = np.exp([columns.log_density(model, cells) for model in models])
     assert_allclose(np.exp(together), shares @ apart, rtol=1e-9)
+
+
+def test_the_heaviest_parts_are_mixed_by_their_weights():
+    columns, cells, weight, *_ = cells_of(table())
+    starts = [np.full((k, len(weight)), 1.0 / k) for k in (1, 2, 3)]
+    models = [fit(columns, cells, weight, s, MixtureParams(len(s)), 2, 0.0) for s in starts]
+    candidates = [Candidate(MixtureParams(len(s))) for s in starts]
+    shares = np.array([0.3, 0.2, 0.5])
+    choices = Choices(shares, candidates)
+    mixture = LearnedMixture(columns, GaussianMixture.stacked(models, shares), choices, models)
+    for share, kept in ((0.4, [2]), (0.6, [0, 2]), (0.9, [0, 1, 2])):
+        log_densities = [columns.log_density(models[k], cells) for k in kept]
+        weights = shares[kept] / shares[kept].sum()
+        truth = np.log(weights @ np.exp(log_densities))
+        lighter = mixture.heaviest(share)
+        assert_allclose(columns.log_density(lighter.model, cells), truth)
+        assert_allclose(lighter.choices.weights, weights)
+        assert [c.params.n_components for c in lighter.choices.candidates] == [k + 1 for k in kept]
 
 
 def test_numbers_without_a_domain_have_linear_scores():
