@@ -33,9 +33,9 @@ from skpc.pooling.folds import fit_best
 
 #: Steps of data augmentation for each table. They start from parameters that are nearly draws.
 _N_STEPS = 10
-#: Share of the weight of the default mixture that chains ask: they ask about each row for each
-#: column in each round, and what the lightest parts add costs most of the time.
-_SHARE_ASKED = 0.5
+#: Numbers in the covariances of the default mixture that chains ask, and else the share of its
+#: weight: they ask about each row for each column in each round.
+_SIZE_ASKED, _SHARE_ASKED = 10_000.0, 0.5
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -50,8 +50,8 @@ class MultipleImputer(TableEstimator):
     ----------
     density : density estimator, default=None
         The model of the rows, a circuit such as :class:`TableMixture` (the Gaussian mixture with
-        missing data); it is cloned. None takes :class:`TableMixture` for regressions, which ask the
-        fewest of its parts that have half of the weight. For ``draws="density"`` it takes
+        missing data); it is cloned. None takes :class:`TableMixture` for regressions; of
+        about twenty numbers and more these ask its heaviest parts, half of the weight. For ``draws="density"`` it takes
         :class:`CutsetNetworkBD`, :class:`HiddenChowLiuTree` or :class:`TableMixture`, also with
         ``n_components="states"``, whichever gives removed cells of held-out rows the greatest
         density.
@@ -373,7 +373,7 @@ class MultipleImputer(TableEstimator):
 
     def _fit_chains(self, rows: Floats, weight: Floats, seeds: Ints) -> Chains:
         """Run the chains of regressions on the rows of ``fit``."""
-        asked = self.density_ if self.density else self.density_.heaviest(_SHARE_ASKED)
+        asked = self.density_ if self.density else self.density_.heaviest(_SIZE_ASKED, _SHARE_ASKED)
         density = asked._density
         analysis = None
         if self.model is not None:

@@ -231,10 +231,10 @@ class TableMixture(CircuitDensity):
         again._describe(redrawn(self._mixture, rows, weight, random_state, start._mixture))
         return again
 
-    def heaviest(self, share: float) -> Self:
-        """A copy with the fewest candidates that have a share of the weight together."""
+    def heaviest(self, size: float, share: float) -> Self:
+        """A copy with the heaviest candidates; see :meth:`LearnedMixture.heaviest`."""
         lighter = copy(self)
-        lighter._describe(self._mixture.heaviest(share))
+        lighter._describe(self._mixture.heaviest(size, share))
         return lighter
 
     def _iterate(

@@ -344,11 +344,17 @@ class LearnedMixture(NamedTuple):
             n_free += model.n_parameters(state_ptr, candidate.params.n_factors)
         return n_free + (self.tree.tree.n_parameters + 1 if self.tree else 0)
 
-    def heaviest(self, share: float) -> Self:
-        """The mixture of the fewest candidates that have a share of the weight together."""
+    def heaviest(self, size: float, share: float) -> Self:
+        """The mixture of the heaviest candidates.
+
+        Their covariances have at most ``size`` numbers together, or else they are the fewest that
+        have ``share`` of the weight.
+        """
         order = np.argsort(-self.choices.weights, kind="stable")
-        n_kept = 1 + np.searchsorted(np.cumsum(self.choices.weights[order]), share)
-        kept = np.sort(order[:n_kept])
+        sizes = np.array([model.gaussians.covariance.size for model in self.models])[order]
+        n_small = np.searchsorted(np.cumsum(sizes), size, side="right")
+        n_heavy = 1 + np.searchsorted(np.cumsum(self.choices.weights[order]), share)
+        kept = np.sort(order[: max(n_small, n_heavy)])
         weights = self.choices.weights[kept] / self.choices.weights[kept].sum()
         candidates = [self.choices.candidates[k] for k in kept]
         models = [self.models[k] for k in kept]

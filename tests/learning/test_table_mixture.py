@@ -205,11 +205,19 @@ def test_the_heaviest_parts_are_mixed_by_their_weights():
     shares = np.array([0.3, 0.2, 0.5])
     choices = Choices(shares, candidates)
     mixture = LearnedMixture(columns, GaussianMixture.stacked(models, shares), choices, models)
-    for share, kept in ((0.4, [2]), (0.6, [0, 2]), (0.9, [0, 1, 2])):
+    # Covariances of three numbers, of one, two and three components.
+    for size, share, kept in (
+        (0.0, 0.4, [2]),
+        (0.0, 0.6, [0, 2]),
+        (0.0, 0.9, [0, 1, 2]),
+        (35.0, 0.4, [2]),
+        (36.0, 0.4, [0, 2]),
+        (1e9, 0.4, [0, 1, 2]),
+    ):
         log_densities = [columns.log_density(models[k], cells) for k in kept]
         weights = shares[kept] / shares[kept].sum()
         truth = np.log(weights @ np.exp(log_densities))
-        lighter = mixture.heaviest(share)
+        lighter = mixture.heaviest(size, share)
         assert_allclose(columns.log_density(lighter.model, cells), truth)
         assert_allclose(lighter.choices.weights, weights)
         assert [c.params.n_components for c in lighter.choices.candidates] == [k + 1 for k in kept]
