@@ -50,11 +50,11 @@ class MultipleImputer(TableEstimator):
     ----------
     density : density estimator, default=None
         The model of the rows, a circuit such as :class:`TableMixture` (the Gaussian mixture with
-        missing data); it is cloned. None takes :class:`TableMixture` for regressions; of
-        about twenty numbers and more these ask its heaviest parts, half of the weight. For ``draws="density"`` it takes
-        :class:`CutsetNetworkBD`, :class:`HiddenChowLiuTree` or :class:`TableMixture`, also with
-        ``n_components="states"``, whichever gives removed cells of held-out rows the greatest
-        density.
+        missing data); it is cloned. None takes :class:`TableMixture` for regressions; of about
+        twenty numbers and more these ask its heaviest parts alone, half of the weight. For
+        ``draws="density"`` it takes :class:`CutsetNetworkBD`, :class:`HiddenChowLiuTree` or
+        :class:`TableMixture`, also with ``n_components="states"``, whichever gives removed cells of
+        held-out rows the greatest density.
     n_imputations : int, default=20
         Number of tables, at least two.
     draws : {"regressions", "density"}, default="regressions"
@@ -152,9 +152,10 @@ class MultipleImputer(TableEstimator):
     Dirichlet posterior. The bootstrap alone has residual variances that are too small where rows
     are few: those of a regression on p columns by about 2p / n.
 
-    A :class:`TableMixture` whose parameters are drawn draws numbers up to six standard deviations
-    from their centre, also beyond the observed ones: cells that are missing at random, but not
-    completely so, may be greater. State the ``bounds`` of columns that have any.
+    A :class:`TableMixture` whose parameters are drawn draws numbers beyond the observed ones, too:
+    cells that are missing at random, but not completely so, may be greater. So that components of
+    few observed cells do not drift away from step to step, each has some rows more that are like
+    itself before the first step. State the ``bounds`` of columns that have any.
 
     What is ignored: the structure of the density, its number of components, bins, atoms and the
     scores of its numbers are the same in all tables. Cells are assumed to be missing at random:
