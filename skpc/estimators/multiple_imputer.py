@@ -489,7 +489,7 @@ class MultipleImputer(TableEstimator):
                 )
         if not all(np.isfinite(one).all() for one in (shift, *log_odds.values())):
             raise ValueError(f"delta must be finite; found {delta!r}")
-        return shift * np.nan_to_num(self._sd), log_odds
+        return shift * self._sd, log_odds
 
     def _seeds(self) -> Ints:
         """Seeds of the parameters, and of the cells, of each table; shape (2, n_imputations)."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from skpc._arrays import Bools, Floats, Ints
 from skpc._threads import in_threads
-from skpc.domain import Domain
+from skpc.domain import Domain, column_moments
 from skpc.imputation.analysis import Analysis, AnalysisDraw, Proposals
 from skpc.imputation.regressions import (
     MOST_LEVELS,
@@ -65,25 +65,20 @@ class Predictors(NamedTuple):
     @classmethod
     def fit(cls, domain: Domain, rows: Floats, weight: Floats, sources: Sequence[Ints]) -> Self:
         """Learn scales and frequent categories from encoded rows, NaN where missing."""
-        centre, spread = np.zeros(domain.n_features), np.ones(domain.n_features)
         levels: list[Any] = []
         is_useful = ~domain.is_hidden
         for column in range(domain.n_features):
             observed = ~np.isnan(rows[:, column])
-            cells, mass = rows[observed, column], weight[observed]
+            cells = rows[observed, column]
             if domain.is_categorical[column]:
-                count = np.bincount(cells.astype(np.int64), mass)
+                count = np.bincount(cells.astype(np.int64), weight[observed])
                 frequent = np.argsort(-count, kind="stable")[1 : MOST_LEVELS + 1]
-                indicated = frequent[count[frequent] > 0.0]
-                levels.append(indicated)
-                is_useful[column] &= len(indicated) > 0
-                continue
-            levels.append(np.unique(cells))
-            is_useful[column] &= len(levels[column]) > 1
-            if is_useful[column]:
-                centre[column] = mass @ cells / mass.sum()
-                variance = mass @ (cells - centre[column]) ** 2 / mass.sum()
-                spread[column] = np.sqrt(variance)
+                levels.append(frequent[count[frequent] > 0.0])
+                is_useful[column] &= len(levels[column]) > 0
+            else:
+                levels.append(np.unique(cells))
+                is_useful[column] &= len(levels[column]) > 1
+        centre, spread = column_moments(rows, weight)
         useful_sources = tuple(columns[is_useful[columns]] for columns in sources)
         return cls(domain, centre, spread, tuple(levels), useful_sources, is_useful)
 

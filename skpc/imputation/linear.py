@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from skpc._arrays import Bools, Floats, offsets
+from skpc._arrays import Floats, offsets
 from skpc.domain import Domain, column_moments, one_hot
 from skpc.learning.gaussian_mixture import (
     MixtureParams,
@@ -37,18 +37,12 @@ class LinearCells(NamedTuple):
     ----------
     domain : Domain
         What the columns of the table are.
-    varies : bool ndarray of shape (n_columns,)
-        Which columns of :func:`skpc.domain.one_hot` the Gaussian has. All states of a category are
-        among them: the rows that are added keep its covariance from being singular.
-    mean : ndarray of shape (n_columns,)
-        Means of all of these columns.
     gaussians : Gaussians
-        The one Gaussian.
+        The one Gaussian, of the columns of :func:`skpc.domain.one_hot`. All states of a category
+        are among them: the rows that are added keep its covariance from being singular.
     """
 
     domain: Domain
-    varies: Bools
-    mean: Floats
     gaussians: Gaussians
 
     @classmethod
@@ -65,11 +59,11 @@ class LinearCells(NamedTuple):
         strength : float
             Rows without correlations, for each column of the Gaussian, that are added.
         """
-        table, nothing = one_hot(domain, rows), np.zeros(len(rows))
-        mean, sd = (np.nan_to_num(moment) for moment in column_moments(table, weight))
-        varies = sd > 0.0
-        scores, sd = np.ascontiguousarray(table[:, varies]), sd[varies]
-        patterns, states = Patterns.from_scores(scores), np.zeros((len(rows), 0))
+        scores = one_hot(domain, rows)
+        mean, sd = column_moments(scores, weight)
+        patterns = Patterns.from_scores(scores)
+        states = np.zeros((len(rows), 0))
+        nothing = np.zeros(len(rows))
         fit = fit_gaussian_mixture(
             MixtureRows(scores, patterns, states, nothing, nothing),
             weight,
@@ -77,7 +71,7 @@ class LinearCells(NamedTuple):
             MixturePrior(
                 offsets(np.zeros(0, dtype=np.int64)),
                 np.zeros(0),
-                mean[varies],
+                mean,
                 np.diag(sd**2),
                 np.zeros_like,
                 _SMALLEST_SD * sd,
@@ -86,7 +80,7 @@ class LinearCells(NamedTuple):
             _MAX_ITER,
             _TOL * len(sd),
         )
-        return cls(domain, varies, mean, fit.model.gaussians)
+        return cls(domain, fit.model.gaussians)
 
     def log_density(self, rows: Any, given: Any = None) -> Floats:
         """Zero for each row: none is impossible. Of rows as a whole the model says nothing."""
@@ -94,14 +88,13 @@ class LinearCells(NamedTuple):
 
     def posteriors(self, rows: Any, columns: Sequence[int] | None = None) -> list[Predictive]:
         """See :class:`skpc.densities.Density`. Ranges and sets count as missing cells."""
-        rows, (domain, varies, _, gaussians) = _cells(rows), self
-        scores = np.ascontiguousarray(one_hot(domain, rows)[:, varies])
-        shape = len(rows), len(varies)
-        mean, sd = np.broadcast_to(self.mean, shape).copy(), np.zeros(shape)
+        rows = _cells(rows)
+        domain = self.domain
+        scores = one_hot(domain, rows)
         wanted = np.ones((1, len(rows)), dtype=bool)
-        of_scores = conditionals(gaussians, scores, Patterns.from_scores(scores), wanted)
-        mean[:, varies], sd[:, varies] = (part[0] for part in of_scores)
-        # Observed cells, and columns of one value, are known, but have a distribution as well.
+        moments = conditionals(self.gaussians, scores, Patterns.from_scores(scores), wanted)
+        mean, sd = (of_gaussians[0] for of_gaussians in moments)
+        # Observed cells are known, but have a distribution as well.
         sd[sd == 0.0] = np.finfo(np.float64).tiny
         labels = [column.states for column in domain]
         first = offsets(np.array([1 if states is None else len(states) for states in labels]))
