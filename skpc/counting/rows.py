@@ -19,6 +19,8 @@ from skpc.counting.tables import CountTables, Score
 from skpc.counting.trees import NO_INFORMATION, ChowLiuTree, ScoredTrees, maximum_spanning_tree
 
 _MISSING = -1
+#: A margin below this part of all weight is what subtraction has left of zero.
+_NOTHING = 1e-9
 
 
 class WeightedRows:
@@ -245,3 +247,34 @@ def count_state_pairs(codes: NDArray[np.integer], weight: Floats, n_states: Ints
     pairs[np.ix_(state, state)] = counts[np.ix_(is_state, is_state)]
     # Rounding depends on the order of the subtractions, but the result is symmetric.
     return np.tril(pairs) + np.tril(pairs, -1).T
+
+
+def independent_pairs(
+    pairs: Floats, n_states: Ints
+) -> tuple[Floats, Ints, Callable[[Floats], Floats]]:
+    """What the counts of :func:`count_state_pairs` would be if columns were independent.
+
+    Returns
+    -------
+    expected : ndarray of shape (n_all_states, n_all_states)
+        By the rows that show both columns; zero where one of the states does not occur in these.
+    freedom : ndarray of shape (n_columns, n_columns)
+        Degrees of freedom of the table of each two columns.
+    by_pair : callable
+        Sums the cells of the table of each two columns.
+    """
+    first, column = offsets(n_states)[:-1], np.repeat(np.arange(len(n_states)), n_states)
+
+    def by_pair(cells: Floats) -> Floats:
+        return np.asarray(np.add.reduceat(np.add.reduceat(cells, first, axis=1), first, axis=0))
+
+    # The weight of each state in the rows that show a column, and of all these rows.
+    margin = np.add.reduceat(pairs, first, axis=1)
+    total = np.add.reduceat(margin, first, axis=0)
+    # States that no row shows have no part in the degrees of freedom.
+    occurs = margin > _NOTHING * total[column]
+    n_others = np.maximum(np.add.reduceat(occurs, first, axis=0, dtype=np.int64) - 1, 0)
+    counted = occurs[:, column] & occurs.T[column]
+    product, expected = margin[:, column] * margin.T[column], np.zeros_like(pairs)
+    np.divide(product, total[np.ix_(column, column)], out=expected, where=counted)
+    return expected, n_others * n_others.T, by_pair

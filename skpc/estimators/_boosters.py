@@ -163,7 +163,7 @@ class XGBoostModel(BoosterModel):
     @property
     def names(self) -> Sequence[str] | None:
         """See :class:`BoosterModel`."""
-        return self._booster.feature_names  # type: ignore[no-any-return]
+        return self._booster.feature_names
 
     @cached_property
     def n_classes(self) -> int:

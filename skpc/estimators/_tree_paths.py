@@ -136,11 +136,11 @@ class TreePaths(NamedTuple):
                 ends = number.intervals(low[chosen], high[chosen], closed[:, chosen])
                 cell_low[chosen], cell_high[chosen] = ends
         events = Events.from_intervals(nothing, event, place, cell_low, cell_high)
-        column = np.array([column for column, _ in statements])
+        columns = np.array([column for column, _ in statements])
         ptr = offsets([len(path) for path in numbered])
         value = np.array([leaf for _, leaf in paths])
         said = np.array([number for path in numbered for number in path])
-        return cls(stated, Paths(events, column, ptr, said, value), np.zeros(value.shape[1]))
+        return cls(stated, Paths(events, columns, ptr, said, value), np.zeros(value.shape[1]))
 
     def at(self, rows: Floats) -> Floats:
         """The value at complete rows, shape (n_rows, n_outputs)."""
@@ -371,9 +371,9 @@ def read_sum(
             total = total._replace(offset=(of_method - value).mean(axis=0))
         margin = total.at(rows)
         if link_of(margin, of_method) == "identity":
-            joint = None if paths is None else joint_paths(paths, _MOST_JOINT)
-            if joint is not None:
-                joint = TreePaths.of_paths(joint, density.domain)._replace(offset=total.offset)
+            joint, joined = None, None if paths is None else joint_paths(paths, _MOST_JOINT)
+            if joined is not None:
+                joint = TreePaths.of_paths(joined, density.domain)._replace(offset=total.offset)
             links = {name: link_of(margin, each) for name, each in answers.items()}
             return ModelSum(method, total, joint, {k: v for k, v in links.items() if v})
     return None

@@ -192,12 +192,12 @@ class HiddenForest(CircuitDensity):
     _masses: list[Floats] = field(init=False)
 
     @property
-    def _n_bins(self) -> int | None:
+    def bins_wanted(self) -> int | None:
         """The domain needs no bins: these are finer."""
         return None
 
     @property
-    def circuit_(self) -> Circuit:  # type: ignore[override]
+    def circuit_(self) -> Circuit:
         """The circuit, which is made when it is first asked for."""
         if self._circuit is None:
             self._circuit = self._exact_forest.circuit(self.domain_.axes)
@@ -243,6 +243,7 @@ class HiddenForest(CircuitDensity):
         random_state = check_random_state(self.random_state)
         states = self._fit_states(data)
         with threads(self.n_jobs):
+            chosen: tuple[int, int, int]
             if data.like is not None:
                 chosen = data.like.n_estimators_, data.like.n_clusters_, data.like.n_hidden_
             else:

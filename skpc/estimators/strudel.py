@@ -18,7 +18,7 @@ from skpc.estimators._base import CircuitDensity
 from skpc.estimators._estimator import parameter
 from skpc.estimators._learner import TrainingData
 from skpc.estimators.cutset import filled_rows
-from skpc.learning.cutset import learn_cutset_network
+from skpc.learning.cutset import TREE, learn_cutset_network
 from skpc.learning.strudel import (
     SharedMixture,
     StrudelNetwork,
@@ -178,7 +178,7 @@ class Strudel(CircuitDensity):
 
     def _filled(self, rows: Floats, weight: Floats, random_state: Any) -> Floats:
         n_states = self.domain_.n_states
-        learn_tree = partial(learn_cutset_network, n_states=n_states, max_depth=0)
+        learn_tree = partial(learn_cutset_network, n_states=n_states, options=TREE)
         return filled_rows(self.domain_, rows, weight, learn_tree, 1, random_state)
 
     def _split(
@@ -187,7 +187,7 @@ class Strudel(CircuitDensity):
         """The circuit of the best number of splits."""
         codes = self.domain_.codes(complete)
         n_states = self.domain_.n_states
-        tree = learn_cutset_network(codes, weight, n_states, max_depth=0).trees[0]
+        tree = learn_cutset_network(codes, weight, n_states, TREE).trees[0]
         network = StrudelNetwork(codes, weight, n_states, tree, self.domain_.axes)
 
         def fitted(circuit: Circuit) -> Circuit:

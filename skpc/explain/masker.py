@@ -69,7 +69,7 @@ class ConditionalMasker:
         self, density: Any, n_draws: int = 100, *, clustering: Any = None, random_state: Any = None
     ):
         check_is_fitted(density)
-        if not hasattr(density, "_density"):
+        if not hasattr(density, "row_density"):
             raise TypeError(
                 f"density must be a fitted density of skpc, which draws missing cells; got a "
                 f"{type(density).__name__}."

@@ -20,7 +20,7 @@ from skpc._arrays import Floats, Ints, added, offsets
 from skpc._threads import each, in_threads, slices
 from skpc.circuit import Circuit, CircuitBuilder
 from skpc.counting.trees import children_first
-from skpc.learning.cutset import learn_cutset_network
+from skpc.learning.cutset import TREE, learn_cutset_network
 from skpc.learning.hidden_tree import HiddenTree, add_hidden_tree
 from skpc.learning.hidden_tree_search import spread_rows
 from skpc.learning.state_laws import SMALLEST, Single, StateLaw, States
@@ -487,7 +487,9 @@ def _chow_liu_tree(states: States, codes: Ints, weight: Floats, share: Floats) -
         grouped[:, v] = np.append(group, -1)[codes[:, v]]
     n_states = np.array(n_groups)
     # Columns that do not vary hang at the first that does.
-    tree = learn_cutset_network(grouped, weight, n_states, ess=1.0, max_depth=0).trees[0]
+    tree = learn_cutset_network(
+        grouped.astype(np.int16), weight, n_states, TREE._replace(ess=1.0)
+    ).trees[0]
     parent = np.full(len(n_states), tree.variables[0])
     parent[tree.variables] = np.where(tree.parent < 0, -1, tree.variables[tree.parent])
     return parent

@@ -108,7 +108,7 @@ class StrudelNetwork:
         for variable in order:
             for state in range(n_states[variable]):
                 at_state = np.flatnonzero(codes[:, variable] == state)
-                below = [
+                below: list[_Sum | _Product] = [
                     self._first_sum(child, products[child], at_state)
                     for child in children[variable]
                 ]

@@ -200,8 +200,9 @@ class CheckedCells(NamedTuple):
         for (before, _, log_joint), (after, is_taken, _) in pairwise(lines):
             line, column = np.nonzero(is_taken)
             log_joint[np.searchsorted(before, after)[line], column] = -np.inf
-        parts: Any = [np.concatenate(part) for part in zip(*lines)]
-        return Evidence(~np.isnan(self.rows) & ~absurd, *parts, log_aside, log_error, chance)
+        row, taken, log_joint = (np.concatenate(part) for part in zip(*lines))
+        is_judged = ~np.isnan(self.rows) & ~absurd
+        return Evidence(is_judged, row, taken, log_joint, log_aside, log_error, chance)
 
 
 class Evidence(NamedTuple):
