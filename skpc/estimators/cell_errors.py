@@ -154,8 +154,8 @@ class CellErrorDetector(TableTransformer, ColumnsEstimator):
     learns from these. It deals the rows into three folds. Densities that have not learned a fold
     judge its cells. The rates :math:`e_j` are the most probable ones, by EM; that of all columns
     together has a Beta prior of mean 0.015 and a weight of 50 cells a column, and is the mean of
-    that of each column, with a weight of 10. Cells count where the rest of the row raises their odds
-    by five, and no rate is below 0.0015. Errors that were learned hide themselves. So there are
+    that of each column, with a weight of 10. Cells count where the rest of the row raises their
+    odds by five, and no rate is below 0.0015. Errors that were learned hide themselves. So there are
     three such rounds, and each learns from rows without the cells of each hypothesis, by the
     probability of the hypothesis at a rate of 0.1 at least (in all at most a fifth of the cells).
     A density that has learned again in this way judges in the end.
