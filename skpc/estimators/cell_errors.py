@@ -178,7 +178,9 @@ class CellErrorDetector(TableTransformer, ColumnsEstimator):
     >>> X = np.column_stack(
     ...     [kind, kind, kind, 10 * kind + rng.normal(size=600)]
     ... ).round(2)
-    >>> detector = CellErrorDetector(CutsetNetworkBD(), random_state=0).fit(X)
+    >>> detector = CellErrorDetector(
+    ...     CutsetNetworkBD(), error_rate=0.02, random_state=0
+    ... ).fit(X)
     >>> detector.predict([[0, 0, 1, 0.3], [1, 1, 1, 9.9]])
     array([[False, False,  True, False],
            [False, False, False, False]])

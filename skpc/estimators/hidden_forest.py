@@ -1,6 +1,5 @@
 """A bag of mixtures of hidden Chow-Liu trees."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -275,7 +274,7 @@ class HiddenForest(CircuitDensity):
 
     def _choose(
         self, states: States, data: TrainingData, random_state: np.random.RandomState
-    ) -> Sequence[int]:
+    ) -> tuple[int, int, int]:
         """The numbers of members, of clusters and of hidden states."""
         n_rows, n_members, n_clusters, n_hidden = float(data.weight.sum()), _MEMBERS, 1, 0
         if self.n_estimators != "auto":
