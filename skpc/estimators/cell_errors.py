@@ -297,7 +297,7 @@ class CellErrorDetector(TableTransformer, ColumnsEstimator):
                 is_learned = fold[copies[2]] != k
                 data = merge_rows(copies[0][is_learned], copies[1][is_learned])
                 # Axes that held-out rows have a part in would speak for densities with bins.
-                learned = density._fit_again(self.domain_.with_axes_of(*data), *data)
+                learned = density.refit(self.domain_.with_axes_of(*data), *data)
                 return cells.take(fold == k).judge(Consensus.of(learned))
 
             for _ in range(_ROUNDS):
@@ -305,7 +305,7 @@ class CellErrorDetector(TableTransformer, ColumnsEstimator):
                 self._rates = given or Rates.fit(evidence, weight, self._tails)
                 copies = evidence.trusted(self._rates.draws, usual, weight)
             self._set_threshold(evidence.probabilities(self._rates.draws), weight)
-            density = density._fit_again(self.domain_, *merge_rows(*copies[:2]))
+            density = density.refit(self.domain_, *merge_rows(*copies[:2]))
         self.density_ = density
         self.error_rate_ = self._rates.rate
         self.error_rate_interval_ = np.stack(self._rates[1:3])
