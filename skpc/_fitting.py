@@ -219,7 +219,8 @@ def _climb(
             statistics = data.total(model.expected)
             last_objective = objective
             objective = statistics.log_likelihood + getattr(model, "log_prior", 0.0)
-            score = objective = objective / data.n_rows
+            # No rows at all: the prior alone speaks.
+            score = objective = objective / (data.n_rows or 1.0)
             rise = objective - last_objective
         if held_out is not None:
             log_likelihood = model.log_likelihood(held_out.rows)

@@ -97,7 +97,7 @@ class BlackBoxImportanceSampler(ShowsParameters, BaseEstimator):
     ...     target, collapse=0.5, random_state=0
     ... ).fit(samples)
     >>> sampler.marginals()[4].round(2)  # exact: 0.16, 0.84
-    array([0.17, 0.83])
+    array([0.16, 0.84])
     """
 
     def __init__(

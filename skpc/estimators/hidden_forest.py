@@ -46,8 +46,9 @@ class ForestAnswers(CircuitAnswers):
         """See :class:`skpc.densities.Density`."""
         if given is not None or not isinstance(rows, np.ndarray):
             return super().log_density(rows, given)
-        forest: FineForest = cast("Any", self[0])._exact_forest
-        log_likelihood = forest.log_likelihood(self.domain.codes(rows).astype(np.int64))
+        estimator = cast("HiddenForest", self[0])
+        codes = self.domain.codes(rows)[:, estimator._order].astype(np.int64)
+        log_likelihood = estimator._exact_forest.log_likelihood(codes)
         return np.asarray(log_likelihood + self.domain.axis_table.log_density(rows))
 
     def draw(
@@ -56,11 +57,12 @@ class ForestAnswers(CircuitAnswers):
         """See :class:`skpc.densities.Density`."""
         if given is not None:
             return super().draw(n_rows, random_state, given)
-        forest: FineForest = cast("Any", self[0])._exact_forest
-        codes = forest.draw(n_rows, random_state)
+        estimator = cast("HiddenForest", self[0])
+        codes = estimator._exact_forest.draw(n_rows, random_state)
         seed = int(random_state.randint(np.iinfo(np.int32).max))
-        rows = self.domain.axis_table.draw(codes, np.full(codes.shape, np.nan), seed)
-        return self.domain.values(rows)
+        domain = self.domain.taken(estimator._order)
+        rows = domain.axis_table.draw(codes, np.full(codes.shape, np.nan), seed)
+        return domain.values(rows)[:, np.argsort(estimator._order)]
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -182,11 +184,11 @@ class HiddenForest(CircuitDensity):
 
     #: Bins know atoms and the space between them.
     margins = "auto"
-    #: The trees; None once parameters have changed that only the circuit has.
+    #: The trees over the columns in the order in which they were learned from; None once parameters
+    #: have changed that only the circuit has.
     _forest: FineForest | None = field(init=False)
     #: The same in float64, and the circuit, once they have been asked for.
-    _exact: FineForest | None = field(init=False)
-    _circuit: Circuit | None = field(init=False)
+    _made: dict[str, Any] = field(init=False)
     #: The masses of the states of each column, smooth along lines.
     _masses: list[Floats] = field(init=False)
 
@@ -198,13 +200,16 @@ class HiddenForest(CircuitDensity):
     @property
     def circuit_(self) -> Circuit:
         """The circuit, which is made when it is first asked for."""
-        if self._circuit is None:
-            self._circuit = self._exact_forest.circuit(self.domain_.axes)
-        return self._circuit
+        if "circuit" not in self._made:
+            axes = self.domain_.taken(self._order).axes
+            circuit = self._exact_forest.circuit(axes)
+            self._made["circuit"] = circuit.taken(np.argsort(self._order))
+        return cast("Circuit", self._made["circuit"])
 
     @circuit_.setter
     def circuit_(self, circuit: Circuit) -> None:
-        self._forest, self._exact, self._circuit = None, None, circuit
+        self._forest = None
+        self._made = {"circuit": circuit}
 
     @property
     def _density(self) -> Density:
@@ -215,24 +220,24 @@ class HiddenForest(CircuitDensity):
     @property
     def _exact_forest(self) -> FineForest:
         """The trees in float64."""
-        if self._exact is None:
-            self._exact = cast("FineForest", self._forest).exact()
-        return self._exact
+        if "exact" not in self._made:
+            self._made["exact"] = cast("FineForest", self._forest).exact()
+        return cast("FineForest", self._made["exact"])
 
     def __getstate__(self) -> Any:
         state = dict(super().__getstate__())
         if state.get("_forest") is not None:
             # They are made again from the trees.
-            state |= {"_circuit": None, "_exact": None}
+            state["_made"] = {}
         return state
 
     def _take_columns(self, order: Ints) -> None:
-        TableLearner._take_columns(self, order)
+        if self._forest is None:
+            super()._take_columns(order)
+        else:
+            TableLearner._take_columns(self, order)
+            self._made = {}
         self._masses = [self._masses[column] for column in order.tolist()]
-        self._set_forest(cast("FineForest", self._forest).taken(order))
-
-    def _set_forest(self, forest: FineForest) -> None:
-        self._forest, self._exact, self._circuit = forest, None, None
 
     def _refit(self, chunks: EncodedChunks, rows: Floats, weight: Floats) -> Any:
         """Keep what the sample says."""
@@ -251,7 +256,8 @@ class HiddenForest(CircuitDensity):
             settings = TreeSettings(self.n_clusters_, self.n_hidden_, self.max_iter)
             seeds = random_state.randint(2**31, size=self.n_estimators_).tolist()
             codes = self.domain_.codes(data.rows).astype(np.int64)
-            self._set_forest(learn_forest(states, codes, data.weight, settings, seeds))
+            self._forest = learn_forest(states, codes, data.weight, settings, seeds)
+            self._made = {}
 
     def _fit_states(self, data: TrainingData) -> States:
         """Find the bins, or take those of a like density; the states and their proportions."""

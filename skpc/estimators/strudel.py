@@ -1,6 +1,6 @@
 """Structured-decomposable circuits by splits of a Chow-Liu tree, and mixtures of them."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from numbers import Integral
 from typing import Any
@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from skpc._arrays import Floats
+from skpc._fitting import Rows, Stop
 from skpc._threads import threads
 from skpc._validation import AT_LEAST_ONE, POSITIVE, Interval
 from skpc.circuit import Circuit
@@ -19,16 +20,10 @@ from skpc.estimators._estimator import parameter
 from skpc.estimators._learner import TrainingData
 from skpc.estimators.cutset import filled_rows
 from skpc.learning.cutset import TREE, learn_cutset_network
-from skpc.learning.strudel import (
-    SharedMixture,
-    StrudelNetwork,
-    best_iterate,
-    best_split,
-    first_mixture,
-)
+from skpc.learning.strudel import StrudelNetwork, best_split, first_mixture
 from skpc.queries import log_likelihood
-from skpc.queries.flows import uniform_pseudo_counts
-from skpc.queries.parameters import em_step
+from skpc.queries.flows import PseudoCounts, uniform_pseudo_counts
+from skpc.queries.parameters import em_step, fit_to_rows
 
 #: Fraction of the rows that make the choices, where no others are given.
 _HELD_OUT = 0.1
@@ -140,7 +135,7 @@ class Strudel(CircuitDensity):
     array([[1., 1., 1., 1.]])
     """
 
-    n_components: int = field(default=1, kw_only=False, metadata={"constraints": (AT_LEAST_ONE,)})
+    n_components: int = parameter(1, AT_LEAST_ONE)
     max_splits: int = parameter(1000, Interval(Integral, 0, None, closed="left"))
     min_samples_split: float = parameter(20.0, POSITIVE)
     param_ess: float = parameter(1.0, POSITIVE)
@@ -164,17 +159,24 @@ class Strudel(CircuitDensity):
 
             complete = self._filled(rows, weight, random_state)
             circuit, self.n_splits_ = self._split(complete, weight, score, data.like)
-            prior = uniform_pseudo_counts(circuit, self.param_ess)
             if self.n_components > 1:
-                model = self._mixture(circuit, complete, weight, random_state)
-                best, _ = best_iterate(model, rows, weight, score, self.max_iter, self.tol)
-                circuit = best.circuit()
+                circuit = self._first_mixture(circuit, complete, weight, random_state)
+                stop = Stop(self.max_iter, self.tol)
+                held_out = Rows(rows_val, weight_val)
+                prior = self._prior(circuit)
+                fit = fit_to_rows(circuit, Rows(rows, weight), prior, stop, held_out)
+                circuit = fit.model.circuit
             elif np.isnan(rows).any():
-                circuit = em_step(circuit, rows, weight, prior)
+                circuit = em_step(circuit, rows, weight, self._prior(circuit))
             if data.rows_val is None:
                 # The choices are made: rows that were held out tell parameters too.
-                circuit = self._learned_from_all(circuit, data)
+                circuit = em_step(circuit, data.rows, data.weight, self._prior(circuit))
             self.circuit_ = circuit
+
+    def _prior(self, circuit: Circuit) -> PseudoCounts:
+        """Each component has the prior of a circuit alone."""
+        n_components = 1 if circuit.deterministic else self.n_components
+        return uniform_pseudo_counts(circuit, n_components * self.param_ess)
 
     def _filled(self, rows: Floats, weight: Floats, random_state: Any) -> Floats:
         n_states = self.domain_.n_states
@@ -191,8 +193,7 @@ class Strudel(CircuitDensity):
         network = StrudelNetwork(codes, weight, n_states, tree, self.domain_.axes)
 
         def fitted(circuit: Circuit) -> Circuit:
-            prior = uniform_pseudo_counts(circuit, self.param_ess)
-            return em_step(circuit, complete, weight, prior)
+            return em_step(circuit, complete, weight, self._prior(circuit))
 
         least = self.min_samples_split
         if like is not None:
@@ -200,15 +201,10 @@ class Strudel(CircuitDensity):
             return fitted(network.circuit()), n_splits
         return best_split(network, fitted, score, max_splits=self.max_splits, least=least)
 
-    def _mixture(
+    def _first_mixture(
         self, circuit: Circuit, complete: Floats, weight: Floats, random_state: Any
-    ) -> SharedMixture:
+    ) -> Circuit:
         """Circuits of this structure, each learned from a cluster of the rows."""
         points = one_hot(self.domain_, complete)
         clusters = cluster_points(points, weight, self.n_components, random_state)
-        prior = uniform_pseudo_counts(circuit, self.param_ess)
-        return first_mixture(circuit, complete, weight, clusters, prior)
-
-    def _learned_from_all(self, circuit: Circuit, data: TrainingData) -> Circuit:
-        prior = uniform_pseudo_counts(circuit, self.n_components * self.param_ess)
-        return em_step(circuit, data.rows, data.weight, prior)
+        return first_mixture(circuit, complete, weight, clusters, self._prior(circuit))

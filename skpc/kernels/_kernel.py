@@ -200,7 +200,8 @@ class ProductKernel(Kernel):
 
     Examples
     --------
-    >>> from skpc.kernels import RBF, Delta, ExponentialHamming, ProductKernel, SumKernel
+    >>> from skpc.kernels import RBF, Delta, ExponentialHamming
+    >>> from skpc.kernels import ProductKernel, SumKernel
     >>> kernel = ProductKernel([RBF(1.0), ExponentialHamming(2.0)])
     >>> kernel([[0.5, 3.0]], [[0.5, 3.0], [0.5, 1.0]]).round(3)
     array([[1.   , 0.135]])
@@ -209,7 +210,8 @@ class ProductKernel(Kernel):
 
     >>> near_or_equal = SumKernel([RBF(1.0, scope=[0, 1]), Delta(scope=[0, 1])])
     >>> kernel = ProductKernel([near_or_equal, RBF(0.5, scope=[2])])
-    >>> kernel([[0.0, 0.0, 0.0]], [[0.0, 0.0, 0.0], [0.0, 1.0, 0.0]]).round(3)
+    >>> origin = [[0.0, 0.0, 0.0]]
+    >>> kernel(origin, [[0.0, 0.0, 0.0], [0.0, 1.0, 0.0]]).round(3)
     array([[2.   , 0.368]])
     """
 

@@ -61,7 +61,11 @@ def fine_axis(values: Floats, weight: Floats, law: Law, n_bins: int) -> tuple[Hi
         # An atom's cell stays whole.
         inside &= np.isnan(margin.points[margin.cells(cuts)])
         finer = np.union1d(margin.edges, cuts[inside])
-        finer = finer[np.append(True, are_apart(finer)) | np.isin(finer, margin.edges)]
+        # A cut that is an edge of the margin but for rounding is that edge.
+        is_edge = np.isin(finer, margin.edges)
+        is_apart = are_apart(finer)
+        is_far = np.append(True, is_apart) & np.append(is_apart | ~is_edge[1:], True)
+        finer = finer[is_edge | is_far]
     middles = finer[:-1] + np.diff(finer) / 2.0
     cell_of = np.concatenate([[0], margin.cells(middles), [len(margin.edges)]])
     # Within a cell of the margin, mass goes by width; a tail is not divided.

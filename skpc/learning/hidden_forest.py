@@ -205,20 +205,6 @@ class FineForest(NamedTuple):
         """The same in float64."""
         return self._replace(trees=[tree.exact(self.states) for tree in self.trees])
 
-    def taken(self, order: Ints) -> Self:
-        """The columns in another order."""
-        states, place = self.states.taken(order)
-        number_of = np.append(np.argsort(order), -1)
-        trees = [
-            tree._replace(
-                parent=number_of[tree.parent[order]],
-                transition=tree.transition[order],
-                emission=tree.emission[place],
-            )
-            for tree in self.trees
-        ]
-        return self._replace(states=states, trees=trees)
-
     def log_likelihood(self, codes: Ints) -> Floats:
         """Log-likelihood (nats) of rows of states, missing cells summed out; shape (n_rows,)."""
         place = places(codes, self.states.ptr)

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.special import ndtri
 
-from skpc._arrays import Bools, Floats, Ints, group_sums, offsets
+from skpc._arrays import Bools, Floats, Ints, group_sums
 
 #: Pseudo-counts of the states in a hidden state: of numbers, and of categories.
 _OF_NUMBER, _OF_CATEGORY = 0.01, 0.1
@@ -85,12 +85,6 @@ class States(NamedTuple):
         below = np.cumsum(share) - share / 2.0
         below -= (np.cumsum(share) - share)[self.ptr[:-1]][self.column]
         return np.clip(below, _OUTERMOST, 1.0 - _OUTERMOST)
-
-    def taken(self, order: Ints) -> tuple[Self, Ints]:
-        """The columns in another order, and where each state stood before."""
-        sizes = np.diff(self.ptr)[order]
-        place = np.concatenate([np.arange(self.ptr[v], self.ptr[v + 1]) for v in order.tolist()])
-        return type(self)(offsets(sizes), self.is_line[order], self.share[place]), place
 
 
 class StateLaw(NamedTuple):

@@ -8,21 +8,21 @@ So the vtree stays, and all circuits that begin from one tree are compatible.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import count
-from typing import Any, NamedTuple, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import softmax, xlogy
+from scipy.special import xlogy
 
 from skpc._arrays import Floats, Ints
+from skpc._fitting import best_of
 from skpc.circuit import Circuit, CircuitBuilder, mixture
 from skpc.counting.rows import count_state_pairs, independent_pairs
 from skpc.counting.trees import ChowLiuTree, children_first
-from skpc.queries import log_likelihood
 from skpc.queries.flows import PseudoCounts
 from skpc.queries.parameters import em_step
 
@@ -30,8 +30,6 @@ from skpc.queries.parameters import em_step
 _PATIENCE = 5
 #: The number of splits grows by this factor from one evaluation to the next.
 _GROWTH = 1.2
-#: Iterations of EM without a gain, before it ends.
-_EM_PATIENCE = 3
 #: Part of each row that is spread evenly over the components before EM.
 _EVEN_PART = 0.3
 
@@ -284,115 +282,31 @@ def best_split(
     n_splits : int
         Its number of splits.
     """
-    best = fitted(network.circuit())
-    best_score, best_number, waited = score(best), 0, 0
-    n_splits = 0
-    while waited < _PATIENCE and n_splits < max_splits:
-        before = n_splits
-        wanted = min(int(n_splits * _GROWTH) + 1, max_splits)
-        while n_splits < wanted and network.split(least):
-            n_splits += 1
-        if n_splits == before:
-            break
-        circuit = fitted(network.circuit())
-        value = score(circuit)
-        waited += 1
-        if value > best_score:
-            best, best_score, best_number, waited = circuit, value, n_splits, 0
-    return best, best_number
 
+    def attempts() -> Iterator[tuple[Circuit, int]]:
+        n_splits = 0
+        yield fitted(network.circuit()), n_splits
+        while n_splits < max_splits:
+            wanted = min(int(n_splits * _GROWTH) + 1, max_splits)
+            done = sum(network.split(least) for _ in range(wanted - n_splits))
+            if not done:
+                return
+            n_splits += done
+            yield fitted(network.circuit()), n_splits
 
-class SharedMixture(NamedTuple):
-    """Circuits of one structure and their weights: a model of EM by flows.
-
-    Attributes
-    ----------
-    circuits : list of Circuit
-        The components.
-    weights : ndarray of shape (n_components,)
-        Their weights.
-    prior : PseudoCounts
-        Pseudo-counts of the parameters of each component.
-    """
-
-    circuits: list[Circuit]
-    weights: Floats
-    prior: PseudoCounts
-
-    def expected(self, rows: Floats, weight: Floats) -> tuple[Floats, Floats, float]:
-        """Rows, their weights in each component, and the log-likelihood of all (nats)."""
-        joint = np.column_stack([log_likelihood(circuit, rows) for circuit in self.circuits])
-        joint += np.log(self.weights)
-        total = float(weight @ np.logaddexp.reduce(joint, axis=1))
-        return rows, weight[:, np.newaxis] * softmax(joint, axis=1), total
-
-    def m_step(self, statistics: tuple[Floats, Floats, float]) -> Self:
-        """The components learned from rows with these weights."""
-        rows, weights, _ = statistics
-        circuits = [
-            em_step(circuit, rows, part, self.prior)
-            for circuit, part in zip(self.circuits, weights.T)
-        ]
-        total = weights.sum(axis=0)
-        return self._replace(circuits=circuits, weights=total / total.sum())
-
-    def circuit(self) -> Circuit:
-        """The mixture as one circuit."""
-        return mixture(self.circuits, self.weights)
+    return best_of(attempts(), lambda attempt: score(attempt[0]), _PATIENCE)
 
 
 def first_mixture(
     circuit: Circuit, rows: Floats, weight: Floats, clusters: Floats, prior: PseudoCounts
-) -> SharedMixture:
-    """A mixture to begin EM with: a circuit learned from each cluster of complete rows.
+) -> Circuit:
+    """A mixture to begin EM with: circuits of one structure, each learned from a cluster of rows.
 
-    ``clusters`` are memberships of rows, shape (n_rows, n_components). A part of each row is spread
-    evenly, so that rows can still move.
+    ``clusters`` are memberships of complete rows, shape (n_rows, n_components). A part of each row
+    is spread evenly, so that rows can still move.
     """
-    memberships = (1.0 - _EVEN_PART) * clusters + _EVEN_PART / clusters.shape[1]
-    n_components = memberships.shape[1]
-    equal = np.full(n_components, 1.0 / n_components)
-    begin = SharedMixture([circuit] * n_components, equal, prior)
-    return begin.m_step((rows, weight[:, np.newaxis] * memberships, 0.0))
-
-
-def best_iterate(
-    model: SharedMixture,
-    rows: Floats,
-    weight: Floats,
-    score: Callable[[Circuit], float],
-    max_iter: int,
-    tol: float,
-) -> tuple[SharedMixture, int]:
-    """EM for as long as held-out rows gain.
-
-    Parameters
-    ----------
-    model : SharedMixture
-        Where to begin.
-    rows, weight : ndarrays of shape (n_rows, n_features) and (n_rows,)
-        Encoded rows, in which cells may be missing, and their weights.
-    score : callable
-        What held-out rows say of a circuit; greater is better.
-    max_iter : int
-        Greatest number of iterations.
-    tol : float
-        Gains that are less than this in three iterations are none.
-
-    Returns
-    -------
-    model : SharedMixture
-        The best one.
-    n_iter : int
-        Its number of iterations.
-    """
-    best, best_score, best_iter, waited = model, score(model.circuit()), 0, 0
-    for n_iter in range(1, max_iter + 1):
-        model = model.m_step(model.expected(rows, weight))
-        value = score(model.circuit())
-        waited = 0 if value > best_score + tol else waited + 1
-        if value > best_score:
-            best, best_score, best_iter = model, value, n_iter
-        if waited == _EM_PATIENCE:
-            break
-    return best, best_iter
+    n_components = clusters.shape[1]
+    memberships = (1.0 - _EVEN_PART) * clusters + _EVEN_PART / n_components
+    parts = [em_step(circuit, rows, weight * part, prior) for part in memberships.T]
+    total = weight @ memberships
+    return mixture(parts, total / total.sum())

@@ -208,6 +208,18 @@ class KernelExpansion:
         self._evaluate = KernelEvaluator(circuit, None, circuit_of_kernel)
         self._laid = _laid_out(circuit, points) if self._complete else []
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What it was made of: the rest is made again."""
+        return {
+            "circuit": self._circuit,
+            "points": self._points,
+            "coefficients": self._coefficients,
+            "kernel": self._kernel,
+        }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        KernelExpansion.__init__(self, **state)
+
     def __repr__(self) -> str:
         n_points, n_functions = self._coefficients.shape
         return f"KernelExpansion(n_points={n_points}, n_functions={n_functions}, {self._kernel!r})"

@@ -36,7 +36,7 @@ def main() -> None:
         states = [[0, 1]] * data.n_features
         tree = CutsetNetworkBD(max_depth=0, categories=states).fit(train).score(test)
         for n_components in options.components:
-            model = Strudel(n_components, categories=states, random_state=0)
+            model = Strudel(n_components=n_components, categories=states, random_state=0)
             start = time.process_time()
             model.fit(train, X_val=valid)
             seconds = time.process_time() - start

@@ -44,7 +44,7 @@ WITH_CIRCUIT: dict[str, BaseEstimator] = {
     "hidden": HiddenChowLiuTree(n_hidden=3, random_state=0),
     "forest": HiddenForest(n_estimators=2, n_hidden=3, max_iter=3, random_state=0),
     "strudel": Strudel(max_splits=20, random_state=0),
-    "mixture of strudels": Strudel(2, max_splits=5, max_iter=5, random_state=0),
+    "mixture of strudels": Strudel(n_components=2, max_splits=5, max_iter=5, random_state=0),
     "random cuts": ExtraCutsets(3, min_samples_split=40, random_state=0),
 }
 DENSITIES: dict[str, BaseEstimator] = {

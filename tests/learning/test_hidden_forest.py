@@ -87,14 +87,6 @@ def test_expected_counts_are_sums_over_hidden_states(parent):
     assert_allclose(counts.by_state, np.concatenate([t.T for t in emission]), rtol=1e-5, atol=1e-7)
 
 
-def test_columns_in_another_order_are_the_same_forest():
-    states = random_states(4, seed=6)
-    forest = FineForest(states, np.ones(1), [random_tree(states, [1, -1, 1, 0], 3, seed=7)])
-    codes, order = random_codes(states, 10, seed=8), np.array([2, 0, 3, 1])
-    moved = forest.taken(order)
-    assert_allclose(moved.log_likelihood(codes[:, order]), forest.log_likelihood(codes), rtol=1e-12)
-
-
 def test_shares_of_draws_are_probabilities():
     states = random_states(3, seed=9)
     forest = FineForest(states, np.ones(1), [random_tree(states, [-1, 0, 1], 2, seed=10)])

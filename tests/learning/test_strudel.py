@@ -10,7 +10,7 @@ from skpc import Strudel
 from skpc.circuit import CircuitBuilder
 from skpc.exceptions import StructureError
 from skpc.kernels import ExponentialHamming
-from skpc.learning.cutset import learn_cutset_network
+from skpc.learning.cutset import TREE, learn_cutset_network
 from skpc.learning.strudel import StrudelNetwork
 from skpc.queries import expected_kernel, log_likelihood
 from skpc.queries.flows import uniform_pseudo_counts
@@ -26,7 +26,7 @@ def grown(n_splits: int, n_states=(2, 3, 2, 2, 3), n_rows: int = 400, seed: int 
     codes = np.where(noise, drawn, kind[:, None] % np.array(n_states)).astype(np.int16)
     states = np.array(n_states)
     weight = np.ones(n_rows)
-    tree = learn_cutset_network(codes, weight, states, max_depth=0).trees[0]
+    tree = learn_cutset_network(codes, weight, states, TREE).trees[0]
     network = StrudelNetwork(codes, weight, states, tree, [None] * len(n_states))
     done = sum(network.split(5.0) for _ in range(n_splits))
     return network.circuit(), codes.astype(float), done
@@ -92,8 +92,8 @@ def test_mixtures_share_the_structure_and_fit_better_than_one_circuit():
     centres = rng.random((4, 8))
     table = (rng.random((1500, 8)) < centres[kind]).astype(int)
     one = Strudel(max_splits=5, random_state=0).fit(table[:1000])
-    four = Strudel(4, max_splits=5, random_state=0).fit(table[:1000])
+    four = Strudel(n_components=4, max_splits=5, random_state=0).fit(table[:1000])
     assert four.circuit_.structured_decomposable
     assert four.score(table[1000:]) > one.score(table[1000:])
-    again = Strudel(4, max_splits=5, random_state=0).fit(table[:1000])
+    again = Strudel(n_components=4, max_splits=5, random_state=0).fit(table[:1000])
     assert_allclose(again.score(table), four.score(table), rtol=1e-12)
