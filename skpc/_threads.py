@@ -5,11 +5,12 @@ read or write.
 """
 
 import os
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import Context, ContextVar, copy_context
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from threading import current_thread
 from typing import Any, TypeVar
 
@@ -73,7 +74,7 @@ def in_threads(work: Callable[[_Part], _Result], parts: Iterable[_Part]) -> list
 def _within(work: Callable[[_Part], _Result], context: Context, part: _Part) -> _Result:
     """Do a part of the work of a call, with one thread of OpenMP, which counts these by thread."""
     is_call = context.get(_BLAS_THREADS) is not None
-    with _libraries(os.getpid())[0].limit(limits=1) if is_call else nullcontext():
+    with _libraries()[0].limit(limits=1) if is_call else nullcontext():
         return context.run(work, part)
 
 
@@ -95,9 +96,17 @@ def slices(n: int, size: int) -> list[slice]:
 _BLAS_THREADS: ContextVar[int | None] = ContextVar("threads of BLAS", default=None)
 
 
-@cache
-def _libraries(process: int) -> tuple[ThreadpoolController, ThreadpoolController]:
-    """All libraries with threads, and those of BLAS; to look for them takes milliseconds."""
+def _libraries() -> tuple[ThreadpoolController, ThreadpoolController]:
+    """All libraries with threads, and those of BLAS."""
+    # A package that has been imported since may have brought its own.
+    return _libraries_of(os.getpid(), len(sys.modules))
+
+
+@lru_cache(maxsize=1)
+def _libraries_of(
+    process: int, n_modules: int
+) -> tuple[ThreadpoolController, ThreadpoolController]:
+    """To look for them takes milliseconds."""
     libraries = ThreadpoolController()
     return libraries, libraries.select(user_api="blas")
 
@@ -112,7 +121,7 @@ def one_thread() -> Iterator[None]:
     if _BLAS_THREADS.get() is not None:
         yield
         return
-    libraries, blas = _libraries(os.getpid())
+    libraries, blas = _libraries()
     n_threads = max((library.num_threads for library in blas.lib_controllers), default=1)
     token = _BLAS_THREADS.set(n_threads)
     try:
@@ -134,5 +143,5 @@ def product(matrix: _Matrix, other: _Matrix) -> _Matrix:
     n_products = float(matrix.shape[-2]) * matrix.shape[-1] * other.shape[-1]
     if n_threads is None or n_products < _LARGE:
         return np.asarray(matrix @ other)
-    with _libraries(os.getpid())[1].limit(limits=n_threads):
+    with _libraries()[1].limit(limits=n_threads):
         return np.asarray(matrix @ other)

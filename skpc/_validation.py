@@ -315,6 +315,13 @@ def check_weight(sample_weight: Any, n_rows: int, name: str = "sample_weight") -
     return weight
 
 
+def mean_score(scores: Any, sample_weight: Any) -> float:
+    """The weighted mean of scores of rows; a row of weight zero is absent, also at -inf."""
+    scores = np.asarray(scores)
+    weight = check_weight(sample_weight, len(scores))
+    return float(np.average(scores[weight > 0.0], weights=weight[weight > 0.0]))
+
+
 def check_finite(
     values: Floats, names: Sequence[Any] | None = None, column: int | None = None
 ) -> None:

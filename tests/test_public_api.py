@@ -148,6 +148,7 @@ PUBLIC = {
         "RuledDensity",
         "Rules",
         "TableReport",
+        "WithGaps",
         "find_rules",
         "keep_rules",
         "table_report",

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from skpc._arrays import Floats, Ints, check_memory
 from skpc._cells import without_cells
 from skpc._fitting import Rows, Stop, all_or_nothing, learn
-from skpc._validation import check_n_samples, check_option, check_weight, column_of, fit_context
+from skpc._validation import check_n_samples, check_option, column_of, fit_context, mean_score
 from skpc.circuit import Circuit
 from skpc.densities import CircuitAnswers, Density
 from skpc.domain import LogMass, group_rows, read_events
@@ -127,10 +127,7 @@ class TableDensity(EventAnswers, DensityMixin, TableLearner):
         ValueError
             If the weights are negative or all zero.
         """
-        scores = np.asarray(self.score_samples(X))
-        weight = check_weight(sample_weight, len(scores))
-        # A row of weight zero is absent, also where its density is zero.
-        return float(np.average(scores[weight > 0.0], weights=weight[weight > 0.0]))
+        return mean_score(self.score_samples(X), sample_weight)
 
     def sample(self, n_samples: int = 1, random_state: Any = None, given: Any = None) -> Any:
         """Draw rows from the fitted distribution.

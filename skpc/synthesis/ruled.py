@@ -23,6 +23,7 @@ from skpc._validation import (
     check_weight,
     column_of,
     fit_context,
+    mean_score,
     objects_of,
 )
 from skpc._warnings import collected, warn
@@ -379,9 +380,7 @@ class RuledDensity(DensityMixin, BaseEstimator):
         float
             Nats per row; minus infinity if a row breaks a rule.
         """
-        scores = self.score_samples(X)
-        weight = check_weight(sample_weight, len(scores))
-        return float(np.average(scores[weight > 0.0], weights=weight[weight > 0.0]))
+        return mean_score(self.score_samples(X), sample_weight)
 
     def _known(self, given: Any) -> _Known:
         """What is known of all rows that are drawn."""

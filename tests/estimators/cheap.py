@@ -32,7 +32,7 @@ from skpc import (
     Strudel,
     TableMixture,
 )
-from skpc.synthesis import RuledDensity
+from skpc.synthesis import RuledDensity, WithGaps
 
 NETWORK = CutsetNetworkBD(structured=True, random_state=0)
 PAIR = [("a", CutsetNetworkBD()), ("b", CutsetNetworkBD(max_depth=0))]
@@ -78,6 +78,7 @@ OF_TABLES: dict[str, BaseEstimator] = {
     ),
     "expected regressor": ExpectedPredictor(Ridge(), CutsetNetworkBD(random_state=0)),
     "ruled": RuledDensity(CutsetNetworkBD(random_state=0), []),
+    "with gaps": WithGaps(CutsetNetworkBD(random_state=0)),
     "SVR": ExpectedKernelSVR(NETWORK, random_state=0),
     "SVC": ExpectedKernelSVC(NETWORK, random_state=0),
 }

@@ -23,7 +23,7 @@ from skpc import (
     SoftLearnSPN,
     TableMixture,
 )
-from skpc.synthesis import RuledDensity
+from skpc.synthesis import RuledDensity, WithGaps
 from tests.estimators.cheap import EVERY, NETWORK
 from tests.scikit_checks import parametrize_with_checks
 
@@ -51,8 +51,12 @@ SETTINGS = [
     KernelEPOperator(noise_variance="evidence", prior_variance=100.0, random_state=0),
     LogisticEPClassifier(schedule="serial", fit_intercept=False),
 ]
-#: What has no default: a predictor, and a density and its rules.
-REQUIRED: dict[type, tuple] = {ExpectedPredictor: (Ridge(),), RuledDensity: (TableMixture(), [])}
+#: What has no default: a predictor, a density, and its rules.
+REQUIRED: dict[type, tuple] = {
+    ExpectedPredictor: (Ridge(),),
+    RuledDensity: (TableMixture(), []),
+    WithGaps: (TableMixture(),),
+}
 DEFAULTS = [kind(*REQUIRED.get(kind, ())) for kind in dict.fromkeys(map(type, EVERY.values()))]
 
 

@@ -364,7 +364,8 @@ def test_a_robust_imputer_takes_any_density_that_completes():
     kind = rng.integers(0, 3, 400)
     table = np.where(rng.random((400, 4)) < 0.05, rng.integers(0, 3, (400, 4)), kind[:, None])
     table = table.astype(float)
-    density = MixtureOfAllTrees(max_iter=20, categorical_features=[0, 1, 2, 3])
+    states = {"categorical_features": [0, 1, 2, 3]}
+    density = MixtureOfAllTrees(max_iter=20, random_state=0, **states)
     imputer = CircuitImputer(density, robust=True, strategy="mpe", random_state=0)
     filled = imputer.fit(table).transform([[1.0, 1.0, 2.0, np.nan]])
     assert_array_equal(filled, [[1.0, 1.0, 2.0, 1.0]])

@@ -1,0 +1,277 @@
+"""Densities of rows together with their gaps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NoReturn, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, DensityMixin, clone
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from skpc._arrays import Bools, Floats
+from skpc._cells import missing_in, without_cells
+from skpc._fitting import all_or_nothing
+from skpc._validation import (
+    HasMethods,
+    check_n_samples,
+    check_table,
+    check_weight,
+    fit_context,
+    mean_score,
+)
+from skpc.domain import merge_rows, present_rows, read_events
+from skpc.queries import Events
+
+
+class WithGaps(DensityMixin, BaseEstimator):
+    """A density of rows together with which of their cells are missing.
+
+    Beside the values it learns a column of two states for each column with gaps: whether the cell
+    is there. So draws have gaps where rows would have them.
+
+    Parameters
+    ----------
+    density : density estimator
+        The model of values and gaps, such as :class:`~skpc.SoftLearnSPN` or
+        :class:`~skpc.HiddenForest`. It is cloned, and fitted by its ``prepare`` and ``fit_rows``.
+
+    Attributes
+    ----------
+    density_ : density estimator
+        The fitted density of encoded rows, with the columns of gaps at the end.
+    domain_ : Domain
+        What the columns of the table are.
+    gaps_ : list of ndarray
+        The columns of each group whose gaps are the same in all rows; there is one column of two
+        states for each.
+    n_features_in_ : int
+        Number of columns seen in ``fit``.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of the columns, where ``X`` has names.
+
+    See Also
+    --------
+    RuledDensity : A density of rows that keep rules.
+    table_report : Compares drawn tables with real ones.
+
+    Notes
+    -----
+    The density is p(observed values, gaps): values under gaps are summed out in learning, so that
+    what the gaps say of the observed values is learned. What value stands under a gap is not
+    identified by data, and nothing here depends on it: draws do not have it, and ``complete`` is
+    refused. Where a density is to fill gaps, take it alone.
+
+    Examples
+    --------
+    Incomes above 2 are not told:
+
+    >>> import numpy as np
+    >>> from skpc import CutsetNetworkBD
+    >>> from skpc.synthesis import WithGaps
+    >>> age, noise = np.random.default_rng(0).normal(size=(2, 1000))
+    >>> income = age + 0.5 * noise
+    >>> X = np.column_stack([age, np.where(income > 1.0, np.nan, income)])
+    >>> model = WithGaps(CutsetNetworkBD()).fit(X)
+    >>> drawn = model.sample(1000, random_state=0)
+    >>> is_gap = np.isnan(drawn[:, 1])
+    >>> bool(drawn[is_gap, 0].mean() > drawn[~is_gap, 0].mean() + 1.0)
+    True
+    """
+
+    _parameter_constraints = {  # noqa: RUF012
+        "density": [HasMethods(["prepare", "fit_rows"])],
+    }
+
+    def __init__(self, density: Any):
+        self.density = density
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = True
+        return tags
+
+    @fit_context(prefer_skip_nested_validation=False)
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Fit the density to values and gaps.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Numbers and categories; NaN (or None) marks the gaps.
+        y : Ignored
+            Present for the API of scikit-learn.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows; a weight of two equals the row twice, zero its absence.
+
+        Returns
+        -------
+        WithGaps
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            As the density.
+        """
+        with all_or_nothing(self):
+            table = check_table(self, X, reset=True)
+            weight = check_weight(sample_weight, len(table))
+            table, weight = present_rows(table, weight)
+            density = clone(self.density)
+            self.domain_ = density.prepare(table, weight)[0]
+            is_gap = missing_in(table)
+            # A column without any value has nothing to draw, with gaps or without.
+            with_gaps = np.flatnonzero(is_gap.any(axis=0) & ~is_gap.all(axis=0))
+            patterns, group = np.unique(is_gap[:, with_gaps], axis=1, return_inverse=True)
+            self.gaps_ = [with_gaps[group == number] for number in range(patterns.shape[1])]
+            domain = self.domain_
+            for _ in self.gaps_:
+                domain = domain.with_category(2)
+            rows = self._with_gaps(self.domain_.encode(table), is_gap)
+            self.density_ = density.fit_rows(domain, *merge_rows(rows, weight))
+        return self
+
+    def sample(
+        self,
+        n_samples: int = 1,
+        random_state: Any = None,
+        given: Any = None,
+        missing: Iterable[Any] | None = None,
+    ) -> Any:
+        """Draw rows with their gaps.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+            Number of rows.
+        random_state : int, RandomState instance or None, default=None
+            The same seed gives the same rows.
+        given : dict, array-like, pandas Series or DataFrame of one row, default=None
+            The known cells of the rows, as in :meth:`skpc.CutsetNetworkBD.sample`: values, ranges
+            and sets. These cells are there.
+        missing : list or set, default=None
+            Columns (names or numbers) whose cells are missing in all rows. None draws all gaps.
+
+        Returns
+        -------
+        ndarray or DataFrame of shape (n_samples, n_features)
+            Rows in original units, with gaps.
+
+        Raises
+        ------
+        ValueError
+            If a column of ``missing`` had no gap in ``fit``, or is given; or as the density.
+        """
+        check_is_fitted(self)
+        n_samples = check_n_samples(n_samples)
+        random_state = check_random_state(random_state)
+        if given is None:
+            given = {}
+        elif not isinstance(given, Mapping):
+            given = dict(enumerate(self.domain_.row(given)[0]))
+        events, row = read_events(self.domain_, given, "given", values_are_known=True)
+        states = self._known_gaps(given, missing)
+        # Columns are numbered alike; those of gaps follow.
+        known = Events(np.hstack([events.rows, states]), *events[1:])
+        density = self.density_.row_density
+        if np.isneginf(density.log_density(known)[0]):
+            raise ValueError(
+                f"given and missing must be possible together; found given={given!r} and "
+                f"missing={missing!r}, which have probability zero."
+            )
+        drawn = density.draw(n_samples, random_state, known)
+        n_features = self.n_features_in_
+        is_gap = np.zeros((n_samples, n_features), dtype=bool)
+        for number, columns in enumerate(self.gaps_):
+            is_gap[:, columns] = drawn[:, [n_features + number]] == 1.0
+        rows = self.domain_.with_given(drawn[:, :n_features], row)
+        table = self.domain_.decode(self.domain_.name(rows, random_state, row))
+        return without_cells(table, is_gap) if is_gap.any() else table
+
+    def score_samples(self, X: Any) -> Floats:
+        """Log density of the observed values of each row and of its gaps.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Rows; NaN (or None) marks the gaps.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Log densities in nats, with respect to the base measure of the density on the observed
+            cells, and to counting gaps. A gap in a column that had none in ``fit``, or apart from
+            those that came with it there, is summed out.
+        """
+        check_is_fitted(self)
+        table = check_table(self, X, reset=False)
+        rows, mass = self.domain_.encode_with_mass(table)
+        rows = self._with_gaps(rows, missing_in(table))
+        return mass.with_rows(self.density_.row_density.log_density(rows), None)
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Mean log density of the rows.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Rows; NaN (or None) marks the gaps.
+        y : Ignored
+            Present for the API of scikit-learn.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows in the mean.
+
+        Returns
+        -------
+        float
+            Nats per row; greater is better.
+        """
+        return mean_score(self.score_samples(X), sample_weight)
+
+    @property
+    def complete(self) -> NoReturn:
+        """Refused: no data tell the values under gaps."""
+        raise AttributeError(
+            "WithGaps learns which cells are missing, and no data tell the values under them. Fit "
+            "the density alone to complete rows: that is right where a gap does not depend on its "
+            "value, given the observed cells."
+        )
+
+    def _with_gaps(self, rows: Floats, is_gap: Bools) -> Floats:
+        """Encoded rows with the states of their gaps; NaN where these are none of ``fit``."""
+        states = np.full((len(rows), len(self.gaps_)), np.nan)
+        for number, columns in enumerate(self.gaps_):
+            states[is_gap[:, columns].all(axis=1), number] = 1.0
+            states[~is_gap[:, columns].any(axis=1), number] = 0.0
+        return np.hstack([rows, states])
+
+    def _known_gaps(self, given: Mapping[Any, Any], missing: Iterable[Any] | None) -> Floats:
+        """The states of gaps that follow from what is asked for, shape (1, n_groups)."""
+        states = np.full((1, len(self.gaps_)), np.nan)
+        stated = [column for column, cell in given.items() if not _is_nothing(cell)]
+        absent = set(self.domain_.places(list(missing or ()), "missing").tolist())
+        present = set(self.domain_.places(stated, "given").tolist())
+        had_gaps = set(np.concatenate([np.empty(0, dtype=int), *self.gaps_]).tolist())
+        for column in sorted(absent - had_gaps):
+            where = self.domain_[column].where
+            raise ValueError(f"missing must name columns that had gaps in fit; found {where}.")
+        for number, columns in enumerate(self.gaps_):
+            members = set(columns.tolist())
+            if members & present and members & absent:
+                raise ValueError(
+                    "missing and given must not be about the same cells, or about cells whose gaps "
+                    f"were the same in fit; found both for {self.domain_[columns[0]].where}."
+                )
+            if members & present:
+                states[0, number] = 0.0
+            elif members & absent:
+                states[0, number] = 1.0
+        return states
+
+
+def _is_nothing(cell: Any) -> bool:
+    """Whether nothing is said of a cell."""
+    return cell is None or (np.ndim(cell) == 0 and bool(cell != cell))
