@@ -1,7 +1,7 @@
 """Whether XGBoost tells draws of a density from rows, and how probable new rows are.
 
     SKPC_DATA=... python -m tests.benchmarks.c2st [--rivals FOLDER] [--tables ...]
-        [--densities ...] [--rows N] [--seeds ...] [--told]
+        [--densities ...] [--rows N] [--seeds ...] [--told] [--gaps]
 
 A half A of the rows is learned from, and as many rows are drawn; the half B is new. Gaps are the
 category "?" as in published tables. XGBoost with its defaults tells draws from each half, in 3
@@ -10,6 +10,9 @@ where draws are like rows. Behind it are the log density of B (nats a row), the 
 are nearer to A than to B (ties split; numbers by ranks, categories by indicators), and CPU seconds
 of the fit. "--told" adds the columns that XGBoost tells draws from A by, each with the AUC less
 that without the column. Stars mark what is below the bar of HiddenForest.
+
+"--gaps" draws tables with gaps instead: by WithGaps, and by the density alone, for which a gap is a
+category of its own, or a value of its own below all numbers. XGBoost sees both in the second form.
 
 XGBoost is one of ``rivals.txt``; ``pip install --no-deps --target FOLDER xgboost`` makes the folder
 of ``--rivals``. Without it nothing is measured.
@@ -36,6 +39,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import StratifiedKFold, cross_val_predict
 from sklearn.neighbors import NearestNeighbors
 
+from skpc.synthesis import WithGaps
 from tests.benchmarks.numbers_tables import print_row, print_title, star
 from tests.benchmarks.one_law import DENSITIES
 
@@ -47,6 +51,8 @@ BARS = {
     "bank": ("mixed", 0.95, 0.87),
     "electricity": ("mixed", 0.80, 0.70),
 }
+#: Tables with gaps, and their folders.
+WITH_GAPS = {"adult": "large", "schooling": "tables"}
 #: Greatest share of draws nearer to the half learned, and draws that are looked at.
 _NEARER_BAR, _NEAREST = 0.57, 2000
 #: Columns that are listed.
@@ -62,6 +68,7 @@ def main() -> None:
     parser.add_argument("--densities", nargs="*", choices=list(DENSITIES), default=["HiddenForest"])
     parser.add_argument("--rows", type=int, help="rows of a table, at most")
     parser.add_argument("--seeds", type=int, nargs="*", default=[0, 1])
+    parser.add_argument("--gaps", action="store_true", help="tables with gaps")
     parser.add_argument("--told", action="store_true", help="list columns that draws are told by")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -71,6 +78,9 @@ def main() -> None:
         xgboost: Any = importlib.import_module("xgboost")
     except ImportError:
         print("c2st: skipped, as there is no xgboost; see --help")
+        return
+    if options.gaps:
+        compare_gaps(xgboost, options)
         return
     print_title("c2st: draws beside the half learned (A) and the other one (B), * if below the bar")
     print_row("table", "density", "seed", "A", "B", "nats B", "nearer", "fit s", "told by")
@@ -95,9 +105,51 @@ def main() -> None:
 def halves(name: str, seed: int, n_rows: int | None) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The rows that are learned from, and as many others."""
     path = Path(os.environ.get("SKPC_DATA", "~/skpc_data")).expanduser() / BARS[name][0]
-    table = pd.read_csv(path / f"{name}.csv.gz")
-    texts = table.columns.difference(table.select_dtypes("number").columns)
-    table[texts] = table[texts].fillna("?")
+    return halved(coded(pd.read_csv(path / f"{name}.csv.gz")), seed, n_rows)
+
+
+def coded(table: pd.DataFrame, like: pd.DataFrame | None = None) -> pd.DataFrame:
+    """The table without gaps: "?" among categories, a number below all others (of ``like``)."""
+    like = table if like is None else like
+    columns = {}
+    for name in table:
+        if pd.api.types.is_numeric_dtype(like[name]):
+            # As far below as a tenth of the range.
+            columns[name] = table[name].fillna(1.1 * like[name].min() - 0.1 * like[name].max() - 1)
+        else:
+            columns[name] = table[name].astype(object).fillna("?")
+    return pd.DataFrame(columns)
+
+
+def compare_gaps(xgboost: Any, options: argparse.Namespace) -> None:
+    """Draws of WithGaps beside those of gaps that are values."""
+    print_title("c2st with gaps: draws beside the half learned (A) and the other one (B)")
+    print_row("table", "density", "seed", "WithGaps A", "B", "values A", "B", "fit s", "fit s")
+    data = Path(os.environ.get("SKPC_DATA", "~/skpc_data")).expanduser()
+    for name, folder in WITH_GAPS.items():
+        table = pd.read_csv(data / folder / f"{name}.csv.gz")
+        for seed in options.seeds:
+            learned, new = halved(table, seed, options.rows)
+            halves_as_values = [coded(half, table) for half in (learned, new)]
+            for label in options.densities:
+                figures, times = [], []
+                for is_joint in (True, False):
+                    model = clone(DENSITIES[label])
+                    rows = halves_as_values[0]
+                    if is_joint:
+                        model, rows = WithGaps(model), learned
+                    start = time.process_time()
+                    model.fit(rows)
+                    times.append(f"{time.process_time() - start:.1f}")
+                    draws = model.sample(len(learned), random_state=seed)[list(learned)]
+                    for half in halves_as_values:
+                        auc = auc_of(xgboost, half, coded(draws, table), seed)
+                        figures.append(f"{min(2.0 - 2.0 * auc, 1.0):.3f}")
+                print_row(name, label, str(seed), *figures, *times)
+
+
+def halved(table: pd.DataFrame, seed: int, n_rows: int | None) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Two halves of the rows, in random order."""
     table = table.sample(frac=1.0, random_state=seed).head(n_rows or len(table))
     half = len(table) // 2
     learned, new = table.iloc[:half], table.iloc[half : 2 * half]
