@@ -13,7 +13,7 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import check_random_state
 
 from skpc._arrays import Floats
-from skpc.domain import column_moments, group_rows, one_hot
+from skpc.domain import column_moments, one_hot
 from skpc.pooling.masking import few_categories
 from skpc.synthesis.cells import TableCells, read_cells
 from skpc.synthesis.rules import rules_of
@@ -29,8 +29,14 @@ class TableReport(NamedTuple):
     Attributes
     ----------
     auc : float
-        Area under the curve of a classifier that tells synthetic rows from real ones; about .5
-        where it cannot.
+        Area under the curve of a classifier that tells synthetic rows from real ones, held out
+        where there are such; about .5 where it cannot.
+    auc_learned : float
+        The same for the rows from which the synthetic ones were learned. Far below ``auc`` where
+        these were memorised.
+    auc_gaps : float
+        The same for a classifier that sees only which cells are missing; NaN without gaps. Where
+        it is as high as ``auc``, gaps alone tell the tables apart.
     columns : pandas DataFrame
         A row for each column: "shape" (one less the Kolmogorov-Smirnov distance of numbers, or the
         total variation distance of categories), "coverage" (the share of the range, or of the
@@ -38,29 +44,30 @@ class TableReport(NamedTuple):
         of missing cells).
     pairs : pandas DataFrame
         How alike the dependences of two columns are, from 0 to 1; NaN on the diagonal.
-    copies : float
-        Share of the synthetic rows that are equal to a real row.
-    copies_holdout : float
-        The same for the rows held out; NaN without these.
-    distance_ratio : float
-        Median of the distance of a synthetic row to the nearest real one over that to the nearest
-        one held out: below 1 where real rows were memorised. NaN without rows held out.
+    nearer : float
+        Share of the synthetic rows that are nearer to a row learned from than to any of as many
+        held out, ties counted half: above .5 where rows were memorised. NaN without rows held out.
     rules : pandas DataFrame
         A row for each rule: "rule", and "kept", the share of the synthetic rows that keep it.
     """
 
     auc: float
+    auc_learned: float
+    auc_gaps: float
     columns: Any
     pairs: Any
-    copies: float
-    copies_holdout: float
-    distance_ratio: float
+    nearer: float
     rules: Any
 
     @property
     def xgb_c2st(self) -> float:
         """2 (1 - max(auc, 1/2)): one where a classifier cannot tell the tables apart."""
-        return 2.0 * (1.0 - max(self.auc, 0.5))
+        return _c2st(self.auc)
+
+    @property
+    def xgb_c2st_learned(self) -> float:
+        """The same for the rows learned from."""
+        return _c2st(self.auc_learned)
 
     @property
     def shapes(self) -> float:
@@ -74,11 +81,13 @@ class TableReport(NamedTuple):
 
     def __str__(self) -> str:
         text = (
-            f"AUC {self.auc:.3f} (C2ST {self.xgb_c2st:.3f}), shapes {self.shapes:.3f}, pair trends "
-            f"{self.trends:.3f}, copies {self.copies:.3f}"
+            f"C2ST {self.xgb_c2st_learned:.3f} on rows learned from, {self.xgb_c2st:.3f} on new "
+            f"rows; shapes {self.shapes:.3f}, pair trends {self.trends:.3f}"
         )
-        if not np.isnan(self.distance_ratio):
-            text += f" ({self.copies_holdout:.3f} of new rows), distances {self.distance_ratio:.3f}"
+        if not np.isnan(self.nearer):
+            text += f"; nearer to rows learned from {self.nearer:.3f}"
+        if not np.isnan(self.auc_gaps):
+            text += f"\nC2ST by gaps alone {_c2st(self.auc_gaps):.3f}"
         tables = [self.columns.round(3).to_string()]
         tables += [self.rules.to_string(index=False)] if len(self.rules) else []
         return "\n".join([text, *tables])
@@ -126,8 +135,9 @@ def table_report(
         Rows of the same columns.
     holdout : array-like or DataFrame of shape (n_held_out_rows, n_features), default=None
         Real rows from which nothing was learned. They take the place of ``real`` in all that
-        compares distributions, and show whether synthetic rows are closer to those learned from
-        than new rows are. None compares with ``real``: a table of copies is then perfect.
+        compares distributions, and show whether rows learned from were memorised: halves of a
+        table, one to learn from and one to hold out, tell most. None compares with ``real``: a
+        table of copies is then perfect.
     categorical_features : "auto", "from_dtype", None or array-like, default="auto"
         Which columns are categorical, as in the densities.
     random_state : int, RandomState instance or None, default=None
@@ -175,19 +185,21 @@ def table_report(
     if least < 2 * _FOLDS:
         raise ValueError(f"Each table needs at least {2 * _FOLDS} rows; found {least}.")
     columns = [_column(reference, drawn, j) for j in range(len(drawn.names))]
-    held_copies, ratio = np.nan, np.nan
-    if held:
-        held_copies = _copies(held[0], learned)
-        ratio = _distance_ratio(drawn, learned, held[0], random_state)
+    has_gaps = any(np.isnan(cells.values).any() for cells in (reference, drawn))
+    auc = _auc(reference, drawn, random_state)
     return TableReport(
-        _auc(reference, drawn, random_state),
+        auc,
+        _auc(learned, drawn, random_state) if held else auc,
+        _auc_of_gaps(reference, drawn, random_state) if has_gaps else np.nan,
         _frame(columns, index=drawn.names),
         _pairs(reference, drawn),
-        _copies(drawn, learned),
-        held_copies,
-        ratio,
+        _nearer(drawn, learned, held[0], random_state) if held else np.nan,
         _rules(learned, drawn),
     )
+
+
+def _c2st(auc: float) -> float:
+    return 2.0 * (1.0 - max(auc, 0.5))
 
 
 def _frame(data: Any, **options: Any) -> Any:
@@ -250,10 +262,21 @@ def _correlation(cells: TableCells, j: int, k: int) -> float:
 
 
 def _auc(real: TableCells, drawn: TableCells, random_state: Any) -> float:
-    n_rows = min(len(real.values), len(drawn.values))
-    X = np.concatenate([_some(cells.values, n_rows, random_state) for cells in (real, drawn)])
-    y = np.repeat([0, 1], n_rows)
     few = few_categories(real.domain)
+    return _told_apart(real.values, drawn.values, few, random_state)
+
+
+def _auc_of_gaps(real: TableCells, drawn: TableCells, random_state: Any) -> float:
+    gaps = np.isnan(real.values).astype(float)
+    gaps_of_drawn = np.isnan(drawn.values).astype(float)
+    return _told_apart(gaps, gaps_of_drawn, None, random_state)
+
+
+def _told_apart(real: Floats, drawn: Floats, few: Any, random_state: Any) -> float:
+    """Area under the curve of a classifier that tells rows of two tables apart, out of folds."""
+    n_rows = min(len(real), len(drawn))
+    X = np.concatenate([_some(values, n_rows, random_state) for values in (real, drawn)])
+    y = np.repeat([0, 1], n_rows)
     seed = random_state.randint(2**31)
     model = HistGradientBoostingClassifier(categorical_features=few, random_state=seed)
     folds = StratifiedKFold(_FOLDS, shuffle=True, random_state=seed)
@@ -265,16 +288,7 @@ def _some(values: Floats, n_rows: int, random_state: Any) -> Floats:
     return values[random_state.choice(len(values), n_rows, replace=False)]
 
 
-def _copies(cells: TableCells, learned: TableCells) -> float:
-    """The share of rows that are equal to one of others, missing cells too."""
-    group = group_rows(np.concatenate([learned.values, cells.values]))[1]
-    known, copied = np.split(group, [len(learned.values)])
-    return float(np.isin(copied, known).mean())
-
-
-def _distance_ratio(
-    drawn: TableCells, learned: TableCells, held: TableCells, random_state: Any
-) -> float:
+def _nearer(drawn: TableCells, learned: TableCells, held: TableCells, random_state: Any) -> float:
     n_rows = min(len(learned.values), len(held.values))
     points = _points(drawn.values, learned)
     nearest = []
@@ -283,9 +297,7 @@ def _distance_ratio(
         distances, _ = NearestNeighbors(n_neighbors=1).fit(places).kneighbors(points)
         nearest.append(distances[:, 0])
     to_learned, to_held = nearest
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = np.where(to_learned == to_held, 1.0, to_learned / to_held)
-    return float(np.median(ratio))
+    return float(np.mean((to_learned < to_held) + 0.5 * (to_learned == to_held)))
 
 
 def _points(values: Floats, like: TableCells) -> Floats:

@@ -146,8 +146,8 @@ def run(name: str, seed: int, models: list[str], python: str) -> list[tuple]:
         report = table_report(train, drawn[list(train)], held_out, random_state=seed)
         kept = report.rules["kept"].min() if len(report.rules) else np.nan
         row = (
-            *(report.auc, report.xgb_c2st, report.shapes, report.trends),
-            *(report.copies, report.copies_holdout, report.distance_ratio, kept, seconds),
+            *(report.auc, report.xgb_c2st, report.xgb_c2st_learned, report.shapes),
+            *(report.trends, report.nearer, kept, seconds),
         )
         lines.append((name, seed, model, *row))
         cells = "".join(f"{cell:9.3f}" for cell in row)
@@ -166,11 +166,10 @@ def summary(lines: list[tuple]) -> None:
         "model",
         "auc",
         "c2st",
+        "learned",
         "shapes",
         "trends",
-        "copies",
-        "new",
-        "ratio",
+        "nearer",
         "kept",
         "seconds",
     ]
@@ -196,7 +195,7 @@ def main() -> None:
     tables = [name for name in options.tables if name in names]
     models = [model for model in options.models if options.rivals or model not in RIVALS]
     warnings.simplefilter("ignore")
-    heading = ["auc", "c2st", "shapes", "trends", "copies", "new", "ratio", "kept", "seconds"]
+    heading = ["auc", "c2st", "learned", "shapes", "trends", "nearer", "kept", "seconds"]
     print(" " * 33 + "".join(f"{one:>9s}" for one in heading))
     lines: list[tuple] = []
     for name in tables:

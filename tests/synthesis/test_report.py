@@ -45,7 +45,8 @@ def test_measures_are_those_of_loops_over_rows():
     correlations = [frame[["a", "b"]].dropna().corr().iloc[0, 1] for frame in (real, drawn)]
     trend = 1 - abs(correlations[0] - correlations[1]) / 2
     assert_allclose(report.pairs.loc["b", "a"], trend)
-    assert np.isnan(report.distance_ratio)
+    assert np.isnan(report.nearer)
+    assert report.auc_learned == report.auc
 
 
 def test_measures_agree_with_sdmetrics():
@@ -68,16 +69,36 @@ def test_measures_agree_with_sdmetrics():
         assert_allclose(report.pairs.loc[first, "d"], trend, atol=1e-6)
 
 
-def test_rows_of_the_same_law_pass_and_copies_are_shown():
+def test_rows_of_the_same_law_pass_and_rows_known_by_heart_are_shown():
     real, held, new = table(400, 0), table(400, 1), table(400, 2)
     fair = table_report(real, new, held, random_state=0)
     assert abs(fair.auc - 0.5) < 0.07
     assert fair.xgb_c2st == 2 * (1 - max(fair.auc, 0.5))
-    assert fair.copies == fair.copies_holdout == 0.0
-    assert abs(fair.distance_ratio - 1.0) < 0.1
+    assert abs(fair.auc_learned - 0.5) < 0.07
+    # Three standard errors of a share of 400 draws.
+    assert abs(fair.nearer - 0.5) < 0.075
     copied = table_report(real, real.sample(300, random_state=0), held, random_state=0)
-    assert copied.copies == 1.0
-    assert copied.distance_ratio == 0.0
+    assert copied.nearer == 1.0
+
+
+def test_distances_are_counted_row_by_row():
+    real, held = np.arange(0.0, 60.0, 3.0), np.arange(1.0, 61.0, 3.0)
+    # Rows that both tables have are ties.
+    real[-5:] = held[-5:]
+    drawn = np.concatenate([real[:9], held[:6], held[-5:]])
+    report = table_report(*(np.column_stack([x, x]) for x in (real, drawn, held)), random_state=0)
+    assert report.nearer == pytest.approx((9 + 0.5 * 5) / 20)
+
+
+def test_gaps_alone_can_tell():
+    real, held = table(400, 0), table(400, 1)
+    for frame in (real, held):
+        frame.loc[frame.index[::2], "b"] = np.nan
+    whole = table(400, 2).assign(b=lambda frame: frame["b"].fillna(0.0))
+    report = table_report(real, whole, held, random_state=0)
+    assert report.auc_gaps > 0.7
+    assert "gaps alone" in str(report)
+    assert np.isnan(table_report(real.dropna(), whole.dropna(), random_state=0).auc_gaps)
 
 
 def test_independent_columns_are_told_apart_and_break_rules():
