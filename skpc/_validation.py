@@ -246,6 +246,8 @@ def _described_instead(X: Any) -> str | None:
             "a pyarrow dataset. Pass X.to_table().to_pandas(); only the fit of a density takes it "
             "as it is."
         )
+    if is_from("duckdb", X) and hasattr(X, "df"):
+        return "a relation of duckdb. Pass X.df(); only the fit of a density takes it as it is."
     if isinstance(X, str | os.PathLike):
         return (
             f"{X!r}. Read the file first, by pandas.read_csv or pandas.read_parquet; the fit of a "

@@ -333,6 +333,8 @@ class TableChunks:
             return cls(lambda: (task.compute() for task in tasks), tasks)
         if is_from("pyarrow", X) and hasattr(X, "to_batches"):
             return cls(lambda: map(native, X.to_batches()))
+        if is_from("duckdb", X) and hasattr(X, "__arrow_c_stream__"):
+            return cls(partial(_record_batches, X))
         if is_from("polars", X) and hasattr(X, "collect_batches"):
             return cls(X.collect_batches)
         if isinstance(X, np.memmap) and X.ndim == 2 and X.size > _CELLS:
@@ -449,6 +451,13 @@ def _read_anew(read: Callable[[], Any]) -> Iterator[Any]:
             f"iter([table]); found {type(chunks).__name__}."
         )
     return map(native, chunks)
+
+
+def _record_batches(stream: Any) -> Iterator[Any]:
+    """The rows of what streams by Arrow, such as a query, which runs again in each pass."""
+    from pyarrow import RecordBatchReader
+
+    return map(native, RecordBatchReader.from_stream(stream))
 
 
 def _keys(number: int, n_rows: int) -> Floats:

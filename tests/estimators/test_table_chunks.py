@@ -205,6 +205,19 @@ def test_a_parquet_folder_is_read_in_batches(tmp_path, sample_of):
     assert_learned_from_all(model.fit(dataset.dataset(tmp_path)), frame)
 
 
+def test_a_query_is_run_in_each_pass(tmp_path, sample_of):
+    duckdb = pytest.importorskip("duckdb", reason="duckdb is optional")
+    X = binary()
+    frame = pd.DataFrame(X, columns=[f"c{i}" for i in range(X.shape[1])])
+    frame.to_parquet(tmp_path / "table.parquet")
+    relation = duckdb.sql(f"select * from '{tmp_path / 'table.parquet'}'")
+    model = CutsetNetworkBD(categories=[[0, 1]] * X.shape[1])
+    sample_of(1_000)
+    assert_learned_from_all(model.fit(relation), frame)
+    with pytest.raises(TypeError, match="a relation of duckdb. Pass X.df"):
+        model.score_samples(relation)
+
+
 @pytest.mark.parametrize(
     ("chunks", "weight", "match"),
     [
