@@ -87,8 +87,14 @@ def tree_of(path: Path) -> ast.Module:
     return ast.parse(path.read_text())
 
 
+@cache
+def nodes_of(path: Path) -> list[ast.AST]:
+    return [*ast.walk(tree_of(path))]
+
+
+@cache
 def functions(path: Path) -> list[ast.FunctionDef]:
-    return [node for node in ast.walk(tree_of(path)) if isinstance(node, ast.FunctionDef)]
+    return [node for node in nodes_of(path) if isinstance(node, ast.FunctionDef)]
 
 
 def kernels(path: Path) -> list[ast.FunctionDef]:
@@ -107,7 +113,7 @@ def imported_names(node: ast.AST) -> list[str]:
 
 
 def imports(path: Path) -> Iterator[str]:
-    for node in ast.walk(tree_of(path)):
+    for node in nodes_of(path):
         yield from imported_names(node)
 
 
@@ -207,7 +213,7 @@ def test_size_counts_neither_lines_nor_types_nor_errors():
 def test_names_are_no_pronouns():
     names: Counter[str] = Counter()
     for path in MODULES:
-        for node in ast.walk(tree_of(path)):
+        for node in nodes_of(path):
             if isinstance(node, (ast.Name, ast.arg)):
                 names[node.id if isinstance(node, ast.Name) else node.arg] += 1
     assert sum(names[word] for word in PRONOUNS) <= MOST_PRONOUNS
@@ -237,7 +243,7 @@ def n_parameters(node: ast.FunctionDef) -> int:
 def test_functions_have_few_parameters():
     longer = set()
     for path in MODULES:
-        for owner in ast.walk(tree_of(path)):
+        for owner in nodes_of(path):
             methods = [owner] if isinstance(owner, ast.Module) else []
             methods += [owner] if isinstance(owner, ast.ClassDef) else []
             for body in methods:
@@ -268,7 +274,7 @@ def test_one_loop_says_when_learning_ends():
     homes = {
         str(path.relative_to(PACKAGE))
         for path in MODULES
-        for node in ast.walk(tree_of(path))
+        for node in nodes_of(path)
         if isinstance(node, (ast.For, ast.While)) and ends_by_tolerance(node)
     }
     assert homes == {*LOOPS}
@@ -280,7 +286,7 @@ PUBLIC_ALL_THE_SAME = {"_replace", "_fields", "_asdict", "_make"}
 
 def private_uses(path: Path) -> Iterator[tuple[str, str]]:
     """Private attributes in a module: the name of what has them if it has one, and theirs."""
-    for node in ast.walk(tree_of(path)):
+    for node in nodes_of(path):
         if not isinstance(node, ast.Attribute) or node.attr.startswith("__"):
             continue
         if node.attr.startswith("_") and node.attr not in PUBLIC_ALL_THE_SAME:
@@ -300,7 +306,7 @@ def test_estimators_use_no_private_members_of_others():
 
 def own_names(path: Path) -> set[str]:
     """Private names that the classes of a module have, by themselves or from their bases."""
-    nodes = [*ast.walk(tree_of(path))]
+    nodes = nodes_of(path)
     names = {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
     names |= {name for owner, name in private_uses(path) if owner in {"self", "cls"}}
     bases = {
@@ -327,7 +333,7 @@ def test_files_with_kernels_have_comments():
 
 def test_shipped_code_has_no_assert_and_no_bare_njit():
     for path in MODULES:
-        for node in ast.walk(tree_of(path)):
+        for node in nodes_of(path):
             assert not isinstance(node, ast.Assert), f"{path}:{node.lineno} asserts"
             if isinstance(node, ast.Name) and path.name != "_compiler.py":
                 assert node.id not in {"njit", "jit", "vectorize", "guvectorize"}, path
@@ -344,7 +350,7 @@ def test_leaf_families_are_named_at_home_only():
         if str(path.relative_to(PACKAGE)).startswith(HOMES):
             continue
         names = set()
-        for node in ast.walk(tree_of(path)):
+        for node in nodes_of(path):
             if isinstance(node, ast.Name):
                 names.add(node.id)
             elif isinstance(node, ast.ImportFrom):

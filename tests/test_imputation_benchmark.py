@@ -72,7 +72,7 @@ def test_differences_are_paired_and_marked_where_ours_is_behind():
 def test_a_run_takes_up_what_the_file_has(tmp_path, table, monkeypatch, capsys):
     file = tmp_path / "found.csv"
     monkeypatch.setattr(imputation, "whole_table", lambda name: table)
-    arguments = ["imputation", "--tables", "t", "--rows", "100", "--write", str(file)]
+    arguments = ["imputation", "--tables", "t", "--rows", "50", "--write", str(file)]
     arguments += ["--mechanism", "MCAR", "--methods", "means", "ridge draws", "--draws", "2"]
     for repeats in (1, 2):
         monkeypatch.setattr(sys, "argv", [*arguments, "--repeats", str(repeats)])

@@ -70,16 +70,20 @@ def test_no_flavour_of_input_compiles_a_kernel_twice():
     assert run(PROBE) == "{}"
 
 
-@pytest.fixture
-def package(tmp_path):
+def small_package(folder: Path) -> Path:
     """A copy of the modules that kernels need, as a package that is imported in no time."""
     source = ROOT / "skpc"
-    target = tmp_path / "skpc"
+    target = folder / "skpc"
     target.mkdir()
     (target / "__init__.py").write_text("")
     for name in ("_compiler", "_jit", "_fast_math", "_shipped", "_version"):
         shutil.copy(source / f"{name}.py", target)
     return target
+
+
+@pytest.fixture
+def package(tmp_path):
+    return small_package(tmp_path)
 
 
 def test_kernels_work_where_nothing_can_be_written(package, tmp_path):
@@ -151,18 +155,28 @@ USE = """
 """
 
 
-@pytest.fixture
-def shipped(package, tmp_path):
-    """The file of machine code of a small package, and a way to use it in a new process."""
+@pytest.fixture(scope="module")
+def with_machine_code(tmp_path_factory):
+    """A small package that has written the file of its machine code."""
     from skpc._shipped import processor
 
     if processor() is None:
         pytest.skip("no machine code is shipped for this processor")
+    folder = tmp_path_factory.mktemp("shipped")
+    package = small_package(folder)
     # What a folder for temporary files allows to others is not the question of these tests.
     module = package / "_shipped.py"
     text = module.read_text()
     module.write_text(text.replace("*path.resolve().parents", "path.resolve().parent"))
-    assert run(dedent(SHIP), tmp_path, NUMBA_CACHE_DIR=str(tmp_path / "maker")) == "1"
+    assert run(dedent(SHIP), folder, NUMBA_CACHE_DIR=str(folder / "maker")) == "1"
+    return package
+
+
+@pytest.fixture
+def shipped(with_machine_code, tmp_path):
+    """The file of machine code of a small package, and a way to use it in a new process."""
+    package = tmp_path / "skpc"
+    shutil.copytree(with_machine_code, package)
     path = package / "__pycache__" / "machine_code.zip"
 
     def use(before: str = "", **environment: str) -> str:

@@ -126,6 +126,12 @@ def draws(label: str) -> pd.DataFrame:
 
 
 @cache
+def intervals(label: str, level: float) -> Any:
+    """Ends of the intervals of all columns, of a row that shows nothing."""
+    return model(label).interval(row_of(), level)
+
+
+@cache
 def states(column: str) -> list[Any]:
     return sorted(table()[column].unique().tolist())
 
@@ -276,7 +282,7 @@ def test_marginals_of_states_are_events_given_that_a_state_is_seen(label: str, c
 @cases("intervals", (*LATTICES, *LINES, *ORDERED))
 def test_intervals_are_quantiles_of_events(label: str, column: str) -> None:
     for level in (0.5, 0.9):
-        lower, upper = (ends[column].iloc[0] for ends in model(label).interval(row_of(), level))
+        lower, upper = (ends[column].iloc[0] for ends in intervals(label, level))
         for end, wanted in ((lower, 0.5 - level / 2), (upper, 0.5 + level / 2)):
             whole = seen(label, column)
             below, at = asked(label, column, [_less(column, end), (None, end)]) / whole

@@ -62,7 +62,7 @@ def test_level_holds_where_columns_share_a_cause():
         X = siblings(200, seed)
         X[np.random.default_rng(seed).random(X.shape) < 0.1] = np.nan
         result = independence_test(
-            X, 1, 2, 0, density=GAUSSIAN, n_draws=99, cv=3, random_state=seed
+            X, 1, 2, 0, density=GAUSSIAN, n_draws=39, cv=2, random_state=seed
         )
         pvalues.append(result.pvalue)
     assert np.mean(np.array(pvalues) <= 0.05) <= 0.05 + 3.0 * np.sqrt(0.0475 / 20)
@@ -75,7 +75,7 @@ def test_level_holds_where_the_density_misses_how_columns_depend_on_their_cause(
         X = siblings(300, seed)
         X[:, 1:] += 2.0 * np.sin(2.0 * X[:, :1])
         result = independence_test(
-            X, 1, 2, 0, density=GAUSSIAN, n_draws=99, cv=3, random_state=seed
+            X, 1, 2, 0, density=GAUSSIAN, n_draws=39, cv=2, random_state=seed
         )
         pvalues.append(result.pvalue)
     assert np.mean(np.array(pvalues) <= 0.05) <= 0.05 + 3.0 * np.sqrt(0.0475 / 20)

@@ -6,7 +6,7 @@ Settings that take other paths are tested with their estimators; defaults as the
 
 from __future__ import annotations
 
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, is_classifier
 from sklearn.linear_model import Ridge
 from sklearn.tree import DecisionTreeClassifier
 
@@ -34,11 +34,16 @@ from skpc import (
 )
 from skpc.synthesis import RuledDensity, WithGaps
 
-NETWORK = CutsetNetworkBD(structured=True, random_state=0)
-PAIR = [("a", CutsetNetworkBD()), ("b", CutsetNetworkBD(max_depth=0))]
+#: Inside of others the smoothing is given: how it is chosen takes most of the time of a small fit.
+INNER = CutsetNetworkBD(param_ess=1.0, random_state=0)
+NETWORK = CutsetNetworkBD(param_ess=1.0, structured=True, random_state=0)
+PAIR = [("a", CutsetNetworkBD(param_ess=1.0)), ("b", CutsetNetworkBD(max_depth=0))]
 WITH_CIRCUIT: dict[str, BaseEstimator] = {
     "network": CutsetNetworkBD(random_state=0),
-    "mixture of networks": CutsetNetworkBD(n_components=2, max_iter=3, random_state=0),
+    # Its smoothing is given: how it is chosen takes seconds, and is tested with its estimator.
+    "mixture of networks": CutsetNetworkBD(
+        n_components=2, max_iter=3, param_ess=1.0, random_state=0
+    ),
     "soft": SoftLearnSPN(n_refine=3, random_state=0),
     "table mixture": TableMixture(n_components=3, random_state=0),
     "hidden": HiddenChowLiuTree(n_hidden=3, random_state=0),
@@ -54,31 +59,29 @@ DENSITIES: dict[str, BaseEstimator] = {
 }
 #: What takes tables, and is no density.
 OF_TABLES: dict[str, BaseEstimator] = {
-    "cell errors": CellErrorDetector(CutsetNetworkBD(random_state=0), random_state=0),
-    "imputer": CircuitImputer(CutsetNetworkBD(random_state=0)),
-    "multiple imputer": MultipleImputer(
-        CutsetNetworkBD(random_state=0), n_imputations=2, random_state=0
-    ),
+    "cell errors": CellErrorDetector(INNER, random_state=0),
+    "imputer": CircuitImputer(INNER),
+    "multiple imputer": MultipleImputer(INNER, n_imputations=2, random_state=0),
     "multiple imputer by its density": MultipleImputer(
-        CutsetNetworkBD(random_state=0), n_imputations=2, draws="density", random_state=0
+        INNER, n_imputations=2, draws="density", random_state=0
     ),
     "classifier": DensityClassifier(
-        CutsetNetworkBD(random_state=0),
+        INNER,
         joint=True,
         classifiers=["logistic"],
         cv=2,
         random_state=0,
     ),
-    "regressor": DensityRegressor(
-        CutsetNetworkBD(random_state=0), regressors=["ridge"], cv=2, random_state=0
-    ),
-    "forest": GenerativeForest(8, random_state=0),
+    "regressor": DensityRegressor(INNER, regressors=["ridge"], cv=2, random_state=0),
+    "generative forest": GenerativeForest(4, random_state=0),
     "expected classifier": ExpectedPredictor(
-        DecisionTreeClassifier(max_leaf_nodes=8, random_state=0), CutsetNetworkBD(random_state=0)
+        DecisionTreeClassifier(max_leaf_nodes=8, random_state=0), INNER
     ),
     "expected regressor": ExpectedPredictor(Ridge(), CutsetNetworkBD(random_state=0)),
     "ruled": RuledDensity(CutsetNetworkBD(random_state=0), []),
     "with gaps": WithGaps(CutsetNetworkBD(random_state=0)),
+    "expected regressor": ExpectedPredictor(Ridge(), INNER),
+    "ruled": RuledDensity(INNER, []),
     "SVR": ExpectedKernelSVR(NETWORK, random_state=0),
     "SVC": ExpectedKernelSVC(NETWORK, random_state=0),
 }
@@ -89,3 +92,7 @@ OF_NUMBERS: dict[str, BaseEstimator] = {
 }
 TABLES: dict[str, BaseEstimator] = {**DENSITIES, **OF_TABLES}
 EVERY: dict[str, BaseEstimator] = {**TABLES, **OF_NUMBERS}
+#: The first of each class and kind. What scikit-learn checks does not depend on settings.
+EACH_CLASS: list[BaseEstimator] = list(
+    {(type(e), is_classifier(e)): e for e in reversed(EVERY.values())}.values()
+)

@@ -14,7 +14,7 @@ from skpc import CutsetNetworkBD, MixtureOfAllTrees, SoftLearnSPN
 
 DENSITIES = [
     CutsetNetworkBD(random_state=0),
-    CutsetNetworkBD(n_components=2, random_state=0),
+    CutsetNetworkBD(n_components=2, max_iter=2, param_ess=1.0, random_state=0),
     SoftLearnSPN(random_state=0),
     MixtureOfAllTrees(max_iter=1, n_inference_samples=20, random_state=0),
 ]

@@ -106,10 +106,10 @@ def test_without_param_ess_the_criterion_smooths(criterion):
     assert CutsetNetworkBD(param_ess=3).fit(X).param_ess_ == 3
 
 
-@pytest.mark.parametrize("n_components", [1, 3])
+@pytest.mark.parametrize("n_components", [1, 2])
 @pytest.mark.parametrize("proportion", [0.0, 0.2])
 def test_a_weight_of_two_chooses_the_smoothing_of_two_rows(n_components, proportion):
-    X = small_numbers(60, 0)
+    X = small_numbers(60, 0)[:, :3]
     X[np.random.default_rng(3).random(X.shape) < proportion] = np.nan
     weight = np.random.default_rng(4).integers(0, 3, 60)
     model = CutsetNetworkBD(n_components=n_components, random_state=0)
@@ -117,8 +117,6 @@ def test_a_weight_of_two_chooses_the_smoothing_of_two_rows(n_components, proport
     repeated = clone(model).fit(np.repeat(X, weight, axis=0))
     assert weighted.param_ess_ == repeated.param_ess_
     assert_allclose(weighted.score_samples(X), repeated.score_samples(X), rtol=1e-9)
-    again = clone(model).fit(X, sample_weight=weight)
-    assert_allclose(weighted.score_samples(X), again.score_samples(X), rtol=1e-12)
 
 
 def small_numbers(n_rows, seed):
@@ -129,7 +127,13 @@ def small_numbers(n_rows, seed):
 
 
 @pytest.mark.parametrize(
-    ("n_components", "proportion", "n_tables"), [(2, 0.0, 2), (5, 0.0, 1), (2, 0.2, 5), (5, 0.2, 1)]
+    ("n_components", "proportion", "n_tables"),
+    [
+        (2, 0.0, 2),
+        pytest.param(5, 0.0, 1, marks=pytest.mark.slow),
+        pytest.param(2, 0.2, 5, marks=pytest.mark.slow),
+        (4, 0.2, 1),
+    ],
 )
 def test_a_mixture_is_no_worse_than_one_network_on_a_small_table(
     n_components, proportion, n_tables
@@ -248,9 +252,9 @@ def test_the_weights_are_those_of_the_root_of_the_circuit():
 
 
 def test_components_learned_in_parallel_are_the_same():
-    train = three_kinds(600, 0)
-    a = CutsetNetworkBD(n_components=3, random_state=0).fit(train)
-    b = CutsetNetworkBD(n_components=3, random_state=0, n_jobs=2).fit(train)
+    train = three_kinds(200, 0)
+    a = CutsetNetworkBD(n_components=2, random_state=0).fit(train)
+    b = CutsetNetworkBD(n_components=2, random_state=0, n_jobs=2).fit(train)
     assert_allclose(a.score_samples(train), b.score_samples(train), rtol=1e-12)
 
 

@@ -87,7 +87,7 @@ def test_missing_cells_are_filled_as_complete_fills_them_and_observed_cells_stay
 
 def test_the_density_given_is_cloned_and_its_settings_are_used():
     X = numbers_with_missing_cells()
-    density = CutsetNetworkBD(n_bins=3, n_components=2, random_state=5)
+    density = CutsetNetworkBD(n_bins=3, random_state=5)
     imputer = CircuitImputer(density, random_state=1).fit(X)
     assert not hasattr(density, "circuit_")
     assert imputer.density_.random_state == 5
@@ -125,7 +125,7 @@ def test_indicator_columns_and_names_agree_with_those_of_simple_imputer(as_frame
         new.iloc[:5, 0] = np.nan
     else:
         new[:5, 0] = np.nan
-    ours = CircuitImputer(add_indicator=True).fit(X)
+    ours = CircuitImputer(DENSITY, add_indicator=True).fit(X)
     theirs = SimpleImputer(add_indicator=True).fit(X)
     assert ours.transform(new).shape == theirs.transform(new).shape == (300, 5)
     assert_array_equal(ours.transform(new)[:, 3:], theirs.transform(new)[:, 3:])
@@ -138,9 +138,10 @@ def test_indicator_columns_and_names_agree_with_those_of_simple_imputer(as_frame
 
 def test_names_out_are_names_in_and_other_names_are_refused():
     X = numbers_with_missing_cells()
-    assert CircuitImputer().fit(X).get_feature_names_out().tolist() == ["x0", "x1", "x2"]
-    assert CircuitImputer().fit(X).get_feature_names_out(["a", "b", "c"]).tolist() == [*"abc"]
-    imputer = CircuitImputer().fit(pd.DataFrame(X, columns=["a", "b", "c"]))
+    imputer = CircuitImputer(DENSITY).fit(X)
+    assert imputer.get_feature_names_out().tolist() == ["x0", "x1", "x2"]
+    assert imputer.get_feature_names_out(["a", "b", "c"]).tolist() == [*"abc"]
+    imputer = CircuitImputer(DENSITY).fit(pd.DataFrame(X, columns=["a", "b", "c"]))
     assert imputer.feature_names_in_.tolist() == ["a", "b", "c"]
     with pytest.raises(ValueError, match="input_features is not equal to feature_names_in_"):
         imputer.get_feature_names_out(["a", "b", "d"])
@@ -149,7 +150,7 @@ def test_names_out_are_names_in_and_other_names_are_refused():
 def test_the_indicator_covers_no_rows_of_weight_zero():
     X = numbers_with_missing_cells()
     weight = (~np.isnan(X[:, 1])).astype(float)
-    imputer = CircuitImputer(add_indicator=True).fit(X, sample_weight=weight)
+    imputer = CircuitImputer(DENSITY, add_indicator=True).fit(X, sample_weight=weight)
     assert imputer.indicator_.features_.tolist() == [2]
 
 
@@ -165,7 +166,10 @@ def test_a_weight_of_two_equals_the_row_twice():
 def test_pandas_output_keeps_dtypes_index_and_observed_cells(strategy):
     frame = complete_table()
     incomplete = with_missing_cells(frame)
-    imputer = CircuitImputer(strategy=strategy, random_state=0).set_output(transform="pandas")
+    # By default numbers and categories have a density each.
+    density = None if strategy == "mean" else DENSITY
+    imputer = CircuitImputer(density, strategy=strategy, random_state=0)
+    imputer.set_output(transform="pandas")
     filled = imputer.fit(incomplete).transform(incomplete)
     assert filled.dtypes.equals(incomplete.dtypes)
     assert filled.index.equals(incomplete.index)
@@ -206,13 +210,13 @@ def test_polars_output_keeps_the_schema():
     "incomplete", [with_missing_cells(complete_table()), polars_with_missing_cells()]
 )
 def test_arrays_come_out_of_frames_by_default(incomplete):
-    mixed = CircuitImputer(add_indicator=True).fit_transform(incomplete)
+    mixed = CircuitImputer(DENSITY, add_indicator=True).fit_transform(incomplete)
     assert isinstance(mixed, np.ndarray)
     assert mixed.dtype == object
     assert mixed.shape == (120, 13)
     assert set(mixed[:, 0]) == {"low", "mid", "top"}
     numeric = incomplete[["flag", "maybe", "age", "size"]]
-    filled = CircuitImputer().fit_transform(numeric)
+    filled = CircuitImputer(DENSITY).fit_transform(numeric)
     assert filled.dtype == np.float64
     assert set(filled[:, 0]) == {0.0, 1.0}
     assert not np.isnan(filled).any()
@@ -221,7 +225,7 @@ def test_arrays_come_out_of_frames_by_default(incomplete):
 def test_the_global_configuration_of_scikit_learn_is_heard():
     incomplete = with_missing_cells(complete_table())
     with config_context(transform_output="pandas"):
-        assert CircuitImputer().fit_transform(incomplete).dtypes.equals(incomplete.dtypes)
+        assert CircuitImputer(DENSITY).fit_transform(incomplete).dtypes.equals(incomplete.dtypes)
 
 
 def test_a_frame_of_one_library_can_leave_as_one_of_the_other():
@@ -266,7 +270,7 @@ def test_frames_of_either_library_are_filled_alike(first, second, output):
 
 def test_arrays_of_objects_become_typed_columns_where_frames_are_asked_for():
     cells = with_missing_cells(complete_table())[["name", "maybe", "size"]].to_numpy(dtype=object)
-    imputer = CircuitImputer().fit(cells)
+    imputer = CircuitImputer(DENSITY).fit(cells)
     filled = imputer.transform(cells)
     assert filled.dtype == object
     assert imputer.set_output(transform="polars").transform(cells).schema == {
@@ -299,13 +303,13 @@ def test_grid_search_reaches_the_parameters_of_the_density():
     y = X[:, 0]
     pipeline = make_pipeline(CircuitImputer(DENSITY), LinearRegression())
     grid = {
-        "circuitimputer__density__n_components": [1, 2],
+        "circuitimputer__density__max_depth": [0, 1],
         "circuitimputer__strategy": ["mean", "mpe"],
     }
-    search = GridSearchCV(pipeline, grid, cv=3).fit(X, y)
+    search = GridSearchCV(pipeline, grid, cv=2).fit(X, y)
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
-    n_components = search.best_params_["circuitimputer__density__n_components"]
-    assert search.best_estimator_[0].density_.n_components == n_components
+    max_depth = search.best_params_["circuitimputer__density__max_depth"]
+    assert search.best_estimator_[0].density_.max_depth == max_depth
 
 
 def test_sample_weight_reaches_the_imputer_in_a_pipeline():
@@ -402,14 +406,14 @@ def test_a_column_without_any_value_is_warned_of_in_fit_and_filled_in_transform(
     empty = frame.assign(size=np.nan)
     with pytest.warns(UserWarning, match="no value.* Found column 'size'"):
         CircuitImputer().fit(empty)
-    filled = CircuitImputer().set_output(transform="pandas").fit(frame).transform(empty)
+    filled = CircuitImputer(DENSITY).set_output(transform="pandas").fit(frame).transform(empty)
     assert filled["size"].notna().all()
 
 
 def test_columns_in_another_order_are_refused():
     frame = complete_table()
     with pytest.raises(ValueError, match="feature names"):
-        CircuitImputer().fit(frame).transform(frame[frame.columns[::-1]])
+        CircuitImputer(DENSITY).fit(frame).transform(frame[frame.columns[::-1]])
 
 
 def test_a_failed_fit_leaves_the_imputer_as_it_was():
@@ -427,7 +431,7 @@ def test_an_interrupted_fit_leaves_the_imputer_as_it_was(monkeypatch):
         raise KeyboardInterrupt
 
     X = numbers_with_missing_cells()
-    imputer = CircuitImputer().fit(X)
+    imputer = CircuitImputer(DENSITY).fit(X)
     before = imputer.transform(X)
     monkeypatch.setattr("skpc.estimators.imputer.MissingIndicator", interrupt)
     with pytest.raises(KeyboardInterrupt):

@@ -42,11 +42,13 @@ from skpc.factor_graphs import FactorGraph, GibbsSampler
 
 PACKAGE = str(Path(skpc.__file__).parent)
 #: Moments at which each piece of work is interrupted, evenly spaced over its calls of functions.
-N_MOMENTS = 4
+N_MOMENTS = 3
 NETWORK = CutsetNetworkBD(structured=True, random_state=0)
 EVERY_FIT = {
     "single network": CutsetNetworkBD(random_state=0),
-    "mixture of networks": CutsetNetworkBD(n_components=2, n_init=2, max_iter=3, random_state=0),
+    "mixture of networks": CutsetNetworkBD(
+        n_components=2, n_init=2, max_iter=3, param_ess=1.0, random_state=0
+    ),
     "structured network": NETWORK,
     "extra cutsets": ExtraCutsets(3, random_state=0),
     "table mixture": TableMixture(n_components=2, random_state=0),

@@ -82,7 +82,7 @@ def test_rows_of_weight_two_are_two_rows_and_rows_of_weight_zero_are_absent():
 
 def test_bootstrapped_parameters_spread_like_their_standard_errors():
     X = normals(400, missing=0.0)
-    imputer = MultipleImputer(GAUSSIAN, n_imputations=200, draws="density", random_state=0).fit(X)
+    imputer = MultipleImputer(GAUSSIAN, n_imputations=100, draws="density", random_state=0).fit(X)
     means = np.array([density.sample(1).shape[1] for density in imputer.densities_])
     assert (means == 3).all()
     draws = np.array([density.means_[0] for density in imputer.densities_])
@@ -97,7 +97,7 @@ def test_fixed_parameters_have_one_density_and_less_spread():
     spread = {}
     for parameters in ("fixed", "bootstrap", "posterior"):
         imputer = MultipleImputer(
-            GAUSSIAN, n_imputations=40, draws="density", parameters=parameters, random_state=0
+            GAUSSIAN, n_imputations=20, draws="density", parameters=parameters, random_state=0
         ).fit(X)
         assert (len({*map(id, imputer.densities_)}) == 1) == (parameters == "fixed")
         spread[parameters] = imputer.combine(X, mean_and_variance).table["std_error"][0]
@@ -108,13 +108,13 @@ def test_fixed_parameters_have_one_density_and_less_spread():
 @pytest.mark.filterwarnings("ignore:Draws of column")
 def test_intervals_cover():
     covered = []
-    for seed in range(60):
+    for seed in range(30):
         X = normals(100, seed)
         imputer = MultipleImputer(GAUSSIAN, n_imputations=5, random_state=seed).fit(X)
         ends = imputer.combine(X, mean_and_variance, df_complete=99).conf_int()
         covered.append(ends["lower"][0] <= 0.0 <= ends["upper"][0])
-    # Three standard errors of 60 repeats below .95.
-    assert np.mean(covered) > 0.86
+    # Three standard errors of 30 repeats below .95.
+    assert np.mean(covered) > 0.83
 
 
 def test_an_analysis_may_return_a_fitted_model():

@@ -38,7 +38,7 @@ def all_work_pays(monkeypatch):
     monkeypatch.setattr("skpc.learning.hidden_tree._PART_ROWS", 50)
 
 
-def rows(missing, n_rows=250):
+def rows(missing, n_rows=150):
     rng = np.random.default_rng(0)
     side = rng.integers(0, 2, n_rows)
     X = rng.normal(size=(n_rows, 5)) + 2.0 * side[:, np.newaxis]

@@ -26,7 +26,7 @@ from skpc import (
 DENSITIES = {
     "cutset": CutsetNetworkBD(),
     "plain cutset": CutsetNetworkBD(margins="plain", n_bins=5),
-    "cutset mixture": CutsetNetworkBD(n_components=3, max_iter=4),
+    "cutset mixture": CutsetNetworkBD(n_components=2, max_iter=2),
     "soft": SoftLearnSPN(),
     "univariate soft": SoftLearnSPN(leaves="univariate"),
     "hidden": HiddenChowLiuTree(),

@@ -421,7 +421,7 @@ def test_the_imputer_drops_columns_without_values_unless_told_to_keep_them(libra
     source = frame
     if library == "polars":
         source = pl.DataFrame({name: frame[name].tolist() for name in frame}, nan_to_null=True)
-    dropping = CircuitImputer(add_indicator=add_indicator).set_output(
+    dropping = CircuitImputer(CutsetNetworkBD(), add_indicator=add_indicator).set_output(
         transform=library or "default"
     )
     keeping = clone(dropping).set_params(keep_empty_features=True)

@@ -279,14 +279,14 @@ def test_imputations_by_formula_have_the_distribution_of_those_by_list(library, 
     without(monkeypatch, *(name for name in LIBRARIES if name != library))
     table = frame(150).drop(columns=["time", "event"])
     density = TableMixture(n_components=1, random_state=0)
-    imputer = MultipleImputer(density, n_imputations=20, n_rounds=2, random_state=0)
+    imputer = MultipleImputer(density, n_imputations=10, n_rounds=2, random_state=0)
     means = []
     for model in (("y", ["x", ("x", "x"), "kind"]), "y ~ x + I(x**2) + kind"):
         filled = clone(imputer).set_params(model=model).fit_impute(table)
         lost = table["x"].isna()
         means.append([[t.loc[lost, "x"].mean(), (t["kind"] == "s").mean()] for t in filled])
     means = np.array(means)
-    error = np.sqrt((means.var(axis=1, ddof=1) / 20).sum(axis=0))
+    error = np.sqrt((means.var(axis=1, ddof=1) / 10).sum(axis=0))
     assert (np.abs(means[0].mean(axis=0) - means[1].mean(axis=0)) < 4.0 * error).all()
     again = pickle.loads(pickle.dumps(imputer.set_params(model="y ~ x").fit(table)))
     assert all(a.equals(b) for a, b in zip(imputer.impute(table), again.impute(table)))
@@ -476,7 +476,7 @@ def product_of(table):
 def test_a_model_with_a_product_has_its_coefficient():
     estimates = {"plain": [], "model": []}
     covered = Counter()
-    for seed in range(25):
+    for seed in range(10):
         table = with_a_product(seed=seed)
         for name, model in (("plain", None), ("model", ("y", ["x", "z", ("x", "z")]))):
             imputer = MultipleImputer(
@@ -491,11 +491,11 @@ def test_a_model_with_a_product_has_its_coefficient():
             ends = combined.conf_int().loc[3]
             covered[name] += ends["lower"] < 0.8 < ends["upper"]
     bias = {name: np.mean(values) - 0.8 for name, values in estimates.items()}
-    error = np.std(estimates["model"]) / np.sqrt(25)
+    error = np.std(estimates["model"]) / np.sqrt(10)
     assert bias["plain"] < -0.15
     assert abs(bias["model"]) < 4.0 * error
-    # Below .95 by less than three standard errors of 25 repeats.
-    assert covered["model"] >= 20
+    # Below .95 by less than three standard errors of 10 repeats.
+    assert covered["model"] >= 8
     assert covered["plain"] < covered["model"]
 
 

@@ -160,7 +160,7 @@ def test_a_column_that_is_constant_in_the_complete_table_has_no_unit(unit):
 
 
 def test_imputers_of_this_package_and_of_others_are_judged():
-    table, incomplete = mixed_table(200)
+    table, incomplete = mixed_table(80)
     rng = np.random.default_rng(0)
     numbers = np.column_stack([np.arange(200.0), np.arange(200.0) + rng.normal(size=200)])
     numbers[rng.random(200) < 0.3, 1] = np.nan

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from functools import cache
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -55,7 +56,13 @@ def cells_of(
 
 def axis_of(circuit: Circuit, var: int) -> list[Cell]:
     """The cells of the histogram axis of a variable, read from the array of all axes."""
-    part = circuit.axis[circuit.axis_ptr[var] : circuit.axis_ptr[var + 1]].tolist()
+    return _cells(circuit.axis[circuit.axis_ptr[var] : circuit.axis_ptr[var + 1]].tobytes())
+
+
+@cache
+def _cells(axis: bytes) -> list[Cell]:
+    """The same of the bytes of an axis: each leaf asks for it for each value."""
+    part = np.frombuffer(axis).tolist()
     n_edges = (len(part) - 9) // 5
     edges, rest = part[5 : 5 + n_edges], part[5 + n_edges :]
     n_cells = n_edges + 1
@@ -297,7 +304,12 @@ class NaiveColumn(NamedTuple):
 
 
 def scored_column(circuit: Circuit, var: int) -> NaiveColumn:
-    part = circuit.axis[circuit.axis_ptr[var] : circuit.axis_ptr[var + 1]].tolist()
+    return _scored(circuit.axis[circuit.axis_ptr[var] : circuit.axis_ptr[var + 1]].tobytes())
+
+
+@cache
+def _scored(axis: bytes) -> NaiveColumn:
+    part = np.frombuffer(axis).tolist()
     return NaiveColumn(part[1], part[2], NaiveScore(*part[5:13]), part[13:], part[4])
 
 

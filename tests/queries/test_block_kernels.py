@@ -86,7 +86,7 @@ def test_conditionals_and_points_agree_with_all_worlds(circuit, make):
     assert_allclose(expected_kernel(circuit, points, kernel), found[0], rtol=1e-12)
 
 
-@pytest.mark.parametrize("vtree", [0, 4, 5])
+@pytest.mark.parametrize("vtree", [0, 4])
 @pytest.mark.parametrize("make", [gaussian_kernel, any_kernel])
 def test_two_circuits_agree_with_all_pairs_of_worlds(vtree, make):
     p, q = (zoo.random_block_circuit(seed, vtree=vtree) for seed in (1, 2))
@@ -100,7 +100,7 @@ def test_two_circuits_agree_with_all_pairs_of_worlds(vtree, make):
 @pytest.mark.parametrize("make", [gaussian_kernel, any_kernel])
 def test_pairs_of_conditionals_agree_with_all_pairs_of_worlds(vtree, make):
     circuit = zoo.random_block_circuit(1, vtree=vtree)
-    rows, others = (zoo.random_rows(seed, circuit, 4, 0.5) for seed in (3, 4))
+    rows, others = (zoo.random_rows(seed, circuit, 2, 0.5) for seed in (3, 4))
     kernel = make(circuit)
     truth = [
         [naive.expected_kernel(circuit, circuit, kernel, row=x, other=y) for y in others]

@@ -1,5 +1,8 @@
 """Expectations of sums over paths, against the probabilities of their events one by one."""
 
+from collections.abc import Callable
+from functools import cache
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -49,23 +52,35 @@ def fulfils(row, statement):
     )
 
 
+def probabilities(circuit, row, said) -> Callable[[frozenset[int]], float]:
+    """The slow probability of statements, by their numbers: many paths say the same."""
+
+    def probability(numbers: frozenset[int]) -> float:
+        statements = {var: ranges for n in numbers for var, ranges in said[n].items()}
+        return slow.probability(circuit, row, statements)
+
+    return cache(probability)
+
+
 @pytest.mark.parametrize("kinds", KINDS)
 @pytest.mark.parametrize("make", [random_circuit, random_deterministic_circuit])
 def test_expectations_are_sums_over_paths_of_probabilities(make, kinds):
     for seed in range(4):
         circuit = make(seed, n_features=1 + seed, kinds=kinds)
         rng = np.random.default_rng(seed)
-        rows = random_rows(seed, circuit, 12, 0.5)
+        rows = random_rows(seed, circuit, 6, 0.5)
         paths, said = random_paths(rng, circuit, 300 if seed == 3 else 10)
         holds = np.array([[fulfils(row, one) for one in said] for row in rows])
         truth = np.zeros((len(rows), 2))
         for out, row in zip(truth, rows):
-            whole = slow.probability(circuit, row, {})
+            probability = probabilities(circuit, row, said)
+            whole = probability(frozenset())
+            is_open = [any(np.isnan(row[var]) for var in one) for one in said]
             for begin, end, value in zip(paths.ptr, paths.ptr[1:], paths.value):
-                statements = {v: s for k in paths.said[begin:end] for v, s in said[k].items()}
-                open_ones = {v: s for v, s in statements.items() if np.isnan(row[v])}
-                if all(fulfils(row, {v: s}) for v, s in statements.items() if v not in open_ones):
-                    out += value * slow.probability(circuit, row, open_ones) / whole
+                numbers = paths.said[begin:end].tolist()
+                if all(is_open[n] or fulfils(row, said[n]) for n in numbers):
+                    open_ones = frozenset(n for n in numbers if is_open[n])
+                    out += value * probability(open_ones) / whole
         assert_allclose(expected_value(circuit, rows, paths, holds), truth, atol=1e-11)
 
 

@@ -33,10 +33,10 @@ def fit(values, weight=None, n_bins: int = 8, **options) -> tuple[Law, Histogram
     return number, margin.binned(min(n_bins, margin.enough_bins(n_rows)))
 
 
-def density(axis: Histogram, prob: np.ndarray, x: float) -> float:
-    row = np.array([[x]])
+def density(axis: Histogram, prob: np.ndarray, values: np.ndarray) -> np.ndarray:
+    rows = np.reshape(values, (-1, 1)).astype(float)
     table = HistogramTable.from_axes([axis])
-    return float(np.exp(table.log_density(row)[0]) * prob[table.states(row)[0, 0]])
+    return np.exp(table.log_density(rows)) * prob[table.states(rows)[:, 0]]
 
 
 def is_mass(number: Law) -> bool:
@@ -48,15 +48,15 @@ def test_densities_and_probabilities_of_an_axis_sum_to_one(name):
     number, axis = fit(COLUMNS[name])
     prob = np.random.default_rng(0).dirichlet(np.ones(axis.n_states))
     width = 1.0 if is_mass(number) else number.step
-    total = sum(density(axis, prob, atom) * width for atom in number.atoms)
+    total = density(axis, prob, number.atoms).sum() * width
     table = HistogramTable.from_axes([axis])
     if number.step > 0.0:
         # The density of a point of the lattice is the mean one of its cell.
         n_points = round(40 * max(axis.lower_scale, axis.upper_scale) / number.step)
         below = axis.edges[0] + number.step * (np.arange(-n_points, 0) + 0.5)
         above = axis.edges[-1] + number.step * (np.arange(n_points) + 0.5)
-        for x in np.append(below[below > axis.low], above[above < axis.high]):
-            total += density(axis, prob, x) * number.step
+        beyond = np.append(below[below > axis.low], above[above < axis.high])
+        total += density(axis, prob, beyond).sum() * number.step
         axis = axis._replace(low=axis.edges[0], high=axis.edges[-1])
     ends = [max(axis.edges[0] - 40 * axis.lower_scale, axis.low), *axis.edges]
     ends.append(min(axis.edges[-1] + 40 * axis.upper_scale, axis.high))
