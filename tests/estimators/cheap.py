@@ -77,11 +77,9 @@ OF_TABLES: dict[str, BaseEstimator] = {
     "expected classifier": ExpectedPredictor(
         DecisionTreeClassifier(max_leaf_nodes=8, random_state=0), INNER
     ),
-    "expected regressor": ExpectedPredictor(Ridge(), CutsetNetworkBD(random_state=0)),
-    "ruled": RuledDensity(CutsetNetworkBD(random_state=0), []),
-    "with gaps": WithGaps(CutsetNetworkBD(random_state=0)),
     "expected regressor": ExpectedPredictor(Ridge(), INNER),
     "ruled": RuledDensity(INNER, []),
+    "with gaps": WithGaps(INNER),
     "SVR": ExpectedKernelSVR(NETWORK, random_state=0),
     "SVC": ExpectedKernelSVC(NETWORK, random_state=0),
 }
