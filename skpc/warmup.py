@@ -120,7 +120,7 @@ def _tables() -> list[np.ndarray]:
     """Binary, mixed, and of three states each, whose names are not their numbers."""
     rng = np.random.default_rng(0)
     binary = rng.integers(0, 2, (60, 8)).astype(np.float64)
-    mixed = np.column_stack([rng.integers(0, 3, 60), rng.normal(size=(60, 7))])
+    mixed = np.column_stack([rng.integers(0, 3, 60), rng.normal(size=(60, 3))])
     return [binary, mixed, rng.integers(1, 4, (60, 8)).astype(np.float64)]
 
 

@@ -273,7 +273,7 @@ class Bins(Form):
 
     def below(self, x: Floats) -> Floats:
         """Probability under each distribution that a draw is at most its own ``x``."""
-        nothing = np.full(len(x), -np.inf)
+        nothing = np.full(1, -np.inf)
         return (self.prob * self.axis.shares_between(nothing, x)).sum(axis=1)
 
     def between(self, low: Floats, high: Floats) -> Floats:

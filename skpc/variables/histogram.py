@@ -291,11 +291,12 @@ class Histogram(NamedTuple):
         """Share of each cell that is not above each number; that of the last one less 1."""
         low, high = self.edges[:-1], self.edges[1:]
         inside = np.clip(x, self.low, self.high)
-        beyond = 1.0 - self._tails
+        tails = self._tails
+        beyond = 1.0 - tails
         lower = np.exp(np.minimum((inside - self.edges[0]) / self.lower_scale, 0.0)) - beyond[0]
         # Counted from above, the far end of a tail keeps its digits.
         upper = beyond[1] - np.exp(np.minimum((self.edges[-1] - inside) / self.upper_scale, 0.0))
-        lower, upper = lower / self._tails[0], upper / self._tails[1]
+        lower, upper = lower / tails[0], upper / tails[1]
         with np.errstate(over="ignore"):
             inner = np.clip((x - low) / (high - low), 0.0, 1.0)
         return np.hstack([lower, inner, upper])

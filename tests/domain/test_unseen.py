@@ -307,7 +307,7 @@ def test_unseen_values_have_the_law_that_is_listed(column):
 @pytest.mark.parametrize(
     "density",
     [
-        CutsetNetworkBD(n_components=2, random_state=0),
+        CutsetNetworkBD(n_components=2, param_ess=1.0, random_state=0),
         SoftLearnSPN(random_state=0),
         HiddenChowLiuTree(random_state=0),
         TableMixture(random_state=0),

@@ -142,7 +142,7 @@ def test_imputed_cells_are_values_that_their_columns_have(form):
 
 @pytest.mark.parametrize("form", FORMS)
 def test_seeds_threads_and_files_change_nothing(form):
-    X = FORMS[form](zoo(60))
+    X = FORMS[form](zoo(100))
     imputer = clone(IMPUTER)
     first = imputer.fit_impute(X)
     for again in (

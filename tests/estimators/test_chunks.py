@@ -18,7 +18,7 @@ from skpc import (
 from skpc.estimators import _estimator
 
 MODELS = [
-    CutsetNetworkBD(n_components=2, random_state=0),
+    CutsetNetworkBD(n_components=2, param_ess=1.0, random_state=0),
     MixtureOfAllTrees(max_iter=2, random_state=0),
     DensityClassifier(
         CutsetNetworkBD(random_state=0), classifiers=["logistic"], cv=2, random_state=0

@@ -17,7 +17,7 @@ def test_components_learned_on_a_dask_cluster_are_the_same():
     # Few distinct rows: joblib scatters arrays above a kilobyte, and dropping its copies again
     # can fail with a KeyError that Python ignores and pytest does not.
     rows = np.random.default_rng(0).integers(0, 2, (400, 6)).astype(float)
-    model = CutsetNetworkBD(n_components=3, random_state=0)
+    model = CutsetNetworkBD(n_components=3, param_ess=1.0, random_state=0)
     at_home = model.fit(rows).score_samples(rows)
     # Workers in threads start at once; by TCP they are sent pickles as if they were far away.
     with (

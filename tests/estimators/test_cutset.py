@@ -244,7 +244,7 @@ def test_the_bound_is_the_mean_log_likelihood_of_the_training_rows(n_components,
 
 
 def test_the_weights_are_those_of_the_root_of_the_circuit():
-    model = CutsetNetworkBD(n_components=3, random_state=0).fit(three_kinds(1000, 0))
+    model = CutsetNetworkBD(n_components=3, param_ess=1.0, random_state=0).fit(three_kinds(1000, 0))
     root = model.circuit_.n_nodes - 1
     of_root = model.circuit_.log_weight[model.circuit_.edge_parent == root]
     assert_allclose(model.weights_, np.exp(of_root), rtol=1e-12)

@@ -26,7 +26,7 @@ from skpc.domain import merge_rows
 from skpc.pooling import numbers
 from tests.naive.regressor import facts_of
 
-CUTSET = CutsetNetworkBD(param_ess=1.0, random_state=0)
+CUTSET = CutsetNetworkBD(random_state=0)
 #: Gaussians of one column each: a pool gains by members that miss what others tell, and their means
 #: leave the range of the target by no more than draws do.
 SOFT = SoftLearnSPN(leaves="univariate", random_state=0)

@@ -43,7 +43,9 @@ from skpc.factor_graphs import FactorGraph, GibbsSampler
 PACKAGE = str(Path(skpc.__file__).parent)
 #: Moments at which each piece of work is interrupted, evenly spaced over its calls of functions.
 N_MOMENTS = 3
-NETWORK = CutsetNetworkBD(structured=True, random_state=0)
+#: Inside of others the smoothing is given, which takes a fraction of the time.
+INNER = CutsetNetworkBD(param_ess=1.0, random_state=0)
+NETWORK = CutsetNetworkBD(param_ess=1.0, structured=True, random_state=0)
 EVERY_FIT = {
     "single network": CutsetNetworkBD(random_state=0),
     "mixture of networks": CutsetNetworkBD(
@@ -54,14 +56,14 @@ EVERY_FIT = {
     "table mixture": TableMixture(n_components=2, random_state=0),
     "hidden tree": HiddenChowLiuTree(n_hidden=2, random_state=0),
     "hidden forest": HiddenForest(n_estimators=2, n_hidden=2, max_iter=2, random_state=0),
-    "stack": StackedDensity([("cutset", CutsetNetworkBD(random_state=0))], cv=2, random_state=0),
+    "stack": StackedDensity([("cutset", INNER)], cv=2, random_state=0),
     "soft network": SoftLearnSPN(random_state=0, n_refine=5),
     "soft network by EM": SoftLearnSPN(clusterer="em", random_state=0, n_refine=5),
     "all trees": MixtureOfAllTrees(max_iter=2, random_state=0),
     "all trees by L-BFGS": MixtureOfAllTrees(
         solver="lbfgs", orientation="undirected", max_iter=2, random_state=0
     ),
-    "cell errors": CellErrorDetector(CutsetNetworkBD(random_state=0), random_state=0),
+    "cell errors": CellErrorDetector(INNER, random_state=0),
     "imputer": CircuitImputer(NETWORK, add_indicator=True, random_state=0),
     "multiple imputer": MultipleImputer(NETWORK, n_imputations=2, random_state=0),
     "multiple imputer by its density": MultipleImputer(
@@ -71,14 +73,14 @@ EVERY_FIT = {
         SoftLearnSPN(n_refine=5, random_state=0), joint=False, classifiers=None
     ),
     "pool": DensityClassifier(
-        CutsetNetworkBD(random_state=0),
+        INNER,
         joint=True,
         classifiers=["logistic"],
         cv=2,
         random_state=0,
     ),
     "regressor": DensityRegressor(
-        CutsetNetworkBD(random_state=0),
+        INNER,
         regressors=[("svr", ExpectedKernelSVR(NETWORK, random_state=0))],
         cv=2,
         random_state=0,

@@ -16,7 +16,7 @@ from skpc import (
 
 MODELS = [
     CutsetNetworkBD(random_state=0),
-    CutsetNetworkBD(n_components=2, random_state=0),
+    CutsetNetworkBD(n_components=2, param_ess=1.0, random_state=0),
     SoftLearnSPN(random_state=0),
     HiddenChowLiuTree(n_hidden=2, random_state=0),
     TableMixture(random_state=0),

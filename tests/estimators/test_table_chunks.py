@@ -22,7 +22,7 @@ from skpc.queries import log_likelihood
 #: Those that learn parameters from all rows.
 LEARNERS = [
     CutsetNetworkBD(random_state=0),
-    CutsetNetworkBD(n_components=2, random_state=0),
+    CutsetNetworkBD(n_components=2, param_ess=1.0, random_state=0),
     SoftLearnSPN(random_state=0),
     TableMixture(random_state=0),
     HiddenChowLiuTree(n_hidden=2, random_state=0),
@@ -112,7 +112,7 @@ def test_a_mixture_of_chunks_says_the_parameters_that_its_circuit_has(n_componen
     assert model.weights_.sum() == pytest.approx(1.0)
     # The background is worth a tenth of a row.
     assert rest[-1] == pytest.approx(0.1 / 2_000.1)
-    cutset = CutsetNetworkBD(n_components=2, random_state=0).fit(in_chunks(X, 300))
+    cutset = CutsetNetworkBD(n_components=2, param_ess=1.0, random_state=0).fit(in_chunks(X, 300))
     assert cutset.weights_.sum() == pytest.approx(1.0)
     rows = cutset.domain_.encode(X)
     log_density = log_likelihood(cutset.circuit_, rows).mean()
@@ -177,7 +177,10 @@ def test_frames_read_in_chunks(tmp_path, sample_of):
     sample_of(400)
     frame = pd.DataFrame({"sky": ["sun", "rain"] * 500, "t": np.arange(1000.0) % 17})
     frame.to_csv(tmp_path / "weather.csv", index=False)
-    for model in (CutsetNetworkBD(), CutsetNetworkBD(n_components=2, random_state=0)):
+    for model in (
+        CutsetNetworkBD(),
+        CutsetNetworkBD(n_components=2, param_ess=1.0, random_state=0),
+    ):
         chunks = pd.read_csv(tmp_path / "weather.csv", chunksize=300)
         model.fit(chunks)
         assert model.feature_names_in_.tolist() == ["sky", "t"]

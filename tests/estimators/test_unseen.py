@@ -24,7 +24,7 @@ from tests.naive import unseen as naive
 
 DENSITIES = [
     CutsetNetworkBD(random_state=0),
-    CutsetNetworkBD(n_components=2, random_state=0),
+    CutsetNetworkBD(n_components=2, param_ess=1.0, random_state=0),
     SoftLearnSPN(random_state=0),
     MixtureOfAllTrees(max_iter=5, n_inference_samples=200, random_state=0),
 ]
