@@ -80,7 +80,7 @@ def answers(model, X: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray, list
 
 @pytest.mark.parametrize("name", DENSITIES)
 def test_a_density_does_not_change_with_orders_and_units(name):
-    X, test = mixed_rows(250, 0), mixed_rows(30, 1)
+    X, test = mixed_rows(150, 0), mixed_rows(20, 1)
     plain, rng = np.arange(X.shape[1]), np.random.default_rng(2)
     scores, tables = answers(fitted(DENSITIES[name], X, plain), test, plain)
     columns, rows = rng.permutation(plain), rng.permutation(len(X))

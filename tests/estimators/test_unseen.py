@@ -1,6 +1,7 @@
 """Categories that were not seen, and columns that no learner sees, in every estimator."""
 
 import warnings
+from functools import cache
 
 import joblib
 import numpy as np
@@ -55,6 +56,18 @@ def with_hidden_columns(n_rows: int = 160) -> pd.DataFrame:
     return frame.assign(void=np.nan)
 
 
+@cache
+def of_table(density):
+    """A density of the table, learned once; no test changes it."""
+    return clone(density).fit(table())
+
+
+@cache
+def of_hidden_columns(density):
+    """The same of the table with hidden columns."""
+    return clone(density).fit(with_hidden_columns())
+
+
 def some_unseen() -> pd.DataFrame:
     frame = table()[:6].reset_index(drop=True)
     frame.loc[0, "kind"] = frame.loc[2, "note"] = "new"
@@ -89,7 +102,7 @@ def as_missing(frame: pd.DataFrame) -> pd.DataFrame:
 @every_density
 def test_an_unseen_category_adds_its_log_probability_and_counts_as_missing(density):
     frame, old = some_unseen(), clone(density).set_params(handle_unknown="missing").fit(table())
-    model = clone(density).fit(table())
+    model = of_table(density)
     added = expected_constants(model, frame)
     assert_allclose(
         model.score_samples(frame), old.score_samples(as_missing(frame)) + added.sum(axis=1)
@@ -114,7 +127,7 @@ def test_an_unseen_category_adds_its_log_probability_and_counts_as_missing(densi
 @every_density
 def test_a_row_with_an_unseen_category_is_less_normal_than_one_with_a_missing_cell(density):
     frame = table()
-    model = clone(density).fit(frame)
+    model = of_table(density)
     unseen, missing = frame.assign(note="new"), frame.assign(note=None)
     assert (model.score_samples(unseen) < model.score_samples(missing) - 3.0).all()
 
@@ -122,7 +135,7 @@ def test_a_row_with_an_unseen_category_is_less_normal_than_one_with_a_missing_ce
 @unseen_is_expected
 @every_density
 def test_probabilities_of_known_and_unseen_categories_sum_to_one(density):
-    model = clone(density).fit(table())
+    model = of_table(density)
     notes = ["once", "x", "y", "z", "new"]
     alone = pd.DataFrame({"kind": None, "size": np.nan, "note": notes}).astype({"kind": object})
     assert np.exp(model.score_samples(alone)).sum() == pytest.approx(1.0)
@@ -136,7 +149,7 @@ def test_probabilities_of_known_and_unseen_categories_sum_to_one(density):
     "ask", ["score", "score_samples", "score_cells", "complete", "marginals", "interval"]
 )
 def test_one_warning_a_call_names_the_column_and_its_first_value(density, ask):
-    model = clone(density).fit(table())
+    model = of_table(density)
     with pytest.warns(
         UserWarning, match="3 of 6 rows, the first 'new' in column 'kind', row 0"
     ) as w:
@@ -196,7 +209,7 @@ def test_blocks_of_rows_warn_once_of_numbers_that_were_not_seen(monkeypatch):
 
 @every_density
 def test_an_unseen_category_that_is_given_is_refused(density):
-    model = clone(density).fit(table())
+    model = of_table(density)
     with pytest.raises(ValueError, match=r"\['low', 'mid', 'top'\] in column 'kind', .*'new'"):
         model.sample(50, random_state=0, given=pd.Series({"kind": "new"}))
     numbers = clone(density).fit(np.column_stack([np.tile([0.0, 1.0], 30), np.ones(60)]))
@@ -247,7 +260,7 @@ def test_names_and_empty_columns_are_warned_of_once_each(density):
 @every_density
 def test_missing_cells_of_columns_without_a_learner_stay_missing(density):
     frame = with_hidden_columns()
-    model = clone(density).fit(frame)
+    model = of_hidden_columns(density)
     holes = frame[:20].mask(np.random.default_rng(0).random((20, 5)) < 0.3)
     for strategy in ("mean", "mpe", "sample"):
         full = model.complete(holes, strategy, random_state=0)
@@ -264,7 +277,7 @@ def test_missing_cells_of_columns_without_a_learner_stay_missing(density):
 @every_density
 def test_samples_have_names_of_training_rows_and_empty_columns_stay_empty(density):
     frame = with_hidden_columns()
-    model = clone(density).fit(frame)
+    model = of_hidden_columns(density)
     drawn = model.sample(300, random_state=0)
     assert drawn["void"].isna().all()
     assert set(drawn["id"]) <= set(frame["id"])
@@ -279,7 +292,7 @@ def test_samples_have_names_of_training_rows_and_empty_columns_stay_empty(densit
 @every_density
 def test_names_are_uniform_and_independent_of_the_rest(density):
     frame = with_hidden_columns()
-    model = clone(density).fit(frame)
+    model = of_hidden_columns(density)
     unnamed = model.score_samples(frame.assign(id=None))
     assert_allclose(model.score_samples(frame), unnamed - np.log(2 * 160))
     with warnings.catch_warnings():

@@ -74,12 +74,12 @@ def own_and_theirs(algorithm, **options):
     density = CutsetNetworkBD(random_state=0)
     forest = RandomForestRegressor(10, max_leaf_nodes=12, random_state=0).fit(X, y)
     model = ExpectedPredictor(FrozenEstimator(forest), density).fit(X)
-    answer = model.shapley_values(X[:6])
+    answer = model.shapley_values(X[:3])
     masker = ConditionalMasker(model.density_, N_DRAWS, **options)
     explainer = shap.Explainer(forest.predict, masker, algorithm=algorithm)
     # The values of coalitions are means of draws, and a value is a mean of their differences.
     spread = y.std() / np.sqrt(N_DRAWS)
-    return answer, explainer(X[:6]), spread
+    return answer, explainer(X[:3]), spread
 
 
 @pytest.mark.filterwarnings("ignore:X does not have valid feature names")
@@ -108,9 +108,9 @@ def test_models_of_categories_are_explained():
     booster = lightgbm.LGBMRegressor(n_estimators=5, num_leaves=6, verbose=-1, n_jobs=1).fit(X, y)
     model = ExpectedPredictor(FrozenEstimator(booster), CutsetNetworkBD(random_state=0)).fit(X)
     assert model.is_exact_
-    answer = model.shapley_values(X[:4])
+    answer = model.shapley_values(X[:2])
     masker = ConditionalMasker(model.density_, N_DRAWS, random_state=0)
-    theirs = shap.Explainer(booster.predict, masker, algorithm="permutation")(X[:4])
+    theirs = shap.Explainer(booster.predict, masker, algorithm="permutation")(X[:2])
     spread = y.std() / np.sqrt(N_DRAWS)
     np.testing.assert_allclose(theirs.values, answer.values, atol=3 * spread)
 

@@ -3,6 +3,7 @@
 import builtins
 import pickle
 from collections import Counter
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -168,6 +169,11 @@ def encoded(table):
     return density.domain_, density.domain_.encode(table)
 
 
+@cache
+def encoded_frame():
+    return encoded(frame())
+
+
 def test_terms_are_products_of_numbers_and_of_indicators():
     table = frame(missing=0.0)
     domain, rows = encoded(table)
@@ -293,7 +299,7 @@ def test_imputations_by_formula_have_the_distribution_of_those_by_list(library, 
 
 
 def test_without_formulaic_and_patsy_a_formula_is_refused(monkeypatch):
-    domain, rows = encoded(frame())
+    domain, rows = encoded_frame()
     without(monkeypatch, *LIBRARIES)
     with pytest.raises(ImportError, match="formulaic or patsy"):
         read_analysis("y ~ x", domain, rows)
@@ -333,7 +339,7 @@ def test_without_formulaic_and_patsy_a_formula_is_refused(monkeypatch):
     ],
 )
 def test_models_that_say_nothing_are_refused(model, error, match):
-    domain, rows = encoded(frame())
+    domain, rows = encoded_frame()
     if isinstance(model, str):
         pytest.importorskip("formulaic", reason="formulaic is not installed")
     with pytest.raises(error, match=match):
@@ -445,7 +451,7 @@ def test_functions_that_compute_no_column_are_refused(passive, error, match):
     density = TableMixture(n_components=1, random_state=0)
     imputer = MultipleImputer(density, n_imputations=2, passive=passive, random_state=0)
     with pytest.raises(error, match=match):
-        imputer.fit(bodies())
+        imputer.fit(bodies(60))
 
 
 def test_model_and_passive_belong_to_regressions():
