@@ -17,7 +17,7 @@ from skpc import CutsetNetworkBD, DensityClassifier, SoftLearnSPN
 from skpc.pooling.classes import bounded_evidence
 from tests.naive.pool import pooled_probabilities
 
-CUTSET = CutsetNetworkBD(param_ess=1.0, random_state=0)
+CUTSET = CutsetNetworkBD(random_state=0)
 SOFT = SoftLearnSPN(random_state=0)
 
 
