@@ -7,8 +7,9 @@ rows, in one cell 1,000. Ten imputations; 95 % intervals by Rubin's rules. "comp
 without missing cells. "true": data augmentation under the normal model, where that is the truth.
 "posterior", "bootstrap" and "fixed" are the parameters of MultipleImputer, with one Gaussian for
 normals, and one for each combination of states for the others, and draws of the density; amounts
-have their bound. "default" is MultipleImputer as it is, which draws by regressions. Widths are
-medians.
+have their bound. "default" is MultipleImputer as it is, which draws by regressions; "model" the
+same with ``model=`` the analysis; "mice" R's mice. Widths are medians. "hazards" are proportional
+hazards of times, half of them censored; times and events are complete.
 
 Bars: each coefficient covers at least .92, and not .02 less than in complete tables; the mean over
 the cells lies between .94 and .97; intervals are at most 1.15 times as wide as under the true
@@ -37,7 +38,9 @@ from sklearn.impute import IterativeImputer
 
 from skpc import MultipleImputer, TableMixture
 from skpc.imputation import combine_estimates
+from tests.benchmarks import mice
 from tests.benchmarks.imputation import draws_of_miceforest
+from tests.naive import imputation as naive
 
 _N_IMPUTATIONS = 10
 _MECHANISMS = (("MCAR", 0.5), ("MAR", 0.3), ("MAR", 0.5))
@@ -51,6 +54,9 @@ class Analysis(NamedTuple):
     truth: np.ndarray
     density: TableMixture
     transform: str | None = None
+    model: Any = None
+    #: How many columns, the last ones, are complete.
+    n_complete: int = 1
 
 
 def _normals(n: int, rng: np.random.Generator) -> pd.DataFrame:
@@ -123,6 +129,32 @@ def _correlations(table: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, float]:
     return value, (1.0 - value**2) ** 2 / (len(table) - 3.0), np.inf
 
 
+def _survival(n: int, rng: np.random.Generator) -> pd.DataFrame:
+    """Exponential times, about half of them censored; their covariates depend on each other."""
+    x = rng.normal(size=n)
+    z = 0.5 * x + rng.normal(size=n)
+    g = rng.random(n) < expit(x)
+    hazard = np.exp(0.5 * x - 0.5 * z + 0.7 * g)
+    time_of_event = rng.exponential(1.0 / hazard)
+    censoring = rng.exponential(1.5, n)
+    return pd.DataFrame(
+        {
+            "x": x,
+            "z": z,
+            "g": np.where(g, "yes", "no"),
+            "event": np.where(time_of_event <= censoring, "yes", "no"),
+            "time": np.minimum(time_of_event, censoring),
+        }
+    )
+
+
+def _hazards(table: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, float]:
+    covariates = np.column_stack([table["x"], table["z"], table["g"] == "yes"]).astype(float)
+    is_event = (table["event"] == "yes").to_numpy()
+    coef, covariance = naive.cox(table["time"].to_numpy(), is_event, covariates)
+    return coef, covariance.diagonal(), np.inf
+
+
 def _true_means() -> np.ndarray:
     return _skewed(4_000_000, np.random.default_rng(0))[["rent", "food"]].mean().mean() * np.ones(2)
 
@@ -132,9 +164,19 @@ _STATES = TableMixture(n_components="states", random_state=0)
 _AMOUNTS = {"rent": (0.0, None), "food": (0.0, None)}
 
 ANALYSES: dict[str, Callable[[], Analysis]] = {
-    "linear": lambda: Analysis(_normals, _linear, np.array([0, 1, 0.5, -0.5]), _GAUSSIAN),
+    "linear": lambda: Analysis(
+        _normals,
+        _linear,
+        np.array([0, 1, 0.5, -0.5]),
+        _GAUSSIAN,
+        model=("y", ["a", "b", "c"]),
+    ),
     "logistic": lambda: Analysis(
-        _mixed, _logistic, np.array([-0.3, 0.7, 0.8, -0.8, -0.5]), _STATES
+        _mixed,
+        _logistic,
+        np.array([-0.3, 0.7, 0.8, -0.8, -0.5]),
+        _STATES,
+        model=("y", ["a", "kind", "c"]),
     ),
     "means": lambda: Analysis(
         _skewed, _means, _true_means(), clone(_STATES).set_params(bounds=_AMOUNTS)
@@ -147,18 +189,29 @@ ANALYSES: dict[str, Callable[[], Analysis]] = {
         _with_product,
         np.array([0, 1, 0.5, -0.5, 0.5]),
         TableMixture(random_state=0),
+        model=("y", ["a", "b", "c", ("a", "b")]),
+    ),
+    "hazards": lambda: Analysis(
+        _survival,
+        _hazards,
+        np.array([0.5, -0.5, 0.7]),
+        TableMixture(random_state=0),
+        model=(("time", "event"), ["x", "z", "g"]),
+        n_complete=2,
     ),
 }
 
 
-def _holes(table: pd.DataFrame, mechanism: str, rate: float, rng: np.random.Generator) -> Any:
-    """Which cells are missing; none of the last column."""
+def _holes(
+    table: pd.DataFrame, mechanism: str, rate: float, rng: np.random.Generator, n_complete: int = 1
+) -> Any:
+    """Which cells are missing; none of the last columns."""
     driver, chance = table.iloc[:, -1].to_numpy(), np.full(len(table), rate)
     if mechanism == "MAR":
         chance = stats.norm.cdf((driver - driver.mean()) / driver.std())
         chance = np.minimum(rate * chance / chance.mean(), 0.95)
     missing = rng.random(table.shape) < chance[:, np.newaxis]
-    missing[:, -1] = False
+    missing[:, -n_complete:] = False
     return missing
 
 
@@ -173,8 +226,9 @@ def _ours(parameters: str, table: pd.DataFrame, seed: int, density: Any) -> list
     return imputer.fit_impute(table)
 
 
-def _regressions(table: pd.DataFrame, seed: int) -> list[pd.DataFrame]:
-    return MultipleImputer(n_imputations=_N_IMPUTATIONS, random_state=seed).fit_impute(table)
+def _regressions(table: pd.DataFrame, seed: int, model: Any = None) -> list[pd.DataFrame]:
+    imputer = MultipleImputer(n_imputations=_N_IMPUTATIONS, random_state=seed, model=model)
+    return imputer.fit_impute(table)
 
 
 def _iterative(table: pd.DataFrame, seed: int) -> list[pd.DataFrame]:
@@ -249,6 +303,7 @@ RIVALS: dict[str, Callable[..., list[pd.DataFrame]]] = {
     "default": _regressions,
     "true": _augmented,
     "iterative": _iterative,
+    "mice": lambda table, seed: mice.impute([table], _N_IMPUTATIONS)[0][0],
     "miceforest": lambda table, seed: draws_of_miceforest(table, _N_IMPUTATIONS, seed)[0],
     "utrees": _unmasking_trees,
 }
@@ -264,6 +319,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=np.inf, help="of a cell, at most")
     parser.add_argument("--rows", type=int, default=200)
     parser.add_argument("--cells", nargs="*", type=int, default=[0, 1, 2], help="of the mechanisms")
+    parser.add_argument("--rate", type=float, help="of missing cells, else that of the mechanism")
     parser.add_argument("--fixed", action="store_true", help="the negative control, 70 %% missing")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -271,7 +327,8 @@ def main() -> None:
     methods = ["posterior", "fixed"] if options.fixed else options.methods
     for name in options.analyses:
         analysis = ANALYSES[name]()
-        for mechanism, rate in mechanisms:
+        for mechanism, usual_rate in mechanisms:
+            rate = options.rate or usual_rate
             print(f"{name}, {mechanism} {rate:.0%}, n = {options.rows}", flush=True)
             is_normal = analysis.density is _GAUSSIAN
             chosen = [m for m in methods if m != "true" or is_normal]
@@ -288,13 +345,15 @@ def _cell(
             break
         rng = np.random.default_rng([seed, options.rows])
         table = analysis.draw(options.rows, rng)
-        holey = table.mask(_holes(table, mechanism, rate, rng))
+        holey = table.mask(_holes(table, mechanism, rate, rng, analysis.n_complete))
         value, variance, df = analysis.estimate(table)
         results["complete"].append(_interval(analysis, [value] * 2, [variance] * 2, df))
         for name in methods:
             start = time.process_time()
             if name in OURS:
                 tables = _ours(name, holey, seed, analysis.density)
+            elif name == "model":
+                tables = _regressions(holey, seed, analysis.model)
             else:
                 tables = RIVALS[name](holey, seed=seed)
             seconds[name] += time.process_time() - start

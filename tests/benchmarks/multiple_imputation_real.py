@@ -21,9 +21,12 @@ Methods: "default" is ``MultipleImputer()``, "model" the same with ``model=`` th
 from __future__ import annotations
 
 import argparse
+import itertools
 import time
 import warnings
 from collections.abc import Callable
+from functools import cache, partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,6 +37,7 @@ from skpc import MultipleImputer, TableMixture
 from skpc.imputation import combine_estimates
 from tests.benchmarks import mice
 from tests.benchmarks.mixed_tables import file_of
+from tests.benchmarks.numbers_tables import kept
 
 _N_IMPUTATIONS = 10
 
@@ -77,7 +81,7 @@ REGRESSIONS = {
 def draw_rows(name: str, n_rows: int, seed: int) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Complete rows of a table, and all its complete rows."""
     if name == "product":
-        return _simulated(n_rows, seed), _simulated(200_000, 10**6)
+        return _simulated(n_rows, seed), _many_simulated()
     path = file_of(name).parents[1] / "tables" / f"{name}.csv.gz"
     table = pd.read_csv(path)[REGRESSIONS[name].columns].dropna()
     if name == "panel_earnings":
@@ -85,6 +89,11 @@ def draw_rows(name: str, n_rows: int, seed: int) -> tuple[pd.DataFrame, pd.DataF
         table = table[(table["kids"] < 90) & (table["educatn"] < 90)]
         table = table[table["married"] != "no histories"]
     return table.sample(n_rows, random_state=seed).reset_index(drop=True), table
+
+
+@cache
+def _many_simulated() -> pd.DataFrame:
+    return _simulated(200_000, 10**6)
 
 
 def _simulated(n_rows: int, seed: int) -> pd.DataFrame:
@@ -157,92 +166,113 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=600)
     parser.add_argument("--rate", type=float, default=0.3)
     parser.add_argument("--mechanisms", nargs="*", default=["MCAR", "MAR"])
+    parser.add_argument("--keep", type=Path, help="folder of figures that are not measured again")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
+    if "mice" in options.methods and not mice.is_installed():
+        options.methods.remove("mice")
+    cells: dict[tuple[str, str, str], list[dict[str, np.ndarray]]] = {}
+    # Repeats come first: an interrupted run that keeps its figures has each table.
+    places = itertools.product(
+        range(options.repeats), options.mechanisms, options.tables, options.methods
+    )
+    for seed, *cell in places:
+        figures = kept(
+            options,
+            partial(_measured, *cell, seed, options.rows, options.rate),
+            *("multiple", *cell, seed, options.rows, options.rate),
+        )
+        cells.setdefault((cell[0], cell[1], cell[2]), []).append(figures)
     for mechanism in options.mechanisms:
-        pooled: dict[str, list[np.ndarray]] = {}
+        pooled: dict[str, list[dict[str, np.ndarray]]] = {}
         for name in options.tables:
-            figures = _measure(name, mechanism, options)
-            if name != "product":
-                for method, errors in figures.items():
-                    pooled.setdefault(method, []).append(errors)
-        if len(pooled.get("mice", [])) > 1:
+            print(f"{name}, {mechanism} {options.rate:.0%}, n = {options.rows}")
+            rival = cells.get((mechanism, name, "mice"))
+            for method in options.methods:
+                figures = stacked(cells[mechanism, name, method])
+                _print(method, [figures], None if rival is None else [stacked(rival)])
+                if name != "product":
+                    pooled.setdefault(method, []).append(figures)
+        if len(pooled.get("default", [])) > 1:
             print(f"real tables together, {mechanism}")
-            for method in pooled:
-                _print_ratio(method, pooled[method], pooled["mice"])
+            for method, parts in pooled.items():
+                _print(method, parts, pooled.get("mice"))
 
 
-def _print_ratio(method: str, errors: list[np.ndarray], of_mice: list[np.ndarray]) -> None:
-    """Root mean squares over tables, and their ratio to that of mice, with a paired SE."""
-    squares = np.array([(e**2).mean(axis=1) for e in errors])
-    rival = np.array([(e**2).mean(axis=1) for e in of_mice])
-    ratio = np.sqrt(squares.mean() / rival.mean())
-    # The delta method, over repeats of each table.
-    gain = squares / squares.mean() - rival / rival.mean()
-    se = 0.5 * ratio * np.sqrt((gain.var(axis=1, ddof=1) / gain.shape[1]).sum()) / len(gain)
-    print(f"  {method:8s} rmse {np.sqrt(squares.mean()):.3f}  over mice's {ratio:.3f} +- {se:.3f}")
+def stacked(figures: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    """Figures of several repeats, each of shape (n_repeats, n_coefficients)."""
+    return {measure: np.array([one[measure] for one in figures]) for measure in figures[0]}
 
 
-def _measure(name: str, mechanism: str, options: Any) -> dict[str, np.ndarray]:
-    """Print a line for each method; the errors in SE, of shape (n_repeats, n_coefficients)."""
+def _print(
+    method: str,
+    tables: list[dict[str, np.ndarray]],
+    of_mice: list[dict[str, np.ndarray]] | None,
+) -> None:
+    """A line of figures of tables, with standard errors over repeats; tables weigh the same."""
+    squares = np.array([(one["error"] ** 2).mean(axis=1) for one in tables])
+    covers = np.array([one["covers"].mean(axis=1) for one in tables])
+    n_repeats = squares.shape[1]
+    se = np.sqrt((covers.var(axis=1, ddof=1) / n_repeats).sum()) / len(covers)
+    ratio = ""
+    if of_mice is not None:
+        rival = np.array([(one["error"] ** 2).mean(axis=1) for one in of_mice])
+        of_rmse = np.sqrt(squares.mean() / rival.mean())
+        # The delta method, over repeats of each table.
+        gain = squares / squares.mean() - rival / rival.mean()
+        se_of_gain = np.sqrt((gain.var(axis=1, ddof=1) / n_repeats).sum()) / len(gain)
+        ratio = f"over mice's {of_rmse:.3f} +- {0.5 * of_rmse * se_of_gain:.3f}"
+    covers_all, width, seconds = (
+        np.mean([one[measure].mean() for one in tables])
+        for measure in ("covers all", "width", "seconds")
+    )
+    bias = ""
+    if len(tables) == 1:
+        bias = "  bias " + " ".join(f"{b:+.2f}" for b in tables[0]["error"].mean(axis=0))
+    print(
+        f"  {method:8s} n {n_repeats}  rmse {np.sqrt(squares.mean()):.3f}  {ratio}  "
+        f"cover {covers.mean():.3f} +- {se:.3f}  all rows {covers_all:.3f}  width {width:.2f}  "
+        f"cpu {seconds:.1f} s{bias}",
+        flush=True,
+    )
+
+
+def _measured(
+    mechanism: str, name: str, method: str, seed: int, n_rows: int, rate: float
+) -> dict[str, np.ndarray]:
+    """Figures of each coefficient, errors in standard errors of the complete rows."""
     regression = REGRESSIONS[name]
-    draws = [draw_rows(name, options.rows, seed) for seed in range(options.repeats)]
-    whole = draws[0][1]
+    table, whole = draw_rows(name, n_rows, seed)
     levels = {
         column: sorted(whole[column].unique()) for column in whole.select_dtypes(exclude="number")
     }
-    holey = [remove(t, mechanism, options.rate, seed) for seed, (t, _) in enumerate(draws)]
+    holey = remove(table, mechanism, rate, seed)
 
-    def analyse(table: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, int]:
-        y = table[regression.outcome].to_numpy(float)
-        return estimate(design_of(regression, table, levels), y)
+    def analyse(rows: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, int]:
+        y = rows[regression.outcome].to_numpy(float)
+        return estimate(design_of(regression, rows, levels), y)
 
+    start = time.process_time()
+    if method == "mice":
+        tables, seconds = mice.impute([holey], _N_IMPUTATIONS)[0]
+    else:
+        settings = OURS[method](regression)
+        imputer = MultipleImputer(n_imputations=_N_IMPUTATIONS, random_state=seed, **settings)
+        tables = imputer.fit_impute(holey)
+        seconds = time.process_time() - start
     truth = analyse(whole)[0]
-    by_mice: list[Any] = []
-    if "mice" in options.methods and mice.is_installed():
-        by_mice = mice.impute(holey, _N_IMPUTATIONS)
-    print(f"{name}, {mechanism} {options.rate:.0%}, n = {options.rows}, {options.repeats} repeats")
-    result = {}
-    for method in options.methods:
-        if method == "mice" and not by_mice:
-            continue
-        rows = []
-        for seed, (table, _) in enumerate(draws):
-            start = time.process_time()
-            if method == "mice":
-                tables, seconds = by_mice[seed]
-            else:
-                settings = OURS[method](regression)
-                imputer = MultipleImputer(
-                    n_imputations=_N_IMPUTATIONS, random_state=seed, **settings
-                )
-                tables = imputer.fit_impute(holey[seed])
-                seconds = time.process_time() - start
-            coef, variance, df = analyse(table)
-            values, variances, _ = zip(*map(analyse, tables))
-            combined = combine_estimates(list(values), list(variances), df)
-            low, high = combined.conf_int().to_numpy().T
-            se = np.sqrt(variance)
-            found = combined.table["estimate"].to_numpy()
-            rows.append(
-                [
-                    (found - coef) / se,
-                    (low <= coef) & (coef <= high),
-                    (low <= truth) & (truth <= high),
-                    (high - low) / (2.0 * stats.t.ppf(0.975, df) * se),
-                    np.full(len(coef), seconds),
-                ]
-            )
-        error, covers, covers_all, width, seconds = np.array(rows, dtype=float).transpose(1, 0, 2)
-        bias = " ".join(f"{b:+.2f}" for b in error.mean(axis=0))
-        print(
-            f"  {method:8s} rmse {np.sqrt((error**2).mean()):.3f}  cover {covers.mean():.3f}  "
-            f"all rows {covers_all.mean():.3f}  width {width.mean():.2f}  "
-            f"cpu {seconds.mean():.1f} s  bias {bias}",
-            flush=True,
-        )
-        result[method] = error
-    return result
+    coef, variance, df = analyse(table)
+    values, variances, _ = zip(*map(analyse, tables))
+    combined = combine_estimates(list(values), list(variances), df)
+    low, high = combined.conf_int().to_numpy().T
+    se = np.sqrt(variance)
+    return {
+        "error": (combined.table["estimate"].to_numpy() - coef) / se,
+        "covers": ((low <= coef) & (coef <= high)).astype(float),
+        "covers all": ((low <= truth) & (truth <= high)).astype(float),
+        "width": (high - low) / (2.0 * stats.t.ppf(0.975, df) * se),
+        "seconds": np.full(len(coef), seconds),
+    }
 
 
 if __name__ == "__main__":
