@@ -1,6 +1,7 @@
 """Regressions on multiply imputed real tables, beside R's mice.
 
     SKPC_DATA=... python -m tests.benchmarks.multiple_imputation_real [tables ...] [--repeats 20]
+        [--keep FOLDER]
 
 A repeat draws 600 complete rows of a table, removes 30 % of its cells, completes it ten times and
 combines the regression by Rubin's rules. "rmse" is the root mean square distance from the
