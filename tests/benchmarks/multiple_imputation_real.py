@@ -177,13 +177,14 @@ def main() -> None:
     places = itertools.product(
         range(options.repeats), options.mechanisms, options.tables, options.methods
     )
-    for seed, *cell in places:
+    for seed, mechanism, name, method in places:
+        cell = (mechanism, name, method)
         figures = kept(
             options,
             partial(_measured, *cell, seed, options.rows, options.rate),
             *("multiple", *cell, seed, options.rows, options.rate),
         )
-        cells.setdefault((cell[0], cell[1], cell[2]), []).append(figures)
+        cells.setdefault(cell, []).append(figures)
     for mechanism in options.mechanisms:
         pooled: dict[str, list[dict[str, np.ndarray]]] = {}
         for name in options.tables:
