@@ -45,7 +45,7 @@ WITH_CIRCUIT: dict[str, BaseEstimator] = {
         n_components=2, max_iter=3, param_ess=1.0, random_state=0
     ),
     "soft": SoftLearnSPN(n_refine=3, random_state=0),
-    "table mixture": TableMixture(n_components=2, random_state=0),
+    "table mixture": TableMixture(n_components=3, random_state=0),
     "hidden": HiddenChowLiuTree(n_hidden=3, random_state=0),
     "forest": HiddenForest(n_estimators=2, n_hidden=3, max_iter=3, random_state=0),
     "strudel": Strudel(max_splits=20, random_state=0),
