@@ -292,7 +292,7 @@ class StackedDensity(Composition, TableDensity):
         """The stack of the densities of positive weight; a single one as it is.
 
         Its domain is that of the first density. The last of ``scores`` is that of the stack. For
-        ``is_of_cells`` see :class:`~skpc.pooling.mixture.DensityMixture`.
+        ``is_of_cells`` see ``skpc.pooling.mixture.DensityMixture``.
         """
         used = np.flatnonzero(weights).tolist()
         kinds = [type(density).__name__ for density in fitted]

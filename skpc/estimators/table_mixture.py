@@ -233,7 +233,7 @@ class TableMixture(CircuitDensity):
         self._describe(mixture.of_size(self._n_learned))
 
     def heaviest(self, size: float, share: float) -> Self:
-        """A copy with the heaviest candidates; see :meth:`LearnedMixture.heaviest`."""
+        """A copy with the heaviest candidates; see ``LearnedMixture.heaviest``."""
         lighter = copy(self)
         lighter._describe(self._mixture.heaviest(size, share))
         return lighter
