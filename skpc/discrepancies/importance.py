@@ -124,7 +124,8 @@ class BlackBoxImportanceSampler(ShowsParameters, BaseEstimator):
         ----------
         X : array-like of shape (n_samples, n_variables), default=None
             Rows of states, from any source; NaN cells are collapsed. None draws ``n_samples`` rows:
-            independent ones of a circuit, or those of a :class:`~skpc.factor_graphs.GibbsSampler` of a factor graph.
+            independent ones of a circuit, or those of a :class:`~skpc.factor_graphs.GibbsSampler`
+            of a factor graph.
         y : None
             Ignored.
 
