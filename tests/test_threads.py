@@ -1,6 +1,10 @@
 """Parts of work are done by the threads that are asked for."""
 
+import os
+import subprocess
+import sys
 import threading
+from textwrap import dedent
 
 import joblib
 import numpy as np
@@ -146,3 +150,21 @@ def test_a_limit_of_the_user_is_not_raised(two_threads):
         with one_thread():
             product(watched(2**10, 2**6), np.ones((2**6, 2**8)))
     assert Spy.found == [{1}, {1}]
+
+
+def test_libraries_that_are_loaded_later_have_one_thread_too():
+    program = """
+        from skpc._threads import one_thread
+        from threadpoolctl import threadpool_info
+        with one_thread():
+            before = len(threadpool_info())
+        import lightgbm
+        with one_thread():
+            found = [library["num_threads"] for library in threadpool_info()]
+        print(len(found) > before, set(found))
+    """
+    pytest.importorskip("lightgbm", reason="lightgbm is not installed")
+    environment = os.environ | {"OMP_NUM_THREADS": "2"}
+    command = [sys.executable, "-c", dedent(program)]
+    found = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "True {1}"

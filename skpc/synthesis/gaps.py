@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, NoReturn, Self
 
 import numpy as np
@@ -20,6 +20,7 @@ from skpc._validation import (
     check_weight,
     fit_context,
     mean_score,
+    missing_cells,
 )
 from skpc.domain import merge_rows, present_rows, read_events
 from skpc.queries import Events
@@ -139,7 +140,7 @@ class WithGaps(DensityMixin, BaseEstimator):
         n_samples: int = 1,
         random_state: Any = None,
         given: Any = None,
-        missing: Iterable[Any] | None = None,
+        missing: Any = (),
     ) -> Any:
         """Draw rows with their gaps.
 
@@ -152,8 +153,9 @@ class WithGaps(DensityMixin, BaseEstimator):
         given : dict, array-like, pandas Series or DataFrame of one row, default=None
             The known cells of the rows, as in :meth:`skpc.CutsetNetworkBD.sample`: values, ranges
             and sets. These cells are there.
-        missing : list or set, default=None
-            Columns (names or numbers) whose cells are missing in all rows. None draws all gaps.
+        missing : array-like, set, int or str, default=()
+            Columns whose cells are missing in all rows: a name, a number, several of them, or a
+            boolean mask. All other gaps are drawn.
 
         Returns
         -------
@@ -173,7 +175,7 @@ class WithGaps(DensityMixin, BaseEstimator):
         elif not isinstance(given, Mapping):
             given = dict(enumerate(self.domain_.row(given)[0]))
         events, row = read_events(self.domain_, given, "given", values_are_known=True)
-        states = self._known_gaps(given, missing)
+        states = self._known_gaps(given, [*missing] if isinstance(missing, set) else missing)
         # Columns are numbered alike; those of gaps follow.
         known = Events(np.hstack([events.rows, states]), *events[1:])
         density = self.density_.row_density
@@ -182,7 +184,9 @@ class WithGaps(DensityMixin, BaseEstimator):
                 f"given and missing must be possible together; found given={given!r} and "
                 f"missing={missing!r}, which have probability zero."
             )
-        drawn = density.draw(n_samples, random_state, known)
+        # Draws without evidence are faster.
+        is_asked = len(events.column) > 0 or not np.isnan(known.rows).all()
+        drawn = density.draw(n_samples, random_state, known if is_asked else None)
         n_features = self.n_features_in_
         is_gap = np.zeros((n_samples, n_features), dtype=bool)
         for number, columns in enumerate(self.gaps_):
@@ -248,30 +252,25 @@ class WithGaps(DensityMixin, BaseEstimator):
             states[~is_gap[:, columns].any(axis=1), number] = 0.0
         return np.hstack([rows, states])
 
-    def _known_gaps(self, given: Mapping[Any, Any], missing: Iterable[Any] | None) -> Floats:
+    def _known_gaps(self, given: Mapping[Any, Any], missing: Any) -> Floats:
         """The states of gaps that follow from what is asked for, shape (1, n_groups)."""
         states = np.full((1, len(self.gaps_)), np.nan)
-        stated = [column for column, cell in given.items() if not _is_nothing(cell)]
-        absent = set(self.domain_.places(list(missing or ()), "missing").tolist())
-        present = set(self.domain_.places(stated, "given").tolist())
-        had_gaps = set(np.concatenate([np.empty(0, dtype=int), *self.gaps_]).tolist())
-        for column in sorted(absent - had_gaps):
-            where = self.domain_[column].where
-            raise ValueError(f"missing must name columns that had gaps in fit; found {where}.")
+        is_stated = ~missing_cells(np.fromiter(given.values(), dtype=object, count=len(given)))
+        stated = [column for column, has_statement in zip(given, is_stated) if has_statement]
+        present = self.domain_.places(stated, "given")
+        absent = self.domain_.places(missing, "missing")
+        for column in absent.tolist():
+            if not any(column in columns for columns in self.gaps_):
+                where = self.domain_[column].where
+                raise ValueError(f"missing must name columns that had gaps in fit; found {where}.")
         for number, columns in enumerate(self.gaps_):
-            members = set(columns.tolist())
-            if members & present and members & absent:
+            is_present = np.isin(columns, present).any()
+            is_absent = np.isin(columns, absent).any()
+            if is_present and is_absent:
                 raise ValueError(
                     "missing and given must not be about the same cells, or about cells whose gaps "
                     f"were the same in fit; found both for {self.domain_[columns[0]].where}."
                 )
-            if members & present:
-                states[0, number] = 0.0
-            elif members & absent:
-                states[0, number] = 1.0
+            if is_present or is_absent:
+                states[0, number] = float(is_absent)
         return states
-
-
-def _is_nothing(cell: Any) -> bool:
-    """Whether nothing is said of a cell."""
-    return cell is None or (np.ndim(cell) == 0 and bool(cell != cell))

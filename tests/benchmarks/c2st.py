@@ -114,8 +114,9 @@ def coded(table: pd.DataFrame, like: pd.DataFrame | None = None) -> pd.DataFrame
     columns = {}
     for name in table:
         if pd.api.types.is_numeric_dtype(like[name]):
+            lowest = like[name].min()
             # As far below as a tenth of the range.
-            columns[name] = table[name].fillna(1.1 * like[name].min() - 0.1 * like[name].max() - 1)
+            columns[name] = table[name].fillna(lowest - 0.1 * (like[name].max() - lowest))
         else:
             columns[name] = table[name].astype(object).fillna("?")
     return pd.DataFrame(columns)

@@ -56,29 +56,37 @@ def test_residuals_are_those_of_other_folds():
     assert result.statistic == pytest.approx(expected, rel=1e-6)
 
 
-def test_level_holds_where_columns_share_a_cause():
+@pytest.mark.parametrize(
+    ("n_repeats", "n_draws", "cv"), [(12, 39, 2), pytest.param(20, 99, 3, marks=pytest.mark.slow)]
+)
+def test_level_holds_where_columns_share_a_cause(n_repeats, n_draws, cv):
     pvalues = []
-    for seed in range(12):
+    for seed in range(n_repeats):
         X = siblings(200, seed)
         X[np.random.default_rng(seed).random(X.shape) < 0.1] = np.nan
         result = independence_test(
-            X, 1, 2, 0, density=GAUSSIAN, n_draws=39, cv=2, random_state=seed
+            X, 1, 2, 0, density=GAUSSIAN, n_draws=n_draws, cv=cv, random_state=seed
         )
         pvalues.append(result.pvalue)
-    assert np.mean(np.array(pvalues) <= 0.05) <= 0.05 + 3.0 * np.sqrt(0.0475 / 12)
+    assert np.mean(np.array(pvalues) <= 0.05) <= 0.05 + 3.0 * np.sqrt(0.0475 / n_repeats)
     assert np.mean(pvalues) > 0.4
 
 
-def test_level_holds_where_the_density_misses_how_columns_depend_on_their_cause():
+@pytest.mark.parametrize(
+    ("n_repeats", "n_draws", "cv"), [(12, 39, 2), pytest.param(20, 99, 3, marks=pytest.mark.slow)]
+)
+def test_level_holds_where_the_density_misses_how_columns_depend_on_their_cause(
+    n_repeats, n_draws, cv
+):
     pvalues = []
-    for seed in range(12):
+    for seed in range(n_repeats):
         X = siblings(300, seed)
         X[:, 1:] += 2.0 * np.sin(2.0 * X[:, :1])
         result = independence_test(
-            X, 1, 2, 0, density=GAUSSIAN, n_draws=39, cv=2, random_state=seed
+            X, 1, 2, 0, density=GAUSSIAN, n_draws=n_draws, cv=cv, random_state=seed
         )
         pvalues.append(result.pvalue)
-    assert np.mean(np.array(pvalues) <= 0.05) <= 0.05 + 3.0 * np.sqrt(0.0475 / 12)
+    assert np.mean(np.array(pvalues) <= 0.05) <= 0.05 + 3.0 * np.sqrt(0.0475 / n_repeats)
 
 
 def test_a_dependence_beyond_the_given_columns_is_seen():

@@ -133,6 +133,7 @@ def small_numbers(n_rows, seed):
         pytest.param(5, 0.0, 1, marks=pytest.mark.slow),
         pytest.param(2, 0.2, 5, marks=pytest.mark.slow),
         (4, 0.2, 1),
+        pytest.param(5, 0.2, 1, marks=pytest.mark.slow),
     ],
 )
 def test_a_mixture_is_no_worse_than_one_network_on_a_small_table(

@@ -208,6 +208,28 @@ def test_a_parquet_folder_is_read_in_batches(tmp_path, sample_of):
     assert_learned_from_all(model.fit(dataset.dataset(tmp_path)), frame)
 
 
+def test_what_streams_by_arrow_is_read_in_each_pass(sample_of):
+    pyarrow = pytest.importorskip("pyarrow", reason="pyarrow is optional")
+    X = binary()
+    frame = pd.DataFrame(X, columns=[f"c{i}" for i in range(X.shape[1])])
+    rows = pyarrow.Table.from_pandas(frame)
+    n_passes = 0
+
+    class Relation:
+        """What a relation of duckdb has, without duckdb."""
+
+        def __arrow_c_stream__(self, requested_schema=None):
+            nonlocal n_passes
+            n_passes += 1
+            return rows.__arrow_c_stream__(requested_schema)
+
+    Relation.__module__ = "duckdb"
+    model = CutsetNetworkBD(categories=[[0, 1]] * X.shape[1])
+    sample_of(1_000)
+    assert_learned_from_all(model.fit(Relation()), frame)
+    assert n_passes > 2
+
+
 def test_a_query_is_run_in_each_pass(tmp_path, sample_of):
     duckdb = pytest.importorskip("duckdb", reason="duckdb is optional")
     X = binary()

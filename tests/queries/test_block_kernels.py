@@ -86,7 +86,7 @@ def test_conditionals_and_points_agree_with_all_worlds(circuit, make):
     assert_allclose(expected_kernel(circuit, points, kernel), found[0], rtol=1e-12)
 
 
-@pytest.mark.parametrize("vtree", [0, 4])
+@pytest.mark.parametrize("vtree", [0, 4, pytest.param(5, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("make", [gaussian_kernel, any_kernel])
 def test_two_circuits_agree_with_all_pairs_of_worlds(vtree, make):
     p, q = (zoo.random_block_circuit(seed, vtree=vtree) for seed in (1, 2))

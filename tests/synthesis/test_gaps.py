@@ -106,7 +106,9 @@ def test_tables_keep_their_columns_and_gaps_that_come_together(library):
         share = table[name].isna().mean()
         assert drawn[name].isna().mean() == pytest.approx(share, abs=0.1)
     assert not drawn["age"].isna().any()
-    known = model.sample(50, random_state=0, given={"income": (20.0, 60.0)}, missing={"since"})
+    known = model.sample(
+        50, random_state=0, given={"income": (20.0, 60.0), "age": pd.NA}, missing={"since"}
+    )
     known = known if library == "pandas" else known.to_pandas()
     assert known["income"].between(20.0, 60.0).all()
     assert known["since"].isna().all()
