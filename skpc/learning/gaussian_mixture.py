@@ -249,8 +249,8 @@ class Sums(Statistics):
         Weight of the rows in each Gaussian.
     counts : ndarray of shape (n_components, n_states)
         That of the rows in each state.
-    squares : ndarray of shape (n_components, n_states)
-        The same of squared probabilities of the components.
+    squares : ndarray of shape (n_components,)
+        Weight of the rows times squared probabilities of the components.
     log_likelihood : float
         Sum of the log densities (nats) of the rows.
     """
@@ -278,11 +278,10 @@ class Sums(Statistics):
         precision = 1.0 / np.square(model.width[: weight.shape[1]])
         of_moments = np.einsum("kwr,w->kr", weight, precision)
         sums = statistics(model.gaussians, rows.scores, rows.patterns, of_moments, of_component)
-        counts = squares = np.asarray(of_component @ rows.states)
-        if counts.size:
-            total = of_component.sum(axis=0)
-            part = np.divide(of_component, total, out=np.zeros_like(of_component), where=total > 0)
-            squares = np.asarray((of_component * part) @ rows.states)
+        counts = np.asarray(of_component @ rows.states)
+        total = of_component.sum(axis=0)
+        total[total == 0.0] = 1.0
+        squares = np.einsum("kr,kr,r->k", of_component, of_component, 1.0 / total)
         return cls(model.gaussians.mean, *sums, by_width, counts, squares, log_likelihood)
 
     @classmethod
@@ -293,7 +292,7 @@ class Sums(Statistics):
         weight = by_width @ (1.0 / model.width[: by_width.shape[1]] ** 2)
         square = count[:, np.newaxis, np.newaxis] * model.gaussians.covariance
         counts = count[:, np.newaxis] * np.exp(model.log_table)
-        return cls(mean, weight, 0.0 * mean, square, by_width, counts, 0.0 * counts)
+        return cls(mean, weight, 0.0 * mean, square, by_width, counts, 0.0 * count)
 
     @property
     def moments(self) -> tuple[Floats, Floats]:
@@ -400,9 +399,9 @@ class ParametrisedMixture(NamedTuple):
         column = np.repeat(np.arange(n_tables), sizes)
         table, mass = component * n_tables + column[state], np.repeat(weight, n_tables)
         share = np.exp(log_tables(prior.state_counts[np.newaxis], prior.state_ptr)[0])
-        unit = sums.squares / np.where(counts > 0.0, counts, 1.0)
+        unit = (sums.squares / weight)[component]
         cells = counts.ravel(), table, state, mass, share, prior.state_ptr
-        like_column = rows_like_columns(*cells, unit.ravel()).reshape(n_components, -1)
+        like_column = rows_like_columns(*cells, unit).reshape(n_components, -1)
         added_counts = like_column + prior.state_counts
         is_crossed = np.repeat(np.isin(np.arange(n_tables), self.params.crossed), sizes)
         return np.where(is_crossed & (counts < _NO_ROW), _IMPOSSIBLE, added_counts)

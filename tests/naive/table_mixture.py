@@ -112,15 +112,17 @@ def _tables(states, part, weight, share):
     ``part`` is how each row belongs to the components.
     """
     n_components = len(part[0])
-    counts, squares = np.zeros((2, n_components, len(share)))
+    counts = np.zeros((n_components, len(share)))
+    squares = np.zeros(n_components)
     for state, s, w in zip(states, part, weight):
+        squares += w * np.array(s) ** 2 / sum(s)
         if state >= 0:
             counts[:, state] += w * np.array(s)
-            squares[:, state] += w * np.array(s) ** 2 / sum(s)
     mass = sum(w * np.array(s) for s, w in zip(part, weight))
     added = np.array(share, dtype=float)
     if min(states) < 0:
-        units = squares / np.where(counts > 0.0, counts, 1.0)
+        # What one row adds to a table: less than one where rows are divided among components.
+        units = np.tile((squares / mass)[:, np.newaxis], len(share))
         added = added + column_laws.like_column(counts.tolist(), mass, share, units, FACTORS)
     tables = counts + added
     return tables / tables.sum(axis=1, keepdims=True)
