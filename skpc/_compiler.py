@@ -211,7 +211,8 @@ def _sources_digest(path: str) -> str:
 
     Functions and constants of those are compiled into its kernels.
     """
-    files, new = set(), {Path(path)}
+    files = set()
+    new = {Path(path)}
     while new:
         files |= new
         new = {module for file in new for module in _imported(file)} - files

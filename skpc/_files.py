@@ -18,7 +18,8 @@ import numpy as np
 
 #: An archive may hold any number of bytes up to the first number; beyond it, the content is at most
 #: the second number times as large as the archive itself.
-_SMALL, _TIGHTEST = 1 << 26, 100
+_SMALL = 1 << 26
+_TIGHTEST = 100
 #: How the header of an array is read, by the version of its format.
 _HEADERS = {
     (1, 0): np.lib.format.read_array_header_1_0,

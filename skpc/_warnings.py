@@ -19,7 +19,8 @@ def warn(text: str, category: type[Warning] = UserWarning) -> None:
 
     A fit and those within it say the same only once.
     """
-    collection, said = _COLLECTED.get(), _SAID.get()
+    collection = _COLLECTED.get()
+    said = _SAID.get()
     if collection is not None:
         collection.append((text, category))
         return
@@ -27,9 +28,11 @@ def warn(text: str, category: type[Warning] = UserWarning) -> None:
         if text in said:
             return
         said.add(text)
-    frame, level = sys._getframe(), 1
+    frame = sys._getframe()
+    level = 1
     while frame.f_back is not None and frame.f_globals["__name__"].partition(".")[0] in _INSIDE:
-        frame, level = frame.f_back, level + 1
+        frame = frame.f_back
+        level = level + 1
     warnings.warn(text, category, stacklevel=level)
 
 

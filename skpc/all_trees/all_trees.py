@@ -156,12 +156,16 @@ class AllTrees(NamedTuple):
         variable = np.repeat(np.arange(len(self.ptr) - 1), np.diff(self.ptr))
         weight = self.weight[np.ix_(variable, variable)]
         ratio = self.edge_factor / np.where(weight > 0.0, weight, 1.0)
-        ptr, table, into = self.ptr, ratio[:-1], self.weight[:-1].copy()
+        ptr = self.ptr
+        table = ratio[:-1]
+        into = self.weight[:-1].copy()
         if self.symmetric:
             single = np.exp(self.log_state_factor)
             table = np.column_stack([single[:, np.newaxis] * ratio, single])
-            ptr, into = np.append(ptr, ptr[-1] + 1), np.pad(self.weight, ((0, 0), (0, 1)))
-            into[0], into[0, -1] = 0.0, 1.0
+            ptr = np.append(ptr, ptr[-1] + 1)
+            into = np.pad(self.weight, ((0, 0), (0, 1)))
+            into[0] = 0.0
+            into[0, -1] = 1.0
         return TreeTables(ptr, np.maximum(table, _LEAST), into)
 
     @property

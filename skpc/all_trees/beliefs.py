@@ -97,9 +97,12 @@ def _hear_children(
     ``heard`` of shape (n + 2, n_states + 1) is overwritten in the states of ``v``; its last row
     has the product, up to a factor.
     """
-    n, begin, end = len(message), ptr[v], ptr[v + 1]
+    n = len(message)
+    begin = ptr[v]
+    end = ptr[v + 1]
     for b in range(begin, end):
-        heard[n, b], heard[n + 1, b] = 1.0, 1.0
+        heard[n, b] = 1.0
+        heard[n + 1, b] = 1.0
     for c in range(n):
         for b in range(begin, end):
             heard[c, b] = 1.0
@@ -128,12 +131,16 @@ def _update_beliefs(
     :func:`_messages_to_parents`, ``belief`` and ``below`` overwritten.
     """
     ptr, conditional, into = trees
-    n, n_lanes = codes.shape[1], inverse.shape[3]
-    edge, heard = np.empty((n, n + 1)), np.empty((n + 2, ptr[n] + 1))
+    n = codes.shape[1]
+    n_lanes = inverse.shape[3]
+    edge = np.empty((n, n + 1))
+    heard = np.empty((n + 2, ptr[n] + 1))
     updated = np.empty(ptr[n] + 1)
     for row in range(len(codes)):
-        code, old = codes[row], belief[row]
-        group, lane = inverse[row // n_lanes], row % n_lanes
+        code = codes[row]
+        old = belief[row]
+        group = inverse[row // n_lanes]
+        lane = row % n_lanes
         for v in range(n):
             for u in range(n + 1):
                 # The probability of an edge over random trees is its weight times a resistance.
@@ -148,7 +155,8 @@ def _update_beliefs(
             _hear_children(ptr, v, message[row], average[row], edge, heard)
             total = 0.0
             for b in range(ptr[v], ptr[v + 1]):
-                updated[b], below[row, b] = 0.0, heard[n + 1, b]
+                below[row, b] = heard[n + 1, b]
+                updated[b] = 0.0
                 for u in range(n + 1):
                     # What comes from a parent does not count among the children.
                     if edge[v, u] >= _FAINT:
@@ -179,16 +187,20 @@ def belief_propagation(trees: TreeTables, codes: Ints) -> Floats:
     ndarray of shape (n_rows, n_states + 1)
         The state of the root is last.
     """
-    n, n_states = codes.shape[1], int(trees.ptr[-1])
+    n = codes.shape[1]
+    n_states = int(trees.ptr[-1])
     # They start as those of roots; observed cells are what they are.
     belief = np.repeat(np.append(trees.conditional[:, -1], 1.0)[np.newaxis], len(codes), 0)
     belief[:, :-1][np.repeat(codes >= 0, np.diff(trees.ptr)[:-1], axis=1)] = 0.0
     row, column = np.nonzero(codes >= 0)
     belief[row, trees.ptr[column] + codes[row, column]] = 1.0
-    message, average = np.empty((_ROWS, n, n_states)), np.empty((_ROWS, n, n + 1))
+    message = np.empty((_ROWS, n, n_states))
+    average = np.empty((_ROWS, n, n + 1))
     for rows in slices(len(codes), _ROWS):
-        few, of_rows = codes[rows], belief[rows]
-        graphs, below = new_graphs(len(few), n), np.ones_like(of_rows)
+        few = codes[rows]
+        of_rows = belief[rows]
+        graphs = new_graphs(len(few), n)
+        below = np.ones_like(of_rows)
         for _ in range(_ROUNDS):
             _messages_to_parents(trees, few, of_rows, below, message, average, graphs)
             eliminate_graphs(graphs, len(few), False, True)

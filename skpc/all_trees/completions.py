@@ -133,7 +133,8 @@ def _parts(amount: Floats) -> Iterator[slice]:
 
 def _log_joint(mixture: Components, n_states: Ints) -> Floats:
     """Log probabilities of all joint states, an axis a variable."""
-    model, n_rows = mixture.models[0], int(n_states.prod())
+    model = mixture.models[0]
+    n_rows = int(n_states.prod())
 
     def work(part: slice) -> Floats:
         rows = np.unravel_index(np.arange(part.start, part.stop), n_states)
@@ -145,7 +146,8 @@ def _log_joint(mixture: Components, n_states: Ints) -> Floats:
 
 def _completions(codes: Ints, size: Ints, n_states: Ints) -> Ints:
     """All completions of some rows, one row after the other; the last missing cell is fastest."""
-    row, place = np.repeat(np.arange(len(codes)), size), within(size)
+    row = np.repeat(np.arange(len(codes)), size)
+    place = within(size)
     filled = codes[row]
     # The states are the digits of the number of a completion.
     for v in range(codes.shape[1] - 1, -1, -1):

@@ -22,7 +22,8 @@ from skpc._fast_math import fast_exp
 from skpc._jit import inlined, internal_kernel, kernel
 
 #: Sinkhorn's iterations end at this number, or when marginals have this relative error.
-_MAX_ITER, _TOLERANCE = 10_000, 1e-13
+_MAX_ITER = 10_000
+_TOLERANCE = 1e-13
 #: A state that is linked to the others by less is not moved.
 _SMALLEST = 1e-280
 
@@ -34,8 +35,10 @@ def _couple_binary(theta: Floats, single: Floats, u: int, v: int, ratio: Floats)
     log_odds = theta[u, v] + theta[u + 1, v + 1] - theta[u, v + 1] - theta[u + 1, v]
     # States of v are exchanged where the odds ratio is below one, which leaves it above.
     first, second = (v, v + 1) if log_odds >= 0.0 else (v + 1, v)
-    p, not_p = single[u], single[u + 1]
-    q, not_q = single[first], single[second]
+    p = single[u]
+    not_p = single[u + 1]
+    q = single[first]
+    not_q = single[second]
     # All is divided by the odds ratio, which may overflow.
     inverse = math.exp(-abs(log_odds))
     rest = 1.0 - inverse
@@ -139,13 +142,16 @@ def couple(theta: Floats, single: Floats, ptr: Ints, ratio: Floats) -> None:
     widest = np.diff(ptr).max()
     total = np.empty(widest)
     for i in range(len(ptr) - 1):
-        u, end = ptr[i], ptr[i + 1]
+        u = ptr[i]
+        end = ptr[i + 1]
         for j in range(i):
-            v, last = ptr[j], ptr[j + 1]
+            v = ptr[j]
+            last = ptr[j + 1]
             if end - u == 2 and last - v == 2:
                 _couple_binary(theta, single, u, v, ratio)
             else:
-                pair, fitted = theta[u:end, v:last], ratio[u:end, v:last]
+                pair = theta[u:end, v:last]
+                fitted = ratio[u:end, v:last]
                 _couple_states(pair, single[u:end], single[v:last], fitted, total)
             # Both halves are filled: kernels read the one whose rows they have.
             for s in range(u, end):
@@ -176,14 +182,18 @@ def couple_gradient(
         Derivatives by the logs of the marginal probabilities are added.
     """
     widest = np.diff(ptr).max()
-    link, lines = np.empty((widest, widest)), np.empty((2, widest))
+    link = np.empty((widest, widest))
+    lines = np.empty((2, widest))
     for i in range(len(ptr) - 1):
-        u, p = ptr[i], single[ptr[i] : ptr[i + 1]]
+        u = ptr[i]
+        p = single[ptr[i] : ptr[i + 1]]
         row = lines[0, : len(p)]
         for j in range(i):
-            v, q = ptr[j], single[ptr[j] : ptr[j + 1]]
+            v = ptr[j]
+            q = single[ptr[j] : ptr[j + 1]]
             column = lines[1, : len(q)]
-            table, by_table = ratio[u : ptr[i + 1], v:], by_ratio[u : ptr[i + 1], v:]
+            table = ratio[u : ptr[i + 1], v:]
+            by_table = by_ratio[u : ptr[i + 1], v:]
             column[:] = 0.0
             for s in range(len(p)):
                 row[s] = by_table[s, : len(q)].sum()
@@ -191,7 +201,8 @@ def couple_gradient(
                     column[t] += by_table[s, t] - table[s, t] * q[t] * row[s]
             _solve(p, q, table, link, column)
             for s in range(len(p)):
-                of_row, total = row[s] / p[s], 0.0
+                of_row = row[s] / p[s]
+                total = 0.0
                 for t in range(len(q)):
                     of_row -= table[s, t] * q[t] * column[t]
                 for t in range(len(q)):

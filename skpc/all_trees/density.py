@@ -93,12 +93,14 @@ class AllTreesDensity(NamedTuple):
         known[:, given] = distinct[:, given]
         others = distinct != known
         single = others.sum(axis=1) == 1
-        log_ratio, size = np.empty(len(distinct)), np.empty(len(distinct))
+        log_ratio = np.empty(len(distinct))
+        size = np.empty(len(distinct))
         whole = self._estimates(distinct[~single])
         part = self._estimates(known[~single])
         log_ratio[~single] = np.minimum(whole.log_likelihood - part.log_likelihood, 0.0)
         size[~single] = np.minimum(whole.effective_sample_size, part.effective_sample_size)
-        part, column = self._estimates(known[single], marginals=True), others[single].argmax(axis=1)
+        part = self._estimates(known[single], marginals=True)
+        column = others[single].argmax(axis=1)
         state = offsets(self.domain.n_states)[column] + distinct[single, column]
         log_ratio[single] = log_or_inf(part.marginals[np.arange(len(state)), state])
         size[single] = part.effective_sample_size
@@ -111,9 +113,11 @@ class AllTreesDensity(NamedTuple):
 
     def posteriors(self, rows: Any, columns: Any = None) -> list[Predictive]:
         """Distribution of the cells of each column (of all where None) given the observed ones."""
-        marginals, posteriors = self._marginals(rows), []
+        marginals = self._marginals(rows)
+        posteriors = []
         for column in range(rows.shape[1]) if columns is None else columns:
-            prob, labels = marginals[column], self.domain[column].states
+            prob = marginals[column]
+            labels = self.domain[column].states
             form: Form = Points(np.arange(float(prob.shape[1])), prob)
             if labels is None:
                 form = Bins(self.domain.axis_of(column), prob)
@@ -134,9 +138,11 @@ class AllTreesDensity(NamedTuple):
 
         Those of all columns come from one and the same sample of trees.
         """
-        filled, marginals = rows.copy(), self._marginals(rows)
+        filled = rows.copy()
+        marginals = self._marginals(rows)
         for column in range(rows.shape[1]) if columns is None else columns:
-            prob, missing = marginals[column], np.isnan(rows[:, column])
+            prob = marginals[column]
+            missing = np.isnan(rows[:, column])
             if self.domain.is_categorical[column]:
                 filled[missing, column] = prob[missing].argmax(axis=1)
             else:
@@ -145,7 +151,8 @@ class AllTreesDensity(NamedTuple):
 
     def log_cells(self, rows: Floats) -> Floats:
         """Log density of each observed cell given the other observed cells of its row, in nats."""
-        log_cells, least = np.full(rows.shape, np.nan), np.full(len(rows), np.inf)
+        log_cells = np.full(rows.shape, np.nan)
+        least = np.full(len(rows), np.inf)
         for column in range(rows.shape[1]):
             others = np.delete(np.arange(rows.shape[1]), column)
             observed = ~np.isnan(rows[:, column])
@@ -193,7 +200,8 @@ class AllTreesDensity(NamedTuple):
         sizes = np.full(len(rows), np.inf)
         for n in np.unique(n_draws):
             places = at[first[n_draws == n, np.newaxis] + np.arange(n)]
-            of_rows, of_seeds = filled[places[:, 0]], seeds[n_draws == n]
+            of_rows = filled[places[:, 0]]
+            of_seeds = seeds[n_draws == n]
             estimates = self._estimates(of_rows, n_draws=n, seeds=of_seeds)
             filled[places] = estimates.draws
             sizes[places] = estimates.effective_sample_size[:, np.newaxis]
@@ -206,9 +214,11 @@ class AllTreesDensity(NamedTuple):
         columns = np.arange(self.domain.n_features)
         variables = self.domain.n_states, self.domain.axes
         counts = random_state.multinomial(n_trees, np.exp(self.mixture.log_weight))
-        circuits, weights = [], []
+        circuits = []
+        weights = []
         for model, n_of_model in zip(self.mixture.models, counts):
-            tables, seed = model.tree_tables(), np.uint64(random_state.randint(2**31))
+            tables = model.tree_tables()
+            seed = np.uint64(random_state.randint(2**31))
             parents, _ = draw_trees(tables.into, int(n_of_model), seed)
             blocks = [slice(a, b) for a, b in zip(tables.ptr, tables.ptr[1:])]
             # A tree that is drawn twice is one of twice the weight.

@@ -28,7 +28,8 @@ from skpc._jit import LANES, add_products, inlined, kernel
 from skpc._threads import in_threads, n_threads, slices
 
 #: Vertices eliminated together, of rows side by side and of single rows.
-_PANEL, _WIDE_PANEL = 4, 32
+_PANEL = 4
+_WIDE_PANEL = 32
 #: A smaller pivot is taken as this: its inverse may overflow.
 _SMALLEST = 1e-300
 #: With more vertices, products of matrices are faster.
@@ -46,7 +47,9 @@ def _gather(factor: Floats, index: Ints, graphs: Floats) -> None:
     ``graphs`` is as :func:`new_graphs` makes it, one row of ``index`` a lane; lanes beyond the last
     row repeat it.
     """
-    n_rows, n, n_lanes = len(index), index.shape[1] - 1, graphs.shape[3]
+    n_rows = len(index)
+    n = index.shape[1] - 1
+    n_lanes = graphs.shape[3]
     # Tables are far larger than the cache: what one child needs is fetched once for all rows.
     for v in range(n):
         for group in range(len(graphs)):
@@ -112,7 +115,9 @@ def _eliminate_panel(
 
     ``panel`` has the rows before and after, and memory for the inverse.
     """
-    before, rows, inverse = panel[1], panel[2], panel[3]
+    before = panel[1]
+    rows = panel[2]
+    inverse = panel[3]
     block[:] = 0.0
     for b in range(_PANEL):
         for j in range(start, before.shape[1]):
@@ -155,7 +160,9 @@ def _eliminate_lanes(
         The log weight of all trees is added.
     """
     n = len(into)
-    columns, rows, block = panel[0], panel[2], np.empty((_PANEL, _PANEL + 1, LANES))
+    columns = panel[0]
+    rows = panel[2]
+    block = np.empty((_PANEL, _PANEL + 1, LANES))
     for start in range(0, n, _PANEL):
         low = 0 if invert else start
         _load_panel(into, start, low, symmetric, columns, panel[1])
@@ -182,7 +189,8 @@ def _eliminate_lanes(
 @kernel(new_arrays=True)
 def _eliminate_groups(graphs: Floats, symmetric: bool, invert: bool, log_weight: Floats) -> None:
     """Eliminate all vertices of groups of eight graphs; see :func:`eliminate_graphs`."""
-    n, total = graphs.shape[1], np.empty(LANES)
+    n = graphs.shape[1]
+    total = np.empty(LANES)
     panel = np.empty((4, _PANEL, n + 1, LANES))
     for group in range(len(graphs)):
         total[:] = 0.0
@@ -198,9 +206,11 @@ def _invert_one(into: Floats) -> float:
 
     ``into`` has shape (n, n + 1): the weights into each vertex, those from the root last.
     """
-    n, log_weight = len(into), 0.0
+    n = len(into)
+    log_weight = 0.0
     for k in range(n):
-        line, pivot = into[k], 0.0
+        line = into[k]
+        pivot = 0.0
         # What is left decides on the pivot: nothing is subtracted from the first sum.
         for u in range(k + 1, n + 1):
             pivot += line[u]
@@ -211,7 +221,8 @@ def _invert_one(into: Floats) -> float:
             line[u] /= pivot
         for v in range(n):
             if v != k:
-                row, through = into[v], into[v, k]
+                row = into[v]
+                through = into[v, k]
                 row[k] = 0.0
                 for u in range(n + 1):
                     row[u] += through * line[u]
@@ -220,10 +231,12 @@ def _invert_one(into: Floats) -> float:
 
 def _eliminate_wide(into: Floats, invert: bool) -> float:
     """Do for one graph of shape (n, n + 1) what :func:`_eliminate_lanes` does for eight."""
-    start, log_weight = 0, 0.0
+    start = 0
+    log_weight = 0.0
     while start < len(into):
         stop = min(start + _WIDE_PANEL, len(into))
-        rows, columns = into[start:stop].copy(), into[:, start:stop].copy()
+        rows = into[start:stop].copy()
+        columns = into[:, start:stop].copy()
         panel = np.column_stack([rows[:, start:stop], rows[:, stop:].sum(axis=1)])
         log_weight += _invert_one(panel)
         rows = panel[:, :-1] @ rows
@@ -232,7 +245,9 @@ def _eliminate_wide(into: Floats, invert: bool) -> float:
             into[:, start:stop] = 0.0
         else:
             # What is eliminated is of no more use.
-            into, rows, columns = into[stop:, stop:].copy(), rows[:, stop:], columns[stop:]
+            into = into[stop:, stop:].copy()
+            rows = rows[:, stop:]
+            columns = columns[stop:]
         if len(into):
             # The transposes have the order of BLAS, which adds the products in place.
             dgemm(1.0, rows.T, columns.T, 1.0, into.T, overwrite_c=True)
@@ -251,7 +266,9 @@ def new_graphs(n_rows: int, n: int) -> Floats:
     n_lanes = 1 if n > _WIDEST else LANES
     size = n if n_lanes == 1 else -(-n // _PANEL) * _PANEL
     graphs = np.empty((-(-n_rows // n_lanes), size, size + 1, n_lanes))
-    graphs[:, :, n:-1], graphs[:, n:], graphs[:, n:, -1] = 0.0, 0.0, 1.0
+    graphs[:, :, n:-1] = 0.0
+    graphs[:, n:] = 0.0
+    graphs[:, n:, -1] = 1.0
     return graphs
 
 
@@ -304,13 +321,19 @@ def _add_edges(
     ``inverse`` is what elimination leaves of the graphs, one row of ``index`` a lane. If symmetric,
     an edge counts at the state of its later vertex first.
     """
-    n, n_lanes = index.shape[1] - 1, inverse.shape[3]
+    n = index.shape[1] - 1
+    n_lanes = inverse.shape[3]
     for v in range(children[0], children[1]):
         for row in range(len(index)):
-            of_group, lane, w = inverse[row // n_lanes], row % n_lanes, weight[row]
-            to_v, states = of_group[v, v, lane], index[row]
-            state, root = states[v], states[n]
-            of_state, into = factor[state], expected[state]
+            of_group = inverse[row // n_lanes]
+            lane = row % n_lanes
+            w = weight[row]
+            to_v = of_group[v, v, lane]
+            states = index[row]
+            state = states[v]
+            root = states[n]
+            of_state = factor[state]
+            into = expected[state]
             # The root is one more vertex, which has resistance zero.
             of_root = w * _probability(of_state[root], to_v)
             if symmetric:
@@ -401,8 +424,10 @@ def expected_edges(
            [0.667, 0.   , 0.   ],
            [0.667, 0.667, 0.   ]])
     """
-    n, expected = index.shape[1] - 1, np.zeros_like(factor)
-    parts, log_weights = _parts(len(index), n), [np.empty(0)]
+    n = index.shape[1] - 1
+    expected = np.zeros_like(factor)
+    parts = _parts(len(index), n)
+    log_weights = [np.empty(0)]
 
     def eliminate(rows: slice) -> tuple[Floats, Floats]:
         return _eliminate_rows(factor, index[rows], symmetric, True)

@@ -42,10 +42,13 @@ _EVEN = 0.02
 _BATCH = 32
 #: Completions are drawn until the squared relative error of the likelihood is below the first
 #: number divided by that of the trees that would be drawn, and below the second.
-_ERROR, _LARGEST_ERROR = 8.0, 0.05
+_ERROR = 8.0
+_LARGEST_ERROR = 0.05
 #: Trees are drawn instead if completions are worth less than this share of independent ones; this
 #: is decided after some of them. With more variables trees are drawn at once.
-_POOR, _ENOUGH, _WIDEST = 0.2, 64, 220
+_POOR = 0.2
+_ENOUGH = 64
+_WIDEST = 220
 #: Rows that are worth a thread, and whose completions are in memory together.
 _ROWS = 32
 
@@ -72,7 +75,8 @@ def _propose(
             for i in range(size - 1, 0, -1):
                 j = int(uniform(streams, row) * (i + 1))
                 order[i], order[j] = order[j], order[i]
-            state, last = ptr[v], ptr[v + 1] - 1
+            state = ptr[v]
+            last = ptr[v + 1] - 1
             reached = proposal[row, state]
             for i in range(size):
                 # One draw in each stratum: the states come nearly as often as they should.
@@ -93,7 +97,8 @@ def _write_marginals(
     some more of the mean weight of all: so no state is ruled out because none was drawn. There is
     one of them, and one for each free probability of the missing cells: a weight is about them all.
     """
-    missing, n_states = code < 0, np.diff(ptr)[: len(code)]
+    missing = code < 0
+    n_states = np.diff(ptr)[: len(code)]
     prior = 1.0 + (n_states - 1).sum(where=missing)
     states = (rows + ptr[: len(code)]).ravel()
     n_drawn = np.bincount(states, minlength=len(proposal))
@@ -113,14 +118,18 @@ def _draw_completions(
     log_weights = np.empty((len(codes), most))
     heights = uniform_heights(seeds, out.draws.shape[1], 2)
     streams = row_seeds(seeds.view(np.int64)[:, np.newaxis], 3)
-    active, start, given_up = np.arange(len(codes)), 0, []
+    active = np.arange(len(codes))
+    start = 0
+    given_up = []
     while len(active):
         stop = min(start + _BATCH, most)
         few = np.empty((len(active), stop - start, codes.shape[1]), np.int64)
-        log_q, of_rows = np.empty(few.shape[:2]), streams[active]
+        log_q = np.empty(few.shape[:2])
+        of_rows = streams[active]
         _propose(codes[active], model.ptr, proposal[active], of_rows, log_q, few)
         log_p = model.log_likelihood(model.states_of(few.reshape(-1, codes.shape[1])))
-        streams[active], completions[active, start:stop] = of_rows, few
+        streams[active] = of_rows
+        completions[active, start:stop] = few
         log_weights[active, start:stop] = log_p.reshape(log_q.shape) - log_q
         log_weight = log_weights[active, :stop]
         largest = log_weight.max(axis=1, keepdims=True)
@@ -144,7 +153,8 @@ def _draw_completions(
                 marginals = out.marginals[row]
                 _write_marginals(codes[row], model.ptr, proposal[row], rows, of_row, marginals)
         given_up.append(active[poor])
-        active, start = active[~(poor | done)], stop
+        active = active[~(poor | done)]
+        start = stop
     return np.concatenate(given_up)
 
 
@@ -155,7 +165,8 @@ def guide(trees: TreeTables, code: Ints, belief: Floats) -> Floats:
     ``belief`` where the parent is missing; one where the child is missing, as only observed cells
     say something about their parents.
     """
-    factor, observed = np.ones_like(trees.into), np.flatnonzero(code >= 0)
+    factor = np.ones_like(trees.into)
+    observed = np.flatnonzero(code >= 0)
     given_parent = trees.conditional[trees.ptr[observed] + code[observed]] * belief
     factor[observed] = np.add.reduceat(given_parent, trees.ptr[:-1], axis=1)
     return factor
@@ -176,7 +187,8 @@ def _draw_trees(
     """
     factor = np.ones_like(trees.into) if belief is None else guide(trees, code, belief)
     parents, log_total = draw_trees(trees.into * factor, n_samples, seed[0])
-    log_evidence, marginals = np.empty(n_samples), np.empty((n_samples, out.marginals.shape[1]))
+    log_evidence = np.empty(n_samples)
+    marginals = np.empty((n_samples, out.marginals.shape[1]))
     pass_trees(trees, parents, code, log_evidence, marginals)
     # The parent -1 of a root is the last column.
     log_weight = log_evidence - np.log(factor)[np.arange(len(code)), parents].sum(axis=1)
@@ -253,8 +265,11 @@ def estimate_rows(
     estimates = Estimates.of_observed(rows, trees.ptr, marginals, n_draws)
 
     def work(part: slice) -> None:
-        few, of_seeds, of_part = rows[part], seeds[part], estimates.part(part)
-        left, belief = np.arange(len(few)), None
+        few = rows[part]
+        of_seeds = seeds[part]
+        of_part = estimates.part(part)
+        left = np.arange(len(few))
+        belief = None
         if method == "auto":
             belief = belief_propagation(trees, few)
             if rows.shape[1] <= _WIDEST:

@@ -22,7 +22,8 @@ from skpc.all_trees.tree_inference import draw_each
 #: Largest number of completions to sum for each tree that would be sampled, times the number of
 #: variables; and, for many variables, times its cube, for that is what a determinant costs. To sum
 #: them then takes about five times as long, but the answer is without error.
-_COMPLETIONS, _OPERATIONS = 160, 40_000
+_COMPLETIONS = 160
+_OPERATIONS = 40_000
 #: But no more than this: they are all in memory.
 _MOST_COMPLETIONS = 2**16
 #: Passes over the cells of a row at most, on the way to a mode.
@@ -65,7 +66,8 @@ def estimate_missing(
         Exact rows have an infinite effective sample size.
     """
     rows = np.ascontiguousarray(codes, dtype=np.int64)
-    ptr, n = mixture.models[0].ptr, rows.shape[1]
+    ptr = mixture.models[0].ptr
+    n = rows.shape[1]
     estimates = Estimates.of_observed(rows, ptr, marginals, n_draws)
     complete = (rows >= 0).all(axis=1)
     states = mixture.models[0].states_of(rows[complete])
@@ -97,7 +99,8 @@ def _combined(mixture: Components, of_models: list[Estimates], height: Floats) -
     responsibility = np.asarray(softmax(log_joint, axis=1))
     # Variances of independent estimates add up, and sizes are their reciprocals.
     sizes = np.column_stack([e.effective_sample_size for e in of_models])
-    chosen, draws = _choose(responsibility, height), of_models[0].draws
+    chosen = _choose(responsibility, height)
+    draws = of_models[0].draws
     for k, of_model in enumerate(of_models):
         draws[chosen == k] = of_model.draws[chosen == k]
     log_likelihood = np.logaddexp.reduce(log_joint, axis=1)
@@ -137,7 +140,8 @@ def draw_rows(mixture: Components, n_rows: int, random_state: np.random.RandomSt
     for k, model in enumerate(mixture.models):
         at = np.flatnonzero(component == k)
         of_trees, of_cells = random_state.randint(2**31, size=2)
-        trees, drawn = model.tree_tables(), rows[at]
+        trees = model.tree_tables()
+        drawn = rows[at]
         parents, _ = draw_trees(trees.into, len(at), np.uint64(of_trees))
         draw_each(trees, parents, start_streams(np.uint64(of_cells), len(at)), drawn)
         rows[at] = drawn

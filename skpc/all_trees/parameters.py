@@ -221,21 +221,25 @@ class DirectedParameters(NamedTuple):
         and the counts of a table with the counts expected of those of the parent's state.
         """
         of_choice, of_table = self._parts(out)
-        weight, factor = per_state(model.weight[:-1], model.ptr, 1), model.edge_factor[:-1]
+        weight = per_state(model.weight[:-1], model.ptr, 1)
+        factor = model.edge_factor[:-1]
         of_parent = table_gradient(factor, self.ptr, weight, expectation.edge[:-1], of_table)
         of_choice[:] = block_sums(of_parent, model.ptr, 1) - expectation.prior_edge[:-1]
 
     def taken(self, vector: Floats, order: Ints) -> Floats:
         """The parameters of the same variables in another order."""
-        (logit, table), states = self._parts(vector), _states_of(self.ptr, order)
+        (logit, table) = self._parts(vector)
+        states = _states_of(self.ptr, order)
         logit = logit[np.ix_(order, np.append(order, len(order)))]
         table = table[np.ix_(states, np.append(states, len(states)))]
         return np.concatenate([logit.ravel(), table.ravel()])
 
     def _parts(self, vector: Floats) -> tuple[Floats, Floats]:
         """Views of the parameters of the choices, and of those of the tables."""
-        n, n_states = len(self.ptr) - 1, self.ptr[-1]
-        choice, table = vector[: n * (n + 1)], vector[n * (n + 1) :]
+        n = len(self.ptr) - 1
+        n_states = self.ptr[-1]
+        choice = vector[: n * (n + 1)]
+        table = vector[n * (n + 1) :]
         return choice.reshape(n, n + 1), table.reshape(n_states, n_states + 1)
 
 
@@ -298,8 +302,10 @@ class UndirectedParameters(NamedTuple):
 
     def taken(self, vector: Floats, order: Ints) -> Floats:
         """The parameters of the same variables in another order."""
-        (weight, single, theta), states = self._parts(vector), _states_of(self.ptr, order)
-        pairs, later = np.tril_indices(len(order), -1), np.zeros((len(order), len(order)))
+        (weight, single, theta) = self._parts(vector)
+        states = _states_of(self.ptr, order)
+        pairs = np.tril_indices(len(order), -1)
+        later = np.zeros((len(order), len(order)))
         later[pairs] = weight
         variable = np.repeat(np.arange(len(order)), np.diff(self.ptr))
         # A table of two variables is read with the later one first.
@@ -309,7 +315,8 @@ class UndirectedParameters(NamedTuple):
 
     def _parts(self, vector: Floats) -> tuple[Floats, Floats, Floats]:
         """Views of the parameters of the weights, of the marginals, and of the dependences."""
-        n, n_states = len(self.ptr) - 1, self.ptr[-1]
+        n = len(self.ptr) - 1
+        n_states = self.ptr[-1]
         n_pairs = n * (n - 1) // 2
         weight, single, theta = np.split(vector, [n_pairs, n_pairs + n_states])
         return weight, single, theta.reshape(n_states, n_states)
@@ -372,7 +379,9 @@ class ComponentParameters(NamedTuple):
         gradient : ndarray of shape (n_parameters,)
             Derivative of ``weight @ log_likelihood``.
         """
-        mixture, gradient, k = self.model(vector), np.empty_like(vector), self.n_components
+        mixture = self.model(vector)
+        gradient = np.empty_like(vector)
+        k = self.n_components
         log_joint = mixture.log_joint(states) if k > 1 else np.zeros((len(states), 1))
         share = softmax(log_joint, axis=1) * weight[:, np.newaxis]
         gradient[:k] = share.sum(axis=0) - weight.sum() * np.exp(mixture.log_weight)

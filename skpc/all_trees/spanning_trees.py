@@ -69,8 +69,11 @@ def eliminate(into: Floats) -> tuple[Elimination, float]:
     into : array of shape (n, n + 1)
         Weights into each vertex, those from the root last; zero on the diagonal.
     """
-    n, log_weight = len(into), 0.0
-    scaled, total, probability = into.copy(), np.ones(n), np.zeros((n + 1, n))
+    n = len(into)
+    log_weight = 0.0
+    scaled = into.copy()
+    total = np.ones(n)
+    probability = np.zeros((n + 1, n))
     # A tree has one edge into each vertex: a factor of all of them changes no probability.
     for v in range(n):
         largest = max(into[v].max(), _SMALLEST)
@@ -110,7 +113,8 @@ def _split(v: int, u: int, graph: Elimination, streams: Streams, tree: int) -> i
     left = uniform(streams, tree) * weight - graph.into[v, u]
     through = -1
     if left > 0.0:
-        first_part, second_part = graph.probability[u], graph.eliminated[v]
+        first_part = graph.probability[u]
+        second_part = graph.eliminated[v]
         for k in range(min(u, v)):
             term = first_part[k] * second_part[k]
             if term > 0.0:
@@ -144,7 +148,8 @@ def split_trees(graph: Elimination, streams: Streams, parents: Ints) -> None:
         for k in range(n - 1, -1, -1):
             # Which edge through k the search starts from must not depend on how they came about:
             # hence the greatest vertex, not the first of the list.
-            top, v = -1, first[k]
+            top = -1
+            v = first[k]
             while v >= 0:
                 top = max(top, v)
                 v = after[v]

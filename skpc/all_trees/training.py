@@ -14,7 +14,8 @@ from skpc.all_trees.parameters import ComponentParameters, PairTables
 from skpc.counting.clustering import as_numbers, cluster_rows
 
 #: Decay of the averages of the gradient and of its square in Adam, as everybody sets them.
-_BETA1, _BETA2 = 0.9, 0.999
+_BETA1 = 0.9
+_BETA2 = 0.999
 #: Adam's epsilon keeps the steps of parameters small that hardly matter; among others, those of
 #: states that no row shows. Without, their probability would run to zero.
 _EPS = 1e-8
@@ -29,9 +30,12 @@ _COMPLETIONS = 16
 _REFRESH = 5
 #: Number of cells in a batch, with these limits on its number of rows. The fixed cost of a step is
 #: then the same proportion of the cost of its rows for any number of columns.
-_CELLS, _FEWEST_ROWS, _MOST_ROWS = 25_600, 16, 256
+_CELLS = 25_600
+_FEWEST_ROWS = 16
+_MOST_ROWS = 256
 #: Small tables have smaller batches, for this number of steps an epoch, but at least these rows.
-_STEPS_AN_EPOCH, _FEW_ROWS = 10, 64
+_STEPS_AN_EPOCH = 10
+_FEW_ROWS = 64
 #: Rows beyond which the weights of a table are scaled down to deal its rows out to batches.
 _MOST_COPIES = 2_000_000
 #: Rows of an epoch, at most; the next one draws others.
@@ -109,7 +113,8 @@ class IncompleteRows(NamedTuple):
 
     def drawn_from(self, mixture: Components) -> TrainingRows:
         """The rows with their missing cells drawn."""
-        filled, at = self.codes.copy(), self.missing
+        filled = self.codes.copy()
+        at = self.missing
         seeds = self.random_state.randint(2**31, size=int(at.sum())).astype(np.uint64)
         drawn = estimate_missing(mixture, filled[at], seeds, "auto", _COMPLETIONS, marginals=False)
         filled[at] = drawn.draws[:, 0]
@@ -146,12 +151,15 @@ class Training:
         options: TrainingOptions,
         advance: Callable[[float], object],
     ):
-        self.parameters, self.vector, self.options = parameters, vector, options
+        self.parameters = parameters
+        self.vector = vector
+        self.options = options
         self.scores: list[float] = []
         self.converged = False
         self.validation: TrainingRows | None = None
         self._advance = advance
-        self._bar, self._waited = -np.inf, 0
+        self._bar = -np.inf
+        self._waited = 0
 
     @property
     def stopped(self) -> bool:
@@ -166,7 +174,8 @@ class Training:
             self.vector = vector
         self._waited += 1
         if score > self._bar + self.options.tol:
-            self._bar, self._waited = score, 0
+            self._bar = score
+            self._waited = 0
         self.scores.append(score)
         self.converged = self._waited >= self.options.n_iter_no_change
         self._advance(1)
@@ -257,7 +266,8 @@ def train_trees(
     Training
         With the last parameters; with validation rows, those of the epoch that scored best.
     """
-    watch, adam = Training(parameters, vector, options, advance), Adam.from_size(len(vector))
+    watch = Training(parameters, vector, options, advance)
+    adam = Adam.from_size(len(vector))
     refresh = rows.missing.any() or (validation is not None and validation.missing.any())
     n_rows = min(int(_copies(rows.weight).sum()), EPOCH_ROWS)
     n_steps = options.max_iter * _n_batches(n_rows, options.batch_size)
@@ -283,7 +293,8 @@ def train_trees(
 
 def _lbfgs(watch: Training, vector: Floats, rows: TrainingRows, n_iter: int) -> Floats:
     """Iterations of L-BFGS on all rows, until the watch says stop."""
-    states, weight = rows.states, rows.weight / rows.weight.sum()
+    states = rows.states
+    weight = rows.weight / rows.weight.sum()
 
     def loss(vector: Floats) -> tuple[float, Floats]:
         log_likelihood, gradient = watch.parameters.ascent(vector, states, weight)
@@ -345,7 +356,9 @@ def adam_pass(
     score : float
         Mean log-likelihood of the rows on the way, in nats.
     """
-    score, total, first = 0.0, 0.0, int(adam.n_steps[0])
+    score = 0.0
+    total = 0.0
+    first = int(adam.n_steps[0])
     vector, visited = vector.copy(), np.zeros_like(vector)
     for batch, weight in _batches(rows.weight, options.batch_size, random_state, n_rows):
         part = weight.sum()

@@ -117,7 +117,8 @@ def pass_up(tables: TreeTables, parent: Ints, order: Ints, code: Ints, below: Fl
         In nats; -inf where the observed cells are impossible.
     """
     ptr, conditional, _ = tables
-    n, message = len(parent), np.empty_like(below)
+    n = len(parent)
+    message = np.empty_like(below)
     below[:] = 1.0
     log_scale = 0.0
     # Children before parents: what is below a vertex is complete when its turn comes.
@@ -146,7 +147,8 @@ def pass_down(
     possible.
     """
     ptr, conditional, _ = tables
-    n, message = len(parent), np.empty_like(below)
+    n = len(parent)
+    message = np.empty_like(below)
     belief[:] = 0.0
     belief[ptr[n]] = 1.0
     for at in range(n - 1, -1, -1):
@@ -155,7 +157,8 @@ def pass_down(
             belief[ptr[v] + code[v]] = 1.0
             continue
         u = parent[v] if parent[v] >= 0 else n
-        begin, end = ptr[v], ptr[v + 1]
+        begin = ptr[v]
+        end = ptr[v + 1]
         first, last = span(ptr, code, u)
         _send(conditional, below, begin, end, first, last, message)
         for a in range(first, last):
@@ -177,8 +180,10 @@ def pass_trees(
     ``log_evidence`` of shape (n_trees,) and ``marginals`` of shape (n_trees, n_states) are
     overwritten; marginals of shape (n_trees, 0) are left out.
     """
-    order, of_states = np.empty(len(code), np.int64), np.empty((2, tables.ptr[-1]))
-    below, belief = of_states[0], of_states[1]
+    order = np.empty(len(code), np.int64)
+    of_states = np.empty((2, tables.ptr[-1]))
+    below = of_states[0]
+    belief = of_states[1]
     for tree in range(len(parents)):
         parent = parents[tree]
         tree_order(parent, order)
@@ -205,9 +210,12 @@ def draw_each(tables: TreeTables, parents: Ints, streams: Streams, codes: Ints) 
     """
     ptr, conditional, _ = tables
     n = parents.shape[1]
-    order, below, score = np.empty(n, np.int64), np.empty(ptr[-1]), np.empty(ptr[-1])
+    order = np.empty(n, np.int64)
+    below = np.empty(ptr[-1])
+    score = np.empty(ptr[-1])
     for row in range(len(codes)):
-        parent, code = parents[row], codes[row]
+        parent = parents[row]
+        code = codes[row]
         tree_order(parent, order)
         below[:] = 1.0
         # Of a row that is drawn whole nothing is observed: this takes half the time.

@@ -43,7 +43,8 @@ def check_structure(structure: Structure) -> None:
     """
     _check_layout(structure)
     check_families(structure.leaves, structure.n_states, structure.axis_ptr, structure.axis)
-    leaf, sizes = structure.kind == LEAF, np.diff(structure.param_ptr)
+    leaf = structure.kind == LEAF
+    sizes = np.diff(structure.param_ptr)
     if np.any(sizes[leaf] != np.diff(structure.leaves.param_ptr)) or np.any(sizes[~leaf]):
         raise ValueError("param_ptr does not fit the families and numbers of states of the leaves")
     _check_scopes(structure)
@@ -52,7 +53,8 @@ def check_structure(structure: Structure) -> None:
 
 def check_parameters(circuit: Circuit) -> None:
     """Refuse weights and parameters of leaves that make no distribution of a checked structure."""
-    kind, parent = circuit.kind, circuit.edge_parent
+    kind = circuit.kind
+    parent = circuit.edge_parent
     of_product = np.flatnonzero((kind[parent] == PRODUCT) & (circuit.log_weight != 0.0))
     if len(of_product):
         edge = of_product[0]
@@ -80,7 +82,8 @@ def check_parameters(circuit: Circuit) -> None:
 
 def _check_layout(structure: Structure) -> None:
     """Refuse arrays that do not fit each other, or point to what is not there."""
-    n_nodes, n_edges = structure.n_nodes, structure.n_edges
+    n_nodes = structure.n_nodes
+    n_edges = structure.n_edges
     if n_nodes == 0:
         raise ValueError("a circuit needs at least one node")
     sizes = {"leaf_family": n_nodes, "decision_var": n_nodes, "decision_state": n_edges}
@@ -93,7 +96,8 @@ def _check_layout(structure: Structure) -> None:
     check_pointer("axis_ptr", structure.axis_ptr, structure.n_features, len(structure.axis))
     if np.any(structure.child < 0) or np.any(structure.child >= structure.edge_parent):
         raise ValueError("children must stand before their parents")
-    leaf, has_children = structure.kind == LEAF, np.diff(structure.child_ptr) > 0
+    leaf = structure.kind == LEAF
+    has_children = np.diff(structure.child_ptr) > 0
     if np.any(leaf != (np.diff(structure.scope_ptr) > 0)) or np.any(leaf == has_children):
         raise ValueError("leaves, and only leaves, need variables and have no children")
     decides = structure.decision_var >= 0
@@ -118,8 +122,10 @@ def check_pointer(name: str, ptr: Ints, n_parts: int, end: int) -> None:
 
 def _check_scopes(structure: Structure) -> None:
     """Raise a StructureError that names the first node at fault, if there is one."""
-    scope, show = structure.scopes, scope_text
-    overlap, uneven = overlapping_product(structure), unsmooth_sum(structure)
+    scope = structure.scopes
+    show = scope_text
+    overlap = overlapping_product(structure)
+    uneven = unsmooth_sum(structure)
     if overlap is not None:
         node, below = overlap
         children = structure.child[structure.child_ptr[node] : structure.child_ptr[node + 1]]
@@ -168,11 +174,14 @@ def _check_decisions(circuit: Circuit) -> None:
     Each child must have all its mass on its own state: as a leaf, as a product that contains such
     a leaf or child, or as a sum of such children.
     """
-    parent, state = circuit.edge_parent, circuit.decision_state
+    parent = circuit.edge_parent
+    state = circuit.decision_state
     decided = circuit.decision_var[parent] >= 0
     if np.any(state[~decided] != -1):
         raise ValueError("decision_state must be -1 below nodes that decide on no variable")
-    parent, state, child = parent[decided], state[decided], circuit.child[decided]
+    parent = parent[decided]
+    state = state[decided]
+    child = circuit.child[decided]
     order = np.lexsort((state, parent))
     again = (np.diff(parent[order]) == 0) & (np.diff(state[order]) == 0)
     if again.any():
@@ -218,7 +227,9 @@ def _fixed_state(circuit: Circuit, node: int, var: int, fixed: dict[tuple[int, i
 
 def _fixed_states(circuit: Circuit) -> dict[tuple[int, int], int]:
     """States that have all the mass of a leaf, or of a product with such a leaf, by variable."""
-    leaves, parent, child = circuit.structure.leaves, circuit.edge_parent, circuit.child
+    leaves = circuit.structure.leaves
+    parent = circuit.edge_parent
+    child = circuit.child
     state = np.full(circuit.n_nodes, -1)
     state[leaves.node] = only_possible_states(leaves, circuit.param)
     below = (circuit.kind[parent] == PRODUCT) & (state[child] >= 0)

@@ -210,7 +210,8 @@ class Circuit(StructureFields):
         >>> builder.build().taken(np.array([1, 0])).n_states
         array([3, 2])
         """
-        structure, places = self.structure, np.append(np.argsort(order), -1)
+        structure = self.structure
+        places = np.append(np.argsort(order), -1)
         axes = [structure.axis[slice(*structure.axis_ptr[v : v + 2])] for v in order]
         changed = {
             "scope": places[structure.scope],
@@ -258,7 +259,8 @@ def mixture(circuits: Sequence[Circuit], weights: Any) -> Circuit:
     >>> np.exp(log_likelihood(both, [[1.0]])).round(3)
     array([0.4])
     """
-    weights, first = np.asarray(weights, dtype=np.float64), circuits[0]
+    weights = np.asarray(weights, dtype=np.float64)
+    first = circuits[0]
     is_simplex = weights.shape == (len(circuits),) and abs(weights.sum() - 1.0) < 1e-8
     if not is_simplex or not (weights >= 0.0).all():
         raise ValueError(

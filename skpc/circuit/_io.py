@@ -156,7 +156,8 @@ def _assembled(arrays: dict[str, Any], version: int) -> Circuit:
         arrays["axis_ptr"], arrays["axis"] = HistogramTable.from_axes(axes)
     if version == 1:
         var = arrays.pop("leaf_var")
-        arrays["scope_ptr"], arrays["scope"] = offsets(var >= 0), var[var >= 0]
+        arrays["scope_ptr"] = offsets(var >= 0)
+        arrays["scope"] = var[var >= 0]
     structure = Structure(**{name: arrays[name] for name in DTYPES})
     check_structure(structure)
     if version < 4:
@@ -167,7 +168,9 @@ def _assembled(arrays: dict[str, Any], version: int) -> Circuit:
 
 
 def _axes(arrays: dict[str, Any], version: int) -> list[Histogram | Law | None]:
-    n_states, ptr, axis = arrays["n_states"], arrays["axis_ptr"], arrays["axis"]
+    n_states = arrays["n_states"]
+    ptr = arrays["axis_ptr"]
+    axis = arrays["axis"]
     check_pointer("axis_ptr", ptr, len(n_states), len(axis))
     axes: list[Histogram | Law | None] = []
     for var, count in enumerate(n_states.tolist()):
@@ -191,7 +194,8 @@ def _without_range(part: Floats) -> Floats:
 
 def _observed(structure: Structure, of_nodes: Floats) -> Floats:
     """What each variable has been conditioned on, which files up to format 3 have at its leaves."""
-    observed, leaf = np.full(structure.n_features, np.nan), structure.kind == LEAF
+    observed = np.full(structure.n_features, np.nan)
+    leaf = structure.kind == LEAF
     if len(of_nodes) == structure.n_nodes:
         observed[structure.leaf_var[leaf]] = of_nodes[leaf]
     expected = np.where(leaf, observed[structure.leaf_var], np.nan)

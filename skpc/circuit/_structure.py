@@ -13,7 +13,9 @@ from skpc.variables.leaf_queries import lay_out
 from skpc.variables.leaves import axis_in
 
 #: Kinds of nodes.
-LEAF, SUM, PRODUCT = 0, 1, 2
+LEAF = 0
+SUM = 1
+PRODUCT = 2
 
 
 class StructureFields:
@@ -190,7 +192,9 @@ class Structure(StructureFields):
 
         A leaf of several variables takes its scope as a whole.
         """
-        scope, ptr, child = self.scopes, self.child_ptr.tolist(), self.child.tolist()
+        scope = self.scopes
+        ptr = self.child_ptr.tolist()
+        child = self.child.tolist()
         splits: dict[int, dict[frozenset[int], int]] = {}
         for node in np.flatnonzero(self.kind == PRODUCT).tolist():
             parts = frozenset(scope[below] for below in child[ptr[node] : ptr[node + 1]])
@@ -218,7 +222,8 @@ def unsmooth_sum(structure: Structure) -> tuple[int, int] | None:
 
 def overlapping_product(structure: Structure) -> tuple[int, int] | None:
     """The first product with a child that shares variables with an earlier one of its children."""
-    scope, covered = structure.scopes, [0] * structure.n_nodes
+    scope = structure.scopes
+    covered = [0] * structure.n_nodes
     for node, below in edges_from(structure, PRODUCT):
         if covered[node] & scope[below]:
             return node, below

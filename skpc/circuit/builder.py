@@ -126,7 +126,8 @@ class CircuitBuilder:
         int
             Number of the new node.
         """
-        family, log_prob = self.discrete_family(var), self._indicators.get((var, state))
+        family = self.discrete_family(var)
+        log_prob = self._indicators.get((var, state))
         if log_prob is None:
             if not 0 <= state < self.n_states[var]:
                 raise ValueError(
@@ -227,7 +228,8 @@ class CircuitBuilder:
         for var, log_prob in zip(scope, log_probs):
             self._check_variable(var, BLOCK)
             states.append(_log_probs(var, log_prob, self.n_states[var]))
-        mean, covariance = np.array(mean, dtype=np.float64), np.array(covariance, dtype=np.float64)
+        mean = np.array(mean, dtype=np.float64)
+        covariance = np.array(covariance, dtype=np.float64)
         d = len(scope)
         if mean.shape != (d,) or covariance.shape != (d, d):
             raise ValueError(
@@ -339,7 +341,8 @@ class CircuitBuilder:
         return len(self._nodes) - 1
 
     def _inner(self, new: _Node) -> int:
-        node, children = len(self._nodes), new.children
+        node = len(self._nodes)
+        children = new.children
         if not children:
             raise StructureError(f"{NAMES[new.kind]} {node} needs at least one child, got none")
         if min(children) < 0 or max(children) >= node:
@@ -362,7 +365,8 @@ class CircuitBuilder:
             suitable = CATEGORICAL if self.n_states[var] else GAUSSIAN
         else:
             suitable = SCORED if isinstance(axis, Law) else HISTOGRAM
-        needed, actual = FAMILIES[family].variable, FAMILIES[suitable].variable
+        needed = FAMILIES[family].variable
+        actual = FAMILIES[suitable].variable
         if needed != actual:
             count = f"{self.n_states[var]} " if suitable == CATEGORICAL else ""
             raise ValueError(

@@ -74,11 +74,15 @@ def decision_circuit(
     family = np.array([builder.discrete_family(var) for var in range(len(builder.n_states))])
     variable, tables, above, state, below, row = decisions
     roots = np.setdiff1d(np.arange(len(variable)), below)
-    width, is_inner = np.array(builder.n_states)[variable], np.zeros(len(variable), bool)
+    width = np.array(builder.n_states)[variable]
+    is_inner = np.zeros(len(variable), bool)
     is_inner[above] = True
-    n_rows, n_pairs = np.array([len(table) for table in tables]), width * is_inner
-    first_row, vertex = offsets(n_rows), np.repeat(np.arange(len(variable)), n_rows)
-    log_prob, first_cell = joined([t.ravel() for t in tables]), offsets(width[vertex])
+    n_rows = np.array([len(table) for table in tables])
+    n_pairs = width * is_inner
+    first_row = offsets(n_rows)
+    vertex = np.repeat(np.arange(len(variable)), n_rows)
+    log_prob = joined([t.ravel() for t in tables])
+    first_cell = offsets(width[vertex])
     alike = _first_alike(vertex, width[vertex], log_prob, first_cell)
     is_kept = alike == np.arange(len(vertex))
     # A vertex has an indicator and a product for each state, and then what its rows have become.
@@ -95,11 +99,13 @@ def decision_circuit(
     children = [indicator, node[alike][first_row[below] + row], node[first_row[top]], of_sums]
     parents = [indicator + 1, base[above] + 2 * state + 1, np.full(len(top), base[-1])]
     parent = np.concatenate([*parents, np.repeat(node[sums], size)])
-    order, n_others = np.argsort(parent, kind="stable"), len(parent) - len(of_sums)
+    order = np.argsort(parent, kind="stable")
+    n_others = len(parent) - len(of_sums)
     weights = np.append(np.zeros(n_others), log_prob[ranges(first_cell[sums], size)])
     states = np.append(np.full(n_others, -1), within(size))
     of_sum, of_leaf = np.full((2, n_nodes), -1)
-    of_sum[node[sums]], of_leaf[indicator] = variable[vertex[sums]], np.repeat(variable, n_pairs)
+    of_sum[node[sums]] = variable[vertex[sums]]
+    of_leaf[indicator] = np.repeat(variable, n_pairs)
     of_leaf[node[leaves]] = variable[vertex[leaves]]
     is_leaf = of_leaf >= 0
     first_param = offsets(np.where(is_leaf, np.array(builder.n_states)[of_leaf], 0))

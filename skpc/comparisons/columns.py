@@ -105,7 +105,8 @@ def independence_test(
             "columns, others and conditioning must have no column in common; found the numbers "
             f"{', '.join(str(one.tolist()) for one in sets)}."
         )
-    given, chosen = sets[2], np.concatenate(sets[:2])
+    given = sets[2]
+    chosen = np.concatenate(sets[:2])
 
     hidden = np.full_like(rows, np.nan)
     hidden[:, given] = rows[:, given]
@@ -120,7 +121,9 @@ def independence_test(
     run = Parallel(n_jobs=n_jobs)
     parts = run(delayed(residuals)(*split) for split in splits)
     joined = [np.vstack(of_folds) for of_folds in zip(*parts)]
-    pairs, products, labels = [], [], names_of(domain)
+    pairs = []
+    products = []
+    labels = names_of(domain)
     for first, column in enumerate(sets[0]):
         for second, other in enumerate(sets[1], len(sets[0])):
             both = joined[first][:, :, np.newaxis] * joined[second][:, np.newaxis]
@@ -208,17 +211,23 @@ def feature_importance_test(
     """
     import pandas as pd
 
-    random_state, scorer = check_random_state(random_state), check_scoring(estimator, scoring)
+    random_state = check_random_state(random_state)
+    scorer = check_scoring(estimator, scoring)
     domain, rows, splits, learn = _folds(X, y, density, cv, random_state)
-    n_columns, targets = domain.n_features, np.asarray(y)
+    n_columns = domain.n_features
+    targets = np.asarray(y)
     count = math.ceil(2 * n_columns / q) if n_draws == "auto" else int(n_draws)
     seeds = random_state.randint(2**31, size=len(splits)).tolist()
 
     def of_fold(train: Ints, test: Ints, seed: int) -> Floats:
         fitted = clone(estimator).fit(domain.decode(rows[train]), targets[train])
-        learned, random, scores = learn(train), np.random.RandomState(seed), []
+        learned = learn(train)
+        random = np.random.RandomState(seed)
+        scores = []
         for column in range(n_columns):
-            hidden, drawn, observed = rows[test], rows[test], ~np.isnan(rows[test, column])
+            hidden = rows[test]
+            drawn = rows[test]
+            observed = ~np.isnan(rows[test, column])
             hidden[:, column] = np.nan
             for draw in range(1 + count):
                 if draw:
@@ -230,7 +239,8 @@ def feature_importance_test(
     run = Parallel(n_jobs=n_jobs)
     parts = run(delayed(of_fold)(*split, seed) for split, seed in zip(splits, seeds))
     scores = np.sum(parts, axis=0) / sum(len(test) for _, test in splits)
-    observed, draws = scores[:, 0], scores[:, 1:]
+    observed = scores[:, 0]
+    draws = scores[:, 1:]
     pvalue = np.array([pvalues(one, of_draws) for one, of_draws in zip(observed, draws)])
     adjusted = false_discovery_control(pvalue)
     better = observed - draws.mean(axis=1)
@@ -264,14 +274,14 @@ def _residuals(values: Floats, cells: Any, given: Floats, train: Ints) -> Floats
     predicts better in the training rows that its steps leave out.
     """
     if cells.labels is None:
-        target, mean = values[:, np.newaxis], cells.mean()[:, np.newaxis]
+        target = values[:, np.newaxis]
+        mean = cells.mean()[:, np.newaxis]
     else:
-        target, mean = (
-            1.0 * np.equal.outer(values, np.arange(len(cells.labels))),
-            cells.probabilities,
-        )
+        target = 1.0 * np.equal.outer(values, np.arange(len(cells.labels)))
+        mean = cells.probabilities
         target[np.isnan(values)] = np.nan
-    residuals, known = target - mean, train[~np.isnan(values[train])]
+    residuals = target - mean
+    known = train[~np.isnan(values[train])]
     for column in range(target.shape[1]) if given.size and len(known) > 1 else ():
         choices = residuals[:, column], target[:, column]
         fits = [clone(BOOSTING).fit(given[known], one[known]) for one in choices]

@@ -101,12 +101,16 @@ def goodness_of_fit_test(
             f"asked, without refit); found {model!r}."
         )
     if is_estimator:
-        domain, draw = model.domain_, model.row_density.draw
+        domain = model.domain_
+        draw = model.row_density.draw
         rows = domain.encode(check_table(model, X, reset=False))
     else:
         circuit = compile(model) if isinstance(model, FactorGraph) else model
-        domain, draw, rows = None, partial(queries.sample, circuit), np.array(X, dtype=float)
-    missing, measure_of = np.isnan(rows), _distance_of if statistic == "pit" else _discrepancy_of
+        domain = None
+        draw = partial(queries.sample, circuit)
+        rows = np.array(X, dtype=float)
+    missing = np.isnan(rows)
+    measure_of = _distance_of if statistic == "pit" else _discrepancy_of
     measure = measure_of(model, random_state)
     measured = [measure(rows)]
     for _ in range(n_draws):
@@ -119,12 +123,14 @@ def goodness_of_fit_test(
     # By mean and standard deviation over all tables alike, which keeps the level.
     mean, sd = column_moments(np.array(measured), np.ones(len(measured)))
     deviation = (measured - mean) / sd
-    observed, draws = deviation[0], deviation[1:].max(axis=1)
+    observed = deviation[0]
+    draws = deviation[1:].max(axis=1)
     pvalue = float(pvalues(observed.max(), draws))
     if domain is None or statistic == "kdsd":
         return ComparisonResult(float(measured[0][0]), pvalue)
     n_columns = domain.n_features
-    greatest, distance = observed[:n_columns].copy(), measured[0][:n_columns]
+    greatest = observed[:n_columns].copy()
+    distance = measured[0][:n_columns]
     for one in _pairs(n_columns):
         np.maximum.at(greatest, one % n_columns, observed[n_columns:])
     half = np.sqrt(0.5 * math.log(2.0 / (1.0 - _LEVEL)) / np.maximum((~missing).sum(axis=0), 1))
@@ -181,7 +187,8 @@ def _transformed(rows: Floats, margins: list[Floats]) -> Floats:
 
 def _pair_moments(values: Floats) -> Floats:
     """Mean products of the moments of two columns, over the rows that have both."""
-    observed, filled = (~np.isnan(values)).astype(float), np.nan_to_num(values)
+    observed = (~np.isnan(values)).astype(float)
+    filled = np.nan_to_num(values)
     mean = filled @ filled.T / np.maximum(observed @ observed.T, 1.0)
     return mean[_pairs(len(values) // 2)]
 

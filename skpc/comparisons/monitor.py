@@ -19,7 +19,8 @@ from skpc.estimators.soft_learn import SoftLearnSPN
 
 #: Bets on small p-values, from none to strong ones, and the share of the capital that is dealt
 #: evenly to them before each batch.
-POWERS, DEALT = np.array([1.0, 0.3, 0.1]), 0.03
+POWERS = np.array([1.0, 0.3, 0.1])
+DEALT = 0.03
 _START = np.full(len(POWERS), 1.0 / len(POWERS))
 
 
@@ -132,9 +133,11 @@ class DriftMonitor(BaseEstimator):
         result, draws = compare_columns(values, column, is_batch, self.density_.domain_, drawn)
         pvalue = float(pvalues(np.array(result.statistic), draws, self._random_state.uniform()))
         parts = bet(self._parts, pvalue)
-        capital, name = float(parts.sum()), result.columns["statistic"].idxmax()
+        capital = float(parts.sum())
+        name = result.columns["statistic"].idxmax()
         alarm = capital >= 1.0 / self.level
-        self._values, self._parts = values, _START if alarm else parts
+        self._values = values
+        self._parts = _START if alarm else parts
         entry = {"pvalue": pvalue, "capital": capital, "alarm": alarm, "column": name}
         self.history_.append(entry)
         return result

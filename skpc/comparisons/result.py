@@ -49,8 +49,10 @@ def pvalues(observed: Floats, draws: Floats, ties: float = 1.0) -> Floats:
     and Young): all are valid together, if the null hypothesis holds for all. ``ties`` is the share
     of equal statistics, the observed one among them, that counts: if it is uniform, so are they.
     """
-    draws, observed = np.round(draws, _DECIMALS), np.round(observed, _DECIMALS)[..., np.newaxis]
-    greater, equal = (draws > observed).sum(axis=-1), (draws == observed).sum(axis=-1)
+    draws = np.round(draws, _DECIMALS)
+    observed = np.round(observed, _DECIMALS)[..., np.newaxis]
+    greater = (draws > observed).sum(axis=-1)
+    equal = (draws == observed).sum(axis=-1)
     return np.asarray((greater + ties * (1.0 + equal)) / (1.0 + len(draws)))
 
 

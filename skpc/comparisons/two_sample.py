@@ -47,8 +47,10 @@ class PairScores(NamedTuple):
 
     def score_cells(self, table: Any) -> Floats:
         """The score of each cell in nats, NaN where missing; shape (n_rows, n_features)."""
-        codes, n_states = self.domain_.codes(self.domain_.encode(table)), self.domain_.n_states
-        ones, first = np.ones(len(codes)), offsets(n_states)[:-1]
+        codes = self.domain_.codes(self.domain_.encode(table))
+        n_states = self.domain_.n_states
+        ones = np.ones(len(codes))
+        first = offsets(n_states)[:-1]
         tests = pair_statistics(np.require(codes, np.int16, ("C", "W")), ones, n_states, False)
         chance = tests.freedom / np.maximum(tests.pearson, np.finfo(float).tiny)
         # Pairs stand below the diagonal; no column is worth anything to itself.
@@ -194,7 +196,8 @@ def _pool(model: Any, A: Any, B: Any, groups: Any, random_state: Any) -> tuple[A
     for name, given in (("A", A), ("B", B)):
         with noted(f"This is about the table {name}."):
             tables.append(check_table(model, given, reset=not (is_fitted or tables)))
-    table, is_second = join_tables(tables), np.repeat([False, True], [*map(len, tables)])
+    table = join_tables(tables)
+    is_second = np.repeat([False, True], [*map(len, tables)])
     domain = model.domain_ if is_fitted else Domain.fit(table, n_bins=_BINS)
     group = group_rows(domain.encode(table))[1]
     parts = [np.sort(group[is_second == second]).tolist() for second in (False, True)]
@@ -231,12 +234,15 @@ def cell_values(model: Any, table: Any, missingness: bool) -> tuple[Floats, Ints
         The number of columns stands for the pattern of missing cells.
     """
     scores = np.asarray(model.score_cells(table), dtype=np.float64)
-    domain, n_columns = model.domain_, model.domain_.n_features
+    domain = model.domain_
+    n_columns = model.domain_.n_features
     n_states = np.where(domain.is_categorical, domain.n_states, 0)
-    rows, zero = domain.encode(table), np.zeros(n_columns)
+    rows = domain.encode(table)
+    zero = np.zeros(n_columns)
     point, observed = as_numbers(rows, n_states, zero, zero + 1.0)
     point = point if observed is None else np.where(observed > 0.0, point, np.nan)
-    columns, sizes = np.arange(n_columns), np.where(n_states > 2, n_states, 1)
+    columns = np.arange(n_columns)
+    sizes = np.where(n_states > 2, n_states, 1)
     pattern = np.full(n_columns * missingness, n_columns)
     return (
         np.hstack([scores, point, np.isnan(scores)[:, : len(pattern)]]),
@@ -265,7 +271,8 @@ def standardised_differences(values: Floats, labels: Floats) -> Floats:
     mean, sd = column_moments(values, np.ones(len(values)))
     standardised = np.where(observed, (values - mean) / sd, 0.0)
     n_second = observed.T.astype(float) @ labels
-    n_first, total = n_values - n_second, standardised.T @ labels
+    n_first = n_values - n_second
+    total = standardised.T @ labels
     # The values of all rows add up to zero.
     with np.errstate(divide="ignore", invalid="ignore"):
         differences = total * np.sqrt(n_values / (n_first * n_second))
@@ -289,7 +296,8 @@ def squared_discrepancies(gram: Floats, labels: Floats) -> Floats:
     n_second = labels.sum(axis=0)
     n_first = len(labels) - n_second
     of_second = gram @ labels
-    second, between = (labels * of_second).sum(axis=0), ((1.0 - labels) * of_second).sum(axis=0)
+    second = (labels * of_second).sum(axis=0)
+    between = ((1.0 - labels) * of_second).sum(axis=0)
     first = gram.sum() - second - 2.0 * between
     # One row alone has no pair within.
     pairs = [np.maximum(n * (n - 1.0), 1.0) for n in (n_first, n_second)]
@@ -332,7 +340,8 @@ def compare_columns(
     """
     import pandas as pd
 
-    names, n_columns = [*names_of(domain), PATTERN], domain.n_features
+    names = [*names_of(domain), PATTERN]
+    n_columns = domain.n_features
     lowest = np.fmin.reduce(np.where(np.isneginf(values), np.nan, values), axis=0)
     values = np.where(np.isneginf(values), np.nan_to_num(lowest), values)
     means = [column_moments(values[p], np.ones(p.sum()))[0] for p in (is_second, ~is_second)]
@@ -355,11 +364,14 @@ def compare_columns(
 
 def _mean_gram(table: Any, model: Any, missingness: bool, random_state: Any) -> Floats:
     """The kernel between rows, averaged over draws of their missing cells; zero on the diagonal."""
-    domain, observed = model.domain_, model.domain_.encode(table)
+    domain = model.domain_
+    observed = model.domain_.encode(table)
     n_states = np.where(domain.is_categorical, domain.n_states, 0)
     moments = column_moments(observed, np.ones(len(observed)))
-    missing, scale = np.isnan(observed), 0.0
-    n_draws, gram = _COMPLETIONS if missing.any() else 1, np.zeros((len(observed), len(observed)))
+    missing = np.isnan(observed)
+    scale = 0.0
+    n_draws = _COMPLETIONS if missing.any() else 1
+    gram = np.zeros((len(observed), len(observed)))
     for _ in range(n_draws):
         rows = domain.encode(model.complete(table, "sample", random_state=random_state))
         points = [as_numbers(rows, n_states, *moments).point]

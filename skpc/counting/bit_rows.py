@@ -63,7 +63,8 @@ class BitRows:
     def pack(cls, codes: Codes, weight: Floats, variables: Ints) -> Self:
         """Pack coded rows, each as often as its weight says."""
         repeats = weight.astype(np.int64)
-        bits, parts = codes.T.astype(np.uint8), slices(codes.shape[1], _COLUMNS)
+        bits = codes.T.astype(np.uint8)
+        parts = slices(codes.shape[1], _COLUMNS)
         words = np.hstack([_packed(np.repeat(bits[part], repeats, axis=1)) for part in parts])
         return cls(words, int(repeats.sum()), variables)
 
@@ -125,7 +126,8 @@ class BitRows:
         maximum_spanning_tree(units, parent)
         # Entropies are smoothed, the proportions of the branches are not: the published networks
         # come out only so.
-        counts, smoothed = counts[:, columns], smoothed[:, columns]
+        counts = counts[:, columns]
+        smoothed = smoothed[:, columns]
         conditional = (len(columns) - 1) * np.log(smoothed) - row_sums / UNITS_PER_NAT / smoothed
         entropy = (counts * conditional).sum(axis=0)
         ends = np.sort([columns[1:], columns[parent[1:]]], axis=0)
@@ -207,7 +209,10 @@ def _count_pairs(words: Words, sums: Words, pairs: NDArray[np.uint32]) -> None:
             after1 = words[w + 1, u:]
             after2 = words[w + 2, u:]
             after3 = words[w + 3, u:]
-            of0, of1, of2, of3 = after0[0], after1[0], after2[0], after3[0]
+            of0 = after0[0]
+            of1 = after1[0]
+            of2 = after2[0]
+            of3 = after3[0]
             for v in range(n_after):
                 sums[v] += (
                     popcount(of0 & after0[v])
@@ -257,10 +262,12 @@ def _compare_pairs(
     """
     # Unsigned numbers spare every look-up the test for a negative index.
     total = np.uint64(n_rows)
-    zero_sums, one_sums = row_sums[0], row_sums[1]
+    zero_sums = row_sums[0]
+    one_sums = row_sums[1]
     for i in range(len(columns)):
         column = columns[i]
-        with_column, ones_of = pairs[column], ones[column]
+        with_column = pairs[column]
+        ones_of = ones[column]
         zero_sum = 0
         one_sum = 0
         for j in range(i + 1, len(columns)):

@@ -150,11 +150,13 @@ def _k_means(
     """The centroids of weighted k-means; a cluster that loses all its rows keeps its own."""
     label = np.full(len(numbers.point), -1)
     for _ in range(max_iter):
-        before, label = label, _relative_distances(numbers, centroid).argmin(axis=1)
+        before = label
+        label = _relative_distances(numbers, centroid).argmin(axis=1)
         if np.array_equal(label, before):
             break
         moved = _centroids(numbers, weight, label, centroid)
-        shift, centroid = float(((moved - centroid) ** 2).sum()), moved
+        shift = float(((moved - centroid) ** 2).sum())
+        centroid = moved
         if shift <= tol:
             break
     return centroid

@@ -47,9 +47,11 @@ def evidence_factors(
     >>> evidence_factors(count, np.full(8, 0.5), table, column).round(1)
     array([1000. ,    3.2])
     """
-    in_table, added_in_table = np.bincount(table, count)[table], np.bincount(table, added)[table]
+    in_table = np.bincount(table, count)[table]
+    added_in_table = np.bincount(table, added)[table]
     some = count > 0.0
-    of_row, of_column = np.broadcast_to(unit, count.shape)[some], column[some]
+    of_row = np.broadcast_to(unit, count.shape)[some]
+    of_column = column[some]
     others = np.maximum(count[some] - of_row, 0.0)
     others_in_table = np.maximum(in_table[some] - of_row, 0.0)
     evidence = []
@@ -97,7 +99,8 @@ def rows_like_columns(
     """
     n_columns = len(state_ptr) - 1
     column_of_state = np.repeat(np.arange(n_columns), np.diff(state_ptr))
-    column, added = column_of_state[state], np.zeros(len(count))
+    column = column_of_state[state]
+    added = np.zeros(len(count))
     column_of_table = np.zeros(len(mass), np.int64)
     column_of_table[table] = column
     observed = np.bincount(column, count, n_columns)
@@ -106,8 +109,12 @@ def rows_like_columns(
     cell = np.flatnonzero((missing > ROUNDING)[column])
     if not len(cell):
         return added
-    count, table, state, column = count[cell], table[cell], state[cell], column[cell]
-    in_table, law = np.bincount(table, count, len(mass))[table], share
+    count = count[cell]
+    table = table[cell]
+    state = state[cell]
+    column = column[cell]
+    in_table = np.bincount(table, count, len(mass))[table]
+    law = share
     of_row = 1.0 if unit is None else unit[cell]
     for _ in range(_STEPS):
         factor = evidence_factors(count, law[state], table, column, of_row)[column]

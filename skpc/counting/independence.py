@@ -74,7 +74,8 @@ def pair_statistics(codes: Codes, weight: Floats, n_states: Ints, yates: bool) -
     >>> tests.pearson[1, 0], tests.freedom[1, 0]
     (np.float64(4.0), np.int64(1))
     """
-    places, m = Places.from_codes(codes, weight, n_states), len(n_states)
+    places = Places.from_codes(codes, weight, n_states)
+    m = len(n_states)
     n_places = len(places.weight)
     counts = np.empty((0, 0))
     # All places at once, unless most of their cells are sure to be empty.
@@ -98,7 +99,10 @@ def _test_pairs(
     statistics: PairStatistics,
 ) -> None:
     """Fill in the statistics of all pairs, from the counts of all places or else from the rows."""
-    first, observed, m, n = places.first, places.observed, len(places.observed), len(codes)
+    first = places.first
+    observed = places.observed
+    m = len(places.observed)
+    n = len(codes)
     n_shown = first[1:] - observed
     widest = max(n_shown.max(), 1)
     most = widest * widest if len(counts) else n
@@ -109,8 +113,10 @@ def _test_pairs(
         np.zeros(widest),
         np.zeros(widest),
     )
-    in_state, order = np.zeros(widest), np.empty(n, np.int64)
-    touched, begin = np.empty(widest, np.int64), np.zeros(widest + 1, np.int64)
+    in_state = np.zeros(widest)
+    order = np.empty(n, np.int64)
+    touched = np.empty(widest, np.int64)
+    begin = np.zeros(widest + 1, np.int64)
     for a in range(m):
         if len(counts) == 0:
             _sort_rows(codes[:, a], places, a, begin, order)
@@ -121,7 +127,8 @@ def _test_pairs(
                     row = counts[observed[a] + i]
                     for j in range(n_shown[b]):
                         if row[observed[b] + j] > 0.0:
-                            cells.row[n_cells], cells.column[n_cells] = i, j
+                            cells.row[n_cells] = i
+                            cells.column[n_cells] = j
                             cells.weight[n_cells] = row[observed[b] + j]
                             n_cells += 1
                     continue
@@ -135,7 +142,8 @@ def _test_pairs(
                             n_touched += 1
                         in_state[j] += weight[r]
                 for j in touched[:n_touched]:
-                    cells.row[n_cells], cells.column[n_cells] = i, j
+                    cells.row[n_cells] = i
+                    cells.column[n_cells] = j
                     cells.weight[n_cells] = in_state[j]
                     in_state[j] = 0.0
                     n_cells += 1
@@ -145,7 +153,8 @@ def _test_pairs(
 @internal_kernel
 def _sort_rows(column: Codes, places: Places, a: int, begin: Ints, order: Ints) -> None:
     """Order the rows by their places in column ``a``, without those that lack it."""
-    state_ptr, observed = places.state_ptr[a], places.observed[a]
+    state_ptr = places.state_ptr[a]
+    observed = places.observed[a]
     begin[:] = 0
     for code in column:
         place = places.of_state[state_ptr + code + 1] - observed
@@ -188,20 +197,26 @@ def _test_pair(
     a, b : int
         The columns.
     """
-    of_row, of_column, total = cells.of_row, cells.of_column, 0.0
-    of_row[:n_rows], of_column[:n_columns] = 0.0, 0.0
+    of_row = cells.of_row
+    of_column = cells.of_column
+    total = 0.0
+    of_row[:n_rows] = 0.0
+    of_column[:n_columns] = 0.0
     for t in range(n_cells):
         of_row[cells.row[t]] += cells.weight[t]
         of_column[cells.column[t]] += cells.weight[t]
         total += cells.weight[t]
-    n_occurring_rows, n_occurring_columns = 0, 0
+    n_occurring_rows = 0
+    n_occurring_columns = 0
     for i in range(n_rows):
         n_occurring_rows += of_row[i] > _NOTHING * total
     for j in range(n_columns):
         n_occurring_columns += of_column[j] > _NOTHING * total
     freedom = max(n_occurring_rows - 1, 0) * max(n_occurring_columns - 1, 0)
     # In a table of two by two, all cells differ alike from what is expected.
-    inverse, pearson, ratio = 0.0, total, 0.0
+    inverse = 0.0
+    pearson = total
+    ratio = 0.0
     for i in range(n_rows if freedom == 1 else 0):
         for j in range(n_columns):
             if min(of_row[i], of_column[j]) > _NOTHING * total:
@@ -209,7 +224,8 @@ def _test_pair(
     for t in range(n_cells):
         of_both = of_row[cells.row[t]], of_column[cells.column[t]]
         if min(of_both) > _NOTHING * total:
-            count, expected = cells.weight[t], of_both[0] * of_both[1] / total
+            count = cells.weight[t]
+            expected = of_both[0] * of_both[1] / total
             difference = abs(count - expected)
             ratio += 2.0 * count * math.log(count / expected)
             if freedom == 1:

@@ -75,7 +75,8 @@ class Places(NamedTuple):
         place = np.where(occurs, np.cumsum(occurs) - 1, -1)
         # If several states are most frequent, the first one is the usual one.
         most_frequent = np.lexsort((-in_state, column))[state_ptr[:-1]]
-        usual, counted = place[most_frequent], place.copy()
+        usual = place[most_frequent]
+        counted = place.copy()
         counted[most_frequent] = -1
         first = offsets(occurs)[state_ptr]
         observed = first[:-1] + occurs[state_ptr[:-1]]
@@ -102,8 +103,11 @@ def _count_pairs(codes: Codes, weight: Floats, places: Places, begin: int, count
 
     ``counts[i, t]`` is the pair of place ``begin + i`` with place t.
     """
-    state_ptr, counted, m = places.state_ptr, places.counted, codes.shape[1]
-    end, has_all = begin + len(counts), len(counts) == counts.shape[1]
+    state_ptr = places.state_ptr
+    counted = places.counted
+    m = codes.shape[1]
+    end = begin + len(counts)
+    has_all = len(counts) == counts.shape[1]
     in_row = np.empty(m, np.uint64)
     for r in range(codes.shape[0]):
         # Every place is written and most are written over: a branch would often guess wrong.
@@ -127,10 +131,12 @@ def _count_pairs(codes: Codes, weight: Floats, places: Places, begin: int, count
 @kernel(new_arrays=True)
 def _pack(codes: Codes, places: Places) -> Words:
     """A bit for each row and place: 64 rows to a word, in fours of words."""
-    state_ptr, of_state = places.state_ptr, places.of_state
+    state_ptr = places.state_ptr
+    of_state = places.of_state
     words = np.zeros((len(codes) // 256 * 4 + 4, len(places.weight)), np.uint64)
     for r in range(len(codes)):
-        word, bit = words[r >> 6], np.uint64(1) << np.uint64(r & 63)
+        word = words[r >> 6]
+        bit = np.uint64(1) << np.uint64(r & 63)
         for v in range(codes.shape[1]):
             word[of_state[state_ptr[v] + codes[r, v] + 1]] |= bit
     return words
@@ -145,11 +151,18 @@ def _count_bits(words: Words, begin: int, counts: Floats) -> None:
     n_cached = (_CACHED_WORDS // counts.shape[1] // 4 + 1) * 4
     for first in range(0, len(words), n_cached):
         for i in range(len(counts)):
-            place, row = begin + i, counts[i]
+            place = begin + i
+            row = counts[i]
             # Four words at a time: the counts are read and written less often.
             for w in range(first, min(first + n_cached, len(words)), 4):
-                words0, words1, words2, words3 = words[w], words[w + 1], words[w + 2], words[w + 3]
-                of0, of1, of2, of3 = words0[place], words1[place], words2[place], words3[place]
+                words0 = words[w]
+                words1 = words[w + 1]
+                words2 = words[w + 2]
+                words3 = words[w + 3]
+                of0 = words0[place]
+                of1 = words1[place]
+                of2 = words2[place]
+                of3 = words3[place]
                 for t in range(len(row)):
                     row[t] += (
                         popcount(of0 & words0[t])
@@ -163,7 +176,10 @@ def _restore_usual(places: Places, begin: int, counts: Floats) -> None:
     """Fill in the pairs of the most frequent states: what the other states leave of a place."""
     if not counts.size:
         return
-    first, usual, weight, end = places.first, places.usual, places.weight, begin + len(counts)
+    first = places.first
+    usual = places.usual
+    weight = places.weight
+    end = begin + len(counts)
     rest = weight[begin:end, np.newaxis] - np.add.reduceat(counts, first[:-1], axis=1)
     # Rounding must not leave less than nothing.
     counts[:, usual] = np.maximum(rest, 0.0)
@@ -233,12 +249,18 @@ def _add_places(
     missing, the last is what the first column tells of the second in rows that show both, each
     predicted by the others and by one more that is like its column.
     """
-    first, observed, m = places.first, places.observed, len(places.observed)
-    term, row_weight, row_term = np.empty(counts.shape[1]), np.empty(m), np.empty(m)
+    first = places.first
+    observed = places.observed
+    m = len(places.observed)
+    term = np.empty(counts.shape[1])
+    row_weight = np.empty(m)
+    row_term = np.empty(m)
     # Shares of the places of the second column among the rows that show the first one.
-    share, log_share = places.weight.copy(), np.empty(counts.shape[1])
+    share = places.weight.copy()
+    log_share = np.empty(counts.shape[1])
     for i in range(len(counts)):
-        place, row = begin + i, counts[i]
+        place = begin + i
+        row = counts[i]
         a = places.column[place]
         if place == first[a]:
             share[:] = places.weight
@@ -248,15 +270,20 @@ def _add_places(
             continue
         if place == observed[a] and not smoothing.is_complete:
             _to_shares(places, share, log_share)
-        scale, cell = smoothing.place_scale[a], smoothing.place_cell[a]
-        empty_cells, pseudo_count = smoothing.empty_cells[a], smoothing.row[a]
-        joint, margin, entropy = sums[0, a], sums[1, a], sums[2, a]
+        scale = smoothing.place_scale[a]
+        cell = smoothing.place_cell[a]
+        empty_cells = smoothing.empty_cells[a]
+        pseudo_count = smoothing.row[a]
+        joint = sums[0, a]
+        margin = sums[1, a]
+        entropy = sums[2, a]
         # Loops of their own over all places, and over all columns, vectorise.
         for t in range(len(row)):
             smoothed = row[t] * scale[t] + cell[t]
             term[t] = smoothed * fast_log(smoothed)
         for b in range(m):
-            weight, terms = 0.0, 0.0
+            weight = 0.0
+            terms = 0.0
             # Indices without a sign: nothing tests whether they count from the end.
             for t in range(np.uint64(observed[b]), np.uint64(first[b + 1])):
                 weight += row[t]
@@ -275,7 +302,8 @@ def _add_places(
             others = max(row[t] - 1.0, 0.0) + share[t]
             term[t] = row[t] * (fast_log(others) - log_share[t])
         for b in range(m):
-            weight, gain = 0.0, 0.0
+            weight = 0.0
+            gain = 0.0
             for t in range(np.uint64(observed[b]), np.uint64(first[b + 1])):
                 weight += row[t]
                 gain += term[t]
@@ -286,7 +314,8 @@ def _add_places(
 def _to_shares(places: Places, share: Floats, log_share: Floats) -> None:
     """Turn weights of places into shares of their columns, and take their logs."""
     for b in range(len(places.observed)):
-        begin, end = places.observed[b], places.first[b + 1]
+        begin = places.observed[b]
+        end = places.first[b + 1]
         total = share[begin:end].sum()
         for t in range(begin, end):
             share[t] = max(share[t] / total, _NO_SHARE) if total > 0.0 else 1.0
@@ -301,18 +330,22 @@ def inform(
     Where cells are missing, the information is what rows that show both columns tell of each other.
     What few rows have in common by chance would be taken for more than others know.
     """
-    n_states, m, total = places.n_states, len(scale), weight.sum()
+    n_states = places.n_states
+    m = len(scale)
+    total = weight.sum()
     cell = score.pseudo_count(n_states[:, np.newaxis], n_states)
     row = cell * n_states
     # States without a place have empty cells only.
     n_empty = n_states + places.observed - places.first[1:]
-    empty_cell, empty_row = cell * np.log(cell), row * np.log(row)
+    empty_cell = cell * np.log(cell)
+    empty_row = row * np.log(row)
     at_places = [square.take(places.column, axis=1) for square in (scale, cell)]
     empty_cells = n_empty * empty_cell
     smoothing = Smoothing(scale, empty_cells, row, at_places[0], at_places[1], places.are_complete)
     n_empty_rows = n_empty[:, np.newaxis]
     sums = np.zeros((4, m, m))
-    sums[0], sums[1] = n_empty_rows * n_states * empty_cell, n_empty_rows * empty_row
+    sums[0] = n_empty_rows * n_states * empty_cell
+    sums[1] = n_empty_rows * empty_row
     # Whole columns, as many as there is room for.
     group = places.first[:-1] * places.first[-1] // _MAX_COUNTS
     begins = places.first[np.unique(group, return_index=True)[1]].tolist()
@@ -359,10 +392,12 @@ def count_edges(
     counts : array
         The tables.
     """
-    state_ptr, of_state = places.state_ptr, places.of_state
+    state_ptr = places.state_ptr
+    of_state = places.of_state
     for r in range(len(codes)):
         for v in range(len(parent)):
-            above, i = parent[v], 0
+            above = parent[v]
+            i = 0
             if above >= 0:
                 i = of_state[state_ptr[above] + codes[r, above] + 1] - places.observed[above]
             j = of_state[state_ptr[v] + codes[r, v] + 1] - places.observed[v]

@@ -42,7 +42,9 @@ class WeightedRows:
     def __init__(self, codes: Codes, weight: Floats, variables: Ints, n_states: Ints):
         self.variables = variables
         self.total_weight = float(weight.sum())
-        self._codes, self._weight, self._n_states = codes, weight, n_states
+        self._codes = codes
+        self._weight = weight
+        self._n_states = n_states
 
     def state_counts(self, column: int) -> Floats:
         """Weight of the rows in each state of a column, scaled up for the missing ones."""
@@ -70,7 +72,8 @@ class WeightedRows:
 
         The tables of columns that are told nothing by their parents, as the root, have one row.
         """
-        places, n_states = self._places, self._n_states
+        places = self._places
+        n_states = self._n_states
         above = np.where(is_told, parent, -1)
         n_places = places.first[1:] - places.observed
         n_cells = n_places * np.where(is_told, n_places[parent], 1)
@@ -132,7 +135,8 @@ class WeightedRows:
 def trees_along_shared_edges(nodes: Sequence[WeightedRows], score: Score) -> ScoredTrees:
     """Trees along the edges of greatest information in all nodes together."""
     m = len(nodes[0].variables)
-    units, entropy = np.zeros((m, m), np.int64), np.zeros(m)
+    units = np.zeros((m, m), np.int64)
+    entropy = np.zeros(m)
     for node in nodes:
         node_units, left_over = node.information(score)
         units += node_units
@@ -263,7 +267,8 @@ def independent_pairs(
     by_pair : callable
         Sums the cells of the table of each two columns.
     """
-    first, column = offsets(n_states)[:-1], np.repeat(np.arange(len(n_states)), n_states)
+    first = offsets(n_states)[:-1]
+    column = np.repeat(np.arange(len(n_states)), n_states)
 
     def by_pair(cells: Floats) -> Floats:
         return np.asarray(np.add.reduceat(np.add.reduceat(cells, first, axis=1), first, axis=0))
@@ -275,6 +280,7 @@ def independent_pairs(
     occurs = margin > _NOTHING * total[column]
     n_others = np.maximum(np.add.reduceat(occurs, first, axis=0, dtype=np.int64) - 1, 0)
     counted = occurs[:, column] & occurs.T[column]
-    product, expected = margin[:, column] * margin.T[column], np.zeros_like(pairs)
+    product = margin[:, column] * margin.T[column]
+    expected = np.zeros_like(pairs)
     np.divide(product, total[np.ix_(column, column)], out=expected, where=counted)
     return expected, n_others * n_others.T, by_pair

@@ -185,9 +185,11 @@ def _table_score(tables: CountTables, score: Score, marginal: bool) -> float:
     """Log marginal likelihood of count tables (eq. 11), or their smoothed log-likelihood."""
     pseudo_count = score.pseudo_count(tables.n_parent_states, tables.n_states)
     # Cells and rows without weight add nothing; not all cells need be listed.
-    cell, first_row = np.flatnonzero(tables.weight > 0.0), offsets(tables.n_parent_states)
+    cell = np.flatnonzero(tables.weight > 0.0)
+    first_row = offsets(tables.n_parent_states)
     table = np.repeat(np.arange(len(pseudo_count)), np.diff(tables.ptr))[cell]
-    in_cell, row = tables.weight[cell], first_row[table] + tables.parent_state[cell]
+    in_cell = tables.weight[cell]
+    row = first_row[table] + tables.parent_state[cell]
     in_row = np.bincount(row, in_cell, first_row[-1])
     of_rows = np.repeat(pseudo_count * tables.n_states, tables.n_parent_states)
     some = in_row > 0.0

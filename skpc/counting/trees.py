@@ -128,9 +128,11 @@ def tree_vertices(
     place = np.argsort(order) + first
     vertex = np.flatnonzero(parent >= 0)
     size = np.array([table.shape[1] for table in log_prob])[parent[vertex]]
-    state, n_rows = within(size), np.array([len(table) for table in log_prob])[vertex]
+    state = within(size)
+    n_rows = np.array([len(table) for table in log_prob])[vertex]
     row = np.minimum(state, np.repeat(n_rows, size) - 1)
-    above, below = np.repeat(place[parent[vertex]], size), np.repeat(place[vertex], size)
+    above = np.repeat(place[parent[vertex]], size)
+    below = np.repeat(place[vertex], size)
     tables = [log_prob[vertex] for vertex in order]
     return Decisions(variables[order], tables, above, state, below, row)
 

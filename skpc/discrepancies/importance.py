@@ -30,7 +30,8 @@ from skpc.queries import sample
 _MOST_COMPLETIONS = 2**16
 #: Greatest distance to the optimum, relative to the value reached; and relative to the mean of the
 #: diagonal, where the optimum is zero up to rounding.
-_TOLERANCE, _NOTHING = 1e-6, 1e-10
+_TOLERANCE = 1e-6
+_NOTHING = 1e-10
 #: Weights below this part of the greatest one are zero.
 _SMALLEST = 1e-11
 #: Of cvxopt: steps end when the value is this close to the minimum, for a diagonal of mean one.
@@ -160,7 +161,8 @@ class BlackBoxImportanceSampler(ShowsParameters, BaseEstimator):
         distinct, group = group_rows(rows)
         gram = stein_gram(distinct, self.target, self.kernel, stein_operator=self.stein_operator)
         weights, value = least_on_simplex(gram)
-        self.samples_, self.discrepancy_ = rows, value
+        self.samples_ = rows
+        self.discrepancy_ = value
         self.weights_ = (weights / np.bincount(group))[group]
         return self
 

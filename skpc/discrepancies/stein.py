@@ -149,7 +149,8 @@ class _Workspace(NamedTuple):
 def _gram_of_product(rows: CollapsedRows, factors: Sequence[KernelNode]) -> Floats:
     states = [np.arange(float(size)) for size in rows.n_states]
     parts = [f.of_points(s[:, np.newaxis], s).ravel() for f, s in zip(factors, states)]
-    value, first_value = np.concatenate(parts), offsets([len(part) for part in parts])
+    value = np.concatenate(parts)
+    first_value = offsets([len(part) for part in parts])
     n_messages = int(np.sum(rows.n_contexts.max(axis=0) ** 2))
     if 8 * n_messages > _MOST_BYTES:
         raise ValueError(
@@ -182,20 +183,26 @@ def _fill_rows(rows: CollapsedRows, space: _Workspace, start: int, stop: int, gr
 @internal_kernel
 def _entry(rows: CollapsedRows, space: _Workspace, a: int, b: int) -> float:
     """The Stein kernel between two rows: a sum over the variables sampled in both."""
-    state, n_states = rows.state, rows.n_states
+    state = rows.state
+    n_states = rows.n_states
     # The two rows' conditionals meet for every variable: once is enough.
     of_rows = _expected(rows, space, a, b, 0, 0)
-    product, total = 1.0, 0.0
+    product = 1.0
+    total = 0.0
     for i in range(len(n_states)):
-        x, y, size = state[a, i], state[b, i], n_states[i]
+        x = state[a, i]
+        y = state[b, i]
+        size = n_states[i]
         # Collapsed in one of the rows: no step changes it.
         if x < 0 or y < 0:
             continue
         of_variable = 0.0
         # Either row steps (0) or stays (1): four terms of the operator, applied on both sides.
         for term in range(4):
-            left, right = term // 2, term % 2
-            p, q = rows.measure[left, a, i], rows.measure[right, b, i]
+            left = term // 2
+            right = term % 2
+            p = rows.measure[left, a, i]
+            q = rows.measure[right, b, i]
             weight = rows.coefficient[left, a, i] * rows.coefficient[right, b, i]
             # A step leads to the state before, from the first one to the last.
             u = x if left else (x + size - 1) % size
@@ -226,15 +233,22 @@ def _expected(rows: CollapsedRows, space: _Workspace, a: int, b: int, p: int, q:
     Algorithm 1 of the paper, on conditional tables of a shared vtree in place of pairs of nodes.
     Variables sampled in both rows are left out: their kernel is a number.
     """
-    state, n_contexts, n_options = rows.state, rows.n_contexts, rows.n_options
-    of_a, of_b = rows.pattern[a], rows.pattern[b]
-    weights, places, child = rows.weights, rows.places, rows.child
-    message, first = space.message, space.first
+    state = rows.state
+    n_contexts = rows.n_contexts
+    n_options = rows.n_options
+    of_a = rows.pattern[a]
+    of_b = rows.pattern[b]
+    weights = rows.weights
+    places = rows.places
+    child = rows.child
+    message = space.message
+    first = space.first
     result = 1.0
     used = 0
     for j in range(len(rows.order)):
         v = rows.order[j]
-        x, y = state[a, v], state[b, v]
+        x = state[a, v]
+        y = state[b, v]
         wide_b = n_contexts[of_b, v]
         width = n_contexts[of_a, v] * wide_b
         # Sampled in both rows, and nothing below depends on it.
@@ -247,7 +261,8 @@ def _expected(rows: CollapsedRows, space: _Workspace, a: int, b: int, p: int, q:
             message[m] = 0.0
         table_a = rows.first[a] + p * rows.size[of_a] + rows.table[of_a, v]
         table_b = rows.first[b] + q * rows.size[of_b] + rows.table[of_b, v]
-        size_a, size_b = n_options[of_a, v], n_options[of_b, v]
+        size_a = n_options[of_a, v]
+        size_b = n_options[of_b, v]
         for e in range(n_contexts[of_a, v] * size_a):
             s = x if x >= 0 else e % size_a
             for f in range(wide_b * size_b):

@@ -65,7 +65,8 @@ def compile(graph: FactorGraph, vtree: Any = None, evidence: Any = None) -> Circ
     >>> marginals(circuit, corner)[1].round(3)
     array([[0.635, 0.365]])
     """
-    parent, given = _check_vtree(graph, vtree), _check_evidence(graph, evidence)
+    parent = _check_vtree(graph, vtree)
+    given = _check_evidence(graph, evidence)
     plan = plan_elimination(graph, parent, ~np.isnan(given[0]), _CIRCUIT_BYTES)
     tables = eliminate(graph, plan, given)
     if tables.log_partition[0] == -np.inf:
@@ -104,7 +105,8 @@ def log_partition(graph: FactorGraph, vtree: Any = None, evidence: Any = None) -
     >>> round(log_partition(FactorGraph.ising_grid(4, 4, coupling=0.5)), 6)
     14.497711
     """
-    parent, given = _check_vtree(graph, vtree), _check_evidence(graph, evidence)
+    parent = _check_vtree(graph, vtree)
+    given = _check_evidence(graph, evidence)
     plan = plan_elimination(graph, parent, ~np.isnan(given[0]))
     return float(eliminate(graph, plan, given).log_partition[0])
 

@@ -136,7 +136,8 @@ def _positions(scope: list[int], variables: list[int], n_states: list[int]) -> I
 
     Variables outside of the scope are in state 0.
     """
-    strides, stride = {}, 1
+    strides = {}
+    stride = 1
     for v in reversed(variables):
         strides[v] = stride
         stride *= n_states[v]
@@ -267,7 +268,8 @@ def table_marginals(tables: ConditionalTables, n_states: Ints, evidence: Floats)
     ndarray of shape (n_batch, sum of n_states)
         The probabilities of the states of each variable, one variable after the other.
     """
-    plan, n_batch = tables.plan, len(evidence)
+    plan = tables.plan
+    n_batch = len(evidence)
     first = offsets(n_states)
     out = np.zeros((n_batch, first[-1]))
     # The probability of each context; roots have only one.

@@ -109,7 +109,8 @@ class GibbsSampler(ShowsParameters):
         starts = self._starts(rest, random)
         seed = np.uint64(random.randint(np.iinfo(np.int32).max))
         streams = start_streams(seed, int(self.n_chains), 0)
-        factors, schedule = _flatten(rest), (self.burn_in, self.thinning, self.scan == "random")
+        factors = _flatten(rest)
+        schedule = (self.burn_in, self.thinning, self.scan == "random")
         out = np.empty((n_samples, rest.n_variables), dtype=np.int64)
 
         def run(chain: int) -> None:
@@ -160,7 +161,8 @@ class _FlatFactors(NamedTuple):
 
 
 def _flatten(graph: FactorGraph) -> _FlatFactors:
-    tables, sizes = graph.log_tables, [len(scope) for scope in graph.scopes]
+    tables = graph.log_tables
+    sizes = [len(scope) for scope in graph.scopes]
     scope = np.array([v for scope in graph.scopes for v in scope], dtype=np.int64)
     stride = np.array([s // 8 for table in tables for s in table.strides], dtype=np.int64)
     by_variable = np.argsort(scope, kind="stable")
@@ -228,7 +230,8 @@ def _update(factors: _FlatFactors, v: int, state: Ints, streams: Streams, log_pr
         log_prob[s] = 0.0
     for t in range(factors.touch_ptr[v], factors.touch_ptr[v + 1]):
         # The entry of the states of the other variables, and state 0 of this one.
-        f, step = factors.touched[t], factors.step[t]
+        f = factors.touched[t]
+        step = factors.step[t]
         entry = factors.begin[f] - state[v] * step
         for o in range(factors.scope_ptr[f], factors.scope_ptr[f + 1]):
             entry += state[factors.scope[o]] * factors.stride[o]

@@ -136,7 +136,8 @@ def _bumps(kernel: RBF, left: Any, right: Any) -> Floats:
     if kernel.gamma == 0.0:
         return np.multiply.outer(left.total(), right.total())
     if isinstance(left, Normals) and isinstance(right, Normals):
-        sd, mean = left.sd[:, np.newaxis], left.mean[:, np.newaxis]
+        sd = left.sd[:, np.newaxis]
+        mean = left.mean[:, np.newaxis]
         widened = 1.0 + 2.0 * kernel.gamma * (sd**2 + right.sd**2)
         with np.errstate(over="ignore"):
             exponent = -kernel.gamma * np.square(mean - right.mean) / widened
@@ -157,7 +158,8 @@ def _known_values(form: Any) -> tuple[Floats, Floats, Floats]:
         return form.value, form.prob, np.zeros(len(form.prob))
     if isinstance(form, Bins):
         at = ~np.isnan(form.axis.points)
-        prob, rest = form.prob @ form.axis.mixing[:, at], form.prob @ form.axis.mixing[:, ~at]
+        prob = form.prob @ form.axis.mixing[:, at]
+        rest = form.prob @ form.axis.mixing[:, ~at]
         return form.axis.points[at], prob, rest.sum(axis=1)
     at = form.sd == 0.0
     return form.mean[at], form.rows[:, at], form.rows[:, ~at].sum(axis=1)

@@ -11,7 +11,8 @@ from skpc._arrays import Floats
 from skpc.variables import Histogram
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(20)
-_NODES, _WEIGHTS = (_NODES + 1.0) / 2.0, _WEIGHTS / 2.0
+_NODES = (_NODES + 1.0) / 2.0
+_WEIGHTS = _WEIGHTS / 2.0
 _SQRT_PI = np.sqrt(np.pi)
 #: Two tails whose scales are closer than this (relative) are averaged by Gauss-Legendre.
 _CLOSE = 0.1
@@ -38,8 +39,10 @@ def mean_over_bins(a: Floats, x: Floats, axis: Histogram) -> Floats:
 
 def _mean_over_cells(a: Floats, x: Floats, axis: Histogram) -> Floats:
     """The same over each cell; the cell of an atom is a point."""
-    a, x = a[:, np.newaxis], x[:, np.newaxis]
-    edges, points = axis.edges, axis.points
+    a = a[:, np.newaxis]
+    x = x[:, np.newaxis]
+    edges = axis.edges
+    points = axis.points
     lower = tail_mean(a, edges[:1] - x, axis.lower_scale)
     upper = tail_mean(a, x - edges[-1:], axis.upper_scale)
     means = np.hstack([lower, _bin_mean(a, edges[:-1] - x, edges[1:] - x), upper])
@@ -60,9 +63,12 @@ def mean_over_pairs(a: float, axis: Histogram, other: Histogram) -> Floats:
     -------
     ndarray of shape (n_states, n_other_states)
     """
-    edges, others = axis.edges, other.edges
-    low, high = axis.lower_scale, axis.upper_scale
-    low_other, high_other = other.lower_scale, other.upper_scale
+    edges = axis.edges
+    others = other.edges
+    low = axis.lower_scale
+    high = axis.upper_scale
+    low_other = other.lower_scale
+    high_other = other.upper_scale
     means = np.empty((len(edges) + 1, len(others) + 1))
     means[1:-1, 1:-1] = _bin_pair_means(a, edges, others)
     means[1:-1, 0] = _bin_tail_mean(a, others[0] - edges[:-1], others[0] - edges[1:], low_other)
@@ -111,9 +117,11 @@ def _bin_pair_means(a: float, edges: Floats, others: Floats) -> Floats:
     """Means over pairs of bins: closed where both are wide, else along the narrower one."""
     if len(edges) < 2 or len(others) < 2:
         return np.empty((len(edges) - 1, len(others) - 1))
-    low, high = edges[:-1, np.newaxis], edges[1:, np.newaxis]
+    low = edges[:-1, np.newaxis]
+    high = edges[1:, np.newaxis]
     low_other, high_other = np.broadcast_arrays(others[:-1], others[1:])
-    width, width_other = high - low, high_other - low_other
+    width = high - low
+    width_other = high_other - low_other
     overlap = np.maximum(np.minimum(high, high_other) - np.maximum(low, low_other), 0.0)
     remainders = (
         _remainder(a * (high - low_other))
@@ -128,9 +136,11 @@ def _bin_pair_means(a: float, edges: Floats, others: Floats) -> Floats:
         low, high, low_other, high_other, first = (
             part[narrow] for part in np.broadcast_arrays(*parts)
         )
-        start, size = np.where(first, low, low_other), np.minimum(width, width_other)[narrow]
+        start = np.where(first, low, low_other)
+        size = np.minimum(width, width_other)[narrow]
         t = start + np.multiply.outer(_NODES, size)
-        wide_low, wide_high = np.where(first, low_other, low), np.where(first, high_other, high)
+        wide_low = np.where(first, low_other, low)
+        wide_high = np.where(first, high_other, high)
         means[narrow] = _WEIGHTS @ _bin_mean(np.array(a), wide_low - t, wide_high - t)
     return np.asarray(means)
 
@@ -143,7 +153,8 @@ def _remainder(t: Floats) -> Floats:
 
 def _bin_tail_mean(a: float, start: Floats, end: Floats, scale: float) -> Floats:
     """Mean of :func:`tail_mean` for d uniform between ``start`` and ``end``, in either order."""
-    low, high = np.minimum(start, end), np.maximum(start, end)
+    low = np.minimum(start, end)
+    high = np.maximum(start, end)
     bump = np.array(a)
     width = high - low
     area = _SQRT_PI / (2.0 * a) * (erf(a * high) - erf(a * low))
@@ -155,15 +166,18 @@ def _bin_tail_mean(a: float, start: Floats, end: Floats, scale: float) -> Floats
 
 def _same_side_mean(a: float, gap: float, scale: float, other: float) -> float:
     """Mean over two tails that point the same way, the first starting ``gap`` further out."""
-    bump, d = np.array(a), np.array(gap)
+    bump = np.array(a)
+    d = np.array(gap)
     # The difference of two exponential variables is a mixture of one to either side.
-    ahead, behind = tail_mean(bump, -d, scale), tail_mean(bump, d, other)
+    ahead = tail_mean(bump, -d, scale)
+    behind = tail_mean(bump, d, other)
     return float((scale * ahead + other * behind) / (scale + other))
 
 
 def _opposite_mean(a: float, gap: float, scale: float, other: float) -> float:
     """Mean over two tails that point away from each other, ``gap`` apart."""
-    bump, d = np.array(a), np.array(-gap)
+    bump = np.array(a)
+    d = np.array(-gap)
     if abs(scale - other) > _CLOSE * max(scale, other):
         ends = scale * tail_mean(bump, d, scale) - other * tail_mean(bump, d, other)
         return float(ends / (scale - other))
@@ -176,7 +190,8 @@ def _slope(a: Floats, d: Floats, scale: Floats) -> Floats:
     w = 0.5 / (a * scale) - a * d
     direct = np.exp(-np.square(a * d)) - _SQRT_PI * w * _bump_times_erfcx(a, d, scale)
     # For large w the two terms nearly cancel; the asymptotic series of erfcx does not.
-    series, term = np.zeros_like(w), np.ones_like(w)
+    series = np.zeros_like(w)
+    term = np.ones_like(w)
     far = np.maximum(w, 8.0)
     for n in range(1, 20):
         term = -term * (2 * n - 1) / (2.0 * far * far)

@@ -376,7 +376,8 @@ class KernelCircuit:
     """
 
     def __init__(self, kernel: Kernel, n_features: int):
-        self._kernel, self._n_features = kernel, n_features
+        self._kernel = kernel
+        self._n_features = n_features
         self._made: dict[Any, KernelNode] = {}
         self.root = self._node(kernel, tuple(range(n_features)))
         if self.root.scope >> n_features:

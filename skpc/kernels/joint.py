@@ -137,10 +137,12 @@ def joint_expectations(
         If too many cells with atoms are missing for a sum over all sets of them.
     """
     if isinstance(right, JointPoints):
-        root, q = right.root, _Side.from_points(right)
+        root = right.root
+        q = _Side.from_points(right)
     else:
         gamma = np.array([f.gamma if isinstance(f, RBF) else 0.0 for f in factors])
-        root, q = np.sqrt(2.0 * gamma), _Side.from_leaves(right)
+        root = np.sqrt(2.0 * gamma)
+        q = _Side.from_leaves(right)
     out = np.zeros((len(left.normals.row), len(q.row)))
     _add_gaussian_part(left.leaves, _Side.from_leaves(left), q, root, out)
     if isinstance(right, JointPoints):
@@ -164,7 +166,8 @@ def _add_gaussian_part(
     leaves: MultivariateGaussian, p: _Side, q: _Side, root: Floats, out: Floats
 ) -> None:
     """Add expectations of Gaussian kernels between two sides; ``leaves`` are those of the left."""
-    n_atoms, n_others = np.diff(p.atom_ptr), np.diff(q.atom_ptr)
+    n_atoms = np.diff(p.atom_ptr)
+    n_others = np.diff(q.atom_ptr)
     # Columns without choices come first: those with some share what these add.
     order = np.argsort(n_atoms + n_others, kind="stable")
     beyond = _add_pairs(p, q, order[root[order] > 0.0], root, out)
@@ -182,11 +185,14 @@ def _add_gaussian_part(
 
 def _column_form(side: JointSide, at: int) -> Normals:
     """What is known of the numbers of one column: cells, atoms, and a normal score for the rest."""
-    normals, of_set = side.normals, side.normals.of_set
+    normals = side.normals
+    of_set = side.normals.of_set
     is_missing = normals.missing[of_set, at]
-    missing, known = np.flatnonzero(is_missing), np.flatnonzero(~is_missing)
+    missing = np.flatnonzero(is_missing)
+    known = np.flatnonzero(~is_missing)
     values, which = np.unique(normals.mean[known, at], return_inverse=True)
-    atoms, prob = _atoms(side.leaves, side.columns, at), np.exp(side.leaves.log_prob_of(at))
+    atoms = _atoms(side.leaves, side.columns, at)
+    prob = np.exp(side.leaves.log_prob_of(at))
     rows = np.zeros((len(of_set), len(values) + prob.shape[1]))
     rows[known, which] = 1.0
     rows[missing, len(values) :] = prob[normals.leaf[of_set[missing]]]
@@ -203,7 +209,8 @@ def _atoms(leaves: MultivariateGaussian, columns: Columns, at: int) -> Floats:
 @kernel(new_arrays=True)
 def _add_pairs(p: _Side, q: _Side, order: Ints, root: Floats, out: Floats) -> int:
     """Add expectations, set by set; the first pair of sets with too many choices, or -1."""
-    n_sets, most = len(q.leaf), 1
+    n_sets = len(q.leaf)
+    most = 1
     # The workspace holds the largest sets.
     for ptr in (p.set_ptr, q.set_ptr):
         for s in range(len(ptr) - 1):
@@ -235,21 +242,28 @@ def _walk(
     =====  =============  =====================================================================
     """
     d = len(order)
-    choice, inside = np.zeros(d + 1, np.int64), np.empty((d, 2), np.bool_)
-    prob, height, factor = np.ones(d + 1), np.ones(d + 1), np.empty((d, d))
+    choice = np.zeros(d + 1, np.int64)
+    inside = np.empty((d, 2), np.bool_)
+    prob = np.ones(d + 1)
+    height = np.ones(d + 1)
+    factor = np.empty((d, d))
     # Columns in which a side is in its Gaussian, and how many of them there are at each depth.
-    active, n_active = np.empty(d, np.int64), np.zeros(d + 1, np.int64)
-    n_visits, k = 0, 0
+    active = np.empty(d, np.int64)
+    n_active = np.zeros(d + 1, np.int64)
+    n_visits = 0
+    k = 0
     while k >= 0:
         # All columns have a choice: their terms are known.
         if k == d:
             _add_term(p, q, s, t, d, prob[k] * height[k], white, out)
             k -= 1
             continue
-        v, c = order[k], choice[k]
+        v = order[k]
+        c = choice[k]
         # A side is in its Gaussian (or known), or at one of its atoms: counted from -1, so that
         # choices of two sides are the digits of one number.
-        n_left, n_right = _n_choices(p, s, v), _n_choices(q, t, v)
+        n_left = _n_choices(p, s, v)
+        n_right = _n_choices(q, t, v)
         if c == n_left * n_right:
             k -= 1
             continue
@@ -258,23 +272,28 @@ def _walk(
         n_visits += 1
         if n_visits > _MOST_VISITS:
             return False
-        a, b = c // n_right - 1, c % n_right - 1
+        a = c // n_right - 1
+        b = c % n_right - 1
         likely = prob[k] * _probability(p, s, v, a) * _probability(q, t, v, b)
         # What follows can only be less likely.
         if likely < _NOTHING:
             continue
-        inside[k, 0], inside[k, 1] = p.missing[s, v] and a < 0, q.missing[t, v] and b < 0
+        inside[k, 0] = p.missing[s, v] and a < 0
+        inside[k, 1] = q.missing[t, v] and b < 0
         # Both sides are whitened by themselves: members share the work of their sets.
         _fill(p, s, v, a, root[v], white[0, k])
         _fill(q, t, v, b, root[v], white[1, k])
-        prob[k + 1], height[k + 1], n = likely, height[k], n_active[k]
+        n = n_active[k]
+        height[k + 1] = height[k]
+        prob[k + 1] = likely
         # Sides at atoms and known sides have no covariance with other columns.
         if inside[k, 0] or inside[k, 1]:
             active[n] = k
             n += 1
             for j in range(n):
                 m = active[j]
-                u, rest = order[m], 0.0
+                u = order[m]
+                rest = 0.0
                 if inside[k, 0] and inside[m, 0]:
                     rest += p.covariance[s, v, u]
                 if inside[k, 1] and inside[m, 1]:
@@ -343,7 +362,8 @@ def _add_term(
     out     (n_p, n_q)  receives the terms
     ======  ==========  =============================================================
     """
-    first, n = q.set_ptr[t], q.set_ptr[t + 1] - q.set_ptr[t]
+    first = q.set_ptr[t]
+    n = q.set_ptr[t + 1] - q.set_ptr[t]
     square = np.empty(n)
     for e in range(p.set_ptr[s + 1] - p.set_ptr[s]):
         square[:] = 0.0

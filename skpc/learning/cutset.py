@@ -136,7 +136,8 @@ def learn_cutset_network(
         varied = np.zeros(1, np.int64)
     codes = codes[:, varied]
     known = (codes >= 0).any(axis=1)
-    codes, weight = np.ascontiguousarray(codes[known]), weight[known]
+    codes = np.ascontiguousarray(codes[known])
+    weight = weight[known]
     prior: Score = Bic(options.alpha, float(weight.sum()))
     if options.criterion == "bd":
         prior = BayesDirichlet(options.ess)
@@ -155,7 +156,9 @@ class _Search(NamedTuple):
 
     def grow(self, root: _Group, advance: Callable[[float], object]) -> tuple[list[Visited], float]:
         """Cut from the root on; the nodes, and the score of the network."""
-        pending, visited, score = [root], list[Visited](), root.trees.score
+        pending = [root]
+        visited = list[Visited]()
+        score = root.trees.score
         while pending:
             group = pending.pop()
             cut = self._cut(group, number=len(visited))
@@ -189,12 +192,14 @@ class _Search(NamedTuple):
             fits = not self.options.structured or len(counts) * len(counts[0]) <= total_weight
             return fits and bool(np.count_nonzero(sum(counts)) > 1)
 
-        best, to_beat = None, group.trees.score
+        best = None
+        to_beat = group.trees.score
         columns = _promising_columns(group.trees.entropy, self.options.n_candidates, may_cut)
         n_products = len(columns) * total_weight * len(group.trees.entropy) ** 2
         for cut in each(self._try_cut, ((group, column) for column in columns), n_products):
             if cut.score > to_beat + _TOLERANCE * abs(to_beat):
-                best, to_beat = cut, cut.score
+                best = cut
+                to_beat = cut.score
         return best
 
     def _try_cut(self, group: _Group, column: int) -> _Cut:
@@ -206,7 +211,8 @@ class _Search(NamedTuple):
         if self.options.structured:
             below = [trees_along_shared_edges(_branches(group, column, proportions), prior)]
         else:
-            (rows,), (proportion,) = group.nodes, proportions
+            (rows,) = group.nodes
+            (proportion,) = proportions
             below = rows.branch_trees(column, prior, proportion)
         score = sum(group.prior.of_tables(CountTables.from_states(one)) for one in counts)
         score += sum(trees.score for trees in below)
@@ -225,9 +231,11 @@ def _branches(group: _Group, column: int, proportions: list[Floats]) -> list[Any
 def _groups_below(group: _Group, cut: _Cut, number: int) -> list[_Group]:
     """The groups below a cut, whose nodes are numbered from a number on."""
     branches = _branches(group, cut.column, cut.proportions)
-    weight, n_states = np.concatenate(cut.counts).tolist(), len(cut.counts[0])
+    weight = np.concatenate(cut.counts).tolist()
+    n_states = len(cut.counts[0])
     above = [number + place // n_states for place in range(len(branches))]
-    prior, depth = group.prior.after_cut(n_states), group.depth + 1
+    prior = group.prior.after_cut(n_states)
+    depth = group.depth + 1
     size = len(branches) // len(cut.below)
     parts = gen_batches(len(branches), size)
     return [

@@ -17,9 +17,13 @@ N_START = 16
 #: Variance of a column that no factor explains, at least, as a share of that of the column.
 _SMALLEST_NOISE = 0.003
 #: Steps from given noise, and without it; least noise of a column, as a part of its variance.
-_STEPS, _FIRST_STEPS, _SMALLEST_SHARE = 2, 30, 1e-4
+_STEPS = 2
+_FIRST_STEPS = 30
+_SMALLEST_SHARE = 1e-4
 #: Products that a subspace takes in a step, and in the first step; vectors it has besides factors.
-_PRODUCTS, _FIRST_PRODUCTS, _SPARE = 2, 6, 8
+_PRODUCTS = 2
+_FIRST_PRODUCTS = 6
+_SPARE = 8
 
 
 class Factors(NamedTuple):
@@ -72,7 +76,8 @@ class Factors(NamedTuple):
 
     def gaussians(self) -> Gaussians:
         """The normal distribution, in the units of the columns."""
-        loadings, noise = self.scale[:, np.newaxis] * self.loadings, self.scale**2 * self.noise
+        loadings = self.scale[:, np.newaxis] * self.loadings
+        noise = self.scale**2 * self.noise
         return Gaussians.from_factors(
             self.mean[np.newaxis], loadings[np.newaxis], noise[np.newaxis]
         )
@@ -141,7 +146,8 @@ def factored(
 
 def _steps(matrix: Floats, noise: Floats, n_factors: int, n_steps: int) -> tuple[Floats, Floats]:
     """Loadings and noise of one covariance after some steps."""
-    d, variance = len(matrix), matrix.diagonal()
+    d = len(matrix)
+    variance = matrix.diagonal()
     basis = np.random.RandomState(0).standard_normal((d, min(d, n_factors + _SPARE)))
     for step in range(n_steps):
         root = np.sqrt(noise)[:, np.newaxis]

@@ -92,7 +92,8 @@ def fill_missing(
     some = np.arange(len(rows))
     if len(rows) > _ROWS:
         some = random_state.choice(len(rows), _ROWS, replace=False)
-    some_rows, some_weight = rows[some], weight[some]
+    some_rows = rows[some]
+    some_weight = weight[some]
     network = learn_tree(codes[some], some_weight)
     is_observed = codes[some] >= 0
     n_trees = min(

@@ -11,11 +11,16 @@ from skpc.variables import Histogram, Law, fit_histogram
 from skpc.variables.atoms import are_apart, distinct
 
 #: Rows of a bin: in small tables, and in large ones; and the numbers of bins between which this is.
-_ROWS_OF_SMALL, _ROWS_OF_LARGE = 8.0, 20.0
-_FEWEST, _ENOUGH, _MOST = 16, 128, 512
+_ROWS_OF_SMALL = 8.0
+_ROWS_OF_LARGE = 20.0
+_FEWEST = 16
+_ENOUGH = 128
+_MOST = 512
 #: A value with so many rows has a bin of its own; there are as many of these as _MOST_VALUES, or
 #: one for each 40 rows.
-_ROWS_OF_VALUE, _MOST_VALUES, _ROWS_FOR_EACH = 4.0, 20.0, 40.0
+_ROWS_OF_VALUE = 4.0
+_MOST_VALUES = 20.0
+_ROWS_FOR_EACH = 40.0
 #: No state has less mass.
 _SMALLEST = 1e-12
 

@@ -127,7 +127,8 @@ class Forest(NamedTuple):
 
     def draw(self, n_rows: int, random_state: np.random.RandomState) -> tuple[Floats, Ints]:
         """Draw encoded rows, and the numbers of their classes."""
-        tree, code = random_state.randint(len(self.trees), size=n_rows), np.empty(n_rows, np.int64)
+        tree = random_state.randint(len(self.trees), size=n_rows)
+        code = np.empty(n_rows, np.int64)
         codes = np.empty((n_rows, self.domain.n_features), np.int64)
         for part in slices(n_rows, max(1, _HELD // len(self.layout.place))):
             for t in np.unique(tree[part]).tolist():
@@ -139,7 +140,8 @@ class Forest(NamedTuple):
     def _draw(
         self, tree: Tree, n_rows: int, random_state: np.random.RandomState
     ) -> tuple[Ints, Ints]:
-        n_classes, (first, position, place, share) = tree.log_joint.shape[1], self.layout
+        n_classes = tree.log_joint.shape[1]
+        (first, position, place, share) = self.layout
         joint = softmax(tree.log_joint.ravel())
         leaf, code = np.divmod(random_state.choice(len(joint), n_rows, p=joint), n_classes)
         mass = np.exp(tree.log_table[leaf, code % tree.log_table.shape[1]])[:, place] * share
@@ -170,16 +172,20 @@ def lay_out(
         Cuts of a column that trees may choose from, beside the edges of its axis.
     """
     axes: list[Histogram | None] = []
-    parts, n_places = [], 0
+    parts = []
+    n_places = 0
     for column, (cells, states) in enumerate(zip(rows.T, (c.states for c in domain))):
         n_states = int(domain.n_states[column])
-        axis, place, share = None, np.arange(n_states), np.ones(n_states)
+        axis = None
+        place = np.arange(n_states)
+        share = np.ones(n_states)
         if states is None:
             axis, place, share = _refined(domain, column, cells, class_weight.sum(axis=1), n_cuts)
         position = np.arange(len(place))
         # Names have no order of their own.
         if states is not None and states.dtype.kind not in "biuf":
-            observed, table = ~np.isnan(cells), np.zeros((n_states, class_weight.shape[1]))
+            observed = ~np.isnan(cells)
+            table = np.zeros((n_states, class_weight.shape[1]))
             np.add.at(table, cells[observed].astype(np.int64), class_weight[observed])
             position = _order_by_class(table)
         axes.append(axis)
@@ -194,7 +200,8 @@ def _order_by_class(table: Floats) -> Ints:
 
     If there are two classes, the best division of the categories is a cut of this order.
     """
-    total, prior = table.sum(axis=1, keepdims=True), table.sum(axis=0) / table.sum()
+    total = table.sum(axis=1, keepdims=True)
+    prior = table.sum(axis=0) / table.sum()
     difference = (table + prior) / (total + 1.0) - prior
     direction = np.linalg.svd(np.sqrt(total) * difference)[2][0]
     return np.argsort(np.argsort(difference @ direction, kind="stable"))
@@ -207,7 +214,8 @@ def _refined(
 
     The cuts lie between neighbouring values: of about equal masses, if these are many.
     """
-    axis, number = domain.axis_of(column), domain[column].law
+    axis = domain.axis_of(column)
+    number = domain[column].law
     points, mass = distinct(cells, weight)
     level = np.floor(np.cumsum(mass) * ((n_cuts + 1) / mass.sum()) * (1.0 + ROUNDING))
     some = np.diff(level) > 0.0 if len(points) > n_cuts else slice(None)
@@ -233,8 +241,10 @@ def add_tree(layout: Layout, tree: Tree, bins: Ints, of_posteriors: bool, total:
     Probabilities of the classes, or densities of rows with each class, all as logarithms.
     """
     n_leaves, n_classes = tree.log_joint.shape
-    waiting, reached = np.empty(n_leaves, np.int64), np.empty(n_leaves, np.int64)
-    joint, density = np.empty(n_classes), np.empty((tree.log_table.shape[1], n_leaves))
+    waiting = np.empty(n_leaves, np.int64)
+    reached = np.empty(n_leaves, np.int64)
+    joint = np.empty(n_classes)
+    density = np.empty((tree.log_table.shape[1], n_leaves))
     of_leaves = np.exp(tree.log_joint)
     of_leaves /= of_leaves.sum(axis=1).reshape(-1, 1)
     for i in range(len(bins)):
@@ -259,7 +269,8 @@ def _joint(
 
     ``density`` is room for what the tables of the leaves say, shape (n_tables, n_leaves).
     """
-    n_tables, n_reached = len(density), len(reached)
+    n_tables = len(density)
+    n_reached = len(reached)
     density[:, :n_reached] = 0.0
     for cell in bins:
         if cell >= 0:
@@ -279,7 +290,9 @@ def _joint(
 @inlined
 def _reach(position: Ints, tree: Tree, bins: Ints, waiting: Ints, reached: Ints) -> int:
     """The number of leaves whose boxes have a row's observed cells; lists them in ``reached``."""
-    n_waiting, n_reached, waiting[0] = 1, 0, 0
+    n_waiting = 1
+    n_reached = 0
+    waiting[0] = 0
     while n_waiting:
         n_waiting -= 1
         node = waiting[n_waiting]

@@ -44,11 +44,14 @@ _PATTERNS = 0.2
 #: standard deviations from the centre of a column that these see. EM of any number of components
 #: then ends when an iteration gains less for each number: later ones raise the likelihood of these
 #: rows, but lower that of other rows.
-_MANY, _CLIP, _TOL_NUMBER = 50, 4.0, 8e-3
+_MANY = 50
+_CLIP = 4.0
+_TOL_NUMBER = 8e-3
 #: Weight of a Gaussian that has lost all rows.
 _NOTHING = 1e-100
 #: Rows of a state that a component of other states does not have, at most, and what it gets.
-_NO_ROW, _IMPOSSIBLE = 1e-6, 1e-12
+_NO_ROW = 1e-6
+_IMPOSSIBLE = 1e-12
 
 
 class MixtureParams(NamedTuple):
@@ -273,7 +276,8 @@ class Sums(Statistics):
     ) -> Self:
         """The sums, from the weight of each row in each Gaussian."""
         weight = weight.reshape(len(model.weights), -1, weight.shape[1])
-        of_component, by_width = weight.sum(axis=1), weight.sum(axis=2)
+        of_component = weight.sum(axis=1)
+        by_width = weight.sum(axis=2)
         # A row in a wide Gaussian says less about the mean and the covariance.
         precision = 1.0 / np.square(model.width[: weight.shape[1]])
         of_moments = np.einsum("kwr,w->kr", weight, precision)
@@ -287,7 +291,8 @@ class Sums(Statistics):
     @classmethod
     def from_model(cls, model: GaussianMixture, n_rows: float) -> Self:
         """The sums over ``n_rows`` rows that are distributed like a model."""
-        count, mean = n_rows * model.weights, model.gaussians.mean
+        count = n_rows * model.weights
+        mean = model.gaussians.mean
         by_width = count[:, np.newaxis] * model.proportion.reshape(len(count), -1)
         weight = by_width @ (1.0 / model.width[: by_width.shape[1]] ** 2)
         square = count[:, np.newaxis, np.newaxis] * model.gaussians.covariance
@@ -315,7 +320,8 @@ class ParametrisedMixture(NamedTuple):
         cls, rows: MixtureRows, weight: Floats, prior: MixturePrior, params: MixtureParams
     ) -> Self:
         """Components that all equal the prior; they fill in missing cells at the start."""
-        n_components, d = params.n_components, len(prior.mean)
+        n_components = params.n_components
+        d = len(prior.mean)
         # Several components would lose to the factors what keeps them apart.
         if n_components == 1 and rows.are_costly and len(weight) > d:
             far = _CLIP * np.sqrt(prior.covariance.diagonal())
@@ -358,7 +364,8 @@ class ParametrisedMixture(NamedTuple):
 
     def m_step(self, sums: Sums) -> Self:
         """The most probable parameters."""
-        prior, params = self.prior, self.params
+        prior = self.prior
+        params = self.params
         mean, scatter = sums.moments
         by_width = np.maximum(sums.by_width, _NOTHING)
         count = by_width.sum(axis=1)
@@ -390,14 +397,17 @@ class ParametrisedMixture(NamedTuple):
 
     def _added_counts(self, sums: Sums, weight: Floats) -> Floats:
         """Pseudo-counts of the states of all components, whose rows have some weight."""
-        prior, counts = self.prior, sums.counts
-        n_tables, n_components = len(prior.state_ptr) - 1, len(weight)
+        prior = self.prior
+        counts = sums.counts
+        n_tables = len(prior.state_ptr) - 1
+        n_components = len(weight)
         if not n_tables:
             return np.zeros_like(counts)
         sizes = np.diff(prior.state_ptr)
         component, state = np.divmod(np.arange(counts.size), counts.shape[1])
         column = np.repeat(np.arange(n_tables), sizes)
-        table, mass = component * n_tables + column[state], np.repeat(weight, n_tables)
+        table = component * n_tables + column[state]
+        mass = np.repeat(weight, n_tables)
         share = np.exp(log_tables(prior.state_counts[np.newaxis], prior.state_ptr)[0])
         unit = (sums.squares / weight)[component]
         cells = counts.ravel(), table, state, mass, share, prior.state_ptr
@@ -480,7 +490,8 @@ def _covariances(
     np.fill_diagonal(target, within.diagonal())
     # One component has all rows, those of the prior too; several have these in common.
     of_prior = params.prior_strength * d if len(count) == 1 else 0.0
-    added, count = params.strength * d, count[:, np.newaxis, np.newaxis]
+    added = params.strength * d
+    count = count[:, np.newaxis, np.newaxis]
     covariance = scatter + of_prior * prior.covariance + added * target
     covariance /= count + of_prior + added
     return np.asarray(0.5 * (covariance + covariance.transpose(0, 2, 1)))

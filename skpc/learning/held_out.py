@@ -57,7 +57,8 @@ def deal(
     for fold in range(int(n_folds)):
         n_units = _units_of_fold(end, fold, n_folds) - _units_of_fold(begin, fold, n_folds)
         share = n_units / (end - begin)
-        share[share < ROUNDING], share[share > 1.0 - ROUNDING] = 0.0, 1.0
+        share[share < ROUNDING] = 0.0
+        share[share > 1.0 - ROUNDING] = 1.0
         held = np.empty(len(weight))
         held[order] = share * weight[order]
         left = np.bincount(group, weight - held)

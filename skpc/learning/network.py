@@ -166,8 +166,10 @@ def cutset_circuit(
             priors[branch] = priors[node].after_cut(len(below))
     # Trees leave out variables with one state.
     constants = np.setdiff1d(np.flatnonzero(network.n_states == 1), network.trees[0].variables)
-    variables, tables = [constants], [np.zeros((1, 1))] * len(constants)
-    edges, built = list[tuple[Any, ...]](), dict[int, int]()
+    variables = [constants]
+    tables = [np.zeros((1, 1))] * len(constants)
+    edges = list[tuple[Any, ...]]()
+    built = dict[int, int]()
     of_tree: dict[int, int] = {}
     # The loop runs backwards, so that branches come before their cut.
     for node in range(network.n_nodes - 1, -1, -1):
@@ -184,7 +186,8 @@ def cutset_circuit(
             )
             continue
         if leaf not in of_tree:
-            tree, first = network.trees[leaf], len(tables)
+            tree = network.trees[leaf]
+            first = len(tables)
             log_prob = smoothed_log_probabilities(tree.tables, priors[node])
             vertices = tree_vertices(tree.variables, tree.parent, log_prob, first)
             variables.append(vertices.variable)

@@ -54,7 +54,8 @@ def open_for_draws(mixture: LearnedMixture, n_rows: float) -> LearnedMixture:
     Held-out likelihood hardly minds, but coefficients of draws would be biased towards zero: by
     half a standard error, in 200 rows of four columns with half of the cells missing.
     """
-    columns, choices = mixture.columns, mixture.choices
+    columns = mixture.columns
+    choices = mixture.choices
     most = len(columns.numbers) / n_rows
     candidates = [
         candidate.but(to_diagonal=min(candidate.params.to_diagonal, most))
@@ -71,7 +72,8 @@ def redrawn(
     start: LearnedMixture,
 ) -> LearnedMixture:
     """The mixture with parameters drawn given complete encoded rows; ``start`` is before draws."""
-    cells, models = mixture.columns.cells(rows), []
+    cells = mixture.columns.cells(rows)
+    models = []
     for part, before in zip(mixture.parts, start.models):
         # Rows are drawn to components first, and then parameters given these.
         sums = drawn_sums(part, cells, weight, random_state)

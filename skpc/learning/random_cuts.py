@@ -20,9 +20,11 @@ from skpc.learning.held_out import quarters
 from skpc.learning.network import CutsetNetwork, Visited, frozen_network
 
 #: Least weights of the rows of a cut to choose from, and the networks by which they are compared.
-_SPLITS, _TRIED = (1000.0, 500.0, 200.0, 100.0, 50.0), 10
+_SPLITS = (1000.0, 500.0, 200.0, 100.0, 50.0)
+_TRIED = 10
 #: At least two branches of a cut have this weight of rows, and this part of those of the cut.
-_LEAST_ROWS, _LEAST_PART = 5.0, 0.01
+_LEAST_ROWS = 5.0
+_LEAST_PART = 0.01
 
 
 class RandomCuts(NamedTuple):
@@ -117,7 +119,8 @@ def _grow(
         total = weight.sum()
         drawn = random_state.multinomial(max(whole_rows(total), 1), weight / total)
         shown = None if shown is None else shown[drawn > 0]
-        codes, weight = codes[drawn > 0], drawn[drawn > 0].astype(np.float64)
+        codes = codes[drawn > 0]
+        weight = drawn[drawn > 0].astype(np.float64)
     variables = np.flatnonzero(cuts.n_states > 1)
     if not len(variables):
         variables = np.zeros(1, np.int64)
@@ -143,7 +146,8 @@ def _grow(
             visited.append(Visited(above, -1, np.empty(0), counted.tree(score).trees[0]))
             continue
         column, counts = cut
-        others, below = variables[variables != column], score.after_cut(len(counts))
+        others = variables[variables != column]
+        below = score.after_cut(len(counts))
         state = codes[row, column]
         pending += [
             (row[state == s], others, below, len(visited)) for s in reversed(range(len(counts)))
@@ -181,7 +185,8 @@ def log_density(network: CutsetNetwork, codes: Codes) -> Floats:
         if column < 0:
             out[row] += _of_tree(network.trees[network.leaf[node]], prior, codes[row])
             continue
-        counts, state = CountTables.from_states(network.branch_counts(node)), codes[row, column]
+        counts = CountTables.from_states(network.branch_counts(node))
+        state = codes[row, column]
         out[row] += smoothed_log_probabilities(counts, prior)[0][0][state]
         below = prior.after_cut(len(network.branches(node)))
         for s in np.unique(state).tolist():

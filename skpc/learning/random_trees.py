@@ -20,11 +20,14 @@ from skpc.learning.forest import Forest, Layout, Tree, add_tree, lay_out
 #: Cuts of a column of numbers that trees choose from.
 _CUTS = 255
 #: What is known above a node counts in it as this many rows: of columns, and of the class.
-_TABLE_ROWS, _CLASS_ROWS = 10.0, 0.3
+_TABLE_ROWS = 10.0
+_CLASS_ROWS = 0.3
 #: Least weights of leaves that compete. Small forests predict the rows that are in none of their
 #: bags, whole and with this share of their cells removed. Of many rows, some are enough.
 _LEAST = {"all": (2.0, 8.0), "class": (8.0,)}
-_RATES, _FEW_TREES, _MOST_ROWS = (0.0, 0.4), 10, 20_000
+_RATES = (0.0, 0.4)
+_FEW_TREES = 10
+_MOST_ROWS = 20_000
 #: Tables of classes are sure of more than they know: they must gain this many standard errors.
 _ERRORS = 3.0
 #: Entries of the tables of a forest, beyond which leaves have more rows by themselves.
@@ -98,7 +101,8 @@ def learn_forest(
            [0.5, 0.5]])
     """
     layout, bins = lay_out(domain, rows, class_weight, _CUTS)
-    code, weight = class_weight.argmax(axis=1), class_weight.sum(axis=1)
+    code = class_weight.argmax(axis=1)
+    weight = class_weight.sum(axis=1)
     data = Rows(layout, layout.of_codes(bins.states(rows)), code, weight, class_weight.shape[1])
     choices = _chosen(data, options, random_state)
 
@@ -127,12 +131,14 @@ def _chosen(
         return candidates[0]
     some = slice(None, None, 1 + len(data.code) // _MOST_ROWS)
     data = data._replace(bins=data.bins[some], code=data.code[some], weight=data.weight[some])
-    removed, share = random_state.random_sample(data.bins.shape), data.weight / data.weight.sum()
+    removed = random_state.random_sample(data.bins.shape)
+    share = data.weight / data.weight.sum()
     copies = [np.where(removed < rate, -1, data.bins) for rate in _RATES]
     seeds = random_state.randint(2**31, size=_FEW_TREES).tolist()
     options = options._replace(bootstrap=True)
     grown: dict[float, list[_Grown]] = {}
-    best, losses = candidates[0], np.full(len(share), np.inf)
+    best = candidates[0]
+    losses = np.full(len(share), np.inf)
     for kind, size in candidates:
         if size not in grown:
             grown[size] = in_threads(partial(_grow, data, size, options), seeds)
@@ -140,7 +146,8 @@ def _chosen(
         gain = losses - of_rows
         error = np.sqrt(share**2 @ (gain - share @ gain) ** 2) if kind != best[0] else 0.0
         if share @ gain > _ERRORS * error:
-            best, losses = (kind, size), of_rows
+            best = (kind, size)
+            losses = of_rows
     return best
 
 
@@ -148,7 +155,8 @@ def _losses(data: Rows, grown: list[_Grown], leaves: str, copies: list[Ints]) ->
     """Log loss of each row under the trees that did not have it in their bag."""
 
     def predict(one: _Grown) -> Floats:
-        tree, out = _with_tables(data, one, leaves), one.weight == 0.0
+        tree = _with_tables(data, one, leaves)
+        out = one.weight == 0.0
         answers = np.zeros((len(copies), out.sum(), data.n_classes))
         for bins, answer in zip(copies, answers):
             add_tree(data.layout, tree, bins[out], TRUE, answer)
@@ -163,7 +171,9 @@ def _losses(data: Rows, grown: list[_Grown], leaves: str, copies: list[Ints]) ->
 
 def _grow(data: Rows, least: float, options: ForestOptions, seed: int) -> _Grown:
     """Grow a tree from rows whose missing cells are drawn from those of their class."""
-    random_state, weight, bins = np.random.RandomState(seed), data.weight, data.bins.copy()
+    random_state = np.random.RandomState(seed)
+    weight = data.weight
+    bins = data.bins.copy()
     u = random_state.random_sample((bins < 0).sum())
     fill(data, u, np.empty((data.n_classes + 1, len(bins))), bins)
     if options.bootstrap:
@@ -171,8 +181,10 @@ def _grow(data: Rows, least: float, options: ForestOptions, seed: int) -> _Grown
         n_draws = max(round(weight.sum()), len(weight))
         counts = random_state.multinomial(n_draws, weight / weight.sum())
         weight = counts * (weight.sum() / n_draws)
-    position, drawn = data.layout.position[bins].astype(np.float32), weight > 0.0
-    n_columns, max_features = bins.shape[1], options.max_features
+    position = data.layout.position[bins].astype(np.float32)
+    drawn = weight > 0.0
+    n_columns = bins.shape[1]
+    max_features = options.max_features
     if max_features == "auto":
         max_features = min(n_columns, round(2.0 * n_columns**0.5))
     share = min(least / weight.sum(), 0.5)
@@ -190,7 +202,9 @@ def fill(data: Rows, u: Floats, reached: Floats, bins: Ints) -> None:
     ``reached`` is room for the weight of the rows that know a cell of a column, up to each row: of
     each class, and of all; shape (n_classes + 1, n_rows).
     """
-    (n_rows, n_columns), of_all, n_drawn = bins.shape, data.n_classes, 0
+    (n_rows, n_columns) = bins.shape
+    of_all = data.n_classes
+    n_drawn = 0
     for j in range(n_columns):
         for c in range(len(reached)):
             total = 0.0
@@ -209,9 +223,13 @@ def fill(data: Rows, u: Floats, reached: Floats, bins: Ints) -> None:
 
 def _with_tables(data: Rows, grown: _Grown, leaves: str) -> Tree:
     """A tree with the distributions of its leaves."""
-    (tree, node, weight), n_classes = grown, data.n_classes
-    is_leaf, n_nodes, n_columns = tree.children_left < 0, tree.node_count, data.bins.shape[1]
-    n_leaves, n_places = int(is_leaf.sum()), int(data.layout.place.max()) + 1
+    (tree, node, weight) = grown
+    n_classes = data.n_classes
+    is_leaf = tree.children_left < 0
+    n_nodes = tree.node_count
+    n_columns = data.bins.shape[1]
+    n_leaves = int(is_leaf.sum())
+    n_places = int(data.layout.place.max()) + 1
     n_tables = n_classes if leaves == "class" else 1
     result = Tree(
         np.where(is_leaf, -1, tree.feature),
@@ -222,7 +240,8 @@ def _with_tables(data: Rows, grown: _Grown, leaves: str) -> Tree:
         np.empty((n_leaves, n_tables, n_places)),
         *np.empty((2, n_leaves, n_columns), np.int64),
     )
-    counts, of_class = np.zeros((n_nodes, n_tables, n_places)), np.zeros((n_nodes, n_classes))
+    counts = np.zeros((n_nodes, n_tables, n_places))
+    of_class = np.zeros((n_nodes, n_classes))
     _count(data, node, weight, counts, of_class)
     _shrink(data.layout, result, counts, of_class, _TABLE_ROWS, _CLASS_ROWS)
     return result
@@ -254,16 +273,21 @@ def _shrink(
 
     ``table_rows`` and ``class_rows`` that are like those above it join the rows of a node.
     """
-    n_nodes, n_columns, n_places = len(counts), len(layout.first) - 1, counts.shape[2]
+    n_nodes = len(counts)
+    n_columns = len(layout.first) - 1
+    n_places = counts.shape[2]
     # Children stand behind their parents.
     for node in range(n_nodes - 1, -1, -1):
         if tree.column[node] >= 0:
             counts[node] = counts[tree.left[node]] + counts[tree.right[node]]
             of_class[node] = of_class[tree.left[node]] + of_class[tree.right[node]]
     # The box of each node, and the part of each place that is inside.
-    low, high = np.zeros((n_nodes, n_columns), np.int64), np.zeros((n_nodes, n_columns), np.int64)
-    inside, first_place = np.zeros((n_nodes, n_places)), np.zeros(n_columns + 1, np.int64)
-    mass, prior = of_class.sum(axis=1), np.zeros_like(counts[0])
+    low = np.zeros((n_nodes, n_columns), np.int64)
+    high = np.zeros((n_nodes, n_columns), np.int64)
+    inside = np.zeros((n_nodes, n_places))
+    first_place = np.zeros(n_columns + 1, np.int64)
+    mass = of_class.sum(axis=1)
+    prior = np.zeros_like(counts[0])
     for j in range(n_columns):
         high[0, j] = layout.first[j + 1] - layout.first[j]
         for s in range(layout.first[j], layout.first[j + 1]):
@@ -276,16 +300,20 @@ def _shrink(
     _blend(first_place, prior, table_rows, counts[0])
     of_class[0] = (of_class[0] + class_rows / of_class.shape[1]) / (mass[0] + class_rows)
     for node in range(n_nodes):
-        column, leaf = tree.column[node], tree.left[node]
+        column = tree.column[node]
+        leaf = tree.left[node]
         if column < 0:
-            tree.low[leaf], tree.high[leaf] = low[node], high[node]
+            tree.low[leaf] = low[node]
+            tree.high[leaf] = high[node]
             tree.log_joint[leaf] = np.log(of_class[node] * (mass[node] / mass[0]))
             # Outside of the box both are zero.
             part = np.where(inside[node] > 0.0, inside[node], 1.0)
             tree.log_table[leaf] = np.log(counts[node] / part)
             continue
         for child in (tree.left[node], tree.right[node]):
-            low[child], high[child], inside[child] = low[node], high[node], inside[node]
+            low[child] = low[node]
+            high[child] = high[node]
+            inside[child] = inside[node]
             ends = high if child == tree.left[node] else low
             ends[child, column] = tree.cut[node] + 1
             inside[child, first_place[column] : first_place[column + 1]] = 0.0

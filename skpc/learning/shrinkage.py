@@ -26,7 +26,9 @@ from skpc.queries.passes.induced import log_joint
 #: When EM on the tables ends.
 _STOP = Stop(20, 1e-4)
 #: Strengths go up from this number of rows by a factor, at least to the last.
-_FIRST, _FACTOR, _LAST = 10.0, 10.0**0.5, 1000.0
+_FIRST = 10.0
+_FACTOR = 10.0**0.5
+_LAST = 1000.0
 #: Strengths in turn without a gain on the held-out rows that end the search.
 _PATIENCE = 2
 #: Strength where there are too few rows to hold any out.
@@ -105,25 +107,28 @@ def learn_shrunken_mixture(
         rows, complete, weight = training
         circuit = shrunken.fitted(complete, weight, start, strength)
         if np.isnan(rows).any():
-            prior, stop = shrunken.prior(strength), _STOP._replace(tol=tol)
+            prior = shrunken.prior(strength)
+            stop = _STOP._replace(tol=tol)
             circuit = fit_to_rows(circuit, Rows(rows, weight), prior, stop).model.circuit
         model = learned.model._replace(networks=list(networks))
         return learned._replace(model=model), circuit, strength
 
-    weight, held_out_weight = training.weight, []
-    firsts, separate_paths, shared_paths = list[Fit](), [], []
+    weight = training.weight
+    held_out_weight = []
+    firsts = list[Fit]()
+    separate_paths = []
+    shared_paths = []
     for kept, held in quarters(weight):
         if kept.sum() < learner.n_components:
             continue
-        taught, held_out = training.with_weight(kept), training.with_weight(held)
+        taught = training.with_weight(kept)
+        held_out = training.with_weight(held)
         single = learn_network(*taught[1:])
         first = learn_components(*taught[1:], None)
         wholes = taught, param_ess, learner.build
         (alone,) = Shrunken.from_networks([single], *wholes).wholes
-        start, log_density_alone = (
-            first.statistics.responsibility,
-            log_likelihood(alone, held_out.rows),
-        )
+        start = first.statistics.responsibility
+        log_density_alone = log_likelihood(alone, held_out.rows)
         path = taught, start, held_out.rows, log_density_alone
         networks = first.model.networks
         separate_paths.append(Shrunken.from_networks(networks, *wholes).path(*path))
@@ -139,7 +144,8 @@ def learn_shrunken_mixture(
         best_of(_attempts(paths, test_weight), lambda attempt: attempt.score, _PATIENCE)
         for paths in (separate_paths, shared_paths)
     )
-    best, first = max(separate, shared, key=lambda attempt: attempt.score), firsts[0]
+    best = max(separate, shared, key=lambda attempt: attempt.score)
+    first = firsts[0]
     if separate.score > 0 and safe_mean(shared.gain - separate.gain, test_weight) <= 0:
         best = separate
     start = posterior(best.circuit, training.complete)
@@ -198,7 +204,8 @@ class Shrunken(NamedTuple):
         if len(parts) == 1:
             return parts[0]
         total = weights.sum(axis=0) + strength
-        start, prior = mixture(parts, total / total.sum()), self.prior(strength)
+        start = mixture(parts, total / total.sum())
+        prior = self.prior(strength)
         fit = fit_to_rows(start, Rows(rows, weight), prior, stop)
         return cast("Circuit", fit.model.circuit)
 

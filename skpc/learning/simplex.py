@@ -6,7 +6,8 @@ from scipy.optimize import nnls
 from skpc._arrays import Floats
 
 #: Steps end when the mean log density could gain no more than this, in nats.
-_TOL, _MAX_ITER = 1e-11, 100
+_TOL = 1e-11
+_MAX_ITER = 100
 #: Curvature that is added, as a part of all of it: densities that are alike share the weight.
 _RIDGE = 1e-8
 #: A component that would weigh less than this is left out.
@@ -66,7 +67,8 @@ def mixture_weights(log_density: Floats, weight: Floats) -> Floats:
         ridge = _RIDGE * np.trace(curvature)
         root = np.linalg.cholesky(curvature + ridge * np.eye(n_components)).T
         aim = nnls(root, np.linalg.solve(root.T, 2.0 * gain - 1.0 + ridge * weights))[0]
-        step, slope = 1.0, (gain - 1.0) @ (aim - weights)
+        step = 1.0
+        slope = (gain - 1.0) @ (aim - weights)
         while step > _TOL and loss(weights + step * (aim - weights)) > now - 0.01 * step * slope:
             step *= 0.5
         weights = weights + step * (aim - weights)

@@ -74,9 +74,11 @@ def choose_param_ess(
     100.0
     """
     log_likelihood = np.zeros(len(PARAM_ESS))
-    is_shown, shares = np.ones(codes.shape, bool), None
+    is_shown = np.ones(codes.shape, bool)
+    shares = None
     if shown is not None and (shown < 0).any():
-        is_shown, shares = shown >= 0, column_shares(codes, weight, network.n_states)
+        is_shown = shown >= 0
+        shares = column_shares(codes, weight, network.n_states)
     for kept, held in quarters(weight):
         some = kept > 0
         told = (codes if shown is None else shown)[some]
@@ -155,8 +157,10 @@ def learned_from_shown(
     shares = column_shares(codes, weight, circuit.n_states)
     even = uniform_pseudo_counts(circuit, param_ess, shares)
     statistics = expected_statistics(circuit, complete, weight, shown)
-    structure, parent = circuit.structure, circuit.edge_parent
-    leaves, decides = structure.leaves, np.flatnonzero(structure.decision_var[parent] >= 0)
+    structure = circuit.structure
+    parent = circuit.edge_parent
+    leaves = structure.leaves
+    decides = np.flatnonzero(structure.decision_var[parent] >= 0)
     states = states_of_leaves(leaves, circuit.n_states)
     leaf = np.repeat(states.leaf, states.size)
     # The distributions of decisions come first, and those of leaves after them.
@@ -166,7 +170,8 @@ def learned_from_shown(
     variable = np.concatenate([structure.decision_var[parent[decides]], leaves.var[leaf]])
     missing = np.average(~shown, axis=0, weights=weight)
     factor = 1.0 + missing * (evidence_factors(count, added, owner, variable) - 1.0)
-    edge, param = even.edge.copy(), even.param.copy()
+    edge = even.edge.copy()
+    param = even.param.copy()
     edge[decides] *= factor[structure.decision_var[parent[decides]]]
     param[states.param] *= factor[leaves.var[leaf]]
     prior = PseudoCounts(edge, param)
@@ -195,13 +200,15 @@ def drawn_to_columns(
     Circuit, PseudoCounts
         The circuit, and the pseudo-counts with those of :func:`rows_like_columns`.
     """
-    leaves, of_param = leaf_facts(circuit), pseudo_count.param.copy()
+    leaves = leaf_facts(circuit)
+    of_param = pseudo_count.param.copy()
     states = states_of_leaves(leaves[0], circuit.n_states)
     is_table = np.repeat(only_states(leaves[0])[states.leaf], states.size)
     if not is_table.any():
         return circuit, pseudo_count
     statistic = expected_statistics(circuit, rows, weight).leaf_statistic
-    place, state = states.param[is_table], states.state[is_table]
+    place = states.param[is_table]
+    state = states.state[is_table]
     table = np.repeat(np.arange(len(states.leaf)), states.size)[is_table]
     count = statistic[states.entry[is_table]]
     missing = missing_counts(*leaves, statistic)[place]
@@ -212,7 +219,8 @@ def drawn_to_columns(
     added = rows_like_columns(count, table, state, mass, share, state_ptr)
     of_param[place] += added
     total = np.bincount(table, count + of_param[place])[table]
-    drawn, param = added > 0.0, circuit.param.copy()
+    drawn = added > 0.0
+    param = circuit.param.copy()
     param[place[drawn]] = np.log((count + of_param[place]) / total)[drawn]
     return circuit.with_parameters(param=param), pseudo_count._replace(param=of_param)
 

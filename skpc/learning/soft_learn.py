@@ -47,7 +47,9 @@ _NO_FREEDOM = 1e-9
 #: Digits of scores that count.
 _DIGITS = 9
 #: Parts of a table of few rows are divided into more folds when a division is weighed.
-_FEW_ROWS, _FOLDS, _FEW_FOLDS = 600, 4, 2
+_FEW_ROWS = 600
+_FOLDS = 4
+_FEW_FOLDS = 2
 
 
 class SoftLearnOptions(NamedTuple):
@@ -139,10 +141,12 @@ class SoftLearner:
         random_state: np.random.RandomState,
         axes: Sequence[Histogram | None] | None = None,
     ):
-        self.options, self.random_state = options, random_state
+        self.options = options
+        self.random_state = random_state
         axes = axes or [None] * len(n_states)
         rows = HistogramTable.from_axes(axes).coded(rows)
-        self.is_number, self.numbers = n_states == 0, numbers
+        self.is_number = n_states == 0
+        self.numbers = numbers
         self._read(rows, weight)
         #: What leaves of numbers share, and the same without a smallest standard deviation.
         self.lattices = numbers
@@ -178,10 +182,12 @@ class SoftLearner:
         have the last state.
         """
         is_state = ~np.isnan(rows) & ~self.is_number
-        points, self.codes = rows.copy(), np.where(is_state, rows, -1).astype(np.int16)
+        points = rows.copy()
+        self.codes = np.where(is_state, rows, -1).astype(np.int16)
         self.n_atoms = np.zeros(rows.shape[1], dtype=np.int64)
         for v in np.flatnonzero(self.is_number).tolist():
-            number, self.codes[:, v] = self.numbers[v], np.where(np.isnan(rows[:, v]), -1, 0)
+            number = self.numbers[v]
+            self.codes[:, v] = np.where(np.isnan(rows[:, v]), -1, 0)
             if number is not None:
                 self.codes[:, v], _ = number.scores(rows[:, v])
                 # The last digits hang on the unit, and tests of independence may hang on them.
@@ -189,7 +195,8 @@ class SoftLearner:
                 self.n_atoms[v] = len(number.atoms)
         scores = np.where((self.codes == self.n_atoms) & self.is_number, points, np.nan)
         self.mean, self.sd = column_moments(scores, weight)
-        self.points, self.scores = points, (scores - self.mean) / self.sd
+        self.scores = (scores - self.mean) / self.sd
+        self.points = points
 
     def _part(self, *content: Any) -> _Part:
         self.nodes.append(())
@@ -288,7 +295,8 @@ class SoftLearner:
                 continue
             same = group_rows(self.points[np.ix_(part.rows, columns)])[1]
             rows = part.rows[np.unique(same, return_index=True)[1]]
-            weight, row_weight = group_sums(same, part.weight), group_sums(same, part.row_weight)
+            weight = group_sums(same, part.weight)
+            row_weight = group_sums(same, part.row_weight)
             of_numbers = chosen[self.is_number[part.columns]]
             target = part.shrinkage.target[np.ix_(of_numbers, of_numbers)]
             shrinkage = part.shrinkage._replace(target=target)
@@ -345,7 +353,8 @@ class SoftLearner:
         """Half a step of the lattice of each number about a mean score, zero without a lattice."""
         half = np.zeros(len(numbers))
         for place, v in enumerate(numbers.tolist()):
-            lattice, at = self.lattices[v], self.mean[v] + self.sd[v] * mean[place]
+            lattice = self.lattices[v]
+            at = self.mean[v] + self.sd[v] * mean[place]
             if lattice is not None:
                 half[place] = lattice.smallest_sds(np.array([at]))[0] / self.sd[v]
         return half
@@ -353,7 +362,8 @@ class SoftLearner:
     def _with_block(self, part: _Part, leaves: list[tuple]) -> list[tuple]:
         """Put one block in place of the leaves of all numbers."""
         params = MixtureParams(1, prior_strength=part.shrinkage.strength)
-        (rows, prior), start = self._mixture_rows(part), np.ones((1, len(part.rows)))
+        (rows, prior) = self._mixture_rows(part)
+        start = np.ones((1, len(part.rows)))
         fit = fit_split(rows, part.weight, start, prior, params, self.options.stop)
         gaussians = fit.model.mixture.gaussians
         at = part.columns[self.is_number[part.columns]]
@@ -370,7 +380,8 @@ class SoftLearner:
     def _mixture_rows(self, part: _Part) -> tuple[MixtureRows, MixturePrior]:
         """The rows of a part as mixtures read them, and what is known before them."""
         numbers, codes, state_ptr = self._cells(part)
-        scores, states = self.scores[np.ix_(part.rows, numbers)], indicators(codes, state_ptr)
+        scores = self.scores[np.ix_(part.rows, numbers)]
+        states = indicators(codes, state_ptr)
         mean = column_moments(scores, part.weight)[0]
         # Each score stands for values within half a step, and columns that follow from each other
         # leave a variance.
@@ -389,7 +400,8 @@ class SoftLearner:
 
     def _divided(self, part: _Part, random_state: np.random.RandomState) -> tuple[_Part, Floats]:
         """How the rows belong to clusters, or to one; the part as it is then."""
-        options, columns = self.options, part.columns
+        options = self.options
+        columns = part.columns
         n_clusters = min(options.n_clusters, len(part.rows))
         n_categories = np.where(self.is_number, 0, self.n_states)[columns]
         points = self.points[np.ix_(part.rows, columns)]
@@ -402,7 +414,8 @@ class SoftLearner:
                 return part, membership
         elif options.clusterer == "em":
             params = MixtureParams(n_clusters, strength=0.0, factorised=True)
-            (cells, prior), start = self._mixture_rows(part), np.ascontiguousarray(membership.T)
+            (cells, prior) = self._mixture_rows(part)
+            start = np.ascontiguousarray(membership.T)
             fit = fit_split(cells, part.weight, start, prior, params, options.stop)
             membership = fit.model.responsibilities(cells).T
         if options.clusterer == "kmeans":
@@ -415,8 +428,10 @@ class SoftLearner:
         self, part: _Part, membership: Floats, random_state: np.random.RandomState
     ) -> tuple[_Part, Floats]:
         """The same for a part with blocks: one cluster where one block does as well."""
-        (rows, prior), (target, strength) = self._mixture_rows(part), part.shrinkage
-        start, stop = np.ascontiguousarray(membership.T), self.options.stop
+        (rows, prior) = self._mixture_rows(part)
+        (target, strength) = part.shrinkage
+        start = np.ascontiguousarray(membership.T)
+        stop = self.options.stop
         params = MixtureParams(len(start), USUAL_STRENGTH, prior_strength=strength)
         fit = fit_split(rows, part.weight, start, prior, params, stop)
         start = fit.model.responsibilities(rows)
@@ -427,7 +442,8 @@ class SoftLearner:
             part = part._replace(shrinkage=Shrinkage(target, split.alone.prior_strength))
             return part, np.ones((len(part.rows), 1))
         fit = fit_split(rows, part.weight, start, prior, split.several, stop)
-        sums, several = fit.statistics, split.several
+        sums = fit.statistics
+        several = split.several
         within = pooled(sums.moments[1], sums.by_width.sum(), prior, several)
         part = part._replace(shrinkage=Shrinkage(within, several.strength))
         return part, fit.model.responsibilities(rows).T
@@ -453,7 +469,8 @@ def leaf_moments(scores: Floats, weight: Floats, row_weight: Floats) -> tuple[Fl
     its weight. A column without any cell has mean 0 and standard deviation 1.
     """
     observed = ~np.isnan(scores)
-    values, total = np.where(observed, scores, 0.0), weight @ observed
+    values = np.where(observed, scores, 0.0)
+    total = weight @ observed
     some = np.where(total > 0.0, total, 1.0)
     mean = weight @ values / some
     square = weight @ np.where(observed, values - mean, 0.0) ** 2

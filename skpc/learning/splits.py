@@ -110,7 +110,8 @@ def score_split(
     is_scored = place < (_MOST_HELD_OUT if rows.are_costly else n_rows)
 
     def fit(number: int, start: Floats, params: MixtureParams) -> _FitAndHeldOut:
-        train, test = fold != number, (fold == number) & is_scored
+        train = fold != number
+        test = (fold == number) & is_scored
         start = np.ascontiguousarray(start[:, train])
         fitted = fit_split(rows.only(train), weight[train], start, prior, params, stop)
         # The background weighs as one of the rows that the mixture has been fitted to.
@@ -268,7 +269,8 @@ def correlated(
     offset = scores - column_moments(scores, weight)[0]
     observed = (~np.isnan(scores)).astype(np.float64)
     offset[np.isnan(offset)] = 0.0
-    weighted, weights = weight[:, np.newaxis] * offset, weight[:, np.newaxis] * observed
+    weighted = weight[:, np.newaxis] * offset
+    weights = weight[:, np.newaxis] * observed
     total = product(weights.T, observed)
     count = np.where(total > 0.0, total, 1.0)
     mean = product(weighted.T, observed) / count
@@ -311,6 +313,7 @@ def _p_values(
     statistic, ratio, freedom = pair_statistics(cells, weight, n_states, yates)
     if cautious:
         statistic = np.minimum(statistic, ratio)
-    p_value, tested = np.full(freedom.shape, np.inf), freedom > 0
+    p_value = np.full(freedom.shape, np.inf)
+    tested = freedom > 0
     p_value[tested] = chdtrc(freedom[tested], statistic[tested])
     return p_value

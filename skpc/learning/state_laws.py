@@ -10,19 +10,22 @@ from scipy.special import ndtri
 from skpc._arrays import Bools, Floats, Ints, group_sums
 
 #: Pseudo-counts of the states in a hidden state: of numbers, and of categories.
-_OF_NUMBER, _OF_CATEGORY = 0.01, 0.1
+_OF_NUMBER = 0.01
+_OF_CATEGORY = 0.1
 #: A value with this share of the rows is a state by itself; the others of its column follow a
 #: Gaussian of the normal scores.
 _FREE = 0.02
 #: Rows like the Gaussians, to which the margin of a cluster is drawn; and groups of states by which
 #: normal scores follow that margin.
-_LIKE_GAUSSIANS, _GROUPS = 10.0, 32
+_LIKE_GAUSSIANS = 10.0
+_GROUPS = 32
 #: Rows in each bin that are like the smooth margin of the table.
 _LIKE_MARGIN = 10.0
 #: No middle of a state is nearer to an end of its column than this share of the mass.
 _OUTERMOST = 1e-7
 #: Least variance of a Gaussian of normal scores, and its least density.
-_LEAST_VARIANCE, _LEAST_DENSITY = 1e-4, 1e-6
+_LEAST_VARIANCE = 1e-4
+_LEAST_DENSITY = 1e-6
 #: No state has less mass than this share of its column.
 SMALLEST = 1e-12
 
@@ -119,7 +122,8 @@ class StateLaw(NamedTuple):
     @classmethod
     def fit(cls, states: States, of_cluster: Floats) -> Self:
         """Find the scores from the proportions in the table and in a cluster of its rows."""
-        column, share = states.column, states.share
+        column = states.column
+        share = states.share
         is_free = ~states.is_line[column] | (share >= _FREE)
         line, line_of_cluster = (np.where(is_free, 0.0, mass) for mass in (share, of_cluster))
         # The cluster tells how much lies in groups of states; within them it knows too little.
@@ -133,7 +137,8 @@ class StateLaw(NamedTuple):
         spread = np.minimum(width**2 / 12.0, 0.25) + _LEAST_VARIANCE
         is_line = (~is_free).astype(np.float32)
         weights = np.array([is_line, is_line * score, is_line * (score**2 + spread)], np.float32)
-        n_states, n_columns = len(share), len(states.is_line)
+        n_states = len(share)
+        n_columns = len(states.is_line)
         ptr = np.concatenate(
             [states.ptr[:-1], n_states + states.ptr[:-1], 2 * n_states + states.ptr]
         )

@@ -85,7 +85,9 @@ class StrudelNetwork:
     def __init__(
         self, codes: NDArray[Any], weight: Floats, n_states: Ints, tree: ChowLiuTree, axes: Any
     ):
-        self._codes, self._weight, self._n_states = codes, weight, n_states
+        self._codes = codes
+        self._weight = weight
+        self._n_states = n_states
         self._axes = axes
         self._mark = np.zeros(len(codes), dtype=bool)
         n_features = len(n_states)

@@ -33,7 +33,8 @@ from skpc.learning.table_tree import choose_table_tree, learn_table_tree
 from skpc.queries import log_likelihood
 
 #: Numbers of components to choose from; ``_PATIENCE`` in a row that are not better end a walk.
-N_COMPONENTS, _PATIENCE = (1, 2, 3, 5, 8, 12, 20, 32, 50, 80, 120), 2
+N_COMPONENTS = (1, 2, 3, 5, 8, 12, 20, 32, 50, 80, 120)
+_PATIENCE = 2
 #: Amounts to choose from, increasing.
 _AMOUNTS: dict[str, tuple[float, ...]] = {
     "strength": (0.1, 0.5, 2.0, 8.0),
@@ -44,21 +45,26 @@ _EXPLAINED = (math.inf, 0.9, -math.inf)
 #: Rounds of all choices; a round that changes nothing is the last.
 _ROUNDS = 2
 #: Numbers of factors, tried where there are more columns of numbers than this share of the rows.
-_N_FACTORS, _WIDE = (1, 2, 4, 8, 16, 32), 0.1
+_N_FACTORS = (1, 2, 4, 8, 16, 32)
+_WIDE = 0.1
 #: Up to this number of components its neighbours are tried.
 _NEIGHBOURS = 20
 #: Rows for each component, at least, and numbers in all covariances, at most.
-_ROWS_EACH, _MOST_NUMBERS = 2.0, 2**24
+_ROWS_EACH = 2.0
+_MOST_NUMBERS = 2**24
 #: Candidates that are worse than the best by more nats a row, or that would weigh less in the
 #: stack, are left out.
-_NEAR, _SMALLEST = 2.0, 0.05
+_NEAR = 2.0
+_SMALLEST = 0.05
 #: A tree of hidden variables leaves some weight to the mixtures.
 _MOST_OF_TREE = 0.999
 #: Gaussians that a tree has to be better than, to be mixed with other circuits.
 _RIVALS = 8
 #: EM ends when an iteration raises the mean log density by less, in nats a row; with more than
 #: ``_COLUMNS`` numbers the tolerance grows in proportion.
-_MAX_ITER, _TOL, _COLUMNS = 60, 1e-2, 50
+_MAX_ITER = 60
+_TOL = 1e-2
+_COLUMNS = 50
 #: What is left of the tolerance where chosen mixtures are learned from rows of many missingness
 #: patterns: missing cells make the steps of EM short.
 _FINER = 0.25
@@ -66,7 +72,8 @@ _FINER = 0.25
 _USUAL_STEPS = 10.0
 #: Rows for each combination of states that has a component; the greatest number of components for
 #: each state of a last column.
-_ROWS_OF_STATES, _MOST_OF_STATE = 10.0, 20
+_ROWS_OF_STATES = 10.0
+_MOST_OF_STATE = 20
 #: Starts of a single mixture of a given number of components; the likeliest result is kept.
 _N_STARTS = 10
 #: Steps that are reported to progress bars.
@@ -169,7 +176,8 @@ def weigh_tree(others: Floats, tree: Floats | None, weight: Floats) -> tuple[Flo
     ``others`` and ``tree`` are log densities, shapes (n_rows, n_others) and (n_rows,). A tree that
     is worth hardly any weight gets none.
     """
-    weights, of_tree = mixture_weights(others, weight), 0.0
+    weights = mixture_weights(others, weight)
+    of_tree = 0.0
     if tree is not None:
         *some, of_tree = mixture_weights(np.column_stack([others, tree]), weight).tolist()
         if of_tree >= _SMALLEST and sum(some) > 0.0:
@@ -188,7 +196,8 @@ def learn_chosen(
         whole.tol *= _FINER
     tasks = ((candidate.params, n_starts) for candidate in candidates)
     models = each(whole.fit, tasks, _work(table.rows, candidates))
-    stacked, tree = GaussianMixture.stacked(models, choices.weights), None
+    stacked = GaussianMixture.stacked(models, choices.weights)
+    tree = None
     if choices.tree is not None:
         tree = learn_table_tree(columns, table.rows, table.weight, choices.tree, seed)
     return LearnedMixture(columns, stacked, choices, models, tree)
@@ -198,8 +207,11 @@ class _Learner:
     """Rows to learn from."""
 
     def __init__(self, columns: TableColumns, rows: Floats, weight: Floats, seed: int):
-        self.columns, self.weight, self.seed = columns, weight, seed
-        self.cells, self.points = columns.cells(rows), columns.points(rows, weight)
+        self.columns = columns
+        self.weight = weight
+        self.seed = seed
+        self.cells = columns.cells(rows)
+        self.points = columns.points(rows, weight)
         self.tol = _TOL * max(1.0, len(columns.numbers) / _COLUMNS)
         self.starts: dict[tuple[int, int], Floats] = {}
         self.fitted: dict[MixtureParams, GaussianMixture] = {}
@@ -214,7 +226,8 @@ class _Learner:
         In the first start all columns count alike, in others some count more: groups that differ in
         one of them are found.
         """
-        key, random_state = (params.n_components, number), np.random.RandomState(self.seed)
+        key = (params.n_components, number)
+        random_state = np.random.RandomState(self.seed)
         if key not in self.starts:
             points = self.points
             if number:
@@ -251,7 +264,9 @@ class _Learner:
     def _fit_from(
         self, starts: Sequence[GaussianMixture | Floats], params: MixtureParams
     ) -> GaussianMixture:
-        rows, prior, stop = self.cells, self.columns.prior, Stop(_MAX_ITER, self.tol)
+        rows = self.cells
+        prior = self.columns.prior
+        stop = Stop(_MAX_ITER, self.tol)
         fit = fit_gaussian_mixture(rows, self.weight, starts, prior, params, stop)
         return cast("GaussianMixture", fit.model.mixture)
 
@@ -271,7 +286,9 @@ class _Search:
         seed: int,
         tables: tuple[int, ...] = (),
     ):
-        self.table, self.parts, self.seed = table, parts, seed
+        self.table = table
+        self.parts = parts
+        self.seed = seed
         self.log_densities: dict[Candidate, Floats] = {}
         self.learners: dict[Candidate, list[tuple[_Learner, MixtureRows]]] = {}
         n_rows = min((part.weight.sum() for part in parts), default=0.0)
@@ -350,7 +367,8 @@ class _Search:
 
     def _try_tree(self) -> tuple[TreeChoice, Floats]:
         """A tree of hidden variables; what it is, and log densities (nats) of the held-out rows."""
-        columns, first = self._learners(self.best)[0][0].columns, self.parts[0]
+        columns = self._learners(self.best)[0][0].columns
+        first = self.parts[0]
         tree, choice = choose_table_tree(columns, *first, self.seed)
         of_parts = []
         for part in self.parts:
@@ -397,7 +415,8 @@ class _Search:
         """Try factors, in wide tables: a power of two, and then numbers nearer and nearer to it."""
         if self.most_factors < 1:
             return
-        before, count = self.best, self.counts[0]
+        before = self.best
+        count = self.counts[0]
         self.best = Candidate(MixtureParams(count, n_factors=1), before.linear)
         self._walk("n_factors", [n for n in _N_FACTORS if n <= self.most_factors])
         step = self.best.params.n_factors // 4 or 1
@@ -456,7 +475,8 @@ def explained_by_others(table: TableRows) -> Floats:
     columns = _columns_for(table, one)
     gaussian = _Learner(columns, table.rows, table.weight, 0).fit(one.params).gaussians
     alone = 1.0 / np.diagonal(gaussian.precision[0]) / np.diagonal(gaussian.covariance[0])
-    n_rows, explained = table.weight.sum(), np.full(len(table.n_states), -np.inf)
+    n_rows = table.weight.sum()
+    explained = np.full(len(table.n_states), -np.inf)
     if n_rows > len(numbers):
         explained[numbers] = 1.0 - alone * (n_rows - 1.0) / (n_rows - len(numbers))
     return explained

@@ -32,11 +32,14 @@ if TYPE_CHECKING:
     from skpc.learning.table_mixture import TableColumns
 
 #: Bins of a number, at most, and rows of each, at least; how much wider than a bin its normal is.
-_MOST_BINS, _ROWS_EACH, _WIDER = 30, 40.0, 1.3
+_MOST_BINS = 30
+_ROWS_EACH = 40.0
+_WIDER = 1.3
 #: Least width of a normal without a lattice, as a part of the distance to its neighbours.
 _OF_GAP = 0.3
 #: A value of a lattice has a bin of its own, if it has this share of the rows, and so many of them.
-_REPEATED, _ROWS_OF_VALUE = 0.01, 8.0
+_REPEATED = 0.01
+_ROWS_OF_VALUE = 8.0
 
 
 class ScoreBins(NamedTuple):
@@ -137,7 +140,9 @@ def _tree_rows(
 def _bins(points: Floats, mass: Floats, columns: TableColumns, place: int) -> ScoreBins:
     """The bins of distinct scores, increasing; without any, one normal around the centre."""
     scale = float(columns.scale[place])
-    edges, mean, sd = np.empty(0), columns.centre[[place]], np.array([scale])
+    edges = np.empty(0)
+    mean = columns.centre[[place]]
+    sd = np.array([scale])
     if len(points):
         n_bins = min(max(whole_rows(mass.sum() / _ROWS_EACH), 1), _MOST_BINS)
         edges = weighted_quantiles(points, mass.cumsum(), np.arange(1, n_bins), n_bins)

@@ -251,7 +251,8 @@ class Normal(Message):
 
     @classmethod
     def _to_natural(cls, parameters: Floats) -> Floats:
-        mean, variance = parameters[..., 0], parameters[..., 1]
+        mean = parameters[..., 0]
+        variance = parameters[..., 1]
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.stack([mean / variance, 1.0 / variance], axis=-1)
 
@@ -288,7 +289,8 @@ class Normal(Message):
         return np.stack([mean, -0.5 * (mean * mean + variance)], axis=-1)
 
     def _log_partition(self) -> Floats:
-        shift, precision = self.natural[..., 0], self.natural[..., 1]
+        shift = self.natural[..., 0]
+        precision = self.natural[..., 1]
         return np.asarray(0.5 * (shift * shift / precision + np.log(2.0 * np.pi / precision)))
 
     def log_density(self, x: ArrayLike) -> Floats:
@@ -328,12 +330,14 @@ class Beta(Message):
 
     name = "beta"
     parameter_names = ("alpha", "beta")
-    _shift, _bound = (1.0, 1.0), (-1.0, -1.0)
+    _shift = (1.0, 1.0)
+    _bound = (-1.0, -1.0)
 
     @classmethod
     def from_moments(cls, mean: ArrayLike, variance: ArrayLike) -> Self:
         """See :meth:`Message.from_moments`."""
-        mean, variance = np.asarray(mean, float), np.asarray(variance, float)
+        mean = np.asarray(mean, float)
+        variance = np.asarray(variance, float)
         with np.errstate(divide="ignore", invalid="ignore"):
             total = mean * (1.0 - mean) / variance - 1.0
             return cls(mean * total, (1.0 - mean) * total)
@@ -392,12 +396,14 @@ class Gamma(Message):
 
     name = "gamma"
     parameter_names = ("shape", "rate")
-    _shift, _bound = (1.0, 0.0), (-1.0, 0.0)
+    _shift = (1.0, 0.0)
+    _bound = (-1.0, 0.0)
 
     @classmethod
     def from_moments(cls, mean: ArrayLike, variance: ArrayLike) -> Self:
         """See :meth:`Message.from_moments`."""
-        mean, variance = np.asarray(mean, float), np.asarray(variance, float)
+        mean = np.asarray(mean, float)
+        variance = np.asarray(variance, float)
         with np.errstate(divide="ignore", invalid="ignore"):
             rate = mean / variance
             return cls(mean * rate, rate)
@@ -406,7 +412,8 @@ class Gamma(Message):
     def from_mean_parameters(cls, statistics: ArrayLike) -> Self:
         """See :meth:`Message.from_mean_parameters`."""
         pair = np.asarray(statistics, float)
-        mean_log, negative = pair[..., 0], pair[..., 1]
+        mean_log = pair[..., 0]
+        negative = pair[..., 1]
         with np.errstate(divide="ignore", invalid="ignore"):
             shape = _solve_gamma_shape(np.log(-negative) - mean_log)
             return cls(shape, -shape / negative)
@@ -475,7 +482,8 @@ def _solve_beta(statistics: Floats) -> Floats:
     def step_from(pair: Floats) -> Floats:
         total = pair.sum(axis=-1, keepdims=True)
         error = digamma(pair) - digamma(total) - statistics
-        slope, shared = polygamma(1, pair), polygamma(1, total)
+        slope = polygamma(1, pair)
+        shared = polygamma(1, total)
         # The inverse of a diagonal matrix less a constant.
         scaled = error / slope
         common = shared / (1.0 - shared * (1.0 / slope).sum(axis=-1, keepdims=True))

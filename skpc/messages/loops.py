@@ -25,7 +25,8 @@ _LEAST_PRECISION = 1e-6
 LARGEST_FEATURE = 1e70
 #: In standard deviations of a weight: what the last sweep may move its mean by, and what each
 #: parallel sweep may, however short the one before was.
-_SETTLED, _FREE = 1.0, 3.0
+_SETTLED = 1.0
+_FREE = 3.0
 
 
 class WeightPosterior(NamedTuple):
@@ -187,9 +188,11 @@ class LinearEP(ShowsParameters):
 
     def _serial_sweep(self, state: _State, observed: Floats) -> None:
         for row in range(len(state.rows)):
-            x, one = state.rows[row], slice(row, row + 1)
+            x = state.rows[row]
+            one = slice(row, row + 1)
             cross_covariance = state.covariance @ x
-            mean, variance = x @ state.mean, x @ cross_covariance
+            mean = x @ state.mean
+            variance = x @ cross_covariance
             (step,), known = self._steps(mean, variance, state.sites[one], observed[one])
             shift, precision = step
             scale = 1.0 + precision * variance

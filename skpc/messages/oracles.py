@@ -81,7 +81,8 @@ class LogisticFactor(NamedTuple):
         # A normal density times exp(a z) is another one, with this constant before it.
         centre = mean + np.hstack([alpha - 1.0, 1.0 - beta]) * variance
         height = 0.5 * ((centre - mean) / variance) * (centre + mean)
-        least, most = [-np.inf, 0.0], [0.0, np.inf]
+        least = [-np.inf, 0.0]
+        most = [0.0, np.inf]
         fall = 0.5 * ((np.clip(centre, least, most) - centre) / np.sqrt(variance)) ** 2
         peak = (height - fall).max(axis=1, keepdims=True)
         radius = np.sqrt(2.0 * variance) * np.sqrt(np.maximum(height - peak + _DEPTH, 0.0))
@@ -101,7 +102,8 @@ class LogisticFactor(NamedTuple):
 
 def _gamma_interval(power: Floats, rate: Floats) -> tuple[Floats, Floats]:
     """Where tau^power exp(-rate tau), as a function of log(tau), is not negligible."""
-    mode, sd = np.log(power / rate), np.sqrt(2.0 * _DEPTH / power)
+    mode = np.log(power / rate)
+    sd = np.sqrt(2.0 * _DEPTH / power)
     # There are two bounds on the right; the first is the better one for large powers.
     right = np.minimum(mode + sd, np.log(2.0 * (power + _DEPTH) / rate))
     return mode - sd - _DEPTH / power, right
@@ -154,7 +156,8 @@ class CompoundGammaFactor:
         # With a negative power the density falls from the bend on, by the rate at least.
         right[:, 1:] = np.where(tail > 0.0, right[:, 1:], np.log(self.r1 + _DEPTH / rate))
         bend = np.log(self.r1)
-        least, most = [-np.inf, bend], [bend, np.inf]
+        least = [-np.inf, bend]
+        most = [bend, np.inf]
         return np.clip(left, least, most), np.clip(right, least, most)
 
     def log_density(self, u: Floats, rows: Floats) -> Floats:
@@ -416,7 +419,8 @@ class ImportanceSamplingOracle(ShowsParameters):
 
     def _statistics(self, row: Floats) -> Floats:
         """What the projection needs; NaN where too few particles carry the weight."""
-        n_particles, random_state = self.n_particles, self._random_state
+        n_particles = self.n_particles
+        random_state = self._random_state
         inputs = np.empty((n_particles, len(self.proposal)))
         for position, proposal in enumerate(self.proposal):
             inputs[:, position] = proposal.sample(n_particles, random_state)

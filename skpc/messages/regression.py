@@ -236,7 +236,10 @@ def noise_of_greatest_evidence(
     ... )
     array([0.01, 1.04])
     """
-    n_rows, gram, cross, square = 0, np.zeros((1, 1)), np.zeros((1, 1)), np.zeros(1)
+    n_rows = 0
+    gram = np.zeros((1, 1))
+    cross = np.zeros((1, 1))
+    square = np.zeros(1)
     for features, targets in blocks:
         n_rows += len(features)
         gram = gram + product(features.T, features)

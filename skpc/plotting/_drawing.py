@@ -75,7 +75,8 @@ class Page(NamedTuple):
             size = [max(pair) for pair in zip(inches, _SMALLEST_FIGURE)]
             ax = plt.figure(figsize=size).add_axes((0.0, 0.0, 1.0, 1.0))
         ax.set_axis_off()
-        figure_size, box = ax.figure.get_size_inches(), ax.get_position()
+        figure_size = ax.figure.get_size_inches()
+        box = ax.get_position()
         points = _POINTS_PER_INCH * figure_size * (box.width, box.height)
         font_size = min(_FONT_SIZE, points[0] / width, points[1] / height)
         # Margins on both sides keep the drawing in proportion where there is room to spare.
@@ -123,9 +124,11 @@ class Block:
 
     def write(self, x: float, y: float, text: str, style: str) -> None:
         """Add a text and make room for it and its frame."""
-        width, half_height = text_width(text), HALF_BOX
+        width = text_width(text)
+        half_height = HALF_BOX
         if style == "upright":
-            width, half_height = 0.3, width
+            half_height = width
+            width = 0.3
         start = x - width / 2 if _STYLES[style]["ha"] == "center" else x
         self.texts.append((x, y, text, style))
         self.left = max(self.left, _PADDING - start)
@@ -145,7 +148,8 @@ def draw_blocks(blocks: list[Block], gaps: tuple[float, float], key: str, ax: An
     width = max(drawn, _ROUNDING * text_width(key)) + 2 * _MARGIN
     height = max(at + block.height for at, block in zip(y, blocks)) + 5 * _MARGIN
     page = Page.prepare(ax, width, height)
-    x, y = x + (width - drawn) / 2, y + _MARGIN
+    x = x + (width - drawn) / 2
+    y = y + _MARGIN
     for number, block in enumerate(blocks):
         for arrow in block.arrows:
             page.edge([(x[number] + dx, y[number] + dy) for dx, dy in arrow], arrow=True)
@@ -173,7 +177,8 @@ def _columns(blocks: list[Block], gap: float) -> Floats:
     for block in blocks:
         children_of.append([child for child in dict.fromkeys(block.below) if child not in taken])
         taken.update(children_of[-1])
-    left, right = [b.left for b in blocks], [b.right for b in blocks]
+    left = [b.left for b in blocks]
+    right = [b.right for b in blocks]
     x = np.zeros(len(blocks))
     for number in reversed(range(len(blocks))):
         if not children_of[number]:
@@ -182,7 +187,8 @@ def _columns(blocks: list[Block], gap: float) -> Floats:
         for child in children_of[number]:
             x[child] = end + gap + left[child]
             end = x[child] + right[child]
-        first, last = children_of[number][0], children_of[number][-1]
+        first = children_of[number][0]
+        last = children_of[number][-1]
         x[children_of[number]] -= (x[first] + x[last]) / 2
         left[number] = max(left[number], left[first] - x[first])
         right[number] = max(right[number], right[last] + x[last])
@@ -250,7 +256,8 @@ def _range_of_state(axis: Histogram, state: int, calendar: Calendar | Ranks | No
     ]
     edges = np.unique(of_ranges)
     shown = _shown_edges(edges) if calendar is None else {e: calendar.text(e) for e in edges}
-    low, high = ends[cells[state][0]], ends[cells[state][-1] + 1]
+    low = ends[cells[state][0]]
+    high = ends[cells[state][-1] + 1]
     if low == -np.inf:
         return f"< {shown[high]}" if high < np.inf else "any other number"
     return f"≥ {shown[low]}" if high == np.inf else f"{shown[low]} to {shown[high]}"

@@ -107,7 +107,8 @@ def _decision(
         if below and (forest or len(below) > 1 or id(below[0]) in used):
             return None
         used.update(map(id, below))
-        state, log_probability = circuit.decision_state[edge], circuit.log_weight[edge]
+        state = circuit.decision_state[edge]
+        log_probability = circuit.log_weight[edge]
         branches.append(Branch(int(state), float(log_probability), below[0] if below else forest))
     n_cuts = 1 + sum(cut.n_cuts for below in cuts for cut in below)
     return Cut(variable, tuple(branches), n_cuts, n_variables)
@@ -142,7 +143,8 @@ class _Writer:
 
     def add(self, part: Cut | Forest, layer: int, levels: int, label: str = "") -> int:
         """Add a part and all below it; return the number of its block."""
-        block, number = Block(layer), len(self.blocks)
+        block = Block(layer)
+        number = len(self.blocks)
         self.blocks.append(block)
         y = HALF_BOX
         if label:
@@ -173,7 +175,8 @@ class _Writer:
             block.write(x + _INDENT, line, f"+{vertex.n_variables - 1} more", "note")
             return line + _PITCH
         for child in vertex.children:
-            trunk, end = x + 0.4, x + _INDENT - 0.5
+            trunk = x + 0.4
+            end = x + _INDENT - 0.5
             block.arrows.append([(trunk, y + 0.8), (trunk, line), (end, line)])
             line = self._list(block, child, x + _INDENT, line, levels - 1)
         return line

@@ -132,7 +132,8 @@ class CircuitDisplay(ShowsParameters):
         check_matplotlib_support(f"{type(self).__name__}.plot")
         if max_depth is not None and max_depth < 0:
             raise ValueError(f"max_depth must be None or at least 0, got {max_depth}")
-        names, parts = Names(self.circuit, self.domain), read_network(self.circuit)
+        names = Names(self.circuit, self.domain)
+        parts = read_network(self.circuit)
         if parts is not None:
             self.ax_ = draw_network(parts, names, max_depth, ax)
         elif max_depth is not None:
@@ -156,7 +157,8 @@ def _draw_graph(circuit: Circuit, names: Names, ax: Any) -> Any:
     """Draw all nodes, root on top and leaves in one layer below, and return the axes."""
     n_nodes = circuit.n_nodes
     show_weights = (circuit.kind[circuit.edge_parent] == SUM).sum() <= _MAX_WEIGHTS
-    height, labels = np.zeros(n_nodes, dtype=np.int64), _leaf_labels(circuit, names)
+    height = np.zeros(n_nodes, dtype=np.int64)
+    labels = _leaf_labels(circuit, names)
     blocks = []
     for node in range(n_nodes):
         edges = slice(circuit.child_ptr[node], circuit.child_ptr[node + 1])
@@ -180,9 +182,11 @@ def _draw_graph(circuit: Circuit, names: Names, ax: Any) -> Any:
 
 def _leaf_labels(circuit: Circuit, names: Names) -> dict[int, str]:
     """What is written at each leaf: its states, the moments of a number, or several variables."""
-    labels, leaves = {}, circuit.structure.leaves
+    labels = {}
+    leaves = circuit.structure.leaves
     for variable, n_states in enumerate(circuit.n_states.tolist()):
-        name, form = names.variables[variable], circuit.leaf_forms(variable)
+        name = names.variables[variable]
+        form = circuit.leaf_forms(variable)
         mean = form.means()
         sd = np.sqrt(form.mean_squares(mean))
         for leaf, node in enumerate(leaves.node[leaves.with_variable(variable)].tolist()):
@@ -203,7 +207,8 @@ def _joint_label(names: Names, scope: list[int]) -> str:
 
 
 def _state_label(names: Names, variable: int, probability: Floats) -> str:
-    name, possible = names.variables[variable], np.flatnonzero(probability)
+    name = names.variables[variable]
+    possible = np.flatnonzero(probability)
     if len(possible) == 1:
         state = names.state(variable, int(possible[0]))
         return f"{name} {state}" if state[0] in "<≥" else f"{name} = {state}"

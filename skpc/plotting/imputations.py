@@ -102,7 +102,8 @@ class ImputationDisplay(ShowsParameters):
         _, rows = imputer.density_.encode(X)
         tables = [imputer.density_.encode(table)[1] for table in imputer.impute(X)]
         missing = np.isnan(rows)
-        observed, drawn = [], []
+        observed = []
+        drawn = []
         for column, lost in enumerate(missing.T):
             observed.append(rows[~lost, column])
             drawn.append(np.array([table[lost, column] for table in tables]))

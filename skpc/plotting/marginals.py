@@ -167,7 +167,8 @@ class MarginalsDisplay(ShowsParameters):
         self.figure_ = self.ax_[0].figure
         names = variable_names(len(self.row), self.domain)
         for panel, column in zip(self.ax_, chosen):
-            value, cell = float(self.row[column]), self.marginals[column]
+            value = float(self.row[column])
+            cell = self.marginals[column]
             observed = None if np.isnan(value) else value
             if cell.probabilities is not None and cell.labels is not None:
                 _draw_states(panel, cell.probabilities[0], cell.labels, observed)
@@ -249,8 +250,10 @@ def _draw_density(panel: Any, cell: Predictive, observed: float | None) -> None:
     An atom is a line as high as its probability, where the panel's height is one.
     """
     x, density = _outline(cell)
-    atoms, probability = FormSum(cell.terms).atoms, cell.atom_probabilities()[0]
-    low, high = min(x[0], *atoms, x[0]), max(x[-1], *atoms, x[-1])
+    atoms = FormSum(cell.terms).atoms
+    probability = cell.atom_probabilities()[0]
+    low = min(x[0], *atoms, x[0])
+    high = max(x[-1], *atoms, x[-1])
     height = panel.get_xaxis_transform()
     panel.vlines(atoms, 0.0, probability, color=BLUE, linewidth=2.0, transform=height)
     panel.fill_between(x, density, color=LIGHT_BLUE)
@@ -259,7 +262,8 @@ def _draw_density(panel: Any, cell: Predictive, observed: float | None) -> None:
     panel.set_yticks([])
     panel.set_ylabel("density")
     if observed is not None:
-        low, high = min(low, observed), max(high, observed)
+        low = min(low, observed)
+        high = max(high, observed)
         of_atom = probability[np.isclose(atoms, observed, rtol=1e-9, atol=0.0)]
         at = np.append(of_atom, np.interp(observed, x, density, left=0.0, right=0.0))[0]
         _mark(panel, observed, at, height if len(of_atom) else panel.transData)
@@ -283,7 +287,9 @@ def _outline(cell: Predictive) -> tuple[Floats, Floats]:
     numbers = Predictive(cell.terms, np.full(len(cell.known), np.nan), law=cell.law)
     low, high = (float(numbers.quantile(level)[0]) for level in (_COVERED, 1.0 - _COVERED))
     if low == high:
-        low, high = low - 0.5, high + 0.5
-    x, rest = np.linspace(low, high, _GRID_POINTS), form.without_atoms()
+        low = low - 0.5
+        high = high + 0.5
+    x = np.linspace(low, high, _GRID_POINTS)
+    rest = form.without_atoms()
     below = np.array([np.sum(rest.below(np.array([at]))) for at in x])
     return (x[1:] + x[:-1]) / 2, np.diff(below) / np.diff(x)

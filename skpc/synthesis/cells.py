@@ -114,7 +114,8 @@ def read_cells(tables: Sequence[Any], categorical_features: Any) -> list[TableCe
     TypeError, ValueError
         If the tables are of different libraries or columns, or a cell is infinite.
     """
-    reader, checked = BaseEstimator(), list[Any]()
+    reader = BaseEstimator()
+    checked = list[Any]()
     for number, table in enumerate(tables):
         try:
             checked.append(check_table(reader, table, reset=number == 0))

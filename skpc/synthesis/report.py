@@ -20,7 +20,8 @@ from skpc.synthesis.rules import rules_of
 from skpc.synthesis.ties import read_tie
 
 #: Bins of a number beside a category, and folds of the classifier.
-_BINS, _FOLDS = 10, 5
+_BINS = 10
+_FOLDS = 5
 
 
 class TableReport(NamedTuple):
@@ -107,7 +108,8 @@ class TableReport(NamedTuple):
         import matplotlib.pyplot as plt
 
         ax = plt.subplots()[1] if ax is None else ax
-        shown, names = self.pairs.to_numpy(copy=True), [str(name) for name in self.pairs]
+        shown = self.pairs.to_numpy(copy=True)
+        names = [str(name) for name in self.pairs]
         np.fill_diagonal(shown, self.columns["shape"])
         image = ax.imshow(shown, vmin=0.0, vmax=1.0, cmap="viridis")
         ax.set_xticks(range(len(names)), names, rotation=90)
@@ -209,15 +211,19 @@ def _frame(data: Any, **options: Any) -> Any:
 
 
 def _column(real: TableCells, drawn: TableCells, j: int) -> dict[str, float]:
-    a, b = real.values[:, j], drawn.values[:, j]
+    a = real.values[:, j]
+    b = drawn.values[:, j]
     missing = 1.0 - abs(np.isnan(a).mean() - np.isnan(b).mean())
-    a, b = a[~np.isnan(a)], b[~np.isnan(b)]
+    a = a[~np.isnan(a)]
+    b = b[~np.isnan(b)]
     if not len(a) or not len(b):
         return {"shape": np.nan, "coverage": np.nan, "missing": missing}
     if real.is_categorical[j]:
-        shape, coverage = _overlap(a, b), np.isin(np.unique(a), b).mean()
+        shape = _overlap(a, b)
+        coverage = np.isin(np.unique(a), b).mean()
     else:
-        shape, length = 1.0 - ks_2samp(a, b, method="asymp").statistic, max(np.ptp(a), 1e-300)
+        shape = 1.0 - ks_2samp(a, b, method="asymp").statistic
+        length = max(np.ptp(a), 1e-300)
         uncovered = max(b.min() - a.min(), 0.0) + max(a.max() - b.max(), 0.0)
         coverage = max(1.0 - uncovered / length, 0.0)
     return {"shape": float(shape), "coverage": float(coverage), "missing": float(missing)}
@@ -247,7 +253,8 @@ def _pairs(real: TableCells, drawn: TableCells) -> Any:
 
 def _codes(real: TableCells, cells: TableCells, j: int) -> Floats:
     """The codes of a column, or the bins of its numbers; a missing cell has a code of its own."""
-    values, of_real = cells.values[:, j], real.values[:, j]
+    values = cells.values[:, j]
+    of_real = real.values[:, j]
     if not real.is_categorical[j]:
         edges = np.histogram_bin_edges(of_real[~np.isnan(of_real)], _BINS)
         values = np.where(np.isnan(values), np.nan, np.digitize(values, edges[1:-1]))

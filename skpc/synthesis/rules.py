@@ -163,8 +163,11 @@ class _Search:
     """Rules that hold in a table; counts those that are tried."""
 
     def __init__(self, cells: TableCells, tolerance: float):
-        self.cells, self.rows, self.names = cells, cells.values, cells.names
-        self.tolerance, self.n_tried = tolerance, 0
+        self.cells = cells
+        self.rows = cells.values
+        self.names = cells.names
+        self.tolerance = tolerance
+        self.n_tried = 0
         self.n_values = [len(np.unique(v[~np.isnan(v)])) for v in self.rows.T]
         self.varied = [j for j, n in enumerate(self.n_values) if n > 1]
         #: Numbers have an order among each other, dates too, and durations.
@@ -195,7 +198,8 @@ class _Search:
 
     def sums(self) -> list[Rule]:
         """Numbers that others add up to, perhaps with a constant."""
-        rules, columns = [], self.comparable[0]
+        rules = []
+        columns = self.comparable[0]
         for parts in (parts for size in (1, 2, 3) for parts in combinations(columns, size)):
             # Two columns that differ by a constant are one rule.
             totals = [j for j in columns if j not in parts and (len(parts) > 1 or j > parts[0])]
@@ -208,7 +212,8 @@ class _Search:
                 named = "sum", *(self.names[j] for j in parts)
                 rule: tuple[Any, ...] = self.names[total], "==", named
                 if abs(constant) > step:
-                    s, rule = s + constant, (*rule, "+", constant)
+                    s = s + constant
+                    rule = (*rule, "+", constant)
                 elif len(parts) == 1:
                     continue
                 q = _agreement(np.round(t / step), np.round(s / step))
