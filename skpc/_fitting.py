@@ -29,6 +29,8 @@ from skpc._threads import each
 from skpc._warnings import one_fit
 
 _Attempt = TypeVar("_Attempt")
+#: Part of a score that is rounding, and what EM that goes on from the last attempt gains by that.
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -289,16 +291,21 @@ def progress(total: float, what: str, verbose: int) -> Iterator[Callable[[float]
 
 
 def best_of(
-    attempts: Iterable[_Attempt], score: Callable[[_Attempt], float], patience: int = 1
+    attempts: Iterable[_Attempt], score: Callable[[_Attempt], float], patience: float = 1
 ) -> _Attempt:
-    """The best of some attempts, made in turn until so many of them in a row are no better."""
+    """The best of some attempts, made in turn until so many of them in a row are no better.
+
+    Among equals it is the first. Scores that differ by rounding are equal: else the unit of a
+    column, which adds to all scores, would decide.
+    """
     kept: list[_Attempt] = []
     highest = -np.inf
     waited = 0
     for attempt in attempts:
         reached = score(attempt)
         waited += 1
-        if not kept or reached > highest:
+        rounding = _ROUNDING * abs(highest) if np.isfinite(highest) else 0.0
+        if not kept or reached > highest + rounding:
             kept = [attempt]
             highest = reached
             waited = 0

@@ -168,6 +168,15 @@ def test_attempts_end_after_some_that_are_no_better():
     assert best_of(attempts(), float, 3) == 9
 
 
+def test_among_attempts_that_differ_by_rounding_the_first_is_best():
+    # The unit of a column adds the same to all scores, whose last digits then are others.
+    for unit in (0.0, 322.3619, -322.3619):
+        scores = [-5.450396775643, -5.450396775643 + 4e-15, -5.450396775643 - 4e-15]
+        shifted = [score + unit for score in scores]
+        assert best_of(shifted, float, len(shifted)) == shifted[0]
+    assert best_of([-np.inf, -np.inf, -1.0], float, 3) == -1.0
+
+
 TABLE = np.column_stack([np.random.default_rng(0).normal(size=(120, 2)), np.arange(120) % 2])
 GAPS = TABLE.copy()
 GAPS[::3, 0], GAPS[1::4, 2] = np.nan, np.nan

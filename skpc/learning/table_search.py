@@ -392,7 +392,7 @@ class _Search:
         return self.learners[like]
 
     def _try(self, candidates: Iterable[Candidate]) -> None:
-        self.best = max([self.best, *candidates], key=self.score)
+        self.best = best_of([self.best, *candidates], self.score, math.inf)
 
     def _walk(self, name: str, values: Sequence[Any]) -> None:
         """Try greater and lower values until some in a row are no better, or one is much worse."""
