@@ -1,7 +1,6 @@
 """Combining what several imputed tables say, and judging imputations."""
 
-from skpc.imputation.combined import CombinedEstimates, combine_estimates
-from skpc.imputation.long_table import long_table
+from skpc.imputation.combined import CombinedEstimates, combine_estimates, long_table
 from skpc.imputation.scores import energy_distance, energy_i_score
 
 __all__ = [
