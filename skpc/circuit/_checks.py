@@ -55,9 +55,9 @@ def check_parameters(circuit: Circuit) -> None:
     """Refuse weights and parameters of leaves that make no distribution of a checked structure."""
     kind = circuit.kind
     parent = circuit.edge_parent
-    of_product = np.flatnonzero((kind[parent] == PRODUCT) & (circuit.log_weight != 0.0))
-    if len(of_product):
-        edge = of_product[0]
+    product_edges = np.flatnonzero((kind[parent] == PRODUCT) & (circuit.log_weight != 0.0))
+    if len(product_edges):
+        edge = product_edges[0]
         raise ValueError(
             f"the edges of product {parent[edge]} must have log weight 0, got "
             f"{circuit.log_weight[edge]}"

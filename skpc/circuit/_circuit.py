@@ -260,7 +260,7 @@ def mixture(circuits: Sequence[Circuit], weights: Any) -> Circuit:
     array([0.4])
     """
     weights = np.asarray(weights, dtype=np.float64)
-    first = circuits[0]
+    reference = circuits[0]
     is_simplex = weights.shape == (len(circuits),) and abs(weights.sum() - 1.0) < 1e-8
     if not is_simplex or not (weights >= 0.0).all():
         raise ValueError(
@@ -268,7 +268,7 @@ def mixture(circuits: Sequence[Circuit], weights: Any) -> Circuit:
         )
     for number, circuit in enumerate(circuits):
         same = all(
-            np.array_equal(getattr(circuit, name), getattr(first, name), equal_nan=True)
+            np.array_equal(getattr(circuit, name), getattr(reference, name), equal_nan=True)
             for name in _VARIABLES
         )
         if not same:
@@ -279,7 +279,7 @@ def mixture(circuits: Sequence[Circuit], weights: Any) -> Circuit:
         if not np.isnan(circuit.observed).all():
             raise ValueError(f"circuit {number} has been conditioned; mix circuits that have not")
     if len(circuits) == 1:
-        return first
+        return reference
     roots = np.cumsum([circuit.n_nodes for circuit in circuits]) - 1
     before = np.append(0, roots[:-1] + 1)
 
@@ -301,6 +301,6 @@ def mixture(circuits: Sequence[Circuit], weights: Any) -> Circuit:
         param_ptr=joined_ptr("param_ptr"),
         decision_var=joined("decision_var", [-1]),
         decision_state=joined("decision_state", np.full(len(circuits), -1)),
-        **{name: getattr(first, name) for name in _VARIABLES},
+        **{name: getattr(reference, name) for name in _VARIABLES},
     )
     return Circuit(structure, joined("log_weight", np.log(weights)), joined("param"))

@@ -192,13 +192,13 @@ def _without_range(part: Floats) -> Floats:
     return np.concatenate([part[:2], [-np.inf, np.inf, 0.0], part[4:]])
 
 
-def _observed(structure: Structure, of_nodes: Floats) -> Floats:
+def _observed(structure: Structure, table_of_nodes: Floats) -> Floats:
     """What each variable has been conditioned on, which files up to format 3 have at its leaves."""
     observed = np.full(structure.n_features, np.nan)
     leaf = structure.kind == LEAF
-    if len(of_nodes) == structure.n_nodes:
-        observed[structure.leaf_var[leaf]] = of_nodes[leaf]
+    if len(table_of_nodes) == structure.n_nodes:
+        observed[structure.leaf_var[leaf]] = table_of_nodes[leaf]
     expected = np.where(leaf, observed[structure.leaf_var], np.nan)
-    if not np.array_equal(expected, of_nodes, equal_nan=True):
+    if not np.array_equal(expected, table_of_nodes, equal_nan=True):
         raise ValueError("observed must be one number for all leaves of a variable")
     return observed

@@ -254,5 +254,5 @@ def scope_text(scope: int, most: int = 8) -> str:
     """
     variables = [bit for bit in range(scope.bit_length()) if scope >> bit & 1]
     shown = ", ".join(str(variable) for variable in variables[:most])
-    more = f", ... ({len(variables)} variables)" if len(variables) > most else ""
-    return "{" + shown + more + "}"
+    ending = f", ... ({len(variables)} variables)" if len(variables) > most else ""
+    return "{" + shown + ending + "}"

@@ -95,34 +95,34 @@ def decision_circuit(
     top = roots if len(roots) > 1 else roots[:0]
     n_nodes = base[-1] + (len(top) > 0)
     size = width[vertex[sums]]
-    of_sums = np.repeat(base[vertex[sums]], size) + 2 * within(size) + 1
-    children = [indicator, node[alike][first_row[below] + row], node[first_row[top]], of_sums]
+    sum_children = np.repeat(base[vertex[sums]], size) + 2 * within(size) + 1
+    children = [indicator, node[alike][first_row[below] + row], node[first_row[top]], sum_children]
     parents = [indicator + 1, base[above] + 2 * state + 1, np.full(len(top), base[-1])]
     parent = np.concatenate([*parents, np.repeat(node[sums], size)])
     order = np.argsort(parent, kind="stable")
-    n_others = len(parent) - len(of_sums)
+    n_others = len(parent) - len(sum_children)
     weights = np.append(np.zeros(n_others), log_prob[ranges(first_cell[sums], size)])
     states = np.append(np.full(n_others, -1), within(size))
-    of_sum, of_leaf = np.full((2, n_nodes), -1)
-    of_sum[node[sums]] = variable[vertex[sums]]
-    of_leaf[indicator] = np.repeat(variable, n_pairs)
-    of_leaf[node[leaves]] = variable[vertex[leaves]]
-    is_leaf = of_leaf >= 0
-    first_param = offsets(np.where(is_leaf, np.array(builder.n_states)[of_leaf], 0))
+    decision_of_node, variable_of_node = np.full((2, n_nodes), -1)
+    decision_of_node[node[sums]] = variable[vertex[sums]]
+    variable_of_node[indicator] = np.repeat(variable, n_pairs)
+    variable_of_node[node[leaves]] = variable[vertex[leaves]]
+    is_leaf = variable_of_node >= 0
+    first_param = offsets(np.where(is_leaf, np.array(builder.n_states)[variable_of_node], 0))
     param = np.full(first_param[-1], -np.inf)
     param[first_param[indicator] + within(n_pairs)] = 0.0
     size = width[vertex[leaves]]
     param[ranges(first_param[node[leaves]], size)] = log_prob[ranges(first_cell[leaves], size)]
     axis_ptr, axis = HistogramTable.from_axes(builder.axes)
     structure = Structure(
-        kind=np.select([is_leaf, of_sum >= 0], [LEAF, SUM], PRODUCT),
+        kind=np.select([is_leaf, decision_of_node >= 0], [LEAF, SUM], PRODUCT),
         child_ptr=offsets(np.bincount(parent, minlength=n_nodes)),
         child=np.concatenate(children)[order],
         scope_ptr=offsets(is_leaf),
-        scope=of_leaf[is_leaf],
-        leaf_family=np.where(is_leaf, family[of_leaf], -1),
+        scope=variable_of_node[is_leaf],
+        leaf_family=np.where(is_leaf, family[variable_of_node], -1),
         param_ptr=first_param,
-        decision_var=of_sum,
+        decision_var=decision_of_node,
         decision_state=states[order],
         n_states=n_states,
         axis_ptr=axis_ptr,

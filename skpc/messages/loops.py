@@ -189,11 +189,11 @@ class LinearEP(ShowsParameters):
     def _serial_sweep(self, state: _State, observed: Floats) -> None:
         for row in range(len(state.rows)):
             x = state.rows[row]
-            one = slice(row, row + 1)
+            single = slice(row, row + 1)
             cross_covariance = state.covariance @ x
             mean = x @ state.mean
             variance = x @ cross_covariance
-            (step,), known = self._steps(mean, variance, state.sites[one], observed[one])
+            (step,), known = self._steps(mean, variance, state.sites[single], observed[single])
             shift, precision = step
             scale = 1.0 + precision * variance
             if not known[0] or scale * (x @ x) < _LEAST_PRECISION * variance:
@@ -299,9 +299,9 @@ class LogisticEP(LinearEP):
             If a cell is missing or infinite, the numbers of rows differ, or there are other labels.
         """
         labels = np.asarray(y, dtype=np.float64)
-        other = ~np.isin(labels, (0.0, 1.0))
-        if other.any():
-            row = int(other.argmax())
+        is_no_label = ~np.isin(labels, (0.0, 1.0))
+        if is_no_label.any():
+            row = int(is_no_label.argmax())
             raise ValueError(f"y must hold labels 0 and 1; found {labels[row]:g} in row {row}.")
         # A label is the message Beta(2, 1) or Beta(1, 2) from p: its likelihood as a function of p.
         return super().run(X, np.column_stack([1.0 + labels, 2.0 - labels]))

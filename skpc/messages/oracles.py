@@ -82,11 +82,11 @@ class LogisticFactor(NamedTuple):
         centre = mean + np.hstack([alpha - 1.0, 1.0 - beta]) * variance
         height = 0.5 * ((centre - mean) / variance) * (centre + mean)
         least = [-np.inf, 0.0]
-        most = [0.0, np.inf]
-        fall = 0.5 * ((np.clip(centre, least, most) - centre) / np.sqrt(variance)) ** 2
+        greatest = [0.0, np.inf]
+        fall = 0.5 * ((np.clip(centre, least, greatest) - centre) / np.sqrt(variance)) ** 2
         peak = (height - fall).max(axis=1, keepdims=True)
         radius = np.sqrt(2.0 * variance) * np.sqrt(np.maximum(height - peak + _DEPTH, 0.0))
-        return np.clip(centre - radius, least, most), np.clip(centre + radius, least, most)
+        return np.clip(centre - radius, least, greatest), np.clip(centre + radius, least, greatest)
 
     def log_density(self, u: Floats, rows: Floats) -> Floats:
         """See ``Factor``, which has an example."""
@@ -157,8 +157,8 @@ class CompoundGammaFactor:
         right[:, 1:] = np.where(tail > 0.0, right[:, 1:], np.log(self.r1 + _DEPTH / rate))
         bend = np.log(self.r1)
         least = [-np.inf, bend]
-        most = [bend, np.inf]
-        return np.clip(left, least, most), np.clip(right, least, most)
+        greatest = [bend, np.inf]
+        return np.clip(left, least, greatest), np.clip(right, least, greatest)
 
     def log_density(self, u: Floats, rows: Floats) -> Floats:
         """See ``Factor``, which has an example."""

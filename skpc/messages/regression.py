@@ -169,11 +169,11 @@ class SeparateRegressions:
     @classmethod
     def prior(cls, n_features: int, *, prior_variance: float, noise_variance: ArrayLike) -> Self:
         """The prior, eq. (9), with a noise variance for each output."""
-        one = BayesianRegression.prior(
+        template = BayesianRegression.prior(
             n_features, 1, prior_variance=prior_variance, noise_variance=math.nan
         )
         noises = np.asarray(noise_variance, dtype=np.float64).tolist()
-        return cls(tuple(replace(one, noise_variance=noise) for noise in noises))
+        return cls(tuple(replace(template, noise_variance=noise) for noise in noises))
 
     @property
     def n_rows(self) -> int:
@@ -247,16 +247,16 @@ def noise_of_greatest_evidence(
         square = square + (targets**2).sum(axis=0)
     length, direction = np.linalg.eigh(gram)
     # Directions that hold nothing but rounding are left to the noise.
-    kept = length > len(length) * np.finfo(np.float64).eps * length[-1]
-    length = length[kept]
+    is_notable = length > len(length) * np.finfo(np.float64).eps * length[-1]
+    length = length[is_notable]
     # Squares of the targets along the directions of the features, and what is left of them.
-    along = (direction[:, kept].T @ cross) ** 2 / length[:, np.newaxis]
+    along = (direction[:, is_notable].T @ cross) ** 2 / length[:, np.newaxis]
     left = np.maximum(square - along.sum(axis=0), 0.0)
     signal = prior_variance * length
     least = _LEAST_NOISE * prior_variance
-    most = np.maximum(square / n_rows, least)
+    greatest = np.maximum(square / n_rows, least)
     # Shapes: noises, outputs and directions.
-    noise = np.geomspace(least, most, _N_NOISES)
+    noise = np.geomspace(least, greatest, _N_NOISES)
     variance = noise[..., np.newaxis] + signal
     log_determinant = np.log(variance).sum(axis=2) + (n_rows - len(length)) * np.log(noise)
     distance = (along.T / variance).sum(axis=2) + left / noise

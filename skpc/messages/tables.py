@@ -79,10 +79,10 @@ def message_moments(
     array([[0.25, 5.  ]])
     """
     _check_families(distributions, (*_COLUMNS, _POINT), "input_distributions may hold")
-    first = offsets([1 if family == _POINT else 2 for family in distributions])
-    if rows.shape[1] != first[-1]:
+    first_columns = offsets([1 if family == _POINT else 2 for family in distributions])
+    if rows.shape[1] != first_columns[-1]:
         raise ValueError(
-            f"input_distributions={tuple(distributions)} needs {first[-1]} columns (two for each "
+            f"input_distributions={tuple(distributions)} needs {first_columns[-1]} columns (two for each "
             f"message, one for a point mass); found {rows.shape[1]}."
         )
     finite = np.isfinite(rows)
@@ -96,7 +96,7 @@ def message_moments(
         (rows[:, column], np.zeros(len(rows)))
         if family == _POINT
         else _moments(family, rows, column, names)
-        for family, column in zip(distributions, first.tolist())
+        for family, column in zip(distributions, first_columns.tolist())
     ]
     return Moments(*map(np.column_stack, zip(*pairs)))
 

@@ -144,9 +144,9 @@ def draw_blocks(blocks: list[Block], gaps: tuple[float, float], key: str, ax: An
     """
     x = _columns(blocks, gaps[0])
     y = _layers(blocks, x, gaps[1])
-    drawn = max(at + block.right for at, block in zip(x, blocks))
+    drawn = max(position + block.right for position, block in zip(x, blocks))
     width = max(drawn, _ROUNDING * text_width(key)) + 2 * _MARGIN
-    height = max(at + block.height for at, block in zip(y, blocks)) + 5 * _MARGIN
+    height = max(position + block.height for position, block in zip(y, blocks)) + 5 * _MARGIN
     page = Page.prepare(ax, width, height)
     x = x + (width - drawn) / 2
     y = y + _MARGIN
@@ -159,8 +159,8 @@ def draw_blocks(blocks: list[Block], gaps: tuple[float, float], key: str, ax: An
         for child, weight in zip(block.below, block.weights):
             # The edges of a block must be apart where their weights stand.
             down = 0.5 if len(block.below) <= 2 else 0.75
-            at = [(1 - down) * a + down * b for a, b in zip(start, (x[child], y[child]))]
-            page.write(at[0], at[1], weight, "weight", 0.85)
+            position = [(1 - down) * a + down * b for a, b in zip(start, (x[child], y[child]))]
+            page.write(position[0], position[1], weight, "weight", 0.85)
         for dx, dy, text, style in block.texts:
             page.write(x[number] + dx, y[number] + dy, text, style)
     page.write(width / 2, height - _MARGIN, key, "key")
@@ -187,10 +187,10 @@ def _columns(blocks: list[Block], gap: float) -> Floats:
         for child in children_of[number]:
             x[child] = end + gap + left[child]
             end = x[child] + right[child]
-        first = children_of[number][0]
+        leftmost = children_of[number][0]
         last = children_of[number][-1]
-        x[children_of[number]] -= (x[first] + x[last]) / 2
-        left[number] = max(left[number], left[first] - x[first])
+        x[children_of[number]] -= (x[leftmost] + x[last]) / 2
+        left[number] = max(left[number], left[leftmost] - x[leftmost])
         right[number] = max(right[number], right[last] + x[last])
     x[0] = left[0]
     for number, children in enumerate(children_of):
@@ -243,7 +243,7 @@ def variable_names(n_variables: int, domain: Domain | None) -> list[str]:
 
 def _range_of_state(axis: Histogram, state: int, calendar: Calendar | Ranks | None) -> str:
     """What the values of a state have in common: the atom, or the ends of its bins and tails."""
-    cells = [np.flatnonzero(axis.states == other) for other in np.unique(axis.states)]
+    cells = [np.flatnonzero(axis.states == state_number) for state_number in np.unique(axis.states)]
     points = axis.points[cells[state]]
     if not np.isnan(points).any():
         return shown_value(float(points[0]), calendar)
@@ -251,10 +251,10 @@ def _range_of_state(axis: Histogram, state: int, calendar: Calendar | Ranks | No
     # Bins end at their atoms; the cells of these are no wider than rounding, or a step.
     atoms = np.flatnonzero(~np.isnan(axis.points))
     ends[atoms] = ends[atoms + 1] = axis.points[atoms]
-    of_ranges = [
+    edges_of_ranges = [
         ends[[cell[0], cell[-1] + 1]] for cell in cells if np.isnan(axis.points[cell]).any()
     ]
-    edges = np.unique(of_ranges)
+    edges = np.unique(edges_of_ranges)
     shown = _shown_edges(edges) if calendar is None else {e: calendar.text(e) for e in edges}
     low = ends[cells[state][0]]
     high = ends[cells[state][-1] + 1]

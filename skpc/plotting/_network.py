@@ -92,8 +92,8 @@ def _decision(
     if variable < 0:
         return None
     rests = [[factor for factor in term if factor.variable != variable] for term in terms]
-    forests = [tuple(f for f in rest if isinstance(f, Vertex)) for rest in rests]
-    cuts = [[f for f in rest if isinstance(f, Cut)] for rest in rests]
+    forests = [tuple(f for f in nodes if isinstance(f, Vertex)) for nodes in rests]
+    cuts = [[f for f in nodes if isinstance(f, Cut)] for nodes in rests]
     keys = [sorted(root.key for root in forest) for forest in forests]
     n_variables = circuit.scopes[node].bit_count()
     edges = range(circuit.child_ptr[node], circuit.child_ptr[node + 1])

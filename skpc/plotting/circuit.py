@@ -202,8 +202,8 @@ def _leaf_labels(circuit: Circuit, names: Names) -> dict[int, str]:
 
 def _joint_label(names: Names, scope: list[int]) -> str:
     shown = ", ".join(names.variables[variable] for variable in scope[:_MAX_NAMES])
-    rest = len(scope) - _MAX_NAMES
-    return f"{shown} and {rest} more: joint" if rest > 0 else f"{shown}: joint"
+    n_hidden = len(scope) - _MAX_NAMES
+    return f"{shown} and {n_hidden} more: joint" if n_hidden > 0 else f"{shown}: joint"
 
 
 def _state_label(names: Names, variable: int, probability: Floats) -> str:

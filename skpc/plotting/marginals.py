@@ -233,8 +233,8 @@ def _draw_states(
     panel.set_yticks(place, labels)
     panel.set_ylim(len(labels) - 0.4, -0.6)
     panel.barh(place, lengths, height=0.65, color=LIGHT_BLUE, edgecolor=BLUE)
-    for at, length in zip(place, lengths):
-        panel.text(length + 0.08, at, f"{length:.2f}", va="center", fontsize="small")
+    for height_of_bar, length in zip(place, lengths):
+        panel.text(length + 0.08, height_of_bar, f"{length:.2f}", va="center", fontsize="small")
     if observed is not None:
         marked = shown.index(int(observed))
         _mark(panel, lengths[marked], marked, panel.transData)
@@ -264,13 +264,13 @@ def _draw_density(panel: Any, cell: Predictive, observed: float | None) -> None:
     if observed is not None:
         low = min(low, observed)
         high = max(high, observed)
-        of_atom = probability[np.isclose(atoms, observed, rtol=1e-9, atol=0.0)]
-        at = np.append(of_atom, np.interp(observed, x, density, left=0.0, right=0.0))[0]
-        _mark(panel, observed, at, height if len(of_atom) else panel.transData)
+        atom_share = probability[np.isclose(atoms, observed, rtol=1e-9, atol=0.0)]
+        value = np.append(atom_share, np.interp(observed, x, density, left=0.0, right=0.0))[0]
+        _mark(panel, observed, value, height if len(atom_share) else panel.transData)
         panel.set_xlabel(f"= {shown_value(observed, cell.dates)}")
     if cell.dates is not None:
         panel.locator_params(axis="x", nbins=3, integer=True)
-        panel.xaxis.set_major_formatter(lambda at, _: shown_value(at, cell.dates))
+        panel.xaxis.set_major_formatter(lambda value, _: shown_value(value, cell.dates))
     margin = 0.03 * (high - low)
     panel.set_xlim(low - margin, high + margin)
     panel.spines[["top", "right"]].set_visible(False)
@@ -290,6 +290,6 @@ def _outline(cell: Predictive) -> tuple[Floats, Floats]:
         low = low - 0.5
         high = high + 0.5
     x = np.linspace(low, high, _GRID_POINTS)
-    rest = form.without_atoms()
-    below = np.array([np.sum(rest.below(np.array([at]))) for at in x])
+    bulk = form.without_atoms()
+    below = np.array([np.sum(bulk.below(np.array([point]))) for point in x])
     return (x[1:] + x[:-1]) / 2, np.diff(below) / np.diff(x)

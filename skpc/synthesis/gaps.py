@@ -125,9 +125,9 @@ class WithGaps(DensityMixin, BaseEstimator):
             self.domain_ = density.prepare(table, weight)[0]
             is_gap = missing_in(table)
             # A column without any value has nothing to draw, with gaps or without.
-            with_gaps = np.flatnonzero(is_gap.any(axis=0) & ~is_gap.all(axis=0))
-            patterns, group = np.unique(is_gap[:, with_gaps], axis=1, return_inverse=True)
-            self.gaps_ = [with_gaps[group == number] for number in range(patterns.shape[1])]
+            gap_columns = np.flatnonzero(is_gap.any(axis=0) & ~is_gap.all(axis=0))
+            patterns, group = np.unique(is_gap[:, gap_columns], axis=1, return_inverse=True)
+            self.gaps_ = [gap_columns[group == number] for number in range(patterns.shape[1])]
             domain = self.domain_
             for _ in self.gaps_:
                 domain = domain.with_category(2)

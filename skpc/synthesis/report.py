@@ -232,8 +232,8 @@ def _column(real: TableCells, drawn: TableCells, j: int) -> dict[str, float]:
 def _overlap(a: Floats, b: Floats) -> float:
     """One less the total variation distance of two columns of codes."""
     values, code = np.unique(np.concatenate([a, b]), return_inverse=True)
-    of_a, of_b = (np.bincount(c, minlength=len(values)) for c in np.split(code, [len(a)]))
-    return float(1.0 - 0.5 * np.abs(of_a / len(a) - of_b / len(b)).sum())
+    counts_a, counts_b = (np.bincount(c, minlength=len(values)) for c in np.split(code, [len(a)]))
+    return float(1.0 - 0.5 * np.abs(counts_a / len(a) - counts_b / len(b)).sum())
 
 
 def _pairs(real: TableCells, drawn: TableCells) -> Any:
@@ -243,7 +243,9 @@ def _pairs(real: TableCells, drawn: TableCells) -> Any:
     for j, k in combinations(range(n_columns), 2):
         if real.is_categorical[[j, k]].any():
             # Pairs of codes as complex numbers.
-            similar[j, k] = _overlap(*(of_table[j] + 1j * of_table[k] for of_table in codes))
+            similar[j, k] = _overlap(
+                *(codes_of_table[j] + 1j * codes_of_table[k] for codes_of_table in codes)
+            )
         else:
             difference = _correlation(real, j, k) - _correlation(drawn, j, k)
             similar[j, k] = 1.0 - 0.5 * abs(difference)
@@ -254,23 +256,23 @@ def _pairs(real: TableCells, drawn: TableCells) -> Any:
 def _codes(real: TableCells, cells: TableCells, j: int) -> Floats:
     """The codes of a column, or the bins of its numbers; a missing cell has a code of its own."""
     values = cells.values[:, j]
-    of_real = real.values[:, j]
+    real_cells = real.values[:, j]
     if not real.is_categorical[j]:
-        edges = np.histogram_bin_edges(of_real[~np.isnan(of_real)], _BINS)
+        edges = np.histogram_bin_edges(real_cells[~np.isnan(real_cells)], _BINS)
         values = np.where(np.isnan(values), np.nan, np.digitize(values, edges[1:-1]))
     return np.nan_to_num(values, nan=-1.0)
 
 
 def _correlation(cells: TableCells, j: int, k: int) -> float:
-    both = cells.values[:, [j, k]]
-    both = both[~np.isnan(both).any(axis=1)]
-    is_constant = len(both) < 2 or not np.ptp(both, axis=0).all()
-    return np.nan if is_constant else float(np.asarray(np.corrcoef(both.T))[0, 1])
+    pairs = cells.values[:, [j, k]]
+    pairs = pairs[~np.isnan(pairs).any(axis=1)]
+    is_constant = len(pairs) < 2 or not np.ptp(pairs, axis=0).all()
+    return np.nan if is_constant else float(np.asarray(np.corrcoef(pairs.T))[0, 1])
 
 
 def _auc(real: TableCells, drawn: TableCells, random_state: Any) -> float:
-    few = few_categories(real.domain)
-    return _told_apart(real.values, drawn.values, few, random_state)
+    categories = few_categories(real.domain)
+    return _told_apart(real.values, drawn.values, categories, random_state)
 
 
 def _auc_of_gaps(real: TableCells, drawn: TableCells, random_state: Any) -> float:
@@ -279,13 +281,13 @@ def _auc_of_gaps(real: TableCells, drawn: TableCells, random_state: Any) -> floa
     return _told_apart(gaps, gaps_of_drawn, None, random_state)
 
 
-def _told_apart(real: Floats, drawn: Floats, few: Any, random_state: Any) -> float:
+def _told_apart(real: Floats, drawn: Floats, categories: Any, random_state: Any) -> float:
     """Area under the curve of a classifier that tells rows of two tables apart, out of folds."""
     n_rows = min(len(real), len(drawn))
     X = np.concatenate([_some(values, n_rows, random_state) for values in (real, drawn)])
     y = np.repeat([0, 1], n_rows)
     seed = random_state.randint(2**31)
-    model = HistGradientBoostingClassifier(categorical_features=few, random_state=seed)
+    model = HistGradientBoostingClassifier(categorical_features=categories, random_state=seed)
     folds = StratifiedKFold(_FOLDS, shuffle=True, random_state=seed)
     proba = cross_val_predict(model, X, y, cv=folds, method="predict_proba")
     return float(roc_auc_score(y, proba[:, 1]))
@@ -303,18 +305,25 @@ def _nearer(drawn: TableCells, learned: TableCells, held: TableCells, random_sta
         places = _points(_some(cells.values, n_rows, random_state), learned)
         distances, _ = NearestNeighbors(n_neighbors=1).fit(places).kneighbors(points)
         nearest.append(distances[:, 0])
-    to_learned, to_held = nearest
-    return float(np.mean((to_learned < to_held) + 0.5 * (to_learned == to_held)))
+    distance_to_learned, distance_to_held = nearest
+    return float(
+        np.mean(
+            (distance_to_learned < distance_to_held)
+            + 0.5 * (distance_to_learned == distance_to_held)
+        )
+    )
 
 
-def _points(values: Floats, like: TableCells) -> Floats:
+def _points(values: Floats, reference: TableCells) -> Floats:
     """Points in the space of distances; a missing number is the mean, a missing category none."""
-    mean, deviation = column_moments(like.values, np.ones(len(like.values)))
+    mean, deviation = column_moments(reference.values, np.ones(len(reference.values)))
     scaled = math.sqrt(2.0) * (values - mean) / deviation
-    return np.nan_to_num(one_hot(like.domain, np.where(like.is_categorical, values, scaled)))
+    return np.nan_to_num(
+        one_hot(reference.domain, np.where(reference.is_categorical, values, scaled))
+    )
 
 
 def _rules(learned: TableCells, drawn: TableCells) -> Any:
-    rules = [one.rule for one in rules_of(learned).rules]
-    kept = [1.0 - read_tie(rule, learned).broken(drawn.values).mean() for rule in rules]
-    return _frame({"rule": rules, "kept": kept})
+    rules = [finding.rule for finding in rules_of(learned).rules]
+    shares_kept = [1.0 - read_tie(rule, learned).broken(drawn.values).mean() for rule in rules]
+    return _frame({"rule": rules, "kept": shares_kept})

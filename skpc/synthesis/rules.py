@@ -59,8 +59,8 @@ class Rule(NamedTuple):
 
         About 3 / ``n_rows`` where no row does.
         """
-        more = self.n_rows - self.n_breaches
-        return float(beta.ppf(0.95, self.n_breaches + 1, more)) if more else 1.0
+        n_kept = self.n_rows - self.n_breaches
+        return float(beta.ppf(0.95, self.n_breaches + 1, n_kept)) if n_kept else 1.0
 
     def __str__(self) -> str:
         text = f"{self.rule}: {self.n_rows:,} rows, {self.n_breaches} breaches"
@@ -151,12 +151,20 @@ def rules_of(cells: TableCells, tolerance: float = 0.0) -> Rules:
     """The rules of a table that has been read; see :func:`find_rules`."""
     search = _Search(cells, tolerance)
     rules = [*search.equal(), *search.ordered(), *search.sums(), *search.determined()]
-    rules += search.values({one.rule for one in rules})
-    rules = [one._replace(pvalue=min(1.0, one.pvalue * search.n_tried)) for one in rules]
-    parts = search.parts_of_sums({one.rule for one in rules if one.pvalue <= _LEVEL})
-    trivial = [one for one in rules if one.pvalue > _LEVEL or one.rule in parts]
-    sure = {one.rule: one for one in rules if one.pvalue <= _LEVEL and one.rule not in parts}
-    return Rules([one for rule, one in sure.items() if not _is_chained(rule, sure)], trivial)
+    rules += search.values({finding.rule for finding in rules})
+    rules = [
+        finding._replace(pvalue=min(1.0, finding.pvalue * search.n_tried)) for finding in rules
+    ]
+    parts = search.parts_of_sums({finding.rule for finding in rules if finding.pvalue <= _LEVEL})
+    trivial = [finding for finding in rules if finding.pvalue > _LEVEL or finding.rule in parts]
+    sure = {
+        finding.rule: finding
+        for finding in rules
+        if finding.pvalue <= _LEVEL and finding.rule not in parts
+    }
+    return Rules(
+        [finding for rule, finding in sure.items() if not _is_chained(rule, sure)], trivial
+    )
 
 
 class _Search:
@@ -230,19 +238,21 @@ class _Search:
             for rule in rules
             if isinstance(rule[2], tuple) and min(rule[4:], default=0.0) >= 0.0
             for part in rule[2][1:]
-            if all(lowest[other] >= 0.0 for other in rule[2][1:] if other != part)
+            if all(lowest[summand] >= 0.0 for summand in rule[2][1:] if summand != part)
         }
 
     def _possible_totals(self, parts: tuple[int, ...], totals: list[int]) -> list[int]:
         """Columns that some others may add up to but for a constant, by the first rows."""
-        first = self.rows[:_FIRST_ROWS]
-        gap = first[:, totals] - first[:, parts].sum(axis=1, keepdims=True)
+        sample = self.rows[:_FIRST_ROWS]
+        gap = sample[:, totals] - sample[:, parts].sum(axis=1, keepdims=True)
         # Missing ones are sorted to the end.
         middle = np.maximum((~np.isnan(gap)).sum(axis=0) - 1, 0) // 2
         gap = np.abs(gap - np.sort(gap, axis=0)[middle, np.arange(len(totals))])
-        size = np.nan_to_num(np.abs(first[:, [*parts, *totals]])).max(initial=0.0)
-        most = binom.ppf(0.999, len(first), self.tolerance)
-        return [j for j, n in zip(totals, (gap > 10.0 * ROUNDING * size).sum(axis=0)) if n <= most]
+        size = np.nan_to_num(np.abs(sample[:, [*parts, *totals]])).max(initial=0.0)
+        allowed = binom.ppf(0.999, len(sample), self.tolerance)
+        return [
+            j for j, n in zip(totals, (gap > 10.0 * ROUNDING * size).sum(axis=0)) if n <= allowed
+        ]
 
     def determined(self) -> list[Rule]:
         """Columns that are functions of another."""
@@ -250,11 +260,11 @@ class _Search:
         for j, k in permutations(self.varied, 2):
             a, b = self._observed(j, k)
             pairs, n_rows = np.unique([a, b], axis=1, return_counts=True)
-            first = np.flatnonzero(np.append(True, pairs[0, 1:] != pairs[0, :-1]))
-            n_usual = np.maximum.reduceat(n_rows, first).sum() if len(a) else 0
+            run_begins = np.flatnonzero(np.append(True, pairs[0, 1:] != pairs[0, :-1]))
+            n_usual = np.maximum.reduceat(n_rows, run_begins).sum() if len(a) else 0
             # The first row of each value agrees with itself.
             rule = self.names[j], "determines", self.names[k]
-            rules += self._rule(rule, len(a) - len(first), len(a) - n_usual, _agreement(b, b))
+            rules += self._rule(rule, len(a) - len(run_begins), len(a) - n_usual, _agreement(b, b))
         return rules
 
     def values(self, known: Collection[tuple[Any, ...]]) -> list[Rule]:
@@ -288,15 +298,17 @@ class _Search:
 
     def _observed(self, *columns: int) -> Floats:
         """Some columns, without the rows in which one of their cells is missing."""
-        some = self.rows[:, columns]
-        return np.asarray(some[~np.isnan(some).any(axis=1)].T)
+        cells = self.rows[:, columns]
+        return np.asarray(cells[~np.isnan(cells).any(axis=1)].T)
 
 
 def _agreement(a: Floats, b: Floats) -> float:
     """Probability that independent draws of two columns are equal."""
     values = np.unique(np.concatenate([a, b]))
-    of_a, of_b = (np.bincount(np.searchsorted(values, c), minlength=len(values)) for c in (a, b))
-    return float(of_a @ of_b) / max(len(a) * len(b), 1)
+    counts_a, counts_b = (
+        np.bincount(np.searchsorted(values, c), minlength=len(values)) for c in (a, b)
+    )
+    return float(counts_a @ counts_b) / max(len(a) * len(b), 1)
 
 
 def _is_chained(rule: tuple[Any, ...], rules: Collection[tuple[Any, ...]]) -> bool:

@@ -334,9 +334,9 @@ class Ties(NamedTuple):
         Orders are kept by raising later cells or lowering earlier ones, whichever changes less.
         """
         # What known cells tell is known as well.
-        told = self.propagated(np.where(is_free, np.nan, rows))
-        rows = np.where(np.isnan(told), rows, told)
-        is_free = is_free & np.isnan(told)
+        settled_cells = self.propagated(np.where(is_free, np.nan, rows))
+        rows = np.where(np.isnan(settled_cells), rows, settled_cells)
+        is_free = is_free & np.isnan(settled_cells)
         rows = self.computed(rows, is_free)
         is_moved = np.zeros(rows.shape, dtype=bool)
         for _ in range(_MOST_ROUNDS):
