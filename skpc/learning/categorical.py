@@ -41,8 +41,8 @@ def state_counts(codes: NDArray[np.integer], weight: Floats, state_ptr: Ints) ->
     """Weight of the rows in each state of some columns; see :func:`indicators`."""
     observed = codes >= 0
     state = (state_ptr[:-1] + codes)[observed]
-    of_cells = np.broadcast_to(weight[:, np.newaxis], codes.shape)[observed]
-    return np.bincount(state, of_cells, state_ptr[-1]).astype(np.float64)
+    cell_weight = np.broadcast_to(weight[:, np.newaxis], codes.shape)[observed]
+    return np.bincount(state, cell_weight, state_ptr[-1]).astype(np.float64)
 
 
 def log_tables(counts: Floats, state_ptr: Ints) -> Floats:

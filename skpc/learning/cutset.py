@@ -193,20 +193,20 @@ class _Search(NamedTuple):
             return fits and bool(np.count_nonzero(sum(counts)) > 1)
 
         best = None
-        to_beat = group.trees.score
+        highest = group.trees.score
         columns = _promising_columns(group.trees.entropy, self.options.n_candidates, may_cut)
         n_products = len(columns) * total_weight * len(group.trees.entropy) ** 2
         for cut in each(self._try_cut, ((group, column) for column in columns), n_products):
-            if cut.score > to_beat + _TOLERANCE * abs(to_beat):
+            if cut.score > highest + _TOLERANCE * abs(highest):
                 best = cut
-                to_beat = cut.score
+                highest = cut.score
         return best
 
     def _try_cut(self, group: _Group, column: int) -> _Cut:
         """A cut on a column."""
         counts = [node.state_counts(column) for node in group.nodes]
-        smoothed = [one + group.prior.pseudo_count(1, len(one)) for one in counts]
-        proportions = [one / one.sum() for one in smoothed]
+        smoothed = [table + group.prior.pseudo_count(1, len(table)) for table in counts]
+        proportions = [table / table.sum() for table in smoothed]
         prior = group.prior.after_cut(len(counts[0]))
         if self.options.structured:
             below = [trees_along_shared_edges(_branches(group, column, proportions), prior)]
@@ -214,7 +214,7 @@ class _Search(NamedTuple):
             (rows,) = group.nodes
             (proportion,) = proportions
             below = rows.branch_trees(column, prior, proportion)
-        score = sum(group.prior.of_tables(CountTables.from_states(one)) for one in counts)
+        score = sum(group.prior.of_tables(CountTables.from_states(table)) for table in counts)
         score += sum(trees.score for trees in below)
         return _Cut(column, counts, proportions, below, score)
 

@@ -68,9 +68,9 @@ class Factors(NamedTuple):
         sums = product((units * weights).T, units)
         correlation = sums / np.where(in_both > 0.0, in_both, 1.0)
         strength, direction = np.linalg.eigh(correlation)
-        kept = slice(max(0, len(mean) - n_factors), None)
-        beyond = np.maximum(strength[kept] - _SMALLEST_NOISE, 0.0)
-        loadings = direction[:, kept] * np.sqrt(beyond)
+        strongest = slice(max(0, len(mean) - n_factors), None)
+        beyond = np.maximum(strength[strongest] - _SMALLEST_NOISE, 0.0)
+        loadings = direction[:, strongest] * np.sqrt(beyond)
         noise = np.maximum(1.0 - (loadings**2).sum(axis=1), _SMALLEST_NOISE)
         return cls(mean, scale, loadings, noise)
 

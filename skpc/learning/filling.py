@@ -89,13 +89,13 @@ def fill_missing(
     >>> bool((filled[:, 1] == filled[:, 0]).mean() > 0.97)
     True
     """
-    some = np.arange(len(rows))
+    sampled = np.arange(len(rows))
     if len(rows) > _ROWS:
-        some = random_state.choice(len(rows), _ROWS, replace=False)
-    some_rows = rows[some]
-    some_weight = weight[some]
-    network = learn_tree(codes[some], some_weight)
-    is_observed = codes[some] >= 0
+        sampled = random_state.choice(len(rows), _ROWS, replace=False)
+    some_rows = rows[sampled]
+    some_weight = weight[sampled]
+    network = learn_tree(codes[sampled], some_weight)
+    is_observed = codes[sampled] >= 0
     n_trees = min(
         float(some_weight @ is_observed.mean(axis=1)) / _ROWS_OF_TREE,
         float(some_weight @ (~is_observed).sum(axis=1)) / _ROWS_OF_TREE,
@@ -103,7 +103,7 @@ def fill_missing(
         _TREES,
     )
     n_trees = max(n_components, int(n_trees), 1)
-    clusters = np.ones((len(some), 1))
+    clusters = np.ones((len(sampled), 1))
     if n_trees > 1:
         some_points = points(some_rows, some_weight)
         clusters = cluster_points(some_points, some_weight, n_trees, random_state)

@@ -113,14 +113,14 @@ class Forest(NamedTuple):
         within = self.domain.axis_table.log_density(rows) - math.log(len(self.trees))
         return within[:, np.newaxis] + self._total(rows, -np.inf, FALSE)
 
-    def _total(self, rows: Floats, start: float, of_posteriors: bool) -> Floats:
+    def _total(self, rows: Floats, start: float, sums_posteriors: bool) -> Floats:
         """Add up what the trees say of rows, for some rows at a time; see :func:`add_tree`."""
         total = np.full((len(rows), self.trees[0].log_joint.shape[1]), start)
 
         def work(part: slice) -> None:
             bins = self.layout.of_codes(self.bins.states(rows[part]))
             for tree in self.trees:
-                add_tree(self.layout, tree, bins, of_posteriors, total[part])
+                add_tree(self.layout, tree, bins, sums_posteriors, total[part])
 
         in_threads(work, slices(len(rows), max(1, _HELD // rows.shape[1])))
         return total
@@ -132,8 +132,10 @@ class Forest(NamedTuple):
         codes = np.empty((n_rows, self.domain.n_features), np.int64)
         for part in slices(n_rows, max(1, _HELD // len(self.layout.place))):
             for t in np.unique(tree[part]).tolist():
-                some = part.start + np.flatnonzero(tree[part] == t)
-                codes[some], code[some] = self._draw(self.trees[t], len(some), random_state)
+                tree_rows = part.start + np.flatnonzero(tree[part] == t)
+                codes[tree_rows], code[tree_rows] = self._draw(
+                    self.trees[t], len(tree_rows), random_state
+                )
         seed = int(random_state.randint(2**31))
         return self.domain.values(self.bins.draw(codes, np.full(codes.shape, np.nan), seed)), code
 
@@ -141,12 +143,12 @@ class Forest(NamedTuple):
         self, tree: Tree, n_rows: int, random_state: np.random.RandomState
     ) -> tuple[Ints, Ints]:
         n_classes = tree.log_joint.shape[1]
-        (first, position, place, share) = self.layout
+        (first_bins, position, place, share) = self.layout
         joint = softmax(tree.log_joint.ravel())
         leaf, code = np.divmod(random_state.choice(len(joint), n_rows, p=joint), n_classes)
         mass = np.exp(tree.log_table[leaf, code % tree.log_table.shape[1]])[:, place] * share
-        codes = np.empty((n_rows, len(first) - 1), np.int64)
-        for column, bins in enumerate(map(slice, first, first[1:])):
+        codes = np.empty((n_rows, len(first_bins) - 1), np.int64)
+        for column, bins in enumerate(map(slice, first_bins, first_bins[1:])):
             low, high = (ends[leaf, column, np.newaxis] for ends in (tree.low, tree.high))
             in_box = (low <= position[bins]) & (position[bins] < high)
             below = np.cumsum(mass[:, bins] * in_box, axis=1)
@@ -191,8 +193,8 @@ def lay_out(
         axes.append(axis)
         parts.append((position, n_places + place, share))
         n_places += n_states
-    first = offsets([len(part[0]) for part in parts])
-    return Layout(first, *map(np.concatenate, zip(*parts))), HistogramTable.from_axes(axes)
+    first_bins = offsets([len(part[0]) for part in parts])
+    return Layout(first_bins, *map(np.concatenate, zip(*parts))), HistogramTable.from_axes(axes)
 
 
 def _order_by_class(table: Floats) -> Ints:
@@ -218,8 +220,8 @@ def _refined(
     number = domain[column].law
     points, mass = distinct(cells, weight)
     level = np.floor(np.cumsum(mass) * ((n_cuts + 1) / mass.sum()) * (1.0 + ROUNDING))
-    some = np.diff(level) > 0.0 if len(points) > n_cuts else slice(None)
-    cuts = (points[:-1] + 0.5 * np.diff(points))[some]
+    is_cut = np.diff(level) > 0.0 if len(points) > n_cuts else slice(None)
+    cuts = (points[:-1] + 0.5 * np.diff(points))[is_cut]
     cuts = cuts if number is None else number.upper_edges(cuts)
     cell = np.searchsorted(axis.edges, cuts, side="right")
     # Tails and atoms stay whole.
@@ -235,7 +237,7 @@ def _refined(
 
 
 @kernel(new_arrays=True)
-def add_tree(layout: Layout, tree: Tree, bins: Ints, of_posteriors: bool, total: Floats) -> None:
+def add_tree(layout: Layout, tree: Tree, bins: Ints, sums_posteriors: bool, total: Floats) -> None:
     """Add what a tree says of rows, given as :meth:`Layout.of_codes`, to that of other trees.
 
     Probabilities of the classes, or densities of rows with each class, all as logarithms.
@@ -245,16 +247,16 @@ def add_tree(layout: Layout, tree: Tree, bins: Ints, of_posteriors: bool, total:
     reached = np.empty(n_leaves, np.int64)
     joint = np.empty(n_classes)
     density = np.empty((tree.log_table.shape[1], n_leaves))
-    of_leaves = np.exp(tree.log_joint)
-    of_leaves /= of_leaves.sum(axis=1).reshape(-1, 1)
+    leaf_shares = np.exp(tree.log_joint)
+    leaf_shares /= leaf_shares.sum(axis=1).reshape(-1, 1)
     for i in range(len(bins)):
         n_reached = _reach(layout.position, tree, bins[i], waiting, reached)
-        if of_posteriors and n_reached == len(density) == 1:
+        if sums_posteriors and n_reached == len(density) == 1:
             # The table of a single leaf says the same of all classes.
-            total[i] += of_leaves[reached[0]]
+            total[i] += leaf_shares[reached[0]]
             continue
         _joint(layout.place, tree, bins[i], reached[:n_reached], density, joint)
-        if of_posteriors:
+        if sums_posteriors:
             joint = np.exp(joint - joint.max())
             total[i] += joint / joint.sum()
         else:

@@ -159,8 +159,8 @@ class MixtureRows(NamedTuple):
         # Unlike marks in brackets, this leaves Python's lock to other threads.
         place = np.flatnonzero(rows)
         scores = self.scores.take(place, axis=0)
-        others = (part[place] for part in self[2:])
-        return type(self)(scores, Patterns.from_scores(scores), *others)
+        taken_parts = (part[place] for part in self[2:])
+        return type(self)(scores, Patterns.from_scores(scores), *taken_parts)
 
 
 class GaussianMixture(NamedTuple):
@@ -213,29 +213,31 @@ class GaussianMixture(NamedTuple):
     @classmethod
     def stacked(cls, models: list[Self], weights: Floats) -> Self:
         """The mixture of some mixtures."""
-        first = np.cumsum([0, *(len(model.weights) for model in models[:-1])])
+        first_components = np.cumsum([0, *(len(model.weights) for model in models[:-1])])
         parts = zip(*(model.gaussians for model in models))
         return cls(
             np.concatenate([weight * model.weights for weight, model in zip(weights, models)]),
             np.concatenate([model.log_table for model in models]),
             Gaussians(*(np.concatenate(part) for part in parts)),
-            np.concatenate([begin + model.component for begin, model in zip(first, models)]),
+            np.concatenate(
+                [begin + model.component for begin, model in zip(first_components, models)]
+            ),
             np.concatenate([model.width for model in models]),
             np.concatenate([model.proportion for model in models]),
         )
 
     def by_component(self, by_width: Floats) -> Floats:
         """Sums over the widths of each component, shape (n_components, n_rows)."""
-        first = np.searchsorted(self.component, np.arange(len(self.weights)))
-        return np.asarray(np.add.reduceat(by_width, first, axis=0))
+        first_widths = np.searchsorted(self.component, np.arange(len(self.weights)))
+        return np.asarray(np.add.reduceat(by_width, first_widths, axis=0))
 
     def n_parameters(self, state_ptr: Ints, n_factors: int) -> int:
         """Number of free parameters; covariances are made from factors, or full with 0."""
         n_components, d = self.gaussians.mean.shape
         full = d * (d + 1) // 2
-        of_covariance = min(d * (n_factors + 1), full) if n_factors else full
-        of_tables = int(state_ptr[-1]) - (len(state_ptr) - 1)
-        return n_components * (d + of_covariance + of_tables) + len(self.width) - 1
+        n_in_covariance = min(d * (n_factors + 1), full) if n_factors else full
+        n_in_tables = int(state_ptr[-1]) - (len(state_ptr) - 1)
+        return n_components * (d + n_in_covariance + n_in_tables) + len(self.width) - 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -276,16 +278,18 @@ class Sums(Statistics):
     ) -> Self:
         """The sums, from the weight of each row in each Gaussian."""
         weight = weight.reshape(len(model.weights), -1, weight.shape[1])
-        of_component = weight.sum(axis=1)
+        component_weight = weight.sum(axis=1)
         by_width = weight.sum(axis=2)
         # A row in a wide Gaussian says less about the mean and the covariance.
         precision = 1.0 / np.square(model.width[: weight.shape[1]])
-        of_moments = np.einsum("kwr,w->kr", weight, precision)
-        sums = statistics(model.gaussians, rows.scores, rows.patterns, of_moments, of_component)
-        counts = np.asarray(of_component @ rows.states)
-        total = of_component.sum(axis=0)
+        moment_weight = np.einsum("kwr,w->kr", weight, precision)
+        sums = statistics(
+            model.gaussians, rows.scores, rows.patterns, moment_weight, component_weight
+        )
+        counts = np.asarray(component_weight @ rows.states)
+        total = component_weight.sum(axis=0)
         total[total == 0.0] = 1.0
-        squares = np.einsum("kr,kr,r->k", of_component, of_component, 1.0 / total)
+        squares = np.einsum("kr,kr,r->k", component_weight, component_weight, 1.0 / total)
         return cls(model.gaussians.mean, *sums, by_width, counts, squares, log_likelihood)
 
     @classmethod
@@ -384,8 +388,10 @@ class ParametrisedMixture(NamedTuple):
             gaussians = Gaussians.from_factors(mean, loadings, noise)
         else:
             gaussians = Gaussians.from_covariance(mean, covariance)
-        like = by_width.sum(axis=0) / count.sum()
-        proportion = (by_width + _LIKE_OTHERS * like) / (count + _LIKE_OTHERS)[:, np.newaxis]
+        common_share = by_width.sum(axis=0) / count.sum()
+        proportion = (by_width + _LIKE_OTHERS * common_share) / (count + _LIKE_OTHERS)[
+            :, np.newaxis
+        ]
         mixture = self.mixture._replace(
             weights=count / count.sum(),
             log_table=log_tables(sums.counts + self._added_counts(sums, count), prior.state_ptr),
@@ -461,8 +467,8 @@ def fit_gaussian_mixture(
             models.append(ParametrisedMixture(start, prior, params))
             continue
         # Few distinct rows have fewer clusters than components that were asked for.
-        some = params._replace(n_components=len(start))
-        blank = ParametrisedMixture.from_prior(rows, weight, prior, some)
+        start_params = params._replace(n_components=len(start))
+        blank = ParametrisedMixture.from_prior(rows, weight, prior, start_params)
         sums = blank.shared(rows, weight, start)
         models.append(blank.m_step(sums))
         is_simple = len(blank.mixture.width) == 1 and not prior.background_weight
@@ -489,11 +495,11 @@ def _covariances(
     target = (1.0 - params.to_diagonal) * within
     np.fill_diagonal(target, within.diagonal())
     # One component has all rows, those of the prior too; several have these in common.
-    of_prior = params.prior_strength * d if len(count) == 1 else 0.0
+    prior_rows = params.prior_strength * d if len(count) == 1 else 0.0
     added = params.strength * d
     count = count[:, np.newaxis, np.newaxis]
-    covariance = scatter + of_prior * prior.covariance + added * target
-    covariance /= count + of_prior + added
+    covariance = scatter + prior_rows * prior.covariance + added * target
+    covariance /= count + prior_rows + added
     return np.asarray(0.5 * (covariance + covariance.transpose(0, 2, 1)))
 
 

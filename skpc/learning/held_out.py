@@ -80,8 +80,8 @@ def quarters(weight: Floats) -> Iterator[Split]:
     The draws are always the same, so that learning is deterministic. See :func:`deal`.
     """
     n_held = 0.0
-    for kept, held in deal(weight, 4, np.random.RandomState(0)):
-        yield kept, held
+    for train_weight, held in deal(weight, 4, np.random.RandomState(0)):
+        yield train_weight, held
         n_held += held.sum()
         if n_held >= _ENOUGH_ROWS:
             break
@@ -94,7 +94,7 @@ def hold_out(
 
     See :func:`deal`.
     """
-    kept, held = next(deal(weight, 1.0 / fraction, random_state), (weight, None))
+    train_weight, held = next(deal(weight, 1.0 / fraction, random_state), (weight, None))
     if held is None:
         return rows, weight, None, None
-    return rows[kept > 0], kept[kept > 0], rows[held > 0], held[held > 0]
+    return rows[train_weight > 0], train_weight[train_weight > 0], rows[held > 0], held[held > 0]

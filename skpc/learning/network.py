@@ -79,8 +79,8 @@ class CutsetNetwork:
     def n_parameters(self) -> int:
         """Number of free parameters of the trees and the decisions."""
         decisions = int((np.diff(self.child_ptr)[self.variable >= 0] - 1).sum())
-        of_tree = np.array([tree.tables.n_parameters for tree in self.trees])
-        return decisions + int(of_tree[self.leaf[self.leaf >= 0]].sum())
+        n_in_tree = np.array([tree.tables.n_parameters for tree in self.trees])
+        return decisions + int(n_in_tree[self.leaf[self.leaf >= 0]].sum())
 
     def branches(self, node: int) -> Ints:
         """Nodes below a cut, in the order of the states; empty for a leaf."""
@@ -170,7 +170,7 @@ def cutset_circuit(
     tables = [np.zeros((1, 1))] * len(constants)
     edges = list[tuple[Any, ...]]()
     built = dict[int, int]()
-    of_tree: dict[int, int] = {}
+    group_of_leaf: dict[int, int] = {}
     # The loop runs backwards, so that branches come before their cut.
     for node in range(network.n_nodes - 1, -1, -1):
         leaf = int(network.leaf[node])
@@ -185,16 +185,16 @@ def cutset_circuit(
                 (np.full(size, built[node]), np.arange(size), branches, np.zeros(size, np.int64))
             )
             continue
-        if leaf not in of_tree:
+        if leaf not in group_of_leaf:
             tree = network.trees[leaf]
-            first = len(tables)
+            n_tables_before = len(tables)
             log_prob = smoothed_log_probabilities(tree.tables, priors[node])
-            vertices = tree_vertices(tree.variables, tree.parent, log_prob, first)
+            vertices = tree_vertices(tree.variables, tree.parent, log_prob, n_tables_before)
             variables.append(vertices.variable)
             tables += vertices.tables
             edges.append(vertices[2:])
-            of_tree[leaf] = len(tables) - 1
-        built[node] = of_tree[leaf]
+            group_of_leaf[leaf] = len(tables) - 1
+        built[node] = group_of_leaf[leaf]
     columns = map(np.concatenate, zip(*edges))
     return decision_circuit(
         network.n_states, axes, Decisions(np.concatenate(variables), tables, *columns)

@@ -56,9 +56,9 @@ def open_for_draws(mixture: LearnedMixture, n_rows: float) -> LearnedMixture:
     """
     columns = mixture.columns
     choices = mixture.choices
-    most = len(columns.numbers) / n_rows
+    greatest_part = len(columns.numbers) / n_rows
     candidates = [
-        candidate.but(to_diagonal=min(candidate.params.to_diagonal, most))
+        candidate.but(to_diagonal=min(candidate.params.to_diagonal, greatest_part))
         for candidate in choices.candidates
     ]
     return mixture._replace(choices=choices._replace(candidates=candidates))

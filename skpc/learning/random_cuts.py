@@ -95,8 +95,10 @@ class RandomCuts(NamedTuple):
 
         def score(split: float) -> float:
             total = 0.0
-            for kept, held in held_out:
-                networks = self.learn(codes[kept > 0], kept[kept > 0], split, seeds[:_TRIED])
+            for train_weight, held in held_out:
+                networks = self.learn(
+                    codes[train_weight > 0], train_weight[train_weight > 0], split, seeds[:_TRIED]
+                )
                 rows = codes[held > 0]
                 joint = [log_density(network, rows) for network in networks]
                 total += float(held[held > 0] @ logsumexp(joint, axis=0))
@@ -146,11 +148,12 @@ def _grow(
             visited.append(Visited(above, -1, np.empty(0), counted.tree(score).trees[0]))
             continue
         column, counts = cut
-        others = variables[variables != column]
+        other_variables = variables[variables != column]
         below = score.after_cut(len(counts))
         state = codes[row, column]
         pending += [
-            (row[state == s], others, below, len(visited)) for s in reversed(range(len(counts)))
+            (row[state == s], other_variables, below, len(visited))
+            for s in reversed(range(len(counts)))
         ]
         visited.append(Visited(above, column, counts, None))
     return frozen_network(visited, cuts.n_states, prior, np.nan)

@@ -129,8 +129,10 @@ def _chosen(
         candidates += [(kind, float(size)) for size in np.unique(sizes)]
     if len(candidates) == 1:
         return candidates[0]
-    some = slice(None, None, 1 + len(data.code) // _MOST_ROWS)
-    data = data._replace(bins=data.bins[some], code=data.code[some], weight=data.weight[some])
+    sampled = slice(None, None, 1 + len(data.code) // _MOST_ROWS)
+    data = data._replace(
+        bins=data.bins[sampled], code=data.code[sampled], weight=data.weight[sampled]
+    )
     removed = random_state.random_sample(data.bins.shape)
     share = data.weight / data.weight.sum()
     copies = [np.where(removed < rate, -1, data.bins) for rate in _RATES]
@@ -142,29 +144,29 @@ def _chosen(
     for kind, size in candidates:
         if size not in grown:
             grown[size] = in_threads(partial(_grow, data, size, options), seeds)
-        of_rows = _losses(data, grown[size], kind, copies)
-        gain = losses - of_rows
+        new_losses = _losses(data, grown[size], kind, copies)
+        gain = losses - new_losses
         error = np.sqrt(share**2 @ (gain - share @ gain) ** 2) if kind != best[0] else 0.0
         if share @ gain > _ERRORS * error:
             best = (kind, size)
-            losses = of_rows
+            losses = new_losses
     return best
 
 
 def _losses(data: Rows, grown: list[_Grown], leaves: str, copies: list[Ints]) -> Floats:
     """Log loss of each row under the trees that did not have it in their bag."""
 
-    def predict(one: _Grown) -> Floats:
-        tree = _with_tables(data, one, leaves)
-        out = one.weight == 0.0
+    def predict(grown_tree: _Grown) -> Floats:
+        tree = _with_tables(data, grown_tree, leaves)
+        out = grown_tree.weight == 0.0
         answers = np.zeros((len(copies), out.sum(), data.n_classes))
         for bins, answer in zip(copies, answers):
             add_tree(data.layout, tree, bins[out], TRUE, answer)
         return answers
 
     total = np.zeros((len(copies), len(data.code), data.n_classes))
-    for one, predictions in zip(grown, in_threads(predict, grown)):
-        total[:, one.weight == 0.0] += predictions
+    for grown_tree, predictions in zip(grown, in_threads(predict, grown)):
+        total[:, grown_tree.weight == 0.0] += predictions
     known = total[:, np.arange(len(data.code)), data.code] + 0.5 / data.n_classes
     return np.asarray(-np.log(known / (total.sum(axis=2) + 0.5)).mean(axis=0))
 
@@ -203,18 +205,18 @@ def fill(data: Rows, u: Floats, reached: Floats, bins: Ints) -> None:
     each class, and of all; shape (n_classes + 1, n_rows).
     """
     (n_rows, n_columns) = bins.shape
-    of_all = data.n_classes
+    all_classes = data.n_classes
     n_drawn = 0
     for j in range(n_columns):
         for c in range(len(reached)):
             total = 0.0
             for i in range(n_rows):
-                if data.bins[i, j] >= 0 and (c == data.code[i] or c == of_all):
+                if data.bins[i, j] >= 0 and (c == data.code[i] or c == all_classes):
                     total += data.weight[i]
                 reached[c, i] = total
         for i in range(n_rows):
             if bins[i, j] < 0:
-                c = data.code[i] if reached[data.code[i], -1] > 0.0 else of_all
+                c = data.code[i] if reached[data.code[i], -1] > 0.0 else all_classes
                 drawn = np.searchsorted(reached[c], u[n_drawn] * reached[c, -1], side="right")
                 # Nothing is reached where all rows lack the column.
                 bins[i, j] = bins[drawn, j] if drawn < n_rows else data.layout.first[j]
@@ -241,20 +243,20 @@ def _with_tables(data: Rows, grown: _Grown, leaves: str) -> Tree:
         *np.empty((2, n_leaves, n_columns), np.int64),
     )
     counts = np.zeros((n_nodes, n_tables, n_places))
-    of_class = np.zeros((n_nodes, n_classes))
-    _count(data, node, weight, counts, of_class)
-    _shrink(data.layout, result, counts, of_class, _TABLE_ROWS, _CLASS_ROWS)
+    class_weight = np.zeros((n_nodes, n_classes))
+    _count(data, node, weight, counts, class_weight)
+    _shrink(data.layout, result, counts, class_weight, _TABLE_ROWS, _CLASS_ROWS)
     return result
 
 
 @kernel
-def _count(data: Rows, node: Ints, weight: Floats, counts: Floats, of_class: Floats) -> None:
+def _count(data: Rows, node: Ints, weight: Floats, counts: Floats, class_weight: Floats) -> None:
     """Add up weights of places and of classes in the nodes where rows end.
 
     Shapes (n_nodes, n_tables, n_places) and (n_nodes, n_classes).
     """
     for i, code in enumerate(data.code):
-        of_class[node[i], code] += weight[i]
+        class_weight[node[i], code] += weight[i]
         for cell in data.bins[i]:
             if cell >= 0:
                 counts[node[i], code % counts.shape[1], data.layout.place[cell]] += weight[i]
@@ -265,7 +267,7 @@ def _shrink(
     layout: Layout,
     tree: Tree,
     counts: Floats,
-    of_class: Floats,
+    class_weight: Floats,
     table_rows: float,
     class_rows: float,
 ) -> None:
@@ -280,13 +282,13 @@ def _shrink(
     for node in range(n_nodes - 1, -1, -1):
         if tree.column[node] >= 0:
             counts[node] = counts[tree.left[node]] + counts[tree.right[node]]
-            of_class[node] = of_class[tree.left[node]] + of_class[tree.right[node]]
+            class_weight[node] = class_weight[tree.left[node]] + class_weight[tree.right[node]]
     # The box of each node, and the part of each place that is inside.
     low = np.zeros((n_nodes, n_columns), np.int64)
     high = np.zeros((n_nodes, n_columns), np.int64)
     inside = np.zeros((n_nodes, n_places))
     first_place = np.zeros(n_columns + 1, np.int64)
-    mass = of_class.sum(axis=1)
+    mass = class_weight.sum(axis=1)
     prior = np.zeros_like(counts[0])
     for j in range(n_columns):
         high[0, j] = layout.first[j + 1] - layout.first[j]
@@ -298,14 +300,16 @@ def _shrink(
         places = slice(first_place[j], first_place[j + 1])
         prior[:, places] = counts[0][:, places].sum(axis=0) + 1.0 / n
     _blend(first_place, prior, table_rows, counts[0])
-    of_class[0] = (of_class[0] + class_rows / of_class.shape[1]) / (mass[0] + class_rows)
+    class_weight[0] = (class_weight[0] + class_rows / class_weight.shape[1]) / (
+        mass[0] + class_rows
+    )
     for node in range(n_nodes):
         column = tree.column[node]
         leaf = tree.left[node]
         if column < 0:
             tree.low[leaf] = low[node]
             tree.high[leaf] = high[node]
-            tree.log_joint[leaf] = np.log(of_class[node] * (mass[node] / mass[0]))
+            tree.log_joint[leaf] = np.log(class_weight[node] * (mass[node] / mass[0]))
             # Outside of the box both are zero.
             part = np.where(inside[node] > 0.0, inside[node], 1.0)
             tree.log_table[leaf] = np.log(counts[node] / part)
@@ -322,8 +326,8 @@ def _shrink(
                     inside[child, layout.place[s]] += layout.share[s]
             part = np.where(inside[node] > 0.0, inside[node], 1.0)
             _blend(first_place, counts[node] * (inside[child] / part), table_rows, counts[child])
-            of_class[child] = of_class[child] + class_rows * of_class[node]
-            of_class[child] /= mass[child] + class_rows
+            class_weight[child] = class_weight[child] + class_rows * class_weight[node]
+            class_weight[child] /= mass[child] + class_rows
 
 
 @internal_kernel

@@ -44,8 +44,8 @@ class TrainingRows(NamedTuple):
 
     def with_weight(self, weight: Floats) -> Self:
         """The rows that have some of other weights."""
-        some = weight > 0
-        return type(self)(self.rows[some], self.complete[some], weight[some])
+        is_present = weight > 0
+        return type(self)(self.rows[is_present], self.complete[is_present], weight[is_present])
 
     def as_they_are(self, circuit: Circuit, prior: PseudoCounts) -> Circuit:
         """A circuit that filled rows have fitted, after a step of EM on the rows as they are.
@@ -118,22 +118,22 @@ def learn_shrunken_mixture(
     firsts = list[Fit]()
     separate_paths = []
     shared_paths = []
-    for kept, held in quarters(weight):
-        if kept.sum() < learner.n_components:
+    for train_weight, held in quarters(weight):
+        if train_weight.sum() < learner.n_components:
             continue
-        taught = training.with_weight(kept)
+        taught = training.with_weight(train_weight)
         held_out = training.with_weight(held)
         single = learn_network(*taught[1:])
-        first = learn_components(*taught[1:], None)
+        first_fit = learn_components(*taught[1:], None)
         wholes = taught, param_ess, learner.build
         (alone,) = Shrunken.from_networks([single], *wholes).wholes
-        start = first.statistics.responsibility
+        start = first_fit.statistics.responsibility
         log_density_alone = log_likelihood(alone, held_out.rows)
         path = taught, start, held_out.rows, log_density_alone
-        networks = first.model.networks
+        networks = first_fit.model.networks
         separate_paths.append(Shrunken.from_networks(networks, *wholes).path(*path))
         shared_paths.append(Shrunken.from_networks([single] * len(networks), *wholes).path(*path))
-        firsts.append(first)
+        firsts.append(first_fit)
         held_out_weight.append(held_out.weight)
     if not firsts:
         learned = learn_components(training.complete, weight, None)
@@ -145,14 +145,14 @@ def learn_shrunken_mixture(
         for paths in (separate_paths, shared_paths)
     )
     best = max(separate, shared, key=lambda attempt: attempt.score)
-    first = firsts[0]
+    first_fit = firsts[0]
     if separate.score > 0 and safe_mean(shared.gain - separate.gain, test_weight) <= 0:
         best = separate
     start = posterior(best.circuit, training.complete)
     if best is shared:
-        return finished(first, [network] * start.shape[1], start, best.strength)
+        return finished(first_fit, [network] * start.shape[1], start, best.strength)
     then = learn_components(training.complete, weight, start)
-    then = then._replace(n_iter=first.n_iter + then.n_iter)
+    then = then._replace(n_iter=first_fit.n_iter + then.n_iter)
     start = then.statistics.responsibility
     return finished(then, then.model.networks, start, best.strength)
 
@@ -198,8 +198,13 @@ class Shrunken(NamedTuple):
         """EM on the tables of the mixture, from given responsibilities on."""
         weights = weight[:, np.newaxis] * responsibility
         parts = [
-            em_step(whole, rows[some], of_part[some], pseudo_counts_from(whole, strength))
-            for whole, of_part, some in zip(self.wholes, weights.T, weights.T > 0.0)
+            em_step(
+                whole,
+                rows[is_member],
+                member_weight[is_member],
+                pseudo_counts_from(whole, strength),
+            )
+            for whole, member_weight, is_member in zip(self.wholes, weights.T, weights.T > 0.0)
         ]
         if len(parts) == 1:
             return parts[0]

@@ -79,13 +79,13 @@ def choose_param_ess(
     if shown is not None and (shown < 0).any():
         is_shown = shown >= 0
         shares = column_shares(codes, weight, network.n_states)
-    for kept, held in quarters(weight):
-        some = kept > 0
-        told = (codes if shown is None else shown)[some]
-        circuit = cutset_circuit(learn(told, kept[some], cuts=network.variable))
+    for train_weight, held in quarters(weight):
+        is_train = train_weight > 0
+        train_codes = (codes if shown is None else shown)[is_train]
+        circuit = cutset_circuit(learn(train_codes, train_weight[is_train], cuts=network.variable))
         learned, held_out = (
             count_entries(circuit, codes[rows].astype(np.float64), part[rows], is_shown[rows])
-            for rows, part in ((some, kept), (held > 0, held))
+            for rows, part in ((is_train, train_weight), (held > 0, held))
         )
         even = uniform_pseudo_counts(circuit, 1.0, shares)
         log_likelihood += held_out_log_likelihood(circuit, learned, held_out, PARAM_ESS, even)
@@ -112,16 +112,17 @@ def held_out_log_likelihood(
     -------
     ndarray of shape (n,)
     """
-    added, first = entries_of(circuit, *even)
-    sizes = np.diff(first, append=len(added))
+    added, table_begins = entries_of(circuit, *even)
+    sizes = np.diff(table_begins, append=len(added))
     total, added_total = (
-        np.repeat(np.add.reduceat(counts, first), sizes) for counts in (learned, added)
+        np.repeat(np.add.reduceat(counts, table_begins), sizes) for counts in (learned, added)
     )
-    some = held_out > 0
-    tables = [counts[some] for counts in (learned, added, total, added_total)]
+    is_held = held_out > 0
+    tables = [counts[is_held] for counts in (learned, added, total, added_total)]
     return np.array(
         [
-            held_out[some] @ np.log((tables[0] + ess * tables[1]) / (tables[2] + ess * tables[3]))
+            held_out[is_held]
+            @ np.log((tables[0] + ess * tables[1]) / (tables[2] + ess * tables[3]))
             for ess in param_ess
         ]
     )
@@ -201,7 +202,7 @@ def drawn_to_columns(
         The circuit, and the pseudo-counts with those of :func:`rows_like_columns`.
     """
     leaves = leaf_facts(circuit)
-    of_param = pseudo_count.param.copy()
+    counts_of_params = pseudo_count.param.copy()
     states = states_of_leaves(leaves[0], circuit.n_states)
     is_table = np.repeat(only_states(leaves[0])[states.leaf], states.size)
     if not is_table.any():
@@ -217,12 +218,12 @@ def drawn_to_columns(
     share = np.concatenate(column_shares(codes, weight, circuit.n_states))
     state_ptr = offsets(circuit.n_states)
     added = rows_like_columns(count, table, state, mass, share, state_ptr)
-    of_param[place] += added
-    total = np.bincount(table, count + of_param[place])[table]
+    counts_of_params[place] += added
+    total = np.bincount(table, count + counts_of_params[place])[table]
     drawn = added > 0.0
     param = circuit.param.copy()
-    param[place[drawn]] = np.log((count + of_param[place]) / total)[drawn]
-    return circuit.with_parameters(param=param), pseudo_count._replace(param=of_param)
+    param[place[drawn]] = np.log((count + counts_of_params[place]) / total)[drawn]
+    return circuit.with_parameters(param=param), pseudo_count._replace(param=counts_of_params)
 
 
 def refinement_pseudo_counts(

@@ -256,9 +256,9 @@ class SoftLearner:
     def _note(self, part: _Part, kind: str, below: Sequence[tuple]) -> float:
         """Note the node of a part; return how many cells, by weight, have reached a leaf."""
         if kind == "leaves":
-            first = len(self.nodes)
+            first_node = len(self.nodes)
             self.nodes += below if len(below) > 1 else []
-            numbers = list(range(first, len(self.nodes)))
+            numbers = list(range(first_node, len(self.nodes)))
             self.nodes[part.node] = ("product", numbers) if numbers else below[0]
             return float(part.weight.sum()) * len(part.columns)
         children = [self._part(*child) for child in below]
@@ -297,8 +297,8 @@ class SoftLearner:
             rows = part.rows[np.unique(same, return_index=True)[1]]
             weight = group_sums(same, part.weight)
             row_weight = group_sums(same, part.row_weight)
-            of_numbers = chosen[self.is_number[part.columns]]
-            target = part.shrinkage.target[np.ix_(of_numbers, of_numbers)]
+            number_columns = chosen[self.is_number[part.columns]]
+            target = part.shrinkage.target[np.ix_(number_columns, number_columns)]
             shrinkage = part.shrinkage._replace(target=target)
             factors.append((rows, columns, weight, row_weight, False, shrinkage))
         return factors
@@ -311,10 +311,12 @@ class SoftLearner:
         clusters = []
         for column in membership.T:
             weight = part.weight * column
-            kept = (weight > 0) & (weight >= self.options.prune * part.row_weight)
-            if kept.any():
-                weights = weight[kept], part.row_weight[kept]
-                clusters.append((part.rows[kept], part.columns, *weights, True, part.shrinkage))
+            is_member = (weight > 0) & (weight >= self.options.prune * part.row_weight)
+            if is_member.any():
+                weights = weight[is_member], part.row_weight[is_member]
+                clusters.append(
+                    (part.rows[is_member], part.columns, *weights, True, part.shrinkage)
+                )
         return clusters
 
     def _leaves(self, part: _Part, widened: float = 1.0) -> list[tuple]:
@@ -345,18 +347,18 @@ class SoftLearner:
     def _cells(self, part: _Part) -> tuple[Ints, NDArray[np.int16], Ints]:
         """Columns of numbers; codes of the columns with states, and where their states begin."""
         numbers = part.columns[self.is_number[part.columns]]
-        with_states = part.columns[self.n_states[part.columns] > 0]
-        codes = self.codes[np.ix_(part.rows, with_states)]
-        return numbers, codes, offsets(self.n_states[with_states])
+        state_columns = part.columns[self.n_states[part.columns] > 0]
+        codes = self.codes[np.ix_(part.rows, state_columns)]
+        return numbers, codes, offsets(self.n_states[state_columns])
 
     def _blur(self, numbers: Ints, mean: Floats) -> Floats:
         """Half a step of the lattice of each number about a mean score, zero without a lattice."""
         half = np.zeros(len(numbers))
         for place, v in enumerate(numbers.tolist()):
             lattice = self.lattices[v]
-            at = self.mean[v] + self.sd[v] * mean[place]
+            place_of_mean = self.mean[v] + self.sd[v] * mean[place]
             if lattice is not None:
-                half[place] = lattice.smallest_sds(np.array([at]))[0] / self.sd[v]
+                half[place] = lattice.smallest_sds(np.array([place_of_mean]))[0] / self.sd[v]
         return half
 
     def _with_block(self, part: _Part, leaves: list[tuple]) -> list[tuple]:
@@ -366,15 +368,17 @@ class SoftLearner:
         start = np.ones((1, len(part.rows)))
         fit = fit_split(rows, part.weight, start, prior, params, self.options.stop)
         gaussians = fit.model.mixture.gaussians
-        at = part.columns[self.is_number[part.columns]]
-        mean = self.mean[at] + self.sd[at] * gaussians.mean[0]
-        covariance = gaussians.covariance[0] * np.outer(self.sd[at], self.sd[at])
+        number_columns = part.columns[self.is_number[part.columns]]
+        mean = self.mean[number_columns] + self.sd[number_columns] * gaussians.mean[0]
+        covariance = gaussians.covariance[0] * np.outer(
+            self.sd[number_columns], self.sd[number_columns]
+        )
         log_probs = [leaf[2] for leaf in leaves if leaf[0] == "scored"]
-        if len(at) == 1:
+        if len(number_columns) == 1:
             sd = float(np.sqrt(covariance[0, 0]))
-            block: tuple = ("scored", int(at[0]), *log_probs, float(mean[0]), sd)
+            block: tuple = ("scored", int(number_columns[0]), *log_probs, float(mean[0]), sd)
         else:
-            block = ("block", at.tolist(), log_probs, mean, covariance)
+            block = ("block", number_columns.tolist(), log_probs, mean, covariance)
         return [block, *(leaf for leaf in leaves if leaf[0] != "scored")]
 
     def _mixture_rows(self, part: _Part) -> tuple[MixtureRows, MixturePrior]:
@@ -471,9 +475,9 @@ def leaf_moments(scores: Floats, weight: Floats, row_weight: Floats) -> tuple[Fl
     observed = ~np.isnan(scores)
     values = np.where(observed, scores, 0.0)
     total = weight @ observed
-    some = np.where(total > 0.0, total, 1.0)
-    mean = weight @ values / some
+    positive_total = np.where(total > 0.0, total, 1.0)
+    mean = weight @ values / positive_total
     square = weight @ np.where(observed, values - mean, 0.0) ** 2
-    freedom = total - (weight**2 / row_weight) @ observed / some
-    variance = square / np.where(freedom > _NO_FREEDOM * some, freedom, some)
+    freedom = total - (weight**2 / row_weight) @ observed / positive_total
+    variance = square / np.where(freedom > _NO_FREEDOM * positive_total, freedom, positive_total)
     return mean, np.where(total > 0.0, np.sqrt(variance), 1.0)

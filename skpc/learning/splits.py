@@ -119,19 +119,21 @@ def score_split(
         return _FitAndHeldOut(fitted, rows.only(test), weight[test], background_weight)
 
     alone = MixtureParams(1, prior_strength=prior_strength)
-    several = MixtureParams(len(responsibility), USUAL_STRENGTH, prior_strength=prior_strength)
-    starts = (np.ones((1, n_rows)), alone), (responsibility, several)
+    mixture_params = MixtureParams(
+        len(responsibility), USUAL_STRENGTH, prior_strength=prior_strength
+    )
+    starts = (np.ones((1, n_rows)), alone), (responsibility, mixture_params)
     tasks = ((number, *start) for start in starts for number in range(n_folds))
     fits = each(fit, tasks, float(n_rows) * prior.covariance.size)
     alone, reached_alone = _best(
         fits[:n_folds], [alone._replace(prior_strength=s) for s in _STRENGTHS]
     )
-    several = several._replace(prior_strength=alone.prior_strength)
-    candidates = [several._replace(strength=strength) for strength in _STRENGTHS_WITHIN]
-    several, _ = _best(fits[n_folds:], candidates)
-    candidates = [several._replace(prior_strength=strength) for strength in _STRENGTHS]
-    several, reached = _best(fits[n_folds:], candidates)
-    return Split(alone, several, reached - reached_alone)
+    mixture_params = mixture_params._replace(prior_strength=alone.prior_strength)
+    candidates = [mixture_params._replace(strength=strength) for strength in _STRENGTHS_WITHIN]
+    mixture_params, _ = _best(fits[n_folds:], candidates)
+    candidates = [mixture_params._replace(prior_strength=strength) for strength in _STRENGTHS]
+    mixture_params, reached = _best(fits[n_folds:], candidates)
+    return Split(alone, mixture_params, reached - reached_alone)
 
 
 def fit_split(

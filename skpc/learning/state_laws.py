@@ -61,9 +61,9 @@ class States(NamedTuple):
 
     def counts(self, codes: Ints, weight: Floats) -> Floats:
         """Weight of the rows in each state."""
-        of_cell = codes >= 0
-        cell_weight = np.broadcast_to(weight[:, np.newaxis], codes.shape)[of_cell]
-        places = (codes + self.ptr[:-1])[of_cell]
+        is_cell = codes >= 0
+        cell_weight = np.broadcast_to(weight[:, np.newaxis], codes.shape)[is_cell]
+        places = (codes + self.ptr[:-1])[is_cell]
         return np.bincount(places, cell_weight, self.ptr[-1]).astype(np.float64)
 
     def learned(self, codes: Ints, weight: Floats) -> Self:
@@ -166,8 +166,10 @@ class StateLaw(NamedTuple):
         np.exp(-np.square(table, out=table), out=table)
         table = (table * slope + np.float32(_LEAST_DENSITY)) * self.width
         self._scale(table, mass)
-        like = np.float32(_LIKE_GAUSSIANS)
-        table *= ((counts.sum(axis=1) + like) / (table.sum(axis=1) + like))[:, np.newaxis]
+        prior_rows = np.float32(_LIKE_GAUSSIANS)
+        table *= ((counts.sum(axis=1) + prior_rows) / (table.sum(axis=1) + prior_rows))[
+            :, np.newaxis
+        ]
         self._scale(table, mass)
         table[self.free] = counts[self.free]
         return np.asarray(table / total)

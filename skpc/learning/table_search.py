@@ -127,9 +127,9 @@ def learn_table_mixture(
     if isinstance(n_components, str):
         state_ptr = _columns_for(table, Candidate(MixtureParams(1))).state_ptr
         last = len(state_ptr) - 2
-        most = table.weight.sum() / _ROWS_OF_STATES
+        n_combinations = table.weight.sum() / _ROWS_OF_STATES
         is_last = n_components == "last"
-        tables = (last,) if is_last else tuple(crossed(state_ptr, most).tolist())
+        tables = (last,) if is_last else tuple(crossed(state_ptr, n_combinations).tolist())
         n_components = None if is_last else 1
     search = _Search(table, parts, n_components, seed, tables)
     steps = 0
@@ -170,19 +170,21 @@ def tree_circuit(table: TableRows, choice: TreeChoice, seed: int, like: Circuit)
     return table_circuit(columns, None, table.rows.shape[1], tree, 1.0, like)
 
 
-def weigh_tree(others: Floats, tree: Floats | None, weight: Floats) -> tuple[Floats, float]:
+def weigh_tree(log_densities: Floats, tree: Floats | None, weight: Floats) -> tuple[Floats, float]:
     """Weights of densities among themselves, and of a tree beside them, by held-out rows.
 
     ``others`` and ``tree`` are log densities, shapes (n_rows, n_others) and (n_rows,). A tree that
     is worth hardly any weight gets none.
     """
-    weights = mixture_weights(others, weight)
-    of_tree = 0.0
+    weights = mixture_weights(log_densities, weight)
+    tree_weight = 0.0
     if tree is not None:
-        *some, of_tree = mixture_weights(np.column_stack([others, tree]), weight).tolist()
-        if of_tree >= _SMALLEST and sum(some) > 0.0:
-            weights = np.array(some) / sum(some)
-    return weights, min(of_tree, _MOST_OF_TREE) if of_tree >= _SMALLEST else 0.0
+        *mixture_shares, tree_weight = mixture_weights(
+            np.column_stack([log_densities, tree]), weight
+        ).tolist()
+        if tree_weight >= _SMALLEST and sum(mixture_shares) > 0.0:
+            weights = np.array(mixture_shares) / sum(mixture_shares)
+    return weights, min(tree_weight, _MOST_OF_TREE) if tree_weight >= _SMALLEST else 0.0
 
 
 def learn_chosen(
@@ -245,20 +247,22 @@ class _Learner:
 
     def _clusters(self, points: Floats, share: Floats, count: int, random_state: Any) -> Floats:
         """Clusters of the rows that are there with some share, shape (n_clusters, n_rows)."""
-        some = np.flatnonzero(share)
-        clusters = np.zeros((min(count, len(some)), len(share)))
+        present = np.flatnonzero(share)
+        clusters = np.zeros((min(count, len(present)), len(share)))
         if len(clusters):
-            found = cluster_points(points[some], self.weight[some], count, random_state).T
-            clusters = clusters[: len(found)]
-            clusters[:, some] = found * share[some]
+            memberships = cluster_points(
+                points[present], self.weight[present], count, random_state
+            ).T
+            clusters = clusters[: len(memberships)]
+            clusters[:, present] = memberships * share[present]
         return clusters
 
     def fit_like(self, params: MixtureParams) -> GaussianMixture:
         """The same, from the last mixture of like parameters that was tried: that is nearer."""
-        like = params._replace(strength=0.0, to_diagonal=0.0)
-        before = self.fitted.get(like)
+        path = params._replace(strength=0.0, to_diagonal=0.0)
+        before = self.fitted.get(path)
         model = self.fit(params) if before is None else self._fit_from([before], params)
-        self.fitted[like] = model
+        self.fitted[path] = model
         return model
 
     def _fit_from(
@@ -305,9 +309,9 @@ class _Search:
         self.of_last = bool(tables) and n_components is None
         if self.of_last:
             n_rows = min(n_rows / table.n_states[-1], _ROWS_EACH * _MOST_OF_STATE)
-        most = min(n_rows / _ROWS_EACH, _MOST_NUMBERS / max(self.n_numbers, 1) ** 2)
-        some = tuple(k for k in N_COMPONENTS if k == 1 or k <= most)
-        self.counts = some if n_components is None else (n_components,)
+        most_components = min(n_rows / _ROWS_EACH, _MOST_NUMBERS / max(self.n_numbers, 1) ** 2)
+        allowed_counts = tuple(k for k in N_COMPONENTS if k == 1 or k <= most_components)
+        self.counts = allowed_counts if n_components is None else (n_components,)
         self.best = Candidate(MixtureParams(self.counts[0], crossed=tables))
         if parts:
             test_weight = np.concatenate([part.test_weight for part in parts])
@@ -358,8 +362,8 @@ class _Search:
         tried = [c for c in self.log_densities if c[1:] == self.best[1:]]
         near = [candidate for candidate in tried if self.score(candidate) >= least]
         log_densities = np.array([self.log_densities[candidate] for candidate in near]).T
-        tree, of_tree = self._try_tree() if self.has_tables else (None, None)
-        weights, tree_weight = weigh_tree(log_densities, of_tree, self.test_weight)
+        tree, log_density_of_tree = self._try_tree() if self.has_tables else (None, None)
+        weights, tree_weight = weigh_tree(log_densities, log_density_of_tree, self.test_weight)
         kept = weights >= min(_SMALLEST, weights.max())
         chosen = [candidate for candidate, is_kept in zip(near, kept) if is_kept]
         tree = tree if tree_weight > 0.0 else None
@@ -368,28 +372,28 @@ class _Search:
     def _try_tree(self) -> tuple[TreeChoice, Floats]:
         """A tree of hidden variables; what it is, and log densities (nats) of the held-out rows."""
         columns = self._learners(self.best)[0][0].columns
-        first = self.parts[0]
-        tree, choice = choose_table_tree(columns, *first, self.seed)
-        of_parts = []
+        first_part = self.parts[0]
+        tree, choice = choose_table_tree(columns, *first_part, self.seed)
+        log_density_of_parts = []
         for part in self.parts:
-            if part is not first:
+            if part is not first_part:
                 tree = learn_table_tree(columns, part.rows, part.weight, choice, self.seed)
             circuit = table_circuit(columns, None, part.rows.shape[1], tree, 1.0)
-            of_parts.append(log_likelihood(circuit, part.test_rows))
-        return choice, np.concatenate(of_parts)
+            log_density_of_parts.append(log_likelihood(circuit, part.test_rows))
+        return choice, np.concatenate(log_density_of_parts)
 
     def _learners(self, candidate: Candidate) -> list[tuple[_Learner, MixtureRows]]:
-        like = candidate._replace(params=MixtureParams(1))
-        if like not in self.learners:
+        scores_alike = candidate._replace(params=MixtureParams(1))
+        if scores_alike not in self.learners:
             columns = _columns_for(self.table, candidate)
-            self.learners[like] = [
+            self.learners[scores_alike] = [
                 (
                     _Learner(columns, part.rows, part.weight, self.seed),
                     columns.cells(part.test_rows),
                 )
                 for part in self.parts
             ]
-        return self.learners[like]
+        return self.learners[scores_alike]
 
     def _try(self, candidates: Iterable[Candidate]) -> None:
         self.best = best_of([self.best, *candidates], self.score, math.inf)
@@ -471,9 +475,9 @@ def explained_by_others(table: TableRows) -> Floats:
     It is that of one Gaussian, adjusted for the number of columns.
     """
     numbers = np.flatnonzero(table.n_states == 0)
-    one = Candidate(MixtureParams(1), tuple(numbers.tolist()))
-    columns = _columns_for(table, one)
-    gaussian = _Learner(columns, table.rows, table.weight, 0).fit(one.params).gaussians
+    candidate = Candidate(MixtureParams(1), tuple(numbers.tolist()))
+    columns = _columns_for(table, candidate)
+    gaussian = _Learner(columns, table.rows, table.weight, 0).fit(candidate.params).gaussians
     alone = 1.0 / np.diagonal(gaussian.precision[0]) / np.diagonal(gaussian.covariance[0])
     n_rows = table.weight.sum()
     explained = np.full(len(table.n_states), -np.inf)

@@ -84,14 +84,16 @@ class TableTree(NamedTuple):
             # The first normal goes with the atoms; those of the other bins are shared.
             n_first = len(log_prob) - len(mean) + 1
             weight = np.logaddexp.reduce(log_prob[:n_first])
-            first = builder.scored(v, log_prob[:n_first] - weight, float(mean[0]), float(sd[0]))
+            atoms_leaf = builder.scored(
+                v, log_prob[:n_first] - weight, float(mean[0]), float(sd[0])
+            )
             if len(mean) == 1:
-                return first
+                return atoms_leaf
             if v not in normals:
                 no_atom = np.where(np.arange(n_first) < n_first - 1, -np.inf, 0.0)
                 moments = list(zip(mean.tolist(), sd.tolist()))[1:]
                 normals[v] = [builder.scored(v, no_atom, *normal) for normal in moments]
-            return builder.sum([first, *normals[v]], np.append(weight, log_prob[n_first:]))
+            return builder.sum([atoms_leaf, *normals[v]], np.append(weight, log_prob[n_first:]))
 
         return add_hidden_tree(builder, self.tree, leaf)
 
@@ -108,8 +110,10 @@ def choose_table_tree(
     bins, table = _tree_rows(columns, rows, weight)
     held_out = CodedRows(_codes(columns, bins, test_rows), test_weight)
     is_category = ~np.isin(columns.tables, columns.numbers)
-    most = int(np.diff(columns.state_ptr)[is_category].max(initial=1))
-    tree, choice = choose_hidden_tree(table, held_out, None, most, seed, lambda n_epochs: None)
+    most_states = int(np.diff(columns.state_ptr)[is_category].max(initial=1))
+    tree, choice = choose_hidden_tree(
+        table, held_out, None, most_states, seed, lambda n_epochs: None
+    )
     return TableTree(bins, tree), choice
 
 
@@ -131,8 +135,10 @@ def _tree_rows(
         bins.append(_bins(points, mass, columns, place))
     n_states = np.zeros(rows.shape[1], dtype=np.int64)
     n_states[columns.tables] = np.diff(columns.state_ptr)
-    n_bins = [len(of_number.mean) for of_number in bins]
-    n_states[columns.numbers] = np.add([len(one.atoms) for one in columns.scored], n_bins)
+    n_bins = [len(bins_of_number.mean) for bins_of_number in bins]
+    n_states[columns.numbers] = np.add(
+        [len(scored_column.atoms) for scored_column in columns.scored], n_bins
+    )
     coded = CodedRows(_codes(columns, bins, rows), weight)
     return bins, TreeRows.from_codes(coded, columns.points(rows, weight), n_states)
 
@@ -167,8 +173,8 @@ def _codes(columns: TableColumns, bins: list[ScoreBins], rows: Floats) -> Codes:
     states, scores = columns.codes_and_scores(rows)
     codes = np.full(rows.shape, -1)
     codes[:, columns.tables] = states
-    for v, scored, of_number, score in zip(columns.numbers, columns.scored, bins, scores.T):
+    for v, scored, bins_of_number, score in zip(columns.numbers, columns.scored, bins, scores.T):
         plain = ~np.isnan(score)
-        place = np.searchsorted(of_number.edges, score[plain])
+        place = np.searchsorted(bins_of_number.edges, score[plain])
         codes[plain, v] = len(scored.atoms) + place
     return codes

@@ -82,8 +82,8 @@ def message_moments(
     first_columns = offsets([1 if family == _POINT else 2 for family in distributions])
     if rows.shape[1] != first_columns[-1]:
         raise ValueError(
-            f"input_distributions={tuple(distributions)} needs {first_columns[-1]} columns (two for each "
-            f"message, one for a point mass); found {rows.shape[1]}."
+            f"input_distributions={tuple(distributions)} needs {first_columns[-1]} columns (two "
+            f"for each message, one for a point mass); found {rows.shape[1]}."
         )
     finite = np.isfinite(rows)
     if not finite.all():

@@ -58,13 +58,15 @@ class ClassDensities:
         if self.joint:
             return self._log_density_of_one(rows)
         nothing = np.full(len(rows), -np.inf)
-        of_classes = [d.row_density.log_density(rows) if d else nothing for d in self.densities]
-        log_density = np.column_stack(of_classes)
+        log_density_of_classes = [
+            d.row_density.log_density(rows) if d else nothing for d in self.densities
+        ]
+        log_density = np.column_stack(log_density_of_classes)
         # That of a class without rows does not matter.
         weight = np.where(self.class_count > 0.0, self._weight_of_all(), 0.5)
         log_share = log_or_inf(self._shares())
-        of_all = np.logaddexp.reduce(log_density + log_share, axis=1, keepdims=True)
-        mixed = np.logaddexp(np.log1p(-weight) + log_density, np.log(weight) + of_all)
+        log_density_of_all = np.logaddexp.reduce(log_density + log_share, axis=1, keepdims=True)
+        mixed = np.logaddexp(np.log1p(-weight) + log_density, np.log(weight) + log_density_of_all)
         return np.where(self.class_count > 0.0, mixed, -np.inf)
 
     def evidence(self, rows: Floats) -> Floats:
@@ -84,12 +86,14 @@ class ClassDensities:
                 self.densities[0].row_density.draw_missing(alone, random_state)[:, :-1]
             )
         shares = self._shares()
-        other = random_state.choice(len(shares), len(code), p=shares)
-        of_all = random_state.random_sample(len(code)) < self._weight_of_all()[code]
+        another_class = random_state.choice(len(shares), len(code), p=shares)
+        from_all_classes = random_state.random_sample(len(code)) < self._weight_of_all()[code]
         return draw_by_source(
-            np.where(of_all, other, code),
+            np.where(from_all_classes, another_class, code),
             n_features,
-            lambda c, some: self.densities[c].row_density.draw(int(some.sum()), random_state),
+            lambda c, is_source: self.densities[c].row_density.draw(
+                int(is_source.sum()), random_state
+            ),
         )
 
     def _shares(self) -> Floats:
@@ -207,8 +211,8 @@ class ClassData(NamedTuple):
 
     def fit(self, member: Member, weight: Floats, seeds: Sequence[int]) -> ClassMember:
         """See :class:`~skpc.pooling.pool.TrainingData`."""
-        some = weight > 0.0
-        rows, code, weight = self.rows[some], self.code[some], weight[some]
+        is_present = weight > 0.0
+        rows, code, weight = self.rows[is_present], self.code[is_present], weight[is_present]
         count = np.bincount(code, weight, len(self.classes)).astype(np.float64)
         if member.is_density:
             learn = self._fit_joint if member.joint else self._fit_each_class
@@ -226,9 +230,9 @@ class ClassData(NamedTuple):
     ) -> ForestClassifier:
         """Learn a random forest, which needs no masked copies."""
         options = ForestOptions(leaves="auto", min_samples_leaf="auto")
-        of_class = weight[:, np.newaxis] * (code[:, np.newaxis] == np.arange(len(self.classes)))
-        forest = learn_forest(self.domain, rows, of_class, options, random_state)
-        return ForestClassifier(forest, of_class.sum(axis=0))
+        class_weight = weight[:, np.newaxis] * (code[:, np.newaxis] == np.arange(len(self.classes)))
+        forest = learn_forest(self.domain, rows, class_weight, options, random_state)
+        return ForestClassifier(forest, class_weight.sum(axis=0))
 
     def _fit_joint(self, model: Any, rows: Floats, code: Ints, weight: Floats) -> list[Any]:
         """Learn a density of rows and classes."""
@@ -239,12 +243,14 @@ class ClassData(NamedTuple):
         """Learn a density of the rows of each class; None of a class without rows."""
         densities: list[Any] = []
         for c, name in enumerate(self.classes.tolist()):
-            some = code == c
-            total = weight[some].sum()
+            is_class = code == c
+            total = weight[is_class].sum()
             note = f"the density of class {name!r}, which has rows of total weight {total:g}."
             with noted(f"This came from {note}"):
-                of_class = _rows_of_class(rows, weight, some)
-                densities.append(fit_density(model, self.domain, *of_class) if total else None)
+                rows_and_weight = _rows_of_class(rows, weight, is_class)
+                densities.append(
+                    fit_density(model, self.domain, *rows_and_weight) if total else None
+                )
         return densities
 
     def predict(self, fitted: Any, fold: Fold) -> tuple[Floats, Floats]:
@@ -318,11 +324,11 @@ class ClassPool(NamedTuple):
         """Log density of encoded rows under the mixture of the densities, shape (n_rows,)."""
         used = np.flatnonzero(self.mixture).tolist()
         with without_warnings(len(self.fitted) > 1):
-            of_members = [
+            log_density_of_members = [
                 np.logaddexp.reduce(self.fitted[m].log_density(rows) + log_prior, axis=1)
                 for m in used
             ]
-        log_density = np.array(of_members).T + np.log(self.mixture[used])
+        log_density = np.array(log_density_of_members).T + np.log(self.mixture[used])
         # Estimates of the probability of nothing are close to one.
         empty = observed_fraction(rows, self.domain) == 0.0
         return np.where(empty, 0.0, np.logaddexp.reduce(log_density, axis=1))
@@ -333,18 +339,18 @@ class ClassPool(NamedTuple):
         return draw_by_source(
             source,
             n_features,
-            lambda m, some: self.fitted[m].draw(code[some], n_features, random_state),
+            lambda m, is_source: self.fitted[m].draw(code[is_source], n_features, random_state),
         )
 
 
 def _rows_of_class(
-    rows: Floats, weight: Floats, of_class: NDArray[np.bool_]
+    rows: Floats, weight: Floats, is_class: NDArray[np.bool_]
 ) -> tuple[Floats, Floats]:
     """The rows of a class; columns without a value there show those of all rows, as one row."""
-    empty = np.isnan(rows[of_class]).all(axis=0)
+    empty = np.isnan(rows[is_class]).all(axis=0)
     if not empty.any():
-        return rows[of_class], weight[of_class]
-    of_all = np.where(empty, rows, np.nan)
-    shown = ~np.isnan(of_all).all(axis=1)
+        return rows[is_class], weight[is_class]
+    shown_rows = np.where(empty, rows, np.nan)
+    shown = ~np.isnan(shown_rows).all(axis=1)
     as_one = weight[shown] / weight[shown].sum()
-    return np.vstack([rows[of_class], of_all[shown]]), np.append(weight[of_class], as_one)
+    return np.vstack([rows[is_class], shown_rows[shown]]), np.append(weight[is_class], as_one)

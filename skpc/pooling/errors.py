@@ -144,8 +144,8 @@ class CheckedCells(NamedTuple):
         ``unknown`` are the cells with categories that are not known, which are missing in ``rows``.
         """
         cells = cls.from_rows(tails, rows)
-        of_unknown = np.array([tail.log_density(np.zeros(1))[0] for tail in tails])
-        log_tail = np.where(unknown, of_unknown, cells.log_tail)
+        log_tail_of_unknown = np.array([tail.log_density(np.zeros(1))[0] for tail in tails])
+        log_tail = np.where(unknown, log_tail_of_unknown, cells.log_tail)
         log_aside = np.where(unknown, -np.inf, cells.log_aside)
         # Ordered states that were not seen have probabilities, whatever the rest of the row.
         possible = mass.is_unseen & np.isnan(log_aside[:, mass.columns])
@@ -275,8 +275,8 @@ class Evidence(NamedTuple):
         log_right = np.log1p(-rate)
         with np.errstate(invalid="ignore"):
             aside = np.logaddexp(log_right + self.log_aside, np.log(rate) + self.log_error)
-        of_cells = np.where(np.isnan(self.log_aside), self.is_judged * log_right, aside)
-        return np.asarray(log_density + of_cells.sum(axis=1))
+        log_density_of_cells = np.where(np.isnan(self.log_aside), self.is_judged * log_right, aside)
+        return np.asarray(log_density + log_density_of_cells.sum(axis=1))
 
     def trusted(self, rate: Floats, rows: Floats, weight: Floats) -> tuple[Floats, Floats, Ints]:
         """Rows without the cells that are wrong by each hypothesis, by its probability.
@@ -309,11 +309,11 @@ class Evidence(NamedTuple):
         copies = np.where(without[:, :-1], np.nan, rows[source])
         lost = share[line, cell] * weight[source]
         left = weight - np.bincount(source, lost, len(weight))
-        kept = np.flatnonzero(left > 0.0)
+        left_rows = np.flatnonzero(left > 0.0)
         return (
-            np.vstack([rows[kept], copies]),
-            np.append(left[kept], lost),
-            np.append(kept, source),
+            np.vstack([rows[left_rows], copies]),
+            np.append(left[left_rows], lost),
+            np.append(left_rows, source),
         )
 
 

@@ -64,7 +64,7 @@ class Fold(NamedTuple):
         cls, rows: Floats, split: Split, rates: Sequence[float], random_state: np.random.RandomState
     ) -> Self:
         """Remove cells at each rate from the rows that are held out."""
-        kept, held = split
+        train_weight, held = split
         index = np.flatnonzero(held)
         # A heavy row stands for several, which would not lack the same cells.
         n_copies = np.minimum(copies(held[index]), _MOST_COPIES)
@@ -72,7 +72,7 @@ class Fold(NamedTuple):
         index = np.repeat(index, n_copies)
         test_rows = [remove_cells(rows[index], rate, random_state) for rate in rates]
         index, share = np.tile(index, len(rates)), np.tile(share, len(rates))
-        return cls(kept, index, share, np.concatenate(test_rows))
+        return cls(train_weight, index, share, np.concatenate(test_rows))
 
 
 def make_folds(
@@ -109,13 +109,13 @@ def make_folds(
     if not isinstance(splits, list):
         if splits > max(weight.sum(), _USUAL):
             raise ValueError(f"cv={splits} must be at most the number of rows, {weight.sum():g}.")
-        many = len(rows) > _FOLDS_UNTIL
-        n_folds = max(splits, len(rows) // _HELD_OUT) if many else splits
-        splits = list(islice(deal(weight, n_folds, random_state, group), 1 if many else None))
+        are_many = len(rows) > _FOLDS_UNTIL
+        n_folds = max(splits, len(rows) // _HELD_OUT) if are_many else splits
+        splits = list(islice(deal(weight, n_folds, random_state, group), 1 if are_many else None))
     return [
-        Fold.from_split(rows, (kept, held), rates, random_state)
-        for kept, held in splits
-        if kept.any() and held.any()
+        Fold.from_split(rows, (train_weight, held), rates, random_state)
+        for train_weight, held in splits
+        if train_weight.any() and held.any()
     ]
 
 
@@ -203,7 +203,9 @@ def fit_best(
         return candidates[0].fit_rows(domain, rows, weight)
     fitted, test_data = fit_to_parts(candidates, (domain, rows, weight), random_state, 1, 1)[0]
     # Nothing speaks for a density that vanishes.
-    scores = np.nan_to_num([log_score(one.row_density, *test_data) for one in fitted], nan=-np.inf)
+    scores = np.nan_to_num(
+        [log_score(member.row_density, *test_data) for member in fitted], nan=-np.inf
+    )
     scores[0] += worth
     return fitted[int(scores.argmax())].refit(domain, rows, weight)
 
@@ -241,9 +243,9 @@ def fit_to_parts(
     shown, parts = np.where(domain.is_hidden, np.nan, rows), []
     for split in islice(deal(weight, 1.0 / _COMPARED, random_state), n_parts):
         fold = Fold.from_split(rows, split, [_REMOVED] * n_masks, random_state)
-        kept = fold.train_weight
+        train_weight = fold.train_weight
         # Axes that held-out rows have a part in would speak for densities with bins.
-        train_data = domain.with_axes_of(rows, kept), rows, kept
+        train_data = domain.with_axes_of(rows, train_weight), rows, train_weight
         candidates = in_threads(_refitted, ((density, *train_data) for density in candidates))
         parts.append((candidates, (shown[fold.test_index], fold.test_weight, fold.test_rows)))
     return parts
@@ -284,9 +286,9 @@ def cell_errors(
     share = np.sqrt(weight / max(float(weight @ removed.sum(axis=1)), np.finfo(float).tiny))
     for part in gen_batches(len(held), _ROWS):
         for column, cells in zip(columns, density.posteriors(left[part], columns)):
-            some, scale = removed[part, column], share[part] / np.sqrt(variance[column])
+            is_removed, scale = removed[part, column], share[part] / np.sqrt(variance[column])
             error = _errors(cells, held[part, column]) * scale[:, np.newaxis]
-            errors.append(error[some].ravel())
+            errors.append(error[is_removed].ravel())
     return np.concatenate(errors)
 
 

@@ -95,8 +95,8 @@ class MaskingEnsemble(NamedTuple):
                 elif isinstance(model, str):
                     data = domain, copies, targets, unequal, len(rates), random_state
                     model = _boosting(model == "classifier", *data)
-                of_rows = weights if isinstance(model, LinearOnCompletions) else unequal
-                fitted.append(clone(model).fit(copies, targets, sample_weight=of_rows))
+                copy_weight = weights if isinstance(model, LinearOnCompletions) else unequal
+                fitted.append(clone(model).fit(copies, targets, sample_weight=copy_weight))
         return cls(fitted)
 
     def predict(self, rows: Floats, method: str = "predict") -> Floats:
@@ -119,7 +119,7 @@ def few_categories(domain: Domain) -> NDArray[np.bool_]:
 
 
 def _boosting(
-    of_classes: bool,
+    are_classes: bool,
     domain: Domain,
     copies: Floats,
     target: Floats,
@@ -129,10 +129,10 @@ def _boosting(
 ) -> Any:
     """Boosting with the settings that are best for one row in five, held out."""
     n_rows = len(copies) // n_rates
-    group = target[:n_rows].astype(np.int64) if of_classes else np.zeros(n_rows, np.int64)
+    group = target[:n_rows].astype(np.int64) if are_classes else np.zeros(n_rows, np.int64)
     nothing = np.zeros(n_rows)
     _, dealt = next(deal(np.ones(n_rows), _HELD_OUT, random_state, group), (nothing, nothing))
-    make = HistGradientBoostingClassifier if of_classes else HistGradientBoostingRegressor
+    make = HistGradientBoostingClassifier if are_classes else HistGradientBoostingRegressor
     model = make(
         categorical_features=few_categories(domain),
         early_stopping=False,
@@ -143,8 +143,8 @@ def _boosting(
         return model
     held = np.tile(dealt > 0.0, n_rates)
     train, test = (
-        (copies[some], target[some], None if weight is None else weight[some])
-        for some in (~held, held)
+        (copies[is_part], target[is_part], None if weight is None else weight[is_part])
+        for is_part in (~held, held)
     )
     held_out = dict(zip(("X_val", "y_val", "sample_weight_val"), test))
     reached = -np.inf

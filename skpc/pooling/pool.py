@@ -129,16 +129,16 @@ def learn_pool(
                 advance(1.0)
             return results
 
-        fitted = run(delayed(data.fit)(*one) for one in zip(members, repeat(weight), seeds))
+        fitted = run(delayed(data.fit)(*task) for task in zip(members, repeat(weight), seeds))
         # What counts in a fold is learned without it: choices too, such as numbers of leaves.
-        of_folds = [
-            one._replace(model=known) if one.keeps_choices else one
-            for one, known in zip(members, fitted)
+        fold_members = [
+            task._replace(model=known) if task.keeps_choices else task
+            for task, known in zip(members, fitted)
         ]
         predictions = run(
-            delayed(_predict_fold)(data_of_fold, member, of_member[:1], fold)
+            delayed(_predict_fold)(data_of_fold, member, member_seeds[:1], fold)
             for data_of_fold, fold in zip([data.without(fold) for fold in folds], folds)
-            for member, of_member in zip(of_folds, seeds)
+            for member, member_seeds in zip(fold_members, seeds)
         )
         is_density = np.array([member.is_density for member in members])
         out_of_fold = _gather(folds, predictions) if folds else None
@@ -193,7 +193,10 @@ def _predict_fold(
 def _gather(folds: Sequence[Fold], predictions: list[tuple[Floats, ...]]) -> OutOfFold:
     """Predictions of all members for a fold, those for another, and so on, side by side."""
     n_members = len(predictions) // len(folds)
-    of_members = [zip(*predictions[m::n_members]) for m in range(n_members)]
-    joined = [[np.concatenate(of_folds) for of_folds in member] for member in of_members]
-    of_tests = map(np.concatenate, zip(*(fold[1:] for fold in folds)))
-    return OutOfFold(tuple(np.stack(one, axis=1) for one in zip(*joined)), *of_tests)
+    member_predictions = [zip(*predictions[m::n_members]) for m in range(n_members)]
+    joined = [
+        [np.concatenate(fold_predictions) for fold_predictions in member]
+        for member in member_predictions
+    ]
+    test_parts = map(np.concatenate, zip(*(fold[1:] for fold in folds)))
+    return OutOfFold(tuple(np.stack(one, axis=1) for one in zip(*joined)), *test_parts)

@@ -90,7 +90,7 @@ class LogPool(NamedTuple):
         rows = _counted(evidence, observed, label, weight, log_prior)
         evidence, observed, label, weight, log_prior = rows
         n_members, n_classes = evidence.shape[1:]
-        observed, of_label = observed[:, np.newaxis], (np.arange(len(label)), label)
+        observed, own_class = observed[:, np.newaxis], (np.arange(len(label)), label)
         shares = np.hstack([1.0 - observed, observed])
         # The score of each row and class is linear in u and v.
         factors = shares[:, np.newaxis, :, np.newaxis] * evidence.swapaxes(1, 2)[:, :, np.newaxis]
@@ -105,10 +105,10 @@ class LogPool(NamedTuple):
             score = log_prior + observed * b + (factors @ w).reshape(-1, n_classes)
             log_prob = log_softmax(score, axis=1)
             excess = weight[:, np.newaxis] * np.exp(log_prob)
-            excess[of_label] -= weight
+            excess[own_class] -= weight
             slope = np.append(excess.ravel() @ factors, (excess * observed).sum(axis=0))
             of_pull = pull @ (free - start)
-            value = (free - start) @ of_pull - weight @ log_prob[of_label]
+            value = (free - start) @ of_pull - weight @ log_prob[own_class]
             return value, slope + 2.0 * of_pull
 
         bounds = [(0.0, None)] * (2 * n_members) + [(None, None)] * n_classes
@@ -139,8 +139,8 @@ class LogPool(NamedTuple):
         ndarray of shape (n_rows, n_classes)
         """
         share = observed[:, np.newaxis]
-        of_rows = (1.0 - share) * self.weights[0] + share * self.weights[1]
-        pooled = (of_rows[:, np.newaxis] @ evidence)[:, 0]
+        row_weights = (1.0 - share) * self.weights[0] + share * self.weights[1]
+        pooled = (row_weights[:, np.newaxis] @ evidence)[:, 0]
         return np.where(share > 0.0, share * self.offsets + pooled, 0.0)
 
 
@@ -177,12 +177,12 @@ class GatingFeatures(NamedTuple):
     scaler: MinMaxScaler
 
     @classmethod
-    def fit(cls, domain: Domain, rows: Floats, variance: Floats, of_target: float) -> Self:
+    def fit(cls, domain: Domain, rows: Floats, variance: Floats, target_variance: float) -> Self:
         """Learn it from test rows and the variances of their targets.
 
         Variances below a part of ``of_target``, the variance of all targets, count as that.
         """
-        least = max(_SMALLEST_VARIANCE * of_target, np.finfo(np.float64).tiny)
+        least = max(_SMALLEST_VARIANCE * target_variance, np.finfo(np.float64).tiny)
         features = cls(domain, least, MinMaxScaler((-2.0, 2.0)))
         features.scaler.fit(features._fraction_and_variance(rows, variance))
         return features
@@ -241,7 +241,7 @@ def fit_gate(
     centre = share @ target
     spread = np.sqrt(max(float(share @ (target - centre) ** 2), np.finfo(np.float64).tiny))
     # Rounded far above the spacing of floats, the steps are those of any unit.
-    target, mean = (np.round((one - centre) / spread, _DIGITS) for one in (target, mean))
+    target, mean = (np.round((places - centre) / spread, _DIGITS) for places in (target, mean))
     gain = np.round(gain, _DIGITS)
     start = np.zeros((features.shape[1], gain.shape[1]))
     start[0] = np.where(is_unscaled, 0.0, _OTHERS)
