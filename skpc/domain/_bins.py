@@ -153,10 +153,10 @@ def fit_axes(
     # If there are many rows, some of them are enough to choose the number.
     step = 1 + len(rows) // _MOST_ROWS
     rows, weight = rows[::step], weight[::step]
-    sizes, most = [start], np.minimum(2 * start, n_bins)
-    while (sizes[-1] < most).any():
+    sizes, most_bins = [start], np.minimum(2 * start, n_bins)
+    while (sizes[-1] < most_bins).any():
         finer = np.maximum(sizes[-1] + 1, np.rint(sizes[-1] * _FACTOR).astype(np.int64))
-        sizes.append(np.minimum(finer, most))
+        sizes.append(np.minimum(finer, most_bins))
     codes = _codes(rows, margins, np.array(sizes))
     score = _scores(codes, _partners(codes[0], weight), weight, is_number)
     best = np.where(score.max(axis=1) > 0.0, score.argmax(axis=1), 0)
@@ -237,14 +237,16 @@ def _scores(codes: Codes, partners: Ints, weight: Floats, is_number: Bools) -> F
     """Bayes factors of each number and its partners, a sum for each number of bins."""
     n_states = codes.max(axis=2).astype(np.int64) + 1
     score = np.zeros((codes.shape[1], len(codes)))
-    of_pair: dict[tuple[int, ...], Floats] = {}
+    score_of_pair: dict[tuple[int, ...], Floats] = {}
     for column in np.flatnonzero(is_number).tolist():
-        for other in partners[column].tolist():
-            pair = [min(column, other), max(column, other)]
-            if tuple(pair) not in of_pair:
+        for partner in partners[column].tolist():
+            pair = [min(column, partner), max(column, partner)]
+            if tuple(pair) not in score_of_pair:
                 levels = zip(codes[:, pair], n_states[:, pair])
-                of_pair[*pair] = np.array([_log_bayes_factor(*one, weight) for one in levels])
-            score[column] += of_pair[*pair]
+                score_of_pair[*pair] = np.array(
+                    [_log_bayes_factor(*level, weight) for level in levels]
+                )
+            score[column] += score_of_pair[*pair]
     return score
 
 

@@ -67,7 +67,7 @@ def column_numbers(
     ValueError
         If it has another type, or names a column that the table does not have.
     """
-    if chosen.ndim == 1 and chosen.size and all(isinstance(one, str) for one in chosen.tolist()):
+    if chosen.ndim == 1 and chosen.size and all(isinstance(name, str) for name in chosen.tolist()):
         return columns_named(chosen.tolist(), names, parameter)
     return check_variables(chosen.tolist(), n_columns, parameter, f"{or_else}names of columns, ")
 
@@ -93,10 +93,10 @@ def columns_named(
 def _small_integers(numbers: Floats, weight: Floats) -> Floats:
     """Total weight of each integer 0..15, of all other numbers, and of "missing" by column."""
     total = np.empty((numbers.shape[1], _SMALL_INTEGERS + 2))
-    for column, of_column in zip(numbers.T, total):
+    for column, count_of_column in zip(numbers.T, total):
         is_small = (column >= 0) & (column < _SMALL_INTEGERS) & (column == np.floor(column))
         kind = np.where(is_small, column, _SMALL_INTEGERS + np.isnan(column)).astype(np.int64)
-        of_column[:] = np.bincount(kind, weight, len(of_column))
+        count_of_column[:] = np.bincount(kind, weight, len(count_of_column))
     return total
 
 
@@ -126,17 +126,17 @@ def choose_categories(
     """
     n_columns = cells.numbers.shape[1]
     listed = _check_categories(categories, n_columns, names)
-    of_integers = _small_integers(cells.numbers, weight)
-    observed, other = of_integers[:, :-1].sum(axis=1), of_integers[:, _SMALL_INTEGERS]
+    integer_weight = _small_integers(cells.numbers, weight)
+    observed, other_weight = integer_weight[:, :-1].sum(axis=1), integer_weight[:, _SMALL_INTEGERS]
     if not observed.any() and not cells.strings:
         raise ValueError(
             "Every value of X is missing (in the rows of positive weight); nothing can be learned."
         )
     # A column of small integers may have some unusual values.
-    is_small = (observed > other) & (
-        other <= [weight_without_say(one) for one in observed.tolist()]
+    is_small = (observed > other_weight) & (
+        other_weight <= [weight_without_say(column_weight) for column_weight in observed.tolist()]
     )
-    is_small &= (of_integers[:, :_SMALL_INTEGERS] > 0.0).sum(axis=1) <= most_states
+    is_small &= (integer_weight[:, :_SMALL_INTEGERS] > 0.0).sum(axis=1) <= most_states
     is_small[list(cells.dates)] = False
     is_categorical = _categorical_mask(cells, is_small, names, categorical_features)
     if isinstance(categorical_features, str) and categorical_features == "auto":
@@ -151,8 +151,8 @@ def choose_categories(
         elif not is_categorical[column]:
             _refuse_strings(cells, column, names)
             states = None
-        elif not is_named[column] and not other[column]:
-            states = np.flatnonzero(of_integers[column, :_SMALL_INTEGERS]) + 0.0
+        elif not is_named[column] and not other_weight[column]:
+            states = np.flatnonzero(integer_weight[column, :_SMALL_INTEGERS]) + 0.0
         else:
             states = _observed_or_declared(cells, column, names)
         chosen.append(states)

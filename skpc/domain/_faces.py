@@ -95,11 +95,11 @@ class Face(Hidden):
         state = np.where(codes > 0.0, codes - 1.0, self.state_numbers(rows[:, self.source]))
         return decode_column(state, self.values)
 
-    def state_numbers(self, of_source: Floats) -> Floats:
+    def state_numbers(self, source_values: Floats) -> Floats:
         """The numbers of the states of encoded cells of the source; NaN where missing."""
         middles = self.source_cells[:-1] + np.diff(self.source_cells) / 2.0
-        number = np.searchsorted(middles, of_source, side="right")
-        return np.where(np.isnan(of_source), np.nan, number)
+        number = np.searchsorted(middles, source_values, side="right")
+        return np.where(np.isnan(source_values), np.nan, number)
 
     def numbered(self, values: Floats) -> Floats:
         """What stands for values of the column in encoded rows: the number of the state and one."""

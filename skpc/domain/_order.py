@@ -64,26 +64,29 @@ def canonical_order(rows: Floats, weight: Floats, is_categorical: Bools) -> Orde
     for column in np.flatnonzero(~is_categorical):
         observed = ~np.isnan(rows[:, column])
         ranks[observed, column] = np.unique(rows[observed, column], return_inverse=True)[1]
-    of_columns, of_rows = is_categorical.astype(np.uint64), weight.view(np.uint64).copy()
+    column_signature, row_signature = (
+        is_categorical.astype(np.uint64),
+        weight.view(np.uint64).copy(),
+    )
     n_signatures, before = 0, -1
     while n_signatures > before:
-        _refine(ranks, of_columns, of_rows)
+        _refine(ranks, column_signature, row_signature)
         before = n_signatures
-        n_signatures = len(np.unique(of_columns)) + len(np.unique(of_rows))
-    order = np.argsort(of_rows, kind="stable")
-    most = [np.bincount(column[order] + 1, weight[order]).max() for column in ranks.T]
-    return Order(np.lexsort((of_columns, np.negative(most))), order)
+        n_signatures = len(np.unique(column_signature)) + len(np.unique(row_signature))
+    order = np.argsort(row_signature, kind="stable")
+    greatest_weight = [np.bincount(column[order] + 1, weight[order]).max() for column in ranks.T]
+    return Order(np.lexsort((column_signature, np.negative(greatest_weight))), order)
 
 
 @kernel
-def _refine(ranks: Any, of_columns: Any, of_rows: Any) -> None:
+def _refine(ranks: Any, column_signature: Any, row_signature: Any) -> None:
     """Let the signatures of columns follow from those of rows, then the other way round."""
     for j in range(ranks.shape[1]):
-        of_columns[j] = mix_bits(of_columns[j])
+        column_signature[j] = mix_bits(column_signature[j])
     for i in range(ranks.shape[0]):
         for j in range(ranks.shape[1]):
-            of_columns[j] += mix_bits(of_rows[i] ^ mix_bits(np.uint64(ranks[i, j])))
+            column_signature[j] += mix_bits(row_signature[i] ^ mix_bits(np.uint64(ranks[i, j])))
     for i in range(ranks.shape[0]):
-        of_rows[i] = mix_bits(of_rows[i])
+        row_signature[i] = mix_bits(row_signature[i])
         for j in range(ranks.shape[1]):
-            of_rows[i] += mix_bits(of_columns[j] ^ mix_bits(np.uint64(ranks[i, j])))
+            row_signature[i] += mix_bits(column_signature[j] ^ mix_bits(np.uint64(ranks[i, j])))

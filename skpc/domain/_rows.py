@@ -270,10 +270,10 @@ def column_moments(rows: Floats, weight: Floats) -> tuple[Floats, Floats]:
     observed = ~np.isnan(rows)
     cell_weight = observed * weight[:, np.newaxis]
     total = cell_weight.sum(axis=0)
-    some = np.where(total > 0, total, 1.0)
+    positive_total = np.where(total > 0, total, 1.0)
     value = np.where(observed, rows, 0.0)
-    mean = (cell_weight * value).sum(axis=0) / some
-    variance = (cell_weight * (value - mean) ** 2).sum(axis=0) / some
+    mean = (cell_weight * value).sum(axis=0) / positive_total
+    variance = (cell_weight * (value - mean) ** 2).sum(axis=0) / positive_total
     # The mean of equal numbers can differ from them by its rounding: that is not a deviation.
     lowest = np.where(observed, rows, np.inf).min(axis=0, initial=np.inf)
     highest = np.where(observed, rows, -np.inf).max(axis=0, initial=-np.inf)

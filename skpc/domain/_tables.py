@@ -288,13 +288,13 @@ def write_table(
     if form.library == "numpy":
         is_array = len(dates) == len(columns) and len({d.stored for d in dates.values()}) == 1
         dated = {
-            column: as_dates(columns[column], one) if is_array else one.objects(columns[column])
-            for column, one in dates.items()
+            column: as_dates(columns[column], scale) if is_array else scale.objects(columns[column])
+            for column, scale in dates.items()
         }
         return np.column_stack([dated.get(c, cells) for c, cells in enumerate(columns)])
     dtypes = (_restored(form.library, description) for description in form.dtypes)
     described = zip(columns, dtypes, map(dates.get, range(len(columns))))
-    series = [_write_column(*one, form.library) for one in described]
+    series = [_write_column(*scale, form.library) for scale in described]
     names = list(form.names or ()) if like is None else like.columns
     return join_columns(series, form.library, names, like)
 

@@ -161,12 +161,12 @@ def joint_places(circuit: Circuit, given: Conditionals) -> tuple[Ints, Ints]:
     groups = joint_groups(circuit)
     joint = np.full(len(circuit.structure.leaves.node), -1)
     n_leaves = sum(len(group.leaf) for group in groups)
-    place, first = np.full((len(given.cells), n_leaves), -1), 0
+    place, n_placed = np.full((len(given.cells), n_leaves), -1), 0
     for group, normals in zip(groups, given.joint):
-        joint[group.leaf] = first + np.arange(len(group.leaf))
+        joint[group.leaf] = n_placed + np.arange(len(group.leaf))
         leaf = normals.leaf[normals.of_set]
-        place[normals.row, first + leaf] = np.arange(len(leaf))
-        first += len(group.leaf)
+        place[normals.row, n_placed + leaf] = np.arange(len(leaf))
+        n_placed += len(group.leaf)
     return joint, place
 
 

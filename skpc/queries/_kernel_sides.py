@@ -159,8 +159,8 @@ class Points:
     def split(self, scope: int, split: Split) -> Ints:
         """The patterns of the parts of a scope, for each pattern of the whole."""
         if split not in self._parts:
-            first = self.patterns(scope)[1]
-            self._parts[split] = np.stack([self.patterns(part)[0][first] for part in split], 1)
+            first_rows = self.patterns(scope)[1]
+            self._parts[split] = np.stack([self.patterns(part)[0][first_rows] for part in split], 1)
         return self._parts[split]
 
 
@@ -198,12 +198,12 @@ class _Layout(NamedTuple):
 @remembered
 def _layout(structure: Structure) -> _Layout:
     plan = plan_of(structure).plan
-    inner, of_node = inner_scopes(structure).number, structure.scopes
-    of_leaf = [of_node[node] for node in structure.leaves.node.tolist()]
+    inner, scope_of_node = inner_scopes(structure).number, structure.scopes
+    scope_of_leaf = [scope_of_node[node] for node in structure.leaves.node.tolist()]
     single = [1 << var for var in range(structure.n_features)]
-    scopes = sorted({*inner, *of_leaf, *single})
+    scopes = sorted({*inner, *scope_of_leaf, *single})
     number = {scope: place for place, scope in enumerate(scopes)}
-    part = [number[inner[arg] if arg >= 0 else of_leaf[~arg]] for arg in plan.arg.tolist()]
+    part = [number[inner[arg] if arg >= 0 else scope_of_leaf[~arg]] for arg in plan.arg.tolist()]
     is_mean = (plan.is_sum == 1) | (np.diff(plan.ptr) == 1)
     split = np.full(len(inner), -1)
     splits: dict[Split, int] = {}
@@ -256,17 +256,17 @@ def _items_of(circuit: Circuit, given: Conditionals) -> _Items:
     is_leaf = child < 0
     leaf, row_of_leaf = ~child[is_leaf], row[is_leaf]
     number = joint[leaf]
-    of_cell = first_of_cell[row_of_leaf, plan.leaves.var[leaf]]
-    of_leaf = np.where(of_cell < 0, first_of_leaf[leaf], of_cell)
+    cell_item = first_of_cell[row_of_leaf, plan.leaves.var[leaf]]
+    leaf_item = np.where(cell_item < 0, first_of_leaf[leaf], cell_item)
     # Leaves of several variables are no two rows' own: each row has its conditional.
     begin = n_items + offsets([len(normals.row) for normals in given.joint])
     for scope, normals in zip(joint_scopes(circuit), given.joint):
         scopes += [layout.number[scope]] * len(normals.row)
     group = np.repeat(np.arange(len(begin) - 1), [len(g.leaf) for g in joint_groups(circuit)])
-    several = np.flatnonzero(number >= 0)
-    place = joint_place[row_of_leaf[several], number[several]]
-    of_leaf[several] = begin[group[number[several]]] + place
-    item[is_leaf] = of_leaf
+    joint_leaf = np.flatnonzero(number >= 0)
+    place = joint_place[row_of_leaf[joint_leaf], number[joint_leaf]]
+    leaf_item[joint_leaf] = begin[group[number[joint_leaf]]] + place
+    item[is_leaf] = leaf_item
     return _Items(np.array(scopes, dtype=np.int64), item, cells)
 
 
@@ -289,13 +289,13 @@ def _layers(layout: _Layout, reached: Reached, items: _Items) -> tuple[dict[int,
     n_leaves = np.bincount(items.scope, minlength=len(layout.scopes))
     parent = np.repeat(rank[:n_entries], np.diff(reached.arg_ptr))
     child = rank[items.of_arg]
-    of_mean = is_mean[parent]
+    in_mean = is_mean[parent]
     root = rank[reached.ptr[1:] - 1]
-    read = np.unique(np.concatenate([child[~of_mean], root]))
+    read = np.unique(np.concatenate([child[~in_mean], root]))
     begin_read = np.searchsorted(read, begin)
     # Children of products in the order of the parts.
-    part = np.lexsort((layout.part[reached.arg[~of_mean]], parent[~of_mean]))
-    children = child[~of_mean][part]
+    part = np.lexsort((layout.part[reached.arg[~in_mean]], parent[~in_mean]))
+    children = child[~in_mean][part]
     place = np.searchsorted(read, children) - begin_read[scope[order][children]]
     products = np.sort(rank[:n_entries][~layout.is_mean[node]])
     split_of_product = split[order][products]
@@ -303,11 +303,13 @@ def _layers(layout: _Layout, reached: Reached, items: _Items) -> tuple[dict[int,
     end_of_parts = offsets(n_parts[split_of_product])
     places: dict[int, dict[Split, Ints]] = {}
     starts = np.flatnonzero(np.diff(split_of_product, prepend=-1))
-    for first, last in zip(starts, np.append(starts[1:], len(products))):
-        parts = layout.splits[split_of_product[first]]
-        of_split = place[end_of_parts[first] : end_of_parts[last]].reshape(-1, len(parts))
-        places.setdefault(sum(parts), {})[parts] = of_split
-    mix = _mixture(is_mean, parent[of_mean], child[of_mean], reached.weight[of_mean])[read]
+    for begin_of_run, last in zip(starts, np.append(starts[1:], len(products))):
+        parts = layout.splits[split_of_product[begin_of_run]]
+        split_places = place[end_of_parts[begin_of_run] : end_of_parts[last]].reshape(
+            -1, len(parts)
+        )
+        places.setdefault(sum(parts), {})[parts] = split_places
+    mix = _mixture(is_mean, parent[in_mean], child[in_mean], reached.weight[in_mean])[read]
     layers = {}
     for number in np.flatnonzero(np.diff(begin_read)).tolist():
         rows = slice(begin_read[number], begin_read[number + 1])
@@ -316,12 +318,12 @@ def _layers(layout: _Layout, reached: Reached, items: _Items) -> tuple[dict[int,
         column = mix.indices[inside] - begin[number]
         size = int(n_base[number])
         shape = rows.stop - rows.start, size
-        of_scope: csr_array | None = None
+        scope_mixture: csr_array | None = None
         # Where each node is the base node of its own number there is nothing to mix.
         if shape[0] != size or not np.array_equal(column, np.arange(size)):
-            of_scope = csr_array((mix.data[inside], column, ptr - ptr[0]), shape=shape)
+            scope_mixture = csr_array((mix.data[inside], column, ptr - ptr[0]), shape=shape)
         mask = layout.scopes[number]
-        layers[mask] = Layer(int(n_leaves[number]), size, places.get(mask, {}), of_scope)
+        layers[mask] = Layer(int(n_leaves[number]), size, places.get(mask, {}), scope_mixture)
     return layers, np.searchsorted(read, root) - begin_read[-2]
 
 

@@ -148,12 +148,12 @@ class KernelEvaluator:
         matrix = np.empty((below.n_base, above.n_base))
         if below.n_leaves:
             matrix[: below.n_leaves] = self._of_leaves(scope, node, left, right)
-        first = below.n_leaves
+        first_place = below.n_leaves
         for split, places in below.places.items():
             route = self._routes[split, node]
-            rows = slice(first, first + len(places))
+            rows = slice(first_place, first_place + len(places))
             matrix[rows] = _along(route, split, places, above.parts(split), values)
-            first = rows.stop
+            first_place = rows.stop
         return matrix
 
     def _of_leaves(self, scope: int, node: KernelNode, left: Side, right: Side | Points) -> Floats:
@@ -192,14 +192,14 @@ def _along(
         if len(columns) * len(matrix) < len(rows) * matrix.shape[1]:
             return matrix.take(columns, axis=1).take(rows, axis=0)
         return matrix.take(rows, axis=0).take(columns, axis=1)
-    first, *others = route.routes
-    matrix = _along(first, split, left, right, values)
+    first_route, *later_routes = route.routes
+    matrix = _along(first_route, split, left, right, values)
     if not route.weights:
-        for part in others:
+        for part in later_routes:
             matrix *= _along(part, split, left, right, values)
         return matrix
     matrix *= route.weights[0]
-    for weight, part in zip(route.weights[1:], others):
+    for weight, part in zip(route.weights[1:], later_routes):
         matrix += weight * _along(part, split, left, right, values)
     return matrix
 
@@ -217,12 +217,12 @@ def _between_joint_leaves(scope: int, node: KernelNode, left: Side, right: Side 
             )
             values = joint_expectations(factors, side, points)
         else:
-            leaves, of_columns, normals = right.joint[scope]
+            leaves, column_entries, normals = right.joint[scope]
             # Leaves of one scope may have their variables in several orders.
             place = np.argsort(np.argsort(variables))
             order = np.argsort(leaves.variables)[place]
-            other = JointSide(leaves.taken(order), of_columns, normals.taken(order))
-            values = joint_expectations(factors, side, other)
+            sorted_side = JointSide(leaves.taken(order), column_entries, normals.taken(order))
+            values = joint_expectations(factors, side, sorted_side)
         total = total + weight * values
     return np.asarray(total)
 
@@ -269,15 +269,15 @@ def _refuse_different_variables(p: Structure, q: Structure) -> None:
             "an expected kernel needs two circuits over the same variables, got one over "
             f"{p.n_features} and one over {q.n_features} of them"
         )
-    of_p, of_q = _kinds(p), _kinds(q)
-    for var, (kind, other) in enumerate(zip(of_p, of_q)):
-        if kind != other:
+    kinds_of_p, kinds_of_q = _kinds(p), _kinds(q)
+    for var, (kind, kind_in_q) in enumerate(zip(kinds_of_p, kinds_of_q)):
+        if kind != kind_in_q:
             raise IncompatibleError(
                 "an expected kernel needs two circuits over the same variables, but variable "
-                f"{var} is {kind} in the first and {other} in the second"
+                f"{var} is {kind} in the first and {kind_in_q} in the second"
             )
-        first, second = (getattr(side.axis_of(var), "score", None) for side in (p, q))
-        if first != second:
+        score_of_p, score_of_q = (getattr(side.axis_of(var), "score", None) for side in (p, q))
+        if score_of_p != score_of_q:
             raise IncompatibleError(
                 "an expected kernel compares numbers by their scores, and needs two circuits with "
                 f"the same ones; those of variable {var} differ"
@@ -294,13 +294,16 @@ def _kinds(structure: Structure) -> list[str]:
 def _refuse_different_splits(p: Structure, q: Structure) -> None:
     for scope in p.splits.keys() & q.splits.keys():
         for split in p.splits[scope].items():
-            for other in q.splits[scope].items():
-                if split[0] != other[0]:
-                    raise IncompatibleError(_difference(scope, split, other, p is q))
+            for split_of_q in q.splits[scope].items():
+                if split[0] != split_of_q[0]:
+                    raise IncompatibleError(_difference(scope, split, split_of_q, p is q))
 
 
 def _difference(
-    scope: int, of_p: tuple[frozenset[int], int], of_q: tuple[frozenset[int], int], is_same: bool
+    scope: int,
+    split_of_p: tuple[frozenset[int], int],
+    split_of_q: tuple[frozenset[int], int],
+    is_same: bool,
 ) -> str:
     """That two circuits, or one, split a scope in different ways, each given with its node."""
     needed = " needs circuits that split every scope in the same way"
@@ -308,10 +311,12 @@ def _difference(
     if is_same:
         needed = " of a circuit with itself needs a structured-decomposable circuit"
         owners = "", ""
-    first, second = (_split_text(scope, *one, of) for one, of in zip((of_p, of_q), owners))
+    text_of_p, text_of_q = (
+        _split_text(scope, *split, owner) for split, owner in zip((split_of_p, split_of_q), owners)
+    )
     return (
-        f"an expected kernel{needed}, but {first} and {second}; draw rows from a circuit and pass "
-        "them as points in its place"
+        f"an expected kernel{needed}, but {text_of_p} and {text_of_q}; draw rows from a circuit "
+        "and pass them as points in its place"
     )
 
 

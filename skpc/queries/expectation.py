@@ -158,14 +158,14 @@ def expected_gram(circuit: Circuit, X: Any, Y: Any, kernel: Kernel) -> Floats:
     """
     _check_kernel(kernel)
     rows = check_rows(circuit, X)
-    others = rows if Y is None else check_rows(circuit, Y)
+    other_rows = rows if Y is None else check_rows(circuit, Y)
     evaluator = Evaluator(circuit)
     circuit_of_kernel = KernelCircuit(kernel, circuit.n_features)
-    if not np.isnan(others).any():
-        return _gram_at_points(evaluator, rows, others, circuit_of_kernel)
+    if not np.isnan(other_rows).any():
+        return _gram_at_points(evaluator, rows, other_rows, circuit_of_kernel)
     if not np.isnan(rows).any():
-        return _gram_at_points(evaluator, others, rows, circuit_of_kernel).T
-    return _gram_of_pairs(evaluator, rows, others, circuit_of_kernel)
+        return _gram_at_points(evaluator, other_rows, rows, circuit_of_kernel).T
+    return _gram_of_pairs(evaluator, rows, other_rows, circuit_of_kernel)
 
 
 class KernelExpansion:
@@ -240,8 +240,8 @@ class KernelExpansion:
         out = np.zeros((len(rows), self._coefficients.shape[1]))
         if not self._complete:
             for start in range(0, len(rows), _ROWS):
-                some = rows[start : start + _ROWS]
-                gram = expected_gram(self._circuit, some, self._points, self._kernel)
+                batch = rows[start : start + _ROWS]
+                gram = expected_gram(self._circuit, batch, self._points, self._kernel)
                 out[start : start + _ROWS] = gram @ self._coefficients
             return out
         for given in conditionals(Evaluator(self._circuit), rows):
@@ -296,9 +296,9 @@ class KernelExpansion:
 
     def _pairs(self) -> Iterator[tuple[Floats, Points]]:
         """All pairs of points, with the weights of their second moments."""
-        first, second = np.triu_indices(len(self._points))
-        for start in range(0, len(first), _PAIRS):
-            i, j = first[start : start + _PAIRS], second[start : start + _PAIRS]
+        left_points, right_points = np.triu_indices(len(self._points))
+        for start in range(0, len(left_points), _PAIRS):
+            i, j = left_points[start : start + _PAIRS], right_points[start : start + _PAIRS]
             pairs = np.stack([self._points[i], self._points[j]], axis=2)
             # A pair off the diagonal counts twice.
             twice = np.where(i == j, 1.0, 2.0)[:, np.newaxis]
@@ -329,7 +329,7 @@ def _gram_at_points(
 
 
 def _gram_of_pairs(
-    evaluator: Evaluator, rows: Floats, others: Floats, kernel: KernelCircuit
+    evaluator: Evaluator, rows: Floats, other_rows: Floats, kernel: KernelCircuit
 ) -> Floats:
     evaluate = KernelEvaluator(evaluator.circuit, evaluator.circuit, kernel)
 
@@ -338,17 +338,17 @@ def _gram_of_pairs(
         return [side for part in given for side in sides(evaluator.circuit, part)]
 
     # One table on both sides has a symmetric matrix: half of it is enough.
-    is_symmetric = others is rows
+    is_symmetric = other_rows is rows
     left = blocks(rows)
-    right = left if is_symmetric else blocks(others)
-    gram = np.empty((len(rows), len(others)))
+    right = left if is_symmetric else blocks(other_rows)
+    gram = np.empty((len(rows), len(other_rows)))
     for number, side in enumerate(left):
-        for other in right[number if is_symmetric else 0 :]:
-            values = evaluate(side, other)
-            if side is other:
+        for side_of_others in right[number if is_symmetric else 0 :]:
+            values = evaluate(side, side_of_others)
+            if side is side_of_others:
                 # Rounding depends on the order of the sides.
                 values = np.triu(values) + np.triu(values, 1).T
-            gram[np.ix_(side.position, other.position)] = values
+            gram[np.ix_(side.position, side_of_others.position)] = values
             if is_symmetric:
-                gram[np.ix_(other.position, side.position)] = values.T
+                gram[np.ix_(side_of_others.position, side.position)] = values.T
     return gram

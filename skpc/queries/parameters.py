@@ -148,8 +148,8 @@ class ParametrisedCircuit(NamedTuple):
         is_weight = circuit.kind[circuit.edge_parent] == SUM
         is_weight &= circuit.log_weight > -np.inf
         on_edges = counts.edge[is_weight] @ circuit.log_weight[is_weight]
-        of_leaves = log_prior(*leaf_facts(circuit), Prior(counts.param, *self.moments))
-        return float(on_edges + of_leaves)
+        on_leaves = log_prior(*leaf_facts(circuit), Prior(counts.param, *self.moments))
+        return float(on_edges + on_leaves)
 
     def log_likelihood(self, rows: Floats) -> Floats:
         """Log-likelihood (nats) of rows."""

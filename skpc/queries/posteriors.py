@@ -66,8 +66,10 @@ def posteriors(circuit: Circuit, X: Any, variables: Any = None) -> list[Predicti
     parts = []
     for start in range(0, max(len(rows), 1), step):
         part = np.arange(start, min(start + step, len(rows)))
-        some = None if events is None else events.take(part)
-        parts.append(list(map(likely_parts, _forms(circuit, rows[part], wanted, every, some))))
+        part_events = None if events is None else events.take(part)
+        parts.append(
+            list(map(likely_parts, _forms(circuit, rows[part], wanted, every, part_events)))
+        )
     predictives = []
     for var, forms in zip(wanted.tolist(), zip(*parts)):
         labels = np.arange(circuit.n_states[var]) if circuit.structure.is_categorical[var] else None
@@ -78,7 +80,7 @@ def posteriors(circuit: Circuit, X: Any, variables: Any = None) -> list[Predicti
 def _refuse_stated(circuit: Circuit, events: Events, wanted: Ints) -> None:
     """Refuse intervals of variables that are wanted, or share a block with such a variable."""
     scopes = [{var} for var in wanted.tolist()]
-    scopes += [scope for one in circuit.multivariate if (scope := {*one.variables}) & {*wanted}]
+    scopes += [scope for leaf in circuit.multivariate if (scope := {*leaf.variables}) & {*wanted}]
     for var in sorted(set().union(*scopes) & {*events.column}):
         raise ValueError(
             f"the distribution of variables {wanted.tolist()} given a range of variable {var}, "
@@ -121,8 +123,8 @@ def marginals(circuit: Circuit, X: Any) -> list[Floats | None]:
     [array([[0.25, 0.75],
            [1.  , 0.  ]])]
     """
-    with_states = np.flatnonzero(circuit.n_states).tolist()
-    predictive = dict(zip(with_states, posteriors(circuit, X, with_states)))
+    state_columns = np.flatnonzero(circuit.n_states).tolist()
+    predictive = dict(zip(state_columns, posteriors(circuit, X, state_columns)))
     return [
         predictive[var].probabilities if var in predictive else None
         for var in range(circuit.n_features)
@@ -299,11 +301,13 @@ def _forms(
         for group in reader.groups
     ]
     given = reader.conditionals(rows, probs)
-    for var, some in zip(wanted.tolist(), chosen):
-        prob = np.ascontiguousarray(average[lines_of(leaves, columns, lines, var)][:, some].T)
+    for var, chosen_rows in zip(wanted.tolist(), chosen):
+        prob = np.ascontiguousarray(
+            average[lines_of(leaves, columns, lines, var)][:, chosen_rows].T
+        )
         # An observed cell takes the first part, which nobody looks at.
-        prob[~np.isnan(rows[some, var])] = np.arange(prob.shape[1]) == 0
+        prob[~np.isnan(rows[chosen_rows, var])] = np.arange(prob.shape[1]) == 0
         # Rounding is normalised away.
         prob /= prob.sum(axis=1, keepdims=True)
-        joint = reader.of_variable(given, var, some)
+        joint = reader.of_variable(given, var, chosen_rows)
         yield posterior_form(leaves, circuit.param, columns, var, prob, joint)

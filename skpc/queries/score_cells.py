@@ -101,12 +101,12 @@ def score_cells(circuit: Circuit, X: Any) -> Floats:
 def _add_groups(reader: MultivariateReader, rows: Floats, in_logs: bool, target: Floats) -> None:
     """Add the derivatives of leaves of several variables, times what they say without each cell."""
     n, n_features = len(rows), rows.shape[1]
-    derivative, rest = target[n_features::2, :n], target[:n_features, :n]
+    derivative, without_cell = target[n_features::2, :n], target[:n_features, :n]
     if not in_logs:
-        derivative, rest = log_or_inf(derivative), log_or_inf(rest)
-    rest = rest.copy()
-    reader.add_without_cells(rows, derivative, rest)
-    target[:n_features, :n] = rest if in_logs else np.exp(rest)
+        derivative, without_cell = log_or_inf(derivative), log_or_inf(without_cell)
+    without_cell = without_cell.copy()
+    reader.add_without_cells(rows, derivative, without_cell)
+    target[:n_features, :n] = without_cell if in_logs else np.exp(without_cell)
 
 
 @kernel
@@ -226,9 +226,9 @@ def _compare(columns: Columns, values: Floats, root: Floats, in_logs: bool, out:
                 continue
             # Values inside a circuit are relative to a density that all leaves have in common.
             _, _, density = read_cell(column, columns.axis, x)
-            whole, rest = root[r], out[var, r]
+            whole, log_rest = root[r], out[var, r]
             if not in_logs:
                 whole = math.log(whole) if whole > 0.0 else -np.inf
-                rest = math.log(rest) if rest > 0.0 else -np.inf
+                log_rest = math.log(log_rest) if log_rest > 0.0 else -np.inf
             # Infinity minus infinity is NaN: the others are impossible by themselves.
-            out[var, r] = density + whole - rest
+            out[var, r] = density + whole - log_rest

@@ -142,17 +142,17 @@ def repeated_points(points: Floats, mass: Floats, step: float) -> Floats:
         if often or (mass[place] >= by_count and _is_isolated(points, place)):
             chosen.append(place)
     chosen.sort(key=lambda place: -mass[place])
-    most = max(_MAX_ON_LATTICE, int(total / _ROWS_OF_ATOM)) if has_lattice else _MAX_ATOMS
-    return np.sort(points[chosen[:most]])
+    most_atoms = max(_MAX_ON_LATTICE, int(total / _ROWS_OF_ATOM)) if has_lattice else _MAX_ATOMS
+    return np.sort(points[chosen[:most_atoms]])
 
 
 def _is_isolated(points: Floats, place: int) -> bool:
     """Whether a value at either end is far away from all others."""
     if len(points) <= _NEAREST or place not in (0, len(points) - 1):
         return False
-    others = np.delete(points, place)
-    gap = np.abs(others - points[place]).min()
-    return bool(gap > _ISOLATED * (others[-1] - others[0]))
+    other_points = np.delete(points, place)
+    gap = np.abs(other_points - points[place]).min()
+    return bool(gap > _ISOLATED * (other_points[-1] - other_points[0]))
 
 
 def states_among(atoms: Floats, reach: float, values: Floats) -> Ints:

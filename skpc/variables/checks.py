@@ -135,15 +135,17 @@ def check_families(leaves: Leaves, n_states: Ints, axis_ptr: Ints, axis: Floats)
     # What has no axis reads as a scale of NaN.
     head = np.append(axis, np.nan)[np.where(np.diff(axis_ptr) > 0, axis_ptr[:-1], -1)]
     without_axis = np.where(n_states > 0, "states and no axis", "no states")
-    with_axis = np.where(head > 0.0, "a histogram axis", "atoms and a score")
-    actual = np.where(np.isnan(head), without_axis, with_axis)[scope]
+    text_with_axis = np.where(head > 0.0, "a histogram axis", "atoms and a score")
+    actual = np.where(np.isnan(head), without_axis, text_with_axis)[scope]
     needed = np.array([family.variable for family in FAMILIES.values()])[leaves.family[owner]]
     wrong = np.flatnonzero(needed != actual)
     if len(wrong):
-        at = wrong[0]
+        wrong_leaf = wrong[0]
+        leaf = owner[wrong_leaf]
         raise StructureError(
-            f"node {node[owner[at]]} is a {FAMILIES[leaves.family[owner[at]]].name} leaf and needs "
-            f"a variable with {needed[at]}, but variable {scope[at]} has {actual[at]}"
+            f"node {node[leaf]} is a {FAMILIES[leaves.family[leaf]].name} leaf and needs a "
+            f"variable with {needed[wrong_leaf]}, but variable {scope[wrong_leaf]} has "
+            f"{actual[wrong_leaf]}"
         )
 
 

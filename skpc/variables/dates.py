@@ -90,8 +90,8 @@ class Calendar(NamedTuple):
             return None
         moments, zone = dated
         weight = check_weight(weight, len(moments))
-        kept = ~np.isnat(moments) & (weight > 0.0)
-        moments, weight = moments[kept], weight[kept]
+        is_counted = ~np.isnat(moments) & (weight > 0.0)
+        moments, weight = moments[is_counted], weight[is_counted]
         plain = cls(moments.dtype.str[1:], zone)
         calendars = [plain._replace(unit=unit) for unit in _UNITS]
         months = moments.astype("M8[M]") if plain.stored[0] == "M" else moments[:0]
@@ -123,8 +123,8 @@ class Calendar(NamedTuple):
             cells = objects_of(values)
             for cell in cells[~missing_cells(cells)].reshape(-1)[:1]:
                 zone = f" of the time zone {self.zone}" if self.zone else " without a time zone"
-                found = f"found {cell!r}. See pandas.to_datetime and pandas.to_timedelta."
-                raise TypeError(f"{where} must hold {self.kind}{zone} as in fit; {found}")
+                what_was_found = f"found {cell!r}. See pandas.to_datetime and pandas.to_timedelta."
+                raise TypeError(f"{where} must hold {self.kind}{zone} as in fit; {what_was_found}")
             return np.full(cells.shape, np.nan)
         day = moments.astype(self._dtype("D")).astype(np.int64)
         outside = moments[~np.isnat(moments) & (day != np.clip(day, *self._days))]
@@ -165,8 +165,8 @@ class Calendar(NamedTuple):
 
     def lengths(self, numbers: Floats) -> NDArray[Any]:
         """Durations of so many units; a month lasts 30.44 days."""
-        of_4800 = np.diff(self._starts(np.array([0, 4800]))) / np.timedelta64(1, "us")
-        return np.asarray(numbers * (of_4800 / 4800)).astype("m8[us]")
+        length_of_4800 = np.diff(self._starts(np.array([0, 4800]))) / np.timedelta64(1, "us")
+        return np.asarray(numbers * (length_of_4800 / 4800)).astype("m8[us]")
 
     def text(self, number: float) -> str:
         """The nearest date or duration, for people."""

@@ -22,14 +22,16 @@ def fill_modes(
     leaves: MultivariateGaussian, columns: Columns, cells: ScoredCells, reached: Ints, rows: Floats
 ) -> None:
     """Fill the missing cells of rows by the most probable ones; see :func:`draw_missing`."""
-    some = np.flatnonzero(reached >= 0)
+    chosen_rows = np.flatnonzero(reached >= 0)
     wanted = reached == np.arange(len(leaves.leaf))[:, np.newaxis]
     # The most probable scores are their means.
-    modes = conditionals(leaves.gaussians, *cells[1:], wanted)[0][reached[some], some]
+    modes = conditionals(leaves.gaussians, *cells[1:], wanted)[0][reached[chosen_rows], chosen_rows]
     for place, var in enumerate(leaves.variables.tolist()):
-        of_rows = leaves.log_prob_of(place)[reached[some]]
-        values = columns.axis_of(var).modes(of_rows, modes[:, place])
-        rows[some, var] = np.where(np.isnan(rows[some, var]), values, rows[some, var])
+        log_probs = leaves.log_prob_of(place)[reached[chosen_rows]]
+        values = columns.axis_of(var).modes(log_probs, modes[:, place])
+        rows[chosen_rows, var] = np.where(
+            np.isnan(rows[chosen_rows, var]), values, rows[chosen_rows, var]
+        )
 
 
 @kernel(new_arrays=True)
@@ -70,24 +72,24 @@ def draw_missing(
         if k < 0:
             continue
         n_observed = np.int64(0)
-        for at in range(d):
-            if not np.isnan(scores[r, at]):
-                order[n_observed] = at
+        for place in range(d):
+            if not np.isnan(scores[r, place]):
+                order[n_observed] = place
                 n_observed += 1
         # Observed scores come first in the order, so that all others are drawn given them.
         n = n_observed
-        for at in range(d):
-            var, n_states = variables[at], state_ptr[at + 1] - state_ptr[at]
+        for place in range(d):
+            var, n_states = variables[place], state_ptr[place + 1] - state_ptr[place]
             # An observed atom has no score either, but nothing of it is drawn.
             if np.isnan(rows[r, var]):
                 state = 0
                 # No random number is used up where there is no choice.
                 if n_states > 1:
-                    state = draw_index(prob[k], state_ptr[at], n_states, uniform(streams, r))
+                    state = draw_index(prob[k], state_ptr[place], n_states, uniform(streams, r))
                 if state < n_states - 1:
                     rows[r, var] = axis[columns.axis_ptr[var] + ATOMS + state]
                 else:
-                    order[n] = at
+                    order[n] = place
                     n += 1
         for i in range(n):
             for j in range(n):
@@ -95,14 +97,14 @@ def draw_missing(
         root = np.linalg.cholesky(block[:n, :n])
         for i in range(n):
             # Each score is its mean given those before, and an innovation.
-            at = order[i]
-            mean = means[k, at]
+            place = order[i]
+            mean = means[k, place]
             for j in range(i):
                 mean += root[i, j] * white[j]
             if i < n_observed:
-                white[i] = (scores[r, at] - mean) / root[i, i]
+                white[i] = (scores[r, place] - mean) / root[i, i]
             else:
-                var, n_states = variables[at], state_ptr[at + 1] - state_ptr[at]
+                var, n_states = variables[place], state_ptr[place + 1] - state_ptr[place]
                 white[i] = normal(streams, r)
                 z = mean + root[i, i] * white[i]
                 rows[r, var] = value_of_score(axis, columns.axis_ptr[var], n_states, z)
@@ -186,17 +188,17 @@ def conditional_normals(
     parts: list[Any] = [(nobody, *nothing)]
     for place, observed in enumerate(patterns.observed):
         row = patterns.order[patterns.ptr[place] : patterns.ptr[place + 1]]
-        missing, others = ~observed[:d], np.flatnonzero(~observed[d:])
+        missing, unobserved_means = ~observed[:d], np.flatnonzero(~observed[d:])
         # Only leaves that some row can reach are worth an inverse.
         used = np.flatnonzero(reached[row].any(axis=0))
         leaf, member = np.nonzero(reached[row][:, used].T)
         mean = np.where(missing, expected[used[leaf], row[member]], known[row[member]])
         # The inverse of this part of the precision is the covariance given the observed scores.
         block = leaves.gaussians.precision[
-            used[:, np.newaxis, np.newaxis], others[:, np.newaxis], others
+            used[:, np.newaxis, np.newaxis], unobserved_means[:, np.newaxis], unobserved_means
         ]
         covariance = np.zeros((len(used), d, d))
-        covariance[:, others[:, np.newaxis], others] = np.linalg.inv(block)
+        covariance[:, unobserved_means[:, np.newaxis], unobserved_means] = np.linalg.inv(block)
         covariance *= np.logical_and.outer(missing, missing)
         count = np.bincount(leaf, minlength=len(used))
         parts.append((row[member], mean, count, used, np.tile(missing, (len(used), 1)), covariance))

@@ -266,17 +266,17 @@ def leave_one_out(gaussians: Gaussians, scores: Floats, patterns: Patterns) -> F
     strength = np.diagonal(precision, axis1=1, axis2=2)
     strength = np.repeat(strength[:, np.newaxis], len(patterns.columns), axis=1)
     for p, (columns, n_missing) in enumerate(zip(patterns.columns, patterns.n_missing.tolist())):
-        rows, others = columns[:n_missing, np.newaxis], columns[n_missing:]
-        cross = precision[:, rows, others]
+        rows, observed_columns = columns[:n_missing, np.newaxis], columns[n_missing:]
+        cross = precision[:, rows, observed_columns]
         explained = cross * np.linalg.solve(precision[:, rows, rows.T], cross)
-        strength[:, p, others] -= explained.sum(axis=1)
+        strength[:, p, observed_columns] -= explained.sum(axis=1)
     for k in range(len(gaussians.mean)):
         distance = Filled.from_rows(gaussians, slice(k, k + 1), scores, patterns).distance[0]
         strengths = strength[k, patterns.pattern]
         # The square of a cell that no Gaussian can have may overflow.
         with np.errstate(over="ignore", invalid="ignore"):
-            rest = product(distance, precision[k])
-            values = 0.5 * (np.log(strengths) - _LOG_2_PI - rest**2 / strengths)
+            residual = product(distance, precision[k])
+            values = 0.5 * (np.log(strengths) - _LOG_2_PI - residual**2 / strengths)
         log_density[k, patterns.order] = np.where(observed, values, 0.0)
     return log_density
 
@@ -332,8 +332,13 @@ class Filled(NamedTuple):
         filled = cls(distance, mapped, log_det, spread, variance)
         if not patterns.are_complete:
             weight = np.ones(log_det.shape) if weight is None else weight
-            of_rows = patterns.columns, patterns.n_missing, patterns.pattern[chosen], weight
-            _fill(gaussians.precision[group], *of_rows, *filled)
+            pattern_arguments = (
+                patterns.columns,
+                patterns.n_missing,
+                patterns.pattern[chosen],
+                weight,
+            )
+            _fill(gaussians.precision[group], *pattern_arguments, *filled)
         return filled
 
 
@@ -392,7 +397,7 @@ def _fill(
     ==========  =====================  =======================================================
     """
     n_components, n_rows, d = distance.shape
-    swept, of_row = np.empty((d, d)), np.empty(d)
+    swept, row_buffer = np.empty((d, d)), np.empty(d)
     for k in range(n_components):
         begin = 0
         while begin < n_rows:
@@ -402,21 +407,21 @@ def _fill(
                 weights += weight[k, end]
                 end += 1
             missing = columns[p, : n_missing[p]] if weights > 0.0 else columns[p, :0]
-            n, of_pattern = len(missing), _sweep(precision[k], missing, swept, of_row)
+            n, log_det_of_pattern = len(missing), _sweep(precision[k], missing, swept, row_buffer)
             for r in range(begin, end):
-                log_det[k, r] += of_pattern
+                log_det[k, r] += log_det_of_pattern
                 # Another component may fill the row.
                 if weight[k, r] > 0.0:
                     for i in range(n):
-                        of_row[i] = mapped[k, r, missing[i]]
-                        distance[k, r, missing[i]] = swept[i, i] * of_row[i]
+                        row_buffer[i] = mapped[k, r, missing[i]]
+                        distance[k, r, missing[i]] = swept[i, i] * row_buffer[i]
                         if variance.shape[1] > 0:
                             variance[k, r, missing[i]] = -swept[i, i]
                     for i in range(n):
                         expected = 0.0
                         for j in range(i):
-                            expected += swept[i, j] * of_row[j]
-                            distance[k, r, missing[j]] += swept[i, j] * of_row[i]
+                            expected += swept[i, j] * row_buffer[j]
+                            distance[k, r, missing[j]] += swept[i, j] * row_buffer[i]
                         distance[k, r, missing[i]] += expected
             for i in range(n if len(spread) else 0):
                 for j in range(i + 1):

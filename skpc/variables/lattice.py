@@ -41,10 +41,10 @@ def on_lattice(values: Floats, step: float, origin: float) -> Floats:
 def fit_lattice(points: Floats, mass: Floats) -> tuple[float, float]:
     """Step and origin of the lattice of all values but unusual ones; step 0 without a lattice."""
     unusual = weight_without_say(float(mass.sum()))
-    some = slice(None, None, 1 + len(points) // _SOME_POINTS)
+    sampled = slice(None, None, 1 + len(points) // _SOME_POINTS)
     for decimals in _decimals(points):
         # Most columns without a lattice show it in a few points.
-        if mass[some][_off_lattice(points[some], decimals)[1]].sum() > unusual:
+        if mass[sampled][_off_lattice(points[sampled], decimals)[1]].sum() > unusual:
             continue
         whole, off = _off_lattice(points, decimals)
         if mass[off].sum() > unusual or off.all():
@@ -70,8 +70,8 @@ def _decimals(points: Floats) -> list[int]:
     if size == 0.0:
         return usual
     leading = min(max(-math.floor(math.log10(size)), -_MOST_DECIMALS), _MOST_DECIMALS)
-    of_unit = range(leading, leading + _MAX_DECIMALS + 1)
-    return usual + [decimals for decimals in of_unit if decimals not in usual]
+    decimals_of_unit = range(leading, leading + _MAX_DECIMALS + 1)
+    return usual + [decimals for decimals in decimals_of_unit if decimals not in usual]
 
 
 def _scaled_lattice(points: Floats, mass: Floats) -> tuple[float, float]:
@@ -83,9 +83,9 @@ def _scaled_lattice(points: Floats, mass: Floats) -> tuple[float, float]:
         return 0.0, 0.0
     between = np.diff(points)
     for step in (float(np.median(between)), float(between.min())):
-        found = _lattice_of_step(points, mass, step)
-        if found[0] > 0.0:
-            return found
+        lattice = _lattice_of_step(points, mass, step)
+        if lattice[0] > 0.0:
+            return lattice
     return 0.0, 0.0
 
 

@@ -45,16 +45,18 @@ def lay_out(node: Ints, family: Ints, scope_ptr: Ints, scope: Ints, n_states: In
     is_block, var, size = family == BLOCK, scope[scope_ptr[:-1]], np.diff(scope_ptr)
     # Of the formula of each family; a Gaussian of several variables has moments of all of them.
     n_params, n_entries = (
-        np.array([getattr(one.formula, name, 0) for one in FAMILIES.values()])[family]
+        np.array([getattr(leaf_family.formula, name, 0) for leaf_family in FAMILIES.values()])[
+            family
+        ]
         for name in ("N_PARAMS", "N_ENTRIES")
     )
     params = np.add.reduceat(n_states[scope], scope_ptr[:-1])
     params += np.where(is_block, size * (size + 1), n_params)
-    of_var = np.where(is_block, 0, n_states[var])
-    entries = np.where(is_block, params, of_var + n_entries) + 1
+    n_states_of_leaf = np.where(is_block, 0, n_states[var])
+    entries = np.where(is_block, params, n_states_of_leaf + n_entries) + 1
     line = np.where(is_block, len(n_states) + 2 * (np.cumsum(is_block) - 1), var)
     places = (offsets(params), offsets(entries))
-    return Leaves(node, family, scope_ptr, scope, var, line, of_var, *places)
+    return Leaves(node, family, scope_ptr, scope, var, line, n_states_of_leaf, *places)
 
 
 def multivariate_gaussians(
@@ -108,10 +110,10 @@ def unreadable(columns: Columns, cells: Floats) -> int:
 def variable_of_two_families(leaves: Leaves) -> int:
     """A variable whose leaves are of several families; -1 if there is none."""
     family = _families_of_scopes(leaves)
-    first = np.zeros(leaves.scope.max() + 1, dtype=np.int64)
-    first[leaves.scope] = family
-    others = leaves.scope[first[leaves.scope] != family]
-    return int(others[0]) if len(others) else -1
+    family_of_variable = np.zeros(leaves.scope.max() + 1, dtype=np.int64)
+    family_of_variable[leaves.scope] = family
+    in_two_families = leaves.scope[family_of_variable[leaves.scope] != family]
+    return int(in_two_families[0]) if len(in_two_families) else -1
 
 
 def _families_of_scopes(leaves: Leaves) -> Ints:
@@ -132,8 +134,10 @@ def columns_of(
     family[leaves.scope] = _families_of_scopes(leaves)
     for formula, leaf, rows in formula_params(leaves, param):
         np.maximum.at(peak, leaves.var[leaf], formula.log_peak(*rows))
-    for of_scope in blocks:
-        np.maximum.at(peak, of_scope.variables, of_scope.log_peaks().max(axis=0))
+    for gaussians_of_scope in blocks:
+        np.maximum.at(
+            peak, gaussians_of_scope.variables, gaussians_of_scope.log_peaks().max(axis=0)
+        )
     marks, has_cells = np.asarray(ignored, dtype=np.int8), np.zeros(len(n_states), dtype=np.int8)
     # Kernels are compiled for writable arrays; those of a structure are not.
     columns = Columns(n_states.copy(), axis_ptr.copy(), axis.copy(), family, peak, marks, has_cells)
@@ -162,8 +166,8 @@ def formula_params(leaves: Leaves, param: Floats) -> list[tuple[Any, Ints, Float
 
 def _param_places(leaves: Leaves, leaf: Ints, formula: Any) -> Ints:
     """Positions of the parameters of formulas, behind those of the states; one row each."""
-    first = leaves.param_ptr[leaf] + leaves.n_states[leaf]
-    return first + np.arange(formula.N_PARAMS)[:, np.newaxis]
+    after_states = leaves.param_ptr[leaf] + leaves.n_states[leaf]
+    return after_states + np.arange(formula.N_PARAMS)[:, np.newaxis]
 
 
 def _prob_of_formula(leaves: Leaves, param: Floats, leaf: Ints) -> Floats:
@@ -182,8 +186,8 @@ def _missing_entry(leaves: Leaves) -> Ints:
 
     It is the last one of a formula, unless a cell without a score may be an atom.
     """
-    of_states = only_states(leaves) | (leaves.n_states > 1)
-    return np.where(of_states, leaves.first[:-1] + leaves.n_states, leaves.first[1:] - 1)
+    are_states = only_states(leaves) | (leaves.n_states > 1)
+    return np.where(are_states, leaves.first[:-1] + leaves.n_states, leaves.first[1:] - 1)
 
 
 def leaf_tables(leaves: Leaves, param: Floats, columns: Columns) -> Floats:
@@ -199,8 +203,8 @@ def leaf_tables(leaves: Leaves, param: Floats, columns: Columns) -> Floats:
 
 def linear_tables(log_table: Floats, leaves: Leaves) -> Floats:
     """The tables in the linear domain; those of formulas stay as they are."""
-    of_states = np.repeat(only_states(leaves), np.diff(leaves.first))
-    return np.where(of_states, np.exp(np.where(of_states, log_table, 0.0)), log_table)
+    are_states = np.repeat(only_states(leaves), np.diff(leaves.first))
+    return np.where(are_states, np.exp(np.where(are_states, log_table, 0.0)), log_table)
 
 
 def mode_tables(
@@ -229,8 +233,8 @@ def updated_param(
     updated = param.copy()
     states = states_of_leaves(leaves, columns.n_states)
     # The counts of leaves of several variables have what is missing among them.
-    of_leaf = np.where(leaves.family == BLOCK, 0.0, statistic[_missing_entry(leaves)])
-    log_prob, missing = param[states.param], np.repeat(of_leaf[states.leaf], states.size)
+    missing_weight = np.where(leaves.family == BLOCK, 0.0, statistic[_missing_entry(leaves)])
+    log_prob, missing = param[states.param], np.repeat(missing_weight[states.leaf], states.size)
     prob = np.exp(log_prob)
     # A missing cell counts for each state with the probability that the leaf gives it. States of
     # probability zero keep it; a leaf without any count stays as it is.
@@ -251,15 +255,15 @@ def updated_param(
             mean, sd = _param_places(leaves, leaf, gaussian)
             smallest = columns.axis_of(column).smallest_sds(updated[mean])
             updated[sd] = np.maximum(updated[sd], smallest)
-    for of_scope in multivariate_gaussians(leaves, param, columns.n_states):
-        place = of_scope.positions(leaves)
-        of_rows = prior.at(place[:, 0], of_scope.variables)
-        updated[place] = of_scope.updated(leaves, statistic, of_rows)
+    for gaussians_of_scope in multivariate_gaussians(leaves, param, columns.n_states):
+        place = gaussians_of_scope.positions(leaves)
+        prior_of_rows = prior.at(place[:, 0], gaussians_of_scope.variables)
+        updated[place] = gaussians_of_scope.updated(leaves, statistic, prior_of_rows)
     return updated
 
 
 def uniform_param(
-    leaves: Leaves, param: Floats, columns: Columns, of_columns: Sequence[Floats] | None = None
+    leaves: Leaves, param: Floats, columns: Columns, column_shares: Sequence[Floats] | None = None
 ) -> Floats:
     """Parameters with equal probabilities of the possible states; those of formulas stay.
 
@@ -267,8 +271,8 @@ def uniform_param(
     """
     states, uniform = states_of_leaves(leaves, columns.n_states), param.copy()
     share = np.ones(len(states.state))
-    if of_columns is not None:
-        share = np.concatenate(of_columns)[states.state]
+    if column_shares is not None:
+        share = np.concatenate(column_shares)[states.state]
     share = np.where(param[states.param] > -np.inf, share, 0.0)
     total = np.repeat(np.add.reduceat(share, states.begin), states.size)
     uniform[states.param] = log_or_inf(share / total)
@@ -291,7 +295,11 @@ def _described_share(leaves: Leaves, param: Floats, n_states: Ints) -> Floats:
 
 
 def counts_like_columns(
-    leaves: Leaves, param: Floats, of_columns: list[Floats], like_column: float, as_learned: float
+    leaves: Leaves,
+    param: Floats,
+    column_shares: list[Floats],
+    like_column: float,
+    as_learned: float,
 ) -> Floats:
     """Pseudo-counts, in the shape of the parameters, of cells distributed like something known.
 
@@ -306,9 +314,9 @@ def counts_like_columns(
     as_learned : float
         Number of cells of a categorical leaf that are distributed like the leaf itself.
     """
-    n_states, alike = np.array([len(shares) for shares in of_columns]), param.copy()
+    n_states, alike = np.array([len(shares) for shares in column_shares]), param.copy()
     states = states_of_leaves(leaves, n_states)
-    alike[states.param] = np.log(np.concatenate([np.empty(0), *of_columns]))[states.state]
+    alike[states.param] = np.log(np.concatenate([np.empty(0), *column_shares]))[states.state]
     count = like_column * _described_share(leaves, alike, n_states)
     categorical = np.repeat(leaves.family == CATEGORICAL, np.diff(leaves.param_ptr))
     count[categorical] += as_learned * np.exp(param[categorical])
@@ -321,11 +329,13 @@ def log_prior(leaves: Leaves, param: Floats, columns: Columns, prior: Prior) -> 
     states = states[param[states] > -np.inf]
     total = prior.weight[states] @ param[states]
     for formula, leaf, rows in formula_params(leaves, param):
-        of_cells = prior.at(_param_places(leaves, leaf, formula)[0], leaves.var[leaf])
-        total += of_cells.weight @ formula.log_prior(*rows, of_cells)
-    for of_scope in multivariate_gaussians(leaves, param, columns.n_states):
-        of_rows = prior.at(of_scope.positions(leaves)[:, 0], of_scope.variables)
-        total += of_rows.weight @ of_scope.log_prior(of_rows)
+        prior_of_cells = prior.at(_param_places(leaves, leaf, formula)[0], leaves.var[leaf])
+        total += prior_of_cells.weight @ formula.log_prior(*rows, prior_of_cells)
+    for gaussians_of_scope in multivariate_gaussians(leaves, param, columns.n_states):
+        prior_of_rows = prior.at(
+            gaussians_of_scope.positions(leaves)[:, 0], gaussians_of_scope.variables
+        )
+        total += prior_of_rows.weight @ gaussians_of_scope.log_prior(prior_of_rows)
     return float(total)
 
 
@@ -354,16 +364,16 @@ def _scored_form(
     """Leaves with atoms and scores, and the entries of a variable in their scopes."""
     var = int(leaves.scope[entry[0]])
     begin, end = leaves.scope_ptr[leaf], leaves.scope_ptr[leaf + 1]
-    first, n_states = leaves.param_ptr[leaf], offsets(columns.n_states[leaves.scope])
-    states = first + n_states[entry] - n_states[begin]
+    first_param, n_states = leaves.param_ptr[leaf], offsets(columns.n_states[leaves.scope])
+    states = first_param + n_states[entry] - n_states[begin]
     prob = np.exp(param[states[:, np.newaxis] + np.arange(columns.n_states[var])])
-    means = first + n_states[end] - n_states[begin]
+    means = first_param + n_states[end] - n_states[begin]
     place, size = entry - begin, end - begin
     # A leaf of one variable has a standard deviation where others have a matrix of variances.
     spread = param[means + size + place * (size + 1)]
     sd = np.where(leaves.family[leaf] == BLOCK, np.sqrt(spread), spread)
-    rest = Normals(param[means + place], sd, prob[:, -1])
-    return ScoredNormals(columns.axis_of(var), prob[:, :-1], rest)
+    bulk = Normals(param[means + place], sd, prob[:, -1])
+    return ScoredNormals(columns.axis_of(var), prob[:, :-1], bulk)
 
 
 def known_cells(columns: Columns, var: int, values: Floats) -> Form:
@@ -384,19 +394,21 @@ def posterior_lines(leaves: Leaves, param: Floats, columns: Columns, wanted: Any
 
     Leaves of states share the states of their variable; of all other leaves each has a line.
     """
-    of_states = only_states(leaves)
+    are_states = only_states(leaves)
     is_wanted = np.add.reduceat(np.asarray(wanted)[leaves.scope], leaves.scope_ptr[:-1]) > 0
-    sizes = np.where(of_states, leaves.n_states, 1)
+    sizes = np.where(are_states, leaves.n_states, 1)
     feature = np.ones(sizes.sum())
-    chosen = np.repeat(of_states, np.diff(leaves.param_ptr))
-    feature[np.repeat(of_states, sizes)] = np.exp(param[chosen])
-    kept = np.repeat(is_wanted, sizes)
-    with_states = np.isin(columns.family, WITH_STATES_ALONE) & wanted
-    ptr = offsets(np.where(with_states, columns.n_states, 0))
-    alone = is_wanted & ~of_states
-    first = np.where(of_states, ptr[leaves.var], ptr[-1] + np.cumsum(alone) - 1)
+    chosen = np.repeat(are_states, np.diff(leaves.param_ptr))
+    feature[np.repeat(are_states, sizes)] = np.exp(param[chosen])
+    is_kept_feature = np.repeat(is_wanted, sizes)
+    has_states = np.isin(columns.family, WITH_STATES_ALONE) & wanted
+    ptr = offsets(np.where(has_states, columns.n_states, 0))
+    alone = is_wanted & ~are_states
+    first_line = np.where(are_states, ptr[leaves.var], ptr[-1] + np.cumsum(alone) - 1)
     n_lines = int(ptr[-1] + alone.sum())
-    return Lines(offsets(np.where(is_wanted, sizes, 0)), feature[kept], first, n_lines)
+    return Lines(
+        offsets(np.where(is_wanted, sizes, 0)), feature[is_kept_feature], first_line, n_lines
+    )
 
 
 def lines_of(leaves: Leaves, columns: Columns, lines: Lines, var: int) -> Ints:

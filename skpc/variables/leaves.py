@@ -163,8 +163,8 @@ def leaf_of(leaves: LeafTable, leaf: int) -> Leaf:
 @inlined
 def column_of(columns: Columns, var: int) -> Column:
     """The facts of one variable."""
-    first, last = columns.axis_ptr[var], columns.axis_ptr[var + 1]
-    return Column(columns.n_states[var], columns.family[var], columns.log_peak[var], first, last)
+    begin, end = columns.axis_ptr[var], columns.axis_ptr[var + 1]
+    return Column(columns.n_states[var], columns.family[var], columns.log_peak[var], begin, end)
 
 
 class Lines(NamedTuple):
@@ -183,17 +183,17 @@ class Lines(NamedTuple):
 @inlined
 def state_line(leaf: Leaf, table: Floats, cells: Cells, n: int, lines: Floats, out: int) -> None:
     """Read the table entry of each row's state."""
-    first, var, codes = leaf.first, leaf.line, cells.codes
+    first_entry, var, codes = leaf.first, leaf.line, cells.codes
     if leaf.n_states == 2:
         # A choice between three numbers vectorises where a look-up would not.
-        zero, one, missing = table[first], table[first + 1], table[first + 2]
+        zero, one, missing = table[first_entry], table[first_entry + 1], table[first_entry + 2]
         for r in range(n):
             code = codes[var, r]
             lines[out, r] = zero if code == 0 else (one if code == 1 else missing)
     else:
         # A gather: several times as slow, but any number of states has it.
         for r in range(n):
-            lines[out, r] = table[first + codes[var, r]]
+            lines[out, r] = table[first_entry + codes[var, r]]
 
 
 @inlined
@@ -201,7 +201,7 @@ def add_states(
     leaf: Leaf, cells: Cells, n: int, lines: Floats, flow: int, statistic: Floats
 ) -> None:
     """Add the flow of each row to the count of its state."""
-    first, var, codes = leaf.first, leaf.line, cells.codes
+    first_entry, var, codes = leaf.first, leaf.line, cells.codes
     if leaf.n_states == 2:
         # Sums over all rows vectorise where counts of states would wait for each other.
         zero, one, missing = 0.0, 0.0, 0.0
@@ -210,13 +210,13 @@ def add_states(
             zero += part if code == 0 else 0.0
             one += part if code == 1 else 0.0
             missing += part if code == 2 else 0.0
-        statistic[first] += zero
-        statistic[first + 1] += one
-        statistic[first + 2] += missing
+        statistic[first_entry] += zero
+        statistic[first_entry + 1] += one
+        statistic[first_entry + 2] += missing
     else:
         for r in range(n):
             # A missing cell has the number of states as its state, and a place of its own.
-            statistic[first + codes[var, r]] += lines[flow, r]
+            statistic[first_entry + codes[var, r]] += lines[flow, r]
 
 
 class States(NamedTuple):
@@ -243,11 +243,11 @@ def states_of_leaves(leaves: Leaves, n_states: Ints) -> States:
     before = offsets(size)
     before = before[:-1] - before[leaves.scope_ptr[:-1]][owner]
     # Numbers without states have nothing to list.
-    some = np.flatnonzero(size > 0)
-    leaf, size, before = owner[some], size[some], before[some]
+    has_states = np.flatnonzero(size > 0)
+    leaf, size, before = owner[has_states], size[has_states], before[has_states]
     offset = np.cumsum(n_states) - n_states
-    of_leaf = (leaves.param_ptr[leaf] + before, leaves.first[leaf] + before)
-    starts = (*of_leaf, offset[leaves.scope[some]])
+    leaf_begins = (leaves.param_ptr[leaf] + before, leaves.first[leaf] + before)
+    starts = (*leaf_begins, offset[leaves.scope[has_states]])
     return States(leaf, np.cumsum(size) - size, size, *(ranges(start, size) for start in starts))
 
 

@@ -71,9 +71,9 @@ def fit_histogram(values: Floats, weight: Floats, law: Law) -> Histogram:
     total = float(mass.sum())
     if law.is_ordered:
         return _histogram_of_states(points, mass, law)
-    rest = ~law.is_atom(points)
-    atoms, of_atoms = points[~rest], mass[~rest]
-    points, mass = points[rest], mass[rest]
+    is_free = ~law.is_atom(points)
+    atoms, atom_mass = points[~is_free], mass[~is_free]
+    points, mass = points[is_free], mass[is_free]
     edges, cumulated = _margin(points, mass, law) if len(points) else _gaps(law)
     edges, cumulated, point = _with_atoms(edges, cumulated, law)
     # Of less than three values, the next one is more likely between than beyond.
@@ -86,14 +86,14 @@ def fit_histogram(values: Floats, weight: Floats, law: Law) -> Histogram:
     n_others = float(mass.sum())
     if n_others > 0.0:
         # The frequent atoms are states; the others are cells of the bins around them.
-        alone = _alone(of_atoms, total)
+        alone = _alone(atom_mass, total)
         # So is one at an end: a zero is another matter than small laws.
         alone |= np.isin(atoms, [law.low, law.high])
-        of_bins = of_atoms[~alone].sum()
-        masses *= n_others / (n_others + of_bins)
+        binned_mass = atom_mass[~alone].sum()
+        masses *= n_others / (n_others + binned_mass)
         cells = np.searchsorted(edges, atoms[~alone], side="right")
-        masses[cells] = of_atoms[~alone] / (n_others + of_bins)
-        n_others += float(of_bins)
+        masses[cells] = atom_mass[~alone] / (n_others + binned_mass)
+        n_others += float(binned_mass)
     tails = _tail_scales(points, mass, law)
     return Histogram(edges, *tails, None, masses, point, low, high, law.step, n_others)
 
@@ -179,11 +179,15 @@ def _smoothed(place: Ints, mass: Floats, n_cells: int, tied: bool) -> Floats:
     smooth = np.maximum(idct(dct(count) * response), 0.0)
     out = np.minimum(mass, 1.0) if tied else mass
     # Neighbours in one cell, of which as much is left out, have one likelihood.
-    first = np.append(True, (place[1:] != place[:-1]) | (out[1:] != out[:-1]))
-    of_group, place, out = np.add.reduceat(mass, np.flatnonzero(first)), place[first], out[first]
+    begins_group = np.append(True, (place[1:] != place[:-1]) | (out[1:] != out[:-1]))
+    group_mass, place, out = (
+        np.add.reduceat(mass, np.flatnonzero(begins_group)),
+        place[begins_group],
+        out[begins_group],
+    )
     left = np.maximum(smooth[:, place] - out * self_weight[:, place], 0.0)
     left /= np.maximum(total - out, 1e-300)
-    best = smooth[np.argmax(np.log(left + background) @ of_group)] / total + background
+    best = smooth[np.argmax(np.log(left + background) @ group_mass)] / total + background
     return np.asarray(best / best.sum())
 
 
@@ -229,7 +233,7 @@ def _with_atoms(edges: Floats, cumulated: Floats, law: Law) -> tuple[Floats, Flo
     return merged, below, point
 
 
-def _masses(cumulated: Floats, point: Floats, beyond: float, of_tails: Floats) -> Floats:
+def _masses(cumulated: Floats, point: Floats, beyond: float, tail_mass: Floats) -> Floats:
     """Masses of the cells without atoms, from what lies below the edges.
 
     The tails have masses of their own, and all cells together in which nothing was seen have the
@@ -242,8 +246,8 @@ def _masses(cumulated: Floats, point: Floats, beyond: float, of_tails: Floats) -
     if gap.any():
         inner *= 1.0 - beyond
         inner[gap] = beyond / gap.sum()
-    inner *= 1.0 - of_tails.sum()
-    return np.concatenate([of_tails[:1], inner, of_tails[1:]])
+    inner *= 1.0 - tail_mass.sum()
+    return np.concatenate([tail_mass[:1], inner, tail_mass[1:]])
 
 
 def _tail_scales(points: Floats, mass: Floats, law: Law) -> tuple[float, float]:
@@ -313,10 +317,14 @@ def plain_axis(values: Floats, weight: Floats, n_bins: int) -> Histogram:
         if candidate - edges[-1] >= max(_SMALLEST_WIDTH * spread, TINY):
             edges.append(candidate)
     scales = (
-        max(_mean_deviation(points[some], mass[some], edge), _SMALLEST_TAIL * spread, TINY)
-        if some.any()
+        max(
+            _mean_deviation(points[is_outside], mass[is_outside], edge),
+            _SMALLEST_TAIL * spread,
+            TINY,
+        )
+        if is_outside.any()
         else spread
-        for some, edge in ((points < edges[0], edges[0]), (points >= edges[-1], edges[-1]))
+        for is_outside, edge in ((points < edges[0], edges[0]), (points >= edges[-1], edges[-1]))
     )
     return Histogram(np.array(edges), *scales)
 

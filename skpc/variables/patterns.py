@@ -55,10 +55,10 @@ class Patterns(NamedTuple):
         # The bits of a row as one value: these sort faster than rows do.
         bits = np.packbits(np.insert(observed, 0, True, axis=1), axis=1)
         key = np.ascontiguousarray(bits).view(np.dtype((np.void, bits.shape[1]))).ravel()
-        _, first, pattern, size = np.unique(key, True, True, True)
+        _, first_row, pattern, size = np.unique(key, True, True, True)
         order = np.argsort(pattern, kind="stable").astype(np.int64, copy=False)
         pattern = np.sort(pattern)
-        observed = observed[first]
+        observed = observed[first_row]
         columns = np.argsort(observed, axis=1, kind="stable")
         n_missing = (~observed).sum(axis=1)
         return cls(order, offsets(size), observed, columns, n_missing, pattern, n_observed)

@@ -48,8 +48,8 @@ def log_poisson(leaf: Leaf, table: Floats, x: float) -> float:
     # The entry of states, of which there are none, stands first.
     log_rate, rate, missing = table[leaf.first + 1], table[leaf.first + 2], table[leaf.first + 3]
     # The logarithm of a missing cell is not wanted, and that of zero does not count.
-    some = x if x > 0.0 else 1.0
-    relative = x * (log_rate - fast_log(some)) + (x - rate)
+    positive_count = x if x > 0.0 else 1.0
+    relative = x * (log_rate - fast_log(positive_count)) + (x - rate)
     return relative if x == x else missing
 
 
@@ -105,8 +105,8 @@ def entries(rate: Floats, highest: Floats) -> Floats:
 def form(rate: Floats) -> Points:
     """What kernels and predictive values see: the counts that any of the rates makes likely."""
     low, high = float(rate.min()), float(rate.max())
-    first = max(0.0, math.floor(low - _WIDTH * math.sqrt(low) - _MARGIN))
-    count = np.arange(first, high + _WIDTH * math.sqrt(high) + _MARGIN)
+    least_count = max(0.0, math.floor(low - _WIDTH * math.sqrt(low) - _MARGIN))
+    count = np.arange(least_count, high + _WIDTH * math.sqrt(high) + _MARGIN)
     rate = rate[:, np.newaxis]
     return Points(count, np.exp(xlogy(count, rate) - rate - gammaln(count + 1.0)))
 

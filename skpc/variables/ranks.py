@@ -57,15 +57,15 @@ class Ranks(NamedTuple):
         rank_of = {label: float(rank) for rank, label in enumerate(self.labels)}
         numbers = np.array([rank_of.get(cell, np.nan) for cell in cells.reshape(-1).tolist()])
         numbers = numbers.reshape(cells.shape)
-        others = cells[np.isnan(numbers) & ~missing_cells(cells)]
-        if len(others):
+        unknown_cells = cells[np.isnan(numbers) & ~missing_cells(cells)]
+        if len(unknown_cells):
             text = (
                 f"{where} must hold the ordered categories {', '.join(map(repr, self.labels))}; "
-                f"found {others[0]!r}"
+                f"found {unknown_cells[0]!r}"
             )
             if self.is_strict:
                 raise ValueError(f"{text}. Add it to the dtype, or leave the cell missing.")
-            warn(f"{text}, in {len(others)} of {cells.size} cells. They count as missing.")
+            warn(f"{text}, in {len(unknown_cells)} of {cells.size} cells. They count as missing.")
         return numbers
 
     def dates(self, numbers: Floats) -> NDArray[np.object_]:

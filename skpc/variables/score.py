@@ -95,8 +95,8 @@ def _power(u: float, power: float) -> float:
     # expm1 and log1p keep the digits of small numbers, and of powers near zero.
     if u >= 0.0:
         return math.expm1(power * math.log1p(u)) / power if power != 0.0 else math.log1p(u)
-    rest = 2.0 - power
-    return -math.expm1(rest * math.log1p(-u)) / rest if rest != 0.0 else -math.log1p(-u)
+    exponent = 2.0 - power
+    return -math.expm1(exponent * math.log1p(-u)) / exponent if exponent != 0.0 else -math.log1p(-u)
 
 
 @inlined
@@ -121,8 +121,8 @@ def _unbound(
             last = upper
             if lower > -math.inf:
                 last += _softened(upper - lower, soft)[0]
-            change, more = _softened(last - v, soft)
-            v, slope = v - change, slope + more
+            change, change_of_slope = _softened(last - v, soft)
+            v, slope = v - change, slope + change_of_slope
         return v, slope
     # A value at a bound would have an infinite score. And the slope at and beyond a bound would
     # make what cannot be the densest of all: that of the middle counts.
@@ -130,8 +130,8 @@ def _unbound(
         part = (x - lower) / (upper - lower)
         inner = min(max(part, _NEAREST), 1.0 - _NEAREST)
         v = math.log(inner / (1.0 - inner))
-        at = v if 0.0 < part < 1.0 else centre
-        return v, 2.0 * math.log(2.0 * math.cosh(0.5 * at)) - math.log(upper - lower)
+        place = v if 0.0 < part < 1.0 else centre
+        return v, 2.0 * math.log(2.0 * math.cosh(0.5 * place)) - math.log(upper - lower)
     if lower > -math.inf:
         v, size = _logarithm(x - lower, centre, end)
         return v, size
@@ -172,14 +172,19 @@ def _logarithm(distance: float, centre: float, end: float) -> tuple[float, float
 
 
 @inlined
-def score_of(score: Floats, at: int | np.int64, x: float) -> tuple[float, float]:
+def score_of(score: Floats, begin: int | np.int64, x: float) -> tuple[float, float]:
     """Score of a value, and the log slope there; the score is ``score[at : at + 8]``."""
     # Numbers of one array, so that kernels take the score of any column alike.
-    spread, power, low, high = score[at + 3], score[at + 4], score[at + 5], score[at + 6]
+    spread, power, low, high = (
+        score[begin + 3],
+        score[begin + 4],
+        score[begin + 5],
+        score[begin + 6],
+    )
     # Where there is one bound, values go on linearly from the end of the range on the other side.
-    end = score[at + 2] + spread * (high if score[at] > -math.inf else low)
-    v, slope = _unbound(score[at], score[at + 1], score[at + 2], end, score[at + 7], x)
-    u, slope = (v - score[at + 2]) / spread, slope - math.log(spread)
+    end = score[begin + 2] + spread * (high if score[begin] > -math.inf else low)
+    v, slope = _unbound(score[begin], score[begin + 1], score[begin + 2], end, score[begin + 7], x)
+    u, slope = (v - score[begin + 2]) / spread, slope - math.log(spread)
     # Beyond the range the transform goes on along its tangent.
     inner = min(max(u, low), high)
     if power == 1.0:
@@ -209,13 +214,13 @@ class Inverse(NamedTuple):
 
 
 @inlined
-def inverse_of(score: Floats, at: int | np.int64) -> Inverse:
+def inverse_of(score: Floats, begin: int | np.int64) -> Inverse:
     """The inverse of the score ``score[at : at + 8]``."""
-    power, low, high = score[at + 4], score[at + 5], score[at + 6]
+    power, low, high = score[begin + 4], score[begin + 5], score[begin + 6]
     bottom, below = _power(low, power), math.exp(-_log_power_slope(low, power))
     top, above = _power(high, power), math.exp(-_log_power_slope(high, power))
-    fields = (score[at], score[at + 1], score[at + 2], score[at + 3], power, low, high)
-    return Inverse(*fields, score[at + 7], bottom, top, below, above)
+    fields = (score[begin], score[begin + 1], score[begin + 2], score[begin + 3], power, low, high)
+    return Inverse(*fields, score[begin + 7], bottom, top, below, above)
 
 
 @inlined
@@ -232,8 +237,8 @@ def inverse_power(inverse: Inverse, z: float) -> float:
     # On either side of its middle the transform is a power of the distance from there.
     sign = 1.0 if inner >= 0.0 else -1.0
     exponent = inverse.power if inner >= 0.0 else 2.0 - inverse.power
-    of_power = fast_log(1.0 + exponent * abs(inner)) / exponent
-    u = sign * (fast_exp(of_power if exponent != 0.0 else abs(inner)) - 1.0)
+    magnitude = fast_log(1.0 + exponent * abs(inner)) / exponent
+    u = sign * (fast_exp(magnitude if exponent != 0.0 else abs(inner)) - 1.0)
     return u + (z - inner) * (inverse.below if z < inner else inverse.above)
 
 
@@ -288,28 +293,28 @@ def _transformed(score: Floats, u: Floats, z: Floats) -> None:
 
 
 @inlined
-def place_of(column: Floats, first: int | np.int64, n_atoms: int, x: float) -> float:
+def place_of(column: Floats, begin_of_column: int | np.int64, n_atoms: int, x: float) -> float:
     """The place of a value that is no atom; see :meth:`skpc.variables.Law.place`."""
-    gap = column[first + 4]
+    gap = column[begin_of_column + 4]
     if gap == 0.0 or n_atoms == 0:
         return x
-    begin = first + ATOMS
+    begin = begin_of_column + ATOMS
     # The atoms whose cells begin at or before the value.
     n_below = np.searchsorted(column[begin : begin + n_atoms], x + 0.5 * gap, side="right")
     return x - gap * n_below
 
 
 @inlined
-def value_at(column: Floats, first: int | np.int64, n_atoms: int, place: float) -> float:
+def value_at(column: Floats, begin_of_column: int | np.int64, n_atoms: int, place: float) -> float:
     """The value at a place; see :meth:`skpc.variables.Law.at_place`."""
-    gap = column[first + 4]
+    gap = column[begin_of_column + 4]
     if gap == 0.0 or n_atoms == 0:
         return place
     # The cuts at or before the place, by halving.
     low, high = 0, n_atoms
     while low < high:
         middle = (low + high) // 2
-        if column[first + ATOMS + middle] - gap * (middle + 0.5) <= place:
+        if column[begin_of_column + ATOMS + middle] - gap * (middle + 0.5) <= place:
             low = middle + 1
         else:
             high = middle

@@ -83,14 +83,14 @@ def induced_plan(structure: Structure) -> InducedPlan | None:
     number[node] = np.arange(len(node))
     var = np.where(is_leaf, structure.leaf_var, structure.decision_var)[node]
     sizes = structure.n_states[var]
-    first = offsets(sizes)
-    source, below = _entry_sources(structure, node, first, number, roots)
+    first_entry = offsets(sizes)
+    source, below = _entry_sources(structure, node, first_entry, number, roots)
     entry, next_stop = _stops_below(structure, number, below)
     # The indicator of the state that led to an entry has nothing to add.
     decided = np.repeat(np.where(is_leaf[node], -1, var), sizes)
     adds = var[next_stop] != np.append(decided, np.full(len(roots), -1))[entry]
     ptr = offsets(np.bincount(entry[adds], minlength=len(below)))
-    return InducedPlan(var, first[:-1].copy(), source, ptr, next_stop[adds], len(roots))
+    return InducedPlan(var, first_entry[:-1].copy(), source, ptr, next_stop[adds], len(roots))
 
 
 def _plan_of_walk(circuit: Circuit) -> InducedPlan:
@@ -112,23 +112,23 @@ def _entry_values(circuit: Circuit) -> Floats:
 
 
 def _entry_sources(
-    structure: Structure, node: Ints, first: Ints, number: Ints, roots: Ints
+    structure: Structure, node: Ints, first_entry: Ints, number: Ints, roots: Ints
 ) -> tuple[Ints, Ints]:
     """Where each entry's value comes from, and the node below it (-1: no node)."""
-    n_entries = int(first[-1]) + len(roots)
+    n_entries = int(first_entry[-1]) + len(roots)
     source, below = np.full(n_entries, -1), np.full(n_entries, -1)
     decided = structure.decision_var[structure.edge_parent] >= 0
     edge = np.flatnonzero(decided)
-    entry = first[number[structure.edge_parent[edge]]] + structure.decision_state[edge]
+    entry = first_entry[number[structure.edge_parent[edge]]] + structure.decision_state[edge]
     source[entry], below[entry] = edge, structure.child[edge]
     leaf = np.flatnonzero(structure.kind[node] == LEAF)
-    size = np.diff(first)[leaf]
-    entry = ranges(first[leaf], size)
+    size = np.diff(first_entry)[leaf]
+    entry = ranges(first_entry[leaf], size)
     position = ranges(structure.param_ptr[node[leaf]], size)
     source[entry] = structure.n_edges + position
-    below[first[-1] :] = roots
+    below[first_entry[-1] :] = roots
     if len(roots) > 1:
-        source[first[-1] :] = np.arange(structure.n_edges)[structure.child_ptr[-2] :]
+        source[first_entry[-1] :] = np.arange(structure.n_edges)[structure.child_ptr[-2] :]
     return source, below
 
 
@@ -215,7 +215,7 @@ def walk(
     # Stops still to visit, and the variable that decided above each of them.
     pending, decided = work[1], work[2]
     first_root, counts, all_shown = len(plan.ptr) - 1 - n_roots, len(count) > 0, len(shown) == 0
-    stop_var, first, ptr, stop = plan.var, plan.first, plan.ptr, plan.stop
+    stop_var, first_entry, ptr, stop = plan.var, plan.first, plan.ptr, plan.stop
     for r in range(len(rows)):
         bad, base = _read_row(columns, rows, r, codes)
         # An error is raised by the caller: kernels only say where.
@@ -235,10 +235,10 @@ def walk(
                 depth += 1
             while depth > 0:
                 depth -= 1
-                at, above = pending[depth], decided[depth]
+                stop_number, above = pending[depth], decided[depth]
                 # The state decides, so that one entry of the stop is taken and no sum is formed.
-                var = stop_var[at]
-                entry = first[at] + codes[var]
+                var = stop_var[stop_number]
+                entry = first_entry[stop_number] + codes[var]
                 total += value[entry]
                 if counts and (all_shown or (shown[r, var] and (above < 0 or shown[r, above]))):
                     taken[k, n] = entry
@@ -331,7 +331,7 @@ def count_entries(circuit: Circuit, rows: Floats, weight: Floats, shown: Any = N
     return _walk_rows(circuit, rows, weight, shown)[1][:-1]
 
 
-def entries_of(circuit: Circuit, of_edges: Floats, of_params: Floats) -> tuple[Floats, Ints]:
+def entries_of(circuit: Circuit, edge_values: Floats, param_values: Floats) -> tuple[Floats, Ints]:
     """What edges and parameters say, entry by entry, of a deterministic circuit over states.
 
     Also returned is where the entries of each distribution begin, shape (n_stops,).
@@ -339,7 +339,7 @@ def entries_of(circuit: Circuit, of_edges: Floats, of_params: Floats) -> tuple[F
     plan = _plan_of_walk(circuit)
     if plan.n_roots > 1:
         raise ValueError("only a deterministic circuit over states has one entry for each of them")
-    return np.concatenate([of_edges, of_params, [0.0]])[plan.source[:-1]], plan.first
+    return np.concatenate([edge_values, param_values, [0.0]])[plan.source[:-1]], plan.first
 
 
 def induced_statistics(
