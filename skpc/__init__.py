@@ -89,9 +89,9 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """Import what is asked for: an estimator, or a package of this one."""
     if name in _HOMES:
-        found = getattr(import_module(_HOMES[name]), name)
-        globals()[name] = found
-        return found
+        member = getattr(import_module(_HOMES[name]), name)
+        globals()[name] = member
+        return member
     if not name.startswith("_") and find_spec(f"skpc.{name}") is not None:
         return import_module(f"skpc.{name}")
     raise AttributeError(f"module 'skpc' has no attribute {name!r}")

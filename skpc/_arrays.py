@@ -77,9 +77,9 @@ def within(sizes: Ints) -> Ints:
     return np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
 
 
-def ranges(first: Ints, sizes: Ints) -> Ints:
+def ranges(begins: Ints, sizes: Ints) -> Ints:
     """The ranges ``first[i], ..., first[i] + sizes[i] - 1``, end to end."""
-    return np.repeat(first, sizes) + within(sizes)
+    return np.repeat(begins, sizes) + within(sizes)
 
 
 def weighted_quantiles(
@@ -140,12 +140,12 @@ def log_or_inf(probability: Floats) -> Floats:
         return np.asarray(np.log(probability))
 
 
-def added(one: Any, other: Any) -> Any:
+def added(left: Any, right: Any) -> Any:
     """The sum of two results: lists become longer; tuples are added by their parts."""
-    if not isinstance(one, tuple):
-        return one + other
-    parts = map(added, one, other)
-    return type(one)(*parts) if hasattr(one, "_fields") else tuple(parts)
+    if not isinstance(left, tuple):
+        return left + right
+    parts = map(added, left, right)
+    return type(left)(*parts) if hasattr(left, "_fields") else tuple(parts)
 
 
 def taken(parts: Any, order: Any) -> Any:

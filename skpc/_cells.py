@@ -56,5 +56,8 @@ def with_cells_of(table: Any, cells: NDArray[np.bool_], other: Any) -> Any:
         return table.mask(cells, other)
     if library == "polars":
         pairs = zip(table.get_columns(), other.get_columns(), cells.T)
-        return table.with_columns(one.zip_with(type(one)(~some), two) for one, two, some in pairs)
+        return table.with_columns(
+            column.zip_with(type(column)(~is_replaced), replacement)
+            for column, replacement, is_replaced in pairs
+        )
     return np.where(cells, other, table)

@@ -75,12 +75,12 @@ def kept(objects: Iterator[Any]) -> Callable[[], Iterator[Any]]:
     end = file.tell()
 
     def again() -> Iterator[Any]:
-        at = 0
-        while at < end:
-            file.seek(at)
-            one = pickle.load(file)
-            at = file.tell()
-            yield one
+        place = 0
+        while place < end:
+            file.seek(place)
+            read_object = pickle.load(file)
+            place = file.tell()
+            yield read_object
 
     weakref.finalize(again, file.close)
     return again

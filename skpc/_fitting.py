@@ -298,20 +298,20 @@ def best_of(
     Among equals it is the first. Scores that differ by rounding are equal: else the unit of a
     column, which adds to all scores, would decide.
     """
-    kept: list[_Attempt] = []
+    best_attempts: list[_Attempt] = []
     highest = -np.inf
     waited = 0
     for attempt in attempts:
         reached = score(attempt)
         waited += 1
         rounding = _ROUNDING * abs(highest) if np.isfinite(highest) else 0.0
-        if not kept or reached > highest + rounding:
-            kept = [attempt]
+        if not best_attempts or reached > highest + rounding:
+            best_attempts = [attempt]
             highest = reached
             waited = 0
         if waited == patience:
             break
-    return kept[0]
+    return best_attempts[0]
 
 
 @contextmanager

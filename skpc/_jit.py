@@ -102,8 +102,8 @@ def _add_products(typingctx: Any, out: Any, left: Any, right: Any, i: Any, j: An
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         vector = ir.VectorType(ir.DoubleType(), LANES)
         arrays = [
-            context.make_array(of)(context, builder, array)
-            for of, array in zip(signature.args[:3], args[:3])
+            context.make_array(array_type)(context, builder, array)
+            for array_type, array in zip(signature.args[:3], args[:3])
         ]
         out, left, right = (array.data for array in arrays)
         i, j, n = args[3:]
@@ -121,12 +121,12 @@ def _add_products(typingctx: Any, out: Any, left: Any, right: Any, i: Any, j: An
         factors = [of_panel(left, builder.mul(row, lanes)) for row in rows]
         with cgutils.for_range(builder, n) as loop:
             column = builder.mul(builder.add(j, loop.index), lanes)
-            others = of_panel(right, column)
+            panel = of_panel(right, column)
             targets = [pointer(out, builder.add(builder.mul(row, step), column)) for row in rows]
             totals = [builder.load(target, align=8) for target in targets]
-            for target, total, mine in zip(targets, totals, factors):
-                for one, other in zip(mine, others):
-                    product = builder.fmul(one, other, flags=("contract",))
+            for target, total, factors_of_row in zip(targets, totals, factors):
+                for left_factor, right_factor in zip(factors_of_row, panel):
+                    product = builder.fmul(left_factor, right_factor, flags=("contract",))
                     total = builder.fadd(total, product, flags=("contract",))
                 builder.store(total, target, align=8)
         return context.get_dummy_value()

@@ -229,9 +229,9 @@ def eager(X: Any) -> Any:
     X = native(X)
     if is_from("dask", X) and hasattr(X, "compute"):
         X = X.compute()
-    other = _described_instead(X)
-    if other is not None:
-        raise TypeError(f"X must be a table, an array or a DataFrame; found {other}")
+    description = _described_instead(X)
+    if description is not None:
+        raise TypeError(f"X must be a table, an array or a DataFrame; found {description}")
     return unmasked(X)
 
 
@@ -403,8 +403,8 @@ def missing_cells(cells: NDArray[Any]) -> NDArray[np.bool_]:
     flat = cells.reshape(-1).tolist()
     types = set(map(type, flat))
     never_held = tuple(t for t in types if t is type(None) or t.__name__ in {"NAType", "NaTType"})
-    with_nan = (float, np.floating, np.datetime64, np.timedelta64)
-    may_be_nan = tuple(t for t in types if issubclass(t, with_nan))
+    types_with_nan = (float, np.floating, np.datetime64, np.timedelta64)
+    may_be_nan = tuple(t for t in types if issubclass(t, types_with_nan))
     if not never_held and not may_be_nan:
         return np.zeros(cells.shape, dtype=bool)
     marks = [
@@ -465,9 +465,9 @@ def kinds_of_cells(cells: Iterable[Any]) -> set[str]:
     # The class of intervals is that of pandas, which may not be there.
     return {
         "interval"
-        if hasattr(one, "closed_left")
-        else next(k for k, held in _KINDS.items() if issubclass(one, held))
-        for one in types
+        if hasattr(cell_type, "closed_left")
+        else next(k for k, held in _KINDS.items() if issubclass(cell_type, held))
+        for cell_type in types
     }
 
 
@@ -479,9 +479,9 @@ def _refuse_other_kinds(held: NDArray[np.object_], kinds: set[str], where: str) 
         raise ValueError(
             f"Complex data not supported; found {example('complex')} in {where}. Take its parts."
         )
-    others = kinds & {*KINDS_OF_DATES, "interval", "other"}
-    if others:
-        cell = example(*others)
+    other_kinds = kinds & {*KINDS_OF_DATES, "interval", "other"}
+    if other_kinds:
+        cell = example(*other_kinds)
         raise TypeError(
             "The X argument must be a table of strings, numbers and dates (None or NaN where "
             "missing), each column of one kind, and of the same one as in fit; "

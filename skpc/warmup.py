@@ -158,13 +158,13 @@ def _blocks() -> None:
     rows, points = np.array([[1.0, np.nan], [np.nan, np.nan]]), np.ones((1, 2))
     # Files of circuits that have been conditioned are checked by it.
     unreadable(builder.build().columns, rows[0])
-    for other in (None, points):
-        expected_gram(builder.build(), rows, other, RBF(1.0))
+    for columns_rows in (None, points):
+        expected_gram(builder.build(), rows, columns_rows, RBF(1.0))
     expansion = KernelExpansion(builder.build(), points, np.ones((1, 1)), RBF(1.0))
     expansion.variance(rows)
     # A range of one of its columns, as an event.
-    at, ends = np.zeros(1, dtype=np.int64), (np.zeros(1), np.ones(1))
-    sample(builder.build(), 1, 0, Events.from_intervals(rows[1:], at, at, *ends))
+    place, ends = np.zeros(1, dtype=np.int64), (np.zeros(1), np.ones(1))
+    sample(builder.build(), 1, 0, Events.from_intervals(rows[1:], place, place, *ends))
 
 
 def _main() -> None:

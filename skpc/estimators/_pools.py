@@ -112,7 +112,7 @@ class PoolEstimator(Composition, TableEstimator):
         if self.density is not None:
             return self._named("density")
         seed = int(random_state.randint(2**31))
-        return [(name, clone(one).set_params(random_state=seed)) for name, one in self._usual]
+        return [(name, clone(model).set_params(random_state=seed)) for name, model in self._usual]
 
     def _with_others(self, members: list[Member]) -> list[Member]:
         """All members: densities, and models that learn from masked copies.
@@ -123,11 +123,11 @@ class PoolEstimator(Composition, TableEstimator):
             If a model is not given as it should be, lacks a method, or has the name of a density.
         """
         argument, (method, known) = self._lists[1], self._others
-        others = self._named(argument, known)
-        for name, model in others:
+        named_models = self._named(argument, known)
+        for name, model in named_models:
             if not isinstance(model, str) and not hasattr(model, method):
                 raise TypeError(f"{argument} need {method}; {name!r}, {model!r}, has none.")
-        members = [*members, *(Member(name, model, False) for name, model in others)]
+        members = [*members, *(Member(name, model, False) for name, model in named_models)]
         _refuse_repeated([member.name for member in members], f"densities and {argument}")
         return members
 
@@ -139,9 +139,9 @@ class PoolEstimator(Composition, TableEstimator):
         ``checked`` are the table, its weights and its targets without the rows of weight zero.
         """
         table, weight, target = checked
-        others = self._named(self._lists[1], self._others[1])
+        named_models = self._named(self._lists[1], self._others[1])
         # A forest has tables of bins.
-        n_bins = MOST_BINS if "forest" in [model for _, model in others] else 0
+        n_bins = MOST_BINS if "forest" in [model for _, model in named_models] else 0
         self.domain_ = shared_domain(densities, type(self).__name__, table, weight, n_bins)
         rows = labelled(self.domain_.encode(table), target)
         distinct = group_rows(rows)[1]
@@ -149,11 +149,11 @@ class PoolEstimator(Composition, TableEstimator):
         rows, weight = merge_rows(rows, weight)
         is_categorical = np.append(self.domain_.is_categorical, is_classifier(self))
         order, places = canonical_order(rows, weight, is_categorical), np.arange(rows.shape[1])
-        if all(isinstance(model, str) for _, model in others):
+        if all(isinstance(model, str) for _, model in named_models):
             # Models of the user's may name columns by their places in the table.
             places = np.append(order.columns[order.columns != places[-1]], places[-1])
         if isinstance(splits, list):
-            splits = [(kept[order.rows], held[order.rows]) for kept, held in splits]
+            splits = [(train_weight[order.rows], held[order.rows]) for train_weight, held in splits]
         self._order = places[:-1]
         return rows[np.ix_(order.rows, places)], weight[order.rows], splits
 
@@ -172,8 +172,8 @@ class PoolEstimator(Composition, TableEstimator):
 
     def _of_table(self, density: Any, n_more: int = 0) -> Any:
         """A member that takes the columns of the table as they are, and some more after them."""
-        more = len(self._order) + np.arange(n_more)
-        return density.reordered(np.append(np.argsort(self._order), more))
+        added_places = len(self._order) + np.arange(n_more)
+        return density.reordered(np.append(np.argsort(self._order), added_places))
 
     def _learn_pool(
         self,
@@ -222,17 +222,17 @@ def shared_domain(
     ValueError
         If they declare different columns.
     """
-    first_name, first = densities[0]
+    first_name, first_density = densities[0]
     for name, density in densities:
         refuse_other_density(density, owner)
         for key in DECLARATIONS:
-            if repr(getattr(density, key)) != repr(getattr(first, key)):
+            if repr(getattr(density, key)) != repr(getattr(first_density, key)):
                 raise ValueError(
                     f"The densities of {owner} must declare the same columns, but {key} is "
-                    f"{getattr(first, key)!r} of {first_name!r} and {getattr(density, key)!r} of "
-                    f"{name!r}."
+                    f"{getattr(first_density, key)!r} of {first_name!r} and "
+                    f"{getattr(density, key)!r} of {name!r}."
                 )
-    declared = {key: getattr(first, key) for key in DECLARATIONS}
+    declared = {key: getattr(first_density, key) for key in DECLARATIONS}
     n_bins = max(n_bins, most_bins(densities) or 0)
     return Domain.fit(table, sample_weight=weight, n_bins=n_bins or None, **declared)
 

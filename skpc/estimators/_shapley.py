@@ -91,8 +91,8 @@ def shapley_values(
     for place, row in enumerate(rows):
         known = ~np.isnan(row)
         if known.any():
-            of_sets = partial(_of_sets, row, (base, whole[place]), expected)
-            answer = _of_players(of_sets, known.sum(), n_permutations, random_state)
+            value_of_sets = partial(_of_sets, row, (base, whole[place]), expected)
+            answer = _of_players(value_of_sets, known.sum(), n_permutations, random_state)
             values[place, known], se[place, known] = answer
     return ShapleyValues(values, np.broadcast_to(base, whole.shape).copy(), se)
 
@@ -104,9 +104,9 @@ def _of_sets(
     rows = np.full((len(members), len(row)), np.nan)
     rows[:, ~np.isnan(row)] = np.where(members, row[~np.isnan(row)], np.nan)
     answer = np.array(ends)[members.all(axis=1).astype(int)]
-    some = members.any(axis=1) & ~members.all(axis=1)
-    if some.any():
-        answer[some] = expected(rows[some])
+    is_proper = members.any(axis=1) & ~members.all(axis=1)
+    if is_proper.any():
+        answer[is_proper] = expected(rows[is_proper])
     return answer
 
 
@@ -139,7 +139,9 @@ def _of_players(
     n_orders = n_permutations or _N_PERMUTATIONS
     rank = random_state.random_sample((n_orders, n_players)).argsort(axis=1)
     members = rank[:, np.newaxis] < np.arange(n_players + 1)[:, np.newaxis]
-    of_sets = value(members.reshape(-1, n_players))
-    steps = np.diff(of_sets.reshape(n_orders, n_players + 1, *of_sets.shape[1:]), axis=1)
+    values_of_sets = value(members.reshape(-1, n_players))
+    steps = np.diff(
+        values_of_sets.reshape(n_orders, n_players + 1, *values_of_sets.shape[1:]), axis=1
+    )
     added = steps[np.arange(n_orders)[:, np.newaxis], rank]
     return added.mean(axis=0), added.std(axis=0, ddof=1) / math.sqrt(n_orders)

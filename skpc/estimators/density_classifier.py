@@ -230,13 +230,13 @@ class DensityClassifier(ProbabilisticClassifier, PoolEstimator):
         self.weights_, self.offsets_ = self._pool.pool
         self.mixture_weights_ = self._pool.mixture
         self.densities_ = {
-            member.name: [self._of_table(one, fitted.joint) for one in fitted.densities]
+            member.name: [self._of_table(density, fitted.joint) for density in fitted.densities]
             for member, fitted in zip(members, self._pool.fitted)
             if isinstance(fitted, ClassDensities)
         }
 
-        fitted, *others = self._pool.fitted
-        if self.priors is None and not others and fitted.joint:
+        fitted, *later_members = self._pool.fitted
+        if self.priors is None and not later_members and fitted.joint:
             # A single joint density gives its own probabilities.
             self.class_prior_ = softmax(fitted.log_prior)
 
@@ -247,7 +247,7 @@ class DensityClassifier(ProbabilisticClassifier, PoolEstimator):
             classes = self.classes_.tolist()
             if {*prior} != {*classes}:
                 raise ValueError(f"priors must have the classes {classes}, got {prior!r}.")
-            prior = [prior[one] for one in classes]
+            prior = [prior[label] for label in classes]
         prior = np.array(prior, dtype=np.float64)
         if prior.shape != (n_classes,):
             raise ValueError(

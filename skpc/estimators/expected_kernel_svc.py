@@ -63,8 +63,8 @@ class Sigmoid(NamedTuple):
 
     def probabilities(self, evidence: Floats) -> Floats:
         """Probabilities of the classes, shape (n_rows, n_classes)."""
-        of_classes = [curve.predict(column) for curve, column in zip(self.curves, evidence.T)]
-        probability = np.maximum(np.column_stack(of_classes), np.finfo(np.float64).tiny)
+        class_columns = [curve.predict(column) for curve, column in zip(self.curves, evidence.T)]
+        probability = np.maximum(np.column_stack(class_columns), np.finfo(np.float64).tiny)
         return np.asarray(probability / probability.sum(axis=1, keepdims=True))
 
 
@@ -298,19 +298,19 @@ class ExpectedKernelSVC(ClassifierMixin, ExpectedKernelMachine):
             np.concatenate([fold.test_weight for fold in folds]),
         )
 
-    def _without(self, rows: Floats, kept: Floats, code: Ints) -> Self:
+    def _without(self, rows: Floats, kept_weight: Floats, code: Ints) -> Self:
         """The machine learned from the weight of each encoded row that is kept, same domain."""
         machine = clone(self).set_params(verbose=0)
         machine.classes_, machine.domain_ = self.classes_, self.domain_
-        some = kept > 0.0
-        rows, weight = rows[some], kept[some]
+        is_present = kept_weight > 0.0
+        rows, weight = rows[is_present], kept_weight[is_present]
         machine.density_ = self.density_
         # A column without a cell that is not held out cannot be learned.
         if not np.isnan(rows).all(axis=0).any():
             merged = merge_rows(rows, weight)
             density = clone(self.density_).set_params(verbose=0)
             machine.density_ = density.fit_rows(self.domain_, *merged)
-        machine._solve(SVC(), rows, weight, code[some])
+        machine._solve(SVC(), rows, weight, code[is_present])
         return machine
 
     @by_chunks
@@ -384,7 +384,7 @@ class ExpectedKernelSVC(ClassifierMixin, ExpectedKernelMachine):
             # That of two classes is positive for the second, others for the first of each pair.
             margin = -0.5 * margin
         evidence = np.full((len(rows), n_classes), np.inf)
-        for (first, second), of_first in zip(combinations(range(n_classes), 2), margin.T):
-            evidence[:, first] = np.minimum(evidence[:, first], of_first)
-            evidence[:, second] = np.minimum(evidence[:, second], -of_first)
+        for (class_a, class_b), pair_margin in zip(combinations(range(n_classes), 2), margin.T):
+            evidence[:, class_a] = np.minimum(evidence[:, class_a], pair_margin)
+            evidence[:, class_b] = np.minimum(evidence[:, class_b], -pair_margin)
         return evidence

@@ -175,8 +175,8 @@ class GenerativeForest(ProbabilisticClassifier, ColumnsEstimator):
             is_categorical = np.append(self.domain_.is_categorical, True)
             columns, order = canonical_order(rows, weight, is_categorical)
             self._order = columns[columns < self.n_features_in_]
-            of_class = rows[order, -1:] == np.arange(len(self.classes_))
-            data = rows[np.ix_(order, self._order)], weight[order, np.newaxis] * of_class
+            is_class = rows[order, -1:] == np.arange(len(self.classes_))
+            data = rows[np.ix_(order, self._order)], weight[order, np.newaxis] * is_class
             options = ForestOptions(*(getattr(self, name) for name in ForestOptions._fields))
             random_state, total = check_random_state(self.random_state), self.n_estimators
             domain = self.domain_.taken(self._order)

@@ -315,11 +315,13 @@ class KernelEPOperator(RegressorMixin, Estimator):
         inner = self._for_each("inner_length_scale_sq", n_variables, "variables")
         inner = inner_length_scale_sq(moments) if inner is None else inner
         outer = self.outer_length_scale_sq
-        some = moments
+        moments_seen = moments
         if len(moments.mean) > _MEDIAN_ROWS:
             chosen = random_state.choice(len(moments.mean), _MEDIAN_ROWS, replace=False)
-            some = Moments(moments.mean[chosen], moments.variance[chosen])
-        outer = outer_length_scale_sq(some, inner) if isinstance(outer, str) else float(outer)
+            moments_seen = Moments(moments.mean[chosen], moments.variance[chosen])
+        outer = (
+            outer_length_scale_sq(moments_seen, inner) if isinstance(outer, str) else float(outer)
+        )
         n_numbers = float(self.n_inner) * (self.n_outer + n_variables) + float(self.n_outer) ** 2
         check_memory(n_numbers, "The random features", "Choose a smaller n_inner or n_outer.")
         self.inner_length_scale_sq_, self.outer_length_scale_sq_ = inner, outer

@@ -269,14 +269,14 @@ class SoftLearnSPN(CircuitDensity):
         return tree and (HeldOutRows(rows, weight, *held_out), *tree)
 
     def _mix(
-        self, data: TrainingData, part: HeldOutRows, choice: TreeChoice, of_tree: Floats
+        self, data: TrainingData, part: HeldOutRows, choice: TreeChoice, log_density_of_tree: Floats
     ) -> None:
         """Mix the circuit with the tree, or learn it from all rows if that has hardly any weight.
 
         ``of_tree`` are log densities of the held-out rows.
         """
-        of_circuit = log_likelihood(self.circuit_, part.test_rows)[:, np.newaxis]
-        _, share = weigh_tree(of_circuit, of_tree, part.test_weight)
+        log_density_of_circuit = log_likelihood(self.circuit_, part.test_rows)[:, np.newaxis]
+        _, share = weigh_tree(log_density_of_circuit, log_density_of_tree, part.test_weight)
         if share > 0.0:
             tree = tree_circuit(self._table(data.rows, data.weight), choice, 0, self.circuit_)
             self.circuit_ = mixture([self.circuit_, tree], [1.0 - share, share])
@@ -303,11 +303,13 @@ class SoftLearnSPN(CircuitDensity):
         elif n_refine:
             fraction = min(_HELD_OUT, _MOST_HELD_OUT / len(rows))
             rows, weight, *held_out = data.divided(fraction, random_state)
-        of_structure: Any = slice(None)
+        structure_rows: Any = slice(None)
         if len(rows) > most_rows:
-            of_structure = np.sort(random_state.permutation(len(rows))[:most_rows])
-        with progress(weight[of_structure].sum() * rows.shape[1], "cells", self.verbose) as advance:
-            table = rows[of_structure], weight[of_structure], domain.n_states, numbers
+            structure_rows = np.sort(random_state.permutation(len(rows))[:most_rows])
+        with progress(
+            weight[structure_rows].sum() * rows.shape[1], "cells", self.verbose
+        ) as advance:
+            table = rows[structure_rows], weight[structure_rows], domain.n_states, numbers
             learner = SoftLearner(*table, options, random_state, domain.axes)
             circuit = learner.learn(advance)
         self.n_iter_ = 0
@@ -326,11 +328,11 @@ class SoftLearnSPN(CircuitDensity):
 
     def _decided(self, domain: Domain) -> tuple[SoftLearnOptions, int]:
         """What to learn, and how many iterations of refinement."""
-        of_numbers = (domain.n_states == 0).mean() >= _NUMBERS
+        has_numbers = (domain.n_states == 0).mean() >= _NUMBERS
         chosen = {name: getattr(self, name) for name in self._get_param_names()}
-        for name, default in (_FOR_NUMBERS if of_numbers else _FOR_CATEGORIES).items():
+        for name, default in (_FOR_NUMBERS if has_numbers else _FOR_CATEGORIES).items():
             chosen[name] = default if chosen[name] == "auto" else chosen[name]
-        chosen["false_discoveries"] = bool(of_numbers) and self.significance == "auto"
+        chosen["false_discoveries"] = bool(has_numbers) and self.significance == "auto"
         chosen["blocks"] = self.leaves == "block" and not domain.is_plain
         fields = (chosen[name] for name in SoftLearnOptions._fields)
         return SoftLearnOptions(*fields), int(chosen["n_refine"])

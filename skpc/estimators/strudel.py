@@ -184,7 +184,7 @@ class Strudel(CircuitDensity):
         return filled_rows(self.domain_, rows, weight, learn_tree, 1, random_state)
 
     def _split(
-        self, complete: Floats, weight: Floats, score: Any, like: Any
+        self, complete: Floats, weight: Floats, score: Any, pattern: Any
     ) -> tuple[Circuit, int]:
         """The circuit of the best number of splits."""
         codes = self.domain_.codes(complete)
@@ -196,8 +196,8 @@ class Strudel(CircuitDensity):
             return em_step(circuit, complete, weight, self._prior(circuit))
 
         least = self.min_samples_split
-        if like is not None:
-            n_splits = sum(network.split(least) for _ in range(like.n_splits_))
+        if pattern is not None:
+            n_splits = sum(network.split(least) for _ in range(pattern.n_splits_))
             return fitted(network.circuit()), n_splits
         return best_split(network, fitted, score, max_splits=self.max_splits, least=least)
 
