@@ -185,6 +185,7 @@ class RiskSets(NamedTuple):
 
     @classmethod
     def of(cls, times: Floats, is_event: Bools, weight: Floats) -> Self:
+        """The risk sets of weighed rows with these times, events or censored."""
         event_times, place = np.unique(times[is_event], return_inverse=True)
         order = np.argsort(-times, kind="stable")
         n_at_risk = np.searchsorted(-times[order], -event_times, side="right")

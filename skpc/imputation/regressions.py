@@ -249,6 +249,7 @@ class Standardised(NamedTuple):
 
     @classmethod
     def fit(cls, design: Floats, weight: Floats) -> Self:
+        """Standardise the columns of a design but for the first, which is constant one."""
         centre = weight @ design / weight.sum()
         centre[0] = 0.0
         centred = design - centre

@@ -232,6 +232,7 @@ def value_of(inverse: Inverse, z: float) -> float:
 
 @inlined
 def inverse_power(inverse: Inverse, z: float) -> float:
+    """The number whose power transform is a score, before the bounds."""
     # No branches depend on the score: loops over scores vectorise.
     inner = min(max(z, inverse.bottom), inverse.top)
     # On either side of its middle the transform is a power of the distance from there.
