@@ -1,6 +1,8 @@
 """Configuration of the documentation."""
 
 import re
+import runpy
+from pathlib import Path
 
 from docutils import nodes
 from docutils.utils.math.latex2mathml import tex2mathml
@@ -22,7 +24,7 @@ extensions = [
     "sphinx_gallery.gen_gallery",
 ]
 templates_path = ["_templates"]
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "whats_new/upcoming.d"]
 default_role = "literal"
 
 autosummary_generate = True
@@ -92,7 +94,16 @@ def _name_thumbnails(app, doctree):
             node["alt"] = title
 
 
+def _join_fragments(app, docname, source):
+    """Show the fragments of what is new on the page of the version in development."""
+    major, minor, *_ = skpc.__version__.split(".")
+    if docname == f"whats_new/v{major}.{minor}":
+        joined = runpy.run_path(str(Path(__file__).parent / "whats_new" / "join.py"))["joined"]
+        source[0] = joined(source[0])
+
+
 def setup(app):
+    app.connect("source-read", _join_fragments)
     app.connect("autodoc-process-docstring", _drop_foreign_labels)
     app.connect("doctree-read", _name_thumbnails)
     app.add_html_math_renderer("mathml", (_formula, None), (_formula, None))

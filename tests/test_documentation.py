@@ -1,12 +1,17 @@
 """What the pages point to exists, their words are spelled right, and the README's example runs."""
 
 import doctest
+import pkgutil
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+import skpc
+from tests.test_architecture import LAYERS
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.rst"
@@ -15,6 +20,7 @@ PAGES = sorted(
     for page in [README, *ROOT.glob("doc/**/*.rst"), *ROOT.glob("doc/**/*.inc")]
     if not {"auto_examples", "backreferences", "generated", "_build"} & set(page.parts)
 )
+HOW_TOS = ("leaf", "learner", "kernel")
 TEXTS = [*PAGES, *sorted(ROOT.glob("examples/**/*.py"))]
 
 
@@ -127,3 +133,81 @@ def test_the_workflow_runs_the_versions_of_python_that_setup_names():
     named = re.findall(r"Python :: (3\.\d+)", (ROOT / "setup.cfg").read_text())
     assert versions == named
     assert "- run: .ci/run\n" in workflow
+
+
+JOIN = runpy.run_path(str(ROOT / "doc" / "whats_new" / "join.py"))
+
+
+def unnamed(text):
+    """What a fragment lacks: a name that is public, or a page of the guide."""
+    names = re.findall(r":(?:class|func|meth|mod):`~?([\w.]+)`", text)
+    pages = re.findall(r":doc:`(?:[^`<]*<)?/([\w/]+)>?`", text)
+    missing = [page for page in pages if not (ROOT / "doc" / f"{page}.rst").exists()]
+    for name in names:
+        try:
+            pkgutil.resolve_name(name)
+        except (ImportError, AttributeError):
+            missing.append(name)
+    return missing if names or pages else ["a name"]
+
+
+def n_sentences(text):
+    """Full stops outside of code and names that end a sentence."""
+    return len(re.findall(r"[.!?](?=\s|$)", re.sub(r"`+[^`]*`+", "name", text)))
+
+
+def test_fragments_of_what_is_new_are_short_and_name_something_public():
+    for path in JOIN["fragments"]():
+        text = path.read_text()
+        assert 1 <= n_sentences(text) <= 2, path
+        assert not unnamed(text), path
+        assert path.name.partition("-")[0] in JOIN["SECTIONS"], path
+
+
+def test_a_fragment_that_is_long_or_names_nothing_public_is_seen():
+    assert n_sentences("One. Two, by ``a.b``. Three.") == 3
+    assert unnamed("Something is better.")
+    assert unnamed(":class:`skpc.NoSuchName` is new.") == ["skpc.NoSuchName"]
+    assert unnamed(":doc:`/user_guide/no_page` is new.") == ["user_guide/no_page"]
+    assert not unnamed(":class:`~skpc.TableMixture` is better.")
+
+
+def test_fragments_are_joined_below_the_heading_that_they_name(tmp_path, monkeypatch):
+    monkeypatch.setitem(JOIN["fragments"].__globals__, "FOLDER", tmp_path)
+    (tmp_path / "faster-b.rst").write_text("One\nline more.\n")
+    (tmp_path / "faster-a.rst").write_text("Two.\n")
+    (tmp_path / "new-c.rst").write_text("Three.\n")
+    page = "What is new\n-----------\n\nWords\n\nSpeed\n-----\n\n- Old.\n"
+    assert JOIN["joined"](page) == (
+        "What is new\n-----------\n\n- Three.\n\nWords\n\n"
+        "Speed\n-----\n\n- Two.\n- One\n  line more.\n- Old.\n"
+    )
+
+
+def test_the_page_of_this_version_has_the_headings_of_fragments():
+    major, minor, *_ = skpc.__version__.split(".")
+    page = (ROOT / "doc" / "whats_new" / f"v{major}.{minor}.rst").read_text()
+    for heading in JOIN["SECTIONS"].values():
+        assert page.count(f"{heading}\n{'-' * len(heading)}\n\n") == 1, heading
+
+
+def test_the_picture_of_the_rooms_is_that_of_the_layers():
+    page = (ROOT / "doc" / "design.rst").read_text()
+    rooms = [set(line.partition("│")[0].split()) for line in page.splitlines() if "│" in line]
+    assert rooms == LAYERS[::-1]
+
+
+def test_how_tos_and_contributing_are_short():
+    for name, most in (("contributing", 1500), *((f"howto/{h}", 400) for h in HOW_TOS)):
+        assert len((ROOT / "doc" / f"{name}.rst").read_text().split()) <= most, name
+
+
+def test_functions_that_how_tos_name_exist():
+    """Names in double backticks that look like those of Python are words of the code."""
+    code = [*ROOT.glob("skpc/**/*.py"), *ROOT.glob("tests/**/*.py")]
+    words = {word for path in code for word in re.findall(r"\w+", path.read_text())}
+    for name in HOW_TOS:
+        page = (ROOT / "doc" / "howto" / f"{name}.rst").read_text()
+        named = re.findall(r"``([A-Za-z_]+)(?:\([^`]*\))?``", page)
+        assert len(named) > 8
+        assert not set(named) - words, name

@@ -1,7 +1,5 @@
 """One report: the benchmarks that fit in half an hour, as a page of the documentation.
 
-It begins with rows of the ledger of the five papers (``tests.benchmarks.papers``), as they stand.
-
     SKPC_DATA=... python -m tests.benchmarks.report [--out doc/benchmarks.rst] [titles ...]
 
 Each benchmark runs in a process of its own, one after the other, on one thread. Its table goes into
@@ -14,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import csv
 import datetime
 import io
 import os
@@ -24,30 +21,14 @@ import time
 from pathlib import Path
 
 import skpc
-from tests.benchmarks.papers.ledger import COMMAND
-from tests.benchmarks.papers.pages import escaped, list_table
 from tests.benchmarks.report_pictures import accuracy_curves, error_curves
 
-LEDGER = Path("doc/papers/ledger.csv")
-#: Those of the ledger that are shown.
-_COLUMNS = ("what", "theirs", "ours", "status", "like")
-#: Title, table of the ledger, and the data sets that are shown.
-SELECTED = [
-    (
-        "Likelihoods: cutset networks and their mixtures",
-        "bayesian_scores/table_1",
-        "nltcs msnbc kdd plants audio jester netflix accidents retail kosarek msweb",
-    ),
-    (
-        "Likelihoods: soft sum-product networks",
-        "soft_learn/table_1",
-        "nltcs plants retail kosarek",
-    ),
-    ("Likelihoods: mixtures of all trees", "all_trees/table_1", "nltcs plants jester"),
-    ("Regression on one-hot columns", "expected_kernels/figure_2", "abalone"),
-    ("Importance sampling", "expected_kernels/figure_3b", "ising"),
-    ("Learned messages", "kernel_ep/appendix_c", ""),
-]
+#: Where the figures are that this page does not repeat.
+ELSEWHERE = """\
+The figures of the five papers stand beside those of skpc in :ref:`papers`. Densities are compared
+in :ref:`twenty` and :ref:`numbers`, imputers in :ref:`imputers_compared`, and predictions in
+:ref:`classification` and :ref:`regression`.
+"""
 #: Title, what is shown, and the command after ``python -m tests.benchmarks.``.
 RUNS = [
     ("Speed of the queries", "Rows a second of one thread.", "circuit"),
@@ -87,28 +68,12 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("doc/benchmarks.rst"))
     options = parser.parse_args()
     wanted = [run for run in RUNS if not options.titles or _is_wanted(run[0], options.titles)]
-    parts = [_head(), *(selected(*each) for each in SELECTED)]
+    parts = [_head()]
     options.out.write_text("\n".join(parts), encoding="utf-8")
     for title, text, command in wanted:
         print(f"{title} ...", flush=True)
         parts.append(_section(title, text, command, options.out.parent / "images"))
         options.out.write_text("\n".join(parts), encoding="utf-8")
-
-
-def selected(title: str, name: str, sets: str) -> str:
-    """A section with rows of the ledger."""
-    with open(LEDGER, encoding="utf-8") as file:
-        lines = [line for line in csv.DictReader(file) if f"{line['paper']}/{line['item']}" == name]
-    shown = [
-        [escaped(line[key]) for key in _COLUMNS]
-        for line in lines
-        if line["ours"] and (not sets or line["command"].split()[-1] in sets.split())
-    ]
-    paper = name.split("/")[0]
-    text = f"From the ledger (:ref:`papers_{paper}`, which says how protocols differ); "
-    text += f"``{COMMAND} {name} --again`` measures anew."
-    parts = [title, "-" * len(title), "", text, ""]
-    return "\n".join([*parts, *list_table(_COLUMNS, shown)])
 
 
 def _is_wanted(title: str, titles: list[str]) -> bool:
@@ -124,9 +89,10 @@ def _head() -> str:
             "Benchmark report",
             "================",
             "",
-            "What ``python -m tests.benchmarks.report`` printed on "
+            "From what ``python -m tests.benchmarks.report`` printed on "
             f"{datetime.date.today().isoformat()}. One thread; {_processor()}.",
             "",
+            ELSEWHERE,
             _literal(versions.getvalue()),
         ]
     )
