@@ -24,7 +24,7 @@ from skpc._validation import (
     coefficients_of_pairs,
     fit_context,
 )
-from skpc.domain import column_moments, group_rows, merge_rows, one_hot
+from skpc.domain import canonical_order, column_moments, group_rows, merge_rows, one_hot
 from skpc.estimators._base import CircuitDensity
 from skpc.estimators._estimator import (
     CATEGORICAL_FEATURES,
@@ -89,6 +89,11 @@ class ExpectedKernelMachine(TableEstimator):
         self.density_ = self._fitted_density(table, weight)
         self.domain_ = self.density_.domain_
         pairs, weight = merge_rows(np.column_stack([self.domain_.encode(table), target]), weight)
+        # Steps of the solver depend on the order of the rows, which no unit may decide.
+        is_categorical = np.append(self.domain_.is_categorical, False)
+        order = canonical_order(pairs, weight, is_categorical).rows
+        pairs = pairs[order]
+        weight = weight[order]
         distinct = np.ascontiguousarray(pairs[:, :-1]), weight, pairs[:, -1]
         self._solve(solver, *distinct)
         return distinct

@@ -432,3 +432,13 @@ def test_a_failed_fit_leaves_the_estimator_as_it_was():
     assert_array_equal(model.predict(X), before)
     with pytest.raises(ValueError, match="n_samples must be an integer of 0 or more, got 1.5"):
         model.sample(X, 1.5)
+
+
+@pytest.mark.parametrize("unit", [1e140, 1e-140, 2.7e-27])
+def test_units_of_rows_and_targets_change_no_prediction(unit):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(150, 3))
+    y = X[:, 0] + np.sin(3.0 * X[:, 1]) + 0.3 * rng.normal(size=150)
+    expected = ExpectedKernelSVR(random_state=0).fit(X, y).predict(X)
+    predicted = ExpectedKernelSVR(random_state=0).fit(1e9 * X, y * unit).predict(1e9 * X)
+    np.testing.assert_allclose(predicted / unit, expected, rtol=0.0, atol=1e-10 * y.std())
