@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.benchmarks.papers import __main__ as papers
+from tests.benchmarks.papers.boxes import chosen
 from tests.benchmarks.papers.estimates import ESTIMATES
+from tests.benchmarks.papers.front_page import not_run
 from tests.benchmarks.papers.ledger import (
     LIKES,
     STATUSES,
@@ -18,15 +20,20 @@ from tests.benchmarks.papers.ledger import (
     compare,
     greater,
     illustration,
+    kind,
     likelihood,
     measure,
     network,
     quoted,
     read_cache,
     smaller,
+    times,
+    version_key,
+    version_of,
+    within,
     write_cache,
 )
-from tests.benchmarks.papers.pages import kind, not_run, write_pages
+from tests.benchmarks.papers.pages import write_pages
 from tests.benchmarks.published import ELSEWHERE, PAPERS, PUBLISHED, TABLES, column
 
 DOC = Path(__file__).parents[1] / "doc" / "papers"
@@ -87,6 +94,83 @@ def test_the_front_page_counts_what_the_ledger_has():
     assert f"The ledger has {len(rows)} rows. {len(same)} measurements of them" in text
     short = sum(row["status"].startswith("short") and not row["again"] for row in rows)
     assert f"{short} measurements are short" in text
+    old = [row for row in rows if row["version"] and version_key(row["version"]) < (0, 2)]
+    assert f"The figures of {len(old)} rows" in text
+
+
+#: Page of the user guide, and the paper of its method.
+METHODS = {
+    "cutset_networks": "bayesian_scores",
+    "soft_learn": "soft_learn",
+    "mixture_of_all_trees": "all_trees",
+    "expected_kernels": "expected_kernels",
+    "kernel_ep": "kernel_ep",
+}
+
+
+@pytest.fixture(scope="module")
+def ledger():
+    """The lines of the ledger as a clone without data has them."""
+    jobs = papers.all_jobs()
+    cache = read_cache(DOC / "measured.json")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SKPC_DATA", str(DOC / "no_data"))
+        return [compare(row, jobs, cache) for row in papers.all_rows()]
+
+
+def test_the_pages_are_what_the_command_writes_from_the_measurements(ledger, tmp_path):
+    cache = read_cache(DOC / "measured.json")
+    seconds = sum(each["seconds"] for each in cache.values())
+    write_pages(ledger, tmp_path, seconds, sum(ESTIMATES.values()), papers.all_boxes())
+    written = {path.name for path in tmp_path.iterdir()}
+    assert written == {path.name for path in DOC.iterdir()} - {"measured.json"}
+    for name in written:
+        assert (tmp_path / name).read_text() == (DOC / name).read_text(), name
+
+
+def test_the_pages_of_the_papers_are_short():
+    words = [len(path.read_text(encoding="utf-8").split()) for path in DOC.glob("*.rst")]
+    assert sum(words) <= 15_000
+
+
+@pytest.mark.parametrize("page", METHODS)
+def test_the_page_of_a_method_shows_the_box_of_its_paper(page):
+    text = (DOC.parent / "user_guide" / f"{page}.rst").read_text(encoding="utf-8")
+    assert text.count(f".. include:: /papers/{METHODS[page]}_box.inc\n") == 1
+
+
+def test_a_box_has_at_most_six_rows_that_were_measured_and_says_why_they_differ(ledger):
+    boxes = papers.all_boxes()
+    assert set(boxes) == set(METHODS.values()) == set(PAPERS)
+    for paper, rows in boxes.items():
+        assert 0 < len(rows) <= 6
+        for row in rows:
+            lines = chosen(row, [line for line in ledger if line.paper == paper])
+            assert lines, (paper, row.label)
+            if not all(line.status == "reproduced" and line.like == "same" for line in lines):
+                is_statement = {line.like for line in lines} == {"illustration"}
+                assert row.why or is_statement, (paper, row.label)
+
+
+def test_figures_of_old_versions_are_marked(ledger):
+    by_version = {line.version: line for line in ledger if line.version}
+    assert all(line.is_old == (version_key(v) < (0, 2)) for v, line in by_version.items())
+    assert version_of("skpc 0.1.0.dev0, python 3.11.7") == "0.1.0.dev0"
+    assert version_of("for an earlier page of the guide: a command") == "before 0.1"
+    assert version_key("before 0.1") < version_key("0.1.0.dev0") < version_key("0.2.0")
+
+
+def test_a_row_of_several_measurements_has_the_oldest_version():
+    row = Row("paper", "table_1", "a set", "", ("new", "old"), lambda found: ("1", "reproduced"))
+    kept = {"figures": {}, "seconds": 1.0, "date": "2026-01-01"}
+    cache = {"new": kept | {"versions": "skpc 0.3.0"}, "old": kept | {"versions": "skpc 0.1.0"}}
+    assert compare(row, {}, cache).version == "0.1.0"
+
+
+def test_a_module_holds_one_paper():
+    """Jobs and rows of a paper are in its modules, and no module names another paper's rows."""
+    for module in papers.MODULES:
+        assert {row.paper for row in module.rows()} == {module.PAPER}
 
 
 def test_the_pages_in_the_docs_hold_what_was_measured():
@@ -191,14 +275,96 @@ def test_deterministic_networks_are_alike_or_others():
         return network("job", -6.0, 20)({"job": {"test_ll": test_ll, "params": params}})[1]
 
     assert judged(-6.003, 20) == "reproduced"
-    assert judged(-6.003, 21) == "another network (ties; -0.003)"
-    assert judged(-5.9, 20) == "another network (ties; +0.100)"
+    assert judged(-6.003, 21) == "another network (21 parameters; -0.003)"
+    assert judged(-6.009, 20) == "another network (ties; -0.009)"
+    assert judged(-6.1, 20) == "short (by 0.1)"
+    assert judged(-5.9, 20) == "beaten"
 
 
 def test_small_figures_are_better():
     assert smaller(10.0, 9.0) == "beaten"
     assert smaller(10.0, 10.5) == "short (by 0.5)"
     assert smaller(10.0, 10.0) == "reproduced"
+
+
+def test_seconds_of_another_machine_are_alike_within_a_factor():
+    assert times(8.0, 2.5) == times(8.0, 30.0) == "reproduced"
+    assert times(8.0, 1.9) == "beaten"
+    assert times(8.0, 40.0) == "short (5.0 times as long)"
+
+
+def test_a_bar_that_is_missed_is_named_with_its_figure():
+    judge = within("job", lambda f: f"{f['kl']}", lambda f: {"KL": (f["kl"], 0.1)})
+    assert judge({"job": {"kl": 0.05}}) == ("0.05", "reproduced")
+    assert judge({"job": {"kl": 3.9}}) == ("3.9", "short (KL 3.9, the bar is 0.1)")
+    assert judge({"job": {"kl": float("nan")}})[1].startswith("short")
+
+
+#: Changes under which a judgement may become worse: greater or smaller figures, or all the same.
+CHANGES = (
+    lambda x: x + 50.0,
+    lambda x: x - 50.0,
+    lambda x: x * 1e4,
+    lambda x: x / 1e4,
+    lambda x: 0.5,
+)
+
+
+def changed(value, change):
+    """The numbers in a figure, each changed; what is no number stays."""
+    if isinstance(value, dict):
+        return {key: changed(each, change) for key, each in value.items()}
+    if isinstance(value, list):
+        return [changed(each, change) for each in value]
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return change(value)
+    return value
+
+
+def test_no_judge_can_only_say_yes():
+    """Each row that is a success is none for some other figures of one of its measurements."""
+    jobs = papers.all_jobs()
+    cache = read_cache(DOC / "measured.json")
+    successes = ("reproduced", "beaten", "another network")
+    for row in papers.all_rows():
+        if kind(compare(row, jobs, cache).status) not in successes:
+            continue
+        figures = {name: cache[name]["figures"] for name in row.jobs}
+        assert any(fails(row, others) for others in worsened(figures)), (row.name, row.what)
+
+
+def worsened(figures):
+    """The figures with all, or those of one key, changed in each way."""
+    for change in CHANGES:
+        yield {name: changed(each, change) for name, each in figures.items()}
+    for name, each in figures.items():
+        for key in each:
+            for change in CHANGES:
+                yield {**figures, name: {**each, key: changed(each[key], change)}}
+        for change_of_curve in (turned, stretched):
+            yield {**figures, name: change_of_curve(each)}
+
+
+def turned(value):
+    """Curves from their end: what falls rises."""
+    if isinstance(value, list):
+        return [turned(each) for each in value[::-1]]
+    return {k: turned(v) for k, v in value.items()} if isinstance(value, dict) else value
+
+
+def stretched(value):
+    """Curves that grow tenfold at each step."""
+    if isinstance(value, list):
+        return [changed(each, lambda x, i=i: x * 10.0**i) for i, each in enumerate(value)]
+    return {k: stretched(v) for k, v in value.items()} if isinstance(value, dict) else value
+
+
+def fails(row, figures):
+    try:
+        status = row.judge(figures)[1]
+    except (ValueError, ZeroDivisionError, OverflowError, StopIteration):
+        return False
+    return kind(status) in ("short", "refuted", "not reproduced")
 
 
 def test_a_measurement_that_takes_long_says_how_long(monkeypatch):
@@ -246,7 +412,7 @@ def test_the_page_of_the_papers_counts_all_rows_and_says_how_long_they_take():
 def test_a_status_outside_of_the_list_is_refused(tmp_path):
     row = Row("soft_learn", "figure_1", "a picture", "", note="fine")
     with pytest.raises(ValueError, match="'fine'"):
-        write_pages([compare(row, {}, {})], tmp_path, 0.0, 0.0)
+        write_pages([compare(row, {}, {})], tmp_path, 0.0, 0.0, {})
 
 
 def test_the_best_published_figures_are_those_of_test_rows():

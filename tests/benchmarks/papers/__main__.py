@@ -10,17 +10,10 @@ a new clone most are there already. The rows that were asked for are printed, th
 --quick runs those that fit in twenty minutes of one core. All of it takes about thirteen hours;
 measurements that have not been made have estimates in ``estimates.py``.
 
-All rows are then written to ``ledger.csv``, and a page for each paper. These are pages of the
-documentation, which git tracks: name another folder by --out for a trial, which begins without
-measurements. The status of a row is
-
-- reproduced: a log-likelihood (or log KL) within .0005 of the published one or .01 nats, whichever
-  is more; seconds, sizes and other errors within .0005 of it; or what is said holds;
-- beaten: better than that;
-- short (by how much);
-- refuted (why): what is said does not hold here, and the command shows it;
-- not run (why): another method's figure, an illustration, something is missing, it takes long, or
-  there is no figure to compare ours with.
+All rows are then written to ``ledger.csv``, a page for each paper, and a box for the page of each
+method in the user guide. These are pages of the documentation, which git tracks: name another
+folder by --out for a trial, which begins without measurements. The front page of the papers says
+what the status of a row means.
 
 Sets whose file is not in the folder SKPC_DATA are run by the same command once it is there.
 """
@@ -45,12 +38,12 @@ from tests.benchmarks.papers import (
     expected_kernels,
     kernel_ep,
     soft_learn,
-    theorems,
-    wins,
 )
 from tests.benchmarks.papers.estimates import ESTIMATES
+from tests.benchmarks.papers.front_page import not_run
 from tests.benchmarks.papers.ledger import (
     COMMAND,
+    BoxRow,
     Figures,
     Job,
     Line,
@@ -61,12 +54,12 @@ from tests.benchmarks.papers.ledger import (
     read_cache,
     write_cache,
 )
-from tests.benchmarks.papers.pages import not_run, write_pages
+from tests.benchmarks.papers.pages import write_pages
 from tests.benchmarks.papers.pictures import PARETO, draw_pareto
 
 #: Measurements before processes are started anew, which takes seconds.
 _TASKS = 16
-MODULES = (expected_kernels, soft_learn, kernel_ep, all_trees, bayesian_scores, wins, theorems)
+MODULES = (expected_kernels, soft_learn, kernel_ep, all_trees, bayesian_scores)
 
 
 def main() -> None:
@@ -137,12 +130,17 @@ def _write(
     if images.is_dir():
         draw_pareto(cache, images / PARETO)
     rest = [ESTIMATES.get(name, 0) for name in jobs if name not in cache]
-    write_pages(lines, folder, sum(each["seconds"] for each in cache.values()), sum(rest))
+    seconds = sum(each["seconds"] for each in cache.values())
+    write_pages(lines, folder, seconds, sum(rest), all_boxes())
     print(f"Pages are in {folder}. {not_run(lines)}")
 
 
 def all_jobs() -> dict[str, Job]:
     return {name: job for module in MODULES for name, job in module.JOBS.items()}
+
+
+def all_boxes() -> dict[str, tuple[BoxRow, ...]]:
+    return {module.PAPER: module.BOX for module in MODULES}
 
 
 def all_rows() -> list[Row]:

@@ -7,7 +7,8 @@ import json
 import os
 import platform
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,6 +30,8 @@ STATUSES = (
     "not reproduced",
     "not run",
 )
+#: Marks figures of ours that were measured by an old version.
+OLD = "†"
 #: What a row compares.
 LIKES = {
     "same": "algorithm, data, split and settings are those of the paper",
@@ -44,6 +47,8 @@ SHARE = 5e-4
 NATS = 1e-2
 #: Likelihoods of a deterministic algorithm are printed with three digits.
 DIGITS = 3e-3
+#: How many times as fast one processor is as another at most: less says nothing of a method.
+MACHINE = 4.0
 #: Begin the reasons of rows that were not run, by which the pages count them.
 QUOTED = "figures of other methods, quoted"
 PICTURE = "an illustration without figures"
@@ -54,6 +59,8 @@ NOT_YET = "not measured yet"
 LONG = "takes about"
 #: CPU seconds that are a reason not to measure.
 MUCH = 1200
+#: Measured before this version, figures are marked: the code has changed since.
+CURRENT = (0, 2)
 Figures = dict[str, Any]
 #: From the figures of the jobs of a row: what is ours, as text, and the status.
 Judge = Callable[[Mapping[str, Figures]], tuple[str, str]]
@@ -105,6 +112,7 @@ class Line(NamedTuple):
 
     paper: str
     item: str
+    data: str
     what: str
     theirs: str
     ours: str
@@ -115,10 +123,50 @@ class Line(NamedTuple):
     note: str
     seconds: str
     measured: str
+    #: The oldest version of skpc behind the figures.
+    version: str
+
+    @property
+    def series(self) -> str:
+        """What a table has a row of for each data set; empty if the row stands alone."""
+        name, colon, series = self.what.partition(": ")
+        return series if self.data and colon and name == self.data else ""
+
+    @property
+    def kind(self) -> str:
+        """The first word or two of the status."""
+        return kind(self.status)
+
+    @property
+    def is_old(self) -> bool:
+        """Whether a figure was measured before the versions that count as current."""
+        return bool(self.version) and version_key(self.version) < CURRENT
+
+    @property
+    def is_shape(self) -> bool:
+        """Whether it has nothing but the size of a data set."""
+        return self.what.endswith(("rows and columns", "columns and rows"))
+
+    @property
+    def marked(self) -> str:
+        """Our figure, with a mark if it is old."""
+        return self.ours + OLD * self.is_old
+
+
+class BoxRow(NamedTuple):
+    """A row of the box on the page of a method: rows of the ledger, and why they differ."""
+
+    label: str
+    item: str
+    why: str
+    #: The series of the item, or the one row of this name; empty for all rows of the item.
+    series: str = ""
 
 
 #: Begins the versions of figures that an earlier page of the guide had.
 TAKEN_OVER = "for an earlier page of the guide"
+#: What stands for the version of these.
+UNVERSIONED = "before 0.1"
 #: Tables of rows and columns of the same sets.
 SHAPES = ("soft_learn/table_4", "bayesian_scores/table_2")
 
@@ -131,23 +179,38 @@ def compare(row: Row, jobs: Mapping[str, Job], cache: Mapping[str, Figures]) -> 
     """Judge a row by the figures that have been measured."""
     command = f"{COMMAND} {row.name} --again"
     command += f" --sets {row.data}" if row.data else ""
-    fixed = row.paper, row.item, row.what, row.theirs
+    fixed = (row.paper, row.item, row.data, row.what, row.theirs)
+    kinds = (row.like, row.again)
     if not row.jobs:
-        return Line(*fixed, "", "", row.note, row.like, row.again, "", "", "")
+        return Line(*fixed, "", "", row.note, *kinds, "", "", "", "")
     absent = [name for name in row.jobs if name not in cache]
     if absent or row.judge is None:
         # Those with an estimate have a file: pages are the same in a clone without the data.
         unknown = [jobs[name] for name in absent if name not in ESTIMATES]
         files = [job.file for job in unknown if not job.is_possible()]
         why = f"{files[0]} is not in the folder" if files else _unmeasured(absent)
-        status = f"not run ({why})"
-        return Line(*fixed, "", command, status, row.like, row.again, row.note, "", "")
-    found = [cache[name] for name in row.jobs]
-    ours, status = row.judge({name: each["figures"] for name, each in zip(row.jobs, found)})
-    seconds = f"{sum(each['seconds'] for each in found):.0f}"
-    measured = max(f"{each['date']}, {each['versions']}" for each in found)
-    kinds = row.like, row.again
-    return Line(*fixed, ours, command, status, *kinds, row.note, seconds, measured)
+        return Line(*fixed, "", command, f"not run ({why})", *kinds, row.note, "", "", "")
+    measurements = [cache[name] for name in row.jobs]
+    figures = {name: cache[name]["figures"] for name in row.jobs}
+    ours, status = row.judge(figures)
+    seconds = f"{sum(each['seconds'] for each in measurements):.0f}"
+    measured = max(f"{each['date']}, {each['versions']}" for each in measurements)
+    version = min((version_of(each["versions"]) for each in measurements), key=version_key)
+    return Line(*fixed, ours, command, status, *kinds, row.note, seconds, measured, version)
+
+
+def version_of(versions: str) -> str:
+    """The version of skpc in the versions of a measurement."""
+    if versions.startswith(TAKEN_OVER):
+        return UNVERSIONED
+    return versions.split(",")[0].removeprefix("skpc ")
+
+
+def version_key(version: str) -> tuple[int, ...]:
+    """What versions are sorted by: their first two numbers."""
+    if version == UNVERSIONED:
+        return (0, 0)
+    return tuple(int(number) for number in version.split(".")[:2])
 
 
 def _unmeasured(absent: Sequence[str]) -> str:
@@ -212,21 +275,37 @@ def smaller(theirs: float, ours: float) -> str:
     return "beaten" if ours < theirs else f"short (by {ours - theirs:.3g})"
 
 
+def times(theirs: float, ours: float) -> str:
+    """Status of seconds on another machine: alike unless machines cannot explain the ratio."""
+    if ours > MACHINE * theirs:
+        return f"short ({ours / theirs:.1f} times as long)"
+    return "beaten" if MACHINE * ours < theirs else "reproduced"
+
+
 def likelihood(job: str, theirs: float, key: str = "test_ll") -> Judge:
     """A judge of one log-likelihood."""
     return lambda found: (f"{found[job][key]:.3f}", greater(theirs, found[job][key]))
 
 
 def network(job: str, theirs: float, size: float) -> Judge:
-    """A judge of the log-likelihood of a deterministic algorithm, and of the parameters."""
+    """A judge of the log-likelihood of a deterministic algorithm.
+
+    It is reproduced if the size and three digits are. Where scores tie, an order of the columns
+    chooses: another network is as good within the rule for likelihoods, or it is better or worse.
+    """
 
     def judge(found: Mapping[str, Figures]) -> tuple[str, str]:
-        ours = found[job]
-        text = f"{ours['test_ll']:.3f}, {ours['params']} parameters"
-        is_near = abs(ours["test_ll"] - theirs) <= DIGITS + 1e-9
-        if is_near and ours["params"] == size:
+        test_ll = found[job]["test_ll"]
+        text = f"{test_ll:.3f}"
+        is_near = abs(test_ll - theirs) <= DIGITS + 1e-9
+        has_size = found[job]["params"] == size
+        if is_near and has_size:
             return text, "reproduced"
-        return text, f"another network (ties; {ours['test_ll'] - theirs:+.3f})"
+        status = greater(theirs, test_ll)
+        if status != "reproduced":
+            return text, status
+        why = "ties" if has_size else f"{found[job]['params']} parameters"
+        return text, f"another network ({why}; {test_ll - theirs:+.3f})"
 
     return judge
 
@@ -236,10 +315,39 @@ def claim(job: str, holds: Callable[[Figures], bool], ours: Callable[[Figures], 
 
     def judge(found: Mapping[str, Figures]) -> tuple[str, str]:
         figures = found[job]
-        text = ours(figures)
-        return text, "reproduced" if holds(figures) else f"refuted (here: {text})"
+        return ours(figures), "reproduced" if holds(figures) else "refuted"
 
     return judge
+
+
+def within(
+    job: str, ours: Callable[[Figures], str], excesses: Callable[[Figures], Mapping[str, Any]]
+) -> Judge:
+    """A judge by bars of ours: ``excesses`` names each figure with its value and its bar."""
+
+    def judge(found: Mapping[str, Figures]) -> tuple[str, str]:
+        figures = found[job]
+        missed = [
+            f"{name} {value:.3g}, the bar is {bar:g}"
+            for name, (value, bar) in excesses(figures).items()
+            if not value < bar
+        ]
+        return ours(figures), f"short ({'; '.join(missed)})" if missed else "reproduced"
+
+    return judge
+
+
+def statement(
+    name: str,
+    what: str,
+    said: str,
+    job: str,
+    holds: Callable[[Figures], bool],
+    text: Callable[[Figures], str],
+) -> Row:
+    """A row about a theorem or a cost, named by paper and item."""
+    paper, item = name.split("/")
+    return Row(paper, item, what, said, (job,), claim(job, holds, text))
 
 
 def quoted(table: str, data: str, columns: tuple[str, ...]) -> Row:
@@ -259,17 +367,16 @@ def shapes_row(table: str, data: str) -> Row:
     theirs, other = _shape_of(table, data), next(each for each in SHAPES if each != table)
     printed, job = _shape_of(other, data), f"shapes/{data}"
     doubts = [key for key in theirs if printed.get(key, theirs[key]) != theirs[key]]
-    told = [f"{key}: the papers do not agree, {other} has {printed[key]:g}" for key in doubts]
+    told = [f"{key}: {printed[key]:g} in {other}" for key in doubts]
 
     def judge(found: Mapping[str, Figures]) -> tuple[str, str]:
         ours = {key: found[job][key] for key in theirs}
         # Densities are printed with three digits.
         off = [key for key in theirs if abs(ours[key] - theirs[key]) > 6e-4]
         wrong = [key for key in off if ours[key] != printed.get(key)]
-        text = ", ".join(f"{key} {value:.6g}" for key, value in ours.items())
-        return text, differing(wrong, theirs, ours)
+        return _shown(ours), differing(wrong, theirs, ours)
 
-    text = ", ".join(f"{key} {value:g}" for key, value in theirs.items())
+    text = _shown(theirs)
     what = f"{data}: rows and columns"
     again = "" if table == SHAPES[-1] else "bayesian_scores/table_2"
     return Row(paper, item, what, text, (job,), judge, "; ".join(told), data, "same", again)
@@ -277,6 +384,26 @@ def shapes_row(table: str, data: str) -> Row:
 
 def _shape_of(table: str, data: str) -> dict[str, float]:
     return dict(zip(TABLES[table].columns, TABLES[table].rows[data]))
+
+
+def _shown(shape: Mapping[str, float]) -> str:
+    """Counts, and a density with the digits that the papers print."""
+    digits = {key: ".3f" if key == "density" else "g" for key in shape}
+    return ", ".join(f"{key} {value:{digits[key]}}" for key, value in shape.items())
+
+
+def kind(status: str) -> str:
+    """The first word or two of a status, one of those that are allowed."""
+    for allowed in STATUSES:
+        if status.startswith(allowed):
+            return allowed
+    raise ValueError(f"a status starts with one of {STATUSES}, got {status!r}")
+
+
+def counted(lines: Iterable[Line]) -> str:
+    """How many rows of each status there are."""
+    counts = Counter(line.kind for line in lines)
+    return ", ".join(f"{counts[status]} {status}" for status in STATUSES if counts[status])
 
 
 def differing(keys: Sequence[str], theirs: Figures, ours: Figures) -> str:

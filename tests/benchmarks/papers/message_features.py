@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from skpc import KernelEPOperator
 from skpc.messages import (
     MessageFeatures,
     Moments,
@@ -12,10 +13,13 @@ from skpc.messages import (
 )
 from tests.benchmarks.kernel_ep import inner_features as draw_inner
 from tests.benchmarks.papers.ledger import Figures
+from tests.benchmarks.papers.timing import cpu_seconds, slope_of_seconds
 
 #: Numbers of random features.
 SIZES = (100, 300, 1000, 3000)
 GRID = (100, 300, 1000)
+#: Random feature maps whose updates are timed.
+OUTER = (250, 500, 1000, 2000)
 
 
 def inner_features() -> Figures:
@@ -56,3 +60,24 @@ def both_features() -> Figures:
                 norms.append(np.linalg.norm(psi @ psi.T - exact))
             found[f"{n_inner} {n_outer}"] = float(np.mean(norms))
     return found
+
+
+def cost_of_messages() -> Figures:
+    """CPU seconds of an update and of a prediction, by outer features and by messages so far."""
+    rng = np.random.default_rng(0)
+    rows = np.column_stack([rng.normal(size=6000), rng.uniform(0.5, 2.0, 6000)])
+    targets = np.column_stack([np.tanh(rows[:, 0]), np.log(rows[:, 1])])
+
+    def fitted(n_outer: int, n_rows: int = 400) -> KernelEPOperator:
+        options = {"n_inner": 100, "n_outer": n_outer, "random_state": 0}
+        model = KernelEPOperator(input_distributions=("normal",), **options)
+        return model.fit(rows[:n_rows], targets[:n_rows])
+
+    models = {n: fitted(n) for n in OUTER}
+    row = rows[:1], targets[:1]
+    by_rows = {n: fitted(OUTER[1], n) for n in (500, 5000)}
+    return {
+        "update": slope_of_seconds(OUTER, lambda n: models[n].partial_fit(*row)),
+        "updates": [cpu_seconds(lambda n: by_rows[n].partial_fit(*row), n) for n in by_rows],
+        "predictions": [cpu_seconds(lambda n: by_rows[n].predict(rows[:100]), n) for n in by_rows],
+    }

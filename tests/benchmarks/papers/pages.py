@@ -1,52 +1,46 @@
-"""The ledger as a table for programs, and as a page of the documentation for each paper."""
+"""The ledger as a table for programs, and as a page for each paper."""
 
 from __future__ import annotations
 
 import csv
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tests.benchmarks.papers.ledger import (
-    COMMAND,
-    CURVE,
-    LIKES,
-    LONG,
-    NO_FIGURE,
-    NOT_YET,
-    PICTURE,
-    QUOTED,
-    STATUSES,
-    TAKEN_OVER,
-    Line,
-)
+from tests.benchmarks.papers.boxes import box
+from tests.benchmarks.papers.front_page import front_page
+from tests.benchmarks.papers.layout import NO_VALUE, escaped, simple_table, title_lines
+from tests.benchmarks.papers.ledger import COMMAND, LONG, OLD, BoxRow, Line, counted
 from tests.benchmarks.published import PAPERS
 
-#: How a row of the csv differs from what is shown on a page.
-_SHOWN = ("what", "theirs", "ours", "status", "like", "again", "note")
 #: What stands above the rows of an item.
 _PICTURES = {
     ("bayesian_scores", "figure_2"): [
         ".. image:: /images/papers_pareto.png",
         "   :alt: Test log-likelihood against learning time for each set, our two networks in full",
         "      colour, those of the paper as circles, the other published learners in grey.",
+        "",
     ]
 }
-#: What rows that were not run are counted as, and what their status has.
-_REASONS = {
-    "figures of other methods, quoted": QUOTED,
-    "illustrations without figures": PICTURE,
-    "without a figure to compare, as the paper prints a curve": CURVE,
-    "without a figure to compare for another reason": NO_FIGURE,
-    "without the file of the data": "is not in the folder",
-    "not measured, as they take more than twenty CPU minutes": f"({LONG}",
-    "not measured yet": NOT_YET,
-    "of methods that skpc does not have": "there is no",
+#: Longer cells do not stand side by side: each row of the ledger is a row of the table.
+_LONGEST_CELL = 64
+#: How a table says what its rows compare.
+_COMPARES = {
+    "same": "like with like",
+    "split": "on presumed rows",
+    "variant": "a variant",
+    "machine": "another machine",
+    "illustration": "an illustration",
 }
 
 
-def write_pages(lines: Sequence[Line], folder: Path, measured_s: float, estimated_s: float) -> None:
-    """Write ledger.csv and a page for each paper, and the page that counts the rows.
+def write_pages(
+    lines: Sequence[Line],
+    folder: Path,
+    measured_s: float,
+    estimated_s: float,
+    boxes: Mapping[str, Sequence[BoxRow]],
+) -> None:
+    """Write ledger.csv, a page and a box for each paper, and the page that counts the rows.
 
     The CPU seconds are those of all measurements, and of those that have not been made.
     """
@@ -56,208 +50,199 @@ def write_pages(lines: Sequence[Line], folder: Path, measured_s: float, estimate
         writer.writerow(Line._fields)
         writer.writerows(lines)
     for paper, title in PAPERS.items():
-        of_paper = [line for line in lines if line.paper == paper]
-        (folder / f"{paper}.rst").write_text(_page(paper, title, of_paper), encoding="utf-8")
-    text = _index(lines, measured_s, estimated_s)
+        paper_lines = [line for line in lines if line.paper == paper]
+        (folder / f"{paper}.rst").write_text(_page(paper, title, paper_lines), encoding="utf-8")
+        if paper in boxes:
+            text = box(paper, boxes[paper], paper_lines)
+            (folder / f"{paper}_box.inc").write_text(text, encoding="utf-8")
+    text = front_page(lines, measured_s, estimated_s)
     (folder / "index.rst").write_text(text, encoding="utf-8")
 
 
-def kind(status: str) -> str:
-    """The first word or two of a status, one of those that are allowed."""
-    found = next((each for each in STATUSES if status.startswith(each)), None)
-    if found is None:
-        raise ValueError(f"a status starts with one of {STATUSES}, got {status!r}")
-    return found
-
-
-_INTRODUCTION = """\
-Every table and figure of the five papers from which skpc comes has rows here.
-:download:`ledger.csv` has all of them with commands, CPU seconds of one thread, dates and versions.
-A row compares (column ``like``)
-
-{likes}
-
-A measurement counts once. Other rows that print it name the item where it counts (``again``). A row
-is
-
-- *reproduced* if a log-likelihood (or log KL) differs from theirs by at most .0005 of it, .01 nats,
-  or the standard deviation over runs of both where the paper prints one, whichever is most; if
-  seconds, sizes and other errors differ by at most .0005 of theirs; or if the statement of the
-  paper holds here. Networks of the deterministic Bayesian scores: if they have as many parameters
-  and differ by at most .003 nats;
-- *another network* if they do not: equal scores leave a choice of network;
-- *beaten* if our figure is better than that;
-- *short* if it is worse (by how much);
-- *refuted* if the statement does not hold here (how it fails);
-- *not reproduced* if a statement about their data does not hold on other data;
-- *not run* for a reason that it names: it is a figure of another method or an illustration,
-  something is missing, it takes long, or ours is measured but there is no figure to compare with.
-"""
-#: What is known of the reasons of rows that are short like with like.
-WHY_SHORT = (
-    "Structural EM ends lower than in the paper on six sets, for a reason that is not known: "
-    "other starts by k-means do not close the gap on retail; ten candidates for a cut miss better "
-    "ones on two sets; with many cells observed, the weights of trees drawn from the prior are "
-    "uneven; and on ASIA collapsing changes the Gibbs average by less than its error."
-)
 _PAGE = """\
-The commands measure and print the rows in a clone of skpc, with the data in ``SKPC_DATA``;
-:ref:`papers` says how, and what a status means. Rows whose note has another command were measured
-by that one.
+``{command} {paper}/ITEM --again`` measures an item, such as
+``{item}``, anew. :ref:`papers` says what the verdicts mean; :download:`ledger.csv` has all rows,
+also those of the methods that the paper compares with. Tables with a row for each data set have
+*theirs / ours* and the verdict. {old} marks figures of ours that were measured before version 0.2
+(column ``version``).
 """
-_RUN = """\
-Run it
-------
-
-In a clone of skpc, with the data in ``SKPC_DATA`` (:doc:`/contributing` says which files):
-
-.. code-block:: bash
-
-   export SKPC_DATA=/path/to/data
-   python -m tests.benchmarks.papers all_trees/table_1 --sets nltcs --again
-
-measures what the rows of this table and data set need, and prints these rows with their figures and
-ours. ``doc/papers/measured.json`` keeps all measurements. Without ``--again`` the command makes
-only those that are not there. So in a new clone it has little to do, and prints the rows as they
-are. It rewrites these pages, which git tracks. ``--out FOLDER`` writes pages and measurements to
-another folder, which begins without measurements.
-"""
-_SECONDS = """\
-All measurements took {measured:.1f} CPU hours of one thread; those that have not been made would
-take about {estimated:.1f} more. Those of ``--quick`` take twenty minutes. Some rows were
-measured for an earlier page of the guide, by the command in their note: of these only the seconds
-of learning are known and counted.
-"""
-
-
-def _index(lines: Sequence[Line], measured_s: float, estimated_s: float) -> str:
-    """How many rows of each status the papers have, and how long they take."""
-    head = ["paper", "tables and figures", "rows", *STATUSES]
-    cells = [[f":doc:`{paper}`", *_counts(lines, paper)] for paper in PAPERS]
-    cells.append(["all", *_counts(lines, None)])
-    likes = [[like, *_counts_of_kind(lines, like)] for like in LIKES]
-    tree = [".. toctree::", "   :hidden:", "", *(f"   {paper}" for paper in PAPERS), ""]
-    parts = [".. _papers:", "", *_title("The five papers", "="), summary(lines), ""]
-    parts += list_table(["like", "rows", "counted", *STATUSES], likes)
-    told = "\n".join(f"- *{like}*: {what};" for like, what in LIKES.items())
-    parts += [_INTRODUCTION.format(likes=told[:-1] + ".")]
-    seconds = _SECONDS.format(measured=measured_s / 3600, estimated=estimated_s / 3600)
-    parts += [*list_table(head, cells), not_run(lines), "", seconds, _RUN]
-    return "\n".join([*parts, *tree])
-
-
-def summary(lines: Iterable[Line]) -> str:
-    """What the ledger comes to: how many rows, how many like with like, what is short and why."""
-    lines = list(lines)
-    same = [line for line in lines if line.like == "same" and not line.again]
-    counts = Counter(kind(line.status) for line in same)
-    published = [line for line in same if kind(line.status) != "not run" and not _is_shape(line)]
-    others = Counter(line.like for line in lines if line.like != "same")
-    short = Counter(line.like for line in lines if kind(line.status) == "short" and not line.again)
-    behind = [line for line in same if kind(line.status) == "short"]
-    checked = Counter(kind(line.status) for line in lines if line.like == "illustration")
-    text = f"{len(published)} measurements are compared with what a paper has published, like with "
-    text += "like, and are more than the numbers of rows and columns of a data set: "
-    text += f"{_listed(published)}.\n\n"
-    for paper, title in PAPERS.items():
-        of_paper = [line for line in published if line.paper == paper]
-        text += f"- *{title}*: {_listed(of_paper) or 'none'}\n"
-    text += (
-        f"\nThe ledger has {len(lines)} rows. {counts.total()} measurements of them compare like "
-    )
-    text += "with like: the algorithm, data, split and settings of the paper. Only these say how "
-    text += "well skpc does what a paper says: "
-    text += ", ".join(
-        f"{counts[status]} are {status}" for status in STATUSES[:-1] if counts[status]
-    )
-    text += f", and {counts['not run']} have no measurement or no published figure. "
-    text += f"Of the other rows, {others['split']} presume which rows a paper used, "
-    text += f"{others['variant']} have another method or other data, {others['machine']} are times "
-    text += f"of another machine, and {others['illustration']} are pictures or statements "
-    text += f"({checked['reproduced']} of these hold, {checked['refuted']} do not). "
-    text += f"{short.total()} measurements are short: {short['same']} like with like, "
-    text += f"{short['split']} on presumed rows and {short['variant']} of variants. "
-    text += f"{WHY_SHORT}\n\nShort like with like:\n\n"
-    return text + "\n".join(f"- {line.item.replace('_', ' ')}, {line.what}" for line in behind)
-
-
-def _is_shape(line: Line) -> bool:
-    """Whether a row has nothing but the size of a data set."""
-    return line.what.endswith(("rows and columns", "columns and rows"))
-
-
-def _listed(lines: Sequence[Line]) -> str:
-    """How many rows of each status there are."""
-    counts = Counter(kind(line.status) for line in lines)
-    return ", ".join(f"{counts[status]} {status}" for status in STATUSES if counts[status])
-
-
-def _counts_of_kind(lines: Iterable[Line], like: str) -> list[str]:
-    of_kind = [line for line in lines if line.like == like]
-    counted = [line for line in of_kind if not line.again]
-    counts = Counter(kind(line.status) for line in counted)
-    return [str(len(of_kind)), str(len(counted)), *(str(counts[status]) for status in STATUSES)]
-
-
-def not_run(lines: Iterable[Line]) -> str:
-    """A sentence that counts the rows that were not run by their reasons."""
-    lines = list(lines)
-    statuses = [line.status for line in lines if kind(line.status) == "not run"]
-    counts = Counter(
-        next((reason for reason, sign in _REASONS.items() if sign in status), "others")
-        for status in statuses
-    )
-    parts = [f"{counts[reason]} {reason}" for reason in (*_REASONS, "others") if counts[reason]]
-    return f"Of the {len(lines)} rows {len(statuses)} were not run: {'; '.join(parts)}."
-
-
-def _counts(lines: Iterable[Line], paper: str | None) -> list[str]:
-    chosen = [line for line in lines if paper in (None, line.paper)]
-    counts = Counter(kind(line.status) for line in chosen)
-    items = len({(line.paper, line.item) for line in chosen})
-    return [str(items), str(len(chosen)), *(str(counts[status]) for status in STATUSES)]
 
 
 def _page(paper: str, title: str, lines: Sequence[Line]) -> str:
-    parts = [f".. _papers_{paper}:", "", *_title(title, "="), _PAGE]
-    for item in dict.fromkeys(line.item for line in lines):
-        of_item = [line for line in lines if line.item == item]
-        parts += _title(item.replace("_", " ").capitalize(), "-")
-        if any(line.command for line in of_item):
-            parts += [f"``{COMMAND} {paper}/{item} --again``", ""]
-        texts = [_shown(line) for line in of_item]
-        shown = [key for key in _SHOWN if any(text[key] for text in texts)]
-        cells = [[escaped(text[key]) for key in shown] for text in texts]
-        if (paper, item) in _PICTURES:
-            parts += [*_PICTURES[paper, item], ""]
-        parts += list_table(shown, cells)
-        measured = sorted({line.measured for line in of_item if TAKEN_OVER not in line.measured})
-        measured = [each for each in measured if each]
-        if measured:
-            parts += [f"Measured {'; '.join(measured)}.", ""]
-    return "\n".join(parts)
+    by_item: dict[str, list[Line]] = {}
+    for line in lines:
+        if line.ours:
+            by_item.setdefault(line.item, []).append(line)
+    parts = [f".. _papers_{paper}:", "", *title_lines(title, "=")]
+    if by_item:
+        item = next(iter(by_item))
+        parts.append(_PAGE.format(command=COMMAND, paper=paper, item=item, old=OLD))
+    for item, measured in by_item.items():
+        parts += title_lines(_title(item), "-")
+        parts += _PICTURES.get((paper, item), [])
+        parts += _section(measured)
+    return "\n".join([*parts, *_not_run_list(lines)])
 
 
-def _shown(line: Line) -> dict[str, str]:
-    """The columns of a page; what an earlier page of the guide had says so."""
-    note = line.note
-    if TAKEN_OVER in line.measured:
-        note += f"; {line.measured}"
-    return {key: getattr(line, key) for key in _SHOWN} | {"note": note}
+def _title(item: str) -> str:
+    """Numbers of appendices have capitals, those of figures do not."""
+    name, number = item.split("_")
+    return f"{name.capitalize()} {number.upper() if name == 'appendix' else number}"
 
 
-def _title(text: str, underline: str) -> list[str]:
-    return [text, underline * len(text), ""]
+def _section(lines: Sequence[Line]) -> list[str]:
+    """The measured rows of an item: what repeats other rows in a sentence, the rest in tables."""
+    shapes = [line for line in lines if line.is_shape]
+    series = _by_series([line for line in lines if not line.is_shape])
+    # Rows that count elsewhere have the same figures of ours there.
+    repeated = {name: rows for name, rows in series.items() if rows[0].again}
+    new = {name: rows for name, rows in series.items() if not rows[0].again}
+    in_columns = {line for rows in series.values() for line in rows}
+    alone = [line for line in lines if line not in in_columns and not line.is_shape]
+    parts = _shape_sentence(shapes)
+    if new:
+        parts += _table_of_sets(new)
+    if alone:
+        parts += _table_of_rows(alone)
+    for name, rows in repeated.items():
+        parts += [_repeat_sentence(name, rows), ""]
+    return parts
 
 
-def escaped(text: str) -> str:
-    """Text in which nothing is markup."""
-    return text.replace("*", r"\*").replace("_", r"\_").replace("`", r"\`").replace("|", r"\|")
+def _by_series(lines: Sequence[Line]) -> dict[str, list[Line]]:
+    """Rows that several data sets have, if their cells are short enough to stand side by side."""
+    series: dict[str, list[Line]] = {}
+    for line in lines:
+        if line.series:
+            series.setdefault(line.series, []).append(line)
+    columns = {}
+    for name, rows in series.items():
+        width = max(len(_cell(row)) for row in rows)
+        if len(rows) > 1 and width <= _LONGEST_CELL:
+            columns[name] = rows
+    return columns
 
 
-def list_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """A table of the documentation, line by line."""
-    found = [".. list-table::", "   :header-rows: 1", ""]
-    for cells in (head, *rows):
-        found += [f"   {'*' if i == 0 else ' '} - {cell}" for i, cell in enumerate(cells)]
-    return [*found, ""]
+def _shape_sentence(lines: Sequence[Line]) -> list[str]:
+    """Sizes of data sets: only those that differ are shown."""
+    if not lines:
+        return []
+    wrong = [line for line in lines if line.kind != "reproduced"]
+    doubtful = [f"{line.data} ({line.note})" for line in lines if line.note]
+    text = f"Rows, columns and densities of {len(lines) - len(wrong)} sets are those of the paper."
+    text += "".join(f" {escaped(line.what)}: {escaped(line.status)}." for line in wrong)
+    if doubtful:
+        text += f" The papers do not agree on {escaped(', '.join(doubtful))}."
+    return [text, ""]
+
+
+def _repeat_sentence(name: str, lines: Sequence[Line]) -> str:
+    """Rows of measurements that count elsewhere: how many of each verdict, and what falls short."""
+    behind = [line.data for line in lines if line.kind in ("short", "refuted")]
+    text = f"*{escaped(name)}*, measured for {lines[0].again.split('/')[-1].replace('_', ' ')}: "
+    text += counted(lines)
+    return f"{text} (short: {', '.join(behind)})." if behind else f"{text}."
+
+
+def _table_of_sets(series: Mapping[str, Sequence[Line]]) -> list[str]:
+    """A row for each data set, a column for each series."""
+    cells = {(line.data, name): _cell(line) for name, rows in series.items() for line in rows}
+    sets = dict.fromkeys(data for data, _ in cells)
+    table = [[data, *(cells.get((data, name), NO_VALUE) for name in series)] for data in sets]
+    lines = [line for rows in series.values() for line in rows]
+    return [*simple_table(["set", *series], table), *_notes_of_series(lines)]
+
+
+def _cell(line: Line) -> str:
+    text = f"{line.theirs or NO_VALUE} / {line.marked}"
+    verdict = line.kind
+    return text if verdict == "not run" else f"{text} {verdict}"
+
+
+def _table_of_rows(lines: Sequence[Line]) -> list[str]:
+    """A row for each row of the ledger; what only some of them have is its last column."""
+    pieces = [_pieces(line) for line in lines]
+    common = [piece for piece in pieces[0] if all(piece in each for each in pieces)]
+    head = ["what", "theirs", "ours", "verdict", "note"]
+    table = []
+    for line, line_pieces in zip(lines, pieces):
+        note = "; ".join(piece for piece in line_pieces if piece not in common)
+        table.append([line.what, line.theirs or NO_VALUE, line.marked, _verdict(line), note])
+    # A table without notes has no column for them.
+    n_columns = len(head) if any(cells[-1] for cells in table) else len(head) - 1
+    rows = [[cell or NO_VALUE for cell in cells[:n_columns]] for cells in table]
+    return [*simple_table(head[:n_columns], rows), *_note_lines({"": common})]
+
+
+def _verdict(line: Line) -> str:
+    return NO_VALUE if line.kind == "not run" else line.status
+
+
+def _pieces(line: Line) -> list[str]:
+    """What is to be said about a row, in parts that other rows may share."""
+    pieces = [_COMPARES[line.like], *(piece for piece in line.note.split("; ") if piece)]
+    if line.kind == "not run":
+        pieces.append(f"no verdict {line.status.removeprefix('not run ')}")
+    return pieces
+
+
+def _notes_of_series(lines: Sequence[Line]) -> list[str]:
+    """What all rows of a table share, then what some series or some data sets have."""
+    holders: dict[str, list[Line]] = {}
+    for line in lines:
+        for piece in _pieces(line):
+            holders.setdefault(piece, []).append(line)
+    notes: dict[str, list[str]] = {"": []}
+    for piece, having in holders.items():
+        is_common = len(having) == len(lines)
+        label = "" if is_common else _holder_label(having, lines)
+        notes.setdefault(label, []).append(piece)
+    return _note_lines(notes)
+
+
+def _holder_label(having: Sequence[Line], lines: Sequence[Line]) -> str:
+    """The series whose rows these are, with the data sets if they are not all of them."""
+    names = list(dict.fromkeys(line.series for line in having))
+    label = ", ".join(f"*{escaped(name)}*" for name in names)
+    whole = [line for line in lines if line.series in names]
+    if len(whole) == len(having):
+        return label
+    sets = ", ".join(dict.fromkeys(line.data for line in having))
+    return f"{label} ({escaped(sets)})"
+
+
+def _note_lines(notes: Mapping[str, Sequence[str]]) -> list[str]:
+    parts = []
+    for label, pieces in notes.items():
+        text = escaped("; ".join(pieces))
+        if text and label:
+            parts += [f"{label}: {text}.", ""]
+        elif text:
+            parts += [f"{text[0].upper()}{text[1:]}.", ""]
+    return parts
+
+
+def _not_run_list(lines: Sequence[Line]) -> list[str]:
+    """The reasons of rows without a measurement, each with its items once."""
+    by_reason: dict[str, list[str]] = {}
+    for line in lines:
+        if line.ours:
+            continue
+        reason = line.status.removeprefix("not run (").removesuffix(")")
+        item = line.item.replace("_", " ")
+        if reason.startswith(LONG):
+            # Each of them has an estimate of its own, which the csv has.
+            reason = "takes more than twenty CPU minutes"
+            item += f" ({line.what})"
+        elif not line.data:
+            item += f" ({line.what})"
+        items = by_reason.setdefault(reason, [])
+        # Rows of several data sets are one item, as the missing file tells the set.
+        if item not in items:
+            items.append(item)
+    if not by_reason:
+        return []
+    parts = title_lines("Not run", "-")
+    for reason, items in by_reason.items():
+        parts.append(f"- {escaped(reason)}: {escaped(', '.join(items))}.")
+    return [*parts, ""]
