@@ -18,9 +18,6 @@ from skpc._validation import check_n_samples, check_option
 from skpc.factor_graphs.elimination import sum_out
 from skpc.factor_graphs.graph import FactorGraph
 
-#: How many random states are tried as the start of a chain.
-_N_STARTS = 1000
-
 
 @dataclass(repr=False, eq=False)
 class GibbsSampler(ShowsParameters):
@@ -78,6 +75,7 @@ class GibbsSampler(ShowsParameters):
 
     def __post_init__(self) -> None:
         check_option("scan", self.scan, ("systematic", "random"))
+        # A chain may start without burn-in; all else is one or more.
         for name, least in (("burn_in", 0), ("thinning", 1), ("n_chains", 1)):
             number = getattr(self, name)
             if not isinstance(number, Integral) or number < least:
@@ -102,20 +100,24 @@ class GibbsSampler(ShowsParameters):
             If ``n_samples`` is negative, or no start of positive probability is found.
         """
         n_samples = check_n_samples(n_samples)
-        rest = sum_out(self.graph, self.collapsed)
-        collapsed = np.unique([int(v) for v in self.collapsed]).astype(np.int64)
-        moving = np.setdiff1d(np.arange(rest.n_variables), collapsed)
+        graph = sum_out(self.graph, self.collapsed)
+        collapsed = np.unique(list(map(int, self.collapsed))).astype(np.int64)
+        n_variables = graph.n_variables
+        # Variables that are summed out have one state, which no update changes.
+        moving = np.setdiff1d(np.arange(n_variables), collapsed)
         random = check_random_state(self.random_state)
-        starts = self._starts(rest, random)
+        starts = self._starts(graph, random)
         seed = np.uint64(random.randint(np.iinfo(np.int32).max))
         streams = start_streams(seed, int(self.n_chains), 0)
-        factors = _flatten(rest)
+        factors = _flatten(graph)
         schedule = (self.burn_in, self.thinning, self.scan == "random")
-        out = np.empty((n_samples, rest.n_variables), dtype=np.int64)
+        out = np.empty((n_samples, n_variables), dtype=np.int64)
 
         def run(chain: int) -> None:
             # Rows go to the chains in turn, whatever the number of threads.
-            states = np.empty((len(range(chain, n_samples, self.n_chains)), out.shape[1]), np.int64)
+            rows = range(chain, n_samples, self.n_chains)
+            states = np.empty((len(rows), n_variables), np.int64)
+            # A chain changes what it starts from.
             stream = streams[chain : chain + 1].copy()
             _run_chain(factors, moving, starts[chain].copy(), stream, *schedule, states)
             out[chain :: self.n_chains] = states
@@ -128,16 +130,19 @@ class GibbsSampler(ShowsParameters):
 
     def _starts(self, graph: FactorGraph, random: np.random.RandomState) -> Ints:
         # Where the graph has impossible states, a chain has to begin at one that is possible.
-        tried = np.floor(random.uniform(size=(_N_STARTS, graph.n_variables)) * graph.n_states)
+        n_starts = 1000
+        height = random.uniform(size=(n_starts, graph.n_variables))
+        tried = np.floor(height * graph.n_states)
         possible = tried[graph.log_score(tried) > -np.inf]
         if not len(possible):
             raise ValueError(
-                f"{_N_STARTS} random states all have probability zero, so that no start for a "
+                f"{n_starts} random states all have probability zero, so that no start for a "
                 "Gibbs chain was found; give the variables that are functions of others as "
                 "collapsed"
             )
         # Where there are more chains than possible states, some begin at the same one.
-        return np.resize(possible, (self.n_chains, graph.n_variables)).astype(np.int64)
+        starts = np.resize(possible, (self.n_chains, graph.n_variables))
+        return starts.astype(np.int64)
 
 
 class _FlatFactors(NamedTuple):
@@ -163,8 +168,10 @@ class _FlatFactors(NamedTuple):
 def _flatten(graph: FactorGraph) -> _FlatFactors:
     tables = graph.log_tables
     sizes = [len(scope) for scope in graph.scopes]
-    scope = np.array([v for scope in graph.scopes for v in scope], dtype=np.int64)
-    stride = np.array([s // 8 for table in tables for s in table.strides], dtype=np.int64)
+    scope = np.array([variable for scope in graph.scopes for variable in scope], dtype=np.int64)
+    # Numpy counts strides in bytes, of which a float64 has eight.
+    stride = np.array([step // 8 for table in tables for step in table.strides], dtype=np.int64)
+    # The factors of a variable stand together.
     by_variable = np.argsort(scope, kind="stable")
     return _FlatFactors(
         # An empty table in front, as a graph may have no factor.
@@ -218,8 +225,8 @@ def _run_chain(
             # A random scan overwrites it.
             turn = turn + 1 if turn + 1 < len(moving) else 0
         # A loop: the copy of a slice would need numba's counts of references.
-        for v in range(len(state)):
-            out[taken, v] = state[v]
+        for variable in range(len(state)):
+            out[taken, variable] = state[variable]
 
 
 @internal_kernel
