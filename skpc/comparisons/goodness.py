@@ -152,7 +152,7 @@ def _discrepancy_of(model: Any, _: np.random.RandomState) -> Callable[[Floats], 
 
 def _distance_of(model: Any, random_state: np.random.RandomState) -> Callable[[Floats], Floats]:
     """Measure how far rows are from a model: by column, then by pair of moments of two columns."""
-    # So many draws stand for the model that their error is small beside that of a table.
+    # The error of this many draws is small beside that of a table.
     reference = model.row_density.draw(10_000, random_state)
     margins = [np.sort(column) for column in reference.T]
     expected = _pair_moments(_transformed(reference, margins))

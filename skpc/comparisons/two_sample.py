@@ -251,7 +251,7 @@ def cell_values(model: Any, table: Any, missingness: bool) -> tuple[Floats, Ints
     rows = domain.encode(table)
     zero = np.zeros(n_columns)
     point, observed = as_numbers(rows, n_states, zero, zero + 1.0)
-    # A point fills missing cells in; they take no part here.
+    # Coordinates of missing cells are zero; they take no part here.
     if observed is not None:
         point = np.where(observed > 0.0, point, np.nan)
     columns = np.arange(n_columns)

@@ -64,7 +64,8 @@ def compile(graph: FactorGraph, vtree: Any = None, evidence: Any = None) -> Circ
     """
     parent = _check_vtree(graph, vtree)
     given = _check_evidence(graph, evidence)
-    is_known = ~np.isnan(given[0])
+    observed = given[0]
+    is_known = ~np.isnan(observed)
     # What the nodes and edges of a table entry take of memory while a circuit is built.
     entry_bytes = 1024
     plan = plan_elimination(graph, parent, is_known, entry_bytes)
@@ -72,11 +73,12 @@ def compile(graph: FactorGraph, vtree: Any = None, evidence: Any = None) -> Circ
     if tables.log_partition[0] == -np.inf:
         known = np.flatnonzero(is_known)
         listed = ", ".join(
-            f"variable {variable} = {given[0, variable]:g}" for variable in known[:8]
+            f"variable {variable} = {observed[variable]:g}" for variable in known[:8]
         )
         raise ValueError(f"no state has a positive value given the evidence: {listed or 'none'}")
-    circuit = _circuit(graph, tables, given[0])
-    return circuit.with_parameters(observed=given[0])
+    circuit = _circuit(graph, tables, observed)
+    # The circuit keeps in mind what it is conditioned on.
+    return circuit.with_parameters(observed=observed)
 
 
 def log_partition(graph: FactorGraph, vtree: Any = None, evidence: Any = None) -> float:
@@ -265,9 +267,12 @@ def _refuse_apart(graph: FactorGraph, parent: Ints, order: list[int]) -> None:
     for number, scope in enumerate(graph.scopes):
         # From the lowest variable of the factor up, all others must be met.
         apart = sorted(scope, key=rank.__getitem__)
-        above = lowest = apart.pop(0) if apart else -1
+        lowest = -1
+        if apart:
+            lowest = apart.pop(0)
+        above = lowest
         while apart and above >= 0:
-            above = int(parent[above])
+            above = parent[above]
             apart = [variable for variable in apart if variable != above]
         if apart:
             lower, upper = sorted((lowest, apart[0]))

@@ -176,7 +176,8 @@ def eliminate(graph: FactorGraph, plan: EliminationPlan, evidence: Floats) -> Co
     ConditionalTables
         The distribution given each row. Contexts of probability zero get equal weights.
     """
-    total = np.zeros(len(evidence))
+    n_batch = len(evidence)
+    total = np.zeros(n_batch)
     message: dict[int, Floats] = {}
     weights: list[Floats] = [np.empty(0)] * graph.n_variables
     for variable in plan.order:
@@ -185,7 +186,7 @@ def eliminate(graph: FactorGraph, plan: EliminationPlan, evidence: Floats) -> Co
             scope = [*scope, variable]
         n_options = plan.n_options[variable]
         # A row for each row of evidence, an entry for each context and state.
-        log_table = np.zeros((len(evidence), plan.n_contexts[variable] * n_options))
+        log_table = np.zeros((n_batch, plan.n_contexts[variable] * n_options))
         for factor in plan.bucket[variable]:
             log_table += _read_factor(graph, factor, scope, evidence)
         for child in plan.children[variable]:
@@ -268,11 +269,10 @@ def sum_out(graph: FactorGraph, variables: Any) -> FactorGraph:
             for variable in waiting
         }
         # The variable whose new factor is smallest goes first.
-        joint_states = {
-            variable: math.prod(n_states[member] for member in members)
-            for variable, members in around.items()
-        }
-        variable = min(waiting, key=joint_states.__getitem__)
+        variable = min(
+            waiting,
+            key=lambda candidate: math.prod(n_states[member] for member in around[candidate]),
+        )
         waiting.remove(variable)
         scope = [member for member in around[variable] if member != variable]
         scope.append(variable)

@@ -110,7 +110,7 @@ class GibbsSampler(ShowsParameters):
         seed = np.uint64(random.randint(np.iinfo(np.int32).max))
         streams = start_streams(seed, int(self.n_chains), 0)
         factors = _flatten(graph)
-        schedule = (self.burn_in, self.thinning, self.scan == "random")
+        at_random = self.scan == "random"
         out = np.empty((n_samples, n_variables), dtype=np.int64)
 
         def run(chain: int) -> None:
@@ -119,7 +119,10 @@ class GibbsSampler(ShowsParameters):
             states = np.empty((len(rows), n_variables), np.int64)
             # A chain changes what it starts from.
             stream = streams[chain : chain + 1].copy()
-            _run_chain(factors, moving, starts[chain].copy(), stream, *schedule, states)
+            start = starts[chain].copy()
+            _run_chain(
+                factors, moving, start, stream, self.burn_in, self.thinning, at_random, states
+            )
             out[chain :: self.n_chains] = states
 
         if len(moving):
@@ -141,8 +144,7 @@ class GibbsSampler(ShowsParameters):
                 "collapsed"
             )
         # Where there are more chains than possible states, some begin at the same one.
-        starts = np.resize(possible, (self.n_chains, graph.n_variables))
-        return starts.astype(np.int64)
+        return np.resize(possible, (self.n_chains, graph.n_variables)).astype(np.int64)
 
 
 class _FlatFactors(NamedTuple):
@@ -223,7 +225,9 @@ def _run_chain(
                 turn = int(uniform(streams, ZERO) * len(moving))
             _update(factors, moving[turn], state, streams, log_prob)
             # A random scan overwrites it.
-            turn = turn + 1 if turn + 1 < len(moving) else 0
+            turn += 1
+            if turn == len(moving):
+                turn = 0
         # A loop: the copy of a slice would need numba's counts of references.
         for variable in range(len(state)):
             out[taken, variable] = state[variable]
@@ -235,10 +239,13 @@ def _update(factors: _FlatFactors, v: int, state: Ints, streams: Streams, log_pr
     n_states = factors.n_states[v]
     for s in range(n_states):
         log_prob[s] = 0.0
+    # Factors without the variable are the same for all of its states.
+    touched = factors.touched
+    steps = factors.step
     for t in range(factors.touch_ptr[v], factors.touch_ptr[v + 1]):
         # The entry of the states of the other variables, and state 0 of this one.
-        f = factors.touched[t]
-        step = factors.step[t]
+        f = touched[t]
+        step = steps[t]
         entry = factors.begin[f] - state[v] * step
         for o in range(factors.scope_ptr[f], factors.scope_ptr[f + 1]):
             entry += state[factors.scope[o]] * factors.stride[o]

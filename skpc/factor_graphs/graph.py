@@ -66,14 +66,13 @@ class FactorGraph:
     """
 
     def __init__(self, n_states: Sequence[int] | Floats, factors: Iterable[Factor]) -> None:
-        # What an index of 32 bits can say.
-        most_states = 2**31 - 1
         sizes = np.asarray(n_states)
         is_number = sizes.ndim == 1 and sizes.dtype.kind in "iuf" and np.isfinite(sizes).all()
         is_number = is_number and np.all((sizes >= 1) & (sizes == np.floor(sizes)))
-        if not is_number or sizes.max(initial=1) > most_states:
+        # An index of 32 bits can say no more states.
+        if not is_number or sizes.max(initial=1) > 2**31 - 1:
             raise ValueError(
-                f"n_states needs a whole number up to {most_states}, 1 or more for each variable, "
+                f"n_states needs a whole number up to {2**31 - 1}, 1 or more for each variable, "
                 f"got {sizes.tolist()}"
             )
         self.n_states = sizes.astype(np.int64)

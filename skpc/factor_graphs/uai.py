@@ -127,17 +127,16 @@ def write_uai(graph: FactorGraph, path: str | os.PathLike[str], header: str = "M
     tables = [_linear(number, table) for number, table in enumerate(graph.log_tables)]
     if header == "BAYES":
         _check_bayes(graph, tables)
-    lines = [header, str(graph.n_variables), " ".join(map(str, graph.n_states.tolist()))]
-    lines.append(str(graph.n_factors))
+    sizes = " ".join(map(str, graph.n_states.tolist()))
+    lines = [header, str(graph.n_variables), sizes, str(graph.n_factors)]
     lines += [" ".join(map(str, (len(scope), *scope))) for scope in graph.scopes]
     for table in tables:
         lines += ["", str(table.size)]
         # A line for each row: the last variable is the fastest.
         rows = table.reshape(-1, table.shape[-1] if table.ndim else 1)
         lines += [" " + " ".join(map(repr, row)) for row in rows.tolist()]
-    text = "\n".join(lines) + "\n"
     with replacing(path) as file:
-        file.write(text.encode("ascii"))
+        file.write(("\n".join(lines) + "\n").encode("ascii"))
 
 
 def _linear(number: int, log_table: Floats) -> Floats:
@@ -181,11 +180,15 @@ class _Tokens:
     def fail(self, needed: str) -> NoReturn:
         """Raise the error about the word read last."""
         if self.n_read > len(self.words):
-            last = self.words[-1][0] if self.words else 1
+            last = 1
+            if self.words:
+                last, _ = self.words[-1]
             raise ValueError(f"{self.name}, line {last}: {needed} expected, but the file ends here")
         line, word = self.words[self.n_read - 1]
         # A damaged file may be one long word.
-        shown = word if len(word) <= 40 else word[:40] + "..."
+        shown = word
+        if len(word) > 40:
+            shown = word[:40] + "..."
         raise ValueError(
             f"{self.name}, line {line}: {needed} expected, found {shown!r} (word {self.n_read} of "
             "the file)"
@@ -199,7 +202,9 @@ class _Tokens:
 
     def integer(self, needed: str, least: int = 0, greatest: int | None = None) -> int:
         word = self.next(needed)
-        number = int(word) if _INTEGER.match(word) else -1
+        number = -1
+        if _INTEGER.match(word):
+            number = int(word)
         if number < least or (greatest is not None and number > greatest):
             self.fail(needed)
         return number
@@ -207,19 +212,24 @@ class _Tokens:
     def log_number(self, needed: str) -> float:
         word = self.next(needed)
         # float() reads words that are no numbers of the format, such as nan or 1_000.
-        value = float(word) if _NUMBER.match(word) else math.inf
+        value = math.inf
+        if _NUMBER.match(word):
+            value = float(word)
         if value == math.inf:
             self.fail(needed)
         if value >= np.finfo(np.float64).tiny:
             return math.log(value)
         # 1e-400 is not a float64, but its logarithm is; only a zero is impossible.
         exact = Decimal(word)
-        return float(exact.ln()) if exact else -math.inf
+        if exact:
+            return float(exact.ln())
+        return -math.inf
 
 
 def _parsed(data: bytes, name: str) -> FactorGraph:
     tokens = _Tokens(data, name)
-    if tokens.next("MARKOV or BAYES").upper() not in _HEADERS:
+    header = tokens.next("MARKOV or BAYES")
+    if header.upper() not in _HEADERS:
         tokens.fail("MARKOV or BAYES")
     n_variables = tokens.integer("the number of variables")
     n_states = [

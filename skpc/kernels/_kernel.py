@@ -298,10 +298,11 @@ class SumKernel(Kernel):
             )
         if not all(0.0 < weight < np.inf for weight in weights):
             raise ValueError(f"the weights of a SumKernel must be positive, got {weights}")
-        scope = kernels[0].scope
         for part in kernels:
             if not isinstance(part, Kernel):
                 raise TypeError(f"the parts of a SumKernel must be kernels, got {part!r}")
+        scope = kernels[0].scope
+        for part in kernels:
             # A sum is smooth: its parts are kernels between the same columns.
             if part.scope != scope:
                 raise ValueError(
