@@ -9,9 +9,6 @@ from skpc._arrays import Floats, Ints
 from skpc.all_trees.determinants import expected_edges, log_tree_weights
 from skpc.all_trees.tree_inference import TreeTables
 
-#: Estimates of rows with missing cells refuse smaller probabilities.
-_LEAST = 1e-99
-
 
 class Expectation(NamedTuple):
     """What random trees of weighted rows look like.
@@ -78,7 +75,9 @@ class AllTrees(NamedTuple):
     symmetric: bool
 
     def __repr__(self) -> str:
-        kind = "undirected" if self.symmetric else "directed"
+        kind = "directed"
+        if self.symmetric:
+            kind = "undirected"
         n_states = self.ptr[self.n_features]
         return f"AllTrees(n_features={self.n_features}, n_states={n_states}, {kind})"
 
@@ -109,8 +108,10 @@ class AllTrees(NamedTuple):
             In nats.
         """
         log_weight = log_tree_weights(self.edge_factor, states, self.symmetric)
+        # All trees without the factors of a row: what the weights sum up to.
         log_total = log_tree_weights(self.weight, self._vertices, self.symmetric)
-        return log_weight + self.log_state_factor[states].sum(axis=1) - log_total
+        log_weight += self.log_state_factor[states].sum(axis=1)
+        return log_weight - log_total
 
     def expect(self, states: Ints, weight: Floats) -> Expectation:
         """Log-likelihood of complete rows, and the edges of their trees.
@@ -130,9 +131,11 @@ class AllTrees(NamedTuple):
         log_weight, edge = expected_edges(self.edge_factor, states, weight, self.symmetric)
         total = np.array([weight.sum()])
         log_total, prior = expected_edges(self.weight, self._vertices, total, self.symmetric)
-        n_vertices = states.shape[1]
-        count = np.bincount(states.ravel(), np.repeat(weight, n_vertices), len(edge))
-        log_likelihood = log_weight + self.log_state_factor[states].sum(axis=1) - log_total
+        # Each row counts in the states of all its vertices.
+        cell_weight = np.repeat(weight, states.shape[1])
+        count = np.bincount(states.ravel(), cell_weight, len(edge))
+        log_weight += self.log_state_factor[states].sum(axis=1)
+        log_likelihood = log_weight - log_total
         return Expectation(log_likelihood, count.astype(np.float64), edge, prior)
 
     def edge_probabilities(self) -> Floats:
@@ -140,12 +143,13 @@ class AllTrees(NamedTuple):
 
         On the diagonal, that the variable is a root; if symmetric, zero.
         """
-        n = self.n_features
+        n_features = self.n_features
         _, expected = expected_edges(self.weight, self._vertices, np.ones(1), self.symmetric)
-        probability = expected[:n, :n].copy()
+        probability = expected[:n_features, :n_features].copy()
         if self.symmetric:
             return probability + probability.T
-        np.fill_diagonal(probability, expected[:n, n])
+        # The edges from the root, which follows as the last vertex.
+        np.fill_diagonal(probability, expected[:n_features, n_features])
         return probability
 
     def tree_tables(self) -> TreeTables:
@@ -153,20 +157,26 @@ class AllTrees(NamedTuple):
 
         Undirected trees hang from the first variable.
         """
-        variable = np.repeat(np.arange(len(self.ptr) - 1), np.diff(self.ptr))
-        weight = self.weight[np.ix_(variable, variable)]
-        ratio = self.edge_factor / np.where(weight > 0.0, weight, 1.0)
+        # Estimates of rows with missing cells refuse smaller probabilities.
+        least = 1e-99
         ptr = self.ptr
+        vertex = np.repeat(np.arange(len(ptr) - 1), np.diff(ptr))
+        weight = self.weight[np.ix_(vertex, vertex)]
+        # An edge without weight has no table.
+        weight = np.where(weight > 0.0, weight, 1.0)
+        ratio = self.edge_factor / weight
         table = ratio[:-1]
         into = self.weight[:-1].copy()
         if self.symmetric:
+            # The ratio of a table to independence times the marginal is the conditional table.
             single = np.exp(self.log_state_factor)
-            table = np.column_stack([single[:, np.newaxis] * ratio, single])
+            conditional = single[:, np.newaxis] * ratio
+            table = np.column_stack([conditional, single])
             ptr = np.append(ptr, ptr[-1] + 1)
             into = np.pad(self.weight, ((0, 0), (0, 1)))
             into[0] = 0.0
             into[0, -1] = 1.0
-        return TreeTables(ptr, np.maximum(table, _LEAST), into)
+        return TreeTables(ptr, np.maximum(table, least), into)
 
     @property
     def _vertices(self) -> Ints:
@@ -204,9 +214,10 @@ class Components(NamedTuple):
         ndarray of shape (n_rows, n_components)
             In nats.
         """
-        of_models = [model.log_likelihood(states) for model in self.models]
-        return np.column_stack(of_models) + self.log_weight
+        log_likelihoods = [model.log_likelihood(states) for model in self.models]
+        return np.column_stack(log_likelihoods) + self.log_weight
 
     def log_likelihood(self, states: Ints) -> Floats:
         """Log-likelihood of complete rows, shape (n_rows,), in nats."""
-        return np.asarray(np.logaddexp.reduce(self.log_joint(states), axis=1))
+        log_joint = self.log_joint(states)
+        return np.logaddexp.reduce(log_joint, axis=1)

@@ -21,14 +21,8 @@ from skpc._threads import slices
 from skpc.all_trees.determinants import eliminate_graphs, new_graphs
 from skpc.all_trees.tree_inference import TreeTables, span
 
-#: Rounds of messages.
-_ROUNDS = 3
 #: Edges that are less probable tell nothing.
 _FAINT = 1e-4
-#: The least that a child may say of a state, and the least room that others leave an edge.
-_LEAST = 1e-12
-#: Rows whose messages are in memory together.
-_ROWS = 8
 
 
 @kernel
@@ -59,60 +53,80 @@ def _messages_to_parents(
         Overwritten with the weights of the edges given the row, each row a lane.
     """
     ptr, conditional, into = trees
-    n_rows, n = codes.shape
+    n_rows, n_variables = codes.shape
     n_lanes = graphs.shape[3]
     for row in range(n_rows):
         code = codes[row]
-        for v in range(n):
+        heard = below[row]
+        row_belief = belief[row]
+        row_message = message[row]
+        for child in range(n_variables):
             # One message serves all parents: it is read at their states.
-            sent = message[row, v]
+            sent = row_message[child]
             sent[:] = 0.0
-            begin, end = span(ptr, code, v)
-            for b in range(begin, end):
-                for u in range(n + 1):
-                    first, last = span(ptr, code, u)
-                    for a in range(first, last):
-                        sent[a] += below[row, b] * conditional[b, a]
-            for u in range(n + 1):
+            child_begin, child_end = span(ptr, code, child)
+            for state in range(child_begin, child_end):
+                for parent in range(n_variables + 1):
+                    begin, end = span(ptr, code, parent)
+                    for parent_state in range(begin, end):
+                        sent[parent_state] += heard[state] * conditional[state, parent_state]
+            for parent in range(n_variables + 1):
                 total = 0.0
-                first, last = span(ptr, code, u)
-                for a in range(first, last):
-                    total += belief[row, a] * sent[a]
-                average[row, v, u] = total
+                begin, end = span(ptr, code, parent)
+                for parent_state in range(begin, end):
+                    total += row_belief[parent_state] * sent[parent_state]
+                average[row, child, parent] = total
     # Lanes beyond the last row repeat it.
     for lane in range(len(graphs) * n_lanes):
         row = min(lane, n_rows - 1)
-        for v in range(n):
-            for u in range(n + 1):
-                weight = into[v, u] * average[row, v, u] if u != v else 0.0
-                graphs[lane // n_lanes, v, u if u < n else -1, lane % n_lanes] = weight
+        for child in range(n_variables):
+            graph = graphs[lane // n_lanes, child]
+            for parent in range(n_variables + 1):
+                weight = 0.0
+                if parent != child:
+                    weight = into[child, parent] * average[row, child, parent]
+                # A graph may have more vertices than variables; its root is always last.
+                place = -1
+                if parent < n_variables:
+                    place = parent
+                graph[place, lane % n_lanes] = weight
 
 
 @internal_kernel
 def _hear_children(
-    ptr: Ints, v: int, message: Floats, average: Floats, edge: Floats, heard: Floats
+    ptr: Ints, variable: int, message: Floats, average: Floats, edge: Floats, heard: Floats
 ) -> None:
     """What every other variable tells a missing one, as far as it may be its child.
 
-    ``heard`` of shape (n + 2, n_states + 1) is overwritten in the states of ``v``; its last row
-    has the product, up to a factor.
+    ``heard`` of shape (n + 2, n_states + 1) is overwritten in the states of ``variable``; its last
+    row has the product, up to a factor.
     """
-    n = len(message)
-    begin = ptr[v]
-    end = ptr[v + 1]
-    for b in range(begin, end):
-        heard[n, b] = 1.0
-        heard[n + 1, b] = 1.0
-    for c in range(n):
-        for b in range(begin, end):
-            heard[c, b] = 1.0
+    # The least that a child may say of a state, and the least room that others leave an edge.
+    least = 1e-12
+    n_variables = len(message)
+    begin = ptr[variable]
+    end = ptr[variable + 1]
+    product = heard[n_variables + 1]
+    root_heard = heard[n_variables]
+    # The root says nothing: it has no cell.
+    for state in range(begin, end):
+        root_heard[state] = 1.0
+        product[state] = 1.0
+    for child in range(n_variables):
+        child_heard = heard[child]
+        for state in range(begin, end):
+            child_heard[state] = 1.0
         # Who is the parent is not a child.
-        is_child = min(edge[c, v] / max(1.0 - edge[v, c], _LEAST), 1.0)
-        if c == v or is_child < _FAINT:
+        room = max(1.0 - edge[variable, child], least)
+        is_child = min(edge[child, variable] / room, 1.0)
+        if child == variable or is_child < _FAINT:
             continue
-        for b in range(begin, end):
-            heard[c, b] = max(1.0 + is_child * (message[c, b] / average[c, v] - 1.0), _LEAST)
-            heard[n + 1, b] *= heard[c, b]
+        for state in range(begin, end):
+            # One without the edge, the message with it, by the probability of the edge.
+            likelihood = message[child, state] / average[child, variable]
+            likelihood = 1.0 + is_child * (likelihood - 1.0)
+            child_heard[state] = max(likelihood, least)
+            product[state] *= child_heard[state]
 
 
 @kernel(new_arrays=True)
@@ -131,44 +145,61 @@ def _update_beliefs(
     :func:`_messages_to_parents`, ``belief`` and ``below`` overwritten.
     """
     ptr, conditional, into = trees
-    n = codes.shape[1]
+    n_variables = codes.shape[1]
     n_lanes = inverse.shape[3]
-    edge = np.empty((n, n + 1))
-    heard = np.empty((n + 2, ptr[n] + 1))
-    updated = np.empty(ptr[n] + 1)
+    edge = np.empty((n_variables, n_variables + 1))
+    heard = np.empty((n_variables + 2, ptr[n_variables] + 1))
+    updated = np.empty(ptr[n_variables] + 1)
     for row in range(len(codes)):
         code = codes[row]
         old = belief[row]
-        group = inverse[row // n_lanes]
+        row_below = below[row]
+        # Graphs stand side by side in groups, one a lane.
+        place = row // n_lanes
+        group = inverse[place]
         lane = row % n_lanes
-        for v in range(n):
-            for u in range(n + 1):
-                # The probability of an edge over random trees is its weight times a resistance.
-                resistance = group[v, v, lane] - (group[u, v, lane] if u < n else 0.0)
-                probability = into[v, u] * average[row, v, u] * resistance
-                edge[v, u] = min(max(probability, 0.0), 1.0) if u != v else 0.0
+        row_average = average[row]
+        for variable in range(n_variables):
+            edge_row = edge[variable]
+            for parent in range(n_variables + 1):
+                edge_row[parent] = 0.0
+                if parent == variable:
+                    continue
+                # The probability of an edge over random trees is its weight times a resistance,
+                # which the root does not lower.
+                resistance = group[variable, variable, lane]
+                if parent < n_variables:
+                    resistance -= group[parent, variable, lane]
+                weight = into[variable, parent] * row_average[variable, parent]
+                edge_row[parent] = min(max(weight * resistance, 0.0), 1.0)
         # All beliefs hear the old ones: the order of the variables does not matter.
         updated[:] = old
-        for v in range(n):
-            if code[v] >= 0:
+        for variable in range(n_variables):
+            if code[variable] >= 0:
                 continue
-            _hear_children(ptr, v, message[row], average[row], edge, heard)
+            begin = ptr[variable]
+            end = ptr[variable + 1]
+            _hear_children(ptr, variable, message[row], row_average, edge, heard)
             total = 0.0
-            for b in range(ptr[v], ptr[v + 1]):
-                below[row, b] = heard[n + 1, b]
-                updated[b] = 0.0
-                for u in range(n + 1):
+            for state in range(begin, end):
+                from_children = heard[n_variables + 1, state]
+                row_below[state] = from_children
+                updated[state] = 0.0
+                for parent in range(n_variables + 1):
                     # What comes from a parent does not count among the children.
-                    if edge[v, u] >= _FAINT:
+                    if edge[variable, parent] >= _FAINT:
                         from_parent = 0.0
-                        first, last = span(ptr, code, u)
-                        for a in range(first, last):
-                            from_parent += conditional[b, a] * old[a]
-                        by_edge = edge[v, u] / average[row, v, u] * from_parent
-                        updated[b] += by_edge * heard[n + 1, b] / heard[u, b]
-                total += updated[b]
-            for b in range(ptr[v], ptr[v + 1]):
-                updated[b] = updated[b] / total if 0.0 < total < np.inf else old[b]
+                        parent_begin, parent_end = span(ptr, code, parent)
+                        for parent_state in range(parent_begin, parent_end):
+                            from_parent += conditional[state, parent_state] * old[parent_state]
+                        by_edge = edge[variable, parent] / row_average[variable, parent]
+                        by_edge *= from_parent
+                        updated[state] += by_edge * from_children / heard[parent, state]
+                total += updated[state]
+            # What cannot be normalised stays as it was.
+            is_finite = 0.0 < total < np.inf
+            for state in range(begin, end):
+                updated[state] = updated[state] / total if is_finite else old[state]
         old[:] = updated
 
 
@@ -187,22 +218,30 @@ def belief_propagation(trees: TreeTables, codes: Ints) -> Floats:
     ndarray of shape (n_rows, n_states + 1)
         The state of the root is last.
     """
-    n = codes.shape[1]
-    n_states = int(trees.ptr[-1])
+    ptr = trees.ptr
+    n_variables = codes.shape[1]
+    n_states = int(ptr[-1])
+    is_observed = codes >= 0
     # They start as those of roots; observed cells are what they are.
-    belief = np.repeat(np.append(trees.conditional[:, -1], 1.0)[np.newaxis], len(codes), 0)
-    belief[:, :-1][np.repeat(codes >= 0, np.diff(trees.ptr)[:-1], axis=1)] = 0.0
-    row, column = np.nonzero(codes >= 0)
-    belief[row, trees.ptr[column] + codes[row, column]] = 1.0
-    message = np.empty((_ROWS, n, n_states))
-    average = np.empty((_ROWS, n, n + 1))
-    for rows in slices(len(codes), _ROWS):
-        few = codes[rows]
-        of_rows = belief[rows]
-        graphs = new_graphs(len(few), n)
-        below = np.ones_like(of_rows)
-        for _ in range(_ROUNDS):
-            _messages_to_parents(trees, few, of_rows, below, message, average, graphs)
-            eliminate_graphs(graphs, len(few), False, True)
-            _update_beliefs(trees, few, message, average, graphs, of_rows, below)
+    root_belief = np.append(trees.conditional[:, -1], 1.0)
+    belief = np.repeat(root_belief[np.newaxis], len(codes), 0)
+    is_known = np.repeat(is_observed, np.diff(ptr)[:-1], axis=1)
+    belief[:, :-1][is_known] = 0.0
+    row, column = np.nonzero(is_observed)
+    belief[row, ptr[column] + codes[row, column]] = 1.0
+    # Few rows at a time, as a message has all states of all variables.
+    n_rows = 8
+    message = np.empty((n_rows, n_variables, n_states))
+    average = np.empty((n_rows, n_variables, n_variables + 1))
+    for rows in slices(len(codes), n_rows):
+        part_codes = codes[rows]
+        part_belief = belief[rows]
+        n_part = len(part_codes)
+        graphs = new_graphs(n_part, n_variables)
+        below = np.ones_like(part_belief)
+        # Three rounds of messages come close to the truth; see above.
+        for _ in range(3):
+            _messages_to_parents(trees, part_codes, part_belief, below, message, average, graphs)
+            eliminate_graphs(graphs, n_part, False, True)
+            _update_beliefs(trees, part_codes, message, average, graphs, part_belief, below)
     return belief

@@ -60,8 +60,10 @@ class Estimates(NamedTuple):
         probability = np.zeros((len(codes), ptr[codes.shape[1]] * marginals))
         if marginals:
             row, column = np.nonzero(codes >= 0)
-            probability[row, ptr[column] + codes[row, column]] = 1.0
+            state = ptr[column] + codes[row, column]
+            probability[row, state] = 1.0
         draws = np.repeat(codes[:, np.newaxis], n_draws, axis=1)
+        # What is not estimated is exact: as good as any number of samples.
         exact = np.full(len(codes), np.inf)
         return cls(np.zeros(len(codes)), probability, exact, draws)
 
@@ -77,9 +79,14 @@ class Estimates(NamedTuple):
 
 def uniform_heights(seeds: Streams, n_draws: int, purpose: int) -> Floats:
     """A number in [0, 1] for each draw of each row; those of other purposes are independent."""
-    draw = np.broadcast_to(np.arange(n_draws), (len(seeds), n_draws))
-    keys = np.column_stack([np.repeat(seeds.view(np.int64), n_draws), draw.ravel()])
-    return row_seeds(keys, purpose).astype(np.float64).reshape(draw.shape) * 2.0**-64
+    # A height depends on the seed of its row and on the number of the draw alone.
+    shape = (len(seeds), n_draws)
+    draw = np.broadcast_to(np.arange(n_draws), shape)
+    seed = np.repeat(seeds.view(np.int64), n_draws)
+    keys = np.column_stack([seed, draw.ravel()])
+    # Seeds are uniform on 64 bits.
+    heights = row_seeds(keys, purpose).astype(np.float64)
+    return heights.reshape(shape) * 2.0**-64
 
 
 def enumerate_completions(
@@ -99,7 +106,8 @@ def enumerate_completions(
         What the observed cells say, as :meth:`Estimates.of_observed` gives it; the rest is filled
         in.
     """
-    n_states = np.diff(mixture.models[0].ptr)[: codes.shape[1]]
+    model = mixture.models[0]
+    n_states = np.diff(model.ptr)[: codes.shape[1]]
     size = np.where(codes < 0, n_states, 1).prod(axis=1, dtype=np.float64)
 
     def answer(row: int, log_p: Floats) -> None:
@@ -109,16 +117,20 @@ def enumerate_completions(
     if n_states.prod(dtype=np.float64) <= min(size.sum(), _MOST_STATES):
         joint = _log_joint(mixture, n_states)
         for row, code in enumerate(codes.tolist()):
-            answer(row, joint[tuple(slice(None) if state < 0 else state for state in code)])
+            # Missing cells are whole axes of the table.
+            place = tuple(slice(None) if state < 0 else state for state in code)
+            answer(row, joint[place])
         return
 
     def work(part: slice) -> None:
         rows = _completions(codes[part], size[part].astype(np.int64), n_states)
-        log_p = mixture.log_likelihood(mixture.models[0].states_of(rows))
-        first = offsets(size[part]).tolist()
-        for k, row in enumerate(range(part.start, part.stop)):
+        log_p = mixture.log_likelihood(model.states_of(rows))
+        # Completions of a row stand together; they get an axis for each missing cell.
+        starts = offsets(size[part]).tolist()
+        for row, start, stop in zip(range(part.start, part.stop), starts, starts[1:]):
             shape = n_states[codes[row] < 0]
-            answer(row, log_p[first[k] : first[k + 1]].reshape(shape))
+            row_log_p = log_p[start:stop]
+            answer(row, row_log_p.reshape(shape))
 
     in_threads(work, _parts(size * codes.shape[1]))
 
@@ -137,11 +149,13 @@ def _log_joint(mixture: Components, n_states: Ints) -> Floats:
     n_rows = int(n_states.prod())
 
     def work(part: slice) -> Floats:
-        rows = np.unravel_index(np.arange(part.start, part.stop), n_states)
-        return mixture.log_likelihood(model.states_of(np.column_stack(rows)))
+        numbers = np.arange(part.start, part.stop)
+        rows = np.column_stack(np.unravel_index(numbers, n_states))
+        return mixture.log_likelihood(model.states_of(rows))
 
     parts = slices(n_rows, _CELLS // len(n_states))
-    return np.concatenate(in_threads(work, parts)).reshape(n_states)
+    log_p = np.concatenate(in_threads(work, parts))
+    return log_p.reshape(n_states)
 
 
 def _completions(codes: Ints, size: Ints, n_states: Ints) -> Ints:
@@ -150,10 +164,10 @@ def _completions(codes: Ints, size: Ints, n_states: Ints) -> Ints:
     place = within(size)
     filled = codes[row]
     # The states are the digits of the number of a completion.
-    for v in range(codes.shape[1] - 1, -1, -1):
-        at = np.flatnonzero(filled[:, v] < 0)
-        filled[at, v] = place[at] % n_states[v]
-        place[at] //= n_states[v]
+    for variable in range(codes.shape[1] - 1, -1, -1):
+        missing = np.flatnonzero(filled[:, variable] < 0)
+        filled[missing, variable] = place[missing] % n_states[variable]
+        place[missing] //= n_states[variable]
     return filled
 
 
@@ -169,15 +183,20 @@ def _answer(log_p: Floats, height: Floats, out: Estimates, code: Ints, n_states:
     weight = np.exp(weight - largest)
     total = float(weight.sum())
     # All completions of a row without any cell are all there is.
-    out.log_likelihood[0] = largest + math.log(total) if log_p.ndim < len(code) else 0.0
-    first = offsets(n_states)
+    out.log_likelihood[0] = 0.0
+    if log_p.ndim < len(code):
+        out.log_likelihood[0] = largest + math.log(total)
+    starts = offsets(n_states)
+    is_missing = code < 0
     # Cells are summed out one after the other: the last sums are over few numbers.
-    for v in np.flatnonzero(code < 0).tolist() if out.marginals.size else ():
-        by_state = weight.reshape(n_states[v], -1)
-        out.marginals[0, first[v] : first[v + 1]] = by_state.sum(axis=1) / total
+    for variable in np.flatnonzero(is_missing).tolist() if out.marginals.size else ():
+        by_state = weight.reshape(n_states[variable], -1)
+        states = slice(starts[variable], starts[variable + 1])
+        out.marginals[0, states] = by_state.sum(axis=1) / total
         weight = by_state.sum(axis=0)
     if len(height):
         # By the inverse of the distribution function: equal heights draw alike.
         cumulated = np.cumsum(np.exp(log_p - largest))
-        at = np.searchsorted(cumulated[:-1], height * cumulated[-1])
-        out.draws[0][:, code < 0] = np.column_stack(np.unravel_index(at, log_p.shape))
+        chosen = np.searchsorted(cumulated[:-1], height * cumulated[-1])
+        states_drawn = np.unravel_index(chosen, log_p.shape)
+        out.draws[0][:, is_missing] = np.column_stack(states_drawn)

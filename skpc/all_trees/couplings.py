@@ -21,12 +21,6 @@ from skpc._arrays import Floats, Ints
 from skpc._fast_math import fast_exp
 from skpc._jit import inlined, internal_kernel, kernel
 
-#: Sinkhorn's iterations end at this number, or when marginals have this relative error.
-_MAX_ITER = 10_000
-_TOLERANCE = 1e-13
-#: A state that is linked to the others by less is not moved.
-_SMALLEST = 1e-280
-
 
 @inlined
 def _couple_binary(theta: Floats, single: Floats, u: int, v: int, ratio: Floats) -> None:
@@ -34,92 +28,112 @@ def _couple_binary(theta: Floats, single: Floats, u: int, v: int, ratio: Floats)
     # Two states each: the odds ratio says all, and the coupling is the root of a quadratic.
     log_odds = theta[u, v] + theta[u + 1, v + 1] - theta[u, v + 1] - theta[u + 1, v]
     # States of v are exchanged where the odds ratio is below one, which leaves it above.
-    first, second = (v, v + 1) if log_odds >= 0.0 else (v + 1, v)
+    like, unlike = (v, v + 1) if log_odds >= 0.0 else (v + 1, v)
     p = single[u]
     not_p = single[u + 1]
-    q = single[first]
-    not_q = single[second]
+    q = single[like]
+    not_q = single[unlike]
     # All is divided by the odds ratio, which may overflow.
     inverse = math.exp(-abs(log_odds))
-    rest = 1.0 - inverse
-    gap = rest * (p - q)
-    root = math.sqrt(inverse * (inverse + 2.0 * rest * (p * not_q + q * not_p)) + gap * gap)
-    ratio[u, first] = 2.0 / (inverse + rest * (p + q) + root)
-    ratio[u + 1, second] = 2.0 / (inverse + rest * (not_p + not_q) + root)
-    ratio[u, second] = _off_diagonal(inverse, rest, gap, root, p * not_q)
-    ratio[u + 1, first] = _off_diagonal(inverse, rest, -gap, root, q * not_p)
+    complement = 1.0 - inverse
+    difference = p - q
+    gap = complement * difference
+    mixed = 2.0 * complement * (p * not_q + q * not_p)
+    root = math.sqrt(inverse * (inverse + mixed) + gap * gap)
+    ratio[u, like] = 2.0 / (inverse + complement * (p + q) + root)
+    ratio[u + 1, unlike] = 2.0 / (inverse + complement * (not_p + not_q) + root)
+    ratio[u, unlike] = _off_diagonal(inverse, complement, gap, root, p * not_q)
+    ratio[u + 1, like] = _off_diagonal(inverse, complement, -gap, root, q * not_p)
 
 
 @inlined
-def _off_diagonal(inverse: float, rest: float, gap: float, root: float, product: float) -> float:
+def _off_diagonal(
+    inverse: float, complement: float, gap: float, root: float, product: float
+) -> float:
     # Either form is exact where the other one loses its digits.
     if gap <= inverse:
         return 2.0 * inverse / (inverse - gap + root)
-    return (root - inverse + gap) / (2.0 * rest * product)
+    return (root - inverse + gap) / (2.0 * complement * product)
 
 
 @inlined
-def _solve(p: Floats, q: Floats, ratio: Floats, link: Floats, x: Floats) -> None:
+def _solve(p: Floats, q: Floats, ratio: Floats, link: Floats, solution: Floats) -> None:
     """Solve the Laplacian system of a pair for the states of v; the last unknown is zero.
 
     Two states of v are linked by the sum over the states of u of their joint probabilities, divided
-    by the probability of the state of u. ``x`` holds the right side first, the solution then.
+    by the probability of the state of u. ``solution`` holds the right side first, then the
+    solution.
     """
+    # A state that is linked to the others by less is not moved.
+    smallest = 1e-280
     n_v = len(q)
     for i in range(n_v):
-        for j in range(i + 1, n_v):
-            link[i, j] = 0.0
+        following = i + 1
+        row = link[i]
+        for j in range(following, n_v):
+            total = 0.0
             for s in range(len(p)):
-                link[i, j] += p[s] * ratio[s, i] * q[i] * ratio[s, j] * q[j]
+                joint = p[s] * ratio[s, i] * q[i]
+                total += joint * ratio[s, j] * q[j]
+            row[j] = total
     # Pivots are summed from the links that are left, as for trees: nothing is subtracted.
     for k in range(n_v - 1):
         pivot = 0.0
-        for j in range(k + 1, n_v):
-            pivot += link[k, j]
-        link[k, k] = 1.0 / pivot if pivot > _SMALLEST else 0.0
-        for i in range(k + 1, n_v):
-            through = link[k, i] * link[k, k]
-            x[i] += through * x[k]
+        following = k + 1
+        row = link[k]
+        for j in range(following, n_v):
+            pivot += row[j]
+        row[k] = 0.0
+        if pivot > smallest:
+            row[k] = 1.0 / pivot
+        for i in range(following, n_v):
+            through = row[i] * row[k]
+            solution[i] += through * solution[k]
             for j in range(i + 1, n_v):
-                link[i, j] += through * link[k, j]
-    # The scale of all columns together is free: the last one stays.
-    x[n_v - 1] = 0.0
+                link[i, j] += through * row[j]
+    # The scale of all columns together is free: the last one stays, and the others follow.
+    solution[n_v - 1] = 0.0
     for k in range(n_v - 2, -1, -1):
+        row = link[k]
         for j in range(k + 1, n_v):
-            x[k] += link[k, j] * x[j]
-        x[k] *= link[k, k]
+            solution[k] += row[j] * solution[j]
+        solution[k] *= row[k]
 
 
 @internal_kernel
 def _couple_states(theta: Floats, p: Floats, q: Floats, ratio: Floats, total: Floats) -> None:
     """The ratios of two variables by Sinkhorn's iterations; ``total`` is memory for columns."""
+    n_u = len(p)
+    n_v = len(q)
     total[:] = -math.inf
-    for s in range(len(p)):
+    for s in range(n_u):
         largest = -math.inf
-        for t in range(len(q)):
+        for t in range(n_v):
             largest = max(largest, theta[s, t])
-        for t in range(len(q)):
+        for t in range(n_v):
             ratio[s, t] = theta[s, t] - largest
             total[t] = max(total[t], ratio[s, t])
     # The largest entries of each row and of each column become one: none overflows.
-    for s in range(len(p)):
-        for t in range(len(q)):
+    for s in range(n_u):
+        for t in range(n_v):
             ratio[s, t] = fast_exp(ratio[s, t] - total[t])
-    for _ in range(_MAX_ITER):
-        total[: len(q)] = 0.0
-        for s in range(len(p)):
-            of_row = 0.0
-            for t in range(len(q)):
-                of_row += q[t] * ratio[s, t]
-            for t in range(len(q)):
-                ratio[s, t] /= of_row
+    # Most tables have their marginals, up to rounding, after far fewer iterations.
+    for _ in range(10_000):
+        total[:n_v] = 0.0
+        for s in range(n_u):
+            row_total = 0.0
+            for t in range(n_v):
+                row_total += q[t] * ratio[s, t]
+            for t in range(n_v):
+                ratio[s, t] /= row_total
                 total[t] += p[s] * ratio[s, t]
+        # Rows have their marginals now; how far columns are from theirs says how far to go.
         error = 0.0
-        for t in range(len(q)):
+        for t in range(n_v):
             error = max(error, abs(1.0 - total[t]))
-            for s in range(len(p)):
+            for s in range(n_u):
                 ratio[s, t] /= total[t]
-        if error < _TOLERANCE:
+        if error < 1e-13:
             return
 
 
@@ -141,12 +155,12 @@ def couple(theta: Floats, single: Floats, ptr: Ints, ratio: Floats) -> None:
     """
     widest = np.diff(ptr).max()
     total = np.empty(widest)
-    for i in range(len(ptr) - 1):
-        u = ptr[i]
-        end = ptr[i + 1]
-        for j in range(i):
-            v = ptr[j]
-            last = ptr[j + 1]
+    for later in range(len(ptr) - 1):
+        u = ptr[later]
+        end = ptr[later + 1]
+        for earlier in range(later):
+            v = ptr[earlier]
+            last = ptr[earlier + 1]
             if end - u == 2 and last - v == 2:
                 _couple_binary(theta, single, u, v, ratio)
             else:
@@ -184,30 +198,35 @@ def couple_gradient(
     widest = np.diff(ptr).max()
     link = np.empty((widest, widest))
     lines = np.empty((2, widest))
-    for i in range(len(ptr) - 1):
-        u = ptr[i]
-        p = single[ptr[i] : ptr[i + 1]]
-        row = lines[0, : len(p)]
-        for j in range(i):
-            v = ptr[j]
-            q = single[ptr[j] : ptr[j + 1]]
-            column = lines[1, : len(q)]
-            table = ratio[u : ptr[i + 1], v:]
-            by_table = by_ratio[u : ptr[i + 1], v:]
+    for later in range(len(ptr) - 1):
+        u = ptr[later]
+        end = ptr[later + 1]
+        n_u = end - u
+        p = single[u:end]
+        row = lines[0, :n_u]
+        for earlier in range(later):
+            v = ptr[earlier]
+            n_v = ptr[earlier + 1] - v
+            q = single[v : v + n_v]
+            column = lines[1, :n_v]
+            # Tables of (n_u, n_v) and what follows them, which is not read.
+            table = ratio[u:end, v:]
+            by_table = by_ratio[u:end, v:]
             column[:] = 0.0
-            for s in range(len(p)):
-                row[s] = by_table[s, : len(q)].sum()
-                for t in range(len(q)):
+            for s in range(n_u):
+                row[s] = by_table[s, :n_v].sum()
+                for t in range(n_v):
                     column[t] += by_table[s, t] - table[s, t] * q[t] * row[s]
             _solve(p, q, table, link, column)
-            for s in range(len(p)):
-                of_row = row[s] / p[s]
+            # What rows and columns are scaled by follows theta: the implicit function.
+            for s in range(n_u):
+                row_derivative = row[s] / p[s]
                 total = 0.0
-                for t in range(len(q)):
-                    of_row -= table[s, t] * q[t] * column[t]
-                for t in range(len(q)):
+                for t in range(n_v):
+                    row_derivative -= table[s, t] * q[t] * column[t]
+                for t in range(n_v):
                     joint = p[s] * table[s, t] * q[t]
-                    by_theta[u + s, v + t] = by_table[s, t] - joint * (of_row + column[t])
+                    by_theta[u + s, v + t] = by_table[s, t] - joint * (row_derivative + column[t])
                     total += joint * column[t]
-                    by_single[v + t] -= joint * of_row
+                    by_single[v + t] -= joint * row_derivative
                 by_single[u + s] -= total

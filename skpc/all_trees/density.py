@@ -21,12 +21,6 @@ from skpc.domain import Domain, group_codes
 from skpc.queries import Events
 from skpc.variables import Bins, Form, Points, Predictive
 
-#: Effective sample size below which an answer hangs on a handful of trees.
-_FEW_TREES = 10
-#: Equal rows share their trees, but at most this number of draws share one sample of trees: if few
-#: of its trees matter, all draws would be from the same few.
-_DRAWS_OF_A_SAMPLE = 100
-
 
 class AllTreesDensity(NamedTuple):
     """The density of encoded rows whose states have the distribution of a mixture of all trees.
@@ -91,20 +85,22 @@ class AllTreesDensity(NamedTuple):
         distinct, group = group_codes(codes)
         known = np.full_like(distinct, -1)
         known[:, given] = distinct[:, given]
-        others = distinct != known
-        single = others.sum(axis=1) == 1
+        asked_cells = distinct != known
+        is_single = asked_cells.sum(axis=1) == 1
         log_ratio = np.empty(len(distinct))
         size = np.empty(len(distinct))
-        whole = self._estimates(distinct[~single])
-        part = self._estimates(known[~single])
-        log_ratio[~single] = np.minimum(whole.log_likelihood - part.log_likelihood, 0.0)
-        size[~single] = np.minimum(whole.effective_sample_size, part.effective_sample_size)
-        part = self._estimates(known[single], marginals=True)
-        column = others[single].argmax(axis=1)
-        state = offsets(self.domain.n_states)[column] + distinct[single, column]
-        log_ratio[single] = log_or_inf(part.marginals[np.arange(len(state)), state])
-        size[single] = part.effective_sample_size
-        cells = np.where(others[group], rows, np.nan)
+        # Several cells: a ratio of two estimates, which noise may lift above one.
+        joint = self._estimates(distinct[~is_single])
+        condition = self._estimates(known[~is_single])
+        log_ratio[~is_single] = np.minimum(joint.log_likelihood - condition.log_likelihood, 0.0)
+        size[~is_single] = np.minimum(joint.effective_sample_size, condition.effective_sample_size)
+        # A single cell: its share among the states of its column, which add up to one.
+        condition = self._estimates(known[is_single], marginals=True)
+        column = asked_cells[is_single].argmax(axis=1)
+        state = offsets(self.domain.n_states)[column] + distinct[is_single, column]
+        log_ratio[is_single] = log_or_inf(condition.marginals[np.arange(len(state)), state])
+        size[is_single] = condition.effective_sample_size
+        cells = np.where(asked_cells[group], rows, np.nan)
         return log_ratio[group] + self.domain.axis_table.log_density(cells), size[group]
 
     def effective_sample_size(self, rows: Floats) -> Floats:
@@ -121,6 +117,7 @@ class AllTreesDensity(NamedTuple):
             form: Form = Points(np.arange(float(prob.shape[1])), prob)
             if labels is None:
                 form = Bins(self.domain.axis_of(column), prob)
+            # What numbers within a state are, such as whole ones.
             number = self.domain[column].law
             posteriors.append(Predictive([form], rows[:, column], labels, law=number))
         return posteriors
@@ -130,8 +127,8 @@ class AllTreesDensity(NamedTuple):
         distinct, group = group_codes(self._codes(rows))
         estimates = self._estimates(distinct, marginals=True)
         _warn_of_few_trees(estimates.effective_sample_size[group])
-        first = offsets(self.domain.n_states)[1:-1]
-        return np.split(estimates.marginals[group], first, axis=1)
+        cuts = offsets(self.domain.n_states)[1:-1]
+        return np.split(estimates.marginals[group], cuts, axis=1)
 
     def means(self, rows: Floats, columns: Sequence[int] | None = None) -> Floats:
         """The rows with posterior means of missing numbers, most probable missing categories.
@@ -153,10 +150,11 @@ class AllTreesDensity(NamedTuple):
         """Log density of each observed cell given the other observed cells of its row, in nats."""
         log_cells = np.full(rows.shape, np.nan)
         least = np.full(len(rows), np.inf)
+        # Each column in turn is asked for given all others.
         for column in range(rows.shape[1]):
-            others = np.delete(np.arange(rows.shape[1]), column)
+            given_columns = np.delete(np.arange(rows.shape[1]), column)
             observed = ~np.isnan(rows[:, column])
-            log_cells[observed, column], size = self._log_conditional(rows[observed], others)
+            log_cells[observed, column], size = self._log_conditional(rows[observed], given_columns)
             least[observed] = np.minimum(least[observed], size)
         _warn_of_few_trees(least)
         return log_cells
@@ -165,14 +163,16 @@ class AllTreesDensity(NamedTuple):
         """The rows completed such that no change of a single cell makes them more probable."""
         codes = self._codes(rows)
         numeric = ~self.domain.is_categorical
+        # A state of numbers is worth its density where that is greatest.
         peaks = [
             self.domain.axis_of(column).log_peaks() if is_numeric else np.zeros(n_states)
             for column, (is_numeric, n_states) in enumerate(zip(numeric, self.domain.n_states))
         ]
-        values = [log_or_inf(prob) + p for prob, p in zip(self._marginals(rows), peaks)]
+        values = [log_or_inf(prob) + peak for prob, peak in zip(self._marginals(rows), peaks)]
         start = np.column_stack([value.argmax(axis=1) for value in values])
+        start = np.where(codes < 0, start, codes)
         with threads(self.n_jobs):
-            states = local_modes(self.mixture, codes, np.where(codes < 0, start, codes), peaks)
+            states = local_modes(self.mixture, codes, start, peaks)
         filled = np.where(np.isnan(rows), states, rows)
         for column in np.flatnonzero(numeric).tolist():
             missing = np.isnan(rows[:, column])
@@ -193,16 +193,21 @@ class AllTreesDensity(NamedTuple):
         filled = self._codes(rows)
         missing = np.flatnonzero((filled < 0).any(axis=1))
         _, group = group_codes(filled[missing])
-        at = missing[np.argsort(group, kind="stable")]
-        first = np.flatnonzero(within(np.bincount(group)) % _DRAWS_OF_A_SAMPLE == 0)
-        n_draws = np.diff(np.append(first, len(at)))
-        seeds = random_state.randint(2**31, size=len(first)).astype(np.uint64)
+        sorted_rows = missing[np.argsort(group, kind="stable")]
+        # Equal rows share their trees, but at most this number of draws share one sample of trees:
+        # if few of its trees matter, all draws would be from the same few.
+        n_most = 100
+        starts = np.flatnonzero(within(np.bincount(group)) % n_most == 0)
+        n_draws = np.diff(np.append(starts, len(sorted_rows)))
+        seeds = random_state.randint(2**31, size=len(starts)).astype(np.uint64)
         sizes = np.full(len(rows), np.inf)
-        for n in np.unique(n_draws):
-            places = at[first[n_draws == n, np.newaxis] + np.arange(n)]
-            of_rows = filled[places[:, 0]]
-            of_seeds = seeds[n_draws == n]
-            estimates = self._estimates(of_rows, n_draws=n, seeds=of_seeds)
+        # Samples of equally many draws are asked for together.
+        for size in np.unique(n_draws):
+            is_size = n_draws == size
+            places = sorted_rows[starts[is_size, np.newaxis] + np.arange(size)]
+            sample_codes = filled[places[:, 0]]
+            sample_seeds = seeds[is_size]
+            estimates = self._estimates(sample_codes, n_draws=size, seeds=sample_seeds)
             filled[places] = estimates.draws
             sizes[places] = estimates.effective_sample_size[:, np.newaxis]
         _warn_of_few_trees(sizes)
@@ -216,11 +221,11 @@ class AllTreesDensity(NamedTuple):
         counts = random_state.multinomial(n_trees, np.exp(self.mixture.log_weight))
         circuits = []
         weights = []
-        for model, n_of_model in zip(self.mixture.models, counts):
+        for model, n_model_trees in zip(self.mixture.models, counts):
             tables = model.tree_tables()
             seed = np.uint64(random_state.randint(2**31))
-            parents, _ = draw_trees(tables.into, int(n_of_model), seed)
-            blocks = [slice(a, b) for a, b in zip(tables.ptr, tables.ptr[1:])]
+            parents, _ = draw_trees(tables.into, int(n_model_trees), seed)
+            blocks = [slice(start, stop) for start, stop in zip(tables.ptr, tables.ptr[1:])]
             # A tree that is drawn twice is one of twice the weight.
             for parent, count in zip(*np.unique(parents, axis=0, return_counts=True)):
                 # The last block is that of the root, which is the parent -1.
@@ -265,10 +270,12 @@ class AllTreesDensity(NamedTuple):
 
 def _warn_of_few_trees(size: Floats) -> None:
     """Say how many rows have answers that hang on a handful of trees."""
-    n_poor = int((size < _FEW_TREES).sum())
+    # An answer that is worth less hangs on a handful of trees.
+    least = 10
+    n_poor = int((size < least).sum())
     if n_poor:
         warn(
-            f"The answers for {n_poor} of {len(size)} rows are worth fewer than {_FEW_TREES} "
+            f"The answers for {n_poor} of {len(size)} rows are worth fewer than {least} "
             "independent trees each (see effective_sample_size): log densities may be wrong by "
             "tenths of a nat, probabilities by a tenth. Raise n_inference_samples, or fit with "
             "orientation='undirected', where trees differ less.",

@@ -48,20 +48,21 @@ def _gather(factor: Floats, index: Ints, graphs: Floats) -> None:
     row repeat it.
     """
     n_rows = len(index)
-    n = index.shape[1] - 1
+    n_vertices = index.shape[1] - 1
     n_lanes = graphs.shape[3]
     # Tables are far larger than the cache: what one child needs is fetched once for all rows.
-    for v in range(n):
+    for vertex in range(n_vertices):
         for group in range(len(graphs)):
-            into = graphs[group, v]
+            into = graphs[group, vertex]
             # Lanes beyond the last row repeat it: kernels have no case for fewer rows.
             for lane in range(n_lanes):
-                states = index[min(group * n_lanes + lane, n_rows - 1)]
-                of_state = factor[states[v]]
-                for u in range(n):
-                    into[u, lane] = of_state[np.uint64(states[u])]
-                into[v, lane] = 0.0
-                into[-1, lane] = of_state[states[n]]
+                row = min(group * n_lanes + lane, n_rows - 1)
+                states = index[row]
+                state_factor = factor[states[vertex]]
+                for parent in range(n_vertices):
+                    into[parent, lane] = state_factor[np.uint64(states[parent])]
+                into[vertex, lane] = 0.0
+                into[-1, lane] = state_factor[states[n_vertices]]
 
 
 @inlined
@@ -69,15 +70,15 @@ def _load_panel(
     into: Floats, start: int, low: int, symmetric: bool, columns: Floats, rows: Floats
 ) -> None:
     """Copy the columns and the rows of the vertices of a panel."""
-    n = len(into)
+    n_vertices = len(into)
     for b in range(_PANEL):
         k = start + b
-        for j in range(low, n + 1):
+        for j in range(low, n_vertices + 1):
             for lane in range(LANES):
                 # A symmetric matrix is kept below its diagonal only.
-                below = symmetric and k < j < n
+                below = symmetric and k < j < n_vertices
                 rows[b, j, lane] = into[j, k, lane] if below else into[k, j, lane]
-        for j in range(low, n):
+        for j in range(low, n_vertices):
             for lane in range(LANES):
                 columns[b, j, lane] = rows[b, j, lane] if symmetric else into[j, k, lane]
 
@@ -89,7 +90,8 @@ def _invert_block(block: Floats, log_weight: Floats) -> None:
         for lane in range(LANES):
             # Sums of weights in place of differences: nothing cancels, however small a weight.
             pivot = block[b, _PANEL, lane]
-            for c in range(b + 1, _PANEL):
+            following = b + 1
+            for c in range(following, _PANEL):
                 pivot += block[b, c, lane]
             pivot = max(pivot, _SMALLEST)
             log_weight[lane] += fast_log(pivot)
@@ -159,19 +161,21 @@ def _eliminate_lanes(
     log_weight : array of shape (LANES,)
         The log weight of all trees is added.
     """
-    n = len(into)
+    n_vertices = len(into)
     columns = panel[0]
     rows = panel[2]
     block = np.empty((_PANEL, _PANEL + 1, LANES))
-    for start in range(0, n, _PANEL):
-        low = 0 if invert else start
+    for start in range(0, n_vertices, _PANEL):
+        low = start
+        if invert:
+            low = 0
         _load_panel(into, start, low, symmetric, columns, panel[1])
         _eliminate_panel(start, low, panel, block, log_weight)
-        for i in range(low, n, 2):
+        for i in range(low, n_vertices, 2):
             if start <= i < start + _PANEL:
                 # The rows of the panel itself are done: they are copied back.
                 for b in range(i - start, i - start + 2):
-                    for j in range(low, n + 1):
+                    for j in range(low, n_vertices + 1):
                         for lane in range(LANES):
                             into[start + b, j, lane] = rows[b, j, lane]
                 continue
@@ -181,17 +185,19 @@ def _eliminate_lanes(
                     for lane in range(LANES):
                         into[row, k, lane] = 0.0
             # Above the diagonal of a symmetric matrix nothing is read.
-            high = i + 2 if symmetric else n
+            high = n_vertices
+            if symmetric:
+                high = i + 2
             add_products(into, columns, rows, i, low, high - low)
-            add_products(into, columns, rows, i, n, 1)
+            add_products(into, columns, rows, i, n_vertices, 1)
 
 
 @kernel(new_arrays=True)
 def _eliminate_groups(graphs: Floats, symmetric: bool, invert: bool, log_weight: Floats) -> None:
     """Eliminate all vertices of groups of eight graphs; see :func:`eliminate_graphs`."""
-    n = graphs.shape[1]
+    n_vertices = graphs.shape[1]
     total = np.empty(LANES)
-    panel = np.empty((4, _PANEL, n + 1, LANES))
+    panel = np.empty((4, _PANEL, n_vertices + 1, LANES))
     for group in range(len(graphs)):
         total[:] = 0.0
         _eliminate_lanes(graphs[group], symmetric, invert, panel, total)
@@ -206,25 +212,26 @@ def _invert_one(into: Floats) -> float:
 
     ``into`` has shape (n, n + 1): the weights into each vertex, those from the root last.
     """
-    n = len(into)
+    n_vertices = len(into)
     log_weight = 0.0
-    for k in range(n):
+    for k in range(n_vertices):
         line = into[k]
         pivot = 0.0
+        following = k + 1
         # What is left decides on the pivot: nothing is subtracted from the first sum.
-        for u in range(k + 1, n + 1):
+        for u in range(following, n_vertices + 1):
             pivot += line[u]
         pivot = max(pivot, _SMALLEST)
         log_weight += math.log(pivot)
         line[k] = 1.0
-        for u in range(n + 1):
+        for u in range(n_vertices + 1):
             line[u] /= pivot
-        for v in range(n):
+        for v in range(n_vertices):
             if v != k:
                 row = into[v]
-                through = into[v, k]
+                through = row[k]
                 row[k] = 0.0
-                for u in range(n + 1):
+                for u in range(n_vertices + 1):
                     row[u] += through * line[u]
     return log_weight
 
@@ -235,12 +242,14 @@ def _eliminate_wide(into: Floats, invert: bool) -> float:
     log_weight = 0.0
     while start < len(into):
         stop = min(start + _WIDE_PANEL, len(into))
+        # All that follows is the root of the panel.
         rows = into[start:stop].copy()
         columns = into[:, start:stop].copy()
         panel = np.column_stack([rows[:, start:stop], rows[:, stop:].sum(axis=1)])
         log_weight += _invert_one(panel)
-        rows = panel[:, :-1] @ rows
-        rows[:, start:stop] = panel[:, :-1]
+        inverse = panel[:, :-1]
+        rows = inverse @ rows
+        rows[:, start:stop] = inverse
         if invert:
             into[:, start:stop] = 0.0
         else:
@@ -257,18 +266,21 @@ def _eliminate_wide(into: Floats, invert: bool) -> float:
     return log_weight
 
 
-def new_graphs(n_rows: int, n: int) -> Floats:
-    """Memory for the graphs of some rows of ``n`` vertices, for :func:`eliminate_graphs`.
+def new_graphs(n_rows: int, n_vertices: int) -> Floats:
+    """Memory for the graphs of some rows, for :func:`eliminate_graphs`.
 
-    It has shape (n_groups, size, size + 1, n_lanes). Vertices beyond ``n`` fill up a panel: they
-    hang from the root, which is last.
+    It has shape (n_groups, size, size + 1, n_lanes). Vertices beyond ``n_vertices`` fill up a
+    panel: they hang from the root, which is last.
     """
-    n_lanes = 1 if n > _WIDEST else LANES
-    size = n if n_lanes == 1 else -(-n // _PANEL) * _PANEL
+    n_lanes = 1
+    size = n_vertices
+    if n_vertices <= _WIDEST:
+        n_lanes = LANES
+        size = -(-n_vertices // _PANEL) * _PANEL
     graphs = np.empty((-(-n_rows // n_lanes), size, size + 1, n_lanes))
-    graphs[:, :, n:-1] = 0.0
-    graphs[:, n:] = 0.0
-    graphs[:, n:, -1] = 1.0
+    graphs[:, :, n_vertices:-1] = 0.0
+    graphs[:, n_vertices:] = 0.0
+    graphs[:, n_vertices:, -1] = 1.0
     return graphs
 
 
@@ -321,33 +333,35 @@ def _add_edges(
     ``inverse`` is what elimination leaves of the graphs, one row of ``index`` a lane. If symmetric,
     an edge counts at the state of its later vertex first.
     """
-    n = index.shape[1] - 1
+    n_vertices = index.shape[1] - 1
     n_lanes = inverse.shape[3]
-    for v in range(children[0], children[1]):
+    for child in range(children[0], children[1]):
         for row in range(len(index)):
-            of_group = inverse[row // n_lanes]
+            group = row // n_lanes
+            resistances = inverse[group]
             lane = row % n_lanes
-            w = weight[row]
-            to_v = of_group[v, v, lane]
+            row_weight = weight[row]
+            to_child = resistances[child, child, lane]
             states = index[row]
-            state = states[v]
-            root = states[n]
-            of_state = factor[state]
+            state = states[child]
+            root = states[n_vertices]
+            state_factor = factor[state]
             into = expected[state]
             # The root is one more vertex, which has resistance zero.
-            of_root = w * _probability(of_state[root], to_v)
+            root_probability = row_weight * _probability(state_factor[root], to_child)
             if symmetric:
-                expected[root, state] += of_root
-                for u in range(v):
-                    parent = np.uint64(states[u])
-                    resistance = to_v + of_group[u, u, lane] - 2.0 * of_group[v, u, lane]
-                    into[parent] += w * _probability(of_state[parent], resistance)
+                expected[root, state] += root_probability
+                for vertex in range(child):
+                    parent = np.uint64(states[vertex])
+                    resistance = to_child + resistances[vertex, vertex, lane]
+                    resistance -= 2.0 * resistances[child, vertex, lane]
+                    into[parent] += row_weight * _probability(state_factor[parent], resistance)
                 continue
-            into[root] += of_root
-            for u in range(n):
-                parent = np.uint64(states[u])
-                resistance = to_v - of_group[u, v, lane]
-                into[parent] += w * _probability(of_state[parent], resistance)
+            into[root] += root_probability
+            for vertex in range(n_vertices):
+                parent = np.uint64(states[vertex])
+                resistance = to_child - resistances[vertex, child, lane]
+                into[parent] += row_weight * _probability(state_factor[parent], resistance)
 
 
 def log_tree_weights(factor: Floats, index: Ints, symmetric: bool) -> Floats:
@@ -424,28 +438,30 @@ def expected_edges(
            [0.667, 0.   , 0.   ],
            [0.667, 0.667, 0.   ]])
     """
-    n = index.shape[1] - 1
+    n_vertices = index.shape[1] - 1
     expected = np.zeros_like(factor)
-    parts = _parts(len(index), n)
+    parts = _parts(len(index), n_vertices)
     log_weights = [np.empty(0)]
 
     def eliminate(rows: slice) -> tuple[Floats, Floats]:
         return _eliminate_rows(factor, index[rows], symmetric, True)
 
-    for first in range(0, len(parts), n_threads()):
+    for start in range(0, len(parts), n_threads()):
         # The inverses of a part for each thread are in memory together.
-        held = parts[first : first + n_threads()]
-        eliminated = in_threads(eliminate, held)
+        held_rows = parts[start : start + n_threads()]
+        eliminated = in_threads(eliminate, held_rows)
         log_weights += [log_weight for log_weight, _ in eliminated]
 
-        def add(children: slice, held: Any = held, eliminated: Any = eliminated) -> None:
+        def add(children: slice, held_rows: Any = held_rows, eliminated: Any = eliminated) -> None:
             span = np.array([children.start, children.stop])
             # The rows in their order, whatever the number of threads: no bit depends on it.
-            for (_, inverse), rows in zip(eliminated, held):
+            for (_, inverse), rows in zip(eliminated, held_rows):
                 _add_edges(inverse, factor, index[rows], weight[rows], symmetric, span, expected)
 
-        n_entries = n * (held[-1].stop - held[0].start)
-        in_threads(add, slices(n, max(1, round(_ENTRIES / (n_entries + 1)))))
+        # Threads share out the children, as each writes into rows of its own.
+        n_entries = n_vertices * (held_rows[-1].stop - held_rows[0].start)
+        n_children = max(1, round(_ENTRIES / (n_entries + 1)))
+        in_threads(add, slices(n_vertices, n_children))
     return np.concatenate(log_weights), expected
 
 
@@ -458,6 +474,7 @@ def _eliminate_rows(
     return eliminate_graphs(graphs, len(index), symmetric, invert), graphs
 
 
-def _parts(n_rows: int, n: int) -> list[slice]:
+def _parts(n_rows: int, n_vertices: int) -> list[slice]:
     """Parts of the rows that fit the cache together, whole groups of lanes."""
-    return slices(n_rows, max(1, _HELD // (LANES * n * n + 1)) * LANES)
+    n_groups = max(1, _HELD // (LANES * n_vertices * n_vertices + 1))
+    return slices(n_rows, n_groups * LANES)

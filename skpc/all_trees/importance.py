@@ -36,18 +36,9 @@ from skpc.all_trees.completions import Estimates, uniform_heights
 from skpc.all_trees.spanning_trees import draw_trees, eliminate
 from skpc.all_trees.tree_inference import TreeTables, draw_each, pass_trees
 
-#: Part of the proposal that is spread evenly over the states, so that no weight is excessive.
-_EVEN = 0.02
-#: Completions of a batch.
-_BATCH = 32
-#: Completions are drawn until the squared relative error of the likelihood is below the first
-#: number divided by that of the trees that would be drawn, and below the second.
-_ERROR = 8.0
-_LARGEST_ERROR = 0.05
-#: Trees are drawn instead if completions are worth less than this share of independent ones; this
-#: is decided after some of them. With more variables trees are drawn at once.
+#: Trees are drawn instead if completions are worth less than this share of independent ones.
 _POOR = 0.2
-_ENOUGH = 64
+#: With more variables trees are drawn at once.
 _WIDEST = 220
 #: Rows that are worth a thread, and whose completions are in memory together.
 _ROWS = 32
@@ -66,26 +57,28 @@ def _propose(
     for row in range(len(codes)):
         # A row has the same draws whatever the others.
         order[:] = np.arange(size)
+        code = codes[row]
+        row_proposal = proposal[row]
         log_q[row] = 0.0
-        for v in range(codes.shape[1]):
-            if codes[row, v] >= 0:
-                completions[row, :, v] = codes[row, v]
+        for variable in range(len(code)):
+            if code[variable] >= 0:
+                completions[row, :, variable] = code[variable]
                 continue
             # A new order for each variable keeps their strata independent of each other.
-            for i in range(size - 1, 0, -1):
-                j = int(uniform(streams, row) * (i + 1))
-                order[i], order[j] = order[j], order[i]
-            state = ptr[v]
-            last = ptr[v + 1] - 1
-            reached = proposal[row, state]
-            for i in range(size):
+            for draw in range(size - 1, 0, -1):
+                swapped = int(uniform(streams, row) * (draw + 1))
+                order[draw], order[swapped] = order[swapped], order[draw]
+            state = ptr[variable]
+            last = ptr[variable + 1] - 1
+            reached = row_proposal[state]
+            for draw in range(size):
                 # One draw in each stratum: the states come nearly as often as they should.
-                height = (i + uniform(streams, row)) / size
+                height = (draw + uniform(streams, row)) / size
                 while state < last and reached < height:
                     state += 1
-                    reached += proposal[row, state]
-                completions[row, order[i], v] = state - ptr[v]
-                log_q[row, order[i]] += math.log(proposal[row, state])
+                    reached += row_proposal[state]
+                completions[row, order[draw], variable] = state - ptr[variable]
+                log_q[row, order[draw]] += math.log(row_proposal[state])
 
 
 def _write_marginals(
@@ -98,38 +91,52 @@ def _write_marginals(
     one of them, and one for each free probability of the missing cells: a weight is about them all.
     """
     missing = code < 0
-    n_states = np.diff(ptr)[: len(code)]
+    n_features = len(code)
+    starts = ptr[:n_features]
+    n_states = np.diff(ptr)[:n_features]
     prior = 1.0 + (n_states - 1).sum(where=missing)
-    states = (rows + ptr[: len(code)]).ravel()
+    states = (rows + starts).ravel()
     n_drawn = np.bincount(states, minlength=len(proposal))
-    drawn = np.bincount(states, np.repeat(weight, len(code)), len(proposal))
+    drawn = np.bincount(states, np.repeat(weight, n_features), len(proposal))
     estimate = proposal * (drawn + prior) / (n_drawn + prior)
-    estimate /= np.repeat(np.add.reduceat(estimate, ptr[: len(code)]), n_states)
+    # The probabilities of the states of a cell add up to one.
+    total = np.add.reduceat(estimate, starts)
+    estimate /= np.repeat(total, n_states)
     np.copyto(marginals, estimate, where=np.repeat(missing, n_states))
 
 
 def _draw_completions(
-    model: AllTrees, codes: Ints, seeds: Streams, belief: Floats, most: int, out: Estimates
+    model: AllTrees, codes: Ints, seeds: Streams, belief: Floats, n_most: int, out: Estimates
 ) -> Ints:
     """Estimate rows by drawing some completions; return the rows where these are poor."""
-    n_states = np.diff(model.ptr)[: codes.shape[1]]
-    proposal = (1.0 - _EVEN) * belief[:, :-1] + _EVEN / np.repeat(n_states, n_states)
-    completions = np.empty((len(codes), most, codes.shape[1]), np.int64)
-    log_weights = np.empty((len(codes), most))
+    n_rows, n_features = codes.shape
+    n_states = np.diff(model.ptr)[:n_features]
+    # A part of the proposal is spread evenly over the states, so that no weight is excessive.
+    even = 0.02
+    proposal = (1.0 - even) * belief[:, :-1] + even / np.repeat(n_states, n_states)
+    # Whether completions are poor is decided after some of them.
+    n_enough = min(64, n_most)
+    # They are drawn until the squared relative error of the likelihood is small, also beside that
+    # of the trees that would be drawn.
+    largest_error = min(8.0 / n_most, 0.05)
+    completions = np.empty((n_rows, n_most, n_features), np.int64)
+    log_weights = np.empty((n_rows, n_most))
     heights = uniform_heights(seeds, out.draws.shape[1], 2)
     streams = row_seeds(seeds.view(np.int64)[:, np.newaxis], 3)
-    active = np.arange(len(codes))
+    active = np.arange(n_rows)
     start = 0
     given_up = []
     while len(active):
-        stop = min(start + _BATCH, most)
-        few = np.empty((len(active), stop - start, codes.shape[1]), np.int64)
-        log_q = np.empty(few.shape[:2])
-        of_rows = streams[active]
-        _propose(codes[active], model.ptr, proposal[active], of_rows, log_q, few)
-        log_p = model.log_likelihood(model.states_of(few.reshape(-1, codes.shape[1])))
-        streams[active] = of_rows
-        completions[active, start:stop] = few
+        # Batches of 32: a row stops when its weights agree well enough.
+        stop = min(start + 32, n_most)
+        batch = np.empty((len(active), stop - start, n_features), np.int64)
+        log_q = np.empty(batch.shape[:2])
+        batch_streams = streams[active]
+        _propose(codes[active], model.ptr, proposal[active], batch_streams, log_q, batch)
+        log_p = model.log_likelihood(model.states_of(batch.reshape(-1, n_features)))
+        # All completions so far count, with the largest weight as the unit.
+        streams[active] = batch_streams
+        completions[active, start:stop] = batch
         log_weights[active, start:stop] = log_p.reshape(log_q.shape) - log_q
         log_weight = log_weights[active, :stop]
         largest = log_weight.max(axis=1, keepdims=True)
@@ -142,16 +149,17 @@ def _draw_completions(
         error = spread / (stop - 1) if stop > 1 else np.ones(len(active))
         with np.errstate(divide="ignore"):
             out.effective_sample_size[active] = 1.0 / error
-        poor = (stop >= min(_ENOUGH, most)) & (_POOR * (1.0 + spread) > 1.0)
-        done = ~poor & ((error <= min(_ERROR / most, _LARGEST_ERROR)) | (stop == most))
-        for row, of_row in zip(active[done], weight[done]):
+        poor = (stop >= n_enough) & (_POOR * (1.0 + spread) > 1.0)
+        done = ~poor & ((error <= largest_error) | (stop == n_most))
+        for row, row_weight in zip(active[done], weight[done]):
             rows = completions[row, :stop]
             if out.draws.shape[1]:
-                cumulated = np.cumsum(of_row)
-                out.draws[row] = rows[np.searchsorted(cumulated, heights[row] * cumulated[-1])]
+                cumulated = np.cumsum(row_weight)
+                drawn = np.searchsorted(cumulated, heights[row] * cumulated[-1])
+                out.draws[row] = rows[drawn]
             if out.marginals.shape[1]:
                 marginals = out.marginals[row]
-                _write_marginals(codes[row], model.ptr, proposal[row], rows, of_row, marginals)
+                _write_marginals(codes[row], model.ptr, proposal[row], rows, row_weight, marginals)
         given_up.append(active[poor])
         active = active[~(poor | done)]
         start = stop
@@ -200,8 +208,10 @@ def _draw_trees(
     out.marginals[0] = weight @ marginals / total
     # A tree by its weight, then the missing cells given this tree.
     height = uniform_heights(seed, out.draws.shape[1], 2)[0]
-    chosen = parents[np.searchsorted(np.cumsum(weight)[:-1], height * total)]
-    draw_each(trees, chosen, start_streams(seed[0], len(height), first=n_samples), out.draws[0])
+    chosen = np.searchsorted(np.cumsum(weight)[:-1], height * total)
+    # The first streams of the seed have drawn the trees.
+    streams = start_streams(seed[0], len(height), first=n_samples)
+    draw_each(trees, parents[chosen], streams, out.draws[0])
 
 
 def estimate_rows(
@@ -265,20 +275,32 @@ def estimate_rows(
     estimates = Estimates.of_observed(rows, trees.ptr, marginals, n_draws)
 
     def work(part: slice) -> None:
-        few = rows[part]
-        of_seeds = seeds[part]
-        of_part = estimates.part(part)
-        left = np.arange(len(few))
+        part_codes = rows[part]
+        part_seeds = seeds[part]
+        part_estimates = estimates.part(part)
+        # The rows whose completions are poor, all of them unless completions are drawn.
+        poor = np.arange(len(part_codes))
         belief = None
         if method == "auto":
-            belief = belief_propagation(trees, few)
+            belief = belief_propagation(trees, part_codes)
             if rows.shape[1] <= _WIDEST:
-                left = _draw_completions(model, few, of_seeds, belief, n_samples, of_part)
-        for row in left:
-            at = slice(row, row + 1)
-            beliefs = None if belief is None else belief[row]
-            _draw_trees(trees, few[row], of_seeds[at], beliefs, n_samples, of_part.part(at))
-            of_part.log_likelihood[row] -= log_total
+                poor = _draw_completions(
+                    model, part_codes, part_seeds, belief, n_samples, part_estimates
+                )
+        for row in poor:
+            place = slice(row, row + 1)
+            beliefs = None
+            if belief is not None:
+                beliefs = belief[row]
+            _draw_trees(
+                trees,
+                part_codes[row],
+                part_seeds[place],
+                beliefs,
+                n_samples,
+                part_estimates.part(place),
+            )
+            part_estimates.log_likelihood[row] -= log_total
 
     in_threads(work, slices(len(rows), _ROWS))
     return estimates

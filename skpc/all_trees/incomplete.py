@@ -19,15 +19,8 @@ from skpc.all_trees.importance import estimate_rows
 from skpc.all_trees.spanning_trees import draw_trees
 from skpc.all_trees.tree_inference import draw_each
 
-#: Largest number of completions to sum for each tree that would be sampled, times the number of
-#: variables; and, for many variables, times its cube, for that is what a determinant costs. To sum
-#: them then takes about five times as long, but the answer is without error.
-_COMPLETIONS = 160
-_OPERATIONS = 40_000
-#: But no more than this: they are all in memory.
+#: Completions of a row that are summed, at most: they are all in memory.
 _MOST_COMPLETIONS = 2**16
-#: Passes over the cells of a row at most, on the way to a mode.
-_MOST_CLIMBS = 20
 
 
 def estimate_missing(
@@ -66,55 +59,68 @@ def estimate_missing(
         Exact rows have an infinite effective sample size.
     """
     rows = np.ascontiguousarray(codes, dtype=np.int64)
-    ptr = mixture.models[0].ptr
-    n = rows.shape[1]
+    model = mixture.models[0]
+    ptr = model.ptr
+    n_features = rows.shape[1]
     estimates = Estimates.of_observed(rows, ptr, marginals, n_draws)
-    complete = (rows >= 0).all(axis=1)
-    states = mixture.models[0].states_of(rows[complete])
+    is_missing = rows < 0
+    complete = ~is_missing.any(axis=1)
+    states = model.states_of(rows[complete])
     estimates.log_likelihood[complete] = mixture.log_likelihood(states)
     height = uniform_heights(seeds, n_draws, 1)
-    of_tree = min(_COMPLETIONS / n, _OPERATIONS / n**3)
-    limit = np.log(min(n_samples * of_tree, _MOST_COMPLETIONS))
-    few = (rows < 0) @ np.log(np.diff(ptr)[:n]) <= limit + 1e-9
+    # Completions to sum for each tree that would be sampled: fewer with more variables, as a
+    # determinant costs their cube. To sum them then takes about five times as long as to sample,
+    # but the answer is without error.
+    n_equivalent = min(160 / n_features, 40_000 / n_features**3)
+    limit = np.log(min(n_samples * n_equivalent, _MOST_COMPLETIONS))
+    log_n_completions = is_missing @ np.log(np.diff(ptr)[:n_features])
+    # Logs of whole numbers are equal up to rounding only.
+    limit += 1e-9
+    is_summed = log_n_completions <= limit
     # Exact rows do not depend on draws, whatever the seeds.
-    summed = np.flatnonzero(few & ~complete)
-    of_few = estimates.part(summed)
-    enumerate_completions(mixture, rows[summed], height[summed], of_few)
-    estimates.put(summed, of_few)
-    many = np.flatnonzero(~(few | complete))
-    if len(many):
-        of_models = [
-            estimate_rows(method, model, rows[many], seeds[many], n_samples, marginals, n_draws)
+    summed = np.flatnonzero(is_summed & ~complete)
+    exact = estimates.part(summed)
+    enumerate_completions(mixture, rows[summed], height[summed], exact)
+    estimates.put(summed, exact)
+    sampled = np.flatnonzero(~(is_summed | complete))
+    if len(sampled):
+        model_estimates = [
+            estimate_rows(
+                method, model, rows[sampled], seeds[sampled], n_samples, marginals, n_draws
+            )
             for model in mixture.models
         ]
-        estimates.put(many, _combined(mixture, of_models, height[many]))
+        combined = _combined(mixture, model_estimates, height[sampled])
+        estimates.put(sampled, combined)
     # All there is has a probability of one.
-    estimates.log_likelihood[(rows < 0).all(axis=1)] = 0.0
+    estimates.log_likelihood[is_missing.all(axis=1)] = 0.0
     return estimates
 
 
-def _combined(mixture: Components, of_models: list[Estimates], height: Floats) -> Estimates:
+def _combined(mixture: Components, estimates: list[Estimates], height: Floats) -> Estimates:
     """Join the estimates of each component, which is drawn by a height for each draw."""
-    log_joint = np.column_stack([e.log_likelihood for e in of_models]) + mixture.log_weight
-    responsibility = np.asarray(softmax(log_joint, axis=1))
+    # A row for each row, a column for each component.
+    log_joint = np.column_stack([part.log_likelihood for part in estimates]) + mixture.log_weight
+    responsibility = softmax(log_joint, axis=1)
     # Variances of independent estimates add up, and sizes are their reciprocals.
-    sizes = np.column_stack([e.effective_sample_size for e in of_models])
+    sizes = np.column_stack([part.effective_sample_size for part in estimates])
     chosen = _choose(responsibility, height)
-    draws = of_models[0].draws
-    for k, of_model in enumerate(of_models):
-        draws[chosen == k] = of_model.draws[chosen == k]
+    draws = estimates[0].draws
+    marginals: Floats | float = 0.0
+    for component, estimate in enumerate(estimates):
+        is_chosen = chosen == component
+        draws[is_chosen] = estimate.draws[is_chosen]
+        marginals = marginals + responsibility[:, [component]] * estimate.marginals
     log_likelihood = np.logaddexp.reduce(log_joint, axis=1)
-    marginals = sum(r[:, np.newaxis] * e.marginals for r, e in zip(responsibility.T, of_models))
-    return Estimates(
-        log_likelihood, marginals, 1.0 / (responsibility**2 / sizes).sum(axis=1), draws
-    )
+    variance = (responsibility**2 / sizes).sum(axis=1)
+    return Estimates(log_likelihood, np.asarray(marginals), 1.0 / variance, draws)
 
 
 def _choose(probability: Floats, height: Floats) -> Ints:
     """In each row, for each height in [0, 1], the first column whose cumulated sum reaches it."""
     cumulated = np.cumsum(probability, axis=1)[:, np.newaxis]
     reached = cumulated >= height[:, :, np.newaxis] * cumulated[:, :, -1:]
-    return np.asarray(reached.argmax(axis=2))
+    return reached.argmax(axis=2)
 
 
 def draw_rows(mixture: Components, n_rows: int, random_state: np.random.RandomState) -> Ints:
@@ -133,18 +139,20 @@ def draw_rows(mixture: Components, n_rows: int, random_state: np.random.RandomSt
     -------
     ndarray of shape (n_rows, n), int64
     """
-    n = mixture.models[0].n_features
-    rows = np.full((n_rows, n), -1, dtype=np.int64)
+    n_features = mixture.models[0].n_features
+    rows = np.full((n_rows, n_features), -1, dtype=np.int64)
     weight = np.exp(mixture.log_weight)[np.newaxis]
     component = _choose(weight, random_state.uniform(size=(1, n_rows)))[0]
-    for k, model in enumerate(mixture.models):
-        at = np.flatnonzero(component == k)
-        of_trees, of_cells = random_state.randint(2**31, size=2)
+    for place, model in enumerate(mixture.models):
+        members = np.flatnonzero(component == place)
+        # One seed for the trees of a component, one for the cells given the trees.
+        tree_seed, cell_seed = random_state.randint(2**31, size=2)
         trees = model.tree_tables()
-        drawn = rows[at]
-        parents, _ = draw_trees(trees.into, len(at), np.uint64(of_trees))
-        draw_each(trees, parents, start_streams(np.uint64(of_cells), len(at)), drawn)
-        rows[at] = drawn
+        drawn = rows[members]
+        parents, _ = draw_trees(trees.into, len(members), np.uint64(tree_seed))
+        streams = start_streams(np.uint64(cell_seed), len(members))
+        draw_each(trees, parents, streams, drawn)
+        rows[members] = drawn
     return rows
 
 
@@ -170,15 +178,20 @@ def local_modes(mixture: Components, codes: Ints, filled: Ints, log_peak: Sequen
         Complete rows.
     """
     modes = filled.copy()
-    active = (codes < 0).any(axis=1)
-    for _ in range(_MOST_CLIMBS):
+    is_missing = codes < 0
+    active = is_missing.any(axis=1)
+    # Most rows need two or three passes over their cells; ties might go round for ever.
+    for _ in range(20):
         before = modes.copy()
         for column, peak in enumerate(log_peak):
-            at = np.flatnonzero(active & (codes[:, column] < 0))
-            tried = np.repeat(modes[at], len(peak), axis=0)
-            tried[:, column] = np.tile(np.arange(len(peak)), len(at))
+            missing = np.flatnonzero(active & is_missing[:, column])
+            n_states = len(peak)
+            # Each row with every state of the column, one after the other.
+            tried = np.repeat(modes[missing], n_states, axis=0)
+            tried[:, column] = np.tile(np.arange(n_states), len(missing))
             value = mixture.log_likelihood(mixture.models[0].states_of(tried))
-            modes[at, column] = (value.reshape(len(at), len(peak)) + peak).argmax(axis=1)
+            value = value.reshape(len(missing), n_states) + peak
+            modes[missing, column] = value.argmax(axis=1)
         active &= (modes != before).any(axis=1)
         if not active.any():
             break

@@ -39,13 +39,6 @@ from skpc.all_trees.couplings import couple, couple_gradient
 from skpc.counting.column_laws import evidence_factors
 from skpc.counting.rows import count_state_pairs
 
-#: Information that no two variables fall short of, in nats.
-_FAINT = 1e-6
-#: Log weight of the root at the start, relative to the mean of those of the other parents. Likely
-#: roots make for small trees, and training leaves these slowly: on plants, a root as likely as the
-#: average parent costs 0.4 nats.
-_LOG_ROOT = -5.0
-
 
 class PairTables(NamedTuple):
     """Smoothed marginals of one and of two variables, estimated from weighted rows.
@@ -93,18 +86,17 @@ class PairTables(NamedTuple):
         total = per_state(per_state(observed, ptr, 0), ptr, 1) + alpha
         single = (pair.diagonal() + alpha * part) / total.diagonal()
         added = alpha * np.outer(part, part)
-        is_incomplete = per_state(
-            per_state(observed < (1.0 - ROUNDING) * weight.sum(), ptr), ptr, 1
-        )
+        is_incomplete = observed < (1.0 - ROUNDING) * weight.sum()
+        is_incomplete = per_state(per_state(is_incomplete, ptr), ptr, 1)
         row, column = np.nonzero(is_incomplete)
         if len(row):
             # What few rows show is drawn to independence, as strongly as they tell.
             variable = np.repeat(np.arange(len(n_states)), n_states)
             table = variable[row] * len(n_states) + variable[column]
             alone = single[row] * single[column]
-            factor = evidence_factors(pair[row, column], alone, table, table)
-            added[row, column] = factor[table] * alone
-            total[row, column] += factor[table] - alpha
+            factor = evidence_factors(pair[row, column], alone, table, table)[table]
+            added[row, column] = factor * alone
+            total[row, column] += factor - alpha
         return cls(ptr, single, (pair + added) / total)
 
     def information(self) -> Floats:
@@ -114,7 +106,8 @@ class PairTables(NamedTuple):
         """
         ratio = np.log(self.pair / np.outer(self.single, self.single))
         information = block_sums(block_sums(self.pair * ratio, self.ptr, 0), self.ptr, 1)
-        information = np.maximum(information, _FAINT)
+        # In nats: no two variables fall short of this.
+        information = np.maximum(information, 1e-6)
         np.fill_diagonal(information, 1.0)
         return information
 
@@ -170,13 +163,13 @@ def table_gradient(
     ndarray of shape (n, n_parent_states)
         Expected weight of the rows with an edge into a vertex from a state of its parent.
     """
-    of_parent = block_sums(edge, ptr, 0)
+    edge_weight = block_sums(edge, ptr, 0)
     # Nothing is expected of an edge without weight.
-    ratio = np.divide(of_parent, weight, out=np.zeros_like(weight), where=weight > 0.0)
+    ratio = np.divide(edge_weight, weight, out=np.zeros_like(weight), where=weight > 0.0)
     # The gradient of a softmax: what was observed, less what was expected.
     np.multiply(factor, per_state(ratio, ptr), out=gradient)
     np.subtract(edge, gradient, out=gradient)
-    return of_parent
+    return edge_weight
 
 
 class DirectedParameters(NamedTuple):
@@ -199,7 +192,11 @@ class DirectedParameters(NamedTuple):
         # Its square root: about the correlation. It starts lower than information itself and ends
         # higher, by 0.01 nats on plants and jester.
         logit = 0.5 * np.log(tables.information())
-        logit = np.column_stack([logit, logit.mean(axis=1) + _LOG_ROOT])
+        # Log weight of the root, relative to the mean of those of the other parents. Likely roots
+        # make for small trees, and training leaves these slowly: on plants, a root as likely as the
+        # average parent costs 0.4 nats.
+        log_root = -5.0
+        logit = np.column_stack([logit, logit.mean(axis=1) + log_root])
         table = np.log(np.column_stack([tables.pair / tables.single, tables.single]))
         return np.concatenate([logit.ravel(), table.ravel()])
 
@@ -220,11 +217,11 @@ class DirectedParameters(NamedTuple):
         It compares expected edges with those of the model: the posterior of an edge with its prior,
         and the counts of a table with the counts expected of those of the parent's state.
         """
-        of_choice, of_table = self._parts(out)
+        by_choice, by_table = self._parts(out)
         weight = per_state(model.weight[:-1], model.ptr, 1)
         factor = model.edge_factor[:-1]
-        of_parent = table_gradient(factor, self.ptr, weight, expectation.edge[:-1], of_table)
-        of_choice[:] = block_sums(of_parent, model.ptr, 1) - expectation.prior_edge[:-1]
+        edge_weight = table_gradient(factor, self.ptr, weight, expectation.edge[:-1], by_table)
+        by_choice[:] = block_sums(edge_weight, model.ptr, 1) - expectation.prior_edge[:-1]
 
     def taken(self, vector: Floats, order: Ints) -> Floats:
         """The parameters of the same variables in another order."""
@@ -236,11 +233,12 @@ class DirectedParameters(NamedTuple):
 
     def _parts(self, vector: Floats) -> tuple[Floats, Floats]:
         """Views of the parameters of the choices, and of those of the tables."""
-        n = len(self.ptr) - 1
+        n_features = len(self.ptr) - 1
         n_states = self.ptr[-1]
-        choice = vector[: n * (n + 1)]
-        table = vector[n * (n + 1) :]
-        return choice.reshape(n, n + 1), table.reshape(n_states, n_states + 1)
+        n_choices = n_features * (n_features + 1)
+        choice = vector[:n_choices]
+        table = vector[n_choices:]
+        return choice.reshape(n_features, n_features + 1), table.reshape(n_states, n_states + 1)
 
 
 class UndirectedParameters(NamedTuple):
@@ -262,24 +260,27 @@ class UndirectedParameters(NamedTuple):
     def start(self, tables: PairTables) -> Floats:
         """Parameters to start from: empirical marginals, weights by mutual information."""
         weight = tables.information()[np.tril_indices(len(self.ptr) - 1, -1)]
-        parts = (weight, tables.single, tables.pair / np.outer(tables.single, tables.single))
+        independent = np.outer(tables.single, tables.single)
+        parts = (weight, tables.single, tables.pair / independent)
         return np.concatenate([np.log(part).ravel() for part in parts])
 
     def model(self, vector: Floats) -> AllTrees:
         """The mixture that has these parameters."""
         log_weight, logit, theta = self._parts(vector)
-        n = len(self.ptr) - 1
-        weight = np.zeros((n, n))
-        weight[np.tril_indices(n, -1)] = np.exp(log_weight - log_weight.max(initial=-np.inf))
+        n_features = len(self.ptr) - 1
+        weight = np.zeros((n_features, n_features))
+        weight[np.tril_indices(n_features, -1)] = np.exp(
+            log_weight - log_weight.max(initial=-np.inf)
+        )
         weight += weight.T
-        single = probabilities(logit, self.ptr, np.ones(n))
+        single = probabilities(logit, self.ptr, np.ones(n_features))
         # Places that no pair fills are multiplied below: what memory holds by chance may overflow.
         factor = np.zeros(theta.shape)
         couple(np.ascontiguousarray(theta), single, self.ptr, factor)
-        of_states = self._of_states(weight)
-        factor *= of_states
+        state_weight = self._of_states(weight)
+        factor *= state_weight
         # A variable has no edge with itself, and no table.
-        factor[of_states == 0.0] = 0.0
+        factor[state_weight == 0.0] = 0.0
         return AllTrees(self.ptr, weight, factor, np.log(single), True)
 
     def gradient(self, model: AllTrees, expectation: Expectation, out: Floats) -> None:
@@ -288,23 +289,25 @@ class UndirectedParameters(NamedTuple):
         It compares expected edges with those of the model: the posterior of an edge with its prior,
         and the counts of states with the marginals.
         """
-        of_weight, of_single, by_theta = self._parts(out)
+        by_weight, by_logit, by_theta = self._parts(out)
         single = np.exp(model.log_state_factor)
         # First the ratios: each table is read before its derivatives are written.
-        of_states = self._of_states(np.tril(model.weight, -1))
+        state_weight = self._of_states(np.tril(model.weight, -1))
         by_theta.fill(0.0)
-        np.divide(model.edge_factor, of_states, out=by_theta, where=of_states > 0.0)
-        of_edge = block_sums(block_sums(expectation.edge, self.ptr, 0), self.ptr, 1)
-        of_weight[:] = (of_edge - expectation.prior_edge)[np.tril_indices(len(of_edge), -1)]
+        np.divide(model.edge_factor, state_weight, out=by_theta, where=state_weight > 0.0)
+        expected_edge = block_sums(block_sums(expectation.edge, self.ptr, 0), self.ptr, 1)
+        surplus = expected_edge - expectation.prior_edge
+        by_weight[:] = surplus[np.tril_indices(len(surplus), -1)]
         by_single = expectation.state.copy()
         couple_gradient(single, by_theta, self.ptr, expectation.edge, by_theta, by_single)
-        of_single[:] = by_single - single * per_state(block_sums(by_single, self.ptr, 0), self.ptr)
+        by_logit[:] = by_single - single * per_state(block_sums(by_single, self.ptr, 0), self.ptr)
 
     def taken(self, vector: Floats, order: Ints) -> Floats:
         """The parameters of the same variables in another order."""
         (weight, single, theta) = self._parts(vector)
         states = _states_of(self.ptr, order)
         pairs = np.tril_indices(len(order), -1)
+        # A full symmetric matrix of weights is put in order, then read below its diagonal.
         later = np.zeros((len(order), len(order)))
         later[pairs] = weight
         variable = np.repeat(np.arange(len(order)), np.diff(self.ptr))
@@ -315,9 +318,9 @@ class UndirectedParameters(NamedTuple):
 
     def _parts(self, vector: Floats) -> tuple[Floats, Floats, Floats]:
         """Views of the parameters of the weights, of the marginals, and of the dependences."""
-        n = len(self.ptr) - 1
+        n_features = len(self.ptr) - 1
         n_states = self.ptr[-1]
-        n_pairs = n * (n - 1) // 2
+        n_pairs = n_features * (n_features - 1) // 2
         weight, single, theta = np.split(vector, [n_pairs, n_pairs + n_states])
         return weight, single, theta.reshape(n_states, n_states)
 
@@ -328,7 +331,7 @@ class UndirectedParameters(NamedTuple):
 
 def _states_of(ptr: Ints, order: Ints) -> Ints:
     """The states of variables in another order."""
-    return np.concatenate([np.arange(ptr[v], ptr[v + 1]) for v in order])
+    return np.concatenate([np.arange(ptr[variable], ptr[variable + 1]) for variable in order])
 
 
 class ComponentParameters(NamedTuple):
@@ -338,22 +341,24 @@ class ComponentParameters(NamedTuple):
 
     Parameters
     ----------
-    of_one : DirectedParameters or UndirectedParameters
+    component : DirectedParameters or UndirectedParameters
         What the parameters of one component are.
     n_components : int
         Number of components.
     """
 
-    of_one: DirectedParameters | UndirectedParameters
+    component: DirectedParameters | UndirectedParameters
     n_components: int
 
     def start(self, tables: Sequence[PairTables], proportion: Floats) -> Floats:
         """Parameters to start from: the tables of each component, its proportion of the rows."""
-        return np.concatenate([np.log(proportion), *(self.of_one.start(t) for t in tables)])
+        return np.concatenate(
+            [np.log(proportion), *(self.component.start(group_tables) for group_tables in tables)]
+        )
 
     def model(self, vector: Floats) -> Components:
         """The mixture that has these parameters."""
-        models = tuple(self.of_one.model(part) for part in self._parts(vector))
+        models = tuple(self.component.model(part) for part in self._parts(vector))
         return Components(log_softmax(vector[: self.n_components]), models)
 
     def ascent(self, vector: Floats, states: Ints, weight: Floats) -> tuple[Floats, Floats]:
@@ -379,25 +384,26 @@ class ComponentParameters(NamedTuple):
         gradient : ndarray of shape (n_parameters,)
             Derivative of ``weight @ log_likelihood``.
         """
+        # The weights of components come first: their derivative is that of a softmax.
         mixture = self.model(vector)
         gradient = np.empty_like(vector)
-        k = self.n_components
-        log_joint = mixture.log_joint(states) if k > 1 else np.zeros((len(states), 1))
+        n_components = self.n_components
+        log_joint = mixture.log_joint(states) if n_components > 1 else np.zeros((len(states), 1))
         share = softmax(log_joint, axis=1) * weight[:, np.newaxis]
-        gradient[:k] = share.sum(axis=0) - weight.sum() * np.exp(mixture.log_weight)
-        for model, of_rows, out in zip(mixture.models, share.T, self._parts(gradient)):
-            expectation = model.expect(states, np.ascontiguousarray(of_rows))
-            self.of_one.gradient(model, expectation, out)
-        if k == 1:
+        gradient[:n_components] = share.sum(axis=0) - weight.sum() * np.exp(mixture.log_weight)
+        for model, row_weight, out in zip(mixture.models, share.T, self._parts(gradient)):
+            expectation = model.expect(states, np.ascontiguousarray(row_weight))
+            self.component.gradient(model, expectation, out)
+        if n_components == 1:
             return expectation.log_likelihood, gradient
-        return np.asarray(np.logaddexp.reduce(log_joint, axis=1)), gradient
+        return np.logaddexp.reduce(log_joint, axis=1), gradient
 
     def taken(self, vector: Floats, order: Ints) -> Floats:
         """The parameters of the same variables in another order: first what is now at ``order[0]``.
 
         Vectors of derivatives have the same order as the parameters.
         """
-        parts = [self.of_one.taken(part, order) for part in self._parts(vector)]
+        parts = [self.component.taken(part, order) for part in self._parts(vector)]
         return np.concatenate([vector[: self.n_components], *parts])
 
     def _parts(self, vector: Floats) -> list[Floats]:

@@ -69,36 +69,39 @@ def eliminate(into: Floats) -> tuple[Elimination, float]:
     into : array of shape (n, n + 1)
         Weights into each vertex, those from the root last; zero on the diagonal.
     """
-    n = len(into)
+    n_vertices = len(into)
     log_weight = 0.0
     scaled = into.copy()
-    total = np.ones(n)
-    probability = np.zeros((n + 1, n))
+    total = np.ones(n_vertices)
+    probability = np.zeros((n_vertices + 1, n_vertices))
     # A tree has one edge into each vertex: a factor of all of them changes no probability.
-    for v in range(n):
+    for v in range(n_vertices):
         largest = max(into[v].max(), _SMALLEST)
         scaled[v] /= largest
         log_weight += math.log(largest)
     left = scaled.copy()
-    for k in range(n):
+    # Vertices that follow k are its possible parents; they take over what went through it.
+    for k in range(n_vertices):
         parent = left[k, k + 1 :]
+        n_left = n_vertices - k
         weight = 0.0
-        for u in range(n - k):
+        for u in range(n_left):
             weight += parent[u]
         if weight < _SMALLEST:
             return Elimination(scaled, left, total, probability), -math.inf
         total[k] = weight
         log_weight += math.log(weight)
-        for u in range(n - k):
+        for u in range(n_left):
             parent[u] /= weight
             probability[k + 1 + u, k] = parent[u]
-        for v in range(k + 1, n):
-            through = left[v, k]
+        for v in range(k + 1, n_vertices):
+            vertex_left = left[v]
+            through = vertex_left[k]
             if through > 0.0:
-                row = left[v, k + 1 :]
-                for u in range(n - k):
+                row = vertex_left[k + 1 :]
+                for u in range(n_left):
                     row[u] += through * parent[u]
-                left[v, v] = 0.0
+                vertex_left[v] = 0.0
     return Elimination(scaled, left, total, probability), log_weight
 
 
@@ -109,7 +112,11 @@ def _split(v: int, u: int, graph: Elimination, streams: Streams, tree: int) -> i
     The edge is of the graph in which the first of its ends has just returned. The terms are
     computed on the way: most draws end after a few of them.
     """
-    weight = graph.eliminated[v, u] if u < v else graph.probability[u, v] * graph.total[v]
+    if u < v:
+        weight = graph.eliminated[v, u]
+    else:
+        weight = graph.probability[u, v] * graph.total[v]
+    # What is left after the edge that existed before any vertex was eliminated.
     left = uniform(streams, tree) * weight - graph.into[v, u]
     through = -1
     if left > 0.0:
@@ -137,46 +144,50 @@ def split_trees(graph: Elimination, streams: Streams, parents: Ints) -> None:
     parents : array of shape (n_trees, n)
         Overwritten with the parents, -1 for roots.
     """
-    n = len(graph.total)
-    through = np.empty(n, np.int64)
+    n_vertices = len(graph.total)
+    through = np.empty(n_vertices, np.int64)
     # Lists of the vertices whose edge goes through k: the first, and the one after each.
-    first = np.empty(n, np.int64)
-    after = np.empty(n, np.int64)
+    head = np.empty(n_vertices, np.int64)
+    after = np.empty(n_vertices, np.int64)
     for tree in range(len(streams)):
         parent = parents[tree]
-        first[:] = -1
-        for k in range(n - 1, -1, -1):
+        head[:] = -1
+        for k in range(n_vertices - 1, -1, -1):
             # Which edge through k the search starts from must not depend on how they came about:
             # hence the greatest vertex, not the first of the list.
             top = -1
-            v = first[k]
+            v = head[k]
             while v >= 0:
                 top = max(top, v)
                 v = after[v]
+            # Without children, the parent has its probability at the time of elimination.
             if top < 0:
                 height = uniform(streams, tree)
-                parent[k] = k + 1 + draw_index(graph.eliminated[k], k + 1, n - k, height)
+                parent[k] = k + 1 + draw_index(graph.eliminated[k], k + 1, n_vertices - k, height)
             else:
+                # The last edge through k on the way up leads to the parent of k.
                 v = parent[top]
-                while v < n:
+                while v < n_vertices:
                     if through[v] == k:
                         top = v
                     v = parent[v]
                 parent[k] = parent[top]
-            after[k] = first[k]
+            # The edges of k and of its new children may go through vertices that return later.
+            after[k] = head[k]
             v = k
             while v >= 0:
                 following = after[v]
                 if v != k:
                     parent[v] = k
-                j = _split(v, parent[v], graph, streams, tree)
-                through[v] = j
-                if j >= 0:
-                    after[v] = first[j]
-                    first[j] = v
+                via = _split(v, parent[v], graph, streams, tree)
+                through[v] = via
+                if via >= 0:
+                    after[v] = head[via]
+                    head[via] = v
                 v = following
-        for v in range(n):
-            if parent[v] == n:
+        # The virtual root is no vertex of a tree that is returned.
+        for v in range(n_vertices):
+            if parent[v] == n_vertices:
                 parent[v] = -1
 
 

@@ -13,31 +13,6 @@ from skpc.all_trees.incomplete import estimate_missing
 from skpc.all_trees.parameters import ComponentParameters, PairTables
 from skpc.counting.clustering import as_numbers, cluster_rows
 
-#: Decay of the averages of the gradient and of its square in Adam, as everybody sets them.
-_BETA1 = 0.9
-_BETA2 = 0.999
-#: Adam's epsilon keeps the steps of parameters small that hardly matter; among others, those of
-#: states that no row shows. Without, their probability would run to zero.
-_EPS = 1e-8
-#: Part of each row that is spread evenly over the components at the start, as in the mixtures of
-#: cutset networks: components sure of their own rows hardly move.
-_EVEN_PART = 0.3
-#: Iterations of k-means at the start.
-_CLUSTERING = 100
-#: Completions or trees from which that of a row is drawn.
-_COMPLETIONS = 16
-#: Epochs between two completions of the missing cells of training rows.
-_REFRESH = 5
-#: Number of cells in a batch, with these limits on its number of rows. The fixed cost of a step is
-#: then the same proportion of the cost of its rows for any number of columns.
-_CELLS = 25_600
-_FEWEST_ROWS = 16
-_MOST_ROWS = 256
-#: Small tables have smaller batches, for this number of steps an epoch, but at least these rows.
-_STEPS_AN_EPOCH = 10
-_FEW_ROWS = 64
-#: Rows beyond which the weights of a table are scaled down to deal its rows out to batches.
-_MOST_COPIES = 2_000_000
 #: Rows of an epoch, at most; the next one draws others.
 EPOCH_ROWS = 100_000
 
@@ -73,12 +48,18 @@ class Adam(NamedTuple):
 
     def step(self, gradient: Floats, rate: float, vector: Floats, visited: Floats) -> None:
         """Change parameters by a gradient, and add them to the sum of those visited."""
+        # Decay of the averages, as everybody sets it.
+        mean_decay = 0.9
+        square_decay = 0.999
+        # Epsilon keeps the steps of parameters small that hardly matter; among others, those of
+        # states that no row shows. Without, their probability would run to zero.
+        epsilon = 1e-8
         self.n_steps[0] += 1
         steps = int(self.n_steps[0])
-        self.mean[:] += (1.0 - _BETA1) * (gradient - self.mean)
-        self.square[:] += (1.0 - _BETA2) * (gradient**2 - self.square)
-        scale = np.sqrt(self.square / (1.0 - _BETA2**steps)) + _EPS
-        vector += rate / (1.0 - _BETA1**steps) * self.mean / scale
+        self.mean[:] += (1.0 - mean_decay) * (gradient - self.mean)
+        self.square[:] += (1.0 - square_decay) * (gradient**2 - self.square)
+        scale = np.sqrt(self.square / (1.0 - square_decay**steps)) + epsilon
+        vector += rate / (1.0 - mean_decay**steps) * self.mean / scale
         visited += vector
 
 
@@ -114,10 +95,11 @@ class IncompleteRows(NamedTuple):
     def drawn_from(self, mixture: Components) -> TrainingRows:
         """The rows with their missing cells drawn."""
         filled = self.codes.copy()
-        at = self.missing
-        seeds = self.random_state.randint(2**31, size=int(at.sum())).astype(np.uint64)
-        drawn = estimate_missing(mixture, filled[at], seeds, "auto", _COMPLETIONS, marginals=False)
-        filled[at] = drawn.draws[:, 0]
+        is_missing = self.missing
+        seeds = self.random_state.randint(2**31, size=int(is_missing.sum())).astype(np.uint64)
+        # A draw needs few completions or trees to be drawn from.
+        drawn = estimate_missing(mixture, filled[is_missing], seeds, "auto", 16, marginals=False)
+        filled[is_missing] = drawn.draws[:, 0]
         return TrainingRows(mixture.models[0].states_of(filled), self.weight)
 
 
@@ -170,6 +152,7 @@ class Training:
         if self.validation is not None:
             log_likelihood = self.parameters.model(vector).log_likelihood(self.validation.states)
             score = float(np.average(log_likelihood, weights=self.validation.weight))
+        # Without validation the last iterate is the best; with it, the one that scores best there.
         if self.validation is None or score > max(self.scores, default=-np.inf):
             self.vector = vector
         self._waited += 1
@@ -184,8 +167,13 @@ class Training:
 
 def usual_batch_size(total: float, n_features: int) -> int:
     """Rows of a mini-batch for rows of some total weight."""
-    largest = int(np.clip(_CELLS // n_features, _FEWEST_ROWS, _MOST_ROWS))
-    return min(largest, max(_FEW_ROWS, whole_rows(total / _STEPS_AN_EPOCH)))
+    # Batches of equally many cells: the fixed cost of a step is then the same proportion of the
+    # cost of its rows for any number of columns.
+    n_cells = 25_600
+    largest = int(np.clip(n_cells // n_features, 16, 256))
+    # Small tables have smaller batches, for ten steps an epoch, but at least 64 rows.
+    smallest = max(64, whole_rows(total / 10))
+    return min(largest, smallest)
 
 
 def start_trees(
@@ -217,17 +205,23 @@ def start_trees(
     -------
     ndarray of shape (n_parameters,)
     """
-    k = parameters.n_components
-    if k == 1:
+    n_components = parameters.n_components
+    if n_components == 1:
         return parameters.start([PairTables.from_rows(codes, weight, n_states, alpha)], np.ones(1))
-    n_clusters = min(k, len(codes))
+    n_clusters = min(n_components, len(codes))
     none = np.zeros(len(n_states))
     points = as_numbers(np.where(codes < 0, np.nan, codes), n_states, none, none)
-    distance = cluster_rows(points, weight, n_clusters, _CLUSTERING, random_state)
-    member = distance.argmin(axis=1)[:, np.newaxis] == np.arange(k)
-    part = weight[:, np.newaxis] * ((1.0 - _EVEN_PART) * member + _EVEN_PART / k)
-    tables = [PairTables.from_rows(codes, of_rows, n_states, alpha) for of_rows in part.T]
-    return parameters.start(tables, part.sum(axis=0) / weight.sum())
+    distance = cluster_rows(points, weight, n_clusters, 100, random_state)
+    # A part of each row is spread evenly over the components, as in the mixtures of cutset
+    # networks: components sure of their own rows hardly move.
+    even = 0.3
+    member = distance.argmin(axis=1)[:, np.newaxis] == np.arange(n_components)
+    member_weights = weight[:, np.newaxis] * ((1.0 - even) * member + even / n_components)
+    tables = [
+        PairTables.from_rows(codes, member_weight, n_states, alpha)
+        for member_weight in member_weights.T
+    ]
+    return parameters.start(tables, member_weights.sum(axis=0) / weight.sum())
 
 
 def train_trees(
@@ -274,9 +268,12 @@ def train_trees(
     while refresh or not watch.scores:
         model = parameters.model(vector)
         complete = rows.drawn_from(model)
-        watch.validation = None if validation is None else validation.drawn_from(model)
+        if validation is not None:
+            watch.validation = validation.drawn_from(model)
+        # Missing cells are completed anew every five epochs.
         n_iter = options.max_iter - len(watch.scores)
-        n_iter = min(n_iter, _REFRESH) if refresh else n_iter
+        if refresh:
+            n_iter = min(n_iter, 5)
         if options.solver == "lbfgs":
             vector = _lbfgs(watch, vector, complete, n_iter)
         else:
@@ -304,6 +301,7 @@ def _lbfgs(watch: Training, vector: Floats, rows: TrainingRows, n_iter: int) -> 
         if watch.see(intermediate_result.x.copy(), -float(intermediate_result.fun)):
             raise StopIteration
 
+    # The watch decides when to stop: tolerances of L-BFGS stay below what it asks for.
     n_scores = len(watch.scores)
     options = {"maxiter": n_iter, "maxfun": 20 * n_iter, "ftol": 0.0, "gtol": 1e-9}
     result = minimize(loss, vector, jac=True, method="L-BFGS-B", callback=after, options=options)
@@ -358,8 +356,9 @@ def adam_pass(
     """
     score = 0.0
     total = 0.0
-    first = int(adam.n_steps[0])
-    vector, visited = vector.copy(), np.zeros_like(vector)
+    n_before = int(adam.n_steps[0])
+    vector = vector.copy()
+    visited = np.zeros_like(vector)
     for batch, weight in _batches(rows.weight, options.batch_size, random_state, n_rows):
         part = weight.sum()
         log_likelihood, gradient = parameters.ascent(vector, rows.states[batch], weight / part)
@@ -369,12 +368,16 @@ def adam_pass(
         if options.learning_rate == "cosine":
             rate *= 0.5 * (1.0 + np.cos(np.pi * adam.n_steps[0] / n_steps))
         adam.step(gradient, rate, vector, visited)
-    visited /= adam.n_steps[0] - first
-    return vector, visited if options.averaging else vector, score / total
+    visited /= adam.n_steps[0] - n_before
+    mean = vector
+    if options.averaging:
+        mean = visited
+    return vector, mean, score / total
 
 
 def _copies(weight: Floats) -> Ints:
-    return copies(weight * min(1.0, _MOST_COPIES / weight.sum()))
+    """How often each row is dealt out; large weights are scaled down to two million rows in all."""
+    return copies(weight * min(1.0, 2_000_000 / weight.sum()))
 
 
 def _n_batches(n_rows: int, batch_size: int) -> int:
@@ -388,6 +391,7 @@ def _batches(
     n_rows: int | None = None,
 ) -> Iterator[tuple[Ints, Floats]]:
     """Deal out the rows in random order; yield the distinct rows of each batch, and weights."""
+    # A row of weight two is dealt out twice, perhaps to the same batch.
     n_copies = _copies(weight)
     order = random_state.permutation(np.repeat(np.arange(len(weight)), n_copies))[:n_rows]
     for part in np.array_split(order, _n_batches(len(order), batch_size)):

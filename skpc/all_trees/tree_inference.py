@@ -13,11 +13,6 @@ from skpc._arrays import Floats, Ints
 from skpc._jit import inlined, kernel
 from skpc._random import Streams, draw_index, uniform
 
-#: Messages are scaled up below this, so that products of two of them cannot vanish.
-_SMALL = 1e-50
-#: A smaller probability is taken as zero: its inverse may overflow.
-_SMALLEST = 1e-300
-
 
 class TreeTables(NamedTuple):
     """The trees over n variables: their weights, and a table for each two variables.
@@ -44,54 +39,65 @@ class TreeTables(NamedTuple):
 def tree_order(parent: Ints, order: Ints) -> None:
     """List the vertices such that children come before their parents."""
     n_left = np.zeros(len(parent), np.int64)
-    for v in range(len(parent)):
-        if parent[v] >= 0:
-            n_left[parent[v]] += 1
+    for vertex in range(len(parent)):
+        above = parent[vertex]
+        if above >= 0:
+            n_left[above] += 1
     size = 0
     for start in range(len(parent)):
         # A vertex follows the last of its children.
-        v = start
-        while v >= 0 and n_left[v] == 0:
-            order[size] = v
+        vertex = start
+        while vertex >= 0 and n_left[vertex] == 0:
+            order[size] = vertex
             size += 1
-            n_left[v] = -1
-            v = parent[v]
-            if v >= 0:
-                n_left[v] -= 1
+            n_left[vertex] = -1
+            vertex = parent[vertex]
+            if vertex >= 0:
+                n_left[vertex] -= 1
 
 
 @inlined
-def span(ptr: Ints, code: Ints, v: int) -> tuple[int, int]:
+def span(ptr: Ints, code: Ints, variable: int) -> tuple[int, int]:
     """The states that a variable may be in: all if it is missing, else the one observed."""
-    if v == len(code) or code[v] < 0:
-        return ptr[v], ptr[v + 1]
-    return ptr[v] + code[v], ptr[v] + code[v] + 1
+    begin = ptr[variable]
+    if variable == len(code) or code[variable] < 0:
+        return begin, ptr[variable + 1]
+    state = begin + code[variable]
+    return state, state + 1
 
 
 @inlined
 def _scaled_up(values: Floats, begin: int, end: int) -> float:
     """Scale values whose largest is small; return the log of the scale, -inf if all are zero."""
     largest = 0.0
-    for s in range(begin, end):
-        largest = max(largest, values[s])
-    if largest >= _SMALL:
+    for state in range(begin, end):
+        largest = max(largest, values[state])
+    # Products of two messages of this size cannot vanish.
+    if largest >= 1e-50:
         return 0.0
-    if largest < _SMALLEST:
+    # A smaller probability is taken as zero: its inverse may overflow.
+    if largest < 1e-300:
         return -math.inf
-    for s in range(begin, end):
-        values[s] = values[s] / largest
+    for state in range(begin, end):
+        values[state] = values[state] / largest
     return math.log(largest)
 
 
 @inlined
 def _send(
-    conditional: Floats, below: Floats, begin: int, end: int, first: int, last: int, message: Floats
+    conditional: Floats,
+    below: Floats,
+    begin: int,
+    end: int,
+    parent_begin: int,
+    parent_end: int,
+    message: Floats,
 ) -> None:
     """The message of a variable in the states ``begin .. end`` to its parent."""
-    message[first:last] = 0.0
-    for b in range(begin, end):
-        for a in range(first, last):
-            message[a] += conditional[b, a] * below[b]
+    message[parent_begin:parent_end] = 0.0
+    for state in range(begin, end):
+        for parent_state in range(parent_begin, parent_end):
+            message[parent_state] += conditional[state, parent_state] * below[state]
 
 
 @kernel(new_arrays=True)
@@ -117,24 +123,26 @@ def pass_up(tables: TreeTables, parent: Ints, order: Ints, code: Ints, below: Fl
         In nats; -inf where the observed cells are impossible.
     """
     ptr, conditional, _ = tables
-    n = len(parent)
+    n_variables = len(parent)
     message = np.empty_like(below)
     below[:] = 1.0
     log_scale = 0.0
     # Children before parents: what is below a vertex is complete when its turn comes.
-    for at in range(n):
-        v = order[at]
-        u = parent[v] if parent[v] >= 0 else n
-        begin, end = span(ptr, code, v)
-        first, last = span(ptr, code, u)
-        _send(conditional, below, begin, end, first, last, message)
-        for a in range(first, last):
-            below[a] *= message[a]
-        log_scale += _scaled_up(below, first, last)
+    for variable in order:
+        above = parent[variable]
+        # The parent -1 stands for the virtual root.
+        if above < 0:
+            above = n_variables
+        begin, end = span(ptr, code, variable)
+        parent_begin, parent_end = span(ptr, code, above)
+        _send(conditional, below, begin, end, parent_begin, parent_end, message)
+        for parent_state in range(parent_begin, parent_end):
+            below[parent_state] *= message[parent_state]
+        log_scale += _scaled_up(below, parent_begin, parent_end)
         # The cells exclude each other on this tree: nothing above can help.
         if log_scale == -math.inf:
             return log_scale
-    return log_scale + math.log(below[ptr[n]])
+    return log_scale + math.log(below[ptr[n_variables]])
 
 
 @kernel(new_arrays=True)
@@ -147,28 +155,35 @@ def pass_down(
     possible.
     """
     ptr, conditional, _ = tables
-    n = len(parent)
+    n_variables = len(parent)
     message = np.empty_like(below)
+    # States that an observed cell rules out have a probability of zero.
     belief[:] = 0.0
-    belief[ptr[n]] = 1.0
-    for at in range(n - 1, -1, -1):
-        v = order[at]
-        if code[v] >= 0:
-            belief[ptr[v] + code[v]] = 1.0
+    belief[ptr[n_variables]] = 1.0
+    # Parents before children: the belief of a parent is complete when its children need it.
+    for variable in order[::-1]:
+        if code[variable] >= 0:
+            belief[ptr[variable] + code[variable]] = 1.0
             continue
-        u = parent[v] if parent[v] >= 0 else n
-        begin = ptr[v]
-        end = ptr[v + 1]
-        first, last = span(ptr, code, u)
-        _send(conditional, below, begin, end, first, last, message)
-        for a in range(first, last):
-            # What the parent believes without this child.
-            message[a] = belief[a] / message[a] if message[a] > 0.0 else 0.0
-        for b in range(begin, end):
+        above = parent[variable]
+        # The parent -1 stands for the virtual root.
+        if above < 0:
+            above = n_variables
+        begin = ptr[variable]
+        end = ptr[variable + 1]
+        parent_begin, parent_end = span(ptr, code, above)
+        _send(conditional, below, begin, end, parent_begin, parent_end, message)
+        for parent_state in range(parent_begin, parent_end):
+            # What the parent believes without this child, who must not hear itself.
+            sent = message[parent_state]
+            message[parent_state] = 0.0
+            if sent > 0.0:
+                message[parent_state] = belief[parent_state] / sent
+        for state in range(begin, end):
             expected = 0.0
-            for a in range(first, last):
-                expected += conditional[b, a] * message[a]
-            belief[b] = expected * below[b]
+            for parent_state in range(parent_begin, parent_end):
+                expected += conditional[state, parent_state] * message[parent_state]
+            belief[state] = expected * below[state]
 
 
 @kernel(new_arrays=True)
@@ -181,17 +196,18 @@ def pass_trees(
     overwritten; marginals of shape (n_trees, 0) are left out.
     """
     order = np.empty(len(code), np.int64)
-    of_states = np.empty((2, tables.ptr[-1]))
-    below = of_states[0]
-    belief = of_states[1]
+    workspace = np.empty((2, tables.ptr[-1]))
+    below = workspace[0]
+    belief = workspace[1]
     for tree in range(len(parents)):
         parent = parents[tree]
         tree_order(parent, order)
         log_evidence[tree] = pass_up(tables, parent, order, code, below)
-        if marginals.shape[1] > 0:
+        n_states = marginals.shape[1]
+        if n_states > 0:
             pass_down(tables, parent, order, code, below, belief)
-            for s in range(marginals.shape[1]):
-                marginals[tree, s] = belief[s]
+            for state in range(n_states):
+                marginals[tree, state] = belief[state]
 
 
 @kernel(new_arrays=True)
@@ -209,8 +225,8 @@ def draw_each(tables: TreeTables, parents: Ints, streams: Streams, codes: Ints) 
         States, -1 where missing; the observed cells must be possible. Overwritten.
     """
     ptr, conditional, _ = tables
-    n = parents.shape[1]
-    order = np.empty(n, np.int64)
+    n_variables = parents.shape[1]
+    order = np.empty(n_variables, np.int64)
     below = np.empty(ptr[-1])
     score = np.empty(ptr[-1])
     for row in range(len(codes)):
@@ -221,14 +237,20 @@ def draw_each(tables: TreeTables, parents: Ints, streams: Streams, codes: Ints) 
         # Of a row that is drawn whole nothing is observed: this takes half the time.
         if code.max() >= 0:
             pass_up(tables, parent, order, code, below)
-        for at in range(n - 1, -1, -1):
-            v = order[at]
-            if code[v] >= 0:
+        # Parents before children: a child is drawn given the state of its parent.
+        for variable in order[::-1]:
+            if code[variable] >= 0:
                 continue
-            above = ptr[n] if parent[v] < 0 else ptr[parent[v]] + code[parent[v]]
+            # The parent has its state already: the virtual root has one only.
+            above = ptr[n_variables]
+            parent_variable = parent[variable]
+            if parent_variable >= 0:
+                above = ptr[parent_variable] + code[parent_variable]
+            begin = ptr[variable]
+            end = ptr[variable + 1]
             total = 0.0
-            for b in range(ptr[v], ptr[v + 1]):
-                score[b] = conditional[b, above] * below[b]
-                total += score[b]
+            for state in range(begin, end):
+                score[state] = conditional[state, above] * below[state]
+                total += score[state]
             height = uniform(streams, row) * total
-            code[v] = draw_index(score, ptr[v], ptr[v + 1] - ptr[v], height)
+            code[variable] = draw_index(score, begin, end - begin, height)

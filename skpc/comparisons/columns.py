@@ -97,43 +97,52 @@ def independence_test(
 
     random_state = check_random_state(random_state)
     domain, rows, splits, learn = _folds(X, None, density, cv, random_state)
-    names = ("columns", "others", "conditioning")
-    sets = [domain.places(c, n) for c, n in zip((columns, others, conditioning), names)]
-    together = np.concatenate(sets).tolist()
-    if len({*together}) < len(together):
+    left = domain.places(columns, "columns")
+    right = domain.places(others, "others")
+    given = domain.places(conditioning, "conditioning")
+    chosen = np.concatenate([left, right])
+    named = [*chosen, *given]
+    if len({*named}) < len(named):
         raise ValueError(
             "columns, others and conditioning must have no column in common; found the numbers "
-            f"{', '.join(str(one.tolist()) for one in sets)}."
+            f"{left.tolist()}, {right.tolist()}, {given.tolist()}."
         )
-    given = sets[2]
-    chosen = np.concatenate(sets[:2])
 
+    given_cells = rows[:, given]
+    # The density predicts from the given columns alone.
     hidden = np.full_like(rows, np.nan)
-    hidden[:, given] = rows[:, given]
+    hidden[:, given] = given_cells
     # Where a given cell is missing, columns that are independent given it need not be so.
-    complete = ~np.isnan(hidden[:, given]).any(axis=1)
-    values = np.where(complete, rows[:, chosen].T, np.nan)
+    is_complete = ~np.isnan(given_cells).any(axis=1)
+    values = np.where(is_complete, rows[:, chosen].T, np.nan)
 
-    def residuals(train: Ints, test: Ints) -> list[Floats]:
+    def test_residuals(train: Ints, test: Ints) -> list[Floats]:
         cells = learn(train).posteriors(hidden, chosen)
-        return [_residuals(*pair, hidden[:, given], train)[test] for pair in zip(values, cells)]
+        return [_residuals(*pair, given_cells, train)[test] for pair in zip(values, cells)]
 
     run = Parallel(n_jobs=n_jobs)
-    parts = run(delayed(residuals)(*split) for split in splits)
-    joined = [np.vstack(of_folds) for of_folds in zip(*parts)]
+    folds = run(delayed(test_residuals)(*split) for split in splits)
+    # For each chosen column (n_rows, 1), or (n_rows, n_categories): rows in the order of folds.
+    residuals = [np.vstack(parts) for parts in zip(*folds)]
+    right_residuals = residuals[len(left) :]
     pairs = []
     products = []
     labels = names_of(domain)
-    for first, column in enumerate(sets[0]):
-        for second, other in enumerate(sets[1], len(sets[0])):
-            both = joined[first][:, :, np.newaxis] * joined[second][:, np.newaxis]
-            products.append(both.reshape(len(both), -1))
-            pairs += [(labels[column], labels[other])] * products[-1].shape[1]
+    for column, left_part in zip(left, residuals):
+        # Every indicator of one column meets every indicator of the other.
+        left_part = left_part[:, :, np.newaxis]
+        for opposite, right_part in zip(right, right_residuals):
+            product = left_part * right_part[:, np.newaxis]
+            product = product.reshape(len(product), -1)
+            products.append(product)
+            pairs += [(labels[column], labels[opposite])] * product.shape[1]
     statistic, draws = multiplier_test(np.hstack(products), n_draws, random_state)
-    of_pairs = pd.Series(statistic, pd.MultiIndex.from_tuples(pairs))
-    frame = of_pairs.groupby(level=[0, 1], sort=False).max().to_frame("statistic")
-    frame["pvalue"] = pvalues(frame["statistic"].to_numpy(), draws)
-    return ComparisonResult(float(statistic.max()), float(frame["pvalue"].min()), frame)
+    statistics = pd.Series(statistic, pd.MultiIndex.from_tuples(pairs))
+    frame = statistics.groupby(level=[0, 1], sort=False).max().to_frame("statistic")
+    # Adjusted by the maximum over all pairs, and so the smallest is that of the whole test.
+    adjusted = pvalues(frame["statistic"].to_numpy(), draws)
+    frame["pvalue"] = adjusted
+    return ComparisonResult(float(statistic.max()), float(adjusted.min()), frame)
 
 
 @checked(
@@ -217,12 +226,15 @@ def feature_importance_test(
     n_columns = domain.n_features
     targets = np.asarray(y)
     count = math.ceil(2 * n_columns / q) if n_draws == "auto" else int(n_draws)
+    # Folds may run in any order, and so each has a seed of its own.
     seeds = random_state.randint(2**31, size=len(splits)).tolist()
 
-    def of_fold(train: Ints, test: Ints, seed: int) -> Floats:
+    def fold_scores(train: Ints, test: Ints, seed: int) -> Floats:
+        """Scores of test rows, (n_columns, 1 + n_draws): as they are, then with a column drawn."""
         fitted = clone(estimator).fit(domain.decode(rows[train]), targets[train])
         learned = learn(train)
         random = np.random.RandomState(seed)
+        test_targets = targets[test]
         scores = []
         for column in range(n_columns):
             hidden = rows[test]
@@ -230,18 +242,21 @@ def feature_importance_test(
             observed = ~np.isnan(rows[test, column])
             hidden[:, column] = np.nan
             for draw in range(1 + count):
+                # Missing cells stay missing: the pattern is part of what the estimator reads.
                 if draw:
                     cells = learned.draw_missing(hidden, random)[:, column]
                     drawn[observed, column] = cells[observed]
-                scores.append(len(test) * scorer(fitted, domain.decode(drawn), targets[test]))
+                score = scorer(fitted, domain.decode(drawn), test_targets)
+                # Folds of different sizes are averaged by their rows.
+                scores.append(len(test) * score)
         return np.reshape(scores, (n_columns, 1 + count))
 
     run = Parallel(n_jobs=n_jobs)
-    parts = run(delayed(of_fold)(*split, seed) for split, seed in zip(splits, seeds))
-    scores = np.sum(parts, axis=0) / sum(len(test) for _, test in splits)
+    folds = run(delayed(fold_scores)(*split, seed) for split, seed in zip(splits, seeds))
+    scores = np.sum(folds, axis=0) / sum(len(test) for _, test in splits)
     observed = scores[:, 0]
     draws = scores[:, 1:]
-    pvalue = np.array([pvalues(one, of_draws) for one, of_draws in zip(observed, draws)])
+    pvalue = np.array([pvalues(*column) for column in zip(observed, draws)])
     adjusted = false_discovery_control(pvalue)
     better = observed - draws.mean(axis=1)
     cells = {"statistic": better, "pvalue": pvalue, "adjusted": adjusted, "selected": adjusted <= q}
@@ -252,7 +267,7 @@ def feature_importance_test(
 def _folds(X: Any, y: Any, density: Any, cv: Any, random_state: Any) -> tuple[Any, ...]:
     """What the columns are, encoded rows, folds, and how a density learns from some rows."""
     whole = SoftLearnSPN(random_state=0) if density is None else clone(density)
-    # What the columns are is known from all rows.
+    # What the columns are is known from all rows: states that a fold lacks are possible in it.
     table = check_table(whole, X, reset=True)
     domain: Domain = whole.fit(table).domain_
     rows = domain.encode(table)
@@ -282,12 +297,20 @@ def _residuals(values: Floats, cells: Any, given: Floats, train: Ints) -> Floats
         target[np.isnan(values)] = np.nan
     residuals = target - mean
     known = train[~np.isnan(values[train])]
-    for column in range(target.shape[1]) if given.size and len(known) > 1 else ():
-        choices = residuals[:, column], target[:, column]
-        fits = [clone(BOOSTING).fit(given[known], one[known]) for one in choices]
-        best = int(fits[1].oob_score_ < fits[0].oob_score_)
-        # Rows that lack a given cell have no residual.
-        residuals[:, column] = choices[best] - fits[best].predict(np.nan_to_num(given))
+    # Trees need a column to split and two rows.
+    if not given.size or len(known) < 2:
+        return residuals
+    features = given[known]
+    # Rows that lack a given cell have no residual, whatever is predicted for them.
+    filled = np.nan_to_num(given)
+    for residual, indicator in zip(residuals.T, target.T):
+        after_density = clone(BOOSTING).fit(features, residual[known])
+        alone = clone(BOOSTING).fit(features, indicator[known])
+        # The losses of steps are those in rows that they left out.
+        if alone.oob_score_ < after_density.oob_score_:
+            residual[:] = indicator - alone.predict(filled)
+        else:
+            residual -= after_density.predict(filled)
     return residuals
 
 
@@ -296,6 +319,11 @@ def multiplier_test(products: Floats, n_draws: int, random_state: Any) -> tuple[
     observed = ~np.isnan(products)
     n_rows = np.maximum(observed.sum(axis=0), 1)
     mean, sd = column_moments(products, np.ones(len(products)))
-    standardised = np.where(observed, (products - mean) / sd, 0.0) / np.sqrt(n_rows)
+    root = np.sqrt(n_rows)
+    # A missing product counts like the mean: nothing.
+    standardised = np.where(observed, (products - mean) / sd, 0.0)
+    standardised /= root
+    # A normal multiplier for each row draws all means together, with their correlations.
     multipliers = random_state.normal(size=(n_draws, len(products)))
-    return np.sqrt(n_rows) * np.abs(mean) / sd, np.abs(multipliers @ standardised).max(axis=1)
+    draws = np.abs(multipliers @ standardised)
+    return root * np.abs(mean) / sd, draws.max(axis=1)

@@ -17,10 +17,6 @@ from skpc.discrepancies import kdsd
 from skpc.domain import column_moments, merge_rows
 from skpc.factor_graphs import FactorGraph, compile
 
-#: Draws that stand for a model.
-_REFERENCE = 10_000
-#: Level of the interval of a distance.
-_LEVEL = 0.95
 _SIDES: tuple[Literal["left", "right"], ...] = ("left", "right")
 
 
@@ -115,10 +111,12 @@ def goodness_of_fit_test(
     measured = [measure(rows)]
     for _ in range(n_draws):
         drawn = draw(len(rows), random_state)
+        # The same cells are missing in every table that is drawn.
         drawn[missing] = np.nan
         if refit:
-            again = clone(model).fit_rows(domain, *merge_rows(drawn, np.ones(len(drawn))))
-            measure = measure_of(again, random_state)
+            # A model fits the rows that it learned from too well; so does this one its draws.
+            refitted = clone(model).fit_rows(domain, *merge_rows(drawn, np.ones(len(drawn))))
+            measure = measure_of(refitted, random_state)
         measured.append(measure(drawn))
     # By mean and standard deviation over all tables alike, which keeps the level.
     mean, sd = column_moments(np.array(measured), np.ones(len(measured)))
@@ -131,9 +129,11 @@ def goodness_of_fit_test(
     n_columns = domain.n_features
     greatest = observed[:n_columns].copy()
     distance = measured[0][:n_columns]
-    for one in _pairs(n_columns):
-        np.maximum.at(greatest, one % n_columns, observed[n_columns:])
-    half = np.sqrt(0.5 * math.log(2.0 / (1.0 - _LEVEL)) / np.maximum((~missing).sum(axis=0), 1))
+    # A pair of moments counts for either of its columns.
+    for moment in _pairs(n_columns):
+        np.maximum.at(greatest, moment % n_columns, observed[n_columns:])
+    # Dvoretzky, Kiefer and Wolfowitz, at the level .95.
+    half = np.sqrt(0.5 * math.log(2.0 / (1.0 - 0.95)) / np.maximum((~missing).sum(axis=0), 1))
     cells = {
         "statistic": greatest,
         "pvalue": pvalues(greatest, draws),
@@ -152,7 +152,8 @@ def _discrepancy_of(model: Any, _: np.random.RandomState) -> Callable[[Floats], 
 
 def _distance_of(model: Any, random_state: np.random.RandomState) -> Callable[[Floats], Floats]:
     """Measure how far rows are from a model: by column, then by pair of moments of two columns."""
-    reference = model.row_density.draw(_REFERENCE, random_state)
+    # The error of this many draws is small beside that of a table.
+    reference = model.row_density.draw(10_000, random_state)
     margins = [np.sort(column) for column in reference.T]
     expected = _pair_moments(_transformed(reference, margins))
 
@@ -167,12 +168,15 @@ def _distance_of(model: Any, random_state: np.random.RandomState) -> Callable[[F
 def kolmogorov_distance(values: Floats, reference: Floats) -> float:
     """Greatest difference of two distribution functions, of values and an increasing reference."""
     values = np.sort(values[~np.isnan(values)])
-    # The greatest difference is at a value, or just below one.
-    below, expected = (
-        np.array([np.searchsorted(sample, values, side=side) for side in _SIDES]) / len(sample)
-        for sample in (values, reference)
-    )
-    return float(np.abs(below - expected).max(initial=0.0))
+    # The greatest difference is at a value, or just below one: (2, n_values).
+    share = _ranks(values, values) / len(values)
+    expected = _ranks(reference, values) / len(reference)
+    return float(np.abs(share - expected).max(initial=0.0))
+
+
+def _ranks(sample: Floats, values: Floats) -> Floats:
+    """How many of an increasing sample are below each value, and up to it; shape (2, n_values)."""
+    return np.array([np.searchsorted(sample, values, side=side) for side in _SIDES])
 
 
 def _transformed(rows: Floats, margins: list[Floats]) -> Floats:
@@ -180,8 +184,11 @@ def _transformed(rows: Floats, margins: list[Floats]) -> Floats:
 
     Shape (2 * n_columns, n_rows). What has a probability stands in the middle of it.
     """
-    twice = [sum(np.searchsorted(m, c, side=s) for s in _SIDES) for c, m in zip(rows.T, margins)]
-    centred = np.where(np.isnan(rows.T), np.nan, np.array(twice) / (2.0 * len(margins[0])) - 0.5)
+    columns = rows.T
+    twice = [_ranks(margin, values).sum(axis=0) for values, margin in zip(columns, margins)]
+    centred = np.array(twice) / (2.0 * len(margins[0])) - 0.5
+    centred = np.where(np.isnan(columns), np.nan, centred)
+    # A uniform variable has the variance 1/12.
     return np.vstack([centred, centred**2 - 1.0 / 12.0])
 
 
@@ -189,12 +196,13 @@ def _pair_moments(values: Floats) -> Floats:
     """Mean products of the moments of two columns, over the rows that have both."""
     observed = (~np.isnan(values)).astype(float)
     filled = np.nan_to_num(values)
-    mean = filled @ filled.T / np.maximum(observed @ observed.T, 1.0)
+    n_rows = np.maximum(observed @ observed.T, 1.0)
+    mean = filled @ filled.T / n_rows
     return mean[_pairs(len(values) // 2)]
 
 
 def _pairs(n_columns: int) -> tuple[Any, Any]:
     """Pairs of the two moments of each column, those of two columns only."""
-    first, second = np.triu_indices(2 * n_columns, k=1)
-    differ = first % n_columns != second % n_columns
-    return first[differ], second[differ]
+    upper, lower = np.triu_indices(2 * n_columns, k=1)
+    differ = upper % n_columns != lower % n_columns
+    return upper[differ], lower[differ]

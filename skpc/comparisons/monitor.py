@@ -101,11 +101,14 @@ class DriftMonitor(BaseEstimator):
         with all_or_nothing(self):
             self._random_state = check_random_state(self.random_state)
             table = check_table(self, reference, reset=True)
-            is_kept = self._random_state.permutation(len(table)) % 2 == 1
+            order = self._random_state.permutation(len(table))
+            is_reference = order % 2 == 1
             model = SoftLearnSPN(random_state=0) if self.density is None else clone(self.density)
-            parts = (present_rows(table, 1.0 * part)[0] for part in (~is_kept, is_kept))
-            self.density_ = model.fit(next(parts))
-            self._values = cell_values(self.density_, next(parts), missingness=True)[0]
+            # A density finds the rows that it has learned from too probable to compare with.
+            training_rows, _ = present_rows(table, 1.0 * ~is_reference)
+            reference_rows, _ = present_rows(table, 1.0 * is_reference)
+            self.density_ = model.fit(training_rows)
+            self._values, _ = cell_values(self.density_, reference_rows, missingness=True)
             self.history_: list[dict[str, Any]] = []
             self._parts = _START
         return self
@@ -126,18 +129,23 @@ class DriftMonitor(BaseEstimator):
         """
         check_is_fitted(self)
         values, column = cell_values(self.density_, batch, missingness=True)
+        n_before = len(self._values)
         values = np.vstack([self._values, values])
         unit = np.arange(len(values))
-        is_batch = unit >= len(self._values)
+        is_batch = unit >= n_before
         drawn = draw_labels(is_batch, unit, self.n_permutations, self._random_state)
         result, draws = compare_columns(values, column, is_batch, self.density_.domain_, drawn)
+        # Ties broken at random make the p-value uniform, which the bets need.
         pvalue = float(pvalues(np.array(result.statistic), draws, self._random_state.uniform()))
         parts = bet(self._parts, pvalue)
         capital = float(parts.sum())
         name = result.columns["statistic"].idxmax()
         alarm = capital >= 1.0 / self.level
         self._values = values
-        self._parts = _START if alarm else parts
+        # A new capital after an alarm: otherwise all later batches would raise one, too.
+        self._parts = parts
+        if alarm:
+            self._parts = _START
         entry = {"pvalue": pvalue, "capital": capital, "alarm": alarm, "column": name}
         self.history_.append(entry)
         return result
@@ -145,5 +153,6 @@ class DriftMonitor(BaseEstimator):
 
 def bet(parts: Floats, pvalue: float) -> Floats:
     """The parts of a capital after a bet with each power, some of them dealt evenly before."""
-    parts = (1.0 - DEALT) * parts + DEALT * parts.mean()
-    return np.asarray(parts * POWERS * pvalue ** (POWERS - 1.0))
+    dealt = DEALT * parts.mean()
+    parts = (1.0 - DEALT) * parts + dealt
+    return parts * POWERS * pvalue ** (POWERS - 1.0)

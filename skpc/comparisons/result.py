@@ -9,9 +9,6 @@ from skpc._arrays import Floats
 from skpc._validation import validate_params
 from skpc.domain import Domain
 
-#: Statistics that differ less are equal: those of one partition, summed up in another order.
-_DECIMALS = 9
-
 
 class ComparisonResult(NamedTuple):
     """The result of a test, as in scipy.stats; it prints as a table.
@@ -39,7 +36,9 @@ class ComparisonResult(NamedTuple):
 
     def __str__(self) -> str:
         text = f"statistic {self.statistic:.4g}, p-value {self.pvalue:.4g}"
-        return text if self.columns is None else f"{text}\n{self.columns.to_string()}"
+        if self.columns is None:
+            return text
+        return f"{text}\n{self.columns.to_string()}"
 
 
 def pvalues(observed: Floats, draws: Floats, ties: float = 1.0) -> Floats:
@@ -49,11 +48,14 @@ def pvalues(observed: Floats, draws: Floats, ties: float = 1.0) -> Floats:
     and Young): all are valid together, if the null hypothesis holds for all. ``ties`` is the share
     of equal statistics, the observed one among them, that counts: if it is uniform, so are they.
     """
-    draws = np.round(draws, _DECIMALS)
-    observed = np.round(observed, _DECIMALS)[..., np.newaxis]
+    # Statistics that differ in rounding only are equal: one partition, summed in another order.
+    draws = np.round(draws, 9)
+    observed = np.round(observed, 9)[..., np.newaxis]
+    # The last axis runs over draws.
     greater = (draws > observed).sum(axis=-1)
     equal = (draws == observed).sum(axis=-1)
-    return np.asarray((greater + ties * (1.0 + equal)) / (1.0 + len(draws)))
+    count = greater + ties * (1.0 + equal)
+    return np.asarray(count / (1.0 + len(draws)))
 
 
 def names_of(domain: Domain) -> list[Any]:
@@ -63,5 +65,5 @@ def names_of(domain: Domain) -> list[Any]:
 
 def checked(**constraints: list[Any]) -> Callable[[Any], Any]:
     """Let a function check its parameters; ``constraints`` says what each may be."""
-    of_all = {"random_state": ["random_state"], **constraints}
-    return validate_params(of_all, prefer_skip_nested_validation=True)
+    constraints = {"random_state": ["random_state"], **constraints}
+    return validate_params(constraints, prefer_skip_nested_validation=True)

@@ -19,12 +19,6 @@ from skpc.counting.rows import count_state_pairs
 from skpc.domain import Domain, column_moments, group_rows, join_tables
 from skpc.estimators.cutset import CutsetNetworkBD
 
-#: Bins of a column of numbers whose pairs are counted.
-_BINS = 4
-#: Draws of the missing cells of each row that a kernel is averaged over.
-_COMPLETIONS = 10
-#: Labels of rows that are held at a time.
-_LABELS = 2**22
 #: What the pattern of missing cells is called among the columns.
 PATTERN = "missing cells"
 
@@ -47,24 +41,34 @@ class PairScores(NamedTuple):
 
     def score_cells(self, table: Any) -> Floats:
         """The score of each cell in nats, NaN where missing; shape (n_rows, n_features)."""
-        codes = self.domain_.codes(self.domain_.encode(table))
-        n_states = self.domain_.n_states
+        domain = self.domain_
+        codes = domain.codes(domain.encode(table))
+        n_states = domain.n_states
         ones = np.ones(len(codes))
-        first = offsets(n_states)[:-1]
+        # The states of all columns stand end to end; each column begins at its start.
+        starts = offsets(n_states)[:-1]
         tests = pair_statistics(np.require(codes, np.int16, ("C", "W")), ones, n_states, False)
+        # A statistic of zero is all chance.
         chance = tests.freedom / np.maximum(tests.pearson, np.finfo(float).tiny)
         # Pairs stand below the diagonal; no column is worth anything to itself.
         weight = np.tril(np.maximum(1.0 - chance, 0.0), -1)
         weight += weight.T
         column = np.repeat(np.arange(len(n_states)), n_states)
+        state_pairs = np.ix_(column, column)
         counts = count_state_pairs(codes, ones, n_states)
         # The weight of each state in the rows that show a column, and of all these rows.
-        margin = np.add.reduceat(counts, first, axis=1)
-        total = np.maximum(np.add.reduceat(margin, first, axis=0), 1.0)
-        expected = margin[:, column] * margin.T[column] / total[np.ix_(column, column)]
-        information = np.log((counts + 1.0) / (expected + 1.0)) * weight[np.ix_(column, column)]
+        margin = np.add.reduceat(counts, starts, axis=1)
+        total = np.add.reduceat(margin, starts, axis=0)
+        total = np.maximum(total, 1.0)
+        expected = margin[:, column] * margin.T[column]
+        expected /= total[state_pairs]
+        # (n_all_states, n_all_states): what a state says of each state of another column.
+        information = np.log((counts + 1.0) / (expected + 1.0))
+        information *= weight[state_pairs]
+        # One-hot rows, (n_rows, n_all_states), find the information of the pairs in a row.
         state = (codes[:, column] == within(n_states)).astype(float)
-        scores = np.add.reduceat(state * (state @ information), first, axis=1)
+        state_scores = state * (state @ information)
+        scores = np.add.reduceat(state_scores, starts, axis=1)
         return np.where(codes >= 0, scores, np.nan)
 
 
@@ -162,20 +166,23 @@ def two_sample_test(
     random_state = check_random_state(random_state)
     if density is not None:
         check_is_fitted(density)
-    model = (
-        CutsetNetworkBD(random_state=random_state.randint(2**31)) if density is None else density
-    )
+    model = density
+    if density is None:
+        model = CutsetNetworkBD(random_state=random_state.randint(2**31))
     table, domain, is_second, unit = _pool(model, A, B, groups, random_state)
     if density is None:
+        # Learned from both tables, blind to where a row comes from, the level holds.
         model = PairScores(domain) if statistic == "cells" else model.fit(table)
     drawn = draw_labels(is_second, unit, n_permutations, random_state)
     if statistic == "cells":
         values, column = cell_values(model, table, missingness)
         return compare_columns(values, column, is_second, domain, drawn)[0]
     gram = _mean_gram(table, model, missingness, random_state)
-    observed = squared_discrepancies(gram, is_second[:, np.newaxis].astype(float))[0]
+    labels = is_second[:, np.newaxis].astype(float)
+    observed = squared_discrepancies(gram, labels)[0]
     draws = np.concatenate([squared_discrepancies(gram, labels) for labels in drawn])
-    return ComparisonResult(float(observed), float(pvalues(observed, draws)))
+    pvalue = float(pvalues(observed, draws))
+    return ComparisonResult(float(observed), pvalue)
 
 
 def _pool(model: Any, A: Any, B: Any, groups: Any, random_state: Any) -> tuple[Any, ...]:
@@ -198,28 +205,32 @@ def _pool(model: Any, A: Any, B: Any, groups: Any, random_state: Any) -> tuple[A
             tables.append(check_table(model, given, reset=not (is_fitted or tables)))
     table = join_tables(tables)
     is_second = np.repeat([False, True], [*map(len, tables)])
-    domain = model.domain_ if is_fitted else Domain.fit(table, n_bins=_BINS)
-    group = group_rows(domain.encode(table))[1]
-    parts = [np.sort(group[is_second == second]).tolist() for second in (False, True)]
+    # Few bins of a column of numbers, so that every pair of them has rows to count.
+    domain = model.domain_ if is_fitted else Domain.fit(table, n_bins=4)
+    _, group = group_rows(domain.encode(table))
+    left = np.sort(group[~is_second]).tolist()
+    right = np.sort(group[is_second]).tolist()
     # Equal rows stand in the order of their tables, the first being that of the lesser rows.
-    is_last = is_second if parts[0] <= parts[1] else ~is_second
+    is_last = is_second if left <= right else ~is_second
     order = random_state.permutation(np.lexsort((is_last, group)))
     table = getattr(table, "iloc", table)[order]
+    # Every row is a unit of its own, unless groups say which rows belong together.
     unit = np.arange(len(order)) if groups is None else _units(groups, tables)[order]
     return table, domain, is_second[order], unit
 
 
 def _units(groups: Any, tables: list[Any]) -> Ints:
     """Numbers of groups, each in one of two tables only."""
-    for table, of_table in zip(tables, groups):
-        check_consistent_length(table, of_table)
-    both = np.intersect1d(*groups).tolist()
-    if both:
+    for pair in zip(tables, groups):
+        check_consistent_length(*pair)
+    shared = np.intersect1d(*groups).tolist()
+    if shared:
         raise ValueError(
-            f"A group must lie in one of the tables; found {both[0]!r} in both. Give its rows of A "
-            "another group than those of B if they can be dealt apart."
+            f"A group must lie in one of the tables; found {shared[0]!r} in both. Give its rows of "
+            "A another group than those of B if they can be dealt apart."
         )
-    return np.asarray(np.unique(np.concatenate(groups), return_inverse=True)[1])
+    _, unit = np.unique(np.concatenate(groups), return_inverse=True)
+    return unit
 
 
 def cell_values(model: Any, table: Any, missingness: bool) -> tuple[Floats, Ints]:
@@ -235,19 +246,20 @@ def cell_values(model: Any, table: Any, missingness: bool) -> tuple[Floats, Ints
     """
     scores = np.asarray(model.score_cells(table), dtype=np.float64)
     domain = model.domain_
-    n_columns = model.domain_.n_features
+    n_columns = domain.n_features
     n_states = np.where(domain.is_categorical, domain.n_states, 0)
     rows = domain.encode(table)
     zero = np.zeros(n_columns)
     point, observed = as_numbers(rows, n_states, zero, zero + 1.0)
-    point = point if observed is None else np.where(observed > 0.0, point, np.nan)
+    # Coordinates of missing cells are zero; they take no part here.
+    if observed is not None:
+        point = np.where(observed > 0.0, point, np.nan)
     columns = np.arange(n_columns)
     sizes = np.where(n_states > 2, n_states, 1)
     pattern = np.full(n_columns * missingness, n_columns)
-    return (
-        np.hstack([scores, point, np.isnan(scores)[:, : len(pattern)]]),
-        np.concatenate([columns, np.repeat(columns, sizes), pattern]),
-    )
+    values = np.hstack([scores, point, np.isnan(scores)[:, : len(pattern)]])
+    column = np.concatenate([columns, np.repeat(columns, sizes), pattern])
+    return values, column
 
 
 def standardised_differences(values: Floats, labels: Floats) -> Floats:
@@ -270,12 +282,14 @@ def standardised_differences(values: Floats, labels: Floats) -> Floats:
     n_values = observed.sum(axis=0)[:, np.newaxis]
     mean, sd = column_moments(values, np.ones(len(values)))
     standardised = np.where(observed, (values - mean) / sd, 0.0)
+    # All partitions at once: (n_columns, n_partitions) by a product with the labels.
     n_second = observed.T.astype(float) @ labels
     n_first = n_values - n_second
     total = standardised.T @ labels
-    # The values of all rows add up to zero.
+    n_pairs = n_first * n_second
+    # The values of all rows add up to zero, and so the total of one part says that of the other.
     with np.errstate(divide="ignore", invalid="ignore"):
-        differences = total * np.sqrt(n_values / (n_first * n_second))
+        differences = total * np.sqrt(n_values / n_pairs)
     return np.where((n_first > 0.0) & (n_second > 0.0), differences, 0.0)
 
 
@@ -295,13 +309,17 @@ def squared_discrepancies(gram: Floats, labels: Floats) -> Floats:
     """
     n_second = labels.sum(axis=0)
     n_first = len(labels) - n_second
-    of_second = gram @ labels
-    second = (labels * of_second).sum(axis=0)
-    between = ((1.0 - labels) * of_second).sum(axis=0)
-    first = gram.sum() - second - 2.0 * between
+    # What each row has in common with the second part, (n_rows, n_partitions).
+    similarity = gram @ labels
+    within_second = (labels * similarity).sum(axis=0)
+    between = ((1.0 - labels) * similarity).sum(axis=0)
+    within_first = gram.sum() - within_second - 2.0 * between
     # One row alone has no pair within.
-    pairs = [np.maximum(n * (n - 1.0), 1.0) for n in (n_first, n_second)]
-    return np.asarray(first / pairs[0] + second / pairs[1] - 2.0 * between / (n_first * n_second))
+    first_pairs, second_pairs = (
+        np.maximum(count * (count - 1.0), 1.0) for count in (n_first, n_second)
+    )
+    mean_within = within_first / first_pairs + within_second / second_pairs
+    return mean_within - 2.0 * between / (n_first * n_second)
 
 
 def draw_labels(is_second: Bools, unit: Ints, n_draws: int, random_state: Any) -> Iterator[Floats]:
@@ -317,8 +335,9 @@ def draw_labels(is_second: Bools, unit: Ints, n_draws: int, random_state: Any) -
     units, first_row, place = np.unique(unit, return_index=True, return_inverse=True)
     n_drawn = int(is_second[first_row].sum())
     n_drawn = min(n_drawn, len(units) - n_drawn)
-    for some in gen_batches(n_draws, max(1, _LABELS // len(unit))):
-        labels = np.zeros((len(units), some.stop - some.start))
+    # Memory for about four million labels at a time.
+    for batch in gen_batches(n_draws, max(1, 2**22 // len(unit))):
+        labels = np.zeros((len(units), batch.stop - batch.start))
         for draw in labels.T:
             draw[random_state.permutation(len(units))[:n_drawn]] = 1.0
         yield labels[place]
@@ -342,20 +361,27 @@ def compare_columns(
 
     names = [*names_of(domain), PATTERN]
     n_columns = domain.n_features
-    lowest = np.fmin.reduce(np.where(np.isneginf(values), np.nan, values), axis=0)
-    values = np.where(np.isneginf(values), np.nan_to_num(lowest), values)
-    means = [column_moments(values[p], np.ones(p.sum()))[0] for p in (is_second, ~is_second)]
+    is_impossible = np.isneginf(values)
+    lowest = np.where(is_impossible, np.nan, values)
+    lowest = np.fmin.reduce(lowest, axis=0)
+    values = np.where(is_impossible, np.nan_to_num(lowest), values)
+    parts = (values[is_second], values[~is_second])
+    means = [column_moments(part, np.ones(len(part)))[0] for part in parts]
     difference = means[0] - means[1]
     # Of the shares of missing cells, the one that has changed most stands for the pattern.
     shares = difference[-n_columns:]
     difference = np.append(difference[:n_columns], shares[np.abs(shares).argmax()])
-    values[:, n_columns:] = rankdata(values[:, n_columns:], axis=0, nan_policy="omit")
+    # Log densities stay as they are: their size is what a table has become less probable by.
+    numbers = values[:, n_columns:]
+    numbers[:] = rankdata(numbers, axis=0, nan_policy="omit")
     draws = np.concatenate(
         [np.abs(standardised_differences(values, labels)).max(axis=0) for labels in drawn]
     )
-    observed = standardised_differences(values, is_second[:, np.newaxis].astype(float))
+    labels = is_second[:, np.newaxis].astype(float)
+    observed = np.abs(standardised_differences(values, labels))
+    # The greatest of the log density of a column, its number and its indicators.
     statistic = np.zeros(n_columns + 1)
-    np.maximum.at(statistic, column, np.abs(observed[:, 0]))
+    np.maximum.at(statistic, column, observed[:, 0])
     cells = {"statistic": statistic, "pvalue": pvalues(statistic, draws), "difference": difference}
     columns = pd.DataFrame(cells, index=names)[: column.max() + 1]
     result = ComparisonResult(float(statistic.max()), float(columns["pvalue"].min()), columns)
@@ -365,18 +391,23 @@ def compare_columns(
 def _mean_gram(table: Any, model: Any, missingness: bool, random_state: Any) -> Floats:
     """The kernel between rows, averaged over draws of their missing cells; zero on the diagonal."""
     domain = model.domain_
-    observed = model.domain_.encode(table)
+    observed = domain.encode(table)
     n_states = np.where(domain.is_categorical, domain.n_states, 0)
     moments = column_moments(observed, np.ones(len(observed)))
     missing = np.isnan(observed)
     scale = 0.0
-    n_draws = _COMPLETIONS if missing.any() else 1
-    gram = np.zeros((len(observed), len(observed)))
+    n_rows = len(observed)
+    # Complete rows have nothing to draw.
+    n_draws = 10 if missing.any() else 1
+    gram = np.zeros((n_rows, n_rows))
     for _ in range(n_draws):
-        rows = domain.encode(model.complete(table, "sample", random_state=random_state))
+        completed = model.complete(table, "sample", random_state=random_state)
+        rows = domain.encode(completed)
         points = [as_numbers(rows, n_states, *moments).point]
         # A cell that is missing in one of two rows counts like two different categories.
-        distance = pdist(np.hstack(points + [missing] * missingness), "sqeuclidean")
+        points += [missing] * missingness
+        distance = pdist(np.hstack(points), "sqeuclidean")
+        # The scale of the first draw serves all, so that their kernels can be averaged.
         scale = scale or float(np.median(distance)) or 1.0
         gram += squareform(np.exp(-distance / scale)) / n_draws
     np.fill_diagonal(gram, 0.0)

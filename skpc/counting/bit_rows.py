@@ -19,11 +19,6 @@ from skpc.counting.tables import CountTables, Score
 from skpc.counting.trees import UNITS_PER_NAT, ChowLiuTree, ScoredTrees, maximum_spanning_tree
 
 Words = NDArray[np.uint64]
-#: Rows (weights counted out) and cells beyond which the tables of this module, one number for
-#: each count and one bit for each cell, would take too much memory. They do not depend on
-#: whether equal rows have been merged.
-_MAX_ROWS = 2**23
-_MAX_CELLS = 2**31
 #: Words that ``_count_pairs`` takes at a time; packed rows are padded to a multiple.
 _WORD_BLOCK = 4
 #: Columns of which each row takes an octet at a time.
@@ -32,12 +27,12 @@ _COLUMNS = 64
 
 def fits_bits(codes: Codes, weight: Floats, n_states: Ints) -> bool:
     """Whether rows can be counted as bits: two states, no cell missing, whole weights."""
-    return bool(
-        np.all(n_states == 2)
-        and codes.min(initial=0) >= 0
-        and np.all(weight == np.floor(weight))
-        and weight.sum() <= min(_MAX_ROWS, _MAX_CELLS // codes.shape[1])
-    )
+    if not np.all(n_states == 2) or codes.min(initial=0) < 0:
+        return False
+    # Tables of one number for each count and one bit for each cell must not take too much memory.
+    # The limits do not depend on whether equal rows have been merged: weights are counted out.
+    is_whole = np.all(weight == np.floor(weight))
+    return bool(is_whole and weight.sum() <= min(2**23, 2**31 // codes.shape[1]))
 
 
 class BitRows:
@@ -83,13 +78,20 @@ class BitRows:
         columns = np.delete(np.arange(len(self.variables), dtype=np.uint32), column)
         ones = int(self._pairs[column, column])
         # Only the smaller side is counted; the other one is what it leaves of the node.
-        small, n_small = (1, ones) if 2 * ones <= self._n_rows else (0, self._n_rows - ones)
-        pairs = _count(self._select(column, small), np.empty_like(self._pairs))
+        small = 1
+        n_small = ones
+        if 2 * ones > self._n_rows:
+            small = 0
+            n_small = self._n_rows - ones
+        words = self._select(column, small)
+        pairs = _count(words, np.empty_like(self._pairs))
         # The tables of the other side take the place of these.
         trees = [self._learned(pairs, n_small, columns, score)]
         np.subtract(self._pairs, pairs, out=pairs)
         trees.append(self._learned(pairs, self._n_rows - n_small, columns, score))
-        return trees if small == 0 else trees[::-1]
+        if small == 0:
+            return trees
+        return trees[::-1]
 
     def branch(self, column: int, state: int, proportion: Floats) -> Self:
         """The rows in a state of a column, without that column."""
@@ -105,7 +107,9 @@ class BitRows:
 
     def _bits(self, columns: slice) -> NDArray[np.uint8]:
         """The rows of some columns one by one, shape (n_columns, n_rows)."""
-        octets = np.ascontiguousarray(self.words[:, columns].T).astype("<u8").view(np.uint8)
+        # Octets of little-endian words are in the order of the rows.
+        words = np.ascontiguousarray(self.words[:, columns].T)
+        octets = words.astype("<u8").view(np.uint8)
         return np.unpackbits(octets, axis=1, count=self._n_rows, bitorder="little")
 
     def _learned(
@@ -115,10 +119,13 @@ class BitRows:
         ones = pairs.diagonal().copy()
         counts = np.array([n_rows - ones.astype(np.float64), ones])
         smoothed = counts + 2 * score.pseudo_count(2, 2)
-        margin = _plogp(smoothed).sum(axis=0) - _plogp(smoothed.sum(axis=0)) / 2
-        parent = np.empty(len(columns), np.int64)
-        units = np.empty((len(columns), len(columns)), np.int64)
-        row_sums = np.zeros((2, len(columns)), np.int64)
+        # Each of the two columns of a pair brings its margin and half of what all rows are.
+        margin = _plogp(smoothed).sum(axis=0)
+        margin -= _plogp(smoothed.sum(axis=0)) / 2
+        n_columns = len(columns)
+        parent = np.empty(n_columns, np.int64)
+        units = np.empty((n_columns, n_columns), np.int64)
+        row_sums = np.zeros((2, n_columns), np.int64)
         # Logarithms of whole numbers come from a table: there are fewer of them than pairs.
         plogp = self._plogp_table(score)
         margin = margin.astype(np.int64)
@@ -128,25 +135,30 @@ class BitRows:
         # come out only so.
         counts = counts[:, columns]
         smoothed = smoothed[:, columns]
-        conditional = (len(columns) - 1) * np.log(smoothed) - row_sums / UNITS_PER_NAT / smoothed
+        conditional = (n_columns - 1) * np.log(smoothed)
+        conditional -= row_sums / UNITS_PER_NAT / smoothed
         entropy = (counts * conditional).sum(axis=0)
         ends = np.sort([columns[1:], columns[parent[1:]]], axis=0)
+        # Pairs stand above the diagonal only: the lesser column is the row.
         tables = self._edge_tables(counts, pairs[ends[0], ends[1]], parent)
         tree = ChowLiuTree(self.variables[columns], parent, tables)
         return ScoredTrees([tree], score.of_tables(tables), entropy)
 
-    def _edge_tables(self, counts: Floats, both: NDArray[np.uint32], parent: Ints) -> CountTables:
+    def _edge_tables(self, counts: Floats, pairs: NDArray[np.uint32], parent: Ints) -> CountTables:
         """Tables of four cells for the edges, and of two cells for the root.
 
-        ``counts`` are those of the two states of each column, ``both`` those of the rows in which
+        ``counts`` are those of the two states of each column, ``pairs`` those of the rows in which
         the two ends of an edge are one.
         """
         count = np.empty((len(parent), 4))
         count[0, 2:] = counts[:, 0]
-        count[1:, 3] = both
-        count[1:, 2] = counts[1, parent[1:]] - both
-        count[1:, 1] = counts[1, 1:] - both
-        count[1:, 0] = counts[0, parent[1:]] - count[1:, 1]
+        # The columns are the cells 00, 01, 10 and 11 of parent and child; the root has two.
+        edges = count[1:]
+        above = parent[1:]
+        edges[:, 3] = pairs
+        edges[:, 2] = counts[1, above] - pairs
+        edges[:, 1] = counts[1, 1:] - pairs
+        edges[:, 0] = counts[0, above] - edges[:, 1]
         return _tables_shape(len(parent))._replace(weight=count.reshape(-1)[2:])
 
     def _plogp_table(self, score: Score) -> Ints:
@@ -167,8 +179,10 @@ class BitRows:
 def _packed(bits: NDArray[np.uint8]) -> Words:
     """The words of some columns, from an octet for each row and column."""
     octets = np.packbits(bits, axis=1, bitorder="little")
+    # Rows of zeros add nothing to any count.
     padding = -octets.shape[1] % (8 * _WORD_BLOCK)
-    return np.pad(octets, ((0, 0), (0, padding))).view("<u8").T.astype(np.uint64, order="C")
+    octets = np.pad(octets, ((0, 0), (0, padding)))
+    return octets.view("<u8").T.astype(np.uint64, order="C")
 
 
 def _plogp(count: Floats) -> Floats:
@@ -182,24 +196,26 @@ def _count(words: Words, out: NDArray[np.uint32]) -> NDArray[np.uint32]:
 
 
 @cache
-def _tables_shape(m: int) -> CountTables:
+def _tables_shape(n_variables: int) -> CountTables:
     """The tables of a tree over m variables, still without counts: all have cells alike."""
-    ptr = np.arange(-2, 4 * m - 1, 4)
+    ptr = np.arange(-2, 4 * n_variables - 1, 4)
     ptr[0] = 0
-    parent_state = np.tile(np.array([0, 0, 1, 1]), m)[2:]
+    parent_state = np.tile(np.array([0, 0, 1, 1]), n_variables)[2:]
     parent_state[:2] = 0
-    n_parent_states = np.full(m, 2)
+    n_parent_states = np.full(n_variables, 2)
     n_parent_states[0] = 1
-    state = np.tile(np.array([0, 1]), 2 * m - 1)
-    return CountTables(ptr, parent_state, state, np.empty(0), n_parent_states, np.full(m, 2))
+    state = np.tile(np.array([0, 1]), 2 * n_variables - 1)
+    return CountTables(
+        ptr, parent_state, state, np.empty(0), n_parent_states, np.full(n_variables, 2)
+    )
 
 
 @kernel
 def _count_pairs(words: Words, sums: Words, pairs: NDArray[np.uint32]) -> None:
     """Count the rows in which columns u and v >= u are both one, for all such pairs."""
-    n_words, m = words.shape
-    for u in range(m):
-        n_after = m - u
+    n_words, n_columns = words.shape
+    for u in range(n_columns):
+        n_after = n_columns - u
         for v in range(n_after):
             sums[v] = 0
         for w in range(0, n_words, _WORD_BLOCK):
@@ -209,17 +225,15 @@ def _count_pairs(words: Words, sums: Words, pairs: NDArray[np.uint32]) -> None:
             after1 = words[w + 1, u:]
             after2 = words[w + 2, u:]
             after3 = words[w + 3, u:]
-            of0 = after0[0]
-            of1 = after1[0]
-            of2 = after2[0]
-            of3 = after3[0]
+            word0 = after0[0]
+            word1 = after1[0]
+            word2 = after2[0]
+            word3 = after3[0]
+            # Four words at a time: the sums are read and written less often.
             for v in range(n_after):
-                sums[v] += (
-                    popcount(of0 & after0[v])
-                    + popcount(of1 & after1[v])
-                    + popcount(of2 & after2[v])
-                    + popcount(of3 & after3[v])
-                )
+                count01 = popcount(word0 & after0[v]) + popcount(word1 & after1[v])
+                count23 = popcount(word2 & after2[v]) + popcount(word3 & after3[v])
+                sums[v] += count01 + count23
         row = pairs[u, u:]
         for v in range(n_after):
             row[v] = sums[v]
@@ -266,22 +280,27 @@ def _compare_pairs(
     one_sums = row_sums[1]
     for i in range(len(columns)):
         column = columns[i]
-        with_column = pairs[column]
+        column_pairs = pairs[column]
         ones_of = ones[column]
         zero_sum = 0
         one_sum = 0
-        for j in range(i + 1, len(columns)):
-            other = columns[j]
-            n11 = with_column[other]
-            n01 = ones[other] - n11
+        following = i + 1
+        for j in range(following, len(columns)):
+            second = columns[j]
+            n11 = column_pairs[second]
+            n01 = ones[second] - n11
             p11 = plogp[n11]
             p01 = plogp[n01]
-            p10 = plogp[ones_of - n11]
+            n10 = ones_of - n11
+            p10 = plogp[n10]
             p00 = plogp[total - ones_of - n01]
-            one_sum += p11 + p10
-            zero_sum += p01 + p00
+            one_sum += p11
+            one_sum += p10
+            zero_sum += p01
+            zero_sum += p00
             one_sums[j] += p11 + p01
             zero_sums[j] += p10 + p00
-            units[i, j] = p11 + p10 + p01 + p00 - margin[column] - margin[other]
+            joint = p11 + p10 + p01 + p00
+            units[i, j] = joint - margin[column] - margin[second]
         one_sums[i] += one_sum
         zero_sums[i] += zero_sum

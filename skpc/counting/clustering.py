@@ -9,8 +9,6 @@ from scipy.special import softmax
 from skpc._arrays import Floats, Ints
 from skpc._threads import product
 
-#: k-means has converged when its centroids move by less, relative to the variance of the points.
-_TOL = 1e-4
 #: Rows whose distances are computed together.
 _ROWS = 4096
 
@@ -50,7 +48,9 @@ def as_numbers(rows: Floats, n_states: Ints, mean: Floats, sd: Floats) -> Number
             one_hot = np.sqrt(0.5) * (cells == np.arange(count))
             columns.append(np.where(np.isnan(cells), np.nan, one_hot))
         else:
-            columns.append(cells if count else (cells - mean[column]) / sd[column])
+            if not count:
+                cells = (cells - mean[column]) / sd[column]
+            columns.append(cells)
     point = np.hstack(columns)
     missing = np.isnan(point)
     if not missing.any():
@@ -92,11 +92,14 @@ def cluster_points(
     """
     # The first rows usually show that there are enough distinct ones.
     if n_clusters > 1 and len(np.unique(point[: 8 * n_clusters], axis=0)) < n_clusters:
+        # All rows are compared only where they do not.
         n_clusters = min(n_clusters, len(np.unique(point, axis=0)))
     if n_clusters == 1:
         return np.ones((len(point), 1))
     points = Numbers(point - point.mean(axis=0), None)
-    tol = _TOL * float(points.point.var(axis=0).mean())
+    # Centroids that move by less than this part of the variance of the points have converged.
+    variance = points.point.var(axis=0).mean()
+    tol = 1e-4 * variance
     # It would load half of scikit-learn with this package.
     from sklearn.cluster import kmeans_plusplus
 
@@ -104,7 +107,9 @@ def cluster_points(
         points.point, n_clusters, sample_weight=weight, random_state=random_state
     )
     centroid = _k_means(points, weight, start, max_iter, tol)
-    label = np.unique(_relative_distances(points, centroid).argmin(axis=1), return_inverse=True)[1]
+    # Clusters without rows are left out.
+    nearest = _relative_distances(points, centroid).argmin(axis=1)
+    _, label = np.unique(nearest, return_inverse=True)
     return np.eye(label.max() + 1)[label]
 
 
@@ -140,7 +145,9 @@ def cluster_rows(
     start = random_state.choice(len(numbers.point), n_clusters, replace=False, p=share)
     centroid = _k_means(numbers, weight, numbers.point[start], max_iter)
     square = 2.0 * _relative_distances(numbers, centroid)
-    square += np.einsum("ij,ij->i", numbers.point, numbers.point)[:, np.newaxis]
+    length = np.einsum("ij,ij->i", numbers.point, numbers.point)
+    square += length[:, np.newaxis]
+    # Rounding may leave less than nothing of a point at its centroid.
     return np.sqrt(np.maximum(square, 0.0))
 
 
@@ -155,7 +162,7 @@ def _k_means(
         if np.array_equal(label, before):
             break
         moved = _centroids(numbers, weight, label, centroid)
-        shift = float(((moved - centroid) ** 2).sum())
+        shift = ((moved - centroid) ** 2).sum()
         centroid = moved
         if shift <= tol:
             break
@@ -180,11 +187,14 @@ def _centroids(numbers: Numbers, weight: Floats, label: Ints, centroid: Floats) 
     """Weighted means of the observed coordinates of clusters."""
     point, observed = numbers
     shape = (len(point), len(centroid))
+    # One weight in each row, in the column of its cluster.
     member = csr_array((weight, label, np.arange(len(point) + 1)), shape=shape).T
     total = np.bincount(label, weight, len(centroid))[:, np.newaxis]
     if observed is not None:
         total = member @ observed
-    return np.where(total > 0, member @ point * (1.0 / np.where(total > 0, total, 1.0)), centroid)
+    has_rows = total > 0
+    inverse = 1.0 / np.where(has_rows, total, 1.0)
+    return np.where(has_rows, member @ point * inverse, centroid)
 
 
 def soft_memberships(distance: Floats, beta: float) -> Floats:
@@ -204,4 +214,5 @@ def soft_memberships(distance: Floats, beta: float) -> Floats:
     """
     total = distance.sum(axis=1, keepdims=True)
     share = distance / np.where(total > 0, total, 1.0)
-    return np.asarray(softmax(beta * (1.0 - share), axis=1))
+    closeness = 1.0 - share
+    return softmax(beta * closeness, axis=1)

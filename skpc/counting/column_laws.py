@@ -14,8 +14,6 @@ from skpc._arrays import ROUNDING, Floats, Ints
 
 #: Multiples of the rows like the column to choose from.
 _FACTORS = np.geomspace(1.0, 1000.0, 7)
-#: Steps by which the law of a column and its tables settle.
-_STEPS = 3
 
 
 def evidence_factors(
@@ -47,18 +45,25 @@ def evidence_factors(
     >>> evidence_factors(count, np.full(8, 0.5), table, column).round(1)
     array([1000. ,    3.2])
     """
-    in_table = np.bincount(table, count)[table]
-    added_in_table = np.bincount(table, added)[table]
-    some = count > 0.0
-    of_row = np.broadcast_to(unit, count.shape)[some]
-    of_column = column[some]
-    others = np.maximum(count[some] - of_row, 0.0)
-    others_in_table = np.maximum(in_table[some] - of_row, 0.0)
+    # Cells without rows predict nothing themselves: only cells of rows are looked at.
+    is_observed = count > 0.0
+    in_table = np.bincount(table, count)[table][is_observed]
+    added_in_table = np.bincount(table, added)[table][is_observed]
+    row_unit = np.broadcast_to(unit, count.shape)[is_observed]
+    cell_column = column[is_observed]
+    count = count[is_observed]
+    added = added[is_observed]
+    n_columns = int(column.max()) + 1
+    # Each row is predicted by the other rows of its table.
+    other_rows = np.maximum(count - row_unit, 0.0)
+    others_in_table = np.maximum(in_table - row_unit, 0.0)
     evidence = []
     for factor in _FACTORS:
-        predicted = others + factor * added[some]
-        log_prob = np.log(predicted / (others_in_table + factor * added_in_table[some]))
-        evidence.append(np.bincount(of_column, count[some] * log_prob, int(column.max()) + 1))
+        pseudo_count = factor * added
+        predicted = other_rows + pseudo_count
+        predicted /= others_in_table + factor * added_in_table
+        log_prob = np.log(predicted)
+        evidence.append(np.bincount(cell_column, count * log_prob, n_columns))
     # That the best of all multiples is better than the greatest by so much is chance.
     evidence[-1] = evidence[-1] + np.log(len(_FACTORS))
     return _FACTORS[np.argmax(evidence, axis=0)]
@@ -105,7 +110,10 @@ def rows_like_columns(
     column_of_table[table] = column
     observed = np.bincount(column, count, n_columns)
     all_rows = np.bincount(column_of_table, mass, n_columns)
-    missing = 1.0 - observed / np.where(all_rows > 0.0, all_rows, 1.0)
+    # The share of the cells of each column that are missing.
+    all_rows = np.where(all_rows > 0.0, all_rows, 1.0)
+    observed_share = observed / all_rows
+    missing = 1.0 - observed_share
     cell = np.flatnonzero((missing > ROUNDING)[column])
     if not len(cell):
         return added
@@ -115,10 +123,15 @@ def rows_like_columns(
     column = column[cell]
     in_table = np.bincount(table, count, len(mass))[table]
     law = share
-    of_row = 1.0 if unit is None else unit[cell]
-    for _ in range(_STEPS):
-        factor = evidence_factors(count, law[state], table, column, of_row)[column]
-        prob = (count + factor * law[state]) / (in_table + factor)
+    row_unit: Floats | float = 1.0
+    if unit is not None:
+        row_unit = unit[cell]
+    # The law of a column and its tables settle in a few steps.
+    for _ in range(3):
+        state_law = law[state]
+        factor = evidence_factors(count, state_law, table, column, row_unit)[column]
+        prob = (count + factor * state_law) / (in_table + factor)
+        # No state that a column may have becomes impossible.
         law = np.bincount(state, mass[table] * prob, len(share)) + ROUNDING * share
         law /= np.bincount(column_of_state, law)[column_of_state]
     added[cell] = missing[column] * factor * law[state]

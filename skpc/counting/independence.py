@@ -13,9 +13,6 @@ from skpc._arrays import Codes, Floats, Ints, check_memory
 from skpc._jit import internal_kernel, kernel
 from skpc.counting.pairs import Places, count_pairs, pack_states
 
-#: A margin below this part of all weight is what subtraction has left of zero.
-_NOTHING = 1e-9
-
 
 class PairStatistics(NamedTuple):
     """Statistics of each two columns (a, b), b < a, on the rows that show both; zero elsewhere.
@@ -42,8 +39,8 @@ class _Cells(NamedTuple):
     row: Ints
     column: Ints
     weight: Floats
-    of_row: Floats
-    of_column: Floats
+    row_total: Floats
+    column_total: Floats
 
 
 def pair_statistics(codes: Codes, weight: Floats, n_states: Ints, yates: bool) -> PairStatistics:
@@ -75,16 +72,17 @@ def pair_statistics(codes: Codes, weight: Floats, n_states: Ints, yates: bool) -
     (np.float64(4.0), np.int64(1))
     """
     places = Places.from_codes(codes, weight, n_states)
-    m = len(n_states)
+    n_columns = len(n_states)
     n_places = len(places.weight)
     counts = np.empty((0, 0))
     # All places at once, unless most of their cells are sure to be empty.
-    if float(n_places) ** 2 <= float(m) ** 2 * len(codes):
-        check_memory(float(n_places) ** 2, f"The pairs of {m:,} columns", "Choose fewer columns.")
+    n_pairs = float(n_places) ** 2
+    if n_pairs <= float(n_columns) ** 2 * len(codes):
+        check_memory(n_pairs, f"The pairs of {n_columns:,} columns", "Choose fewer columns.")
         words = pack_states(codes, weight, places)
         counts = count_pairs(codes, weight, places, 0, n_places, words)
-    pearson, ratio = np.zeros((2, m, m))
-    statistics = PairStatistics(pearson, ratio, np.zeros((m, m), np.int64))
+    pearson, ratio = np.zeros((2, n_columns, n_columns))
+    statistics = PairStatistics(pearson, ratio, np.zeros((n_columns, n_columns), np.int64))
     _test_pairs(codes, weight, places, counts, yates, statistics)
     return statistics
 
@@ -99,26 +97,32 @@ def _test_pairs(
     statistics: PairStatistics,
 ) -> None:
     """Fill in the statistics of all pairs, from the counts of all places or else from the rows."""
-    first = places.first
+    place_ptr = places.place_ptr
     observed = places.observed
-    m = len(places.observed)
-    n = len(codes)
-    n_shown = first[1:] - observed
+    n_columns = len(observed)
+    n_rows = len(codes)
+    n_shown = place_ptr[1:] - observed
     widest = max(n_shown.max(), 1)
-    most = widest * widest if len(counts) else n
+    n_most = n_rows
+    if len(counts):
+        n_most = widest * widest
     cells = _Cells(
-        np.empty(most, np.int64),
-        np.empty(most, np.int64),
-        np.empty(most),
+        np.empty(n_most, np.int64),
+        np.empty(n_most, np.int64),
+        np.empty(n_most),
         np.zeros(widest),
         np.zeros(widest),
     )
+    cell_row = cells.row
+    cell_column = cells.column
+    cell_weight = cells.weight
     in_state = np.zeros(widest)
-    order = np.empty(n, np.int64)
+    order = np.empty(n_rows, np.int64)
     touched = np.empty(widest, np.int64)
     begin = np.zeros(widest + 1, np.int64)
-    for a in range(m):
+    for a in range(n_columns):
         if len(counts) == 0:
+            # Rows of one state of a stand together, and their states of b are counted at once.
             _sort_rows(codes[:, a], places, a, begin, order)
         for b in range(a):
             n_cells = 0
@@ -126,25 +130,27 @@ def _test_pairs(
                 if len(counts):
                     row = counts[observed[a] + i]
                     for j in range(n_shown[b]):
-                        if row[observed[b] + j] > 0.0:
-                            cells.row[n_cells] = i
-                            cells.column[n_cells] = j
-                            cells.weight[n_cells] = row[observed[b] + j]
+                        count = row[observed[b] + j]
+                        if count > 0.0:
+                            cell_row[n_cells] = i
+                            cell_column[n_cells] = j
+                            cell_weight[n_cells] = count
                             n_cells += 1
                     continue
                 n_touched = 0
-                for r in order[begin[i] : begin[i + 1]]:
-                    state = places.state_ptr[b] + codes[r, b] + 1
-                    j = places.of_state[state] - observed[b]
+                for row_number in order[begin[i] : begin[i + 1]]:
+                    state = places.state_ptr[b] + codes[row_number, b] + 1
+                    j = places.state_place[state] - observed[b]
                     if j >= 0:
                         if in_state[j] == 0.0:
                             touched[n_touched] = j
                             n_touched += 1
-                        in_state[j] += weight[r]
+                        in_state[j] += weight[row_number]
+                # Only what was written is set back: columns of many states stay cheap.
                 for j in touched[:n_touched]:
-                    cells.row[n_cells] = i
-                    cells.column[n_cells] = j
-                    cells.weight[n_cells] = in_state[j]
+                    cell_row[n_cells] = i
+                    cell_column[n_cells] = j
+                    cell_weight[n_cells] = in_state[j]
                     in_state[j] = 0.0
                     n_cells += 1
             _test_pair(cells, n_cells, n_shown[a], n_shown[b], yates, statistics, a, b)
@@ -157,16 +163,16 @@ def _sort_rows(column: Codes, places: Places, a: int, begin: Ints, order: Ints) 
     observed = places.observed[a]
     begin[:] = 0
     for code in column:
-        place = places.of_state[state_ptr + code + 1] - observed
+        place = places.state_place[state_ptr + code + 1] - observed
         if place >= 0:
             begin[place + 1] += 1
     for i in range(len(begin) - 1):
         begin[i + 1] += begin[i]
     # Each begin moves on to the next one, and back at the end.
-    for r in range(len(column)):
-        place = places.of_state[state_ptr + column[r] + 1] - observed
+    for row in range(len(column)):
+        place = places.state_place[state_ptr + column[row] + 1] - observed
         if place >= 0:
-            order[begin[place]] = r
+            order[begin[place]] = row
             begin[place] += 1
     for i in range(len(begin) - 1, 0, -1):
         begin[i] = begin[i - 1]
@@ -197,21 +203,25 @@ def _test_pair(
     a, b : int
         The columns.
     """
-    of_row = cells.of_row
-    of_column = cells.of_column
+    row_total = cells.row_total
+    column_total = cells.column_total
+    weight = cells.weight
     total = 0.0
-    of_row[:n_rows] = 0.0
-    of_column[:n_columns] = 0.0
-    for t in range(n_cells):
-        of_row[cells.row[t]] += cells.weight[t]
-        of_column[cells.column[t]] += cells.weight[t]
-        total += cells.weight[t]
+    row_total[:n_rows] = 0.0
+    column_total[:n_columns] = 0.0
+    for cell in range(n_cells):
+        count = weight[cell]
+        row_total[cells.row[cell]] += count
+        column_total[cells.column[cell]] += count
+        total += count
+    # A margin below this is what subtraction has left of zero.
+    nothing = 1e-9 * total
     n_occurring_rows = 0
     n_occurring_columns = 0
     for i in range(n_rows):
-        n_occurring_rows += of_row[i] > _NOTHING * total
+        n_occurring_rows += row_total[i] > nothing
     for j in range(n_columns):
-        n_occurring_columns += of_column[j] > _NOTHING * total
+        n_occurring_columns += column_total[j] > nothing
     freedom = max(n_occurring_rows - 1, 0) * max(n_occurring_columns - 1, 0)
     # In a table of two by two, all cells differ alike from what is expected.
     inverse = 0.0
@@ -219,17 +229,19 @@ def _test_pair(
     ratio = 0.0
     for i in range(n_rows if freedom == 1 else 0):
         for j in range(n_columns):
-            if min(of_row[i], of_column[j]) > _NOTHING * total:
-                inverse += total / (of_row[i] * of_column[j])
-    for t in range(n_cells):
-        of_both = of_row[cells.row[t]], of_column[cells.column[t]]
-        if min(of_both) > _NOTHING * total:
-            count = cells.weight[t]
-            expected = of_both[0] * of_both[1] / total
-            difference = abs(count - expected)
+            if min(row_total[i], column_total[j]) > nothing:
+                inverse += total / (row_total[i] * column_total[j])
+    for cell in range(n_cells):
+        row_margin = row_total[cells.row[cell]]
+        column_margin = column_total[cells.column[cell]]
+        if min(row_margin, column_margin) > nothing:
+            count = weight[cell]
+            expected = row_margin * column_margin
+            expected /= total
+            difference = count - expected
             ratio += 2.0 * count * math.log(count / expected)
             if freedom == 1:
-                pearson = max(difference - 0.5 * yates, 0.0) ** 2 * inverse
+                pearson = max(abs(difference) - 0.5 * yates, 0.0) ** 2 * inverse
             else:
                 # Cells without rows are worth what they are expected to have: the rest of all.
                 pearson += difference**2 / expected - expected

@@ -20,13 +20,8 @@ from skpc.counting.trees import UNITS_PER_NAT
 #: Counts of pairs of places that are held at a time, so that they stay in the cache: three times as
 #: fast with 500 columns of ten states as with the whole table at once.
 _MAX_COUNTS = 2**18
-#: States of a column, on average, up to which complete rows are counted as bits: with 500 columns
-#: of ten 5.1 times as fast as row by row, with 40 states slower.
-_MOST_PACKED = 16
 #: Words of 64 rows that stay in the cache while all places are counted in them.
 _CACHED_WORDS = 2**15
-#: What subtraction has left of no rows, as a share of a column.
-_NO_SHARE = 1e-9
 
 
 class Places(NamedTuple):
@@ -38,11 +33,11 @@ class Places(NamedTuple):
         Numbers of states of the columns.
     state_ptr : array of shape (m + 1,)
         Where the states of each column begin in ``counted``, missing first.
-    of_state, counted : arrays of shape (n_all_states,)
+    state_place, counted : arrays of shape (n_all_states,)
         Place of each state, -1 for one that does not occur; in ``counted`` also for the most
         frequent one.
-    first : array of shape (m + 1,)
-        The places of column v are ``first[v] .. first[v + 1]``.
+    place_ptr : array of shape (m + 1,)
+        The places of column v are ``place_ptr[v] .. place_ptr[v + 1]``.
     observed : array of shape (m,)
         The first of these that is not the one of missing cells.
     usual : array of shape (m,)
@@ -53,9 +48,9 @@ class Places(NamedTuple):
 
     n_states: Ints
     state_ptr: Ints
-    of_state: Ints
+    state_place: Ints
     counted: Ints
-    first: Ints
+    place_ptr: Ints
     observed: Ints
     usual: Ints
     column: Ints
@@ -78,23 +73,35 @@ class Places(NamedTuple):
         usual = place[most_frequent]
         counted = place.copy()
         counted[most_frequent] = -1
-        first = offsets(occurs)[state_ptr]
-        observed = first[:-1] + occurs[state_ptr[:-1]]
-        at_places = column[occurs], state[occurs], in_state[occurs]
-        return cls(n_states, state_ptr, place, counted, first, observed, usual, *at_places)
+        place_ptr = offsets(occurs)[state_ptr]
+        # The place of missing cells, if there are any, comes first.
+        observed = place_ptr[:-1] + occurs[state_ptr[:-1]]
+        return cls(
+            n_states,
+            state_ptr,
+            place,
+            counted,
+            place_ptr,
+            observed,
+            usual,
+            column[occurs],
+            state[occurs],
+            in_state[occurs],
+        )
 
     @property
     def are_complete(self) -> bool:
         """Whether no cell is missing."""
-        return np.array_equal(self.observed, self.first[:-1])
+        return np.array_equal(self.observed, self.place_ptr[:-1])
 
 
 @kernel
 def _count_states(codes: Codes, weight: Floats, state_ptr: Ints, counts: Floats) -> None:
     """Add the weight of each row to the state of each of its cells, missing first."""
-    for r in range(codes.shape[0]):
-        for v in range(codes.shape[1]):
-            counts[state_ptr[v] + codes[r, v] + 1] += weight[r]
+    for row in range(len(codes)):
+        code = codes[row]
+        for column in range(len(code)):
+            counts[state_ptr[column] + code[column] + 1] += weight[row]
 
 
 @kernel(new_arrays=True)
@@ -105,15 +112,15 @@ def _count_pairs(codes: Codes, weight: Floats, places: Places, begin: int, count
     """
     state_ptr = places.state_ptr
     counted = places.counted
-    m = codes.shape[1]
+    n_columns = codes.shape[1]
     end = begin + len(counts)
     has_all = len(counts) == counts.shape[1]
-    in_row = np.empty(m, np.uint64)
-    for r in range(codes.shape[0]):
+    in_row = np.empty(n_columns, np.uint64)
+    for row_number in range(len(codes)):
         # Every place is written and most are written over: a branch would often guess wrong.
         n_counted = 0
-        for v in range(m):
-            place = counted[state_ptr[v] + codes[r, v] + 1]
+        for column in range(n_columns):
+            place = counted[state_ptr[column] + codes[row_number, column] + 1]
             in_row[n_counted] = np.uint64(place)
             n_counted += place >= 0
         for a in range(n_counted):
@@ -122,7 +129,7 @@ def _count_pairs(codes: Codes, weight: Floats, places: Places, begin: int, count
                 row = counts[place - begin]
                 # Where all places are counted, each pair is counted once.
                 for b in range(a if has_all else n_counted):
-                    row[in_row[b]] += weight[r]
+                    row[in_row[b]] += weight[row_number]
     for i in range(len(counts) if has_all else 0):
         for t in range(i):
             counts[t, i] = counts[i, t]
@@ -132,13 +139,14 @@ def _count_pairs(codes: Codes, weight: Floats, places: Places, begin: int, count
 def _pack(codes: Codes, places: Places) -> Words:
     """A bit for each row and place: 64 rows to a word, in fours of words."""
     state_ptr = places.state_ptr
-    of_state = places.of_state
+    state_place = places.state_place
     words = np.zeros((len(codes) // 256 * 4 + 4, len(places.weight)), np.uint64)
-    for r in range(len(codes)):
-        word = words[r >> 6]
-        bit = np.uint64(1) << np.uint64(r & 63)
-        for v in range(codes.shape[1]):
-            word[of_state[state_ptr[v] + codes[r, v] + 1]] |= bit
+    for row in range(len(codes)):
+        word = words[row >> 6]
+        bit = np.uint64(1) << np.uint64(row & 63)
+        code = codes[row]
+        for column in range(len(code)):
+            word[state_place[state_ptr[column] + code[column] + 1]] |= bit
     return words
 
 
@@ -149,49 +157,52 @@ def _count_bits(words: Words, begin: int, counts: Floats) -> None:
     ``counts[i, t]`` is the pair of place ``begin + i`` with place t.
     """
     n_cached = (_CACHED_WORDS // counts.shape[1] // 4 + 1) * 4
-    for first in range(0, len(words), n_cached):
+    for start in range(0, len(words), n_cached):
         for i in range(len(counts)):
             place = begin + i
             row = counts[i]
             # Four words at a time: the counts are read and written less often.
-            for w in range(first, min(first + n_cached, len(words)), 4):
+            for w in range(start, min(start + n_cached, len(words)), 4):
                 words0 = words[w]
                 words1 = words[w + 1]
                 words2 = words[w + 2]
                 words3 = words[w + 3]
-                of0 = words0[place]
-                of1 = words1[place]
-                of2 = words2[place]
-                of3 = words3[place]
+                word0 = words0[place]
+                word1 = words1[place]
+                word2 = words2[place]
+                word3 = words3[place]
                 for t in range(len(row)):
-                    row[t] += (
-                        popcount(of0 & words0[t])
-                        + popcount(of1 & words1[t])
-                        + popcount(of2 & words2[t])
-                        + popcount(of3 & words3[t])
-                    )
+                    count01 = popcount(word0 & words0[t]) + popcount(word1 & words1[t])
+                    count23 = popcount(word2 & words2[t]) + popcount(word3 & words3[t])
+                    row[t] += count01 + count23
 
 
 def _restore_usual(places: Places, begin: int, counts: Floats) -> None:
     """Fill in the pairs of the most frequent states: what the other states leave of a place."""
     if not counts.size:
         return
-    first = places.first
+    place_ptr = places.place_ptr
     usual = places.usual
     weight = places.weight
     end = begin + len(counts)
-    rest = weight[begin:end, np.newaxis] - np.add.reduceat(counts, first[:-1], axis=1)
+    starts = place_ptr[:-1]
+    # Columns of the table: what the other states leave of each place.
+    remainder = weight[begin:end, np.newaxis] - np.add.reduceat(counts, starts, axis=1)
     # Rounding must not leave less than nothing.
-    counts[:, usual] = np.maximum(rest, 0.0)
-    columns = np.flatnonzero((first[:-1] >= begin) & (first[:-1] < end))
-    at = usual[columns] - begin
-    counts[at] = 0.0
-    counts[at] = np.maximum(weight - np.add.reduceat(counts, first[columns] - begin), 0.0)
+    counts[:, usual] = np.maximum(remainder, 0.0)
+    # Rows of the table, of the columns whose places are counted here.
+    columns = np.flatnonzero((starts >= begin) & (starts < end))
+    rows = usual[columns] - begin
+    counts[rows] = 0.0
+    remainder = weight - np.add.reduceat(counts, starts[columns] - begin)
+    counts[rows] = np.maximum(remainder, 0.0)
 
 
 def pack_states(codes: Codes, weight: Floats, places: Places) -> Words | None:
     """The rows as bits of their states, if they can be counted so, and sooner than one by one."""
-    is_sooner = len(places.weight) <= _MOST_PACKED * len(places.n_states)
+    # Up to 16 states of a column, on average: with 500 columns of ten 5.1 times as fast as row by
+    # row, with 40 states slower.
+    is_sooner = len(places.weight) <= 16 * len(places.n_states)
     if is_sooner and places.are_complete and (weight == 1.0).all():
         return _pack(codes, places)
     return None
@@ -249,12 +260,12 @@ def _add_places(
     missing, the last is what the first column tells of the second in rows that show both, each
     predicted by the others and by one more that is like its column.
     """
-    first = places.first
+    place_ptr = places.place_ptr
     observed = places.observed
-    m = len(places.observed)
+    n_columns = len(observed)
     term = np.empty(counts.shape[1])
-    row_weight = np.empty(m)
-    row_term = np.empty(m)
+    row_weight = np.empty(n_columns)
+    row_term = np.empty(n_columns)
     # Shares of the places of the second column among the rows that show the first one.
     share = places.weight.copy()
     log_share = np.empty(counts.shape[1])
@@ -262,7 +273,7 @@ def _add_places(
         place = begin + i
         row = counts[i]
         a = places.column[place]
-        if place == first[a]:
+        if place == place_ptr[a]:
             share[:] = places.weight
         # Missing cells are taken from the usual state, but tell nothing themselves.
         if place < observed[a]:
@@ -281,16 +292,16 @@ def _add_places(
         for t in range(len(row)):
             smoothed = row[t] * scale[t] + cell[t]
             term[t] = smoothed * fast_log(smoothed)
-        for b in range(m):
+        for b in range(n_columns):
             weight = 0.0
             terms = 0.0
             # Indices without a sign: nothing tests whether they count from the end.
-            for t in range(np.uint64(observed[b]), np.uint64(first[b + 1])):
+            for t in range(np.uint64(observed[b]), np.uint64(place_ptr[b + 1])):
                 weight += row[t]
                 terms += term[t]
             row_weight[b] = weight * smoothing.scale[a, b]
             row_term[b] = terms + empty_cells[b]
-        for b in range(m):
+        for b in range(n_columns):
             smoothed = row_weight[b] + pseudo_count[b]
             log = fast_log(smoothed)
             joint[b] += row_term[b]
@@ -299,15 +310,17 @@ def _add_places(
         if smoothing.is_complete:
             continue
         for t in range(len(row)):
-            others = max(row[t] - 1.0, 0.0) + share[t]
-            term[t] = row[t] * (fast_log(others) - log_share[t])
-        for b in range(m):
+            other_weight = max(row[t] - 1.0, 0.0) + share[t]
+            term[t] = row[t] * (fast_log(other_weight) - log_share[t])
+        for b in range(n_columns):
             weight = 0.0
             gain = 0.0
-            for t in range(np.uint64(observed[b]), np.uint64(first[b + 1])):
+            for t in range(np.uint64(observed[b]), np.uint64(place_ptr[b + 1])):
                 weight += row[t]
                 gain += term[t]
-            sums[3, a, b] += gain - weight * fast_log(max(weight - 1.0, 0.0) + 1.0)
+            # Each cell is predicted by the other rows of its table, and one like the column.
+            gain -= weight * fast_log(max(weight - 1.0, 0.0) + 1.0)
+            sums[3, a, b] += gain
 
 
 @internal_kernel
@@ -315,10 +328,11 @@ def _to_shares(places: Places, share: Floats, log_share: Floats) -> None:
     """Turn weights of places into shares of their columns, and take their logs."""
     for b in range(len(places.observed)):
         begin = places.observed[b]
-        end = places.first[b + 1]
+        end = places.place_ptr[b + 1]
         total = share[begin:end].sum()
         for t in range(begin, end):
-            share[t] = max(share[t] / total, _NO_SHARE) if total > 0.0 else 1.0
+            # A smaller share is what subtraction has left of no rows.
+            share[t] = max(share[t] / total, 1e-9) if total > 0.0 else 1.0
             log_share[t] = np.log(share[t])
 
 
@@ -331,24 +345,24 @@ def inform(
     What few rows have in common by chance would be taken for more than others know.
     """
     n_states = places.n_states
-    m = len(scale)
+    n_columns = len(scale)
     total = weight.sum()
     cell = score.pseudo_count(n_states[:, np.newaxis], n_states)
     row = cell * n_states
     # States without a place have empty cells only.
-    n_empty = n_states + places.observed - places.first[1:]
+    n_empty = n_states + places.observed - places.place_ptr[1:]
     empty_cell = cell * np.log(cell)
     empty_row = row * np.log(row)
     at_places = [square.take(places.column, axis=1) for square in (scale, cell)]
     empty_cells = n_empty * empty_cell
     smoothing = Smoothing(scale, empty_cells, row, at_places[0], at_places[1], places.are_complete)
     n_empty_rows = n_empty[:, np.newaxis]
-    sums = np.zeros((4, m, m))
+    sums = np.zeros((4, n_columns, n_columns))
     sums[0] = n_empty_rows * n_states * empty_cell
     sums[1] = n_empty_rows * empty_row
     # Whole columns, as many as there is room for.
-    group = places.first[:-1] * places.first[-1] // _MAX_COUNTS
-    begins = places.first[np.unique(group, return_index=True)[1]].tolist()
+    group = places.place_ptr[:-1] * places.place_ptr[-1] // _MAX_COUNTS
+    begins = places.place_ptr[np.unique(group, return_index=True)[1]].tolist()
     words = pack_states(codes, weight, places)
     for begin, end in zip(begins, [*begins[1:], len(places.weight)]):
         counts = count_pairs(codes, weight, places, begin, end, words)
@@ -358,9 +372,11 @@ def inform(
     information = (joint - margin - margin.T) / smoothed + np.log(smoothed)
     if not places.are_complete:
         # Of m columns, the one that tells most is chosen: log(m) is what chance may tell.
-        evidence = (0.5 * (evidence + evidence.T) - np.log(m)) * scale / total
+        evidence = (0.5 * (evidence + evidence.T) - np.log(n_columns)) * scale / total
         # It counts by the share of rows that lack one of the two.
-        lacking = 1.0 - np.divide(1.0, scale, out=np.ones((m, m)), where=scale > 0.0)
+        lacking = 1.0 - np.divide(
+            1.0, scale, out=np.ones((n_columns, n_columns)), where=scale > 0.0
+        )
         information = (1.0 - lacking) * information + lacking * evidence
     # Columns that are never observed together have no table.
     information[scale == 0.0] = 0.0
@@ -393,15 +409,19 @@ def count_edges(
         The tables.
     """
     state_ptr = places.state_ptr
-    of_state = places.of_state
-    for r in range(len(codes)):
-        for v in range(len(parent)):
-            above = parent[v]
-            i = 0
+    state_place = places.state_place
+    for row in range(len(codes)):
+        for column in range(len(parent)):
+            above = parent[column]
+            parent_place = 0
             if above >= 0:
-                i = of_state[state_ptr[above] + codes[r, above] + 1] - places.observed[above]
-            j = of_state[state_ptr[v] + codes[r, v] + 1] - places.observed[v]
+                parent_place = (
+                    state_place[state_ptr[above] + codes[row, above] + 1] - places.observed[above]
+                )
+            place = (
+                state_place[state_ptr[column] + codes[row, column] + 1] - places.observed[column]
+            )
             # The place of missing cells is before the first one.
-            if i >= 0 and j >= 0:
-                n_cells = places.first[v + 1] - places.observed[v]
-                counts[start[v] + i * n_cells + j] += weight[r]
+            if parent_place >= 0 and place >= 0:
+                n_cells = places.place_ptr[column + 1] - places.observed[column]
+                counts[start[column] + parent_place * n_cells + place] += weight[row]

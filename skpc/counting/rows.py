@@ -18,10 +18,6 @@ from skpc.counting.pairs import Places, count_edges, count_pairs, inform, pack_s
 from skpc.counting.tables import CountTables, Score
 from skpc.counting.trees import NO_INFORMATION, ChowLiuTree, ScoredTrees, maximum_spanning_tree
 
-_MISSING = -1
-#: A margin below this part of all weight is what subtraction has left of zero.
-_NOTHING = 1e-9
-
 
 class WeightedRows:
     """The rows of a node as codes with weights, any number of states, and missing cells.
@@ -50,9 +46,11 @@ class WeightedRows:
         """Weight of the rows in each state of a column, scaled up for the missing ones."""
         places = self._places
         counts = np.zeros(self._n_states[column])
-        at = slice(places.observed[column], places.first[column + 1])
-        counts[places.state[at]] = places.weight[at]
-        if places.observed[column] > places.first[column] and counts.any():
+        start = places.observed[column]
+        observed = slice(start, places.place_ptr[column + 1])
+        counts[places.state[observed]] = places.weight[observed]
+        # Missing cells have a place of their own, before the others.
+        if start > places.place_ptr[column] and counts.any():
             counts *= self.total_weight / counts.sum()
         return counts
 
@@ -75,7 +73,7 @@ class WeightedRows:
         places = self._places
         n_states = self._n_states
         above = np.where(is_told, parent, -1)
-        n_places = places.first[1:] - places.observed
+        n_places = places.place_ptr[1:] - places.observed
         n_cells = n_places * np.where(is_told, n_places[parent], 1)
         counts = np.zeros(int(n_cells.sum()))
         count_edges(self._codes, self._weight, above, places, offsets(n_cells), counts)
@@ -84,15 +82,17 @@ class WeightedRows:
         vertex = np.repeat(np.arange(len(parent)), n_cells)[cell]
         row, column = np.divmod(within(n_cells)[cell], n_places[vertex])
         # Rows that lack one of the two cells count as those that show both.
-        scale = self._scale[vertex, np.where(is_told, parent, np.arange(len(parent)))[vertex]]
+        partner = np.where(is_told, parent, np.arange(len(parent)))
+        scale = self._scale[vertex, partner[vertex]]
+        # A vertex that is told nothing has one row, whose parent state is of no use.
         parent_state = places.state.take(places.observed[parent[vertex]] + row, mode="clip")
         tables = CountTables(
-            offsets(np.bincount(vertex, minlength=len(parent))),
-            np.where(is_told[vertex], parent_state, 0),
-            places.state[places.observed[vertex] + column],
-            counts[cell] * scale,
-            np.where(is_told, n_states[parent], 1),
-            n_states,
+            ptr=offsets(np.bincount(vertex, minlength=len(parent))),
+            parent_state=np.where(is_told[vertex], parent_state, 0),
+            state=places.state[places.observed[vertex] + column],
+            weight=counts[cell] * scale,
+            n_parent_states=np.where(is_told, n_states[parent], 1),
+            n_states=n_states,
         )
         return ChowLiuTree(self.variables, parent, tables)
 
@@ -104,12 +104,14 @@ class WeightedRows:
     def branch(self, column: int, state: int, proportion: Floats) -> Self:
         """The rows in a state of a column, without that column."""
         cells = self._codes[:, column]
-        row = np.flatnonzero((cells == state) | (cells == _MISSING))
-        weight = self._weight[row] * np.where(cells[row] == _MISSING, proportion[state], 1.0)
+        is_missing = cells == -1
+        row = np.flatnonzero((cells == state) | is_missing)
+        weight = self._weight[row] * np.where(is_missing[row], proportion[state], 1.0)
         # Rows first and then columns: both at once would take five times as long.
         codes = np.delete(self._codes.take(row, axis=0), column, axis=1)
-        others = (np.delete(of_columns, column) for of_columns in (self.variables, self._n_states))
-        return type(self)(codes, weight, *others)
+        variables = np.delete(self.variables, column)
+        n_states = np.delete(self._n_states, column)
+        return type(self)(codes, weight, variables, n_states)
 
     @property
     def is_complete(self) -> bool:
@@ -123,31 +125,34 @@ class WeightedRows:
     @cached_property
     def _scale(self) -> Floats:
         """What brings the rows in which two columns are observed to the weight of all rows."""
-        m = len(self.variables)
+        n_columns = len(self.variables)
         if self.is_complete:
-            return np.ones((m, m))
+            return np.ones((n_columns, n_columns))
         # A product of matrices: nothing of it is needed where no cell is missing.
         is_observed = (self._codes >= 0).astype(np.float64)
-        both = product(is_observed.T, self._weight[:, np.newaxis] * is_observed)
-        return np.divide(self.total_weight, both, out=np.zeros((m, m)), where=both > 0.0)
+        shared = product(is_observed.T, self._weight[:, np.newaxis] * is_observed)
+        return np.divide(
+            self.total_weight, shared, out=np.zeros((n_columns, n_columns)), where=shared > 0.0
+        )
 
 
 def trees_along_shared_edges(nodes: Sequence[WeightedRows], score: Score) -> ScoredTrees:
     """Trees along the edges of greatest information in all nodes together."""
-    m = len(nodes[0].variables)
-    units = np.zeros((m, m), np.int64)
-    entropy = np.zeros(m)
+    n_columns = len(nodes[0].variables)
+    units = np.zeros((n_columns, n_columns), np.int64)
+    entropy = np.zeros(n_columns)
     for node in nodes:
         node_units, left_over = node.information(score)
         units += node_units
         entropy += left_over
-    parent = np.empty(m, np.int64)
+    parent = np.empty(n_columns, np.int64)
     maximum_spanning_tree(units, parent)
     is_told = parent >= 0
     if not all(node.is_complete for node in nodes):
-        is_told &= units[parent, np.arange(m)] > NO_INFORMATION
+        is_told &= units[parent, np.arange(n_columns)] > NO_INFORMATION
     trees = list(_of_each(nodes, lambda node: node.tree_along(parent, is_told)))
-    return ScoredTrees(trees, sum(score.of_tables(tree.tables) for tree in trees), entropy)
+    total = sum(score.of_tables(tree.tables) for tree in trees)
+    return ScoredTrees(trees, total, entropy)
 
 
 def _of_each(nodes: Iterable[WeightedRows], learn: Callable[[WeightedRows], Any]) -> Iterator[Any]:
@@ -197,8 +202,8 @@ def node_rows(
     >>> rows.state_counts(1)
     array([0., 2.])
     """
-    m = len(n_states)
-    check_memory(3.0 * m**2, f"The pairs of {m:,} columns", "Choose fewer columns.")
+    n_columns = len(n_states)
+    check_memory(3.0 * n_columns**2, f"The pairs of {n_columns:,} columns", "Choose fewer columns.")
     if as_bits and fits_bits(codes, weight, n_states):
         return BitRows.pack(codes, weight, variables)
     return WeightedRows(codes, weight, variables, n_states)
@@ -245,9 +250,12 @@ def count_state_pairs(codes: NDArray[np.integer], weight: Floats, n_states: Ints
     # A column's own states are never in one row.
     counts[places.column[:, np.newaxis] == places.column] = 0.0
     np.fill_diagonal(counts, places.weight)
-    pairs = np.zeros((n_all_states := int(n_states.sum()), n_all_states))
+    # States that do not occur have no place: their rows and columns stay zero.
+    n_all_states = int(n_states.sum())
+    pairs = np.zeros((n_all_states, n_all_states))
     is_state = places.state >= 0
-    state = (places.state + offsets(n_states)[places.column])[is_state]
+    state = places.state + offsets(n_states)[places.column]
+    state = state[is_state]
     pairs[np.ix_(state, state)] = counts[np.ix_(is_state, is_state)]
     # Rounding depends on the order of the subtractions, but the result is symmetric.
     return np.tril(pairs) + np.tril(pairs, -1).T
@@ -267,20 +275,22 @@ def independent_pairs(
     by_pair : callable
         Sums the cells of the table of each two columns.
     """
-    first = offsets(n_states)[:-1]
+    starts = offsets(n_states)[:-1]
     column = np.repeat(np.arange(len(n_states)), n_states)
 
     def by_pair(cells: Floats) -> Floats:
-        return np.asarray(np.add.reduceat(np.add.reduceat(cells, first, axis=1), first, axis=0))
+        by_column = np.add.reduceat(cells, starts, axis=1)
+        return np.add.reduceat(by_column, starts, axis=0)
 
     # The weight of each state in the rows that show a column, and of all these rows.
-    margin = np.add.reduceat(pairs, first, axis=1)
-    total = np.add.reduceat(margin, first, axis=0)
+    margin = np.add.reduceat(pairs, starts, axis=1)
+    total = np.add.reduceat(margin, starts, axis=0)
     # States that no row shows have no part in the degrees of freedom.
-    occurs = margin > _NOTHING * total[column]
-    n_others = np.maximum(np.add.reduceat(occurs, first, axis=0, dtype=np.int64) - 1, 0)
+    # A margin below this part of all weight is what subtraction has left of zero.
+    occurs = margin > 1e-9 * total[column]
+    freedom_factor = np.maximum(np.add.reduceat(occurs, starts, axis=0, dtype=np.int64) - 1, 0)
     counted = occurs[:, column] & occurs.T[column]
     product = margin[:, column] * margin.T[column]
     expected = np.zeros_like(pairs)
     np.divide(product, total[np.ix_(column, column)], out=expected, where=counted)
-    return expected, n_others * n_others.T, by_pair
+    return expected, freedom_factor * freedom_factor.T, by_pair

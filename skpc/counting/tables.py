@@ -52,9 +52,10 @@ class CountTables(NamedTuple):
     @classmethod
     def from_states(cls, counts: Floats) -> Self:
         """The single table of a variable without a parent, from the counts of its states."""
-        k = len(counts)
-        cells = np.zeros(k, np.int64), np.arange(k), counts
-        return cls(np.array([0, k]), *cells, np.array([1]), np.array([k]))
+        n_states = len(counts)
+        cells = np.zeros(n_states, np.int64), np.arange(n_states), counts
+        ptr = np.array([0, n_states])
+        return cls(ptr, *cells, np.array([1]), np.array([n_states]))
 
     @property
     def n_parameters(self) -> int:
@@ -66,8 +67,11 @@ class CountTables(NamedTuple):
         size = self.n_parent_states * self.n_states
         start = offsets(size)
         table = np.repeat(np.arange(len(size)), np.diff(self.ptr))
-        cell = start[table] + self.parent_state * self.n_states[table] + self.state
-        return np.bincount(cell, weights=self.weight, minlength=start[-1]).astype(np.float64)
+        cell = start[table] + self.parent_state * self.n_states[table]
+        cell += self.state
+        counts = np.bincount(cell, weights=self.weight, minlength=start[-1])
+        # Without cells, bincount returns whole numbers.
+        return counts.astype(np.float64)
 
     def log_probabilities(self, pseudo_count: Floats) -> list[Floats]:
         """Log of the smoothed conditional probabilities.
@@ -88,10 +92,12 @@ class CountTables(NamedTuple):
         dense = self.dense() + np.repeat(pseudo_count, size)
         width = np.repeat(self.n_states, self.n_parent_states)
         row_start = np.concatenate([[0], np.cumsum(width)[:-1]])
+        row_total = np.add.reduceat(dense, row_start)
         log_prob = np.log(dense)
-        log_prob -= np.repeat(np.log(np.add.reduceat(dense, row_start)), width)
-        shapes = zip(start.tolist(), self.n_parent_states.tolist(), self.n_states.tolist())
-        return [log_prob[at : at + rows * k].reshape(rows, k) for at, rows, k in shapes]
+        log_prob -= np.repeat(np.log(row_total), width)
+        parts = np.split(log_prob, start[1:-1])
+        shapes = zip(self.n_parent_states, self.n_states)
+        return [part.reshape(shape) for part, shape in zip(parts, shapes)]
 
 
 #: One number of states, or an array of them.
@@ -191,9 +197,9 @@ def _table_score(tables: CountTables, score: Score, marginal: bool) -> float:
     in_cell = tables.weight[cell]
     row = first_row[table] + tables.parent_state[cell]
     in_row = np.bincount(row, in_cell, first_row[-1])
-    of_rows = np.repeat(pseudo_count * tables.n_states, tables.n_parent_states)
-    some = in_row > 0.0
-    counts = (in_cell, pseudo_count[table]), (in_row[some], of_rows[some])
+    row_pseudo_count = np.repeat(pseudo_count * tables.n_states, tables.n_parent_states)
+    is_counted = in_row > 0.0
+    counts = (in_cell, pseudo_count[table]), (in_row[is_counted], row_pseudo_count[is_counted])
     if marginal:
         cells, rows = (float((gammaln(n + a) - gammaln(a)).sum()) for n, a in counts)
     else:

@@ -71,24 +71,24 @@ def maximum_spanning_tree(weight: Ints, parent: Ints) -> None:
     parent : array of shape (m,)
         Overwritten with the tree, rooted at vertex 0 whose parent is -1.
     """
-    m = len(parent)
-    best = np.empty(m, np.int64)
-    for v in range(m):
-        best[v] = -1
+    n_vertices = len(parent)
+    best = np.empty(n_vertices, np.int64)
+    for vertex in range(n_vertices):
+        best[vertex] = -1
     parent[0] = -1
     # The vertex that joined last is the only one whose edges can be better than those known.
     newest = 0
-    for _ in range(m - 1):
+    for _ in range(n_vertices - 1):
         best[newest] = -2
         following = 0
-        for v in range(m):
-            information = max(weight[min(newest, v), max(newest, v)], NO_INFORMATION)
+        for vertex in range(n_vertices):
+            information = max(weight[min(newest, vertex), max(newest, vertex)], NO_INFORMATION)
             # -2 marks the vertices of the tree.
-            if best[v] != -2 and information > best[v]:
-                best[v] = information
-                parent[v] = newest
-            if best[v] > best[following]:
-                following = v
+            if best[vertex] != -2 and information > best[vertex]:
+                best[vertex] = information
+                parent[vertex] = newest
+            if best[vertex] > best[following]:
+                following = vertex
         newest = following
 
 
@@ -127,7 +127,9 @@ def tree_vertices(
     order = children_first(parent)
     place = np.argsort(order) + first
     vertex = np.flatnonzero(parent >= 0)
-    size = np.array([table.shape[1] for table in log_prob])[parent[vertex]]
+    n_states = np.array([table.shape[1] for table in log_prob])
+    # An edge for each state of the parent, to the row of the child that the state selects.
+    size = n_states[parent[vertex]]
     state = within(size)
     n_rows = np.array([len(table) for table in log_prob])[vertex]
     row = np.minimum(state, np.repeat(n_rows, size) - 1)

@@ -34,13 +34,6 @@ from skpc.factor_graphs import FactorGraph, min_fill_vtree
 from skpc.factor_graphs.elimination import EliminationPlan, eliminate, plan_elimination
 from skpc.queries import log_likelihood
 
-#: Rows of evidence that are eliminated together.
-_BATCH = 2048
-#: Memory beyond which the conditionals of all rows are refused.
-_MOST_BYTES = 2**31
-#: Log ratios of probabilities beyond which kernel matrices would overflow.
-_LARGEST_LOG_RATIO = 300.0
-
 
 class CollapsedRows(NamedTuple):
     """Rows and their conditionals as kernels read them.
@@ -62,8 +55,8 @@ class CollapsedRows(NamedTuple):
         ``EliminationPlan.place`` among ``places``.
     size : int64 array of shape (n_patterns,)
         Number of the entries of all tables of a measure.
-    first : int64 array of shape (n_rows,)
-        Measure ``m`` of a row begins at ``weights[first + m * size]``.
+    start : int64 array of shape (n_rows,)
+        Measure ``m`` of a row begins at ``weights[start + m * size]``.
     weights : float64 array
         Conditional probabilities, entry by entry.
     places : int64 array
@@ -87,7 +80,7 @@ class CollapsedRows(NamedTuple):
     table: Ints
     place: Ints
     size: Ints
-    first: Ints
+    start: Ints
     weights: Floats
     places: Ints
     coefficient: Floats
@@ -131,43 +124,59 @@ def collapse_rows(
     """
     if not len(rows):
         raise ValueError("samples must have one row or more, got none")
+    # Memory beyond which the conditionals of all rows are refused.
+    most_bytes = 2**31
+    n_variables = rows.shape[1]
+    # Log ratios of the probability one state ahead, and one state back, to that of the row.
     ahead, behind = np.zeros((2, *rows.shape))
-    pattern, first = np.zeros((2, len(rows)), dtype=np.int64)
+    pattern, start = np.zeros((2, len(rows)), dtype=np.int64)
     plans: list[EliminationPlan] = []
     weights: list[Floats] = []
     n_weights = 0
     for members, plan in patterns(graph, rows):
         sampled = np.flatnonzero(~np.isnan(rows[members[0]]))
-        n_measures = 1 + (len(sampled) if len(sampled) < rows.shape[1] else 0)
+        n_sampled = len(sampled)
+        # The measures of a complete row and of its neighbours are certain: one stands for all.
+        n_measures = 1
+        if n_sampled < n_variables:
+            n_measures += n_sampled
         size = n_measures * int(np.dot(plan.n_contexts, plan.n_options))
-        if 8 * (n_weights + len(members) * size) > _MOST_BYTES:
+        if 8 * (n_weights + len(members) * size) > most_bytes:
             raise ValueError(
                 f"the conditionals of {len(rows)} collapsed rows and their neighbours need more "
-                f"than {_MOST_BYTES >> 30} GiB; collapse fewer variables or take fewer samples"
+                f"than {most_bytes >> 30} GiB; collapse fewer variables or take fewer samples"
             )
         pattern[members] = len(plans)
         plans.append(plan)
-        first[members] = n_weights + size * np.arange(len(members))
+        start[members] = n_weights + size * np.arange(len(members))
         n_weights += size * len(members)
-        for batch in np.array_split(members, -(-len(members) * (1 + 2 * len(sampled)) // _BATCH)):
+        # Rows and their neighbours are eliminated together, about two thousand at a time.
+        n_evidence = len(members) * (1 + 2 * n_sampled)
+        for batch in np.array_split(members, -(-n_evidence // 2048)):
+            # Three axes: a row, itself and its neighbours, variables.
             evidence = _with_neighbours(graph, rows[batch], sampled)
-            conditionals = eliminate(graph, plan, evidence.reshape(-1, rows.shape[1]))
+            states = evidence.reshape(-1, n_variables)
+            conditionals = eliminate(graph, plan, states)
             log_prob = conditionals.log_partition
+            # A circuit stands in the place of factors.
             if circuit is not None:
-                log_prob = log_likelihood(circuit, evidence.reshape(-1, rows.shape[1]))
+                log_prob = log_likelihood(circuit, states)
             log_prob = log_prob.reshape(len(batch), -1)
             _refuse_impossible(log_prob, evidence, batch, sampled)
             cells = np.ix_(batch, sampled)
-            ahead[cells], behind[cells] = np.split(log_prob[:, 1:] - log_prob[:, :1], 2, axis=1)
-            begin = 1 if stein_operator == "ratio" else 1 + len(sampled)
-            kept = [0, *range(begin, begin + n_measures - 1)]
+            log_ratio = log_prob[:, 1:] - log_prob[:, :1]
+            ahead[cells], behind[cells] = np.split(log_ratio, 2, axis=1)
+            # "ratio" needs the conditionals one state ahead, "barker" those one state back.
+            begin = 1 if stein_operator == "ratio" else 1 + n_sampled
+            measures = [0, *range(begin, begin + n_measures - 1)]
             tables = np.concatenate(conditionals.weights, axis=1)
-            weights.append(tables.reshape(*log_prob.shape, -1)[:, kept].ravel())
+            tables = tables.reshape(*log_prob.shape, -1)
+            weights.append(tables[:, measures].ravel())
     return CollapsedRows(
         n_states=graph.n_states.copy(),
         state=np.where(np.isnan(rows), -1.0, rows).astype(np.int64),
         pattern=pattern,
-        first=first,
+        start=start,
         weights=np.concatenate(weights),
         **_tables_of(plans),
         **_terms(ahead, behind, ~np.isnan(rows), stein_operator),
@@ -176,9 +185,10 @@ def collapse_rows(
 
 def _with_neighbours(graph: FactorGraph, rows: Floats, sampled: Ints) -> Floats:
     """Each row, its neighbours one state ahead, and those one state back."""
-    one = np.eye(rows.shape[1])[sampled]
-    step = np.vstack([np.zeros(rows.shape[1]), one, -one])
-    return np.asarray((rows[:, np.newaxis] + step) % graph.n_states)
+    unit = np.eye(rows.shape[1])[sampled]
+    step = np.vstack([np.zeros(rows.shape[1]), unit, -unit])
+    # States are a circle: the last one is followed by the first one.
+    return (rows[:, np.newaxis] + step) % graph.n_states
 
 
 def _terms(
@@ -187,12 +197,14 @@ def _terms(
     """The terms from log ratios of probabilities to the next and the previous state."""
     itself = np.zeros(sampled.shape, dtype=np.int64)
     has_neighbour = sampled & ~sampled.all(axis=1, keepdims=True)
+    # Neighbours are numbered by the sampled variables that step, from 1.
     neighbour = np.where(has_neighbour, np.cumsum(sampled, axis=1), 0)
     if stein_operator == "barker":
         coefficient = np.stack([expit(behind), -expit(ahead)])
         return {"coefficient": coefficient, "measure": np.stack([neighbour, itself])}
     largest = ahead.max(initial=0.0)
-    if largest > _LARGEST_LOG_RATIO:
+    # Products of two such ratios would overflow in the kernel matrix.
+    if largest > 300.0:
         raise ValueError(
             f"a neighbour of a row is exp({largest:.6g}) times as probable as the row, so that the "
             'kernel matrix would overflow; use stein_operator="barker", which is bounded'
@@ -225,8 +237,9 @@ def _refuse_impossible(log_prob: Floats, evidence: Floats, members: Ints, sample
     bad = np.argwhere(np.isneginf(log_prob))
     if not len(bad):
         return
+    # The rows themselves come before their neighbours.
     row, number = bad[np.argmin(bad[:, 1])]
-    state = [f"{s:g}".replace("nan", "?") for s in evidence[row, number, :16]]
+    state = [f"{cell:g}".replace("nan", "?") for cell in evidence[row, number, :16]]
     listed = f"[{', '.join(state)}{', ...' if evidence.shape[2] > 16 else ''}]"
     if number == 0:
         raise ValueError(

@@ -26,14 +26,6 @@ from skpc.factor_graphs.elimination import eliminate, table_marginals
 from skpc.kernels import Kernel
 from skpc.queries import sample
 
-#: Completions of a row beyond which exact expectations are refused.
-_MOST_COMPLETIONS = 2**16
-#: Greatest distance to the optimum, relative to the value reached; and relative to the mean of the
-#: diagonal, where the optimum is zero up to rounding.
-_TOLERANCE = 1e-6
-_NOTHING = 1e-10
-#: Weights below this part of the greatest one are zero.
-_SMALLEST = 1e-11
 #: Of cvxopt: steps end when the value is this close to the minimum, for a diagonal of mean one.
 _OPTIONS = {"show_progress": False, "abstol": 1e-14, "reltol": 1e-10, "feastol": 1e-10}
 
@@ -156,11 +148,13 @@ class BlackBoxImportanceSampler(ShowsParameters, BaseEstimator):
                 X = sample(self.target, self.n_samples, random)
             else:
                 X = GibbsSampler(graph, random_state=random).sample(self.n_samples)
+        # What is collapsed is decided anew for each sample.
         rows = self._collapsed(graph.check_rows(X), random)
         # Equal rows would make the matrix singular and their weights arbitrary.
         distinct, group = group_rows(rows)
         gram = stein_gram(distinct, self.target, self.kernel, stein_operator=self.stein_operator)
         weights, value = least_on_simplex(gram)
+        # The weight of distinct rows is shared by the samples that are equal to them.
         self.samples_ = rows
         self.discrepancy_ = value
         self.weights_ = (weights / np.bincount(group))[group]
@@ -196,6 +190,7 @@ class BlackBoxImportanceSampler(ShowsParameters, BaseEstimator):
         target = self._graph
         n_states = target.n_states
         total = np.zeros(n_states.sum())
+        # Samples with the same collapsed variables are eliminated together.
         for members, plan in patterns(target, self.samples_):
             rows = self.samples_[members]
             conditionals = eliminate(target, plan, rows)
@@ -234,26 +229,32 @@ class BlackBoxImportanceSampler(ShowsParameters, BaseEstimator):
             no whole number of 1 or more.
         """
         self._check_fitted()
+        # Samples without weight cost nothing.
         weighted = np.flatnonzero(self.weights_)
         if n_draws is not None:
             check_scalar(n_draws, "n_draws", Integral, min_val=1)
             rows = self._completed(np.repeat(weighted, n_draws), check_random_state(random_state))
             weights = np.repeat(self.weights_[weighted] / n_draws, n_draws)
             return np.tensordot(weights, function(rows), 1)
+        # Completions of a sample beyond which exact expectations are refused.
+        most_completions = 2**16
         total: Any = 0.0
         for number in weighted:
             row = self.samples_[number]
             free = np.flatnonzero(np.isnan(row))
             shape = self._graph.n_states[free].tolist()
-            if math.prod(shape) > _MOST_COMPLETIONS:
+            n_completions = math.prod(shape)
+            if n_completions > most_completions:
                 raise ValueError(
-                    f"sample {number} has {math.prod(shape)} completions, more than "
-                    f"{_MOST_COMPLETIONS}; give n_draws to average over random ones"
+                    f"sample {number} has {n_completions} completions, more than "
+                    f"{most_completions}; give n_draws to average over random ones"
                 )
-            rows = np.repeat(row[np.newaxis], math.prod(shape), axis=0)
+            rows = np.repeat(row[np.newaxis], n_completions, axis=0)
             rows[:, free] = list(np.ndindex(*shape))
+            # Given the sampled cells, completions are as probable as their scores say.
             prob = softmax(self._graph.log_score(rows))
-            total += self.weights_[number] * np.tensordot(prob, function(rows), 1)
+            mean = np.tensordot(prob, function(rows), 1)
+            total += self.weights_[number] * mean
         return np.asarray(total)
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> Floats:
@@ -309,10 +310,12 @@ class BlackBoxImportanceSampler(ShowsParameters, BaseEstimator):
 
     def _collapsed(self, rows: Floats, random: np.random.RandomState) -> Floats:
         """Empty further cells of each row, up to the proportion ``collapse``."""
-        wanted = int(self.collapse * rows.shape[1] + 1e-9)
+        n_collapsed = int(self.collapse * rows.shape[1] + 1e-9)
         order = random.uniform(size=rows.shape)
+        # Cells that are empty already count first.
         order[np.isnan(rows)] = -1.0
-        np.put_along_axis(rows, np.argsort(order, axis=1)[:, :wanted], np.nan, axis=1)
+        columns = np.argsort(order, axis=1)[:, :n_collapsed]
+        np.put_along_axis(rows, columns, np.nan, axis=1)
         return rows
 
     def _completed(self, chosen: Ints, random: np.random.RandomState) -> Floats:
@@ -322,6 +325,7 @@ class BlackBoxImportanceSampler(ShowsParameters, BaseEstimator):
         if not incomplete.any():
             return rows
         vtree = min_fill_vtree(self.target)
+        # One compilation serves all draws of a sample.
         for number in np.unique(chosen[incomplete]):
             conditional = compile(self.target, vtree, self.samples_[number])
             drawn = np.flatnonzero(chosen == number)
@@ -353,15 +357,17 @@ def least_on_simplex(gram: Floats) -> tuple[Floats, float]:
     ConvergenceWarning
         If the value may be more than a millionth above the minimum.
     """
+    # The optimum does not depend on the scale, but cvxopt's tolerances do.
     scale = float(np.mean(np.diag(gram)))
     weights = _solved(gram / (scale or 1.0))
-    # Interior points have no zeros.
-    weights[weights < _SMALLEST * weights.max()] = 0.0
+    # Interior points have no zeros: what is this small beside the greatest weight is one.
+    weights[weights < 1e-11 * weights.max()] = 0.0
     weights = weights / weights.sum()
     slope = gram @ weights
     value = max(float(weights @ slope), 0.0)
     bound = 2.0 * (value - float(slope.min()))
-    wanted = max(_TOLERANCE * value, _NOTHING * scale)
+    # A millionth of the value; of the diagonal, where the optimum is zero up to rounding.
+    wanted = max(1e-6 * value, 1e-10 * scale)
     if bound > wanted:
         warn(
             f"the weights are not optimal: w'Kw = {value:.6g} may be as much as {bound:.3g} above "
@@ -373,14 +379,18 @@ def least_on_simplex(gram: Floats) -> tuple[Floats, float]:
 
 def _solved(gram: Floats) -> Floats:
     """The weights by cvxopt, for a matrix whose diagonal has a mean of one."""
-    n = len(gram)
+    n_weights = len(gram)
+    places = range(n_weights)
+    zeros = cvxopt.matrix(0.0, (n_weights, 1))
+    # Minimise w'Pw / 2 + q'w where -w <= 0 and the weights sum to one.
     program = {
         "P": cvxopt.matrix(gram),
-        "q": cvxopt.matrix(0.0, (n, 1)),
-        "G": cvxopt.spmatrix(-1.0, range(n), range(n)),
-        "h": cvxopt.matrix(0.0, (n, 1)),
-        "A": cvxopt.matrix(1.0, (1, n)),
+        "q": zeros,
+        "G": cvxopt.spmatrix(-1.0, places, places),
+        "h": zeros,
+        "A": cvxopt.matrix(1.0, (1, n_weights)),
         "b": cvxopt.matrix(1.0),
     }
     solution = cvxopt.solvers.qp(**program, options=_OPTIONS)
-    return np.maximum(np.asarray(solution["x"]).ravel(), 0.0)
+    weights = np.asarray(solution["x"]).ravel()
+    return np.maximum(weights, 0.0)

@@ -19,8 +19,7 @@ from skpc.discrepancies.stein import STEIN_OPERATORS, check_kernel, discrete_sta
 from skpc.exceptions import StructureError
 from skpc.factor_graphs import FactorGraph
 from skpc.kernels import Kernel
-from skpc.queries import expected_kernel
-from skpc.queries._triples import refuse_incompatible
+from skpc.queries.expectation import expected_kernel, refuse_incompatible
 
 #: A node of q, one of the stepped p, and one of p, all of one scope.
 _Triple = tuple[int, ...]
@@ -110,6 +109,7 @@ def _between_circuits(q: Circuit, p: Any, kernel: Kernel | None, stein_operator:
         )
     n_variables = len(discrete_states(p))
     discrete_states(q)
+    # The triples of nodes need both circuits to split every scope alike.
     refuse_incompatible(q, p)
     if not p.deterministic:
         raise StructureError(
@@ -119,13 +119,14 @@ def _between_circuits(q: Circuit, p: Any, kernel: Kernel | None, stein_operator:
     _refuse_zeros(p)
     base = check_kernel(kernel, n_variables)
     total = 0.0
+    # A Stein operator has a part for each variable: one term a state back, one at the state.
     for variable in range(n_variables):
         moved = _stepped(q, variable)
-        kept, log_mass = _neighbour_measure(q, p, variable)
+        neighbour, log_mass = _neighbour_measure(q, p, variable)
         mass = np.exp(log_mass)
         within = expected_kernel(moved, moved, base)
-        within += mass * mass * expected_kernel(kept, kept, base)
-        total += within - 2.0 * mass * expected_kernel(moved, kept, base)
+        within += mass * mass * expected_kernel(neighbour, neighbour, base)
+        total += within - 2.0 * mass * expected_kernel(moved, neighbour, base)
     return float(total)
 
 
@@ -189,10 +190,12 @@ def _neighbour_measure(q: Circuit, p: Circuit, variable: int) -> tuple[Circuit, 
         masses = np.array([log_mass[part] for part in parts] or [0.0])
         total = masses.sum() if kind == PRODUCT else logsumexp(log_value + masses)
         log_mass[triple] = float(total)
+    # From the root down, parts without mass are left out, and all that only they reach.
     reached = {root}
     for triple in reversed(order):
         if triple in reached:
-            reached.update(part for part in nodes[triple].parts if log_mass[part] > -np.inf)
+            parts = nodes[triple].parts
+            reached.update(part for part in parts if log_mass[part] > -np.inf)
     builder = CircuitBuilder(q.n_states)
     made: dict[_Triple, int] = {}
     for triple in (triple for triple in order if triple in reached):
@@ -203,7 +206,12 @@ def _neighbour_measure(q: Circuit, p: Circuit, variable: int) -> tuple[Circuit, 
         elif kind == PRODUCT:
             made[triple] = builder.product([made[part] for part in parts])
         else:
-            terms = [(made[p], w + log_mass[p]) for p, w in zip(parts, log_value) if p in made]
+            # Weights of normalised parts: each takes over the mass of its part.
+            terms = [
+                (made[part], weight + log_mass[part])
+                for part, weight in zip(parts, log_value)
+                if part in made
+            ]
             children, log_weight = zip(*terms)
             made[triple] = builder.sum(children, np.array(log_weight) - log_mass[triple])
     return builder.build(), log_mass[root]
@@ -211,8 +219,8 @@ def _neighbour_measure(q: Circuit, p: Circuit, variable: int) -> tuple[Circuit, 
 
 def _node(circuits: tuple[Circuit, ...], triple: _Triple) -> _Node:
     """Every combination of terms where there is a sum; else the parts of one scope, or a table."""
-    kinds = [int(c.kind[node]) for c, node in zip(circuits, triple)]
-    below = [_children(c, node).tolist() for c, node in zip(circuits, triple)]
+    kinds = [int(circuit.kind[node]) for circuit, node in zip(circuits, triple)]
+    below = [_children(circuit, node).tolist() for circuit, node in zip(circuits, triple)]
     # A product of one child passes for a sum of one term.
     opens = [kind == SUM or len(parts) == 1 for kind, parts in zip(kinds, below)]
     if not any(opens):
@@ -221,28 +229,34 @@ def _node(circuits: tuple[Circuit, ...], triple: _Triple) -> _Node:
         return _Node(PRODUCT, _matched(circuits, below), np.empty(0))
     options = []
     # The weights of p divide.
-    for c, node, parts, opened, sign in zip(circuits, triple, below, opens, (1.0, 1.0, -1.0)):
-        weights = c.log_weight[c.child_ptr[node] : c.child_ptr[node + 1]]
-        terms = [(p, sign * w) for p, w in zip(parts, weights.tolist()) if w > -np.inf]
+    for circuit, node, parts, opened, sign in zip(circuits, triple, below, opens, (1.0, 1.0, -1.0)):
+        weights = circuit.log_weight[circuit.child_ptr[node] : circuit.child_ptr[node + 1]]
+        pairs = zip(parts, weights.tolist())
+        terms = [(part, sign * weight) for part, weight in pairs if weight > -np.inf]
         options.append(terms if opened else [(node, 0.0)])
+    # Every choice of one term of each circuit that has a sum is a term of the triple.
     combinations = list(product(*options))
     triples = [tuple(part for part, _ in terms) for terms in combinations]
-    return _Node(SUM, triples, np.array([sum(w for _, w in terms) for terms in combinations]))
+    log_weights = [sum(weight for _, weight in terms) for terms in combinations]
+    return _Node(SUM, triples, np.array(log_weights))
 
 
 def _log_table(circuits: tuple[Circuit, ...], triple: _Triple) -> Floats:
     """The table of three leaves, that of p dividing; -inf where one of them is zero."""
-    of_q, of_stepped, of_p = (_table(c, node) for c, node in zip(circuits, triple))
+    weight_q, stepped, divisor = (_table(circuit, node) for circuit, node in zip(circuits, triple))
+    # Where a state is impossible, infinities of both signs meet.
     with np.errstate(invalid="ignore"):
-        return np.where(of_p > -np.inf, of_q + of_stepped - of_p, -np.inf)
+        return np.where(divisor > -np.inf, weight_q + stepped - divisor, -np.inf)
 
 
 def _matched(circuits: tuple[Circuit, ...], below: list[list[int]]) -> list[_Triple]:
     """Children of three products by their scopes; a contradiction of leaves stands for all."""
-    by_scope = [{c.scopes[part]: part for part in parts} for c, parts in zip(circuits, below)]
+    by_scope = [
+        {circuit.scopes[part]: part for part in parts} for circuit, parts in zip(circuits, below)
+    ]
     triples = [tuple(children[scope] for children in by_scope) for scope in by_scope[0]]
     for triple in triples:
-        are_leaves = all(c.kind[node] == LEAF for c, node in zip(circuits, triple))
+        are_leaves = all(circuit.kind[node] == LEAF for circuit, node in zip(circuits, triple))
         if are_leaves and not np.isfinite(_log_table(circuits, triple)).any():
             return [triple]
     return triples
@@ -254,9 +268,10 @@ def _refuse_zeros(p: Circuit) -> None:
     if _count_possible(p, {}) == math.prod(sizes):
         return
     state: dict[int, int] = {}
+    # State by state: where fewer than all completions are possible, one of them is not.
     for variable, size in enumerate(sizes):
         n_completions = math.prod(sizes[variable + 1 :])
-        choices = ({**state, variable: s} for s in range(size))
+        choices = ({**state, variable: value} for value in range(size))
         state = next(each for each in choices if _count_possible(p, each) < n_completions)
     raise ValueError(
         f"a Stein operator needs a p that is positive everywhere, but the state "
@@ -273,10 +288,12 @@ def _count_possible(p: Circuit, known: dict[int, int]) -> int:
         if p.kind[node] == LEAF:
             possible = _table(p, node) > -np.inf
             state = known.get(int(p.leaf_var[node]))
-            counts.append(int(possible.sum() if state is None else possible[state]))
+            n_possible = possible.sum() if state is None else possible[state]
+            counts.append(int(n_possible))
         elif p.kind[node] == PRODUCT:
             counts.append(math.prod(counts[p.child[edge]] for edge in edges))
         else:
             # No state is possible for two terms.
-            counts.append(sum(counts[p.child[e]] for e in edges if p.log_weight[e] > -np.inf))
+            possible_edges = (edge for edge in edges if p.log_weight[edge] > -np.inf)
+            counts.append(sum(counts[p.child[edge]] for edge in possible_edges))
     return counts[-1]

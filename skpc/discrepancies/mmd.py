@@ -66,6 +66,7 @@ def mmd2(p: Any, q: Any, kernel: Kernel, *, unbiased: bool = True) -> float:
         for side, name in ((p, "p"), (q, "q"))
     )
     between = _mean_between(p, q, kernel)
+    # Within a sample, too, numbers are compared by their scores if the circuit has scores.
     if isinstance(p, Circuit) and not isinstance(q, Circuit):
         q = kernel_rows(p, q)
     elif isinstance(q, Circuit) and not isinstance(p, Circuit):
@@ -90,10 +91,14 @@ def mean_of_pairs(gram: Floats, unbiased: bool) -> float:
             f"an unbiased estimate needs a sample of two or more rows, got {n_rows}; "
             "unbiased=False takes the row for the whole distribution"
         )
-    return float((gram.sum() - np.trace(gram)) / (n_rows * (n_rows - 1)))
+    total = gram.sum() - np.trace(gram)
+    return float(total / (n_rows * (n_rows - 1)))
 
 
 def _mean_between(p: Circuit | Floats, q: Circuit | Floats, kernel: Kernel) -> float:
+    # The kernel is symmetric: a circuit, if there is one, comes first.
     if not isinstance(p, Circuit):
         p, q = q, p
-    return float(np.mean(expected_kernel(p, q, kernel) if isinstance(p, Circuit) else kernel(q, p)))
+    if isinstance(p, Circuit):
+        return float(np.mean(expected_kernel(p, q, kernel)))
+    return float(np.mean(kernel(q, p)))

@@ -19,10 +19,6 @@ from skpc.kernels import ExponentialHamming, Kernel, KernelCircuit, KernelNode, 
 from skpc.queries.flows import check_categories
 
 STEIN_OPERATORS = ("ratio", "barker")
-#: Rows of the matrix that a thread computes before it asks for more.
-_STRIPE = 8
-#: Memory beyond which the messages between two conditionals are refused.
-_MOST_BYTES = 2**31
 
 
 def stein_gram(
@@ -95,11 +91,12 @@ def stein_gram(
     check_option("stein_operator", stein_operator, STEIN_OPERATORS)
     rows = _read_samples(samples, target, stein_operator)
     base = check_kernel(kernel, len(rows.n_states))
-    gram = np.zeros((len(rows.state), len(rows.state)))
-    root = KernelCircuit(base, len(rows.n_states)).root
+    n_rows, n_variables = rows.state.shape
+    gram = np.zeros((n_rows, n_rows))
+    root = KernelCircuit(base, n_variables).root
     # A sum of kernels of one column is a table of its states, as any column kernel is.
     for weight, factors in product_terms(root, lambda node: node.is_single):
-        in_order = [factors[variable] for variable in range(len(rows.n_states))]
+        in_order = [factors[variable] for variable in range(n_variables)]
         gram += weight * _gram_of_product(rows, in_order)
     return gram
 
@@ -137,36 +134,45 @@ def _read_samples(samples: Any, target: Any, stein_operator: str) -> CollapsedRo
 
 class _Workspace(NamedTuple):
     """What a thread has: the kernel of states ``s`` and ``t`` of variable ``v``, which is
-    ``value[first_value[v] + s * n_states[v] + t]``; messages between two conditionals, and where
+    ``value[value_ptr[v] + s * n_states[v] + t]``; messages between two conditionals, and where
     the message of each variable begins."""
 
     value: Floats
-    first_value: Ints
+    value_ptr: Ints
     message: Floats
-    first: Ints
+    message_ptr: Ints
 
 
 def _gram_of_product(rows: CollapsedRows, factors: Sequence[KernelNode]) -> Floats:
-    states = [np.arange(float(size)) for size in rows.n_states]
-    parts = [f.of_points(s[:, np.newaxis], s).ravel() for f, s in zip(factors, states)]
+    # Memory beyond which the messages between two conditionals are refused.
+    most_bytes = 2**31
+    # Rows of the matrix that a thread computes before it asks for more.
+    stripe = 8
+    parts = []
+    # The kernel of every two states of each variable, row by row, end to end.
+    for factor, size in zip(factors, rows.n_states):
+        states = np.arange(float(size))
+        table = factor.of_points(states[:, np.newaxis], states)
+        parts.append(table.ravel())
     value = np.concatenate(parts)
-    first_value = offsets([len(part) for part in parts])
+    # The messages of all variables of two rows, should they all be wide.
+    value_ptr = offsets([len(part) for part in parts])
     n_messages = int(np.sum(rows.n_contexts.max(axis=0) ** 2))
-    if 8 * n_messages > _MOST_BYTES:
+    if 8 * n_messages > most_bytes:
         raise ValueError(
             f"the conditionals of collapsed rows depend on up to {rows.n_contexts.max()} joint "
             f"states, so that pairs of them need {8 * n_messages / 2**30:.3g} GiB "
-            f"({_MOST_BYTES >> 30} GiB at most); collapse fewer variables"
+            f"({most_bytes >> 30} GiB at most); collapse fewer variables"
         )
     n_rows, n_variables = rows.state.shape
     gram = np.empty((n_rows, n_rows))
 
     def work(start: int) -> None:
         messages = np.empty(n_messages), np.empty(n_variables, np.int64)
-        space = _Workspace(value, first_value, *messages)
-        _fill_rows(rows, space, start, min(start + _STRIPE, n_rows), gram)
+        space = _Workspace(value, value_ptr, *messages)
+        _fill_rows(rows, space, start, min(start + stripe, n_rows), gram)
 
-    in_threads(work, range(0, n_rows, _STRIPE))
+    in_threads(work, range(0, n_rows, stripe))
     return gram
 
 
@@ -176,8 +182,9 @@ def _fill_rows(rows: CollapsedRows, space: _Workspace, start: int, stop: int, gr
     for a in range(start, stop):
         for b in range(a, len(gram)):
             # The kernel is symmetric: half of the pairs are enough.
-            gram[a, b] = _entry(rows, space, a, b)
-            gram[b, a] = gram[a, b]
+            entry = _entry(rows, space, a, b)
+            gram[a, b] = entry
+            gram[b, a] = entry
 
 
 @internal_kernel
@@ -186,98 +193,115 @@ def _entry(rows: CollapsedRows, space: _Workspace, a: int, b: int) -> float:
     state = rows.state
     n_states = rows.n_states
     # The two rows' conditionals meet for every variable: once is enough.
-    of_rows = _expected(rows, space, a, b, 0, 0)
+    row_mean = _expected(rows, space, a, b, 0, 0)
     product = 1.0
     total = 0.0
-    for i in range(len(n_states)):
-        x = state[a, i]
-        y = state[b, i]
-        size = n_states[i]
+    for variable in range(len(n_states)):
+        x = state[a, variable]
+        y = state[b, variable]
+        size = n_states[variable]
         # Collapsed in one of the rows: no step changes it.
         if x < 0 or y < 0:
             continue
-        of_variable = 0.0
+        variable_sum = 0.0
         # Either row steps (0) or stays (1): four terms of the operator, applied on both sides.
         for term in range(4):
             left = term // 2
             right = term % 2
-            p = rows.measure[left, a, i]
-            q = rows.measure[right, b, i]
-            weight = rows.coefficient[left, a, i] * rows.coefficient[right, b, i]
+            left_measure = rows.measure[left, a, variable]
+            right_measure = rows.measure[right, b, variable]
+            weight = rows.coefficient[left, a, variable] * rows.coefficient[right, b, variable]
             # A step leads to the state before, from the first one to the last.
-            u = x if left else (x + size - 1) % size
-            v = y if right else (y + size - 1) % size
-            mean = of_rows if p + q == 0 else _expected(rows, space, a, b, p, q)
-            of_variable += weight * mean * _kernel_value(rows, space, i, u, v)
+            before_x = (x + size - 1) % size
+            before_y = (y + size - 1) % size
+            left_state = x if left else before_x
+            right_state = y if right else before_y
+            mean = row_mean
+            if left_measure + right_measure > 0:
+                mean = _expected(rows, space, a, b, left_measure, right_measure)
+            value = _kernel_value(rows, space, variable, left_state, right_state)
+            variable_sum += weight * mean * value
         # What a variable gives is multiplied by the kernel of all others: by the product of those
         # before it, and later by each of those that follow. None can divide: it may be zero.
-        value = _kernel_value(rows, space, i, x, y)
-        total = total * value + product * of_variable
+        value = _kernel_value(rows, space, variable, x, y)
+        total = total * value + product * variable_sum
         product *= value
     return total
 
 
 @inlined
-def _kernel_value(rows: CollapsedRows, space: _Workspace, v: int, s: int, t: int) -> float:
-    """The kernel between two states of variable ``v``."""
-    return space.value[space.first_value[v] + s * rows.n_states[v] + t]
+def _kernel_value(
+    rows: CollapsedRows, space: _Workspace, variable: int, left_state: int, right_state: int
+) -> float:
+    """The kernel between two states of variable ``variable``."""
+    place = left_state * rows.n_states[variable] + right_state
+    return space.value[space.value_ptr[variable] + place]
 
 
 # Apart from the expectations of skpc.queries: those pair the nodes of two circuits, while the
 # conditionals of all rows are tables on one vtree, thousands of small ones that never become
 # circuits, and two of them meet for every entry of the matrix.
 @internal_kernel
-def _expected(rows: CollapsedRows, space: _Workspace, a: int, b: int, p: int, q: int) -> float:
-    """Doubly expected kernel under measure ``p`` of row ``a`` and measure ``q`` of row ``b``.
+def _expected(
+    rows: CollapsedRows, space: _Workspace, a: int, b: int, measure_a: int, measure_b: int
+) -> float:
+    """Doubly expected kernel under a measure of row ``a`` and a measure of row ``b``.
 
     Algorithm 1 of the paper, on conditional tables of a shared vtree in place of pairs of nodes.
     Variables sampled in both rows are left out: their kernel is a number.
     """
     state = rows.state
-    n_contexts = rows.n_contexts
-    n_options = rows.n_options
-    of_a = rows.pattern[a]
-    of_b = rows.pattern[b]
+    pattern_a = rows.pattern[a]
+    pattern_b = rows.pattern[b]
+    contexts_a = rows.n_contexts[pattern_a]
+    contexts_b = rows.n_contexts[pattern_b]
+    place_a = rows.place[pattern_a]
+    place_b = rows.place[pattern_b]
+    # Where the tables of both measures begin.
+    start_a = rows.start[a] + measure_a * rows.size[pattern_a]
+    start_b = rows.start[b] + measure_b * rows.size[pattern_b]
     weights = rows.weights
     places = rows.places
-    child = rows.child
     message = space.message
-    first = space.first
+    message_ptr = space.message_ptr
     result = 1.0
     used = 0
-    for j in range(len(rows.order)):
-        v = rows.order[j]
-        x = state[a, v]
-        y = state[b, v]
-        wide_b = n_contexts[of_b, v]
-        width = n_contexts[of_a, v] * wide_b
+    for variable in rows.order:
+        sampled_a = state[a, variable]
+        sampled_b = state[b, variable]
+        n_a = contexts_a[variable]
+        n_b = contexts_b[variable]
+        width = n_a * n_b
         # Sampled in both rows, and nothing below depends on it.
-        if x >= 0 and y >= 0 and width == 1:
+        if sampled_a >= 0 and sampled_b >= 0 and width == 1:
             continue
         begin = used
-        first[v] = begin
+        message_ptr[variable] = begin
         used += width
-        for m in range(begin, used):
-            message[m] = 0.0
-        table_a = rows.first[a] + p * rows.size[of_a] + rows.table[of_a, v]
-        table_b = rows.first[b] + q * rows.size[of_b] + rows.table[of_b, v]
-        size_a = n_options[of_a, v]
-        size_b = n_options[of_b, v]
-        for e in range(n_contexts[of_a, v] * size_a):
-            s = x if x >= 0 else e % size_a
-            for f in range(wide_b * size_b):
-                t = y if y >= 0 else f % size_b
-                value = weights[table_a + e] * weights[table_b + f]
+        for cell in range(begin, used):
+            message[cell] = 0.0
+        table_a = start_a + rows.table[pattern_a, variable]
+        table_b = start_b + rows.table[pattern_b, variable]
+        size_a = rows.n_options[pattern_a, variable]
+        size_b = rows.n_options[pattern_b, variable]
+        # Entries of a table are its options in each context; a message has all pairs of contexts.
+        for entry_a in range(n_a * size_a):
+            state_a = sampled_a if sampled_a >= 0 else entry_a % size_a
+            for entry_b in range(n_b * size_b):
+                state_b = sampled_b if sampled_b >= 0 else entry_b % size_b
+                value = weights[table_a + entry_a] * weights[table_b + entry_b]
                 # The kernel of a variable that is sampled in both rows stands before the sum.
-                if x < 0 or y < 0:
-                    value *= _kernel_value(rows, space, v, s, t)
-                for c in range(rows.child_ptr[v], rows.child_ptr[v + 1]):
-                    w = child[c]
+                if sampled_a < 0 or sampled_b < 0:
+                    value *= _kernel_value(rows, space, variable, state_a, state_b)
+                for edge in range(rows.child_ptr[variable], rows.child_ptr[variable + 1]):
+                    below = rows.child[edge]
+                    n_below = contexts_b[below]
                     # Messages of width one have been multiplied into the result.
-                    if n_contexts[of_a, w] * n_contexts[of_b, w] > 1:
-                        at = places[rows.place[of_a, w] + e] * n_contexts[of_b, w]
-                        value *= message[first[w] + at + places[rows.place[of_b, w] + f]]
-                message[begin + (e // size_a) * wide_b + f // size_b] += value
+                    if contexts_a[below] * n_below > 1:
+                        context_a = places[place_a[below] + entry_a]
+                        context_b = places[place_b[below] + entry_b]
+                        value *= message[message_ptr[below] + context_a * n_below + context_b]
+                message[begin + (entry_a // size_a) * n_b + entry_b // size_b] += value
         # A message that depends on nothing above is a factor of the whole.
         if width == 1:
             result *= message[begin]

@@ -16,9 +16,6 @@ from skpc.counting.trees import children_first
 from skpc.factor_graphs.elimination import ConditionalTables, eliminate, plan_elimination
 from skpc.factor_graphs.graph import FactorGraph
 
-#: What the nodes and edges of a table entry take of memory while a circuit is built.
-_CIRCUIT_BYTES = 1024
-
 
 def compile(graph: FactorGraph, vtree: Any = None, evidence: Any = None) -> Circuit:
     """Compile a factor graph into a circuit, or the rest of the graph given evidence.
@@ -67,14 +64,21 @@ def compile(graph: FactorGraph, vtree: Any = None, evidence: Any = None) -> Circ
     """
     parent = _check_vtree(graph, vtree)
     given = _check_evidence(graph, evidence)
-    plan = plan_elimination(graph, parent, ~np.isnan(given[0]), _CIRCUIT_BYTES)
+    observed = given[0]
+    is_known = ~np.isnan(observed)
+    # What the nodes and edges of a table entry take of memory while a circuit is built.
+    entry_bytes = 1024
+    plan = plan_elimination(graph, parent, is_known, entry_bytes)
     tables = eliminate(graph, plan, given)
     if tables.log_partition[0] == -np.inf:
-        known = np.flatnonzero(~np.isnan(given[0]))
-        listed = ", ".join(f"variable {v} = {given[0, v]:g}" for v in known[:8])
+        known = np.flatnonzero(is_known)
+        listed = ", ".join(
+            f"variable {variable} = {observed[variable]:g}" for variable in known[:8]
+        )
         raise ValueError(f"no state has a positive value given the evidence: {listed or 'none'}")
-    circuit = _circuit(graph, tables, given[0])
-    return circuit.with_parameters(observed=given[0])
+    circuit = _circuit(graph, tables, observed)
+    # The circuit keeps in mind what it is conditioned on.
+    return circuit.with_parameters(observed=observed)
 
 
 def log_partition(graph: FactorGraph, vtree: Any = None, evidence: Any = None) -> float:
@@ -129,25 +133,31 @@ def _circuit(graph: FactorGraph, tables: ConditionalTables, given: Floats) -> Ci
     builder = CircuitBuilder(graph.n_states)
     plan = tables.plan
     nodes: dict[int, list[int]] = {}
-    for v in plan.order:
-        below = [np.asarray(nodes.pop(child))[plan.place[child]] for child in plan.children[v]]
-        log_weight = log_or_inf(tables.weights[v][0].reshape(plan.n_contexts[v], -1))
-        if not np.isnan(given[v]):
-            parts = [np.full(plan.n_contexts[v], builder.indicator(v, int(given[v]))), *below]
-            nodes[v] = _products(builder, np.stack(parts, axis=1))
+    for variable in plan.order:
+        n_contexts = plan.n_contexts[variable]
+        # The nodes of each child, one for each entry of this variable.
+        below = [
+            np.asarray(nodes.pop(child))[plan.place[child]] for child in plan.children[variable]
+        ]
+        log_weight = log_or_inf(tables.weights[variable][0].reshape(n_contexts, -1))
+        if not np.isnan(given[variable]):
+            indicator = builder.indicator(variable, int(given[variable]))
+            parts = [np.full(n_contexts, indicator), *below]
+            nodes[variable] = _products(builder, np.stack(parts, axis=1))
         elif not below:
-            nodes[v] = [builder.discrete(v, row) for row in log_weight]
+            # A leaf of the vtree has its whole distribution in one node.
+            nodes[variable] = [builder.discrete(variable, row) for row in log_weight]
         else:
-            states = range(int(graph.n_states[v]))
-            state = np.tile([builder.indicator(v, s) for s in states], plan.n_contexts[v])
-            products = np.reshape(
-                _products(builder, np.stack([state, *below], axis=1)), log_weight.shape
-            )
-            nodes[v] = [
-                builder.sum(row.tolist(), weight, v, states)
+            states = range(int(graph.n_states[variable]))
+            indicators = [builder.indicator(variable, value) for value in states]
+            parts = [np.tile(indicators, n_contexts), *below]
+            products = np.reshape(_products(builder, np.stack(parts, axis=1)), log_weight.shape)
+            nodes[variable] = [
+                builder.sum(row.tolist(), weight, variable, states)
                 for row, weight in zip(products, log_weight)
             ]
     roots = [node for (node,) in nodes.values()]
+    # Trees of a forest are independent of each other.
     if len(roots) > 1:
         builder.product(roots)
     return builder.build()
@@ -156,10 +166,12 @@ def _circuit(graph: FactorGraph, tables: ConditionalTables, given: Floats) -> Ci
 def _products(builder: CircuitBuilder, parts: Ints) -> list[int]:
     """The product of each row of nodes; a row of one node is that node."""
     made: dict[tuple[int, ...], int] = {}
-    for row in map(tuple, parts.tolist()):
+    rows = list(map(tuple, parts.tolist()))
+    # Contexts that differ in nothing below share a node.
+    for row in rows:
         if row not in made:
             made[row] = builder.product(row) if len(row) > 1 else row[0]
-    return [made[row] for row in map(tuple, parts.tolist())]
+    return [made[row] for row in rows]
 
 
 def min_fill_vtree(graph: FactorGraph) -> Ints:
@@ -189,19 +201,23 @@ def min_fill_vtree(graph: FactorGraph) -> Ints:
     array([ 1,  2,  3, -1])
     """
     neighbours = _neighbours(graph)
-    cost = {v: _cost(neighbours, v) for v in range(graph.n_variables)}
+    cost = {variable: _cost(neighbours, variable) for variable in range(graph.n_variables)}
     later: dict[int, set[int]] = {}
     while cost:
         variable = min(cost, key=cost.__getitem__)
         del cost[variable]
         around = later[variable] = neighbours[variable]
-        for v in around:
-            neighbours[v] = (neighbours[v] | around) - {v, variable}
+        for neighbour in around:
+            neighbours[neighbour] = (neighbours[neighbour] | around) - {neighbour, variable}
         # The links of others are as they were.
-        for v in around.union(*(neighbours[v] for v in around)):
-            cost[v] = _cost(neighbours, v)
+        changed = around.union(*(neighbours[neighbour] for neighbour in around))
+        for neighbour in changed:
+            cost[neighbour] = _cost(neighbours, neighbour)
     position = {variable: number for number, variable in enumerate(later)}
-    parents = [min(later[v], key=position.__getitem__, default=-1) for v in range(len(position))]
+    parents = [
+        min(later[neighbour], key=position.__getitem__, default=-1)
+        for neighbour in range(len(position))
+    ]
     return np.array(parents, dtype=np.int64)
 
 
@@ -217,8 +233,10 @@ def _neighbours(graph: FactorGraph) -> list[set[int]]:
 def _cost(neighbours: list[set[int]], variable: int) -> tuple[int, int]:
     """How many links are missing among the neighbours of a variable, and how many it has."""
     around = neighbours[variable]
-    linked = sum(len(neighbours[v] & around) for v in around)
-    return len(around) * (len(around) - 1) - linked, len(around)
+    linked = sum(len(neighbours[neighbour] & around) for neighbour in around)
+    # Each link has two ends, and both are counted.
+    size = len(around)
+    return size * (size - 1) - linked, size
 
 
 def _check_vtree(graph: FactorGraph, vtree: Any) -> Ints:
@@ -226,16 +244,18 @@ def _check_vtree(graph: FactorGraph, vtree: Any) -> Ints:
     if vtree is None:
         return min_fill_vtree(graph)
     given = np.asarray(vtree)
-    n = graph.n_variables
-    if given.shape != (n,) or given.dtype.kind not in "iu" or np.any((given < -1) | (given >= n)):
+    n_variables = graph.n_variables
+    is_list = given.shape == (n_variables,) and given.dtype.kind in "iu"
+    if not is_list or np.any((given < -1) | (given >= n_variables)):
         raise ValueError(
-            f"vtree needs the parent of each of the {n} variables, an integer of -1 (a root) to "
-            f"{n - 1}, got {given.tolist()}"
+            f"vtree needs the parent of each of the {n_variables} variables, an integer of -1 (a "
+            f"root) to {n_variables - 1}, got {given.tolist()}"
         )
     parent = given.astype(np.int64)
     order = children_first(parent)
-    if len(order) < n:
-        lost = sorted(set(range(n)) - set(order))
+    # A walk from the roots does not reach a cycle, nor what is below it.
+    if len(order) < n_variables:
+        lost = sorted(set(range(n_variables)) - set(order))
         raise ValueError(f"vtree must have no cycle, but variables {lost[:8]} lie on or below one")
     _refuse_apart(graph, parent, order)
     return parent
@@ -245,14 +265,18 @@ def _refuse_apart(graph: FactorGraph, parent: Ints, order: list[int]) -> None:
     """Refuse a vtree in which two variables of one factor lie in different branches."""
     rank = {variable: number for number, variable in enumerate(order)}
     for number, scope in enumerate(graph.scopes):
+        # From the lowest variable of the factor up, all others must be met.
         apart = sorted(scope, key=rank.__getitem__)
-        above = lowest = apart.pop(0) if apart else -1
+        lowest = -1
+        if apart:
+            lowest = apart.pop(0)
+        above = lowest
         while apart and above >= 0:
-            above = int(parent[above])
+            above = parent[above]
             apart = [variable for variable in apart if variable != above]
         if apart:
-            first, second = sorted((lowest, apart[0]))
+            lower, upper = sorted((lowest, apart[0]))
             raise ValueError(
-                f"vtree must put the variables of a factor one above the other, but {first} "
-                f"and {second} of factor {number} lie in different branches"
+                f"vtree must put the variables of a factor one above the other, but {lower} "
+                f"and {upper} of factor {number} lie in different branches"
             )

@@ -11,8 +11,7 @@ from skpc._arrays import Floats, Ints, check_variables, offsets
 from skpc.counting.trees import children_first
 from skpc.factor_graphs.graph import FactorGraph
 
-#: Memory beyond which elimination is refused, and what an entry takes at its peak.
-_MOST_BYTES = 2**31
+#: What an entry of a table takes of memory at its peak.
 _TABLE_BYTES = 48
 
 
@@ -92,41 +91,52 @@ def plan_elimination(
         If the tables need more than 2 GiB.
     """
     order = children_first(parent)
+    # The lower a variable, the greater its rank: children come first in the order.
     rank = {variable: -number for number, variable in enumerate(order)}
     bucket: list[list[int]] = [[] for _ in order]
     for factor, scope in enumerate(graph.scopes):
-        free = [v for v in scope if not known[v]]
-        bucket[max(free or scope or order[-1:], key=rank.__getitem__)].append(factor)
+        free = [variable for variable in scope if not known[variable]]
+        # The lowest variable is eliminated first; a factor of none goes to a root.
+        lowest = max(free or scope or order[-1:], key=rank.__getitem__)
+        bucket[lowest].append(factor)
     above = parent.tolist()
     children: list[list[int]] = [[] for _ in order]
     contexts: list[set[int]] = [set() for _ in order]
-    for v in order:
-        for factor in bucket[v]:
-            contexts[v].update(u for u in graph.scopes[factor] if not known[u])
-        contexts[v].discard(v)
-        if above[v] >= 0:
-            children[above[v]].append(v)
-            contexts[above[v]] |= contexts[v]
+    for variable in order:
+        depends_on = contexts[variable]
+        for factor in bucket[variable]:
+            depends_on.update(member for member in graph.scopes[factor] if not known[member])
+        depends_on.discard(variable)
+        # Its message depends on its context, and so does what is above it.
+        if above[variable] >= 0:
+            children[above[variable]].append(variable)
+            contexts[above[variable]] |= depends_on
     context = [sorted(variables, key=rank.__getitem__) for variables in contexts]
     n_states = graph.n_states.tolist()
-    n_contexts = [math.prod(n_states[u] for u in variables) for variables in context]
-    n_options = [1 if known[v] else n_states[v] for v in range(len(order))]
-    _refuse_dense(context, sum(map(int.__mul__, n_contexts, n_options)), entry_bytes)
+    n_contexts = [math.prod(n_states[member] for member in variables) for variables in context]
+    n_options = [1 if is_known else size for is_known, size in zip(known, n_states)]
+    n_entries = sum(map(int.__mul__, n_contexts, n_options))
+    _refuse_dense(context, n_entries, entry_bytes)
     place = []
-    for v in range(len(order)):
-        u = above[v]
-        outer = [] if u < 0 else context[u] + ([] if known[u] else [u])
-        place.append(_positions(outer, context[v], n_states))
+    for variable, outer in enumerate(above):
+        # The entries of the parent: its context, and its own states if it is free.
+        entries: list[int] = []
+        if outer >= 0:
+            entries = context[outer] + ([] if known[outer] else [outer])
+        place.append(_positions(entries, context[variable], n_states))
     return EliminationPlan(order, children, context, n_contexts, n_options, place, bucket)
 
 
 def _refuse_dense(context: list[list[int]], n_entries: int, entry_bytes: int) -> None:
-    if n_entries * entry_bytes > _MOST_BYTES:
+    n_bytes = n_entries * entry_bytes
+    # Memory beyond which elimination is refused.
+    most_bytes = 2**31
+    if n_bytes > most_bytes:
         raise ValueError(
             f"the factor graph is too dense to be eliminated: the vtree has induced width "
             f"{max(map(len, context))}, so that about {Decimal(n_entries):.3g} table entries would "
-            f"need {Decimal(n_entries * entry_bytes // 2**30):.3g} GiB of memory "
-            f"({_MOST_BYTES >> 30} GiB at most). Give evidence on some variables or a better "
+            f"need {Decimal(n_bytes // 2**30):.3g} GiB of memory "
+            f"({most_bytes >> 30} GiB at most). Give evidence on some variables or a better "
             "vtree, or draw samples (GibbsSampler)"
         )
 
@@ -136,14 +146,16 @@ def _positions(scope: list[int], variables: list[int], n_states: list[int]) -> I
 
     Variables outside of the scope are in state 0.
     """
+    # The last variable is the fastest: a step of it is one place.
     strides = {}
     stride = 1
-    for v in reversed(variables):
-        strides[v] = stride
-        stride *= n_states[v]
+    for variable in reversed(variables):
+        strides[variable] = stride
+        stride *= n_states[variable]
     place = np.zeros(1, dtype=np.int64)
-    for v in scope:
-        place = (place[:, np.newaxis] + strides.get(v, 0) * np.arange(n_states[v])).ravel()
+    for variable in scope:
+        steps = strides.get(variable, 0) * np.arange(n_states[variable])
+        place = np.add.outer(place, steps).ravel()
     return place
 
 
@@ -164,31 +176,39 @@ def eliminate(graph: FactorGraph, plan: EliminationPlan, evidence: Floats) -> Co
     ConditionalTables
         The distribution given each row. Contexts of probability zero get equal weights.
     """
-    total = np.zeros(len(evidence))
+    n_batch = len(evidence)
+    total = np.zeros(n_batch)
     message: dict[int, Floats] = {}
     weights: list[Floats] = [np.empty(0)] * graph.n_variables
-    for v in plan.order:
-        free = [v] if np.isnan(evidence[0, v]) else []
-        scope = plan.context[v] + free
-        log_table = np.zeros((len(evidence), plan.n_contexts[v] * plan.n_options[v]))
-        for factor in plan.bucket[v]:
+    for variable in plan.order:
+        scope = plan.context[variable]
+        if np.isnan(evidence[0, variable]):
+            scope = [*scope, variable]
+        n_options = plan.n_options[variable]
+        # A row for each row of evidence, an entry for each context and state.
+        log_table = np.zeros((n_batch, plan.n_contexts[variable] * n_options))
+        for factor in plan.bucket[variable]:
             log_table += _read_factor(graph, factor, scope, evidence)
-        for child in plan.children[v]:
+        for child in plan.children[variable]:
             log_table += message.pop(child)[:, plan.place[child]]
-        message[v], weights[v] = _normalised(log_table, plan.n_options[v])
-    for last in message.values():
-        total += last[:, 0]
+        message[variable], weights[variable] = _normalised(log_table, n_options)
+    # Only the messages of roots are left.
+    for root_message in message.values():
+        total += root_message[:, 0]
     return ConditionalTables(plan, total, weights)
 
 
 def _read_factor(graph: FactorGraph, factor: int, scope: list[int], evidence: Floats) -> Floats:
     """Log values of a factor for each row of evidence and each joint state of ``scope``."""
     n_states = graph.n_states.tolist()
-    states = (
-        _positions(scope, [v], n_states) if v in scope else evidence[:, [v]].astype(np.int64)
-        for v in graph.scopes[factor]
+    # Free variables index along entries, known ones along rows; numpy pairs them all.
+    states = tuple(
+        _positions(scope, [variable], n_states)
+        if variable in scope
+        else evidence[:, [variable]].astype(np.int64)
+        for variable in graph.scopes[factor]
     )
-    return np.asarray(graph.log_tables[factor][tuple(states)])
+    return graph.log_tables[factor][states]
 
 
 def _normalised(log_table: Floats, n_options: int) -> tuple[Floats, Floats]:
@@ -196,6 +216,7 @@ def _normalised(log_table: Floats, n_options: int) -> tuple[Floats, Floats]:
     n_batch = len(log_table)
     by_context = log_table.reshape(n_batch, -1, n_options)
     log_total = np.logaddexp.reduce(by_context, axis=2, keepdims=True)
+    # A context of probability zero has no conditional: its weights are replaced below.
     with np.errstate(invalid="ignore"):
         weight = np.exp(by_context - log_total)
     weight = np.where(log_total > -np.inf, weight, 1.0 / n_options)
@@ -242,21 +263,32 @@ def sum_out(graph: FactorGraph, variables: Any) -> FactorGraph:
     factors = list(zip(graph.scopes, graph.log_tables))
     while waiting:
         around = {
-            v: sorted({u for scope, _ in factors if v in scope for u in scope}) for v in waiting
+            variable: sorted(
+                {member for scope, _ in factors if variable in scope for member in scope}
+            )
+            for variable in waiting
         }
-        v = min(waiting, key=lambda u: math.prod(n_states[w] for w in around[u]))
-        waiting.remove(v)
-        scope = [u for u in around[v] if u != v] + [v]
-        sizes = [n_states[u] for u in scope]
-        _refuse_dense([scope], math.prod(sizes), _TABLE_BYTES)
-        total = np.zeros(math.prod(sizes))
-        for old, table in factors:
-            if v in old:
-                total += table[tuple(_positions(scope, [u], n_states) for u in old)]
-        summed = _normalised(total[np.newaxis], n_states[v])[0].reshape(sizes[:-1])
-        factors = [factor for factor in factors if v not in factor[0]]
-        factors.append((tuple(scope[:-1]), summed))
-        n_states[v] = 1
+        # The variable whose new factor is smallest goes first.
+        variable = min(
+            waiting,
+            key=lambda candidate: math.prod(n_states[member] for member in around[candidate]),
+        )
+        waiting.remove(variable)
+        scope = [member for member in around[variable] if member != variable]
+        scope.append(variable)
+        sizes = [n_states[member] for member in scope]
+        n_entries = math.prod(sizes)
+        _refuse_dense([scope], n_entries, _TABLE_BYTES)
+        total = np.zeros(n_entries)
+        for members, table in factors:
+            if variable in members:
+                places = (_positions(scope, [member], n_states) for member in members)
+                total += table[tuple(places)]
+        # The variable is the last axis of the sum of the logs, and is summed out.
+        summed, _ = _normalised(total[np.newaxis], n_states[variable])
+        factors = [factor for factor in factors if variable not in factor[0]]
+        factors.append((tuple(scope[:-1]), summed.reshape(sizes[:-1])))
+        n_states[variable] = 1
     return FactorGraph(n_states, factors)
 
 
@@ -270,18 +302,23 @@ def table_marginals(tables: ConditionalTables, n_states: Ints, evidence: Floats)
     """
     plan = tables.plan
     n_batch = len(evidence)
-    first = offsets(n_states)
-    out = np.zeros((n_batch, first[-1]))
+    starts = offsets(n_states)
+    out = np.zeros((n_batch, starts[-1]))
     # The probability of each context; roots have only one.
     reach = [np.ones((n_batch, 1))] * len(n_states)
-    for v in reversed(plan.order):
-        joint = np.repeat(reach[v], plan.n_options[v], axis=1) * tables.weights[v]
-        if np.isnan(evidence[0, v]):
-            by_context = joint.reshape(n_batch, -1, plan.n_options[v])
-            out[:, first[v] : first[v + 1]] = by_context.sum(axis=1)
+    # Parents before children: what reaches a variable is complete when its turn comes.
+    for variable in reversed(plan.order):
+        n_options = plan.n_options[variable]
+        start = starts[variable]
+        joint = np.repeat(reach[variable], n_options, axis=1) * tables.weights[variable]
+        if np.isnan(evidence[0, variable]):
+            by_context = joint.reshape(n_batch, -1, n_options)
+            out[:, start : starts[variable + 1]] = by_context.sum(axis=1)
         else:
-            out[np.arange(n_batch), first[v] + evidence[:, v].astype(np.int64)] = 1.0
-        for child in plan.children[v]:
+            state = evidence[:, variable].astype(np.int64)
+            out[np.arange(n_batch), start + state] = 1.0
+        for child in plan.children[variable]:
             reach[child] = np.zeros((n_batch, plan.n_contexts[child]))
+            # Several entries of a parent may lead to one context.
             np.add.at(reach[child].T, plan.place[child], joint.T)
     return out

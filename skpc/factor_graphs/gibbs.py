@@ -18,9 +18,6 @@ from skpc._validation import check_n_samples, check_option
 from skpc.factor_graphs.elimination import sum_out
 from skpc.factor_graphs.graph import FactorGraph
 
-#: How many random states are tried as the start of a chain.
-_N_STARTS = 1000
-
 
 @dataclass(repr=False, eq=False)
 class GibbsSampler(ShowsParameters):
@@ -78,6 +75,7 @@ class GibbsSampler(ShowsParameters):
 
     def __post_init__(self) -> None:
         check_option("scan", self.scan, ("systematic", "random"))
+        # A chain may start without burn-in; all else is one or more.
         for name, least in (("burn_in", 0), ("thinning", 1), ("n_chains", 1)):
             number = getattr(self, name)
             if not isinstance(number, Integral) or number < least:
@@ -102,22 +100,29 @@ class GibbsSampler(ShowsParameters):
             If ``n_samples`` is negative, or no start of positive probability is found.
         """
         n_samples = check_n_samples(n_samples)
-        rest = sum_out(self.graph, self.collapsed)
-        collapsed = np.unique([int(v) for v in self.collapsed]).astype(np.int64)
-        moving = np.setdiff1d(np.arange(rest.n_variables), collapsed)
+        graph = sum_out(self.graph, self.collapsed)
+        collapsed = np.unique(list(map(int, self.collapsed))).astype(np.int64)
+        n_variables = graph.n_variables
+        # Variables that are summed out have one state, which no update changes.
+        moving = np.setdiff1d(np.arange(n_variables), collapsed)
         random = check_random_state(self.random_state)
-        starts = self._starts(rest, random)
+        starts = self._starts(graph, random)
         seed = np.uint64(random.randint(np.iinfo(np.int32).max))
         streams = start_streams(seed, int(self.n_chains), 0)
-        factors = _flatten(rest)
-        schedule = (self.burn_in, self.thinning, self.scan == "random")
-        out = np.empty((n_samples, rest.n_variables), dtype=np.int64)
+        factors = _flatten(graph)
+        at_random = self.scan == "random"
+        out = np.empty((n_samples, n_variables), dtype=np.int64)
 
         def run(chain: int) -> None:
             # Rows go to the chains in turn, whatever the number of threads.
-            states = np.empty((len(range(chain, n_samples, self.n_chains)), out.shape[1]), np.int64)
+            rows = range(chain, n_samples, self.n_chains)
+            states = np.empty((len(rows), n_variables), np.int64)
+            # A chain changes what it starts from.
             stream = streams[chain : chain + 1].copy()
-            _run_chain(factors, moving, starts[chain].copy(), stream, *schedule, states)
+            start = starts[chain].copy()
+            _run_chain(
+                factors, moving, start, stream, self.burn_in, self.thinning, at_random, states
+            )
             out[chain :: self.n_chains] = states
 
         if len(moving):
@@ -128,11 +133,13 @@ class GibbsSampler(ShowsParameters):
 
     def _starts(self, graph: FactorGraph, random: np.random.RandomState) -> Ints:
         # Where the graph has impossible states, a chain has to begin at one that is possible.
-        tried = np.floor(random.uniform(size=(_N_STARTS, graph.n_variables)) * graph.n_states)
+        n_starts = 1000
+        height = random.uniform(size=(n_starts, graph.n_variables))
+        tried = np.floor(height * graph.n_states)
         possible = tried[graph.log_score(tried) > -np.inf]
         if not len(possible):
             raise ValueError(
-                f"{_N_STARTS} random states all have probability zero, so that no start for a "
+                f"{n_starts} random states all have probability zero, so that no start for a "
                 "Gibbs chain was found; give the variables that are functions of others as "
                 "collapsed"
             )
@@ -163,8 +170,10 @@ class _FlatFactors(NamedTuple):
 def _flatten(graph: FactorGraph) -> _FlatFactors:
     tables = graph.log_tables
     sizes = [len(scope) for scope in graph.scopes]
-    scope = np.array([v for scope in graph.scopes for v in scope], dtype=np.int64)
-    stride = np.array([s // 8 for table in tables for s in table.strides], dtype=np.int64)
+    scope = np.array([variable for scope in graph.scopes for variable in scope], dtype=np.int64)
+    # Numpy counts strides in bytes, of which a float64 has eight.
+    stride = np.array([step // 8 for table in tables for step in table.strides], dtype=np.int64)
+    # The factors of a variable stand together.
     by_variable = np.argsort(scope, kind="stable")
     return _FlatFactors(
         # An empty table in front, as a graph may have no factor.
@@ -216,10 +225,12 @@ def _run_chain(
                 turn = int(uniform(streams, ZERO) * len(moving))
             _update(factors, moving[turn], state, streams, log_prob)
             # A random scan overwrites it.
-            turn = turn + 1 if turn + 1 < len(moving) else 0
+            turn += 1
+            if turn == len(moving):
+                turn = 0
         # A loop: the copy of a slice would need numba's counts of references.
-        for v in range(len(state)):
-            out[taken, v] = state[v]
+        for variable in range(len(state)):
+            out[taken, variable] = state[variable]
 
 
 @internal_kernel
@@ -228,10 +239,13 @@ def _update(factors: _FlatFactors, v: int, state: Ints, streams: Streams, log_pr
     n_states = factors.n_states[v]
     for s in range(n_states):
         log_prob[s] = 0.0
+    # Factors without the variable are the same for all of its states.
+    touched = factors.touched
+    steps = factors.step
     for t in range(factors.touch_ptr[v], factors.touch_ptr[v + 1]):
         # The entry of the states of the other variables, and state 0 of this one.
-        f = factors.touched[t]
-        step = factors.step[t]
+        f = touched[t]
+        step = steps[t]
         entry = factors.begin[f] - state[v] * step
         for o in range(factors.scope_ptr[f], factors.scope_ptr[f + 1]):
             entry += state[factors.scope[o]] * factors.stride[o]

@@ -10,11 +10,6 @@ from sklearn.utils import check_random_state
 from skpc._arrays import Floats, check_variables, log_or_inf, one_or_each
 from skpc._cells import rows_of_numbers
 
-#: How far the probabilities of a row of a conditional table may be from summing to one.
-_TOLERANCE = 1e-6
-#: Most states of a variable: what an index of 32 bits can say.
-_MOST_STATES = 2**31 - 1
-
 Factor = tuple[Sequence[int], Any]
 
 
@@ -74,22 +69,24 @@ class FactorGraph:
         sizes = np.asarray(n_states)
         is_number = sizes.ndim == 1 and sizes.dtype.kind in "iuf" and np.isfinite(sizes).all()
         is_number = is_number and np.all((sizes >= 1) & (sizes == np.floor(sizes)))
-        if not is_number or sizes.max(initial=1) > _MOST_STATES:
+        # An index of 32 bits can say no more states.
+        if not is_number or sizes.max(initial=1) > 2**31 - 1:
             raise ValueError(
-                f"n_states needs a whole number up to {_MOST_STATES}, 1 or more for each variable, "
+                f"n_states needs a whole number up to {2**31 - 1}, 1 or more for each variable, "
                 f"got {sizes.tolist()}"
             )
         self.n_states = sizes.astype(np.int64)
         self.n_states.flags.writeable = False
-        parts = list(factors)
-        self.scopes = tuple(
-            _checked_scope(number, scope, len(self.n_states))
-            for number, (scope, _) in enumerate(parts)
-        )
-        self.log_tables = tuple(
-            _checked_table(number, table, tuple(self.n_states[list(scope)].tolist()))
-            for number, (scope, (_, table)) in enumerate(zip(self.scopes, parts))
-        )
+        scopes = []
+        log_tables = []
+        for number, (variables, log_table) in enumerate(factors):
+            scope = _checked_scope(number, variables, len(self.n_states))
+            # An axis for each variable.
+            shape = tuple(self.n_states[list(scope)].tolist())
+            scopes.append(scope)
+            log_tables.append(_checked_table(number, log_table, shape))
+        self.scopes = tuple(scopes)
+        self.log_tables = tuple(log_tables)
 
     @property
     def n_variables(self) -> int:
@@ -129,7 +126,9 @@ class FactorGraph:
         states = rows.astype(np.int64)
         total = np.zeros(len(rows))
         for scope, table in zip(self.scopes, self.log_tables):
-            total += table[tuple(states[:, v] for v in scope)]
+            # An index for each axis looks up one entry for each row.
+            index = tuple(states[:, variable] for variable in scope)
+            total += table[index]
         return total
 
     def check_rows(self, X: Any) -> Floats:
@@ -195,24 +194,28 @@ class FactorGraph:
         """
         if rows < 1 or cols < 1:
             raise ValueError(f"rows and cols must be 1 or more, got {rows} and {cols}")
-        number = np.arange(rows * cols).reshape(rows, cols)
+        # Sites are numbered row by row; edges lead to the right and down.
+        n_sites = rows * cols
+        number = np.arange(n_sites).reshape(rows, cols)
         across = np.stack([number[:, :-1].ravel(), number[:, 1:].ravel()], axis=1)
         down = np.stack([number[:-1].ravel(), number[1:].ravel()], axis=1)
         edges = np.concatenate([across, down])
         spin = np.array([-1.0, 1.0])
         if coupling is None:
             draw = check_random_state(random_state).uniform
-            tables = np.log(draw(np.finfo(np.float64).tiny, 1.0, size=(len(edges), 2, 2)))
+            # A zero would make a state impossible.
+            smallest = np.finfo(np.float64).tiny
+            tables = np.log(draw(smallest, 1.0, size=(len(edges), 2, 2)))
         else:
-            strength = one_or_each(
-                coupling, len(edges), "coupling must be a finite number", "edges"
-            )
+            needed = "coupling must be a finite number"
+            strength = one_or_each(coupling, len(edges), needed, "edges")
             tables = strength[:, np.newaxis, np.newaxis] * np.outer(spin, spin)
+        # Tables hold the log of the weight of two states: coupling times both spins.
         factors: list[Factor] = list(zip(edges.tolist(), tables))
         if field is not None:
-            strength = one_or_each(field, rows * cols, "field must be a finite number", "sites")
-            factors += [((v,), strength[v] * spin) for v in range(rows * cols)]
-        return cls(np.full(rows * cols, 2), factors)
+            strength = one_or_each(field, n_sites, "field must be a finite number", "sites")
+            factors += [((site,), strength[site] * spin) for site in range(n_sites)]
+        return cls(np.full(n_sites, 2), factors)
 
     @classmethod
     def from_bayesian_network(cls, cpts: Sequence[tuple[Sequence[int], Any]]) -> Self:
@@ -246,11 +249,10 @@ class FactorGraph:
         for variable, table in enumerate(tables):
             check_conditional(variable, table)
         _refuse_cycle([parents for parents, _ in cpts])
-        factors = [
-            ((*parents, variable), log_or_inf(table))
-            for variable, ((parents, _), table) in enumerate(zip(cpts, tables))
-        ]
-        return cls([table.shape[-1] for table in tables], factors)
+        # The variable itself has the last axis.
+        scopes = [(*parents, variable) for variable, (parents, _) in enumerate(cpts)]
+        n_states = [table.shape[-1] for table in tables]
+        return cls(n_states, zip(scopes, map(log_or_inf, tables)))
 
 
 def _checked_scope(number: int, scope: Sequence[int], n_variables: int) -> tuple[int, ...]:
@@ -273,6 +275,7 @@ def _checked_table(number: int, given: Any, shape: tuple[int, ...]) -> Floats:
         raise ValueError(
             f"the log table of factor {number} must be finite or -inf, got {bad.flat[0]}"
         )
+    # Graphs share their tables, and what has been checked stays as it is.
     table.flags.writeable = False
     return table
 
@@ -282,8 +285,10 @@ def check_conditional(variable: int, table: Floats) -> None:
     if table.ndim == 0 or table.size == 0:
         raise ValueError(f"the table of variable {variable} needs an axis for its own states")
     total = table.sum(axis=-1)
-    if np.any(table < 0) or not np.all(np.abs(total - 1.0) <= _TOLERANCE):
-        worst = total.flat[int(np.argmax(np.abs(total - 1.0)))]
+    error = np.abs(total - 1.0)
+    # Tables on disk have few digits; NaN is no error that is small.
+    if np.any(table < 0) or not np.all(error <= 1e-6):
+        worst = total.flat[int(np.argmax(error))]
         raise ValueError(
             f"the probabilities of variable {variable} must be non-negative and sum to 1 over "
             f"the last axis, given any states of its parents; found a sum of {worst:.9g} and a "

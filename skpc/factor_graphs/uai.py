@@ -16,8 +16,6 @@ from skpc._validation import check_option
 from skpc.factor_graphs.graph import FactorGraph, check_conditional
 
 _HEADERS = ("MARKOV", "BAYES")
-#: The most axes that an array of an old version of numpy can have.
-_MOST_AXES = 32
 _INTEGER = re.compile(r"[0-9]{1,15}\Z")
 _NUMBER = re.compile(r"\+?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,5})?\Z")
 
@@ -125,14 +123,16 @@ def write_uai(graph: FactorGraph, path: str | os.PathLike[str], header: str = "M
     FactorGraph(n_variables=8, n_factors=8)
     """
     check_option("header", header, _HEADERS)
+    # All is checked before the file is opened.
     tables = [_linear(number, table) for number, table in enumerate(graph.log_tables)]
     if header == "BAYES":
         _check_bayes(graph, tables)
-    lines = [header, str(graph.n_variables), " ".join(map(str, graph.n_states.tolist()))]
-    lines.append(str(graph.n_factors))
+    sizes = " ".join(map(str, graph.n_states.tolist()))
+    lines = [header, str(graph.n_variables), sizes, str(graph.n_factors)]
     lines += [" ".join(map(str, (len(scope), *scope))) for scope in graph.scopes]
     for table in tables:
         lines += ["", str(table.size)]
+        # A line for each row: the last variable is the fastest.
         rows = table.reshape(-1, table.shape[-1] if table.ndim else 1)
         lines += [" " + " ".join(map(repr, row)) for row in rows.tolist()]
     with replacing(path) as file:
@@ -142,13 +142,15 @@ def write_uai(graph: FactorGraph, path: str | os.PathLike[str], header: str = "M
 def _linear(number: int, log_table: Floats) -> Floats:
     with np.errstate(over="ignore", under="ignore"):
         table = np.exp(log_table)
-    lost = (table == np.inf) | ((table < np.finfo(np.float64).tiny) & (log_table > -np.inf))
+    # Numbers below the normal ones have fewer digits, and zero stands for an impossible state.
+    is_tiny = table < np.finfo(np.float64).tiny
+    lost = (table == np.inf) | (is_tiny & (log_table > -np.inf))
     if lost.any():
         raise ValueError(
             f"factor {number} has the log value {log_table[lost].flat[0]:.6g}, whose exponential "
             "is no float64 of full precision; add a constant to its log table"
         )
-    return np.asarray(table)
+    return table
 
 
 def _check_bayes(graph: FactorGraph, tables: list[Floats]) -> None:
@@ -170,81 +172,106 @@ class _Tokens:
         self.words: list[tuple[int, str]] = []
         for line, raw in enumerate(data.split(b"\n"), start=1):
             words = raw.partition(b"#")[0].split()
+            # A line whose first word is c is a comment.
             if words and words[0] != b"c":
                 self.words += [(line, word.decode("latin-1")) for word in words]
-        self.at = 0
+        self.n_read = 0
 
     def fail(self, needed: str) -> NoReturn:
         """Raise the error about the word read last."""
-        if self.at > len(self.words):
-            last = self.words[-1][0] if self.words else 1
+        if self.n_read > len(self.words):
+            last = 1
+            if self.words:
+                last, _ = self.words[-1]
             raise ValueError(f"{self.name}, line {last}: {needed} expected, but the file ends here")
-        line, word = self.words[self.at - 1]
-        shown = word if len(word) <= 40 else word[:40] + "..."
+        line, word = self.words[self.n_read - 1]
+        # A damaged file may be one long word.
+        shown = word
+        if len(word) > 40:
+            shown = word[:40] + "..."
         raise ValueError(
-            f"{self.name}, line {line}: {needed} expected, found {shown!r} (word {self.at} of the "
-            "file)"
+            f"{self.name}, line {line}: {needed} expected, found {shown!r} (word {self.n_read} of "
+            "the file)"
         )
 
     def next(self, needed: str) -> str:
-        self.at += 1
-        if self.at > len(self.words):
+        self.n_read += 1
+        if self.n_read > len(self.words):
             self.fail(needed)
-        return self.words[self.at - 1][1]
+        return self.words[self.n_read - 1][1]
 
-    def integer(self, needed: str, least: int = 0, most: int | None = None) -> int:
+    def integer(self, needed: str, least: int = 0, greatest: int | None = None) -> int:
         word = self.next(needed)
-        number = int(word) if _INTEGER.match(word) else -1
-        if number < least or (most is not None and number > most):
+        number = -1
+        if _INTEGER.match(word):
+            number = int(word)
+        if number < least or (greatest is not None and number > greatest):
             self.fail(needed)
         return number
 
     def log_number(self, needed: str) -> float:
         word = self.next(needed)
-        if not _NUMBER.match(word) or not math.isfinite(float(word)):
+        # float() reads words that are no numbers of the format, such as nan or 1_000.
+        value = math.inf
+        if _NUMBER.match(word):
+            value = float(word)
+        if value == math.inf:
             self.fail(needed)
-        if float(word) >= np.finfo(np.float64).tiny:
-            return math.log(float(word))
+        if value >= np.finfo(np.float64).tiny:
+            return math.log(value)
         # 1e-400 is not a float64, but its logarithm is; only a zero is impossible.
         exact = Decimal(word)
-        return float(exact.ln()) if exact else -math.inf
+        if exact:
+            return float(exact.ln())
+        return -math.inf
 
 
 def _parsed(data: bytes, name: str) -> FactorGraph:
     tokens = _Tokens(data, name)
-    if tokens.next("MARKOV or BAYES").upper() not in _HEADERS:
+    header = tokens.next("MARKOV or BAYES")
+    if header.upper() not in _HEADERS:
         tokens.fail("MARKOV or BAYES")
     n_variables = tokens.integer("the number of variables")
     n_states = [
-        tokens.integer(f"the number of states of variable {v}, 1 or more,", least=1)
-        for v in range(n_variables)
+        tokens.integer(f"the number of states of variable {variable}, 1 or more,", least=1)
+        for variable in range(n_variables)
     ]
     n_factors = tokens.integer("the number of factors")
     scopes = [_scope(tokens, number, n_variables) for number in range(n_factors)]
-    factors = [(s, _log_table(tokens, n, [n_states[v] for v in s])) for n, s in enumerate(scopes)]
-    if tokens.at < len(tokens.words):
-        tokens.at += 1
+    factors = []
+    for number, scope in enumerate(scopes):
+        shape = [n_states[variable] for variable in scope]
+        factors.append((scope, _log_table(tokens, number, shape)))
+    if tokens.n_read < len(tokens.words):
+        tokens.n_read += 1
         tokens.fail(f"the end of the file after the tables of {n_factors} factors")
     return FactorGraph(n_states, factors)
 
 
 def _scope(tokens: _Tokens, number: int, n_variables: int) -> list[int]:
-    most = min(n_variables, _MOST_AXES)
-    size = tokens.integer(f"the number of variables of factor {number}, {most} at most,", most=most)
+    # An array of an old version of numpy can have no more axes.
+    n_most = min(n_variables, 32)
+    size = tokens.integer(
+        f"the number of variables of factor {number}, {n_most} at most,", greatest=n_most
+    )
     needed = f"a variable of factor {number}, one of 0..{n_variables - 1} and none twice,"
     scope: list[int] = []
+    # Damage shows at the first word that does not fit.
     for _ in range(size):
-        scope.append(tokens.integer(needed, most=n_variables - 1))
-        if scope[-1] in scope[:-1]:
+        variable = tokens.integer(needed, greatest=n_variables - 1)
+        if variable in scope:
             tokens.fail(needed)
+        scope.append(variable)
     return scope
 
 
 def _log_table(tokens: _Tokens, number: int, shape: list[int]) -> Floats:
     size = math.prod(shape)
+    # A size that the file cannot hold is refused before memory is asked for.
     if size > len(tokens.words):
         tokens.next("the number of entries")
         tokens.fail(f"the number of entries of factor {number}, more than this file has words,")
-    tokens.integer(f"{size}, the number of entries of factor {number},", least=size, most=size)
+    tokens.integer(f"{size}, the number of entries of factor {number},", least=size, greatest=size)
     needed = f"one of the {size} entries of factor {number}, a finite number of 0 or more,"
-    return np.array([tokens.log_number(needed) for _ in range(size)]).reshape(shape)
+    values = np.array([tokens.log_number(needed) for _ in range(size)])
+    return values.reshape(shape)

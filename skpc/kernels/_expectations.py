@@ -43,17 +43,11 @@ def leaf_expectations(kernel: ColumnKernel, left: Form, right: Form) -> Floats:
     ... )
     array([[0.707, 0.075]])
     """
-    left, right = (
-        side.in_scores() if isinstance(side, ScoredNormals) else side for side in (left, right)
-    )
+    left = _in_scores(left)
+    right = _in_scores(right)
     if isinstance(left, Points) != isinstance(right, Points):
-        # A point is a normal distribution without spread.
-        left, right = (
-            Normals(side.value, np.zeros(len(side.value)), side.prob)
-            if isinstance(side, Points)
-            else side
-            for side in (left, right)
-        )
+        left = _without_spread(left)
+        right = _without_spread(right)
     if isinstance(kernel, RBF) and not isinstance(left, Points):
         if isinstance(left, Bins) and isinstance(right, Normals):
             return _bumps(kernel, right, left).T
@@ -63,13 +57,17 @@ def leaf_expectations(kernel: ColumnKernel, left: Form, right: Form) -> Floats:
             f"the expectation of a cell needs a column kernel, got {type(kernel).__name__} under "
             f"{type(left).__name__}"
         )
-    value, prob, rest = _known_values(left)
-    others, other_prob, other_rest = _known_values(right)
-    known = prob @ kernel.of_points(value[:, np.newaxis], others) @ other_prob.T
+    left_value, left_prob, left_density = _known_values(left)
+    right_value, right_prob, right_density = _known_values(right)
+    # One row for each value of the left, one column for each value of the right.
+    values = kernel.of_points(left_value[:, np.newaxis], right_value)
+    known = left_prob @ values @ right_prob.T
     # Only two known numbers can match; any other pair differs with probability one.
-    either = np.add.outer(rest, other_rest) - np.multiply.outer(rest, other_rest)
-    unequal = _of_unequal_cells(kernel, left, rest), _of_unequal_cells(kernel, right, other_rest)
-    return np.asarray(known + either * max(unequal))
+    unknown = np.add.outer(left_density, right_density)
+    unknown -= np.multiply.outer(left_density, right_density)
+    left_unequal = _of_unequal_cells(kernel, left, left_density)
+    right_unequal = _of_unequal_cells(kernel, right, right_density)
+    return known + unknown * max(left_unequal, right_unequal)
 
 
 def leaf_second_moments(kernel: ColumnKernel, left: Form, first: Floats, second: Floats) -> Floats:
@@ -103,29 +101,44 @@ def leaf_second_moments(kernel: ColumnKernel, left: Form, first: Floats, second:
     >>> leaf_second_moments(RBF(0.5), normal, cell, -cell).round(3)
     array([[0.212]])
     """
-    if isinstance(left, ScoredNormals):
-        left = left.in_scores()
+    left = _in_scores(left)
     if isinstance(left, Points) or not isinstance(kernel, RBF):
-        value, prob, rest = _known_values(left)
+        value, prob, density = _known_values(left)
+        value = value[:, np.newaxis]
+        products = kernel.of_points(value, first)  # (n_values, n_cells)
+        products = products * kernel.of_points(value, second)
         # A draw of a density matches neither cell; an atom may.
-        rest = rest * _of_unequal_cells(kernel, left, rest) ** 2
-        values = kernel.of_points(value[:, np.newaxis], first)
-        values = values * kernel.of_points(value[:, np.newaxis], second)
-        return prob @ values + rest[:, np.newaxis]
+        density = density * _of_unequal_cells(kernel, left, density) ** 2
+        return prob @ products + density[:, np.newaxis]
     # The product of two bumps is a narrower one in the middle between them.
+    gamma = kernel.gamma
     middle = Normals((first + second) / 2.0, np.zeros(len(first)))
-    height = np.exp(-0.5 * kernel.gamma * np.square(first - second))
-    return height * leaf_expectations(RBF(2.0 * kernel.gamma), left, middle)
+    height = np.exp(-0.5 * gamma * np.square(first - second))
+    return height * leaf_expectations(RBF(2.0 * gamma), left, middle)
 
 
-def _of_unequal_cells(kernel: ColumnKernel, form: Any, rest: Floats) -> float:
+def _in_scores(form: Form) -> Form:
+    """Distributions in whose scores a kernel compares cells."""
+    if isinstance(form, ScoredNormals):
+        return form.in_scores()
+    return form
+
+
+def _without_spread(form: Form) -> Form:
+    """Points as normal distributions without spread, which can stand beside any density."""
+    if isinstance(form, Points):
+        return Normals(form.value, np.zeros(len(form.value)), form.prob)
+    return form
+
+
+def _of_unequal_cells(kernel: ColumnKernel, form: Any, density: Floats) -> float:
     """Value of a kernel where a draw of the density of a distribution is one of the cells."""
     if isinstance(kernel, ExponentialHamming | Delta):
         return float(kernel.of_points(np.zeros(()), np.ones(())))
-    if rest.any():
+    if density.any():
         raise TypeError(
             f"the expectation of {type(kernel).__name__} under {type(form).__name__} is not known "
-            f"where these have a density (here a mass of {rest.max():g}); use RBF, "
+            f"where these have a density (here a mass of {density.max():g}); use RBF, "
             "ExponentialHamming or Delta for columns of numbers"
         )
     return 0.0
@@ -133,33 +146,45 @@ def _of_unequal_cells(kernel: ColumnKernel, form: Any, rest: Floats) -> float:
 
 def _bumps(kernel: RBF, left: Any, right: Any) -> Floats:
     """Expectations of the Gaussian kernel under normals, bins, or normals on the left and bins."""
-    if kernel.gamma == 0.0:
+    gamma = kernel.gamma
+    if gamma == 0.0:
+        # A kernel that is one everywhere: sums over bins would divide by the width of its bump.
         return np.multiply.outer(left.total(), right.total())
-    if isinstance(left, Normals) and isinstance(right, Normals):
-        sd = left.sd[:, np.newaxis]
-        mean = left.mean[:, np.newaxis]
-        widened = 1.0 + 2.0 * kernel.gamma * (sd**2 + right.sd**2)
+    if not isinstance(left, Normals):
+        means = mean_over_pairs(np.sqrt(gamma), left.axis, right.axis)
+    elif isinstance(right, Normals):
+        left_sd = left.sd[:, np.newaxis]
+        left_mean = left.mean[:, np.newaxis]
+        widened = 1.0 + 2.0 * gamma * (left_sd**2 + right.sd**2)
+        # Far apart, squares overflow, and the bump has no height there.
         with np.errstate(over="ignore"):
-            exponent = -kernel.gamma * np.square(mean - right.mean) / widened
-        means = np.exp(exponent) / np.sqrt(widened)
-    elif isinstance(left, Normals):
-        # A normal distribution widens the bump and lowers it.
-        widened = 1.0 + 2.0 * kernel.gamma * left.sd**2
-        means = mean_over_bins(np.sqrt(kernel.gamma / widened), left.mean, right.axis)
-        means = means / np.sqrt(widened)[:, np.newaxis]
+            exponent = -gamma * np.square(left_mean - right.mean) / widened
+        means = np.exp(exponent)
+        means /= np.sqrt(widened)
     else:
-        means = mean_over_pairs(float(np.sqrt(kernel.gamma)), left.axis, right.axis)
-    return np.asarray(right.averages(left.averages(means).T).T)
+        # A normal distribution widens the bump and lowers it.
+        widened = 1.0 + 2.0 * gamma * left.sd**2
+        means = mean_over_bins(np.sqrt(gamma / widened), left.mean, right.axis)
+        means = means / np.sqrt(widened)[:, np.newaxis]
+    # Rows of a side mix its distributions: (n_left, n_right) from those between the distributions.
+    averages = left.averages(means).T
+    return right.averages(averages).T
 
 
 def _known_values(form: Any) -> tuple[Floats, Floats, Floats]:
-    """Values that have a probability, these probabilities, and what remains, of distributions."""
+    """Values that have a probability, their probabilities, and the mass with a density.
+
+    Their shapes are (n_values,), (n_forms, n_values) and (n_forms,).
+    """
     if isinstance(form, Points):
         return form.value, form.prob, np.zeros(len(form.prob))
     if isinstance(form, Bins):
-        at = ~np.isnan(form.axis.points)
-        prob = form.prob @ form.axis.mixing[:, at]
-        rest = form.prob @ form.axis.mixing[:, ~at]
-        return form.axis.points[at], prob, rest.sum(axis=1)
-    at = form.sd == 0.0
-    return form.mean[at], form.rows[:, at], form.rows[:, ~at].sum(axis=1)
+        values = form.axis.points
+        is_atom = ~np.isnan(values)
+        # States of an axis may be mixtures of its cells.
+        prob = form.prob @ form.axis.mixing[:, is_atom]
+        density = form.prob @ form.axis.mixing[:, ~is_atom]
+        return values[is_atom], prob, density.sum(axis=1)
+    is_known = form.sd == 0.0
+    density = form.rows[:, ~is_known]
+    return form.mean[is_known], form.rows[:, is_known], density.sum(axis=1)

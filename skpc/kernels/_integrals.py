@@ -10,12 +10,11 @@ from scipy.special import erf, erfc, erfcx
 from skpc._arrays import Floats
 from skpc.variables import Histogram
 
+# Gauss-Legendre between 0 and 1; 20 nodes are exact to rounding on bins narrower than the bump.
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(20)
 _NODES = (_NODES + 1.0) / 2.0
 _WEIGHTS = _WEIGHTS / 2.0
 _SQRT_PI = np.sqrt(np.pi)
-#: Two tails whose scales are closer than this (relative) are averaged by Gauss-Legendre.
-_CLOSE = 0.1
 
 
 def mean_over_bins(a: Floats, x: Floats, axis: Histogram) -> Floats:
@@ -42,159 +41,191 @@ def _mean_over_cells(a: Floats, x: Floats, axis: Histogram) -> Floats:
     a = a[:, np.newaxis]
     x = x[:, np.newaxis]
     edges = axis.edges
-    points = axis.points
-    lower = tail_mean(a, edges[:1] - x, axis.lower_scale)
+    # Signed distances from the bumps to all edges: (n, n_edges).
+    from_bump = edges - x
+    lower = tail_mean(a, from_bump[:, :1], axis.lower_scale)
     upper = tail_mean(a, x - edges[-1:], axis.upper_scale)
-    means = np.hstack([lower, _bin_mean(a, edges[:-1] - x, edges[1:] - x), upper])
-    return np.where(np.isnan(points), means, np.exp(-np.square(a * (x - points))))
+    bins = _bin_mean(a, from_bump[:, :-1], from_bump[:, 1:])
+    means = np.hstack([lower, bins, upper])
+    points = axis.points
+    at_points = np.exp(-np.square(a * (x - points)))
+    return np.where(np.isnan(points), means, at_points)
 
 
-def mean_over_pairs(a: float, axis: Histogram, other: Histogram) -> Floats:
+def mean_over_pairs(a: float, left: Histogram, right: Histogram) -> Floats:
     """Mean of ``exp(-a^2 (X - Y)^2)`` over each pair of states of two axes.
 
     Parameters
     ----------
     a : float
         Inverse width of the bump, positive.
-    axis, other : Histogram
+    left, right : Histogram
         The axes.
 
     Returns
     -------
-    ndarray of shape (n_states, n_other_states)
+    ndarray of shape (n_left_states, n_right_states)
     """
-    edges = axis.edges
-    others = other.edges
-    low = axis.lower_scale
-    high = axis.upper_scale
-    low_other = other.lower_scale
-    high_other = other.upper_scale
-    means = np.empty((len(edges) + 1, len(others) + 1))
-    means[1:-1, 1:-1] = _bin_pair_means(a, edges, others)
-    means[1:-1, 0] = _bin_tail_mean(a, others[0] - edges[:-1], others[0] - edges[1:], low_other)
-    means[1:-1, -1] = _bin_tail_mean(a, edges[:-1] - others[-1], edges[1:] - others[-1], high_other)
-    means[0, 1:-1] = _bin_tail_mean(a, edges[0] - others[:-1], edges[0] - others[1:], low)
-    means[-1, 1:-1] = _bin_tail_mean(a, others[:-1] - edges[-1], others[1:] - edges[-1], high)
-    means[0, 0] = _same_side_mean(a, others[0] - edges[0], low, low_other)
-    means[-1, -1] = _same_side_mean(a, edges[-1] - others[-1], high, high_other)
-    means[0, -1] = _opposite_mean(a, others[-1] - edges[0], low, high_other)
-    means[-1, 0] = _opposite_mean(a, edges[-1] - others[0], high, low_other)
+    edges = left.edges
+    right_edges = right.edges
+    low = edges[0]
+    high = edges[-1]
+    right_low = right_edges[0]
+    right_high = right_edges[-1]
+    # Rows are the cells of the left: its lower tail, its bins, its upper tail; columns likewise.
+    means = np.empty((len(edges) + 1, len(right_edges) + 1))
+    bins = means[1:-1]
+    bins[:, 1:-1] = _bin_pair_means(a, edges, right_edges)
+    bins[:, 0] = _bin_tail_mean(a, right_low - edges, right.lower_scale)
+    bins[:, -1] = _bin_tail_mean(a, edges - right_high, right.upper_scale)
+    lower = means[0]
+    lower[1:-1] = _bin_tail_mean(a, low - right_edges, left.lower_scale)
+    lower[0] = _same_side_mean(a, right_low - low, left.lower_scale, right.lower_scale)
+    lower[-1] = _opposite_mean(a, right_high - low, left.lower_scale, right.upper_scale)
+    upper = means[-1]
+    upper[1:-1] = _bin_tail_mean(a, right_edges - high, left.upper_scale)
+    upper[-1] = _same_side_mean(a, high - right_high, left.upper_scale, right.upper_scale)
+    upper[0] = _opposite_mean(a, high - right_low, left.upper_scale, right.lower_scale)
     # Cells of atoms are points.
-    for first, second, cells in ((axis, other, means), (other, axis, means.T)):
-        at = np.flatnonzero(~np.isnan(first.points))
-        cells[at] = _mean_over_cells(np.full(len(at), a), first.points[at], second)
-    return np.asarray(axis.mixing @ means @ other.mixing.T)
+    for axis, opposite, cells in ((left, right, means), (right, left, means.T)):
+        atoms = np.flatnonzero(~np.isnan(axis.points))
+        inverse_widths = np.full(len(atoms), a)
+        cells[atoms] = _mean_over_cells(inverse_widths, axis.points[atoms], opposite)
+    return left.mixing @ means @ right.mixing.T
 
 
-def tail_mean(a: Floats, d: Floats, scale: float | np.ndarray) -> Floats:
+def tail_mean(a: float | Floats, d: float | Floats, scale: float | np.ndarray) -> Floats:
     """Mean of ``exp(-a^2 (Z - d)^2)`` for an exponential Z of this scale."""
-    return np.asarray(_SQRT_PI / (2.0 * a * scale) * _bump_times_erfcx(a, d, scale))
+    height = _SQRT_PI / (2.0 * a * scale)
+    return height * _bump_times_erfcx(a, d, scale)
 
 
-def _bump_times_erfcx(a: Floats, d: Floats, scale: float | np.ndarray) -> Floats:
+def _bump_times_erfcx(a: float | Floats, d: float | Floats, scale: float | np.ndarray) -> Floats:
     """``exp(-(a d)^2) erfcx(w)`` with ``w = 1 / (2 a scale) - a d``."""
-    half = 0.5 / (a * scale)
-    w = half - a * d
+    scaled = a * scale
+    half = 0.5 / scaled
+    shift = a * d
+    w = half - shift
     # erfcx overflows far on the left, where w^2 and (a d)^2 nearly cancel: take them together.
-    left = np.exp(half * np.minimum(half - 2.0 * a * d, 0.0)) * erfc(np.minimum(w, 0.0))
-    right = np.exp(-np.square(a * d)) * erfcx(np.maximum(w, 0.0))
+    exponent = half * np.minimum(half - 2.0 * a * d, 0.0)
+    left = np.exp(exponent) * erfc(np.minimum(w, 0.0))
+    right = np.exp(-np.square(shift))
+    right = right * erfcx(np.maximum(w, 0.0))
     return np.where(w < 0.0, left, right)
 
 
-def _bin_mean(a: Floats, low: Floats, high: Floats) -> Floats:
+def _bin_mean(a: float | Floats, low: Floats, high: Floats) -> Floats:
     """Mean of ``exp(-(a t)^2)`` for t uniform between ``low`` and ``high``."""
-    width = a * (high - low)
-    closed = _SQRT_PI / 2.0 * (erf(a * high) - erf(a * low)) / width
-    narrow = width < 1.0
-    if narrow.any():
-        a, low, high = (part[narrow] for part in np.broadcast_arrays(a, low, high))
+    width = high - low
+    scaled_width = a * width
+    integral = _SQRT_PI / 2.0 * (erf(a * high) - erf(a * low))
+    means = integral / scaled_width
+    # A difference of erf loses digits where the bin is narrower than the bump.
+    is_narrow = scaled_width < 1.0
+    if is_narrow.any():
+        # (n_nodes, n_narrow) places inside of the narrow bins.
+        a, low, high = (part[is_narrow] for part in np.broadcast_arrays(a, low, high))
         t = low + np.multiply.outer(_NODES, high - low)
-        closed[narrow] = _WEIGHTS @ np.exp(-np.square(a * t))
-    return np.asarray(closed)
+        means[is_narrow] = _WEIGHTS @ np.exp(-np.square(a * t))
+    return means
 
 
-def _bin_pair_means(a: float, edges: Floats, others: Floats) -> Floats:
+def _bin_pair_means(a: float, edges: Floats, right_edges: Floats) -> Floats:
     """Means over pairs of bins: closed where both are wide, else along the narrower one."""
-    if len(edges) < 2 or len(others) < 2:
-        return np.empty((len(edges) - 1, len(others) - 1))
+    if len(edges) < 2 or len(right_edges) < 2:
+        return np.empty((len(edges) - 1, len(right_edges) - 1))
+    # All are (n_bins, n_right_bins), or broadcast to it.
     low = edges[:-1, np.newaxis]
     high = edges[1:, np.newaxis]
-    low_other, high_other = np.broadcast_arrays(others[:-1], others[1:])
+    right_low, right_high = np.broadcast_arrays(right_edges[:-1], right_edges[1:])
     width = high - low
-    width_other = high_other - low_other
-    overlap = np.maximum(np.minimum(high, high_other) - np.maximum(low, low_other), 0.0)
-    remainders = (
-        _remainder(a * (high - low_other))
-        + _remainder(a * (low - high_other))
-        - _remainder(a * (high - high_other))
-        - _remainder(a * (low - low_other))
-    )
-    means = _SQRT_PI / (2.0 * a * a) * (2.0 * a * overlap + remainders) / (width * width_other)
-    narrow = np.minimum(width, width_other) * a < 1.0
-    if narrow.any():
-        parts = (low, high, low_other, high_other, width <= width_other)
-        low, high, low_other, high_other, first = (
-            part[narrow] for part in np.broadcast_arrays(*parts)
+    right_width = right_high - right_low
+    overlap = np.minimum(high, right_high)
+    overlap = np.maximum(overlap - np.maximum(low, right_low), 0.0)
+    remainders = _remainder(a * (high - right_low))
+    remainders += _remainder(a * (low - right_high))
+    remainders -= _remainder(a * (high - right_high))
+    remainders -= _remainder(a * (low - right_low))
+    integral = _SQRT_PI / (2.0 * a * a) * (2.0 * a * overlap + remainders)
+    area = width * right_width
+    means = integral / area
+    # Either bin narrower than the bump makes the closed form a difference of close numbers.
+    narrower_width = np.minimum(width, right_width)
+    scaled_width = narrower_width * a
+    is_narrow = scaled_width < 1.0
+    if is_narrow.any():
+        parts = (low, high, right_low, right_high, width <= right_width)
+        low, high, right_low, right_high, left_is_narrower = (
+            part[is_narrow] for part in np.broadcast_arrays(*parts)
         )
-        start = np.where(first, low, low_other)
-        size = np.minimum(width, width_other)[narrow]
-        t = start + np.multiply.outer(_NODES, size)
-        wide_low = np.where(first, low_other, low)
-        wide_high = np.where(first, high_other, high)
-        means[narrow] = _WEIGHTS @ _bin_mean(np.array(a), wide_low - t, wide_high - t)
-    return np.asarray(means)
+        # Nodes stand along the narrower bin; each takes the closed mean over the wider one.
+        start = np.where(left_is_narrower, low, right_low)
+        t = start + np.multiply.outer(_NODES, narrower_width[is_narrow])
+        wide_low = np.where(left_is_narrower, right_low, low)
+        wide_high = np.where(left_is_narrower, right_high, high)
+        node_means = _bin_mean(a, wide_low - t, wide_high - t)
+        means[is_narrow] = _WEIGHTS @ node_means
+    return means
 
 
 def _remainder(t: Floats) -> Floats:
     """What the antiderivative ``t erf(t) + exp(-t^2) / sqrt(pi)`` of erf has beyond ``|t|``."""
-    size = np.abs(t)
-    return np.asarray(np.exp(-size * size) * (1.0 / _SQRT_PI - size * erfcx(size)))
+    size = abs(t)
+    bump = np.exp(-size * size)
+    return bump * (1.0 / _SQRT_PI - size * erfcx(size))
 
 
-def _bin_tail_mean(a: float, start: Floats, end: Floats, scale: float) -> Floats:
-    """Mean of :func:`tail_mean` for d uniform between ``start`` and ``end``, in either order."""
-    low = np.minimum(start, end)
-    high = np.maximum(start, end)
-    bump = np.array(a)
+def _bin_tail_mean(a: float, ends: Floats, scale: float) -> Floats:
+    """Mean of :func:`tail_mean` for d uniform between neighbours of ``ends``, in either order."""
+    low = np.minimum(ends[:-1], ends[1:])
+    high = np.maximum(ends[:-1], ends[1:])
     width = high - low
     area = _SQRT_PI / (2.0 * a) * (erf(a * high) - erf(a * low))
-    means = (area - scale * (tail_mean(bump, high, scale) - tail_mean(bump, low, scale))) / width
-    narrow = a * width < 1.0
+    step = tail_mean(a, high, scale) - tail_mean(a, low, scale)
+    means = (area - scale * step) / width
+    # Close differences again: where the bin is narrow, nodes along it take the mean of the tail.
     t = low + np.multiply.outer(_NODES, width)
-    return np.where(narrow, _WEIGHTS @ tail_mean(bump, t, scale), means)
+    narrow_means = _WEIGHTS @ tail_mean(a, t, scale)
+    return np.where(a * width < 1.0, narrow_means, means)
 
 
-def _same_side_mean(a: float, gap: float, scale: float, other: float) -> float:
-    """Mean over two tails that point the same way, the first starting ``gap`` further out."""
-    bump = np.array(a)
-    d = np.array(gap)
+def _same_side_mean(a: float, gap: float, left_scale: float, right_scale: float) -> Floats | float:
+    """Mean over two tails that point the same way, the left starting ``gap`` further out."""
     # The difference of two exponential variables is a mixture of one to either side.
-    ahead = tail_mean(bump, -d, scale)
-    behind = tail_mean(bump, d, other)
-    return float((scale * ahead + other * behind) / (scale + other))
+    ahead = tail_mean(a, -gap, left_scale)
+    behind = tail_mean(a, gap, right_scale)
+    total = left_scale * ahead + right_scale * behind
+    scales = left_scale + right_scale
+    return total / scales
 
 
-def _opposite_mean(a: float, gap: float, scale: float, other: float) -> float:
+def _opposite_mean(a: float, gap: float, left_scale: float, right_scale: float) -> Floats | float:
     """Mean over two tails that point away from each other, ``gap`` apart."""
-    bump = np.array(a)
-    d = np.array(-gap)
-    if abs(scale - other) > _CLOSE * max(scale, other):
-        ends = scale * tail_mean(bump, d, scale) - other * tail_mean(bump, d, other)
-        return float(ends / (scale - other))
-    scales = other + _NODES * (scale - other)
-    return float(_WEIGHTS @ _slope(bump, d, scales))
+    difference = left_scale - right_scale
+    # Scales that are closer (relative) would divide two roundings: Gauss-Legendre averages them.
+    if abs(difference) > 0.1 * max(left_scale, right_scale):
+        total = left_scale * tail_mean(a, -gap, left_scale)
+        total -= right_scale * tail_mean(a, -gap, right_scale)
+        return total / difference
+    # The mean of the derivative between both scales is the quotient of the differences.
+    steps = _NODES * difference
+    scales = right_scale + steps
+    return _WEIGHTS @ _slope(a, -gap, scales)
 
 
-def _slope(a: Floats, d: Floats, scale: Floats) -> Floats:
+def _slope(a: float, d: float, scale: Floats) -> Floats:
     """Derivative of ``scale * tail_mean(a, d, scale)`` by the scale."""
-    w = 0.5 / (a * scale) - a * d
-    direct = np.exp(-np.square(a * d)) - _SQRT_PI * w * _bump_times_erfcx(a, d, scale)
+    width_ratio = a * scale
+    w = 0.5 / width_ratio - a * d
+    bump = np.exp(-np.square(a * d))
+    direct = bump - _SQRT_PI * w * _bump_times_erfcx(a, d, scale)
     # For large w the two terms nearly cancel; the asymptotic series of erfcx does not.
     series = np.zeros_like(w)
     term = np.ones_like(w)
     far = np.maximum(w, 8.0)
-    for n in range(1, 20):
-        term = -term * (2 * n - 1) / (2.0 * far * far)
+    for order in range(1, 20):
+        term = -term * (2 * order - 1) / (2.0 * far * far)
         series -= term
-    series *= np.exp(-np.square(a * d))
-    return np.asarray(np.where(w > 8.0, series, direct) / (2.0 * np.square(a * scale)))
+    series *= bump
+    numerator = np.where(w > 8.0, series, direct)
+    return numerator / (2.0 * np.square(width_ratio))

@@ -52,12 +52,17 @@ class Kernel:
             If a table is not two-dimensional, holds NaN or infinity, or the columns do not match.
         """
         x = _complete_rows(X, "X")
-        y = x if Y is None else _complete_rows(Y, "Y")
-        if x.shape[1] != y.shape[1]:
+        if Y is None:
+            y = x
+        else:
+            y = _complete_rows(Y, "Y")
+        n_columns = x.shape[1]
+        if n_columns != y.shape[1]:
             raise ValueError(
-                f"X and Y must have the same number of columns, got {x.shape[1]} and {y.shape[1]}"
+                f"X and Y must have the same number of columns, got {n_columns} and {y.shape[1]}"
             )
-        gram = _values(KernelCircuit(self, x.shape[1]).root, x, y, {})
+        circuit = KernelCircuit(self, n_columns)
+        gram = _values(circuit.root, x, y, {})
         # Parts that are used twice are kept, and so the caller gets an array of its own.
         return np.array(gram)
 
@@ -128,7 +133,8 @@ class RBF(_ScaledKernel):
         """Values between cells, with numpy's broadcasting."""
         # A square that overflows is as good as any that leaves nothing of the kernel.
         with np.errstate(over="ignore"):
-            return np.asarray(np.exp(-self.gamma * np.square(x - y)))
+            exponent = -self.gamma * np.square(x - y)
+        return np.asarray(np.exp(exponent))
 
 
 class ExponentialHamming(_ScaledKernel):
@@ -218,31 +224,36 @@ class ProductKernel(Kernel):
     columns: Sequence[Kernel]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "columns", tuple(self.columns))
-        for column, factor in enumerate(self.columns):
+        columns = tuple(self.columns)
+        # A frozen dataclass takes what it derives from its parameters in this way only.
+        object.__setattr__(self, "columns", columns)
+        for column, factor in enumerate(columns):
             if not isinstance(factor, Kernel):
                 raise TypeError(
                     "a ProductKernel needs a kernel (RBF, ExponentialHamming, Delta, or a sum or "
                     f"product of these) for each column, got {factor!r} for column {column}"
                 )
-        with_scope = [factor for factor in self.columns if factor.scope is not None]
-        if not with_scope:
+        scoped = [factor for factor in columns if factor.scope is not None]
+        if not scoped:
             return
-        if len(with_scope) < len(self.columns):
-            without = next(factor for factor in self.columns if factor.scope is None)
+        # Parts with a scope name their columns, others take theirs by place: both would collide.
+        if len(scoped) < len(columns):
+            without = next(factor for factor in columns if factor.scope is None)
             raise ValueError(
                 "a ProductKernel takes one kernel a column or kernels that have a scope, got "
-                f"{with_scope[0]!r} of scope {with_scope[0].scope} and {without!r} without a scope"
+                f"{scoped[0]!r} of scope {scoped[0].scope} and {without!r} without a scope"
             )
+        # Disjoint scopes keep the product decomposable: its expectation is a product, too.
         taken: set[int] = set()
-        for factor in with_scope:
-            shared = taken & set(factor.scope or ())
+        for factor in scoped:
+            scope = set(factor.scope or ())
+            shared = taken & scope
             if shared:
                 raise ValueError(
                     "the parts of a ProductKernel need disjoint scopes, but column "
                     f"{min(shared)} is in that of {factor!r} and in that of an earlier part"
                 )
-            taken |= set(factor.scope or ())
+            taken |= scope
         object.__setattr__(self, "scope", tuple(sorted(taken)))
 
 
@@ -276,7 +287,10 @@ class SumKernel(Kernel):
 
     def __post_init__(self) -> None:
         kernels = tuple(self.kernels)
-        weights = (1.0,) * len(kernels) if self.weights is None else tuple(map(float, self.weights))
+        if self.weights is None:
+            weights = (1.0,) * len(kernels)
+        else:
+            weights = tuple(map(float, self.weights))
         if not kernels or len(weights) != len(kernels):
             raise ValueError(
                 "a SumKernel needs one or more kernels and a weight for each, got "
@@ -287,14 +301,17 @@ class SumKernel(Kernel):
         for part in kernels:
             if not isinstance(part, Kernel):
                 raise TypeError(f"the parts of a SumKernel must be kernels, got {part!r}")
-            if part.scope != kernels[0].scope:
+        scope = kernels[0].scope
+        for part in kernels:
+            # A sum is smooth: its parts are kernels between the same columns.
+            if part.scope != scope:
                 raise ValueError(
                     "the parts of a SumKernel need one scope, but that of "
-                    f"{kernels[0]!r} is {kernels[0].scope} and that of {part!r} is {part.scope}"
+                    f"{kernels[0]!r} is {scope} and that of {part!r} is {part.scope}"
                 )
         object.__setattr__(self, "kernels", kernels)
         object.__setattr__(self, "weights", weights)
-        object.__setattr__(self, "scope", kernels[0].scope)
+        object.__setattr__(self, "scope", scope)
 
 
 @dataclass(frozen=True, eq=False)
@@ -338,8 +355,10 @@ class KernelNode:
         """Values between cells of a single column, with numpy's broadcasting."""
         if self.column is not None:
             return self.column.of_points(x, y)
-        values = zip(self.weights, self.parts)
-        return np.asarray(sum(weight * part.of_points(x, y) for weight, part in values))
+        values: Any = 0.0
+        for weight, part in zip(self.weights, self.parts):
+            values = values + weight * part.of_points(x, y)
+        return np.asarray(values)
 
 
 class KernelCircuit:
@@ -379,23 +398,27 @@ class KernelCircuit:
         self._kernel = kernel
         self._n_features = n_features
         self._made: dict[Any, KernelNode] = {}
-        self.root = self._node(kernel, tuple(range(n_features)))
-        if self.root.scope >> n_features:
+        columns = tuple(range(n_features))
+        root = self._node(kernel, columns)
+        if root.scope >> n_features:
             raise ValueError(
-                f"the kernel reads column {self.root.variable}, but the rows have {n_features} "
-                "columns"
+                f"the kernel reads column {root.variable}, but the rows have {n_features} columns"
             )
+        # Every row has all columns, and so the root has them in its scope.
         constant = RBF(0.0)
-        unread = [v for v in range(n_features) if not self.root.scope >> v & 1]
+        unread = [column for column in columns if not root.scope >> column & 1]
         if unread:
-            self.root = self.product([self.root, *(self._leaf(constant, v) for v in unread)])
+            root = self.product([root, *(self._leaf(constant, column) for column in unread)])
+        self.root = root
 
     def __repr__(self) -> str:
         return f"KernelCircuit({self._kernel!r}, {self._n_features})"
 
     def _node(self, kernel: Kernel, columns: tuple[int, ...]) -> KernelNode:
         """The node of a kernel in the place of some columns."""
-        columns = columns if kernel.scope is None else kernel.scope
+        # A scope of its own outweighs the place in which a kernel stands.
+        if kernel.scope is not None:
+            columns = kernel.scope
         # A kernel that is used twice is one node.
         key = id(kernel), columns
         if key not in self._made:
@@ -404,7 +427,8 @@ class KernelCircuit:
 
     def _new_node(self, kernel: Kernel, columns: tuple[int, ...]) -> KernelNode:
         if isinstance(kernel, ColumnKernel):
-            return self.product([self._leaf(kernel, column) for column in columns])
+            leaves = [self._leaf(kernel, column) for column in columns]
+            return self.product(leaves)
         if isinstance(kernel, SumKernel):
             parts = tuple(self._node(part, columns) for part in kernel.kernels)
             return KernelNode(parts[0].scope, parts, tuple(kernel.weights or ()))
@@ -414,30 +438,40 @@ class KernelCircuit:
                 f"{type(kernel).__name__}"
             )
         if kernel.scope is not None:
-            return self.product([self._node(part, columns) for part in kernel.columns])
+            nodes = [self._node(part, columns) for part in kernel.columns]
+            return self.product(nodes)
         if len(kernel.columns) != len(columns):
             raise ValueError(
                 f"the kernel has a factor for each of {len(kernel.columns)} columns, but the rows "
                 f"have {len(columns)}; give one factor a column, or kernels that have a scope"
             )
         places = zip(kernel.columns, columns)
-        return self.product([self._node(part, (column,)) for part, column in places])
+        nodes = [self._node(part, (column,)) for part, column in places]
+        return self.product(nodes)
 
     def _leaf(self, kernel: ColumnKernel, column: int) -> KernelNode:
+        # The same kernel in two columns makes two leaves.
         key = "leaf", id(kernel), column
-        return self._made.setdefault(key, KernelNode(1 << column, column=kernel))
+        leaf = KernelNode(1 << column, column=kernel)
+        return self._made.setdefault(key, leaf)
 
     def product(self, nodes: Sequence[KernelNode]) -> KernelNode:
         """The product of nodes of disjoint scopes; the same nodes have the same product."""
+        # A product of products is one product, and so its key does not depend on the nesting.
         parts: list[KernelNode] = []
         for node in nodes:
             is_product = node.column is None and not node.weights
-            parts += node.parts if is_product else (node,)
+            if is_product:
+                parts += node.parts
+            else:
+                parts.append(node)
         if len(parts) == 1:
             return parts[0]
+        # The order of the parts does not matter, and so equal products get equal keys.
         parts.sort(key=lambda part: part.scope)
         scope = sum(part.scope for part in parts)
-        return self._made.setdefault(tuple(parts), KernelNode(scope, tuple(parts)))
+        key = tuple(parts)
+        return self._made.setdefault(key, KernelNode(scope, key))
 
 
 def product_terms(
@@ -468,40 +502,49 @@ def product_terms(
     """
     if is_factor(node):
         return [(1.0, {node.variable: node})]
-    below = [product_terms(part, is_factor) for part in node.parts]
+    terms = []
+    parts = [product_terms(part, is_factor) for part in node.parts]
+    for weight, part in zip(node.weights, parts):
+        terms += [(weight * inner_weight, factors) for inner_weight, factors in part]
     if node.weights:
-        return [(w * v, factors) for w, part in zip(node.weights, below) for v, factors in part]
-    expanded = []
-    for choice in product(*below):
+        return terms
+    # A product has a term for each choice of one term of every part.
+    for choice in product(*parts):
+        weight = math.prod(weight for weight, _ in choice)
         factors: dict[int, KernelNode] = {}
         for _, factors_of_part in choice:
             factors |= factors_of_part
-        expanded.append((math.prod(weight for weight, _ in choice), factors))
-    return expanded
+        terms.append((weight, factors))
+    return terms
 
 
 def _values(node: KernelNode, x: Floats, y: Floats, known: dict[KernelNode, Floats]) -> Floats:
     """Values of a node between all pairs of rows."""
-    if node not in known:
-        if node.is_single:
-            column = node.variable
-            values = node.of_points(x[:, [column]], y[:, column])
-        elif node.weights:
-            values = np.zeros((len(x), len(y)))
-            for weight, part in zip(node.weights, node.parts):
-                values += weight * _values(part, x, y, known)
-        else:
-            values = np.ones((len(x), len(y)))
-            for part in node.parts:
-                values *= _values(part, x, y, known)
-        known[node] = values
-    return known[node]
+    # A node that several products share is computed once.
+    if node in known:
+        return known[node]
+    shape = (len(x), len(y))
+    if node.is_single:
+        column = node.variable
+        values = node.of_points(x[:, [column]], y[:, column])
+    elif node.weights:
+        values = np.zeros(shape)
+        for weight, part in zip(node.weights, node.parts):
+            values += weight * _values(part, x, y, known)
+    else:
+        values = np.ones(shape)
+        for part in node.parts:
+            values *= _values(part, x, y, known)
+    known[node] = values
+    return values
 
 
 def _columns(scope: Sequence[int]) -> tuple[int, ...]:
     """A scope as increasing numbers of columns."""
-    columns = tuple(sorted(int(column) for column in scope))
-    if not columns or columns[0] < 0 or len(set(columns)) < len(columns):
+    # Sorted, so that scopes of the same columns are equal.
+    columns = tuple(sorted(map(int, scope)))
+    is_repeated = len(set(columns)) < len(columns)
+    if not columns or columns[0] < 0 or is_repeated:
         raise ValueError(f"a scope must be different columns, numbered from 0, got {scope!r}")
     return columns
 

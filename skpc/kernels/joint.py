@@ -18,9 +18,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from skpc._arrays import Floats, Ints, offsets
+from skpc._arrays import Bools, Floats, Ints, offsets
 from skpc._fast_math import fast_exp
 from skpc._jit import inlined, internal_kernel, kernel
 from skpc.kernels._expectations import leaf_expectations, leaf_second_moments
@@ -28,11 +27,6 @@ from skpc.kernels._kernel import RBF, ColumnKernel
 from skpc.variables import Columns, Normals
 from skpc.variables.gaussian import MultivariateGaussian
 from skpc.variables.gaussian_cells import ConditionalNormals
-
-#: Choices less probable than this are not followed.
-_NOTHING = 1e-17
-#: Choices, column by column, that are visited for a pair of sets of distributions.
-_MOST_VISITS = 2**20
 
 
 class JointSide(NamedTuple):
@@ -68,48 +62,59 @@ class JointPoints(NamedTuple):
     @classmethod
     def from_cells(cls, factors: Sequence[ColumnKernel], cells: Floats) -> Self:
         """Points as column kernels see them."""
-        gamma = np.array([f.gamma if isinstance(f, RBF) else 0.0 for f in factors])
-        centre = np.where(gamma > 0.0, cells.mean(axis=2), 0.0)
-        apart = np.where(gamma > 0.0, np.square(cells - centre[:, :, np.newaxis]).sum(axis=2), 0.0)
+        gamma = _gammas(factors)
+        is_gaussian = gamma > 0.0
+        centre = np.where(is_gaussian, cells.mean(axis=2), 0.0)
+        deviation = cells - centre[:, :, np.newaxis]  # (n_points, n_columns, n_cells)
+        apart = np.square(deviation).sum(axis=2)
+        apart = np.where(is_gaussian, apart, 0.0)
         root = np.sqrt(2.0 * gamma * cells.shape[2])
-        return cls(cells, np.ascontiguousarray(centre), root, np.exp(-apart @ gamma))
+        height = np.exp(-apart @ gamma)
+        return cls(cells, np.ascontiguousarray(centre), root, height)
 
 
 class _Side(NamedTuple):
     """One side as kernels read it: distributions of scores, and atoms.
 
     The atoms of column ``v`` are ``atom[atom_ptr[v]:atom_ptr[v + 1]]``; leaf ``k`` has their
-    probabilities ``prob[k, atom_ptr[v] : atom_ptr[v + 1]]``, and that of the rest ``rest[k, v]``.
+    probabilities ``prob[k, atom_ptr[v] : atom_ptr[v + 1]]``, and that of a number of its Gaussian
+    ``density[k, v]``.
     """
 
     row: Ints
     set_ptr: Ints
     mean: Floats
     leaf: Ints
-    missing: NDArray[np.bool_]
+    missing: Bools
     covariance: Floats
     atom_ptr: Ints
     atom: Floats
     prob: Floats
-    rest: Floats
+    density: Floats
 
     @classmethod
     def from_leaves(cls, side: JointSide) -> Self:
-        leaves, columns, normals = side
-        atoms = [_atoms(leaves, columns, at) for at in range(len(leaves.variables))]
-        probs = [np.exp(leaves.log_prob_of(at)) for at in range(len(leaves.variables))]
-        ptr = offsets([len(scores) for scores in atoms])
-        of_atoms = np.hstack([prob[:, :-1] for prob in probs])
-        rest = np.column_stack([prob[:, -1] for prob in probs])
-        return cls(*normals, ptr, np.concatenate(atoms), of_atoms, rest)
+        leaves = side.leaves
+        places = range(len(leaves.variables))
+        atoms = [_atoms(side, place) for place in places]
+        # The last state of a column is its Gaussian.
+        probs = [np.exp(leaves.log_prob_of(place)) for place in places]
+        atom_ptr = offsets([len(scores) for scores in atoms])
+        atom_prob = np.hstack([prob[:, :-1] for prob in probs])
+        density = np.column_stack([prob[:, -1] for prob in probs])
+        return cls(*side.normals, atom_ptr, np.concatenate(atoms), atom_prob, density)
 
     @classmethod
     def from_points(cls, points: JointPoints) -> Self:
-        n, d = points.centre.shape
-        exact = np.zeros(1, np.int64), np.zeros((1, d), dtype=bool), np.zeros((1, d, d))
-        no_atoms = np.zeros(d + 1, np.int64), np.empty(0), np.empty((1, 0))
-        one_set = ConditionalNormals(np.arange(n), np.array([0, n]), points.centre, *exact)
-        return cls(*one_set, *no_atoms, np.ones((1, d)))
+        n_points, n_columns = points.centre.shape
+        # All points are one set without missing cells, and so without covariance.
+        set_ptr = np.array([0, n_points])
+        leaf = np.zeros(1, np.int64)
+        missing = np.zeros((1, n_columns), dtype=bool)
+        covariance = np.zeros((1, n_columns, n_columns))
+        means = (np.arange(n_points), set_ptr, points.centre)
+        no_atoms = (np.zeros(n_columns + 1, np.int64), np.empty(0), np.empty((1, 0)))
+        return cls(*means, leaf, missing, covariance, *no_atoms, np.ones((1, n_columns)))
 
 
 def joint_expectations(
@@ -138,42 +143,51 @@ def joint_expectations(
     """
     if isinstance(right, JointPoints):
         root = right.root
-        q = _Side.from_points(right)
+        right_side = _Side.from_points(right)
     else:
-        gamma = np.array([f.gamma if isinstance(f, RBF) else 0.0 for f in factors])
-        root = np.sqrt(2.0 * gamma)
-        q = _Side.from_leaves(right)
-    out = np.zeros((len(left.normals.row), len(q.row)))
-    _add_gaussian_part(left.leaves, _Side.from_leaves(left), q, root, out)
+        root = np.sqrt(2.0 * _gammas(factors))
+        right_side = _Side.from_leaves(right)
+    out = np.zeros((len(left.normals.row), len(right_side.row)))
+    _add_gaussian_part(left.leaves, _Side.from_leaves(left), right_side, root, out)
     if isinstance(right, JointPoints):
         out *= right.height
     # Other kernels see only whether two cells are equal: each column has a factor of its own.
     for place in np.flatnonzero(root == 0.0).tolist():
+        factor = factors[place]
         form = _column_form(left, place)
         if isinstance(right, JointSide):
-            out *= leaf_expectations(factors[place], form, _column_form(right, place))
+            out *= leaf_expectations(factor, form, _column_form(right, place))
             continue
         cells = right.cells[:, place].T
         if len(cells) == 2:
-            out *= leaf_second_moments(factors[place], form, cells[0], cells[1])
+            out *= leaf_second_moments(factor, form, *cells)
         else:
+            # A known cell is a normal distribution without spread.
             known = Normals(cells[0], np.zeros(len(cells[0])))
-            out *= leaf_expectations(factors[place], form, known)
+            out *= leaf_expectations(factor, form, known)
     return out
 
 
+def _gammas(factors: Sequence[ColumnKernel]) -> Floats:
+    """Inverse squared length scales of Gaussian kernels; 0 for other kernels."""
+    return np.array([factor.gamma if isinstance(factor, RBF) else 0.0 for factor in factors])
+
+
 def _add_gaussian_part(
-    leaves: MultivariateGaussian, p: _Side, q: _Side, root: Floats, out: Floats
+    leaves: MultivariateGaussian, left: _Side, right: _Side, root: Floats, out: Floats
 ) -> None:
     """Add expectations of Gaussian kernels between two sides; ``leaves`` are those of the left."""
-    n_atoms = np.diff(p.atom_ptr)
-    n_others = np.diff(q.atom_ptr)
-    # Columns without choices come first: those with some share what these add.
-    order = np.argsort(n_atoms + n_others, kind="stable")
-    beyond = _add_pairs(p, q, order[root[order] > 0.0], root, out)
+    n_left_atoms = np.diff(left.atom_ptr)
+    n_right_atoms = np.diff(right.atom_ptr)
+    # Columns without choices come first: those with atoms share what these add.
+    order = np.argsort(n_left_atoms + n_right_atoms, kind="stable")
+    order = order[root[order] > 0.0]
+    beyond = _add_pairs(left, right, order, root, out)
     if beyond >= 0:
-        s, t = divmod(beyond, len(q.leaf))
-        choices = (p.missing[s] & (n_atoms > 0)) | (q.missing[t] & (n_others > 0))
+        left_set, right_set = divmod(beyond, len(right.leaf))
+        choices = left.missing[left_set] & (n_left_atoms > 0)
+        choices |= right.missing[right_set] & (n_right_atoms > 0)
+        # The error names the variables whose choices multiply.
         variables = leaves.variables[choices & (root > 0.0)].tolist()
         raise ValueError(
             f"an expected kernel sums over which of the missing cells of a leaf hold atoms, but "
@@ -183,193 +197,266 @@ def _add_gaussian_part(
         )
 
 
-def _column_form(side: JointSide, at: int) -> Normals:
-    """What is known of the numbers of one column: cells, atoms, and a normal score for the rest."""
+def _column_form(side: JointSide, place: int) -> Normals:
+    """What is known of a column: cells, atoms, and a normal score where neither is known."""
     normals = side.normals
-    of_set = side.normals.of_set
-    is_missing = normals.missing[of_set, at]
+    set_of_row = normals.of_set
+    is_missing = normals.missing[set_of_row, place]
     missing = np.flatnonzero(is_missing)
     known = np.flatnonzero(~is_missing)
-    values, which = np.unique(normals.mean[known, at], return_inverse=True)
-    atoms = _atoms(side.leaves, side.columns, at)
-    prob = np.exp(side.leaves.log_prob_of(at))
-    rows = np.zeros((len(of_set), len(values) + prob.shape[1]))
-    rows[known, which] = 1.0
-    rows[missing, len(values) :] = prob[normals.leaf[of_set[missing]]]
-    sd = np.append(np.zeros(len(values) + len(atoms)), 1.0)
-    return Normals(np.concatenate([values, atoms, [0.0]]), sd, rows)
+    values, value_of_row = np.unique(normals.mean[known, place], return_inverse=True)
+    n_values = len(values)
+    atoms = _atoms(side, place)
+    prob = np.exp(side.leaves.log_prob_of(place))
+    # One column for each known value, one for each atom, one for the Gaussian.
+    rows = np.zeros((len(set_of_row), n_values + prob.shape[1]))
+    rows[known, value_of_row] = 1.0
+    # A missing cell may be at each atom of its leaf, or in its Gaussian.
+    leaf = normals.leaf[set_of_row[missing]]
+    rows[missing, n_values:] = prob[leaf]
+    sd = np.zeros(n_values + len(atoms))
+    mean = np.concatenate([values, atoms, [0.0]])
+    return Normals(mean, np.append(sd, 1.0), rows)
 
 
-def _atoms(leaves: MultivariateGaussian, columns: Columns, at: int) -> Floats:
+def _atoms(side: JointSide, place: int) -> Floats:
     """Scores of the atoms of a column."""
-    column = columns.axis_of(int(leaves.variables[at]))
-    return np.asarray(column.transform(column.atoms))
+    variable = int(side.leaves.variables[place])
+    column = side.columns.axis_of(variable)
+    return column.transform(column.atoms)
 
 
 @kernel(new_arrays=True)
-def _add_pairs(p: _Side, q: _Side, order: Ints, root: Floats, out: Floats) -> int:
+def _add_pairs(left: _Side, right: _Side, order: Ints, root: Floats, out: Floats) -> int:
     """Add expectations, set by set; the first pair of sets with too many choices, or -1."""
-    n_sets = len(q.leaf)
-    most = 1
-    # The workspace holds the largest sets.
-    for ptr in (p.set_ptr, q.set_ptr):
-        for s in range(len(ptr) - 1):
-            most = max(most, ptr[s + 1] - ptr[s])
-    white = np.empty((2, len(root), most))
-    for s in range(len(p.leaf)):
-        for t in range(n_sets):
-            if p.set_ptr[s] == p.set_ptr[s + 1] or q.set_ptr[t] == q.set_ptr[t + 1]:
+    n_right_sets = len(right.leaf)
+    # The workspace is made once, and holds the largest sets.
+    largest = 1
+    for ptr in (left.set_ptr, right.set_ptr):
+        for start, stop in zip(ptr[:-1], ptr[1:]):
+            largest = max(largest, stop - start)
+    white = np.empty((2, len(root), largest))
+    for left_set in range(len(left.leaf)):
+        if left.set_ptr[left_set] == left.set_ptr[left_set + 1]:
+            continue
+        for right_set in range(n_right_sets):
+            if right.set_ptr[right_set] == right.set_ptr[right_set + 1]:
                 continue
             # Sets of leaves that differ in their means only share all factors.
-            if not _walk(p, q, s, t, order, root, white, out):
-                return s * n_sets + t
+            if not _walk(left, right, left_set, right_set, order, root, white, out):
+                return left_set * n_right_sets + right_set
     return -1
 
 
 @internal_kernel(new_arrays=True)
 def _walk(
-    p: _Side, q: _Side, s: int, t: int, order: Ints, root: Floats, white: Floats, out: Floats
+    left: _Side,
+    right: _Side,
+    left_set: int,
+    right_set: int,
+    order: Ints,
+    root: Floats,
+    white: Floats,
+    out: Floats,
 ) -> bool:
     """Add the sum over all choices for two sets, depth first; False if there are too many.
 
-    =====  =============  =====================================================================
-    p, q   _Side          the left and the right side
-    s, t   int            their sets
-    order  (n_columns,)   columns with Gaussian kernels, one for each depth
-    root   (d,)           the diagonal of G
-    white  (2, d, n)      workspace: a row of whitened scores of both sides for each depth
-    out    (n_p, n_q)     receives the sums
-    =====  =============  =====================================================================
+    ===================  =================  ======================================================
+    left, right          _Side              the sides
+    left_set, right_set  int                their sets
+    order                (n_columns,)       columns with Gaussian kernels, one for each depth
+    root                 (d,)               the diagonal of G
+    white                (2, d, n)          workspace: whitened scores of both sides, by depth
+    out                  (n_left, n_right)  receives the sums
+    ===================  =================  ======================================================
     """
-    d = len(order)
-    choice = np.zeros(d + 1, np.int64)
-    inside = np.empty((d, 2), np.bool_)
-    prob = np.ones(d + 1)
-    height = np.ones(d + 1)
-    factor = np.empty((d, d))
-    # Columns in which a side is in its Gaussian, and how many of them there are at each depth.
-    active = np.empty(d, np.int64)
-    n_active = np.zeros(d + 1, np.int64)
+    n_columns = len(order)
+    n_left_members = left.set_ptr[left_set + 1] - left.set_ptr[left_set]
+    n_right_members = right.set_ptr[right_set + 1] - right.set_ptr[right_set]
+    left_white = white[0]
+    right_white = white[1]
+    # One place for each column, and one for the end of the way down.
+    n_depths = n_columns + 1
+    choice = np.zeros(n_depths, np.int64)
+    inside = np.empty((n_columns, 2), np.bool_)
+    # What the choices of the columns above a depth have: their probability, and the root of the
+    # determinant of their columns, |I + G S G|^(-1/2).
+    prob = np.ones(n_depths)
+    height = np.ones(n_depths)
+    factor = np.empty((n_columns, n_columns))
+    # Depths whose columns are in the Gaussian of a side, and how many there are at each depth.
+    active = np.empty(n_columns, np.int64)
+    n_active = np.zeros(n_depths, np.int64)
     n_visits = 0
-    k = 0
-    while k >= 0:
-        # All columns have a choice: their terms are known.
-        if k == d:
-            _add_term(p, q, s, t, d, prob[k] * height[k], white, out)
-            k -= 1
+    depth = 0
+    while depth >= 0:
+        # All columns have a choice, and so their terms are known.
+        if depth == n_columns:
+            weight = prob[depth] * height[depth]
+            _add_term(left, right, left_set, right_set, n_columns, weight, white, out)
+            depth -= 1
             continue
-        v = order[k]
-        c = choice[k]
+        column = order[depth]
+        digits = choice[depth]
         # A side is in its Gaussian (or known), or at one of its atoms: counted from -1, so that
         # choices of two sides are the digits of one number.
-        n_left = _n_choices(p, s, v)
-        n_right = _n_choices(q, t, v)
-        if c == n_left * n_right:
-            k -= 1
+        n_left = _n_choices(left, left_set, column)
+        n_right = _n_choices(right, right_set, column)
+        if digits == n_left * n_right:
+            depth -= 1
             continue
-        choice[k] = c + 1
+        choice[depth] += 1
         # The number of choices grows exponentially with the columns that have atoms.
         n_visits += 1
-        if n_visits > _MOST_VISITS:
+        if n_visits > 2**20:
             return False
-        a = c // n_right - 1
-        b = c % n_right - 1
-        likely = prob[k] * _probability(p, s, v, a) * _probability(q, t, v, b)
-        # What follows can only be less likely.
-        if likely < _NOTHING:
+        left_atom = digits // n_right
+        left_atom -= 1
+        right_atom = digits % n_right
+        right_atom -= 1
+        likely = prob[depth] * _probability(left, left_set, column, left_atom)
+        likely *= _probability(right, right_set, column, right_atom)
+        # What follows can only be less likely, and this is less than the rounding of a sum to 1.
+        if likely < 1e-17:
             continue
-        inside[k, 0] = p.missing[s, v] and a < 0
-        inside[k, 1] = q.missing[t, v] and b < 0
+        left_inside = left.missing[left_set, column] and left_atom < 0
+        right_inside = right.missing[right_set, column] and right_atom < 0
+        depth_inside = inside[depth]
+        depth_inside[0] = left_inside
+        depth_inside[1] = right_inside
         # Both sides are whitened by themselves: members share the work of their sets.
-        _fill(p, s, v, a, root[v], white[0, k])
-        _fill(q, t, v, b, root[v], white[1, k])
-        n = n_active[k]
-        height[k + 1] = height[k]
-        prob[k + 1] = likely
+        column_root = root[column]
+        _fill(left, left_set, column, left_atom, column_root, left_white[depth])
+        _fill(right, right_set, column, right_atom, column_root, right_white[depth])
+        n_inside = n_active[depth]
+        following = depth + 1
+        height[following] = height[depth]
+        prob[following] = likely
         # Sides at atoms and known sides have no covariance with other columns.
-        if inside[k, 0] or inside[k, 1]:
-            active[n] = k
-            n += 1
-            for j in range(n):
-                m = active[j]
-                u = order[m]
-                rest = 0.0
-                if inside[k, 0] and inside[m, 0]:
-                    rest += p.covariance[s, v, u]
-                if inside[k, 1] and inside[m, 1]:
-                    rest += q.covariance[t, v, u]
-                rest *= root[v] * root[u]
-                for i in range(j):
-                    rest -= factor[k, active[i]] * factor[m, active[i]]
-                factor[k, m] = rest * factor[m, m] if m < k else 1.0 / math.sqrt(1.0 + rest)
-            _whiten(factor[k], active[:n], p.set_ptr[s + 1] - p.set_ptr[s], white[0])
-            _whiten(factor[k], active[:n], q.set_ptr[t + 1] - q.set_ptr[t], white[1])
-            height[k + 1] *= factor[k, k]
-        n_active[k + 1] = n
-        k += 1
-        choice[k] = 0
+        if left_inside or right_inside:
+            # A new row of L, by Cholesky; earlier rows are those of the columns above.
+            factor_row = factor[depth]
+            active[n_inside] = depth
+            n_inside += 1
+            for place in range(n_inside):
+                above = active[place]
+                above_row = factor[above]
+                above_inside = inside[above]
+                above_column = order[above]
+                # Both sides are independent: the covariance of a difference is a sum.
+                covariance = 0.0
+                if left_inside and above_inside[0]:
+                    covariance += left.covariance[left_set, column, above_column]
+                if right_inside and above_inside[1]:
+                    covariance += right.covariance[right_set, column, above_column]
+                covariance *= column_root * root[above_column]
+                for solved in active[:place]:
+                    covariance -= factor_row[solved] * above_row[solved]
+                # The factor holds reciprocals on its diagonal.
+                if above < depth:
+                    factor_row[above] = covariance * above_row[above]
+                else:
+                    factor_row[above] = 1.0 / math.sqrt(1.0 + covariance)
+            _whiten(factor_row, active[:n_inside], n_left_members, left_white)
+            _whiten(factor_row, active[:n_inside], n_right_members, right_white)
+            height[following] *= factor_row[depth]
+        depth = following
+        n_active[depth] = n_inside
+        choice[depth] = 0
     return True
 
 
 @inlined
-def _n_choices(side: _Side, s: int, v: int) -> int:
+def _n_choices(side: _Side, place: int, column: int) -> int:
     """Number of choices of a cell of a set."""
-    return 1 + side.atom_ptr[v + 1] - side.atom_ptr[v] if side.missing[s, v] else 1
+    if not side.missing[place, column]:
+        return 1
+    return 1 + side.atom_ptr[column + 1] - side.atom_ptr[column]
 
 
 @inlined
-def _probability(side: _Side, s: int, v: int, a: int) -> float:
+def _probability(side: _Side, place: int, column: int, atom: int) -> float:
     """Probability of a choice of a cell of a set."""
     # A known cell, an atom among them, leaves no choice.
-    if not side.missing[s, v]:
+    if not side.missing[place, column]:
         return 1.0
-    k = side.leaf[s]
-    return side.rest[k, v] if a < 0 else side.prob[k, side.atom_ptr[v] + a]
+    leaf = side.leaf[place]
+    if atom < 0:
+        return side.density[leaf, column]
+    return side.prob[leaf, side.atom_ptr[column] + atom]
 
 
 @internal_kernel
-def _fill(side: _Side, s: int, v: int, a: int, root: float, white: Floats) -> None:
+def _fill(side: _Side, place: int, column: int, atom: int, root: float, scores: Floats) -> None:
     """Write the scores of a set in a column, or an atom in their place, in units of the kernel."""
-    first = side.set_ptr[s]
-    for e in range(side.set_ptr[s + 1] - first):
-        white[e] = root * (side.mean[first + e, v] if a < 0 else side.atom[side.atom_ptr[v] + a])
+    # The distributions of a set differ in their means only, which stand together.
+    ptr = side.set_ptr
+    start = ptr[place]
+    stop = ptr[place + 1]
+    for member in range(stop - start):
+        if atom < 0:
+            score = side.mean[start + member, column]
+        else:
+            score = side.atom[side.atom_ptr[column] + atom]
+        score *= root
+        scores[member] = score
 
 
 @internal_kernel
-def _whiten(factor: Floats, active: Ints, n: Any, white: Floats) -> None:
-    """Whiten the last of the active rows of ``n`` scores by a row of the factor."""
-    k = active[-1]
-    for m in active[:-1]:
-        for e in range(n):
-            white[k, e] -= factor[m] * white[m, e]
-    for e in range(n):
-        # The factor holds reciprocals on its diagonal.
-        white[k, e] *= factor[k]
+def _whiten(factor: Floats, active: Ints, n_members: Any, white: Floats) -> None:
+    """Whiten the last of the active rows of ``n_members`` scores by a row of the factor."""
+    depth = active[-1]
+    row = white[depth]
+    for above in active[:-1]:
+        weight = factor[above]
+        above_row = white[above]
+        for member in range(n_members):
+            row[member] -= weight * above_row[member]
+    # The factor holds reciprocals on its diagonal.
+    scale = factor[depth]
+    for member in range(n_members):
+        row[member] *= scale
 
 
 @internal_kernel(new_arrays=True)
 def _add_term(
-    p: _Side, q: _Side, s: int, t: int, d: int, weight: float, white: Floats, out: Floats
+    left: _Side,
+    right: _Side,
+    left_set: int,
+    right_set: int,
+    n_columns: int,
+    weight: float,
+    white: Floats,
+    out: Floats,
 ) -> None:
     """Add a term of the sum for each pair of two sets.
 
-    ======  ==========  =============================================================
-    p, q    _Side       the left and the right side
-    s, t    int         their sets
-    d       int         number of columns
-    weight  float       probability of the choices, and height of the kernel
-    white   (2, d, n)   whitened scores of both sides
-    out     (n_p, n_q)  receives the terms
-    ======  ==========  =============================================================
+    ===================  =================  ======================================================
+    left, right          _Side              the sides
+    left_set, right_set  int                their sets
+    n_columns            int                number of columns
+    weight               float              probability of the choices, and height of the kernel
+    white                (2, d, n)          whitened scores of both sides
+    out                  (n_left, n_right)  receives the terms
+    ===================  =================  ======================================================
     """
-    first = q.set_ptr[t]
-    n = q.set_ptr[t + 1] - q.set_ptr[t]
-    square = np.empty(n)
-    for e in range(p.set_ptr[s + 1] - p.set_ptr[s]):
+    left_ptr = left.set_ptr
+    left_start = left_ptr[left_set]
+    left_stop = left_ptr[left_set + 1]
+    right_ptr = right.set_ptr
+    right_start = right_ptr[right_set]
+    right_stop = right_ptr[right_set + 1]
+    n_right_members = right_stop - right_start
+    # Of one member of the left and all of the right: squared distances of whitened scores.
+    square = np.empty(n_right_members)
+    for member in range(left_stop - left_start):
         square[:] = 0.0
         # Innermost loops run over members, which stand side by side.
-        for k in range(d):
-            for f in range(n):
-                square[f] += (white[0, k, e] - white[1, k, f]) ** 2
-        for f in range(n):
-            out[p.set_ptr[s] + e, first + f] += weight * fast_exp(-0.5 * square[f])
+        for depth in range(n_columns):
+            score = white[0, depth, member]
+            for opposite in range(n_right_members):
+                square[opposite] += (score - white[1, depth, opposite]) ** 2
+        left_row = left_start + member
+        row = out[left_row]
+        for opposite in range(n_right_members):
+            row[right_start + opposite] += weight * fast_exp(-0.5 * square[opposite])

@@ -12,6 +12,7 @@ from skpc.kernels import Kernel, KernelCircuit
 from skpc.queries._conditionals import conditionals
 from skpc.queries._kernel_sides import Points, Side, sides
 from skpc.queries._triples import KernelEvaluator
+from skpc.queries._triples import refuse_incompatible as refuse_incompatible  # for other rooms
 from skpc.queries.passes.rows import check_rows, read_rows, refuse_unreadable
 from skpc.queries.passes.upward import Evaluator
 
