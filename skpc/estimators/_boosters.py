@@ -1,9 +1,11 @@
-"""Models of XGBoost and LightGBM, which answer by margins too, and tell of their trees."""
+"""Models of XGBoost, LightGBM and CatBoost, which answer by margins too and tell their trees."""
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -14,11 +16,14 @@ from sklearn.utils.metaestimators import available_if
 
 from skpc._arrays import Floats
 from skpc._warnings import warn
-from skpc.estimators._trees import Tree, lightgbm_trees, xgboost_trees
+from skpc.estimators._trees import Tree, catboost_trees, lightgbm_trees, xgboost_trees
+
+#: Makes rows that hold the states of a column in turn.
+RowsOf = Callable[[int], Any]
 
 
 def with_margin(model: Any) -> Any:
-    """The model, or a face for one of XGBoost or LightGBM that has ``decision_function``.
+    """The model, or a face for one of another library that has ``decision_function``.
 
     Examples
     --------
@@ -27,7 +32,7 @@ def with_margin(model: Any) -> Any:
     Ridge()
     """
     inner = model.estimator if isinstance(model, FrozenEstimator) else model
-    faces = {"xgboost": XGBoostModel, "lightgbm": LightGBMModel}
+    faces = {"xgboost": XGBoostModel, "lightgbm": LightGBMModel, "catboost": CatBoostModel}
     face = faces.get(type(inner).__module__.partition(".")[0])
     return model if face is None else face(inner)
 
@@ -67,29 +72,37 @@ class BoosterModel(BaseEstimator):
         """What a bare booster predicts."""
         raise NotImplementedError
 
-    def trees(self) -> list[Tree]:
-        """The trees, whose sum is the margin up to a constant."""
+    def trees(self, rows_of: RowsOf) -> list[Tree]:
+        """The trees, whose sum is the margin up to a constant; see :meth:`read`."""
         raise NotImplementedError
 
-    def states(self, declared: dict[int, list[Any]]) -> dict[int, list[Any]]:
+    def states(self, labels: list[Any], declared: dict[int, list[Any]]) -> dict[int, list[Any]]:
         """The categories of columns in the order of the codes that the model has for them.
 
-        ``declared`` are those of the table.
+        ``labels`` are the states of each column, None of numbers; ``declared`` the categories of
+        those that pandas has as such.
         """
         raise NotImplementedError
 
-    def read(self) -> list[Tree] | None:
-        """The trees; None where they cannot be read, which is told."""
+    def read(self, rows_of: RowsOf) -> list[Tree] | None:
+        """The trees; None where they cannot be read, which is told.
+
+        ``rows_of`` makes rows that hold the states of a column in turn.
+        """
         try:
-            return self.trees()
+            return self.trees(rows_of)
         except (KeyError, ValueError, IndexError, TypeError) as error:
-            library = self._library
-            warn(
-                f"Trees of {library.__name__} must be a sum of constant leaves to have exact "
-                f"expectations; those of this model of version {library.__version__} were not read "
-                f"({type(error).__name__}: {error}). Its expectations are means over draws."
-            )
+            self.goes_by_draws(f"{type(error).__name__}: {error}")
             return None
+
+    def goes_by_draws(self, reason: str) -> None:
+        """Tell why the model has no exact expectations."""
+        library = self._library
+        warn(
+            f"Trees of {library.__name__} must be a sum of constant leaves to have exact "
+            f"expectations; those of this model of version {library.__version__} were not read "
+            f"({reason}). Its expectations are means over draws."
+        )
 
     @property
     def _library(self) -> Any:
@@ -185,7 +198,7 @@ class XGBoostModel(BoosterModel):
         matrix = self._library.DMatrix(X, enable_categorical=True)
         return np.asarray(self.model.predict(matrix, output_margin=output_margin), dtype=np.float64)
 
-    def trees(self) -> list[Tree]:
+    def trees(self, rows_of: RowsOf) -> list[Tree]:
         """See :class:`BoosterModel`."""
         best = getattr(self.model, "best_iteration", None) if self._stopped_early else None
         missing = float(getattr(self.model, "missing", np.nan))
@@ -197,7 +210,7 @@ class XGBoostModel(BoosterModel):
         # A bare booster answers by all its trees.
         return not self.is_bare and "best_iteration" in self._booster.attributes()
 
-    def states(self, declared: dict[int, list[Any]]) -> dict[int, list[Any]]:
+    def states(self, labels: list[Any], declared: dict[int, list[Any]]) -> dict[int, list[Any]]:
         """See :class:`BoosterModel`."""
         saved = self._learner["gradient_booster"]
         encoded = saved.get("gbtree", saved)["model"].get("cats", {}).get("enc", ())
@@ -240,8 +253,7 @@ class LightGBMModel(BoosterModel):
     @cached_property
     def n_classes(self) -> int:
         """See :class:`BoosterModel`."""
-        text = self._booster.model_to_string(num_iteration=1)
-        objective = next((line for line in text.splitlines() if line[:10] == "objective="), "")
+        objective = next((line for line in self._header if line[:10] == "objective="), "")
         if objective.startswith("objective=binary"):
             return 2
         n_outputs = int(self._booster.num_model_per_iteration())
@@ -249,19 +261,73 @@ class LightGBMModel(BoosterModel):
 
     def margin(self, X: Any) -> Floats:
         """See :class:`BoosterModel`."""
-        return np.asarray(self.model.predict(X, raw_score=True))
+        total = np.asarray(self.model.predict(X, raw_score=True))
+        # A forest averages its trees, but calls their sum its raw score.
+        is_mean = "average_output" in self._header
+        return total / self._booster.current_iteration() if is_mean else total
 
     def answer(self, X: Any) -> Floats:
         """See :class:`BoosterModel`."""
         return np.asarray(self.model.predict(X))
 
-    def trees(self) -> list[Tree]:
+    @cached_property
+    def _header(self) -> list[str]:
+        """What the saved model tells before its trees, or with the first."""
+        return self._booster.model_to_string(num_iteration=1).splitlines()
+
+    def trees(self, rows_of: RowsOf) -> list[Tree]:
         """See :class:`BoosterModel`."""
         return lightgbm_trees(self._booster.model_to_string())
 
-    def states(self, declared: dict[int, list[Any]]) -> dict[int, list[Any]]:
+    def states(self, labels: list[Any], declared: dict[int, list[Any]]) -> dict[int, list[Any]]:
         """See :class:`BoosterModel`."""
         return dict(zip(declared, self._booster.pandas_categorical or declared.values()))
+
+
+class CatBoostModel(BoosterModel):
+    """A model of CatBoost, with trees that divide all nodes of a level by one split."""
+
+    @property
+    def classes_(self) -> Any:
+        """See :class:`BoosterModel`."""
+        if not hasattr(self.model, "predict_proba"):
+            raise AttributeError("A model without probabilities has no classes.")
+        return self.model.classes_
+
+    @property
+    def names(self) -> Sequence[str] | None:
+        """See :class:`BoosterModel`."""
+        names = self.model.feature_names_
+        # Without names CatBoost counts the columns.
+        is_counted = names == [str(number) for number in range(len(names))]
+        return None if is_counted else names
+
+    def margin(self, X: Any) -> Floats:
+        """See :class:`BoosterModel`."""
+        return np.asarray(self.model.predict(X, prediction_type="RawFormulaVal"))
+
+    def predict(self, X: Any) -> Any:
+        """See :class:`BoosterModel`."""
+        answer = super().predict(X)
+        return answer[:, 0] if answer.shape[1:] == (1,) else answer
+
+    def trees(self, rows_of: RowsOf) -> list[Tree]:
+        """See :class:`BoosterModel`."""
+        with TemporaryDirectory() as folder:
+            path = Path(folder, "model.json")
+            self.model.save_model(str(path), format="json")
+            saved = json.loads(path.read_bytes())
+        # Its splits of categories are hashes and statistics of the target: the model itself says
+        # which categories they send where.
+        leaves = {
+            column: self.model.calc_leaf_indexes(rows_of(column))
+            for column in self.model.get_cat_feature_indices()
+        }
+        return catboost_trees(saved, leaves)
+
+    def states(self, labels: list[Any], declared: dict[int, list[Any]]) -> dict[int, list[Any]]:
+        """See :class:`BoosterModel`."""
+        return {column: labels[column] for column in self.model.get_cat_feature_indices()}
 
 
 def link_of(margin: Floats, answer: Floats) -> str | None:

@@ -16,7 +16,7 @@ from skpc._arrays import Bools, Floats, Ints, offsets
 from skpc.densities import CircuitAnswers, Density
 from skpc.domain import Domain
 from skpc.estimators._boosters import BoosterModel, link_of, linked
-from skpc.estimators._trees import Tree, trees_of
+from skpc.estimators._trees import Tree
 from skpc.queries import Events, Paths, expected_value
 
 #: Disjoint intervals in order, each open below.
@@ -25,7 +25,7 @@ Intervals = tuple[tuple[float, float], ...]
 Path = tuple[dict[int, Any], Floats]
 _EVERYTHING = (-np.inf, np.inf)
 #: Statements of paths, times rows, that are compared at a time.
-_COMPARED = 2**22
+_COMPARED = 2**24
 #: Paths of all trees at once, up to which answers that are no sums are exact.
 _MOST_JOINT = 4096
 #: Pairs of paths that are tried, for each of these.
@@ -320,15 +320,22 @@ class ModelSum(NamedTuple):
 
 
 def read_sum(
-    model: Any, columns: ModelColumns, density: Density, rows: Floats, answer: Callable[[str], Any]
+    model: Any,
+    trees: list[Tree] | None,
+    columns: ModelColumns,
+    density: Density,
+    rows: Floats,
+    answer: Callable[[str], Any],
 ) -> ModelSum | None:
     """What a fitted model sums.
 
     Parameters
     ----------
     model : estimator
-        Trees, forests and boosting of scikit-learn, XGBoost and LightGBM, and linear models are
-        sums. Any other model, and one whose answers differ from its sum, is none.
+        Models of trees and linear models are sums. Any other model, and one whose answers differ
+        from its sum, is none.
+    trees : list of Tree or None
+        Its trees, where it has any.
     columns : ModelColumns
         What it reads.
     density : Density
@@ -340,7 +347,6 @@ def read_sum(
         The answer of a method of the model for these rows.
     """
     is_circuit = isinstance(density, CircuitAnswers) and not density.circuit.multivariate
-    trees = model.read() if isinstance(model, BoosterModel) else trees_of(model)
     paths = None
     if trees is not None:
         if not is_circuit:
@@ -376,4 +382,6 @@ def read_sum(
                 joint = TreePaths.of_paths(joined, density.domain)._replace(offset=total.offset)
             links = {name: link_of(margin, each) for name, each in answers.items()}
             return ModelSum(method, total, joint, {k: v for k, v in links.items() if v})
+    if isinstance(model, BoosterModel):
+        model.goes_by_draws("its answers are no function of their sum")
     return None

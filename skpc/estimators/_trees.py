@@ -1,7 +1,7 @@
 """Trees of fitted models, read into one form, whoever grew them.
 
-Trees of XGBoost and LightGBM are read from what these save: their public texts tell the values that
-a model takes for missing, and the codes of categories, where readers of others do not.
+Trees of XGBoost, LightGBM and CatBoost are read from what these save: their public texts tell the
+values that a model takes for missing, and the codes of categories, where readers of others do not.
 """
 
 from typing import Any, NamedTuple
@@ -14,6 +14,8 @@ from skpc._validation import hist_predictors
 
 #: LightGBM takes numbers up to this for zero.
 _ZERO = float(np.float32(1e-35))
+#: Stands for the column of a split that combines several.
+_SEVERAL = -1
 
 
 class Tree(NamedTuple):
@@ -229,3 +231,55 @@ def _lightgbm_tree(said: dict[str, str], scale: Floats) -> Tree:
     default = {node: bool(decision[node] & 2) for node in are_zeros}
     zeros = (float(np.nextafter(-_ZERO, -1.0)), _ZERO)
     return Tree(left, right, numbers("split_feature"), threshold, value, states, default, zeros)
+
+
+def catboost_trees(saved: Any, leaves: dict[int, Ints]) -> list[Tree]:
+    """The trees of a model of CatBoost, from ``save_model(..., format="json")``.
+
+    Parameters
+    ----------
+    saved : dict
+        The model. Only symmetric trees are in this form.
+    leaves : dict from int to ndarray of int of shape (n_states, n_trees)
+        For columns of categories, the leaves of rows that hold the states in turn and are otherwise
+        the same.
+
+    Raises
+    ------
+    KeyError, ValueError
+        If trees are not symmetric, or a split combines several columns.
+    """
+    told = saved["features_info"]
+    categories = told.get("categorical_features", [])
+    # Splits are numbered: by borders, by equality, and by statistics of categories.
+    column_of = []
+    for feature in told.get("float_features", []):
+        column_of += [feature["flat_feature_index"]] * len(feature["borders"] or [])
+    for feature in categories:
+        column_of += [feature["flat_feature_index"]] * len(feature.get("values", []))
+    for statistic in told.get("ctrs", []):
+        read = [categories[each["cat_feature_index"]] for each in statistic["elements"]]
+        column = read[0]["flat_feature_index"] if len(read) == 1 else _SEVERAL
+        column_of += [column] * len(statistic["borders"])
+    scale = saved["scale_and_bias"][0]
+    trees = []
+    for number, tree in enumerate(saved["oblivious_trees"]):
+        # The bits of the number of a leaf are the sides of the splits; the root has the highest.
+        splits = (tree["splits"] or [])[::-1]
+        n_inner = 2 ** len(splits) - 1
+        node = np.arange(2 * n_inner + 1)
+        left = np.where(node < n_inner, 2 * node + 1, -1)
+        level = np.log2(node[:n_inner] + 1).astype(np.int64)
+        columns = np.array([column_of[split["split_index"]] for split in splits], dtype=np.int64)
+        if _SEVERAL in columns:
+            raise ValueError("a split combines categories; max_ctr_complexity=1 avoids it")
+        threshold = largest_below([split.get("border", np.nan) for split in splits])
+        states = {}
+        for inner, depth in enumerate(level.tolist()):
+            if splits[depth]["split_type"] != "FloatFeature":
+                side = leaves[columns[depth]][:, number] >> (len(splits) - 1 - depth) & 1
+                states[inner] = np.flatnonzero(side == 0)
+        value = np.reshape(tree["leaf_values"], (n_inner + 1, -1)) * scale
+        value = np.concatenate([np.zeros((n_inner, value.shape[1])), value])
+        trees.append(Tree(left, left + 1, columns[level], threshold[level], value, states, {}))
+    return trees

@@ -33,6 +33,7 @@ from skpc.estimators._estimator import (
 from skpc.estimators._pools import refuse_other_density
 from skpc.estimators._shapley import ShapleyValues, shapley_values
 from skpc.estimators._tree_paths import ModelColumns, read_sum
+from skpc.estimators._trees import trees_of
 from skpc.estimators.cutset import CutsetNetworkBD
 from skpc.estimators.soft_learn import SoftLearnSPN
 from skpc.pooling.folds import fit_best
@@ -308,22 +309,31 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
         model = model.estimator if isinstance(model, FrozenEstimator) else model
         domain = self.domain_
         columns = self._columns
+        density = self.density_.row_density
+        rows = density.draw(_N_CHECKED, np.random.RandomState(0))
         if self._is_table:
             is_coded = getattr(model, "is_categorical_", None) is not None
-            if domain.calendars or is_coded or domain.is_hidden.any():
+            has_labels = (hasattr(scale, "labels") for scale in domain.calendars.values())
+            if is_coded or domain.is_hidden.any() or not all(has_labels):
                 return None
             values = self._read_values(model)
-            if any(each is not None and each.dtype == object for each in values):
+            if any(each is not None and each.dtype.kind not in "bif" for each in values):
                 return None
             columns = columns._replace(values=values)
-        density, random_state = self.density_.row_density, np.random.RandomState(0)
-        rows = density.draw(_N_CHECKED, random_state)
+
+        def rows_of(column: int) -> Any:
+            copies = np.repeat(rows[:1], len(domain[column].labels), axis=0)
+            copies[:, column] = np.arange(len(copies))
+            return self._inputs(copies)
+
+        trees = model.read(rows_of) if isinstance(model, BoosterModel) else trees_of(model)
         answer = partial(self._answer, self._inputs(rows))
-        return read_sum(model, columns, density, rows, answer)
+        return read_sum(model, trees, columns, density, rows, answer)
 
     def _read_values(self, model: Any) -> list[Any]:
         """What a model that reads tables compares for each state of each column."""
-        values: list[Any] = [column.states for column in self.domain_]
+        labels = [column.labels for column in self.domain_]
+        values = [None if each is None else np.array(each) for each in labels]
         if not isinstance(model, BoosterModel):
             return values
         declared = {
@@ -331,11 +341,11 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
             for column, described in enumerate(self.domain_.form.dtypes or ())
             if described[0] == "category"
         }
-        for column, states in model.states(declared).items():
-            if values[column] is not None:
+        for column, states in model.states(labels, declared).items():
+            if labels[column] is not None:
                 # A category that the model has not seen is in no set.
                 codes = {state: float(code) for code, state in enumerate(states)}
-                values[column] = np.array([codes.get(v, -1.0) for v in values[column].tolist()])
+                values[column] = np.array([codes.get(label, -1.0) for label in labels[column]])
         return values
 
     @property

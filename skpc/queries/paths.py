@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skpc._arrays import Bools, Floats, Ints
+from skpc._arrays import Bools, Floats, Ints, offsets, ranges
 from skpc._jit import inlined, kernel
 from skpc.circuit import Circuit
 from skpc.queries._conditionals import Conditionals, Reached, conditionals
@@ -22,7 +22,7 @@ _EVENTS = 1024
 #: Rows that are marked by the bits of a word.
 _BITS = 63
 #: Rows of a batch, and probabilities of statements under leaves that it may need.
-_ROWS, _PROBABILITIES = 256, 2**24
+_ROWS, _PROBABILITIES = 512, 2**24
 
 
 class Paths(NamedTuple):
@@ -94,54 +94,55 @@ def expected_value(circuit: Circuit, X: Any, paths: Paths, holds: Bools) -> Floa
     # Sums of random integers tell sets of statements from each other.
     code = np.random.RandomState(0).randint(2**63, size=len(paths.column), dtype=np.int64)
     code[0] = 0
-    at_ends, ends_of = _ends(paths.events)
-    n_entries = sum(len(ends_of[var]) for var in circuit.structure.leaves.var.tolist())
+    statements_of = [np.flatnonzero(paths.column == var) for var in range(circuit.n_features)]
+    # The place of each statement among those of its column.
+    place = np.empty(len(paths.column), dtype=np.uint32)
+    for of_var in statements_of:
+        place[of_var] = np.arange(len(of_var))
+    n_entries = sum(len(statements_of[var]) for var in circuit.structure.leaves.var.tolist())
     # Each row reaches a few leaves, and many rows reach most.
     size = _ROWS if n_entries <= _PROBABILITIES else 1
     evaluator, out = Evaluator(circuit, size=size), np.zeros((len(rows), paths.value.shape[1]))
 
     def work(part: Floats, start: int) -> None:
         for given in conditionals(evaluator, part):
-            place = start + given.position
-            known, total = ~np.isnan(given.cells), np.zeros_like(out[place])
-            tables = _tables(circuit, evaluator.plan, ends_of, given)
+            position = start + given.position
+            known, total = ~np.isnan(given.cells), np.zeros_like(out[position])
+            tables = _tables(circuit, evaluator.plan, paths.events, statements_of, given)
             lines = np.empty((evaluator.program.n_slots, _EVENTS))
-            state = (given.reached, np.ascontiguousarray(holds[place]), known)
-            _follow(evaluator.plan, paths, code, at_ends, *state, *tables, lines, total)
-            out[place] = total
+            state = (given.reached, np.ascontiguousarray(holds[position]), known)
+            _follow(evaluator.plan, paths, code, place, *state, *tables, lines, total)
+            out[position] = total
 
     over_chunks(rows, work, size)
     return out
 
 
-def _ends(events: Events) -> tuple[NDArray[np.int32], list[Floats]]:
-    """Where the ends of each interval stand among those of its column, and these for each column.
-
-    Many intervals have few ends.
-    """
-    at_ends, ends_of = np.zeros((2, len(events.column)), dtype=np.int32), []
-    for var in range(events.rows.shape[1]):
-        of_var = np.flatnonzero(events.column == var)
-        ends, place = np.unique([events.low[of_var], events.high[of_var]], return_inverse=True)
-        at_ends[:, of_var] = place.reshape(2, -1)
-        ends_of.append(ends)
-    return at_ends, ends_of
-
-
 def _tables(
-    circuit: Circuit, plan: Plan, ends_of: list[Floats], given: Conditionals
+    circuit: Circuit, plan: Plan, events: Events, statements_of: list[Ints], given: Conditionals
 ) -> tuple[Ints, Floats]:
-    """Probabilities below the ends for each leaf that a row reaches, and where they begin."""
+    """Probabilities of statements under each leaf that a row reaches, and where they begin."""
     child = plan.arg[given.reached.arg]
-    reached, first = np.unique(~child[child < 0]), np.zeros(len(plan.leaves.var), dtype=np.int64)
-    parts, begin = [np.empty(0)], 0
-    for var, ends in enumerate(ends_of):
+    reached = np.unique(~child[child < 0])
+    first = np.zeros(len(plan.leaves.var), dtype=np.int64)
+    parts = [np.empty(0)]
+    begin = 0
+    for var, statements in enumerate(statements_of):
         leaf = reached[plan.leaves.var[reached] == var]
-        if len(leaf) and len(ends):
+        if len(leaf) and len(statements):
+            size = np.diff(events.ptr)[statements]
+            of_var = ranges(events.ptr[statements], size)
+            low = events.low[of_var]
+            # Many intervals have few ends.
+            ends, at_end = np.unique([low, events.high[of_var]], return_inverse=True)
             below = circuit.leaf_forms(var, leaf).between(np.full(len(ends), -np.inf), ends)
-            first[leaf] = begin + np.arange(len(leaf)) * len(ends)
-            parts.append(below.ravel())
-            begin += below.size
+            at_low, at_high = at_end.reshape(2, -1)
+            prob = below[:, at_high] - below[:, at_low]
+            if prob.shape[1] > len(statements):
+                prob = np.add.reduceat(prob, offsets(size)[:-1], axis=1)
+            first[leaf] = begin + np.arange(len(leaf)) * len(statements)
+            parts.append(prob.ravel())
+            begin += prob.size
     return first, np.concatenate(parts)
 
 
@@ -150,7 +151,7 @@ def _follow(
     plan: Plan,
     paths: Paths,
     code: Ints,
-    at_ends: NDArray[np.int32],
+    place: NDArray[np.uint32],
     reached: Reached,
     holds: Bools,
     known: Bools,
@@ -169,14 +170,14 @@ def _follow(
         The function.
     code : array of shape (n_statements,)
         A random integer for each statement, 0 for the one that says nothing.
-    at_ends : array of shape (2, n_intervals)
-        Where the ends of each interval stand in the tables of its column.
+    place : array of shape (n_statements,)
+        Where each statement stands in the tables of its column.
     holds : array of shape (n_rows, n_statements)
         Whether the known cells are as each statement says.
     known : array of shape (n_rows, n_features)
         Whether statements about each cell are decided.
     first, table : arrays
-        Where the probabilities below the ends begin for each leaf, and these.
+        Where the probabilities of statements begin for each leaf, and these.
     lines : array of shape (n_slots, n_events)
         Takes the values of nodes that are alive together.
     out : array of shape (n_rows, n_outputs)
@@ -193,8 +194,7 @@ def _follow(
     fails, is_left_out = np.empty(len(code), np.int64), np.empty(n_paths, np.int64)
     # The codes of the statements that a row leaves open, 0 for the others.
     open_code = np.empty(len(code), np.int64)
-    n_intervals = size * np.diff(paths.events.ptr).max()
-    count, said = np.empty(n_features, np.int64), np.empty((3, n_features, n_intervals), np.int32)
+    count, said = np.empty(n_features, np.int64), np.empty((2, n_features, size), np.uint32)
     is_one = np.empty(len(plan.is_sum), np.int8)
     for r in range(len(known)):
         if r % _BITS == 0:
@@ -213,13 +213,9 @@ def _follow(
                     s = paths.said[k]
                     if open_code[s] != 0:
                         var = paths.column[s]
-                        for q in range(paths.events.ptr[s], paths.events.ptr[s + 1]):
-                            # The last interval of a statement has the event, others a sign.
-                            said[0, var, count[var]] = ~t
-                            said[1, var, count[var]] = at_ends[0, q]
-                            said[2, var, count[var]] = at_ends[1, q]
-                            count[var] += 1
-                        said[0, var, count[var] - 1] = t
+                        said[0, var, count[var]] = t
+                        said[1, var, count[var]] = place[s]
+                        count[var] += 1
             for e in range(reached.ptr[r], reached.ptr[r + 1]):
                 _evaluate(plan, reached, e, count, said, n, first, table, is_one, lines)
             for t in range(n):
@@ -306,7 +302,7 @@ def _evaluate(
     reached: Reached,
     e: int,
     count: Ints,
-    said: NDArray[np.int32],
+    said: NDArray[np.uint32],
     n: int,
     first: Ints,
     table: Floats,
@@ -322,10 +318,9 @@ def _evaluate(
     e : int
         The entry of the node.
     count : array of shape (n_features,)
-        How many intervals of each column the events have.
-    said : array of shape (3, n_features, n_intervals)
-        The event of each (~event where another interval of the same statement follows), and the
-        places of its ends.
+        How many statements about each column the events have.
+    said : array of shape (2, n_features, n_events)
+        The event of each, and the place of the statement.
     n : int
         How many events there are.
     """
@@ -367,31 +362,26 @@ def _evaluate(
 
 @inlined
 def _meet_leaf(
-    said: NDArray[np.int32], n_intervals: int, below: Floats, weight: float, line: Floats
+    said: NDArray[np.uint32], n_statements: int, prob: Floats, weight: float, line: Floats
 ) -> None:
     """Correct the events that say something about the column of a leaf; others have the factor 1.
 
     Parameters
     ----------
-    said : array of shape (3, n_intervals)
+    said : array of shape (2, n_statements)
         Those of the column; see :func:`_evaluate`.
-    n_intervals : int
+    n_statements : int
         How many these are.
-    below : array
-        The probabilities below the ends.
+    prob : array
+        The probabilities of statements under the leaf.
     weight : float
         That of the leaf in its sum; -1 in a product.
     line : array of shape (n_events,)
         The values of the node.
     """
-    prob = 0.0
-    for j in range(n_intervals):
-        t = said[0, j]
-        prob += below[said[2, j]] - below[said[1, j]]
-        if t < 0:
-            continue
-        if weight >= 0.0:
-            line[t] += weight * (prob - 1.0)
-        else:
-            line[t] *= prob
-        prob = 0.0
+    if weight < 0.0:
+        for j in range(n_statements):
+            line[said[0, j]] *= prob[said[1, j]]
+    else:
+        for j in range(n_statements):
+            line[said[0, j]] += weight * (prob[said[1, j]] - 1.0)

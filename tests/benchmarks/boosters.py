@@ -18,8 +18,10 @@ import argparse
 import itertools
 import time
 import warnings
+from functools import partial
 
 import numpy as np
+import pandas as pd
 import shap
 import xgboost
 from sklearn.experimental import enable_iterative_imputer  # noqa: F401
@@ -63,32 +65,62 @@ def imputers(options: argparse.Namespace) -> None:
     for name in options.tables:
         X, y = load(name, 4000)
         # Codes are numbers for all of them: imputers and models see the same matrix.
-        is_text = [not np.issubdtype(X[c].dtype, np.number) for c in X]
-        X.loc[:, is_text] = OrdinalEncoder().fit_transform(X.loc[:, is_text].astype(str))
-        X = X.to_numpy(dtype=float)
+        is_category = np.array([not pd.api.types.is_numeric_dtype(X[c].dtype) for c in X])
+        texts = X.loc[:, is_category].astype(str)
+        X = X.to_numpy(dtype=object, copy=True)
+        X[:, is_category] = OrdinalEncoder().fit_transform(texts)
+        X = X.astype(float)
         rng = np.random.default_rng(0)
         order = rng.permutation(len(X))
-        test, train = order[: options.test], order[options.test :]
+        n_test = min(options.test, len(X) // 3)
+        test, train = order[:n_test], order[n_test:]
         kind = xgboost.XGBClassifier if name in CLASSES else xgboost.XGBRegressor
         target = np.unique(y, return_inverse=True)[1] if name in CLASSES else y
         booster = kind(n_estimators=100, max_depth=4, learning_rate=0.1, n_jobs=1)
         booster.fit(X[train], target[train])
-        density = density_of(options)
-        model = ExpectedPredictor(FrozenEstimator(booster), density, random_state=0).fit(X[train])
-        method = "decision_function" if name in CLASSES else "predict"
-        complete = booster.predict(X[test], output_margin=True)
+        model = ExpectedPredictor(
+            FrozenEstimator(booster),
+            density_of(options),
+            categorical_features=is_category,
+            random_state=0,
+        ).fit(X[train])
         filling = {"iterative": IterativeImputer(max_iter=5, tol=0.0), "KNN": KNNImputer()}
         for imputer in filling.values():
             imputer.fit(X[train])
+        # What the model says of complete rows, by its margin, and what it predicts.
+        margin, answer = "decision_function", "predict"
+        wanted = target[test]
+        if name in CLASSES:
+            answer = "predict_proba"
+            wanted = np.eye(len(booster.classes_))[wanted]
+        ask = {margin: partial(booster.predict, output_margin=True)}
+        ask[answer] = getattr(booster, answer)
+        truth = {margin: ask[margin](X[test]), answer: wanted}
         for rate in (0.3, 0.5):
             holes = np.where(rng.random(X[test].shape) < rate, np.nan, X[test])
-            answers = {"expected": getattr(model, method)(holes)}
-            for label, imputer in filling.items():
-                answers[label] = booster.predict(imputer.transform(holes), output_margin=True)
-            answers["native"] = booster.predict(holes, output_margin=True)
-            errors = {k: np.sqrt(np.mean((v - complete) ** 2)) for k, v in answers.items()}
-            shown = "  ".join(f"{label} {error:.3f}" for label, error in errors.items())
-            print(f"{name} {rate:.1f} {model.exact_methods_}  {shown}", flush=True)
+            completed = {label: each.transform(holes) for label, each in filling.items()}
+            completed["native"] = holes
+            for method, true in truth.items():
+                answers = {label: ask[method](rows) for label, rows in completed.items()}
+                answers["expected"] = getattr(model, method)(holes)
+                report(f"{name:12}{rate:.1f} {method:18}", true, answers)
+
+
+def report(title: str, true: np.ndarray, answers: dict[str, np.ndarray]) -> None:
+    """Root mean squared errors, and how far the expectation is below the best of the others.
+
+    ``z`` is the difference of squared errors over its paired standard error.
+    """
+    square = {
+        label: ((value - true) ** 2).reshape(len(true), -1).sum(axis=1)
+        for label, value in answers.items()
+    }
+    error = {label: np.sqrt(each.mean()) for label, each in square.items()}
+    best = min((label for label in error if label != "expected"), key=error.__getitem__)
+    gain = square[best] - square["expected"]
+    z = gain.mean() / (gain.std(ddof=1) / np.sqrt(len(gain)))
+    shown = "  ".join(f"{label} {each:.4f}" for label, each in error.items())
+    print(f"{title} {shown}  z {z:+.1f} ({best})", flush=True)
 
 
 def shapley(options: argparse.Namespace) -> None:

@@ -3,9 +3,13 @@
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import Ridge
+from sklearn.tree import DecisionTreeRegressor
 
 from skpc import CutsetNetworkBD, ExpectedPredictor
+from skpc.estimators._trees import catboost_trees
 from tests.naive.expected import expectation
 
 xgboost = pytest.importorskip("xgboost", reason="xgboost is optional")
@@ -28,9 +32,15 @@ REGRESSORS = {
 }
 CLASSIFIERS = {
     "xgboost": xgboost.XGBClassifier(**X_OPTIONS),
+    "xgboost forest": xgboost.XGBRFClassifier(**X_OPTIONS),
+    "xgboost dart": xgboost.XGBClassifier(**X_OPTIONS, booster="dart", rate_drop=0.5),
     "xgboost vectors": xgboost.XGBClassifier(**X_OPTIONS, multi_strategy="multi_output_tree"),
     "lightgbm": lightgbm.LGBMClassifier(**L_OPTIONS),
+    "lightgbm forest": lightgbm.LGBMClassifier(**L_OPTIONS, **FOREST),
+    "lightgbm dart": lightgbm.LGBMClassifier(**L_OPTIONS | {"boosting_type": "dart"}),
 }
+C_OPTIONS = {"iterations": 6, "depth": 3, "thread_count": 1, "verbose": 0}
+C_OPTIONS |= {"allow_writing_files": False}
 
 
 def categories(seed=0):
@@ -59,7 +69,11 @@ def margin_of(model, X):
     """The margin, by the library itself."""
     if "xgboost" in type(model).__module__:
         return model.predict(X, output_margin=True)
-    return model.predict(X, raw_score=True)
+    if "catboost" in type(model).__module__:
+        return model.predict(X, prediction_type="RawFormulaVal")
+    # The raw score of a forest is the sum of its trees; probabilities are those of the mean.
+    is_forest = model.boosting_type == "rf"
+    return model.predict(X, raw_score=True) / (model.n_estimators if is_forest else 1)
 
 
 def enumerated(model, holes, answer):
@@ -88,7 +102,7 @@ def test_expectations_are_sums_over_all_completions(name):
 
 @pytest.mark.parametrize(
     ("name", "n_classes"),
-    [("xgboost", 2), ("xgboost", 3), ("xgboost vectors", 3), ("lightgbm", 2), ("lightgbm", 3)],
+    [(name, n) for name in CLASSIFIERS for n in (2, 3) if (name, n) != ("xgboost vectors", 2)],
 )
 def test_margins_of_classes_are_sums_over_all_completions(name, n_classes):
     X, y = categories()
@@ -96,7 +110,7 @@ def test_margins_of_classes_are_sums_over_all_completions(name, n_classes):
         # Vectors of outputs do not go with categories.
         X = X.assign(**{name: X[name].cat.codes.astype(float) for name in ("kind", "other")})
     label = np.digitize(y, [1.0, 2.0][: n_classes - 1])
-    booster = CLASSIFIERS[name].fit(X, label)
+    booster = clone(CLASSIFIERS[name]).fit(X, label)
     model = ExpectedPredictor(FrozenEstimator(booster), NETWORK).fit(X)
     assert "decision_function" in model.exact_methods_
     holes = with_holes(X)[:20]
@@ -193,6 +207,108 @@ def test_a_value_that_the_model_takes_for_missing_goes_where_the_model_sends_it(
     holes = with_holes(X)[:20]
     truth = enumerated(model, holes, booster.predict)
     np.testing.assert_allclose(model.predict(holes), truth, rtol=0, atol=1e-6 * np.ptp(truth))
+
+
+@pytest.mark.parametrize("name", ["xgboost", "lightgbm"])
+def test_a_model_that_learned_from_gaps_is_asked_about_whole_rows(name):
+    X, y = categories()
+    booster = clone(REGRESSORS[name]).fit(with_holes(X, 0.2), y)
+    model = ExpectedPredictor(FrozenEstimator(booster), NETWORK).fit(with_holes(X, 0.2))
+    assert "predict" in model.exact_methods_
+    holes = with_holes(X)[:20]
+    truth = enumerated(model, holes, booster.predict)
+    np.testing.assert_allclose(model.predict(holes), truth, rtol=0, atol=1e-6 * np.ptp(truth))
+
+
+@pytest.mark.parametrize("name", ["xgboost", "lightgbm", "catboost", "tree", "lines"])
+def test_ordered_categories_are_exact(name):
+    X, y = categories()
+    ordered = X.assign(other=X["other"].cat.as_ordered())
+    if name in ("tree", "lines"):
+        # These read categories that are numbers.
+        ordered = ordered[["other", "state", "flag"]]
+        booster = DecisionTreeRegressor(max_depth=4) if name == "tree" else Ridge()
+    else:
+        ordered["kind"] = ordered["kind"].cat.set_categories([*"caebdf"], ordered=True)
+        booster = catboosts(["kind", "other"]) if name == "catboost" else clone(REGRESSORS[name])
+    booster.fit(ordered, y)
+    model = ExpectedPredictor(FrozenEstimator(booster), NETWORK).fit(ordered)
+    assert "predict" in model.exact_methods_
+    holes = with_holes(ordered)[:20]
+    truth = enumerated(model, holes, booster.predict)
+    np.testing.assert_allclose(model.predict(holes), truth, rtol=0, atol=1e-6 * np.ptp(truth))
+    np.testing.assert_array_equal(model.predict(ordered), booster.predict(ordered))
+
+
+def catboosts(categories, kind="Regressor", **options):
+    catboost = pytest.importorskip("catboost", reason="catboost is optional")
+    options = {"max_ctr_complexity": 1} | C_OPTIONS | options
+    return getattr(catboost, f"CatBoost{kind}")(cat_features=categories, **options)
+
+
+@pytest.mark.parametrize("most", [1, 10], ids=["statistics", "sets"])
+@pytest.mark.parametrize("kind", ["Regressor", "Poisson", "2 classes", "3 classes", "strings"])
+def test_symmetric_trees_of_catboost_are_exact(kind, most):
+    X, y = categories()
+    if kind == "strings":
+        # Plain strings, and names of columns that are none.
+        words = "n" + X["other"].astype(str)
+        X = X.assign(kind=X["kind"].astype(object), other=words).to_numpy(object)
+        booster = catboosts([0, 1], one_hot_max_size=most)
+    elif kind[0].isdigit():
+        y = np.digitize(y, [1.0, 2.0][: int(kind[0]) - 1])
+        booster = catboosts(["kind", "other"], "Classifier", one_hot_max_size=most)
+    else:
+        loss = {"loss_function": "Poisson"} if kind == "Poisson" else {}
+        y = np.exp(y / 3.0) if kind == "Poisson" else y
+        booster = catboosts(["kind", "other"], one_hot_max_size=most, **loss)
+    booster.fit(X, y)
+    model = ExpectedPredictor(FrozenEstimator(booster), NETWORK).fit(X)
+    assert "decision_function" in model.exact_methods_
+    holes = with_holes(pd.DataFrame(X))[:20]
+    holes = holes if isinstance(X, pd.DataFrame) else holes.to_numpy(object)
+    truth = enumerated(model, holes, lambda rows: margin_of(booster, rows))
+    atol = 1e-6 * np.ptp(truth)
+    np.testing.assert_allclose(model.decision_function(holes), truth, rtol=0, atol=atol)
+    np.testing.assert_array_equal(model.predict(X), np.ravel(booster.predict(X)))
+    if kind[0].isdigit():
+        np.testing.assert_array_equal(model.predict_proba(X), booster.predict_proba(X))
+    else:
+        truth = enumerated(model, holes, booster.predict)
+        assert "predict" in model.exact_methods_
+        np.testing.assert_allclose(model.predict(holes), truth, rtol=0, atol=1e-6 * np.ptp(truth))
+
+
+def test_catboost_divides_numbers_in_single_precision():
+    rng = np.random.default_rng(0)
+    X = rng.integers(12, size=(600, 3)) / 10
+    y = X[:, 0] + (X[:, 1] > 0.35) * X[:, 2]
+    booster = catboosts(None, iterations=30, depth=4).fit(X, y)
+    model = ExpectedPredictor(FrozenEstimator(booster), NETWORK).fit(X)
+    # What is read has the answers of the model on rows that are drawn.
+    assert "predict" in model.exact_methods_
+
+
+def test_splits_of_several_columns_are_refused():
+    statistic = {"borders": [0.5], "elements": [{"cat_feature_index": 0}] * 2}
+    columns = [{"flat_feature_index": 0}]
+    tree = {"splits": [{"split_index": 0, "split_type": "OnlineCtr"}], "leaf_values": [0, 1]}
+    saved = {
+        "features_info": {"categorical_features": columns, "ctrs": [statistic]},
+        "oblivious_trees": [tree],
+        "scale_and_bias": [1.0, [0.0]],
+    }
+    with pytest.raises(ValueError, match="max_ctr_complexity"):
+        catboost_trees(saved, {})
+
+
+def test_trees_of_catboost_that_are_not_symmetric_go_by_draws():
+    X, y = categories()
+    booster = catboosts(["kind", "other"], grow_policy="Lossguide").fit(X, y)
+    with pytest.warns(UserWarning, match=r"catboost .* means over draws"):
+        model = ExpectedPredictor(FrozenEstimator(booster), NETWORK, random_state=0).fit(X)
+    assert not model.is_exact_
+    assert np.isfinite(model.predict(with_holes(X)[:10])).all()
 
 
 def test_early_stopping_leaves_trees_out():
