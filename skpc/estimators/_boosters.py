@@ -46,6 +46,9 @@ class BoosterModel(BaseEstimator):
         A trained Booster is a classifier of the classes 0, 1, ... if its objective is one.
     """
 
+    #: What stands before the numbers of columns that have no names.
+    counted = ""
+
     def __init__(self, model: Any):
         self.model = model
 
@@ -61,7 +64,7 @@ class BoosterModel(BaseEstimator):
 
     @property
     def names(self) -> Sequence[str] | None:
-        """Names of the columns of a bare booster."""
+        """Names of the columns, or their numbers behind a word where the model counts them."""
         raise NotImplementedError
 
     def margin(self, X: Any) -> Floats:
@@ -122,7 +125,7 @@ class BoosterModel(BaseEstimator):
     def feature_names_in_(self) -> Any:
         """Names of the columns, where the model has them."""
         names = self.names
-        if names is None:
+        if names is None or [*names] == [f"{self.counted}{v}" for v in range(len(names))]:
             raise AttributeError("The model was trained without names of columns.")
         return np.array(names, dtype=object)
 
@@ -149,9 +152,8 @@ class BoosterModel(BaseEstimator):
         if not self.is_bare:
             return np.asarray(self.model.predict_proba(X), dtype=np.float64)
         margin = self.decision_function(X)
-        if margin.ndim > 1:
-            return np.asarray(softmax(margin, axis=1))
-        return np.column_stack([expit(-margin), expit(margin)])
+        name = "softmax" if margin.ndim > 1 else "expit"
+        return linked(name, margin.reshape(len(margin), -1))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -233,6 +235,8 @@ def _values_of(listed: Any) -> list[Any]:
 class LightGBMModel(BoosterModel):
     """A model of LightGBM."""
 
+    counted = "Column_"
+
     @cached_property
     def _booster(self) -> Any:
         return self.model if self.is_bare else self.model.booster_
@@ -240,10 +244,7 @@ class LightGBMModel(BoosterModel):
     @property
     def names(self) -> Sequence[str] | None:
         """See :class:`BoosterModel`."""
-        names = self._booster.feature_name()
-        # Without names LightGBM counts the columns.
-        is_counted = names == [f"Column_{number}" for number in range(len(names))]
-        return None if is_counted else names
+        return self._booster.feature_name()
 
     @property
     def n_features_in_(self) -> int:
@@ -297,10 +298,7 @@ class CatBoostModel(BoosterModel):
     @property
     def names(self) -> Sequence[str] | None:
         """See :class:`BoosterModel`."""
-        names = self.model.feature_names_
-        # Without names CatBoost counts the columns.
-        is_counted = names == [str(number) for number in range(len(names))]
-        return None if is_counted else names
+        return self.model.feature_names_
 
     def margin(self, X: Any) -> Floats:
         """See :class:`BoosterModel`."""

@@ -252,11 +252,11 @@ def catboost_trees(saved: Any, leaves: dict[int, Ints]) -> list[Tree]:
     told = saved["features_info"]
     categories = told.get("categorical_features", [])
     # Splits are numbered: by borders, by equality, and by statistics of categories.
-    column_of = []
-    for feature in told.get("float_features", []):
-        column_of += [feature["flat_feature_index"]] * len(feature["borders"] or [])
-    for feature in categories:
-        column_of += [feature["flat_feature_index"]] * len(feature.get("values", []))
+    column_of = [
+        feature["flat_feature_index"]
+        for feature in [*told.get("float_features", []), *categories]
+        for _ in feature.get("borders") or feature.get("values") or []
+    ]
     for statistic in told.get("ctrs", []):
         read = [categories[each["cat_feature_index"]] for each in statistic["elements"]]
         column = read[0]["flat_feature_index"] if len(read) == 1 else _SEVERAL

@@ -532,9 +532,7 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
         """Variance of the expectations of rows of equal weight, and its standard error."""
         method = self._sum_method
         if self._sum is not None:
-            expected = self._expected_rows(rows, method)
-            centred = expected - expected.mean(axis=0)
-            products = (centred**2).sum(axis=1)
+            pair = [self._expected_rows(rows, method)] * 2
         else:
             # Two answers that share nothing but the row have the covariance that is asked for.
             pair = [
@@ -543,7 +541,7 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
                     self.density_.row_density.draw_missing(rows, random_state) for _ in range(2)
                 )
             ]
-            products = np.prod([one - one.mean(axis=0) for one in pair], axis=0).sum(axis=1)
+        products = np.prod([one - one.mean(axis=0) for one in pair], axis=0).sum(axis=1)
         n_rows = len(rows)
         unbiased = products * (n_rows / (n_rows - 1))
         return float(unbiased.mean()), float(unbiased.std(ddof=1) / np.sqrt(n_rows))

@@ -19,8 +19,6 @@ from skpc.variables.events import Events
 
 #: Events that are evaluated at a time: their lines stay in the cache.
 _EVENTS = 1024
-#: Rows that are marked by the bits of a word.
-_BITS = 63
 #: Rows of a batch, and probabilities of statements under leaves that it may need.
 _ROWS, _PROBABILITIES = 512, 2**24
 
@@ -94,7 +92,10 @@ def expected_value(circuit: Circuit, X: Any, paths: Paths, holds: Bools) -> Floa
     # Sums of random integers tell sets of statements from each other.
     code = np.random.RandomState(0).randint(2**63, size=len(paths.column), dtype=np.int64)
     code[0] = 0
-    statements_of = [np.flatnonzero(paths.column == var) for var in range(circuit.n_features)]
+    # The first statement has no probability: nothing looks it up.
+    statements_of = [
+        1 + np.flatnonzero(paths.column[1:] == var) for var in range(circuit.n_features)
+    ]
     # The place of each statement among those of its column.
     place = np.empty(len(paths.column), dtype=np.uint32)
     for of_var in statements_of:
@@ -191,19 +192,17 @@ def _follow(
     while n_places < 2 * n_paths:
         n_places *= 2
     keys, event_at = np.empty(n_places, np.int64), np.empty(n_places, np.int32)
-    fails, is_left_out = np.empty(len(code), np.int64), np.empty(n_paths, np.int64)
+    fails = np.empty(len(code), np.bool_)
     # The codes of the statements that a row leaves open, 0 for the others.
     open_code = np.empty(len(code), np.int64)
     count, said = np.empty(n_features, np.int64), np.empty((2, n_features, size), np.uint32)
     is_one = np.empty(len(plan.is_sum), np.int8)
     for r in range(len(known)):
-        if r % _BITS == 0:
-            _leave_out(paths, holds[r : r + _BITS], known[r : r + _BITS], fails, is_left_out)
         for s in range(len(code)):
-            open_code[s] = 0 if known[r, paths.column[s]] else code[s]
-        n_events = _distinct_events(
-            paths, open_code, is_left_out, r % _BITS, keys, event_at, path_of, total
-        )
+            is_known = known[r, paths.column[s]]
+            open_code[s] = 0 if is_known else code[s]
+            fails[s] = is_known and not holds[r, s]
+        n_events = _distinct_events(paths, open_code, fails, keys, event_at, path_of, total)
         for begin in range(0, n_events, size):
             n = min(size, n_events - begin)
             count[:] = 0
@@ -225,35 +224,10 @@ def _follow(
 
 
 @inlined
-def _leave_out(paths: Paths, holds: Bools, known: Bools, fails: Ints, is_left_out: Ints) -> None:
-    """Mark the paths that the known cells of up to 63 rows contradict, one bit a row.
-
-    Parameters
-    ----------
-    paths, holds, known : Paths and arrays
-        See :func:`_follow`.
-    fails : array of shape (n_statements,)
-        Takes the rows that contradict each statement.
-    is_left_out : array of shape (n_paths,)
-        Takes the rows that contradict each path.
-    """
-    fails[:] = 0
-    for r in range(len(known)):
-        for s in range(len(fails)):
-            fails[s] |= np.int64(known[r, paths.column[s]] and not holds[r, s]) << r
-    for p in range(len(is_left_out)):
-        word = np.int64(0)
-        for k in range(paths.ptr[p], paths.ptr[p + 1]):
-            word |= fails[paths.said[k]]
-        is_left_out[p] = word
-
-
-@inlined
 def _distinct_events(
     paths: Paths,
     open_code: Ints,
-    is_left_out: Ints,
-    bit: int,
+    fails: Bools,
     keys: Ints,
     event_at: NDArray[np.int32],
     path_of: Ints,
@@ -267,8 +241,8 @@ def _distinct_events(
         The function.
     open_code : array of shape (n_statements,)
         A random integer for each statement about a missing cell, 0 for the others.
-    is_left_out, bit : array of shape (n_paths,) and int
-        Which rows contradict each path, and the bit of this row.
+    fails : array of shape (n_statements,)
+        Which statements the row contradicts.
     keys, event_at : arrays
         A hash table: the sums of codes that have a place, and the events there.
     path_of : array of shape (n_paths,)
@@ -279,11 +253,13 @@ def _distinct_events(
     n_events, mask = 0, len(keys) - 1
     event_at[:] = -1
     for p in range(len(paths.ptr) - 1):
-        if is_left_out[p] >> bit & 1:
-            continue
         key = np.int64(0)
+        is_possible = True
         for k in range(paths.ptr[p], paths.ptr[p + 1]):
             key += open_code[paths.said[k]]
+            is_possible &= not fails[paths.said[k]]
+        if not is_possible:
+            continue
         at = key & mask
         while event_at[at] >= 0 and keys[at] != key:
             at = (at + 1) & mask
