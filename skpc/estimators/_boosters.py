@@ -202,15 +202,11 @@ class XGBoostModel(BoosterModel):
 
     def trees(self, rows_of: RowsOf) -> list[Tree]:
         """See :class:`BoosterModel`."""
-        best = getattr(self.model, "best_iteration", None) if self._stopped_early else None
-        missing = float(getattr(self.model, "missing", np.nan))
-        n_iterations = None if best is None else best + 1
-        return xgboost_trees(self._learner["gradient_booster"], n_iterations, missing)
-
-    @property
-    def _stopped_early(self) -> bool:
         # A bare booster answers by all its trees.
-        return not self.is_bare and "best_iteration" in self._booster.attributes()
+        is_stopped = not self.is_bare and "best_iteration" in self._booster.attributes()
+        n_iterations = self.model.best_iteration + 1 if is_stopped else -1
+        missing = float(getattr(self.model, "missing", np.nan))
+        return xgboost_trees(self._learner["gradient_booster"], n_iterations, missing)
 
     def states(self, labels: list[Any], declared: dict[int, list[Any]]) -> dict[int, list[Any]]:
         """See :class:`BoosterModel`."""

@@ -14,8 +14,6 @@ from skpc._validation import hist_predictors
 
 #: LightGBM takes numbers up to this for zero.
 _ZERO = float(np.float32(1e-35))
-#: Stands for the column of a split that combines several.
-_SEVERAL = -1
 
 
 class Tree(NamedTuple):
@@ -117,15 +115,15 @@ def _hist_trees(model: Any) -> list[Tree]:
     return trees
 
 
-def xgboost_trees(saved: Any, n_iterations: int | None, missing: float) -> list[Tree]:
+def xgboost_trees(saved: Any, n_iterations: int, missing: float) -> list[Tree]:
     """The trees that ``Booster.save_raw("json")`` tells of.
 
     Parameters
     ----------
     saved : dict
         Its entry "gradient_booster" of the learner.
-    n_iterations : int or None
-        How many iterations answer; None: all.
+    n_iterations : int
+        How many iterations answer; -1: all.
     missing : float
         The value that is taken for missing.
 
@@ -136,7 +134,7 @@ def xgboost_trees(saved: Any, n_iterations: int | None, missing: float) -> list[
     """
     drop = saved.get("weight_drop")
     model = saved["gbtree"]["model"] if drop else saved["model"]
-    n_trees = model["iteration_indptr"][-1 if n_iterations is None else n_iterations]
+    n_trees = model["iteration_indptr"][n_iterations]
     groups = model["tree_info"][:n_trees]
     weights = drop or np.ones(n_trees)
     outputs = np.eye(max(groups) + 1)
@@ -249,17 +247,19 @@ def catboost_trees(saved: Any, leaves: dict[int, Ints]) -> list[Tree]:
     KeyError, ValueError
         If trees are not symmetric, or a split combines several columns.
     """
-    told = saved["features_info"]
-    categories = told.get("categorical_features", [])
+    features = saved["features_info"]
+    categories = features.get("categorical_features", [])
     # Splits are numbered: by borders, by equality, and by statistics of categories.
     column_of = [
         feature["flat_feature_index"]
-        for feature in [*told.get("float_features", []), *categories]
+        for feature in [*features.get("float_features", []), *categories]
         for _ in feature.get("borders") or feature.get("values") or []
     ]
-    for statistic in told.get("ctrs", []):
-        read = [categories[each["cat_feature_index"]] for each in statistic["elements"]]
-        column = read[0]["flat_feature_index"] if len(read) == 1 else _SEVERAL
+    for statistic in features.get("ctrs", []):
+        element, *other_elements = statistic["elements"]
+        if other_elements:
+            raise ValueError("a split combines categories; max_ctr_complexity=1 avoids it")
+        column = categories[element["cat_feature_index"]]["flat_feature_index"]
         column_of += [column] * len(statistic["borders"])
     scale = saved["scale_and_bias"][0]
     trees = []
@@ -271,8 +271,6 @@ def catboost_trees(saved: Any, leaves: dict[int, Ints]) -> list[Tree]:
         left = np.where(node < n_inner, 2 * node + 1, -1)
         level = np.log2(node[:n_inner] + 1).astype(np.int64)
         columns = np.array([column_of[split["split_index"]] for split in splits], dtype=np.int64)
-        if _SEVERAL in columns:
-            raise ValueError("a split combines categories; max_ctr_complexity=1 avoids it")
         threshold = largest_below([split.get("border", np.nan) for split in splits])
         states = {}
         for inner, depth in enumerate(level.tolist()):

@@ -72,10 +72,10 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
         E[f(x) | observed cells of x]
 
     The expectation is under a density of the rows, learned beside the model ``f``. It is exact for
-    trees, forests and boosting of scikit-learn, XGBoost and LightGBM, whose leaves are events of
-    the density [1]_, and for linear models; for others it is a mean over draws of the missing
-    cells, as it is for trees where the density is no single circuit or has blocks of numbers.
-    Complete rows have the answer of the model itself.
+    trees, forests and boosting of scikit-learn, XGBoost, LightGBM and CatBoost, whose leaves are
+    events of the density [1]_, and for linear models; for others it is a mean over draws of the
+    missing cells, as it is for trees where the density is no single circuit or has blocks of
+    numbers. Complete rows have the answer of the model itself.
 
     Parameters
     ----------
@@ -314,14 +314,20 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
         if self._is_table:
             is_coded = getattr(model, "is_categorical_", None) is not None
             has_labels = (hasattr(scale, "labels") for scale in domain.calendars.values())
-            if is_coded or domain.is_hidden.any() or not all(has_labels):
-                return None
             values = self._read_values(model)
-            if any(each is not None and each.dtype.kind not in "bif" for each in values):
+            is_text = (each is not None and each.dtype.kind not in "bif" for each in values)
+            if is_coded or domain.is_hidden.any() or not all(has_labels) or any(is_text):
+                if isinstance(model, BoosterModel):
+                    model.goes_by_draws("dates, strings and columns that tell the same as another")
                 return None
             columns = columns._replace(values=values)
 
         def rows_of(column: int) -> Any:
+            if domain[column].labels is None:
+                raise ValueError(
+                    f"{domain[column].where} holds categories for the model, but numbers for the "
+                    "density; name it in categorical_features"
+                )
             copies = np.repeat(rows[:1], len(domain[column].labels), axis=0)
             copies[:, column] = np.arange(len(copies))
             return self._inputs(copies)
@@ -440,7 +446,7 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
         -------
         ndarray of shape (n_samples,) or (n_samples, n_classes)
             As the model has it. Exact for boosting and linear classifiers, otherwise by draws. A
-            regressor of XGBoost or LightGBM has it too: the prediction before a link.
+            regressor of XGBoost, LightGBM or CatBoost has it too: the prediction before a link.
         """
         return self._expected(*self._encode(X), "decision_function")
 

@@ -5,9 +5,9 @@
     python -m tests.benchmarks.boosters shapley [--test 20] [--density default|cutset]
 
 speed: CPU time of exact expectations beside that of 100 draws a row; trees of depth 6, 20 columns,
-half of the cells missing. imputers: root mean squared error from the complete answer of the model
-(its margin for classes), 30 and 50 % of the cells missing, of the expectation, of imputers in front
-of the model, and of the default directions. shapley: mean absolute error from the truth of a
+half of the cells missing. imputers: root mean squared error from the margin of complete rows, and
+from the target, 30 and 50 % of the cells missing, of the expectation, of imputers in front of the
+model, and of the default directions. shapley: mean absolute error from the truth of a
 Gaussian with correlations .7, beside TreeSHAP along paths and interventional. Bars: no more time
 than draws, and 20 s; below all imputers on 80 % of cells; half of the error of TreeSHAP.
 """

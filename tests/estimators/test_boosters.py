@@ -1,5 +1,7 @@
 """Expectations of XGBoost and LightGBM models, against enumeration of what these say themselves."""
 
+from functools import partial
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -8,7 +10,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import Ridge
 from sklearn.tree import DecisionTreeRegressor
 
-from skpc import CutsetNetworkBD, ExpectedPredictor
+from skpc import CutsetNetworkBD, ExpectedPredictor, MixtureOfAllTrees
 from skpc.estimators._trees import catboost_trees
 from tests.naive.expected import expectation
 
@@ -311,6 +313,43 @@ def test_trees_of_catboost_that_are_not_symmetric_go_by_draws():
     assert np.isfinite(model.predict(with_holes(X)[:10])).all()
 
 
+def test_categories_that_the_density_takes_for_numbers_go_by_draws():
+    X, y = categories()
+    X = X.assign(state=X["state"].astype(int))
+    booster = catboosts(["kind", "other", "state"]).fit(X, y)
+    with pytest.warns(UserWarning, match="name it in categorical_features"):
+        assert not ExpectedPredictor(FrozenEstimator(booster), NETWORK).fit(X).is_exact_
+    network = CutsetNetworkBD(categorical_features=["kind", "other", "state"], random_state=0)
+    assert ExpectedPredictor(FrozenEstimator(booster), network).fit(X).is_exact_
+
+
+@pytest.mark.parametrize("mode", ["few trees", "many trees", "link", "no circuit"])
+def test_exact_methods_are_those_that_equal_the_sum_over_all_completions(mode):
+    X, y = categories()
+    label = (y > 1).astype(int)
+    density = MixtureOfAllTrees(random_state=0) if mode == "no circuit" else NETWORK
+    if mode == "link":
+        options = X_OPTIONS | {"objective": "count:poisson", "n_estimators": 100}
+        booster = xgboost.XGBRegressor(**options).fit(X, np.exp(y))
+        methods = {"predict": booster.predict}
+    else:
+        options = X_OPTIONS | {"n_estimators": 2 if mode == "few trees" else 100}
+        booster = xgboost.XGBClassifier(**options).fit(X, label)
+        methods = {"predict_proba": booster.predict_proba}
+    methods["decision_function"] = partial(margin_of, booster)
+    model = ExpectedPredictor(FrozenEstimator(booster), density, n_draws=50, random_state=0)
+    model.fit(X)
+    assert model.is_exact_ == bool(model.exact_methods_) == (mode != "no circuit")
+    if mode == "no circuit":
+        return
+    holes = with_holes(X)[:20]
+    for method, answer in methods.items():
+        truth = enumerated(model, holes, answer)
+        error = np.abs(getattr(model, method)(holes) - truth).max() / np.ptp(truth)
+        assert (error < 1e-6) == (method in model.exact_methods_)
+    assert len(model.exact_methods_) == (2 if mode == "few trees" else 1)
+
+
 def test_early_stopping_leaves_trees_out():
     X, y = categories()
     booster = xgboost.XGBRegressor(**X_OPTIONS | {"n_estimators": 200}, early_stopping_rounds=2)
@@ -333,6 +372,16 @@ def test_what_is_no_sum_of_leaves_goes_by_draws_and_says_so(booster):
     X = X[["state", "flag"]].assign(number=np.random.default_rng(0).normal(size=400))
     booster.fit(X, y)
     with pytest.warns(UserWarning, match=r"version .* means over draws"):
+        model = ExpectedPredictor(FrozenEstimator(booster), NETWORK, random_state=0).fit(X)
+    assert not model.is_exact_
+    assert np.isfinite(model.predict(with_holes(X)[:10])).all()
+
+
+def test_columns_that_tell_the_same_go_by_draws_and_say_so():
+    X, y = categories()
+    X = X.assign(number=X["kind"].cat.codes * 1.5)
+    booster = clone(REGRESSORS["lightgbm"]).fit(X, y)
+    with pytest.warns(UserWarning, match="tell the same as another"):
         model = ExpectedPredictor(FrozenEstimator(booster), NETWORK, random_state=0).fit(X)
     assert not model.is_exact_
     assert np.isfinite(model.predict(with_holes(X)[:10])).all()
