@@ -26,7 +26,7 @@ from skpc.domain._column import Column
 from skpc.domain._declared import column_numbers
 from skpc.domain._domain import Domain
 from skpc.domain._faces import Face
-from skpc.domain._stated import Stated
+from skpc.domain.stated import Stated
 from skpc.variables.events import Events
 from skpc.variables.ranks import Ranks
 

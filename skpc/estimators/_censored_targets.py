@@ -7,7 +7,7 @@ import numpy as np
 from skpc._arrays import Floats, Ints
 from skpc._validation import objects_of
 from skpc._warnings import warn
-from skpc.domain import Stated, holds_ranges, ranges_of, refuse_wrong, split_ranges
+from skpc.domain.stated import Stated, holds_ranges, ranges_of, refuse_wrong, split_ranges
 from skpc.pooling.pool import labelled
 from skpc.queries import Events
 from skpc.variables import Law

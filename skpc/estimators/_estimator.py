@@ -41,15 +41,9 @@ from skpc._validation import (
     unmasked,
 )
 from skpc._warnings import collected, warn
-from skpc.domain import (
-    Domain,
-    LogMass,
-    events_of_table,
-    holds_ranges,
-    is_stated,
-    present_rows,
-    split_ranges,
-)
+from skpc.domain import Domain, LogMass, present_rows
+from skpc.domain._events import events_of_table
+from skpc.domain.stated import holds_ranges, is_stated, split_ranges
 from skpc.variables.margins import MOST_BINS
 
 #: Weights that are not whole look like counts if their sum is the number of rows up to this factor.

@@ -34,16 +34,13 @@ from skpc.counting.clustering import as_numbers
 from skpc.domain import (
     Domain,
     canonical_order,
-    check_stated,
     column_moments,
-    events_of_table,
-    filled_table,
-    holds_ranges,
     join_tables,
     merge_rows,
     present_rows,
-    split_ranges,
 )
+from skpc.domain._events import events_of_table
+from skpc.domain.stated import check_stated, filled_table, holds_ranges, split_ranges
 from skpc.estimators._estimator import (
     ColumnsEstimator,
     dask_chunks,

@@ -17,7 +17,8 @@ from sklearn.utils import _safe_indexing
 from skpc._arrays import Floats, Ints
 from skpc._validation import column_of, describe_column, objects_of
 from skpc._warnings import warn
-from skpc.domain import Domain, Stated, filled_codes, filled_numbers, group_rows
+from skpc.domain import Domain, group_rows
+from skpc.domain.stated import Stated, filled_codes, filled_numbers
 from skpc.queries import Events
 from skpc.variables.censored import Ranges
 

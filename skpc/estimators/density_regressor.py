@@ -12,7 +12,8 @@ from sklearn.utils import check_consistent_length, check_random_state, gen_batch
 from skpc._arrays import Floats, Ints
 from skpc._fitting import all_or_nothing
 from skpc._validation import check_n_samples, check_weight, fit_context
-from skpc.domain import LogMass, canonical_order, filled_numbers
+from skpc.domain import LogMass, canonical_order
+from skpc.domain.stated import filled_numbers
 from skpc.estimators._censored_targets import (
     CensoredTarget,
     check_times,

@@ -27,7 +27,7 @@ from skpc._validation import (
     missing_cells,
     read_cells,
 )
-from skpc.domain import holds_ranges
+from skpc.domain.stated import holds_ranges
 from skpc.estimators._base import CircuitDensity
 from skpc.estimators._estimator import TableEstimator, TableTransformer, by_chunks, parameter
 from skpc.estimators._fillers import LinearFiller
