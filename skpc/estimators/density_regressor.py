@@ -103,7 +103,9 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
         Mean log densities of the members alone. NaN without a pool.
     densities_ : dict of str to density estimator
         The fitted densities of encoded rows by the name of the member. Their last column is the
-        target.
+        target; that of the cause comes before it, where events have several codes.
+    event_codes_ : ndarray of int of shape (n_causes,) or None
+        Codes of events, where a censored target has several.
     domain_ : Domain
         What each column of ``X`` is.
     n_features_in_ : int
@@ -135,6 +137,11 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
 
     Where the target has atoms (values that repeat much more than others) regressors learn from the
     other rows and predict the other values. The densities give the probabilities of the atoms.
+
+    Targets may be known as ranges: times that are censored, or lie between two visits. Densities
+    that are circuits learn from such rows; regressors stay out. Weights of the densities are the
+    same for all rows, and maximise the mean log score of held-out targets, of which ranges count
+    with their probability. Whether a target is censored must not depend on what no column says.
 
     A pool costs about as much as to fit each member ``cv + 1`` times. With one density and
     ``regressors=None`` there is no pool: the answer is the exact conditional distribution
@@ -186,7 +193,10 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
             Numbers and categories; NaN (or None) marks missing cells.
         y : array-like of shape (n_samples,)
             Target: finite numbers, or dates, times or durations. Of these, predictions, quantiles
-            and draws are dates too, and standard deviations are durations.
+            and draws are dates too, and standard deviations are durations. Or targets of which some
+            are known as ranges: a structured array of two fields (event, time), where the event is
+            boolean or has codes 0 (censored), 1, 2, ...; a pandas ``IntervalArray``; or an array of
+            objects, as :func:`skpc.ranges` makes them.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the rows; a weight of two equals the row twice, zero its absence.
 
@@ -198,7 +208,8 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
         Raises
         ------
         TypeError
-            If a density is not one of skpc, a regressor has no ``predict``, or ``y`` is no numbers.
+            If a density is not one of skpc, a regressor has no ``predict``, ``y`` is no numbers, or
+            it has ranges and a density is no circuit.
         ValueError
             If the densities declare different columns, a name is there twice, rates of missing
             cells are not in [0, 1), all cells are missing, a cell or a target is infinite, or the
@@ -295,7 +306,7 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
 
     @by_chunks
     def predict(self, X: Any, return_std: bool = False) -> Any:
-        """Mean of the target given the observed cells of each row.
+        """Mean of the target given the observed cells of each row; the median of a censored one.
 
         Parameters
         ----------
@@ -307,9 +318,15 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
         Returns
         -------
         mean : ndarray of shape (n_samples,)
-            Mean of the predictive distribution, exact up to rounding.
+            Mean of the predictive distribution, exact up to rounding. Of targets known as ranges
+            the median; infinite, with a warning, where it lies beyond all that was seen.
         std : ndarray of shape (n_samples,)
             Its standard deviation, the noise of the target included; only with ``return_std``.
+
+        Raises
+        ------
+        ValueError
+            If ``return_std`` is asked of targets known as ranges.
         """
         rows = self._encode(X)[1]
         if self._is_censored:
@@ -544,6 +561,10 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Coefficient of determination of the predictions, of dates as numbers.
 
+        Of targets known as ranges, it is the concordance index of the negative restricted mean up
+        to the last time seen in ``fit``: the share of the pairs of known order of which the earlier
+        one has the smaller mean. Two ranges have an order where they do not overlap.
+
         Parameters
         ----------
         X : array-like or DataFrame of shape (n_samples, n_features)
@@ -556,7 +577,7 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
         Returns
         -------
         float
-            One less the mean squared error over the variance of ``y``.
+            One less the mean squared error over the variance of ``y``; or the concordance index.
         """
         if is_censored(y):
             target = CensoredTarget.read(y)
