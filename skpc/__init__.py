@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from skpc._version import __version__
 
 if TYPE_CHECKING:
+    from skpc._ranges import ranges
     from skpc._versions import show_versions
     from skpc.circuit import Circuit
     from skpc.estimators.cell_errors import CellErrorDetector
@@ -56,6 +57,7 @@ _HOMES = {
     "StackedDensity": "skpc.estimators.stacked_density",
     "Strudel": "skpc.estimators.strudel",
     "TableMixture": "skpc.estimators.table_mixture",
+    "ranges": "skpc._ranges",
     "show_versions": "skpc._versions",
 }
 
@@ -82,6 +84,7 @@ __all__ = [
     "Strudel",
     "TableMixture",
     "__version__",
+    "ranges",
     "show_versions",
 ]
 

@@ -50,6 +50,7 @@ _KINDS: dict[str, Any] = {
     "date": (datetime.date, np.datetime64),
     "duration": (datetime.timedelta, np.timedelta64),
     "number": Number,
+    "range": (tuple, list, set, frozenset, np.ndarray),
     "other": object,
 }
 KINDS_OF_DATES = {"date", "duration"}
@@ -479,6 +480,13 @@ def _refuse_other_kinds(held: NDArray[np.object_], kinds: set[str], where: str) 
         raise ValueError(
             f"Complex data not supported; found {example('complex')} in {where}. Take its parts."
         )
+    if kinds & {"range"} or (len(kinds) > 1 and "interval" in kinds):
+        raise TypeError(
+            f"Values alone are needed here; {where} holds {example('range', 'interval')!r}, a "
+            "range or a set. Densities that are circuits, and their stacks, take such cells in "
+            "fit, score_samples, complete, marginals and interval. Fill them first elsewhere: "
+            "CircuitImputer().fit_transform(X)."
+        )
     other_kinds = kinds & {*KINDS_OF_DATES, "interval", "other"}
     if other_kinds:
         cell = example(*other_kinds)
@@ -529,7 +537,7 @@ def refuse_rounded(integer: int | None, where: str) -> None:
 
 def _numbers_where_possible(cells: NDArray[np.object_]) -> NDArray[Any]:
     """Turn an object table into float64 if that holds all of its cells."""
-    if kinds_of_cells(cells.reshape(-1).tolist()) & KINDS_OF_DATES:
+    if kinds_of_cells(cells.reshape(-1).tolist()) & {*KINDS_OF_DATES, "interval", "range"}:
         return cells
     columns = [read_cells(cells[:, column], column)[0] for column in range(cells.shape[1])]
     for values, column in zip(columns, cells.T):

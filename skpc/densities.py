@@ -15,6 +15,9 @@ from skpc.queries import Events
 from skpc.queries.posteriors import expected_cells
 from skpc.variables import Predictive
 
+#: Draws that stand for ranges of other columns of a block.
+_DRAWS = 16
+
 
 class Density(Protocol):
     """A distribution of encoded rows, as a composing estimator asks it.
@@ -23,8 +26,8 @@ class Density(Protocol):
     integrated out. Log densities are in nats. The methods that fill missing cells return rows of
     the same shape, and keep the observed cells. A class needs no import to be a density.
 
-    In place of rows, :meth:`log_density` (without columns that are given) and :meth:`posteriors`
-    (of columns without intervals) take :class:`~skpc.queries.Events`: ranges and sets beside cells.
+    In place of rows, :meth:`log_density`, :meth:`posteriors`, :meth:`means` and
+    :meth:`draw_missing` take :class:`~skpc.queries.Events`: ranges and sets beside cells.
     """
 
     @property
@@ -105,18 +108,73 @@ class CircuitAnswers(NamedTuple):
 
     def posteriors(self, rows: Any, columns: Any = None) -> list[Predictive]:
         """See :class:`Density`."""
-        chosen = range(self.domain.n_features) if columns is None else columns
+        chosen = [*range(self.domain.n_features)] if columns is None else [*columns]
+        if isinstance(rows, Events) and len(rows.column):
+            stated = {*rows.column.tolist()}
+            beside = {v for block in self._blocks for v in block if {*block} & stated}
+            apart = [v for v in chosen if v not in stated | beside]
+            cells = dict(zip(apart, queries.posteriors(self.circuit, rows, apart)))
+            cells |= {v: self._given_events(rows, v) for v in chosen if v not in cells}
+        else:
+            rows = rows.rows if isinstance(rows, Events) else rows
+            cells = dict(zip(chosen, queries.posteriors(self.circuit, rows, chosen)))
         return [
-            Predictive(cells.terms, cells.known, self.domain[v].states, law=self.domain[v].law)
-            for v, cells in zip(chosen, queries.posteriors(self.circuit, rows, chosen))
+            Predictive(
+                cells[v].terms, cells[v].known, self.domain[v].states, law=self.domain[v].law
+            )
+            for v in chosen
         ]
 
-    def means(self, rows: Floats, columns: Sequence[int] | None = None) -> Floats:
+    @property
+    def _blocks(self) -> list[list[int]]:
+        """The variables of each scope of several."""
+        return [block.variables.tolist() for block in self.circuit.multivariate]
+
+    def _given_events(self, events: Events, column: int) -> Predictive:
+        """The distribution of a column with ranges, or in a block with such a column.
+
+        Its own range cuts what all else says of it. Ranges of other columns of a block have no
+        closed form there: it is the mixture of some draws of these cells within their ranges.
+        """
+        places = np.arange(self.domain.n_features)
+        blocks = [block for block in self._blocks if column in block]
+        others = {v for block in blocks for v in block if v != column}
+        others &= {*events.column.tolist()}
+        rest = events.only(places != column)
+        members = [rest]
+        if others:
+            members = []
+            is_drawn = np.isin(places, [*others])
+            for seed in range(_DRAWS):
+                drawn = queries.sample_missing(self.circuit, events, seed)
+                rows = np.where(is_drawn & events.are_stated(), drawn, rest.rows)
+                ends = rest.only(~is_drawn)[2:]
+                members.append(Events.from_intervals(rows, rest.only(~is_drawn).event, *ends))
+        (first, *more) = (queries.posteriors(self.circuit, one, [column])[0] for one in members)
+        cells = first
+        if more:
+            weight = np.full(len(members), 1.0 / len(members))
+            cells = Predictive.mixture([first, *more], weight)
+        of_column = events.only(places == column)
+        states = self.domain[column].states
+        known = of_column.rows[:, column]
+        cells = Predictive(cells.terms, known, states, law=self.domain[column].law)
+        return cells.within(*of_column.padded()) if len(of_column.column) else cells
+
+    def means(self, rows: Any, columns: Sequence[int] | None = None) -> Floats:
         """See :class:`Density`."""
-        chosen = np.arange(rows.shape[1]) if columns is None else np.asarray(columns, dtype=int)
+        n_columns = self.domain.n_features
+        chosen = np.arange(n_columns) if columns is None else np.asarray(columns, dtype=int)
+        events = rows if isinstance(rows, Events) else None
+        rows = rows if events is None else events.rows
         incomplete = np.flatnonzero(np.isnan(rows[:, chosen]).any(axis=1))
         filled = rows.copy()
-        filled[incomplete] = expected_cells(self.circuit, rows[incomplete], chosen)
+        if events is None:
+            filled[incomplete] = expected_cells(self.circuit, rows[incomplete], chosen)
+            return filled
+        some = chosen[np.isnan(rows[:, chosen]).any(axis=0)]
+        for column, cells in zip(some.tolist(), self.posteriors(events.take(incomplete), some)):
+            filled[incomplete, column] = cells.centres()
         return filled
 
     def modes(self, rows: Floats) -> Floats:
@@ -131,6 +189,7 @@ class CircuitAnswers(NamedTuple):
         known = None if given is None else np.tile(given.rows, (n_rows, 1))
         return self.domain.values(drawn, known)
 
-    def draw_missing(self, rows: Floats, random_state: np.random.RandomState) -> Floats:
+    def draw_missing(self, rows: Any, random_state: np.random.RandomState) -> Floats:
         """See :class:`Density`."""
-        return self.domain.values(queries.sample_missing(self.circuit, rows, random_state), rows)
+        known = rows.rows if isinstance(rows, Events) else rows
+        return self.domain.values(queries.sample_missing(self.circuit, rows, random_state), known)

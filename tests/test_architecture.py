@@ -18,7 +18,7 @@ LAYERS = [
     {"_compiler"},
     {"_jit", "_arrays", "_files", "_frames", "_repr", "_threads", "exceptions"},
     {"_fast_math", "_fitting", "_random", "_validation"},
-    {"_cells"},
+    {"_cells", "_ranges"},
     {"variables"},
     {"domain", "circuit"},
     {"kernels", "counting"},

@@ -51,6 +51,7 @@ PUBLIC = {
         "Strudel",
         "TableMixture",
         "__version__",
+        "ranges",
         "show_versions",
     ],
     "skpc.variables": [

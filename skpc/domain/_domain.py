@@ -432,7 +432,7 @@ class Domain:
             target = replace(target, axis=axes[-1])
         return self._with_column(target)
 
-    def with_axes_of(self, rows: Floats, weight: Floats) -> Domain:
+    def with_axes_of(self, rows: Floats, weight: Floats, n_bins: int | None = None) -> Domain:
         """The domain with axes that follow other rows, in as many bins; plain axes stay.
 
         So do those of ordered states, and of a column without values in these rows.
@@ -445,9 +445,15 @@ class Domain:
             Encoded rows, NaN where missing.
         weight : ndarray of shape (n_rows,)
             Not negative; a row of weight zero is absent.
+        n_bins : int, default=None
+            Chooses the number of bins anew, up to this one.
         """
         rows, weight = present_rows(rows, weight)
         columns = list[Column]()
+        if n_bins is not None:
+            shown = np.where(self.is_hidden, 0.0, rows)
+            axes = fit_axes(shown, weight, self.columns, n_bins)
+            return self._with(map(lambda column, axis: replace(column, axis=axis), self, axes))
         for column, values in zip(self, rows.T):
             axis, law = column.axis, column.law
             is_empty = np.isnan(values).all()

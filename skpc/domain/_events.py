@@ -26,6 +26,7 @@ from skpc.domain._column import Column
 from skpc.domain._declared import column_numbers
 from skpc.domain._domain import Domain
 from skpc.domain._faces import Face
+from skpc.domain.stated import Stated
 from skpc.variables.events import Events
 from skpc.variables.ranks import Ranks
 
@@ -105,20 +106,53 @@ def read_events(
             elif not _is_missing(cell):
                 column.said.append((event, cell, cell, _LOW | _HIGH))
     rows = np.full(values.shape, np.nan)
-    nothing = np.full_like(rows, np.nan)
     if values_are_known:
         rows = domain.encode_given(values)
-    stated = [column for column in statements.values() if column.said]
+    return _events_of(rows, [*statements.values()]), values
+
+
+def events_of_table(domain: Domain, rows: Floats, stated: Mapping[int, Stated]) -> Events:
+    """Encoded rows, and the ranges and sets of the cells that are missing there, as events.
+
+    Parameters
+    ----------
+    domain : Domain
+        What the columns are.
+    rows : ndarray of shape (n_rows, n_features)
+        Encoded.
+    stated : dict from int to Stated
+        What :func:`skpc.domain.split_ranges` finds.
+
+    Returns
+    -------
+    Events
+
+    Raises
+    ------
+    ValueError
+        If a range or a set does not suit its column.
+    """
+    statements = [_Statements(domain, place, "X", []) for place in stated]
+    for column, said in zip(statements, stated.values()):
+        for row, cell in zip(said.rows.tolist(), said.cells):
+            column.add(row, cell)
+    return _events_of(rows, statements)
+
+
+def _events_of(rows: Floats, statements: list[Any]) -> Events:
+    """Encoded rows and what is said of their columns."""
+    stated = [column for column in statements if column.said]
     parts = [column.intervals() for column in stated if not isinstance(column.column, Face)]
     parts.append((np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0), np.empty(0)))
     events = Events.from_intervals(rows, *map(np.concatenate, zip(*parts)))
+    nothing = np.full_like(rows, np.nan)
     for column in stated:
         # What is said of a face holds at once with what is said of its source.
         face = column.column
         if isinstance(face, Face):
             of_source = column.intervals_of_source(face)
             events = events.joined(Events.from_intervals(nothing, *of_source))
-    return events, values
+    return events
 
 
 def _listed(said: Any, parameter: str) -> list[Mapping[Any, Any]]:
@@ -160,10 +194,11 @@ class _Statements(NamedTuple):
         column = self.column
         return column.holds_numbers if isinstance(column, Face) else column.states is None
 
-    def refuse(self, needed: str, cell: Any) -> NoReturn:
-        """Raise the error for a statement that does not suit the column."""
+    def refuse(self, needed: str, cell: Any, event: int | None = None) -> NoReturn:
+        """Raise the error for a statement that does not suit the column, in a row of a table."""
         where = self.column.where
-        raise ValueError(f"{self.parameter} must have {needed} in {where}; found {cell!r}.")
+        row = "" if event is None or self.parameter != "X" else f" in row {event}"
+        raise ValueError(f"{self.parameter} must have {needed} in {where}; found {cell!r}{row}.")
 
     def has_states_like(self, cell: Any) -> bool:
         """Whether a cell is an interval, and so are the states of the column."""
@@ -175,7 +210,7 @@ class _Statements(NamedTuple):
         if isinstance(cell, _SETS):
             values = [one for one in cell if not _is_missing(one)]
             if not values:
-                self.refuse("a value in a set", cell)
+                self.refuse("a value in a set", cell, event)
             self.said.extend((event, one, one, _LOW | _HIGH | _OF_SET) for one in values)
             return
         flags = _LOW | _HIGH
@@ -183,9 +218,10 @@ class _Statements(NamedTuple):
             flags = _LOW * cell.closed_left | _HIGH * cell.closed_right
             cell = cell.left, cell.right
         if not self.has_order:
-            self.refuse("sets such as ['a', 'b'], as its categories have no order,", cell)
+            self.refuse("sets such as ['a', 'b'], as its categories have no order,", cell, event)
         if not isinstance(cell, tuple) or len(cell) != 2:
-            self.refuse("a tuple of two ends, None for an open one, or a list of values", cell)
+            needed = "a tuple of two ends, None for an open one, or a list of values"
+            self.refuse(needed, cell, event)
         self.said.append((event, *cell, flags))
 
     def intervals(self) -> tuple[Ints, Ints, Floats, Floats]:
@@ -200,7 +236,8 @@ class _Statements(NamedTuple):
             return np.array(event), columns, codes - 0.5, codes + 0.5
         low, high = self._ends(ends)
         for place in np.flatnonzero(low > high)[:1]:
-            self.refuse("ranges from the smaller to the greater end", self.said[place][1:3])
+            needed = "ranges from the smaller to the greater end"
+            self.refuse(needed, self.said[place][1:3], self.said[place][0])
         is_value = low == high
         # A plain column has neither atoms nor a lattice: its ends do not matter.
         is_beyond = np.zeros(len(low), dtype=bool)
@@ -258,7 +295,8 @@ class _Statements(NamedTuple):
         is_kind = states is not None and (states.dtype == object) == (read.dtype == object)
         codes = encode(read, states) if is_kind else np.full(len(values), np.nan)
         for place in np.flatnonzero(np.isnan(codes))[:1]:
-            self.refuse(f"categories of {shorten(states)}", values[place])
+            event = self.said[place][0] if len(self.said) == len(values) else None
+            self.refuse(f"categories of {shorten(states)}", values[place], event)
         return np.asarray(codes)
 
     def _numbers(self, ends: tuple[Any, ...]) -> Floats:

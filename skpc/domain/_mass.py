@@ -11,7 +11,7 @@ probable. What is asked about a row takes such a value for the nearest state.
 
 import math
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,6 +60,14 @@ class LogMass(NamedTuple):
             row, place = np.nonzero(self.is_unseen)
             rows[row, self.columns[place]] = np.nan
         return rows
+
+    def with_stated(self, stated: Bools, log_seen: Floats) -> Self:
+        """The same with what cells add that are known as ranges or sets of known states.
+
+        ``stated`` has the shape of the rows, ``log_seen`` an entry for each column.
+        """
+        added = np.where(stated[:, self.columns], log_seen[self.columns], self.added)
+        return self._replace(added=added)
 
     def with_rows(self, log_density: Floats, given: Any = None) -> Floats:
         """Log densities of rows, or of their other cells given some columns (numbers)."""

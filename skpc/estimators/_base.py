@@ -24,7 +24,7 @@ from skpc.estimators._estimator import by_chunks
 from skpc.estimators._events import EventAnswers, of_face
 from skpc.estimators._learner import EncodedChunks, TableLearner
 from skpc.learning.posterior import bootstrapped
-from skpc.queries import PseudoCounts
+from skpc.queries import Events, PseudoCounts
 from skpc.queries.flows import pseudo_counts_from
 from skpc.queries.parameters import ParametrisedCircuit, em_step, fit_to_rows
 from skpc.variables import Predictive
@@ -82,7 +82,8 @@ class TableDensity(EventAnswers, DensityMixin, TableLearner):
         Parameters
         ----------
         X : array-like or DataFrame of shape (n_samples, n_features)
-            Rows; NaN (or None) marks missing cells.
+            Rows; NaN (or None) marks missing cells. A cell may be a range ``(low, high)``, a
+            ``pandas.Interval`` or a set: it counts with its probability.
         given : array-like, int or str, default=None
             Columns that are known: a name, a number, a list of them, or a boolean mask. The density
             is that of the other columns given these. None means that of all columns.
@@ -101,7 +102,7 @@ class TableDensity(EventAnswers, DensityMixin, TableLearner):
         ValueError
             If ``given`` names a column that is not there.
         """
-        _, rows, mass = self._encode_with_mass(X)
+        _, rows, mass = self._events(X)
         known = None if given is None else self.domain_.places(given, "given")
         return mass.with_rows(self._density.log_density(rows, known), known)
 
@@ -219,7 +220,7 @@ class TableDensity(EventAnswers, DensityMixin, TableLearner):
         >>> warmth.mean().round()
         array([28., 12.])
         """
-        table, rows = self._encode(X)
+        table, rows, _ = self._events(X)
         marginals = Marginals(self._density.posteriors(rows))
         for face in self.domain_.faces.values():
             marginals[face.place] = of_face(marginals[face.source], face)
@@ -235,7 +236,8 @@ class TableDensity(EventAnswers, DensityMixin, TableLearner):
         Parameters
         ----------
         X : array-like or DataFrame of shape (n_samples, n_features)
-            Rows; NaN (or None) marks missing cells.
+            Rows; NaN (or None) marks missing cells. A cell may be a range or a set: what fills it
+            lies within.
         strategy : {"mean", "mpe", "sample"}, default="mean"
             "mean": the posterior mean of a number and the most probable state of a category, each
             cell by itself. "mpe": the jointly most probable completion; with numeric columns it
@@ -255,7 +257,12 @@ class TableDensity(EventAnswers, DensityMixin, TableLearner):
             If the strategy is not one of the three.
         """
         check_option("strategy", strategy, _STRATEGIES)
-        table, rows = self._encode(X)
+        table, rows, _ = self._events(X)
+        if strategy == "mpe" and isinstance(rows, Events):
+            raise ValueError(
+                "strategy='mpe' needs values; found ranges or sets in X. Use 'mean' or 'sample', "
+                "whose cells lie within them."
+            )
         if strategy == "mean":
             filled = self.means(rows)
         elif strategy == "mpe":
@@ -351,17 +358,24 @@ class TableDensity(EventAnswers, DensityMixin, TableLearner):
         """
         if not isinstance(level, Real) or not 0.0 < level < 1.0:
             raise ValueError(f"level must be a probability strictly between 0 and 1, got {level!r}")
-        table, rows = self._encode(X)
-        rows, group = group_rows(rows)
+        table, said, _ = self._events(X)
+        rows, group = said, np.arange(len(table))
+        if isinstance(said, Events):
+            rows = said.rows
+        else:
+            rows, group = group_rows(rows)
         lower, upper = rows.copy(), rows.copy()
         numbers = np.flatnonzero(~self.domain_.is_categorical)
         for part in gen_batches(len(rows), _ROWS):
-            for column, cells in zip(numbers, self._density.posteriors(rows[part], numbers)):
+            some = rows[part]
+            if isinstance(said, Events):
+                some = said.take(np.arange(len(rows))[part])
+            for column, cells in zip(numbers, self._density.posteriors(some, numbers)):
                 lower[part, column] = cells.quantile(0.5 - 0.5 * level)
                 upper[part, column] = cells.quantile(0.5 + 0.5 * level)
             for face in self.domain_.faces.values():
                 if face.holds_numbers:
-                    (cells,) = self._density.posteriors(rows[part], [face.source])
+                    (cells,) = self._density.posteriors(some, [face.source])
                     cells = of_face(cells, face)
                     for ends, share in ((lower, 0.5 - 0.5 * level), (upper, 0.5 + 0.5 * level)):
                         ends[part, face.place] = face.numbered(cells.quantile(share))
@@ -420,6 +434,8 @@ class CircuitDensity(TableDensity):
     """Density estimation by a circuit over encoded rows, which a subclass learns."""
 
     circuit_: Circuit
+
+    _takes_ranges = True
 
     @property
     def _density(self) -> Density:

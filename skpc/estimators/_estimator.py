@@ -42,6 +42,8 @@ from skpc._validation import (
 )
 from skpc._warnings import collected, warn
 from skpc.domain import Domain, LogMass, present_rows
+from skpc.domain._events import events_of_table
+from skpc.domain.stated import holds_ranges, is_stated, split_ranges
 from skpc.variables.margins import MOST_BINS
 
 #: Weights that are not whole look like counts if their sum is the number of rows up to this factor.
@@ -178,6 +180,24 @@ class TableEstimator(Estimator):
         table = check_table(self, X, reset=False)
         rows, mass = self.domain_.encode_with_mass(table)
         return table, mass.known(rows), mass
+
+    def _events(self, X: Any) -> tuple[Any, Any, LogMass]:
+        """The same for a table whose cells may be ranges and sets: these rows are events.
+
+        The table comes back without such cells.
+        """
+        check_is_fitted(self)
+        if not holds_ranges(X):
+            return self._encode_with_mass(X)
+        domain = self.domain_
+        table = check_table(self, X, reset=False)
+        states = {place: column.labels for place, column in enumerate(domain)}
+        has_intervals = [p for p, one in states.items() if one is not None and is_stated(one[0])]
+        table, stated = split_ranges(table, has_intervals)
+        rows, mass = domain.encode_with_mass(table)
+        events = events_of_table(domain, mass.known(rows), stated)
+        is_new = events.are_stated() & np.isnan(events.rows)
+        return table, events, mass.with_stated(is_new, domain.log_seen)
 
 
 class TableTransformer(OneToOneFeatureMixin, TransformerMixin):

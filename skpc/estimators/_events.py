@@ -147,14 +147,16 @@ class EventAnswers:
         cells = cells if face is None else of_face(cells, face)
         return self._described(cells, asked)
 
-    def means(self, rows: Floats, columns: Any = None) -> Floats:
+    def means(self, rows: Any, columns: Any = None) -> Floats:
         """Rows filled by means; by the most probable state, where a column has labels as a face."""
         filled = self._density.means(rows, columns)
+        known = rows.rows if isinstance(rows, Events) else rows
         for face in self.domain_.faces.values():
-            missing = np.isnan(rows[:, face.source])
+            missing = np.flatnonzero(np.isnan(known[:, face.source]))
             has_labels = not face.holds_numbers and self.domain_.is_ordered[face.source]
-            if has_labels and missing.any():
-                (cells,) = self._density.posteriors(rows[missing], [face.source])
+            if has_labels and len(missing):
+                some = rows.take(missing) if isinstance(rows, Events) else rows[missing]
+                (cells,) = self._density.posteriors(some, [face.source])
                 filled[missing, face.source] = face.source_cells[
                     _of_states(cells, face).argmax(axis=1)
                 ]

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, NamedTuple, Self, TypeVar, cast
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.utils import gen_batches
+from sklearn.utils import check_random_state, gen_batches
 from sklearn.utils.parallel import Parallel, delayed
 
 from skpc._arrays import Floats, Ints, added
@@ -39,12 +39,22 @@ from skpc.domain import (
     merge_rows,
     present_rows,
 )
+from skpc.domain._events import events_of_table
+from skpc.domain.stated import check_stated, filled_table, holds_ranges, split_ranges
 from skpc.estimators._estimator import (
     ColumnsEstimator,
     dask_chunks,
     is_lazy,
 )
+from skpc.estimators._ranges import (
+    drawn_by_column,
+    merged_events,
+    merged_table,
+    tell_of_many,
+)
+from skpc.learning.censored_regression import draws_given_rows
 from skpc.learning.held_out import hold_out
+from skpc.queries import Events
 
 #: In a table of more rows or more cells than these, a sample tells what the columns are and the
 #: structure of a model. The sample has at most this many rows and this many cells.
@@ -92,6 +102,8 @@ class TableLearner(ColumnsEstimator, ABC):
     _n_learned: float = field(init=False)
     #: The columns in the order in which they were learned from.
     _order: Ints = field(init=False)
+    #: Whether cells of tables may be ranges and sets.
+    _takes_ranges: ClassVar[bool] = False
     #: Whether columns are put into an order; the members of a pool do that themselves.
     _orders_columns: ClassVar[bool] = True
 
@@ -138,12 +150,74 @@ class TableLearner(ColumnsEstimator, ABC):
                         "out, or pass the whole table."
                     )
                 X, is_whole = chunks.sample(self)
+            if self._takes_ranges and chunks is None and holds_ranges(X):
+                if X_val is not None:
+                    raise ValueError(
+                        "X_val goes with values alone; found ranges or sets in X. Leave it out."
+                    )
+                return self._fit_ranges(X, sample_weight)
             domain, rows, weight = self.prepare(X, sample_weight)
             if X_val is not None:
                 X_val = domain.encode(check_table(self, X_val, reset=False))
             self._learn_rows(domain, TrainingData(rows, weight, X_val))
             if chunks is not None and not is_whole:
                 self._refit(EncodedChunks(chunks, domain, self.n_jobs), rows, weight)
+        return self
+
+    def _fit_ranges(self, X: Any, sample_weight: Any) -> Self:
+        """Learn from a table with ranges and sets; see :mod:`skpc.estimators._ranges`."""
+        random_state = check_random_state(self.random_state)
+        checked, weight, _ = self._training_rows(X, sample_weight)
+        names = getattr(checked, "columns", None)
+        table, stated = split_ranges(checked)
+        check_stated(table, stated, names)
+        tell_of_many(stated, len(weight), names)
+        # Equal rows come together before anything is drawn for them.
+        merged, weight = merged_table(checked, weight)
+        table, stated = split_ranges(merged)
+        filled = filled_table(table, stated, weight, random_state)
+        domain, _, _ = self.prepare(filled, weight)
+        return self.fit_events(
+            domain, events_of_table(domain, domain.encode(table), stated), weight
+        )
+
+    def fit_events(self, domain: Domain, events: Events, weight: Floats) -> Self:
+        """Learn from encoded rows with ranges and sets, as :meth:`fit_rows` does from others.
+
+        Parameters
+        ----------
+        domain : Domain
+            What the columns are.
+        events : Events
+            The rows.
+        weight : ndarray of shape (n_events,)
+            Positive.
+
+        Returns
+        -------
+        TableDensity
+            The fitted estimator.
+        """
+        random_state = check_random_state(self.random_state)
+        # Draws follow the order of columns and rows: it must not depend on that of the table.
+        columns = np.arange(domain.n_features)
+        if self._orders_columns:
+            columns = canonical_order(events.rows, weight, domain.is_categorical).columns
+        domain = domain.taken(columns)
+        events, weight, _ = merged_events(events.with_columns(columns), weight)
+        rows = drawn_by_column(domain, events, weight, random_state)
+        rows = draws_given_rows(domain, events, rows, weight, random_state)
+        domain = domain.with_axes_of(rows, weight, self.bins_wanted)
+        self._learn_rows(domain, TrainingData(*merge_rows(rows, weight)))
+        sets = [
+            place for place in np.unique(events.column).tolist() if domain[place].states is not None
+        ]
+        if sets:
+            # The law of a column knows nothing of the rest of a row; what has been learned does.
+            drawn = self.row_density.draw_missing(events, random_state)
+            rows[:, sets] = np.where(events.are_stated(), drawn, np.nan)[:, sets]
+            self._learn_rows(domain, TrainingData(*merge_rows(rows, weight)))
+        self._take_columns(np.argsort(columns))
         return self
 
     def _refit(self, chunks: EncodedChunks, rows: Floats, weight: Floats) -> Any:

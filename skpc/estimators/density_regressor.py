@@ -7,18 +7,36 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
-from sklearn.utils import check_random_state, gen_batches
+from sklearn.utils import check_consistent_length, check_random_state, gen_batches
 
-from skpc._arrays import Floats
+from skpc._arrays import Floats, Ints
 from skpc._fitting import all_or_nothing
-from skpc._validation import check_n_samples, fit_context
+from skpc._validation import check_n_samples, check_weight, fit_context
+from skpc.domain import LogMass, canonical_order
+from skpc.domain.stated import filled_numbers
+from skpc.estimators._censored_targets import (
+    CensoredTarget,
+    check_times,
+    concordance,
+    is_censored,
+    known_quantiles,
+)
 from skpc.estimators._estimator import by_chunks, check_target, parameter
-from skpc.estimators._pools import FEW_ROWS, PoolEstimator, check_rates, most_bins
+from skpc.estimators._pools import (
+    FEW_ROWS,
+    PoolEstimator,
+    check_rates,
+    most_bins,
+    shared_domain,
+)
+from skpc.estimators._ranges import merged_events
 from skpc.estimators.hidden_chow_liu import HiddenChowLiuTree
 from skpc.estimators.soft_learn import SoftLearnSPN
 from skpc.estimators.table_mixture import PoolMixture
+from skpc.pooling.censored import CensoredData, cumulative_incidences, log_scores
+from skpc.pooling.folds import given_splits
 from skpc.pooling.numbers import NumberData, Target
-from skpc.pooling.pool import Member
+from skpc.pooling.pool import Member, labelled
 from skpc.variables.dates import Calendar, as_dates
 
 #: Rows whose predictive distributions are held at a time.
@@ -85,7 +103,9 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
         Mean log densities of the members alone. NaN without a pool.
     densities_ : dict of str to density estimator
         The fitted densities of encoded rows by the name of the member. Their last column is the
-        target.
+        target; that of the cause comes before it, where events have several codes.
+    event_codes_ : ndarray of int of shape (n_causes,) or None
+        Codes of events, where a censored target has several.
     domain_ : Domain
         What each column of ``X`` is.
     n_features_in_ : int
@@ -118,6 +138,11 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
     Where the target has atoms (values that repeat much more than others) regressors learn from the
     other rows and predict the other values. The densities give the probabilities of the atoms.
 
+    Targets may be known as ranges: times that are censored, or lie between two visits. Densities
+    that are circuits learn from such rows; regressors stay out. Weights of the densities are the
+    same for all rows, and maximise the mean log score of held-out targets, of which ranges count
+    with their probability. Whether a target is censored must not depend on what no column says.
+
     A pool costs about as much as to fit each member ``cv + 1`` times. With one density and
     ``regressors=None`` there is no pool: the answer is the exact conditional distribution
     [1]_.
@@ -147,6 +172,9 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
 
     #: How targets that are dates are numbers.
     _dates: Calendar | None = field(default=None, init=False)
+    event_codes_: Ints | None = field(init=False)
+    #: The last target or censored time that was seen; infinite where no target is a range.
+    _last: float = field(default=np.inf, init=False)
     _usual = (
         ("hidden", HiddenChowLiuTree()),
         ("mixture", PoolMixture()),
@@ -165,7 +193,10 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
             Numbers and categories; NaN (or None) marks missing cells.
         y : array-like of shape (n_samples,)
             Target: finite numbers, or dates, times or durations. Of these, predictions, quantiles
-            and draws are dates too, and standard deviations are durations.
+            and draws are dates too, and standard deviations are durations. Or targets of which some
+            are known as ranges: a structured array of two fields (event, time), where the event is
+            boolean or has codes 0 (censored), 1, 2, ...; a pandas ``IntervalArray``; or an array of
+            objects, as :func:`skpc.ranges` makes them.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the rows; a weight of two equals the row twice, zero its absence.
 
@@ -177,7 +208,8 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
         Raises
         ------
         TypeError
-            If a density is not one of skpc, a regressor has no ``predict``, or ``y`` is no numbers.
+            If a density is not one of skpc, a regressor has no ``predict``, ``y`` is no numbers, or
+            it has ranges and a density is no circuit.
         ValueError
             If the densities declare different columns, a name is there twice, rates of missing
             cells are not in [0, 1), all cells are missing, a cell or a target is infinite, or the
@@ -187,6 +219,11 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
             random_state = check_random_state(self.random_state)
             densities = self._densities(random_state)
             rates = check_rates(self.missing_rates)
+            self.event_codes_ = None
+            self._last = np.inf
+            if is_censored(y):
+                self._fit_censored(densities, X, y, sample_weight, random_state)
+                return self
             self._dates = Calendar.fit(y, sample_weight, "y")
             y = self._numbers(y)
             checked = self._training_rows(X, sample_weight, y, check_target)
@@ -194,24 +231,82 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
             domain = self._ordered_domain
             whole = domain.with_number(rows, weight, most_bins(densities))
             rows, values = np.ascontiguousarray(rows[:, :-1]), rows[:, -1].copy()
-            if self.density is None:
-                left_out = "soft" if len(rows) <= FEW_ROWS else "mixture"
-                densities = [one for one in densities if one[0] != left_out]
-            members = self._with_others([Member(name, one, True) for name, one in densities])
+            members = self._with_others(self._members_for(densities, len(rows)))
             data = NumberData(rows, Target(whole, domain), values, rates)
             group = data.target.states(values)
             self._learn_pool(data, members, weight, group, splits, random_state)
-            pool = self._pool
-            self.weights_, self.log_density_ = pool.weights, pool.log_density
-            self.member_log_densities_ = pool.member_log_densities
-            self.densities_ = {
-                self.member_names_[m]: self._of_table(one, 1) for m, one in pool.densities.items()
-            }
+            self._describe(1)
         return self
+
+    def _members_for(self, densities: list[tuple[str, Any]], n_rows: int) -> list[Member]:
+        """The densities that learn from so many distinct rows."""
+        if self.density is None:
+            left_out = "soft" if n_rows <= FEW_ROWS else "mixture"
+            densities = [one for one in densities if one[0] != left_out]
+        return [Member(name, one, True) for name, one in densities]
+
+    def _describe(self, n_more: int) -> None:
+        """Set what is said of the pool, whose densities have some columns after those of X."""
+        pool = self._pool
+        self.weights_, self.log_density_ = pool.weights, pool.log_density
+        self.member_log_densities_ = pool.member_log_densities
+        self.densities_ = {
+            self.member_names_[m]: self._of_table(one, n_more) for m, one in pool.densities.items()
+        }
+
+    def _fit_censored(
+        self,
+        densities: list[tuple[str, Any]],
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        random_state: np.random.RandomState,
+    ) -> None:
+        """Learn from targets some of which are ranges; see :mod:`skpc.pooling.censored`."""
+        for name, density in densities:
+            if not getattr(density, "_takes_ranges", False):
+                raise TypeError(
+                    "Targets known as ranges need densities that are circuits, such as "
+                    f"TableMixture; {name!r}, {density!r}, is none. Leave it out."
+                )
+        self._dates = None
+        target = CensoredTarget.read(y)
+        check_consistent_length(X, target.event)
+        table, weight, present = self._training_rows(
+            X, sample_weight, target.event, _numbers_of_rows
+        )
+        target = target.take(present)
+        self.domain_ = shared_domain(densities, type(self).__name__, table, weight)
+        rows = self.domain_.encode(table)
+        # Columns come in an order that does not depend on that of the table.
+        is_categorical = np.append(self.domain_.is_categorical, False)
+        order = canonical_order(target.labelled(rows, None), weight, is_categorical).columns
+        n_features = rows.shape[1]
+        self._order = order[order != n_features]
+        features = self._ordered_domain
+        if len(target.causes) > 1:
+            self.event_codes_ = target.causes
+            features = features.with_category(len(target.causes))
+        rows = target.labelled(rows[:, self._order], self.event_codes_)
+        # Equal rows come together before anything is drawn for them.
+        merged, weight, distinct = merged_events(target.events(rows, None), weight)
+        splits = given_splits(self.cv, X, target.event, sample_weight, distinct, False)
+        target = target.take(np.unique(distinct, return_index=True)[1])
+        rows = merged.rows
+        filled = rows.copy()
+        filled[:, -1] = filled_numbers(target.cells, weight, random_state)
+        whole = features.with_number(filled, weight, most_bins(densities))
+        events = target.events(rows, Target(whole, features).number)
+        self._last = target.last
+        rates = check_rates(self.missing_rates)
+        data = CensoredData(events, Target(whole, features), n_features, rates)
+        members = self._members_for(densities, len(events.rows))
+        self._learn_pool(data, members, weight, target.event, splits, random_state)
+        self._describe(events.rows.shape[1] - n_features)
 
     @by_chunks
     def predict(self, X: Any, return_std: bool = False) -> Any:
-        """Mean of the target given the observed cells of each row.
+        """Mean of the target given the observed cells of each row; the median of a censored one.
 
         Parameters
         ----------
@@ -223,11 +318,24 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
         Returns
         -------
         mean : ndarray of shape (n_samples,)
-            Mean of the predictive distribution, exact up to rounding.
+            Mean of the predictive distribution, exact up to rounding. Of targets known as ranges
+            the median; infinite, with a warning, where it lies beyond all that was seen.
         std : ndarray of shape (n_samples,)
             Its standard deviation, the noise of the target included; only with ``return_std``.
+
+        Raises
+        ------
+        ValueError
+            If ``return_std`` is asked of targets known as ranges.
         """
         rows = self._encode(X)[1]
+        if self._is_censored:
+            if return_std:
+                raise ValueError(
+                    "return_std=True needs targets without ranges: the variance of a censored time "
+                    "depends on what nobody has seen. Use predict_quantiles or predict_rmst."
+                )
+            return self.predict_quantiles(X, 0.5)[:, 0]
         if not return_std:
             mean = self._of_parts(rows, lambda part: self._pool.predictive(rows[part]).mean())
             return as_dates(mean, self._dates)
@@ -289,7 +397,109 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
             cells = self._pool.predictive(rows[part])
             return np.column_stack([np.empty((len(rows[part]), 0)), *map(cells.quantile, wanted)])
 
-        return as_dates(self._of_parts(rows, quantiles), self._dates)
+        numbers = self._of_parts(rows, quantiles)
+        if self._is_censored:
+            numbers = known_quantiles(numbers, self._last)
+        return as_dates(numbers, self._dates)
+
+    @by_chunks
+    def predict_survival(self, X: Any, times: Any) -> Floats:
+        """Probability that the target of each row is greater than given numbers.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Rows; NaN (or None) marks missing cells.
+        times : float or array-like of shape (n_times,)
+            Numbers, in the unit of the target. Beyond the last target or censored time seen in
+            ``fit`` they are extrapolations.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_times)
+            ``P(T > t)``.
+
+        Raises
+        ------
+        ValueError
+            If the times are not finite numbers.
+        """
+        wanted = check_times(times)
+        rows = self._encode(X)[1]
+
+        def survival(part: slice) -> Floats:
+            cells = self._pool.predictive(rows[part])
+            below = [cells.cdf(time) for time in wanted.tolist()]
+            return 1.0 - np.reshape(below, (len(wanted), len(rows[part]))).T
+
+        return self._of_parts(rows, survival)
+
+    @by_chunks
+    def predict_rmst(self, X: Any, tau: float) -> Floats:
+        """Restricted mean survival time: the mean of the lesser of the target and ``tau``.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Rows; NaN (or None) marks missing cells.
+        tau : float
+            In the unit of the target. Beyond the last target or censored time seen in ``fit`` the
+            mean is an extrapolation.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            In the unit of the target; of times that are not negative, the area under the survival
+            curve up to ``tau``.
+
+        Raises
+        ------
+        ValueError
+            If ``tau`` is not one finite number.
+        """
+        if np.ndim(tau):
+            raise ValueError(f"tau must be one number; got {tau!r}.")
+        (limit,) = check_times(tau, "tau").tolist()
+        rows = self._encode(X)[1]
+        return self._of_parts(
+            rows, lambda part: self._pool.predictive(rows[part]).restricted_mean(limit)
+        )
+
+    @by_chunks
+    def predict_cumulative_incidence(self, X: Any, times: Any) -> Floats:
+        """Probability that an event of each cause has come to each row by given times.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Rows; NaN (or None) marks missing cells.
+        times : float or array-like of shape (n_times,)
+            In the unit of the target.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_causes, n_times)
+            ``P(T <= t, cause)``, the causes in the order of ``event_codes_``. The sum over causes
+            is one less survival.
+
+        Raises
+        ------
+        AttributeError
+            If ``fit`` has seen a single cause.
+        ValueError
+            If the times are not finite numbers.
+        """
+        wanted = check_times(times)
+        rows = self._encode(X)[1]
+        if self.event_codes_ is None:
+            raise AttributeError(
+                "predict_cumulative_incidence needs targets with events of several codes; fit saw "
+                "one. Use 1 - predict_survival(X, times)."
+            )
+        n_causes = len(self.event_codes_)
+        return self._of_parts(
+            rows, lambda part: cumulative_incidences(self._pool, rows[part], n_causes, wanted)
+        )
 
     def score_samples(self, X: Any, y: Any = None) -> Floats:
         """Log density of the target of each row given its observed cells.
@@ -319,6 +529,8 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
             of_rows = self._pool.log_density_of_rows
             return mass.with_rows(self._of_parts(known, lambda part: of_rows(known[part])))
         rows = self._encode(X)[1]
+        if self._is_censored:
+            return self._log_scores(rows, y)
         values, at = check_target(self, self._numbers(y), len(rows)), self._pool.log_density_at
         return self._of_parts(rows, lambda part: at(rows[part], values[part]))
 
@@ -349,6 +561,10 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Coefficient of determination of the predictions, of dates as numbers.
 
+        Of targets known as ranges, it is the concordance index of the negative restricted mean up
+        to the last time seen in ``fit``: the share of the pairs of known order of which the earlier
+        one has the smaller mean. Two ranges have an order where they do not overlap.
+
         Parameters
         ----------
         X : array-like or DataFrame of shape (n_samples, n_features)
@@ -361,10 +577,44 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
         Returns
         -------
         float
-            One less the mean squared error over the variance of ``y``.
+            One less the mean squared error over the variance of ``y``; or the concordance index.
         """
+        if is_censored(y):
+            target = CensoredTarget.read(y)
+            weight = check_weight(sample_weight, len(target.event))
+            # A mean up to the last time is there for all, a median is not.
+            return concordance(target.cells, -self.predict_rmst(X, self._last), weight)
         numbers = map(self._numbers, (y, self.predict(X)))
         return float(r2_score(*numbers, sample_weight=sample_weight))
+
+    def _log_scores(self, rows: Floats, y: Any) -> Floats:
+        """Log scores of targets of which some are known as ranges."""
+        target, pool = CensoredTarget.read(y), self._pool
+        n_features = len(self._order)
+        rows = rows[:, :n_features]
+        with_target = target.labelled(rows, self.event_codes_)
+        events = target.events(with_target, pool.target.number)
+        scores = [
+            log_scores(one.row_density, events, rows, n_features) for one in pool.densities.values()
+        ]
+        return np.asarray(np.logaddexp.reduce(np.array(scores).T + np.log(pool.mixture), axis=1))
+
+    @property
+    def _is_censored(self) -> bool:
+        """Whether targets known as ranges have been learned."""
+        return bool(np.isfinite(self._last))
+
+    def _encode(self, X: Any) -> tuple[Any, Floats]:
+        table, rows = super()._encode(X)
+        return table, self._with_cause(rows)
+
+    def _encode_with_mass(self, X: Any) -> tuple[Any, Floats, LogMass]:
+        table, rows, mass = super()._encode_with_mass(X)
+        return table, self._with_cause(rows), mass
+
+    def _with_cause(self, rows: Floats) -> Floats:
+        """Rows with the cause, which nobody knows, where members have learned one."""
+        return rows if self.event_codes_ is None else labelled(rows)
 
     def _numbers(self, y: Any) -> Any:
         """Targets, dates as numbers."""
@@ -373,3 +623,8 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
     def _of_parts(self, rows: Floats, answer: Callable[[slice], Floats]) -> Floats:
         """Answer for some of the rows at a time."""
         return np.concatenate([answer(part) for part in gen_batches(len(rows), _ROWS)])
+
+
+def _numbers_of_rows(estimator: Any, y: Any, n_rows: int) -> Ints:  # noqa: ARG001
+    """In place of targets, the numbers of their rows."""
+    return np.arange(n_rows)

@@ -27,6 +27,7 @@ from skpc._validation import (
     missing_cells,
     read_cells,
 )
+from skpc.domain.stated import holds_ranges
 from skpc.estimators._base import CircuitDensity
 from skpc.estimators._estimator import TableEstimator, TableTransformer, by_chunks, parameter
 from skpc.estimators._fillers import LinearFiller
@@ -233,6 +234,15 @@ class CircuitImputer(TableTransformer, TableEstimator):
                 detector = CellErrorDetector(density, random_state=self.random_state)
                 self.detector_ = detector.fit(table, sample_weight=weight)
             table = self._trusted(table)
+            if density is None and holds_ranges(table):
+                # Held-out cells that are ranges have no errors by which densities could be mixed.
+                seeded = {"random_state": self.random_state}
+                members = [
+                    ("cutset", CutsetNetworkBD(**seeded)),
+                    ("hidden", HiddenChowLiuTree(**seeded)),
+                    ("mixture", TableMixture(**seeded)),
+                ]
+                density = StackedDensity(members, **seeded)
             if density is None:
                 self.density_, of_kinds = self._fit_default(table, weight)
             else:

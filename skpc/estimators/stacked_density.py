@@ -195,6 +195,11 @@ class StackedDensity(Composition, TableDensity):
         return domain, rows, weight
 
     @property
+    def _takes_ranges(self) -> bool:  # type: ignore[override]
+        members = self._members(np.random.RandomState(), True)
+        return all(getattr(member, "_takes_ranges", False) for _, member in members)
+
+    @property
     def bins_wanted(self) -> int | None:
         """The greatest number of bins that a member wants."""
         return most_bins(self._members(np.random.RandomState(), True))

@@ -117,10 +117,13 @@ class DensityMixture(NamedTuple):
         log_density = _total(self._joint(rows))
         if given is None:
             return log_density
-        known = np.full_like(rows, np.nan)
-        known[:, given] = rows[:, given]
+        if isinstance(rows, Events):
+            known: Any = rows.only(np.isin(np.arange(self.domain.n_features), given))
+        else:
+            known = np.full_like(rows, np.nan)
+            known[:, given] = rows[:, given]
         log_known = _total(self._joint(known))
-        refuse_impossible(log_known, np.arange(len(rows)))
+        refuse_impossible(log_known, np.arange(len(log_known)))
         return np.asarray(log_density - log_known)
 
     def log_cells(self, rows: Any) -> Floats:
@@ -153,17 +156,15 @@ class DensityMixture(NamedTuple):
             for column, cells in zip(chosen, zip(*of_members))
         ]
 
-    def means(self, rows: Floats, columns: Sequence[int] | None = None) -> Floats:
+    def means(self, rows: Any, columns: Sequence[int] | None = None) -> Floats:
         """See :class:`skpc.densities.Density`."""
-        chosen = range(rows.shape[1]) if columns is None else columns
-        filled, incomplete = rows.copy(), np.flatnonzero(np.isnan(rows[:, chosen]).any(axis=1))
+        chosen = range(self.domain.n_features) if columns is None else columns
+        filled = (rows.rows if isinstance(rows, Events) else rows).copy()
+        incomplete = np.flatnonzero(np.isnan(filled[:, chosen]).any(axis=1))
         for start in range(0, len(incomplete), _ROWS):
             some = incomplete[start : start + _ROWS]
-            for column, cells in zip(chosen, self.posteriors(rows[some], chosen)):
-                if self.domain.is_categorical[column]:
-                    filled[some, column] = np.asarray(cells.probabilities).argmax(axis=1)
-                else:
-                    filled[some, column] = cells.mean()
+            for column, cells in zip(chosen, self.posteriors(_taken(rows, some), chosen)):
+                filled[some, column] = cells.centres()
         return filled
 
     def modes(self, rows: Floats) -> Floats:
@@ -186,14 +187,16 @@ class DensityMixture(NamedTuple):
             lambda k, some: self.members[k].draw(some.sum(), random_state, given),
         )
 
-    def draw_missing(self, rows: Floats, random_state: np.random.RandomState) -> Floats:
+    def draw_missing(self, rows: Any, random_state: np.random.RandomState) -> Floats:
         """See :class:`skpc.densities.Density`."""
         reached = np.cumsum(self._posterior_weights(rows), axis=1)
-        source = (random_state.random_sample((len(rows), 1)) >= reached[:, :-1]).sum(axis=1)
+        source = (random_state.random_sample((len(reached), 1)) >= reached[:, :-1]).sum(axis=1)
         return draw_by_source(
             source,
-            rows.shape[1],
-            lambda k, some: self.members[k].draw_missing(rows[some], random_state),
+            self.domain.n_features,
+            lambda k, some: self.members[k].draw_missing(
+                _taken(rows, np.flatnonzero(some)), random_state
+            ),
         )
 
     def _joint(self, rows: Any) -> Floats:
@@ -210,6 +213,11 @@ class DensityMixture(NamedTuple):
         # A row that is impossible under all members does not count.
         joint = np.where(np.isneginf(best), np.log(self.weights), joint)
         return np.asarray(softmax(joint, axis=1))
+
+
+def _taken(rows: Any, index: Any) -> Any:
+    """Some rows, or events."""
+    return rows.take(index) if isinstance(rows, Events) else rows[index]
 
 
 def _possible(rows: Any, weights: Floats) -> list[Any]:

@@ -140,11 +140,11 @@ def target_distributions(density: Any, rows: Floats) -> Predictive:
     try:
         (cells,) = density.posteriors(rows, [rows.shape[1] - 1])
     except ValueError:
-        (cells,) = density.posteriors(_possible(density, rows), [rows.shape[1] - 1])
+        (cells,) = density.posteriors(possible_rows(density, rows), [rows.shape[1] - 1])
     return cells
 
 
-def _possible(density: Any, rows: Floats) -> Floats:
+def possible_rows(density: Any, rows: Floats) -> Floats:
     """Rows too far away for their density to be positive say nothing about their targets."""
     return blanked(rows, np.isneginf(density.log_density(rows)))
 
@@ -323,7 +323,7 @@ class NumberPool(NamedTuple):
                 drawn[row, place] = self._draw_normals(forms[m][0], row, random_state)
             else:
                 density = self.fitted[m].row_density
-                unknown = _possible(density, labelled(rows[row]))
+                unknown = possible_rows(density, labelled(rows[row]))
                 drawn[row, place] = density.draw_missing(unknown, random_state)[:, -1]
         return drawn
 

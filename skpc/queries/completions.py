@@ -82,12 +82,15 @@ def sample(
 def sample_missing(circuit: Circuit, X: Any, random_state: Any = None) -> Floats:
     """Fill the missing cells of each row with one joint draw given its observed cells.
 
+    Of several ranges on one block of numbers, each is drawn from given those before it: the draws
+    lie in the ranges, and are exact where a row has one of them.
+
     Parameters
     ----------
     circuit : Circuit
         The distribution.
-    X : array-like of shape (n_rows, n_features)
-        Encoded rows; NaN marks the missing cells.
+    X : array-like of shape (n_rows, n_features), or Events
+        Encoded rows; NaN marks the missing cells. Or events, one for each row, which it fulfils.
     random_state : int, RandomState instance or None, default=None
         The same seed gives the same draws on any number of threads.
 
@@ -111,7 +114,8 @@ def sample_missing(circuit: Circuit, X: Any, random_state: Any = None) -> Floats
     >>> sample_missing(builder.build(), [[np.nan, 0.0]], random_state=0)
     array([[1., 0.]])
     """
-    return _completed(Evaluator(circuit), check_rows(circuit, X), _seed(random_state))
+    rows, events = check_events(circuit, X)
+    return _completed(Evaluator(circuit, events=events), rows, _seed(random_state))
 
 
 def mpe(circuit: Circuit, X: Any) -> Floats:
@@ -168,15 +172,26 @@ def _completed(evaluator: Evaluator, rows: Floats, seed: np.uint64) -> Floats:
         for batch in evaluator.batches(part, start):
             index = batch.position[batch.evaluated]
             filled = part[index]
-            _fill(evaluator, batch, batch.evaluated, streams[index], filled)
+            numbers = start + index
+            _fill(evaluator, batch, batch.evaluated, streams[index], filled, numbers)
             out[start + index] = filled
 
     over_chunks(rows, work)
     return out
 
 
-def _fill(evaluator: Evaluator, batch: Batch, column: Ints, streams: Streams, rows: Floats) -> None:
-    """Fill the missing cells of ``rows[j]``, whose values stand in column ``column[j]``."""
+def _fill(
+    evaluator: Evaluator,
+    batch: Batch,
+    column: Ints,
+    streams: Streams,
+    rows: Floats,
+    index: Ints | None = None,
+) -> None:
+    """Fill the missing cells of ``rows[j]``, whose values stand in column ``column[j]``.
+
+    It stands for event ``index[j]``, or for the only one.
+    """
     n_slots = evaluator.program.n_slots
     visitors, n_visitors = np.empty((n_slots, len(rows)), np.int64), np.zeros(n_slots, np.int64)
     score = np.empty(np.diff(evaluator.plan.ptr).max())
@@ -185,7 +200,7 @@ def _fill(evaluator: Evaluator, batch: Batch, column: Ints, streams: Streams, ro
     evaluated = (batch.cells, batch.lines, batch.in_logs, evaluator.maximise)
     workspace = (visitors, n_visitors, score, owner)
     _descend(*settings, *evaluated, column, streams, *workspace, rows)
-    evaluator.reader.fill(owner, None if evaluator.maximise else streams, rows)
+    evaluator.reader.fill(owner, None if evaluator.maximise else streams, rows, index)
 
 
 @kernel

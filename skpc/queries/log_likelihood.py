@@ -106,6 +106,9 @@ def log_conditional(circuit: Circuit, X: Any, given: Any) -> Floats:
     whole, known = X, given
     if isinstance(given, Events):
         whole = X.joined(given)
+    elif isinstance(X, Events):
+        chosen = check_variables(given, circuit.n_features, "given")
+        known = X.only(np.isin(np.arange(circuit.n_features), chosen))
     else:
         whole, chosen = check_rows(circuit, X), check_variables(given, circuit.n_features, "given")
         known = np.full_like(whole, np.nan)

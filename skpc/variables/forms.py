@@ -20,6 +20,7 @@ from scipy.special import logsumexp, ndtr
 from skpc._arrays import Floats, Ints, log_or_inf
 from skpc.variables.histogram import Histogram, HistogramTable
 from skpc.variables.law import Law
+from skpc.variables.truncated import truncated_nodes
 
 #: Probability that parts of a distribution have at least, so that each has a mean and quantiles.
 _TINY = 1e-300
@@ -49,6 +50,10 @@ class Form(ABC):
     @abstractmethod
     def log_density(self, x: Floats) -> Floats:
         """Log density (nats) of each distribution at its own ``x``."""
+
+    @abstractmethod
+    def moments_between(self, low: Floats, high: Floats, centre: float) -> tuple[Floats, Floats]:
+        """The parts of both moments that come from an interval ``low < x <= high`` of its own."""
 
     def total(self) -> Floats:
         """Probability of each distribution: one, unless it is a part of a mixture."""
@@ -137,6 +142,17 @@ class Points(Form):
         value = self.value[:, np.newaxis]
         return self.averages(((low < value) & (value <= high)).astype(np.float64))
 
+    def log_between(self, low: Floats, high: Floats) -> Floats:
+        """Log of :meth:`between`, in nats."""
+        return log_or_inf(self.between(low, high))
+
+    def moments_between(self, low: Floats, high: Floats, centre: float) -> tuple[Floats, Floats]:
+        """The parts of both moments that come from an interval ``low < x <= high`` of its own."""
+        is_held = (low[:, np.newaxis] < self.value) & (self.value <= high[:, np.newaxis])
+        held = self.prob * is_held
+        offset = self.value - centre
+        return held @ offset, held @ offset**2
+
     def modes(self, highest: float) -> tuple[Floats, Floats]:
         """The first of the most probable numbers, and its log probability."""
         return self.value[self.prob.argmax(axis=1)], log_or_inf(self.prob.max(axis=1))
@@ -216,6 +232,34 @@ class Normals(Form):
         mean, sd = self.mean[:, np.newaxis], self.sd[:, np.newaxis]
         return self.averages(normal_between((low - mean) / sd, (high - mean) / sd))
 
+    def log_between(self, low: Floats, high: Floats) -> Floats:
+        """Log probability (nats) of each interval under each part, (n_parts, n_intervals)."""
+        mean, sd = self.mean[:, np.newaxis], self.sd[:, np.newaxis]
+        log_prob = log_or_inf(np.broadcast_to(self.prob, self.mean.shape))
+        return truncated_nodes((low - mean) / sd, (high - mean) / sd)[0] + log_prob[:, np.newaxis]
+
+    def moments_between(
+        self, low: Floats, high: Floats, centre: float, inverse: Any = None
+    ) -> tuple[Floats, Floats]:
+        """The parts of both moments that come from an interval ``low < x <= high`` of its own.
+
+        With ``inverse``, they are those of the values that have these scores.
+        """
+        shape = self.rows.shape
+        # Parts that a distribution hardly has are not worth a quadrature.
+        row, part = np.nonzero(self.rows > NOTHING)
+        mean, sd = (np.broadcast_to(one, shape)[row, part] for one in (self.mean, self.sd))
+        sd = np.where(sd > 0.0, sd, 1.0)
+        ends = ((low[row] - mean) / sd, (high[row] - mean) / sd)
+        log_mass, nearest, steps, shares = truncated_nodes(*ends)
+        values = mean + sd * (nearest + steps)
+        offset = (values if inverse is None else inverse(values)) - centre
+        weight = shares * (self.rows[row, part] * np.exp(log_mass))
+        n_rows = shape[0]
+        first = np.bincount(row, (weight * offset).sum(axis=0), n_rows)
+        second = np.bincount(row, (weight * offset**2).sum(axis=0), n_rows)
+        return first.astype(np.float64), second.astype(np.float64)
+
     def modes(self, highest: float) -> tuple[Floats, Floats]:
         """The mean of each part, and its log density less the highest one of the column."""
         return self.mean, -np.log(_SQRT_2_PI * self.sd) - highest
@@ -279,6 +323,16 @@ class Bins(Form):
     def between(self, low: Floats, high: Floats) -> Floats:
         """Probability under each distribution of each interval ``low < x <= high``."""
         return self.averages(self.axis.shares_between(low, high).T)
+
+    def log_between(self, low: Floats, high: Floats) -> Floats:
+        """Log of :meth:`between`, in nats."""
+        return log_or_inf(self.between(low, high))
+
+    def moments_between(self, low: Floats, high: Floats, centre: float) -> tuple[Floats, Floats]:
+        """The parts of both moments that come from an interval ``low < x <= high`` of its own."""
+        parts = self.axis.moments_between(low, high, centre)
+        first, second = ((self.prob * of_state).sum(axis=1) for of_state in parts)
+        return first, second
 
     def modes(self, highest: float) -> tuple[Floats, Floats]:
         """Most probable values, and what their states are worth (``Histogram.log_peaks``)."""
@@ -362,6 +416,18 @@ class ScoredNormals(Form):
         """Probability under each distribution of each interval ``low < x <= high``."""
         of_atoms = Points(self.column.atoms, self.atom_prob).between(low, high)
         return of_atoms + self.rest.between(*self.column.end_scores(low, high))
+
+    def log_between(self, low: Floats, high: Floats) -> Floats:
+        """Log probability (nats) of each interval under each part, (n_parts, n_intervals)."""
+        of_atoms = Points(self.column.atoms, self.atom_prob).log_between(low, high)
+        return np.logaddexp(of_atoms, self.rest.log_between(*self.column.end_scores(low, high)))
+
+    def moments_between(self, low: Floats, high: Floats, centre: float) -> tuple[Floats, Floats]:
+        """The parts of both moments that come from an interval ``low < x <= high`` of its own."""
+        atoms = Points(self.column.atoms, self.atom_prob).moments_between(low, high, centre)
+        low, high = self.column.end_scores(low, high)
+        rest = self.rest.moments_between(low, high, centre, self.column.inverse)
+        return atoms[0] + rest[0], atoms[1] + rest[1]
 
     def modes(self, highest: float) -> tuple[Floats, Floats]:
         """Most probable values, by :meth:`Law.modes`, and what they are worth."""

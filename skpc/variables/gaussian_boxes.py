@@ -14,7 +14,8 @@ from scipy.stats import multivariate_normal
 
 from skpc._arrays import Floats, Ints
 from skpc.variables.forms import Normals, ScoredNormals, normal_between
-from skpc.variables.gaussian import MultivariateGaussian
+from skpc.variables.gaussian import MultivariateGaussian, ScoredCells
+from skpc.variables.gaussians import conditionals
 from skpc.variables.leaves import Columns
 
 #: Largest number of ranges on one leaf, and the greatest relative error of their probability.
@@ -24,13 +25,32 @@ _NOTHING, _TIGHTER = 1e-12, 1e-3
 
 
 def conditional_form(
-    leaves: MultivariateGaussian, columns: Columns, scores: Floats, place: int
+    leaves: MultivariateGaussian, columns: Columns, cells: ScoredCells, leaf: Ints, place: int
 ) -> ScoredNormals:
-    """Distributions of a cell under each leaf, given the known scores (not NaN) of its row."""
-    mean, covariance = _given(leaves, np.array([place]), scores[np.newaxis])
-    prob, axis = np.exp(leaves.log_prob_of(place)), columns.axis_of(leaves.variables[place])
-    rest = Normals(mean[0, :, 0], np.sqrt(covariance[:, 0, 0]), prob[:, -1])
-    return ScoredNormals(axis, prob[:, :-1], rest)
+    """Distributions of a cell of each row under its own leaf, given the known scores of the row.
+
+    Parameters
+    ----------
+    leaves : MultivariateGaussian
+        The leaves of a scope.
+    columns : Columns
+        The variables.
+    cells : ScoredCells
+        The cells of the rows.
+    leaf : ndarray of shape (n_rows,)
+        Which of the leaves each row is in.
+    place : int
+        Place of the column in the scope.
+    """
+    is_own = np.arange(len(leaves.leaf))[:, np.newaxis] == leaf
+    # Pairs of rows and leaves that are not marked stay without an answer.
+    mean, sd = conditionals(leaves.gaussians, *cells[1:], np.ascontiguousarray(is_own))
+    row = np.arange(len(leaf))
+    prob = np.exp(leaves.log_prob_of(place))[leaf]
+    own_mean = mean[leaf, row, place][:, np.newaxis]
+    own_sd = sd[leaf, row, place][:, np.newaxis]
+    rest = Normals(own_mean, own_sd, prob[:, -1:])
+    return ScoredNormals(columns.axis_of(leaves.variables[place]), prob[:, :-1], rest)
 
 
 def _given(leaves: MultivariateGaussian, places: Ints, scores: Floats) -> tuple[Floats, Floats]:

@@ -287,6 +287,35 @@ class Histogram(NamedTuple):
         held = (low < self.points) & (self.points <= high)
         return np.where(np.isnan(self.points), cells, held) @ self.mixing.T
 
+    def moments_between(
+        self, low: Floats, high: Floats, centre: float = 0.0
+    ) -> tuple[Floats, Floats]:
+        """The parts of the moments of each state that come from intervals ``low < x <= high``.
+
+        Both have shape (n_intervals, n_states), as those of :meth:`shares_between`.
+        """
+        ends = low[:, np.newaxis], high[:, np.newaxis]
+        edges = self.edges - centre
+        clipped = [np.clip(end, self.edges[:-1], self.edges[1:]) - centre for end in ends]
+        width = np.diff(self.edges)
+        inner = [(clipped[1] ** k - clipped[0] ** k) / (k * width) for k in (2, 3)]
+        # The distance from its edge is exponential in a tail.
+        tails = list[Floats]()
+        for sign, edge, scale, left in zip((-1, 1), edges[[0, -1]], self._scales, self._tails):
+            reached = [np.clip(end, self.low, self.high) - centre for end in ends]
+            near, far = (np.maximum(sign * (end - edge), 0.0)[:, 0] for end in reached[::sign])
+            mass, first, second = exponential_moments(near / scale, far / scale)
+            first, second = sign * scale * first, scale**2 * second
+            moments = edge * mass + first, edge**2 * mass + 2.0 * edge * first + second
+            tails.append(np.array(moments)[:, :, np.newaxis] / left)
+        held = (ends[0] < self.points) & (self.points <= ends[1])
+        parts = []
+        for power, of_cells in enumerate(inner):
+            cells = np.hstack([tails[0][power], of_cells, tails[1][power]])
+            atoms = np.where(held, (self.points - centre) ** (power + 1), 0.0)
+            parts.append(np.where(np.isnan(self.points), cells, atoms) @ self.mixing.T)
+        return parts[0], parts[1]
+
     def _cells_below(self, x: Floats) -> Floats:
         """Share of each cell that is not above each number; that of the last one less 1."""
         low, high = self.edges[:-1], self.edges[1:]
@@ -300,6 +329,17 @@ class Histogram(NamedTuple):
         with np.errstate(over="ignore"):
             inner = np.clip((x - low) / (high - low), 0.0, 1.0)
         return np.hstack([lower, inner, upper])
+
+
+def exponential_moments(near: Floats, far: Floats) -> tuple[Floats, Floats, Floats]:
+    """The parts of the mass and of two moments of an exponential variable between two numbers."""
+    at_far = np.exp(-far)
+    reached = np.where(at_far > 0.0, far, 0.0)
+    at_near = np.exp(-near)
+    mass = at_near - at_far
+    first = (near + 1.0) * at_near - (reached + 1.0) * at_far
+    second = (near * (near + 2.0) + 2.0) * at_near - (reached * (reached + 2.0) + 2.0) * at_far
+    return mass, first, second
 
 
 def _bins(cells: Floats, is_atom: Bools, is_gap: Bools, n_bins: int, n_rows: float) -> Ints:

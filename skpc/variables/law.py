@@ -458,6 +458,8 @@ class Law(NamedTuple):
         for end, opens in ((low, ~closed[0]), (high, closed[1])):
             near = self.known(end)
             exact = np.where(np.isnan(near), end, near)
+            # Nothing is next to infinity.
+            opens = opens | np.isinf(exact)
             ends.append(self.upper_edges(np.where(opens, exact, np.nextafter(exact, -np.inf))))
         is_nothing = (low == high) & np.isnan(near) & (self.step == 0.0)
         return np.where(is_nothing, ends[1], ends[0]), ends[1]

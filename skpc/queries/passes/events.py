@@ -26,6 +26,8 @@ from skpc.variables.predictive import FormSum, WithinIntervals
 
 #: Times that draws from a leaf with several ranges are redrawn.
 _REDRAWS = 10_000
+#: Smaller probabilities have lost digits; the logs of those of normals are found from scratch.
+_FEW_DIGITS = 1e-290
 
 
 @kernel
@@ -81,37 +83,43 @@ class EventReader(MultivariateReader):
         events = self.events.take(np.arange(start, start + n))
         event = events.event
         for (var, _, lines), form in zip(self._alone, self._forms):
-            some = np.flatnonzero(events.column == var)
-            if len(some):
+            chosen = np.flatnonzero(events.column == var)
+            if len(chosen):
                 # Many events say the same of a column.
-                ends = np.column_stack([events.low[some], events.high[some]])
+                ends = np.column_stack([events.low[chosen], events.high[chosen]])
                 distinct, kind = group_rows(ends)
-                which, first = np.unique(event[some], return_index=True)
+                stated, start_of = np.unique(event[chosen], return_index=True)
                 prob = form.between(*distinct.T)
-                if len(which) < len(some):
-                    # Some events have alternatives.
-                    prob = np.add.reduceat(prob[:, kind], first, axis=1)
-                    kind = np.arange(len(which))
-                out[lines, which] = log_or_inf(prob)[:, kind]
+                log_prob = log_or_inf(prob)
+                is_far = (prob < _FEW_DIGITS).any(axis=0)
+                if is_far.any():
+                    log_prob[:, is_far] = form.log_between(*distinct[is_far].T)
+                # Some events have alternatives.
+                out[lines, stated] = np.logaddexp.reduceat(log_prob[:, kind], start_of, axis=1)
         for place, group, scored in zip(self.place, self.groups, self.cells(rows, start)):
             for some, intervals in _alike(events, group.variables, np.isnan(scored.scores)):
                 prob = box_probabilities(group, self.columns, scored.scores[some], intervals)
                 of_blocks[np.ix_(some, place)] += log_or_inf(prob)
         return np.hstack([of_blocks, out.T])
 
-    def fill(self, owner: Ints, streams: Any, rows: Floats) -> None:
-        """Fill the missing cells of rows by draws within the only event; see the base class.
+    def fill(self, owner: Ints, streams: Any, rows: Floats, index: Ints | None = None) -> None:
+        """Fill the missing cells of rows by draws within their events; see the base class.
 
-        Of several ranges on one leaf the first is drawn from, and draws beyond the others are
-        drawn again.
+        Without ``index`` all rows fulfil the only event: of several ranges on one leaf the first is
+        drawn from, and draws beyond the others are drawn again. Else row ``j`` fulfils the event
+        ``index[j]``, and each range of a leaf is drawn from given the ones before it.
         """
+        if index is not None:
+            self._draw_stated(owner, streams, rows, self.events.take(index))
+            super().fill(owner, streams, rows)
+            return
         pending, before = np.arange(len(rows)), rows.copy()
         for _ in range(_REDRAWS):
             reached, drawing, drawn = owner[pending], streams[pending], before[pending]
-            self._draw_stated(reached, drawing, drawn)
+            events = self.events.take(np.zeros(len(pending), dtype=np.int64))
+            self._draw_stated(reached, drawing, drawn, events, n_ranges=1)
             super().fill(reached, drawing, drawn)
             rows[pending], streams[pending] = drawn, drawing
-            events = self.events.take(np.zeros(len(pending), dtype=np.int64))
             pending = pending[~events.hold(drawn).all(axis=1)]
             if not len(pending):
                 return
@@ -120,36 +128,53 @@ class EventReader(MultivariateReader):
             "the ranges, or use a density without blocks"
         )
 
-    def _draw_stated(self, owner: Ints, streams: Streams, rows: Floats) -> None:
-        """Draw cells within their intervals from the leaves reached; of a block, its first one."""
-        # What one leaf draws is not known to the others.
-        known = rows[:1].copy()
-        for var, leaf, _ in self._alone:
-            some = np.flatnonzero(np.isin(owner[:, var], leaf))
-            if len(some):
-                distinct, place = np.unique(owner[some, var], return_inverse=True)
-                form = self._circuit.leaf_forms(var, distinct).mixed(np.eye(len(distinct))[place])
-                self._draw_cells(var, form, some, streams, rows)
-        for group, cells in zip(self.groups, self.cells(known)):
-            for at in np.flatnonzero(np.isin(group.variables, self.events.column))[:1].tolist():
-                some = np.flatnonzero(np.isin(owner[:, group.variables[0]], group.leaf))
-                place = np.searchsorted(group.leaf, owner[some, group.variables[0]])
-                form = conditional_form(group, self.columns, cells.scores[0], at)
-                form = form.mixed(np.eye(len(group.leaf))[place])
-                self._draw_cells(int(group.variables[at]), form, some, streams, rows)
+    def _draw_stated(
+        self,
+        owner: Ints,
+        streams: Streams,
+        rows: Floats,
+        events: Events,
+        n_ranges: int | None = None,
+    ) -> None:
+        """Draw cells within their intervals from the leaves reached, and the missing ones beside.
 
-    def _draw_cells(self, var: int, form: Any, some: Ints, streams: Streams, rows: Floats) -> None:
+        Of a block, the first ``n_ranges`` stated columns are drawn; None stands for all.
+        """
+        is_missing = np.isnan(rows)
+        for var, leaf, _ in self._alone:
+            chosen = np.flatnonzero(is_missing[:, var] & np.isin(owner[:, var], leaf))
+            if len(chosen):
+                distinct, place = np.unique(owner[chosen, var], return_inverse=True)
+                form = self._circuit.leaf_forms(var, distinct).mixed(np.eye(len(distinct))[place])
+                self._draw_cells(var, form, chosen, streams, rows, events)
+        for number, group in enumerate(self.groups):
+            stated = np.flatnonzero(np.isin(group.variables, events.column))[:n_ranges]
+            for place in stated.tolist():
+                var = int(group.variables[place])
+                reached = np.isin(owner[:, group.variables[0]], group.leaf)
+                says = np.isin(np.arange(len(rows)), events.event[events.column == var])
+                chosen = np.flatnonzero(reached & says & is_missing[:, var])
+                if not len(chosen):
+                    continue
+                leaf = np.searchsorted(group.leaf, owner[chosen, group.variables[0]])
+                # What has been drawn of the block before is known now.
+                cells = self.cells(rows[chosen])[number]
+                form = conditional_form(group, self.columns, cells, leaf, place)
+                self._draw_cells(var, form, chosen, streams, rows, events)
+
+    def _draw_cells(
+        self, var: int, form: Any, chosen: Ints, streams: Streams, rows: Floats, events: Events
+    ) -> None:
         """Draw a cell of some rows from the distributions of a form, within its intervals."""
         u = np.empty(len(rows))
         uniforms(streams, u)
-        is_stated = self.events.column == var
-        ends = self.events.low[is_stated], self.events.high[is_stated]
-        low, high = (np.tile(end, (len(some), 1)) for end in ends)
-        within = WithinIntervals(FormSum((form,)), low, high, np.ones(len(some)))
-        drawn = within.quantiles(u[some])
+        of_rows = events.take(chosen)
+        low, high = of_rows.only(np.arange(rows.shape[1]) == var).padded()
+        within_sets = WithinIntervals(FormSum((form,)), low, high, np.ones(len(chosen)))
+        drawn = within_sets.quantiles(u[chosen])
         # Far out in a tail quantiles have no digits left.
         nearest = np.clip(drawn, np.nextafter(low[:, 0], np.inf), high[:, 0])
-        rows[some, var] = np.where(within.holds(drawn), drawn, nearest)
+        rows[chosen, var] = np.where(within_sets.holds(drawn), drawn, nearest)
 
 
 def _alike(

@@ -292,12 +292,19 @@ class MultivariateReader:
         for place, group, cells in zip(self.place, self.groups, self.cells(rows)):
             group.add_statistics(self.leaves, cells, flow[:, place], statistic)
 
-    def fill(self, owner: Ints, streams: Streams | None, rows: Floats) -> None:
+    def fill(
+        self,
+        owner: Ints,
+        streams: Streams | None,
+        rows: Floats,
+        index: Ints | None = None,  # noqa: ARG002
+    ) -> None:
         """Fill the missing cells of rows from the leaves that they have reached.
 
         ``owner[j, v]`` is the leaf of row ``j`` whose first variable is ``v``, or -1. Cells are
         drawn with ``streams[j]``, the random stream of the row; without streams they take their
-        most probable values.
+        most probable values. ``index`` has the numbers of the rows, for those that stand for
+        events.
         """
         for group, cells in zip(self.groups, self.cells(rows)):
             place = np.full(len(self.leaves.node) + 1, -1)

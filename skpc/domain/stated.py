@@ -1,0 +1,285 @@
+"""Cells of tables that are known as ranges or sets: where they stand, and values to begin with.
+
+A cell may be a tuple ``(low, high)``, None for an open end, a ``pandas.Interval``, or a set or list
+of values; so may those of a column of ``IntervalDtype``. What holds a single value is that value.
+"""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skpc._arrays import Bools, Floats, Ints
+from skpc._validation import column_of, describe_column, frame_library, missing_cells, objects_of
+from skpc.variables.censored import Ranges, filled_ranges
+
+_SETS = (list, set, frozenset, np.ndarray)
+#: Steps of self-consistency of categories.
+_STEPS = 200
+
+
+class Stated(NamedTuple):
+    """What is said of some cells of a column.
+
+    Attributes
+    ----------
+    rows : ndarray of int
+        Their rows.
+    cells : list
+        Tuples, intervals, or sets.
+    """
+
+    rows: Ints
+    cells: list[Any]
+
+
+def is_stated(cell: Any) -> bool:
+    """Whether a cell is a range or a set."""
+    return _is_kind(type(cell))
+
+
+def _is_kind(kind: type) -> bool:
+    return issubclass(kind, (tuple, *_SETS)) or hasattr(kind, "closed_left")
+
+
+def _are_stated(column: Any) -> bool:
+    """Whether any cell of a column is a range or a set."""
+    return any(map(_is_kind, set(map(type, objects_of(column).tolist()))))
+
+
+def _columns_of_objects(table: Any) -> Iterator[tuple[int, Any]]:
+    """The columns of a table that may hold ranges, as they are."""
+    if frame_library(table) == "pandas":
+        for place, dtype in enumerate(table.dtypes):
+            if str(dtype) == "object" or str(dtype).startswith("interval"):
+                yield place, column_of(table, place)
+    elif isinstance(table, np.ndarray) and table.dtype == object and table.ndim == 2:
+        for place in range(table.shape[1]):
+            yield place, table[:, place]
+
+
+def holds_ranges(table: Any) -> bool:
+    """Whether a cell of a pandas DataFrame, or of an array of objects, is a range or a set."""
+    return any(_are_stated(column) for _, column in _columns_of_objects(table))
+
+
+def split_ranges(table: Any, with_intervals: Any = ()) -> tuple[Any, dict[int, Stated]]:
+    """A table without its ranges and sets, and these by the numbers of their columns.
+
+    Parameters
+    ----------
+    table : ndarray or DataFrame of shape (n_rows, n_features)
+        As ``check_table`` returns it.
+    with_intervals : collection of int, default=()
+        Columns whose states are intervals: such a cell is a value there.
+
+    Returns
+    -------
+    table : ndarray or DataFrame
+        The cells are missing. Columns whose other cells are numbers hold float64.
+    stated : dict from int to Stated
+    """
+    stated: dict[int, Stated] = {}
+    columns: dict[int, NDArray[Any]] = {}
+    for place, column in _columns_of_objects(table):
+        cells = objects_of(column)
+        if place in with_intervals or not _are_stated(cells):
+            continue
+        values = cells.copy()
+        statements = dict[int, Any]()
+        for row, cell in enumerate(cells.tolist()):
+            if is_stated(cell):
+                values[row] = _single(cell)
+                says_nothing = isinstance(cell, tuple) and cell == (None, None)
+                if values[row] is None and not says_nothing:
+                    statements[row] = cell
+        columns[place] = _as_numbers(values)
+        if statements:
+            rows = np.array([*statements], dtype=np.int64)
+            stated[place] = Stated(rows, [*statements.values()])
+    return with_columns(table, columns), stated
+
+
+def _single(cell: Any) -> Any:
+    """The only value that a range or set holds; None if there are several."""
+    if hasattr(cell, "closed_left"):
+        cell = (cell.left, cell.right) if cell.closed == "both" else ()
+    values = [*cell]
+    is_range = isinstance(cell, tuple)
+    is_value = len(values) == 2 and values[0] == values[1] if is_range else len(values) == 1
+    return values[0] if is_value else None
+
+
+def _as_numbers(values: NDArray[np.object_]) -> NDArray[Any]:
+    """The cells of a column as floats, if they are numbers."""
+    present = values[~missing_cells(values)]
+    if any(
+        isinstance(one, bool) or not np.isscalar(one) or isinstance(one, str) for one in present
+    ):
+        return values
+    try:
+        numbers = np.full(len(values), np.nan)
+        numbers[~missing_cells(values)] = present.astype(np.float64)
+    except (TypeError, ValueError):
+        return values
+    return numbers
+
+
+def with_columns(table: Any, columns: dict[int, NDArray[Any]]) -> Any:
+    """A copy of a table with some other columns; of an array, floats where all cells are."""
+    if not columns:
+        return table
+    copy = table.copy()
+    for place, values in columns.items():
+        if isinstance(copy, np.ndarray):
+            copy[:, place] = values
+        else:
+            copy.isetitem(place, values)
+    if isinstance(copy, np.ndarray):
+        parts = [_as_numbers(copy[:, place]) for place in range(copy.shape[1])]
+        if all(part.dtype == np.float64 for part in parts):
+            return np.column_stack(parts)
+    return copy
+
+
+def ends_of(cell: Any) -> tuple[float, float, bool, bool]:
+    """The ends of a range of numbers, and whether they belong to it."""
+    closed = True, True
+    if hasattr(cell, "closed_left"):
+        closed = bool(cell.closed_left), bool(cell.closed_right)
+        cell = cell.left, cell.right
+    if isinstance(cell, _SETS):
+        numbers = np.asarray([*cell], dtype=np.float64)
+        return float(numbers.min()), float(numbers.max()), True, True
+    low = -np.inf if cell[0] is None or cell[0] != cell[0] else float(cell[0])
+    high = np.inf if cell[1] is None or cell[1] != cell[1] else float(cell[1])
+    return low, high, closed[0] and low > -np.inf, closed[1] and high < np.inf
+
+
+def are_categories(values: NDArray[Any], stated: Stated) -> bool:
+    """Whether a column that holds sets has categories."""
+    return values.dtype == object or all(isinstance(cell, _SETS) for cell in stated.cells)
+
+
+def refuse_wrong(
+    stated: Stated, place: int, names: Any, values: NDArray[Any], parameter: str = "X"
+) -> None:
+    """Raise the error for a range or set that no column can have, or that its column cannot."""
+    where = describe_column(place, names)
+    has_strings = values.dtype == object
+    for row, cell in zip(stated.rows.tolist(), stated.cells):
+        wanted = ""
+        if isinstance(cell, _SETS):
+            if not len(cell):
+                wanted = "a value in each set"
+        elif has_strings and any(isinstance(one, str) for one in values):
+            wanted = "sets such as {'a', 'b'}, as its strings have no order,"
+        elif isinstance(cell, tuple) and len(cell) != 2:
+            wanted = "ranges of two ends, None for an open one,"
+        else:
+            try:
+                low, high, with_low, with_high = ends_of(cell)
+            except (TypeError, ValueError):
+                low, high = np.nan, np.nan
+            if not low < high:
+                wanted = "ranges of numbers from the smaller to the greater end"
+        if wanted:
+            raise ValueError(
+                f"{parameter} must have {wanted} in {where}; found {cell!r} in row {row}."
+            )
+
+
+def ranges_of(values: Floats, stated: Stated) -> Ranges:
+    """Values, ranges and missing cells of a column of numbers; the last have infinite ends."""
+    low, high = values.copy(), values.copy()
+    missing = np.isnan(values)
+    low[missing], high[missing] = -np.inf, np.inf
+    closed = np.tile(~missing, (2, 1))
+    if len(stated.rows):
+        *ends, with_low, with_high = zip(*map(ends_of, stated.cells))
+        low[stated.rows], high[stated.rows] = ends
+        closed[:, stated.rows] = with_low, with_high
+    return Ranges(low, high, closed)
+
+
+def filled_numbers(cells: Ranges, weight: Floats, random_state: np.random.RandomState) -> Floats:
+    """The values of a column, draws from its law within its ranges, and NaN where it is missing."""
+    filled = np.full(len(weight), np.nan)
+    some = np.flatnonzero(np.isfinite(cells.low) | np.isfinite(cells.high))
+    filled[some] = filled_ranges(cells.take(some), weight[some], random_state)
+    return filled
+
+
+def filled_codes(
+    codes: Floats, held: Bools, rows: Ints, weight: Floats, random_state: np.random.RandomState
+) -> Floats:
+    """Codes of categories with draws within sets, by the law that is most likely.
+
+    Parameters
+    ----------
+    codes : ndarray of shape (n_rows,)
+        NaN where missing or stated.
+    held : bool ndarray of shape (n_stated, n_states)
+        The states of each set.
+    rows : ndarray of shape (n_stated,)
+        Their rows.
+    weight : ndarray of shape (n_rows,)
+    random_state : RandomState
+    """
+    known = ~np.isnan(codes)
+    n_states = held.shape[1]
+    count = np.bincount(codes[known].astype(np.intp), weight[known], n_states)
+    law = np.full(n_states, 1.0 / n_states)
+    for _ in range(_STEPS):
+        share = held * law
+        share /= share.sum(axis=1, keepdims=True)
+        total = count + weight[rows] @ share
+        law = total / total.sum()
+    share = held * law
+    reached = np.cumsum(share / share.sum(axis=1, keepdims=True), axis=1)
+    drawn = (random_state.random_sample((len(rows), 1)) >= reached[:, :-1]).sum(axis=1)
+    filled = codes.copy()
+    filled[rows] = drawn
+    return filled
+
+
+def check_stated(table: Any, stated: dict[int, Stated], names: Any) -> None:
+    """Refuse ranges and sets that do not suit the columns of the table they were split from.
+
+    Raises
+    ------
+    ValueError
+        If a range or set is empty, or does not suit its column.
+    """
+    for place, of_column in stated.items():
+        values = _as_numbers(objects_of(column_of(table, place)))
+        refuse_wrong(of_column, place, names, values)
+
+
+def filled_table(
+    table: Any, stated: dict[int, Stated], weight: Floats, random_state: np.random.RandomState
+) -> Any:
+    """A table in which draws from the laws of columns stand for ranges and sets.
+
+    Parameters
+    ----------
+    table, stated
+        As :func:`split_ranges` returns them.
+    weight : ndarray of shape (n_rows,)
+        Positive.
+    random_state : RandomState
+    """
+    columns: dict[int, NDArray[Any]] = {}
+    for place, of_column in stated.items():
+        values = _as_numbers(objects_of(column_of(table, place)))
+        if are_categories(values, of_column):
+            # Which categories there are is all that a domain learns of sets: each of them in turn.
+            filled = values.astype(object)
+            members = [sorted(cell) for cell in of_column.cells]
+            filled[of_column.rows] = [each[turn % len(each)] for turn, each in enumerate(members)]
+            columns[place] = _as_numbers(filled)
+        else:
+            cells = ranges_of(values.astype(np.float64), of_column)
+            columns[place] = filled_numbers(cells, weight, random_state)
+    return with_columns(table, columns)

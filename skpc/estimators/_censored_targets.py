@@ -1,0 +1,190 @@
+"""Targets of which some are known as ranges: how they are read, and what is asked about them."""
+
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from skpc._arrays import Floats, Ints
+from skpc._validation import objects_of
+from skpc._warnings import warn
+from skpc.domain.stated import Stated, holds_ranges, ranges_of, refuse_wrong, split_ranges
+from skpc.pooling.pool import labelled
+from skpc.queries import Events
+from skpc.variables import Law
+from skpc.variables.censored import Ranges
+
+#: Rows whose pairs with all rows are compared at a time.
+_ROWS = 512
+
+
+class CensoredTarget(NamedTuple):
+    """Numbers or times, some of them known as ranges.
+
+    Attributes
+    ----------
+    cells : Ranges
+        What is known of them.
+    event : ndarray of int of shape (n_rows,)
+        0 where a time is censored, else the code of the event.
+    """
+
+    cells: Ranges
+    event: Ints
+
+    @classmethod
+    def read(cls, y: Any) -> Self:
+        """Read intervals, or a structured array of events and times.
+
+        Raises
+        ------
+        ValueError
+            If a field is there that cannot be used, an event is neither boolean nor a code, a time
+            is not finite, or a range is empty.
+        """
+        names = getattr(getattr(y, "dtype", None), "names", None)
+        return cls._from_intervals(y) if names is None else cls._from_fields(y, names)
+
+    @classmethod
+    def _from_intervals(cls, y: Any) -> Self:
+        cells_of_y = objects_of(y)
+        table, of_columns = split_ranges(cells_of_y.reshape(-1, 1))
+        values = table[:, 0]
+        stated = of_columns.get(0, Stated(np.empty(0, dtype=np.int64), []))
+        refuse_wrong(stated, 0, ["y"], values, "y")
+        try:
+            cells = ranges_of(values.astype(np.float64), stated)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"y must hold numbers and ranges of numbers; {error}.") from error
+        says_nothing = np.isneginf(cells.low) & np.isposinf(cells.high)
+        for row in np.flatnonzero(says_nothing | np.isinf(cells.low) & cells.is_value)[:1].tolist():
+            raise ValueError(
+                f"y must say something of each target; found {cells_of_y[row]!r} in row {row}."
+            )
+        return cls(cells, cells.is_value.astype(np.int64))
+
+    @classmethod
+    def _from_fields(cls, y: Any, names: tuple[str, ...]) -> Self:
+        if len(names) != 2:
+            raise ValueError(
+                f"y must have two fields, event and time; found {len(names)}: {names}. Delayed "
+                "entry and other truncation are not supported: rows that were never seen to be at "
+                "risk would need a likelihood of their own. Leave the field out."
+            )
+        event, time = (np.asarray(y[name]) for name in names)
+        is_code = event >= 0 if event.dtype.kind in "iu" else np.full(event.shape, False)
+        is_code |= event.dtype.kind == "b"
+        for row in np.flatnonzero(~is_code)[:1].tolist():
+            raise ValueError(
+                "the first field of y must be boolean, whether the event was seen, or have codes "
+                f"0 (censored), 1, 2, ... of events; found {event[row]!r} of type {event.dtype} "
+                f"in row {row} of {names[0]!r}."
+            )
+        time = time.astype(np.float64)
+        for row in np.flatnonzero(~np.isfinite(time))[:1].tolist():
+            raise ValueError(
+                f"times of y must be finite; found {time[row]!r} in row {row} of {names[1]!r}."
+            )
+        # What was not seen by a time comes after it.
+        is_seen = event > 0
+        high = np.where(is_seen, time, np.inf)
+        return cls(Ranges(time, high, np.array([is_seen, is_seen])), event.astype(np.int64))
+
+    def take(self, index: Any) -> Self:
+        """Some of the targets."""
+        return type(self)(self.cells.take(index), self.event[index])
+
+    def labelled(self, rows: Floats, codes: Ints | None) -> Floats:
+        """Rows with the cause, if there are several, and the target; NaN where these are open."""
+        if codes is not None:
+            cause = np.searchsorted(codes, self.event).astype(np.float64)
+            rows = labelled(rows, np.where(self.event > 0, cause, np.nan))
+        return labelled(rows, np.where(self.cells.is_value, self.cells.low, np.nan))
+
+    def events(self, rows: Floats, law: Law | None) -> Events:
+        """Labelled rows as events; without a law the ends are those of plain numbers."""
+        index = np.flatnonzero(~self.cells.is_value)
+        low, high, closed = self.cells.take(index)
+        if law is None:
+            low = np.where(closed[0], np.nextafter(low, -np.inf), low)
+            high = np.where(closed[1] | np.isinf(high), high, np.nextafter(high, -np.inf))
+        else:
+            low, high = law.intervals(low, high, closed)
+        column = np.full(len(index), rows.shape[1] - 1)
+        return Events.from_intervals(rows, index, column, low, high)
+
+    @property
+    def causes(self) -> Ints:
+        """The codes of events."""
+        codes = np.unique(self.event)
+        return codes[codes > 0]
+
+    @property
+    def last(self) -> float:
+        """The greatest number that is an end of what is known: beyond it nothing was seen."""
+        ends = np.concatenate([self.cells.low, self.cells.high])
+        return float(ends[np.isfinite(ends)].max())
+
+
+def is_censored(y: Any) -> bool:
+    """Whether a target is structured, or holds ranges."""
+    if getattr(getattr(y, "dtype", None), "names", None) is not None:
+        return True
+    if str(getattr(y, "dtype", "")).startswith("interval"):
+        return True
+    is_object = str(getattr(y, "dtype", "")) == "object" and np.ndim(y) == 1
+    return is_object and holds_ranges(objects_of(y).reshape(-1, 1))
+
+
+def concordance(cells: Ranges, risk: Floats, weight: Floats) -> float:
+    """Share of the pairs of known order in which the earlier target has the higher risk.
+
+    Two targets have a known order where all that is known of one lies before all that is known of
+    the other. Equal risks count half. NaN without such a pair.
+
+    Parameters
+    ----------
+    cells : Ranges
+        What is known of the targets.
+    risk : ndarray of shape (n_rows,)
+        High for those that are expected early.
+    weight : ndarray of shape (n_rows,)
+        Not negative; a pair counts with the product.
+    """
+    total = 0.0
+    concordant = 0.0
+    with_low, with_high = cells.closed
+    for begin in range(0, len(risk), _ROWS):
+        part = slice(begin, begin + _ROWS)
+        high = cells.high[part, np.newaxis]
+        touches = (high == cells.low) & ~(with_high[part, np.newaxis] & with_low)
+        pairs = ((high < cells.low) | touches) * weight
+        gap = risk[part, np.newaxis] - risk
+        right = (gap > 0.0) + 0.5 * (gap == 0.0)
+        total += float(weight[part] @ pairs.sum(axis=1))
+        concordant += float(weight[part] @ (pairs * right).sum(axis=1))
+    return concordant / total if total > 0.0 else np.nan
+
+
+def check_times(times: Any, parameter: str = "times") -> Floats:
+    """Finite numbers in one dimension.
+
+    Raises
+    ------
+    ValueError
+        If they are not.
+    """
+    numbers = np.atleast_1d(np.asarray(times, dtype=np.float64))
+    if numbers.ndim > 1 or not np.isfinite(numbers).all():
+        raise ValueError(f"{parameter} must be finite numbers in one list; got {times!r}.")
+    return numbers
+
+
+def known_quantiles(quantiles: Floats, last: float) -> Floats:
+    """Quantiles, infinite where they lie beyond all that was seen; a warning says so."""
+    is_beyond = quantiles > last
+    if is_beyond.any():
+        warn(
+            f"{is_beyond.sum()} quantiles lie beyond {last:g}, the last target or censored time "
+            "that was seen: they are infinite. Ask for smaller levels, or predict_rmst(X, tau)."
+        )
+    return np.where(is_beyond, np.inf, quantiles)

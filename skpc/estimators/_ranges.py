@@ -1,0 +1,95 @@
+"""How densities learn from tables whose cells are known as ranges and sets.
+
+1. The law of each column, from all of its cells, says what the columns are: draws from it stand for
+   the ranges (:mod:`skpc.variables.censored`).
+2. A density learns from the rows with draws, each given what else is known of its row.
+3. It draws sets of categories once more, from what it has learned, and learns again.
+
+EM on the rows as they are, with exact expectations within ranges, was tried: held-out survival of
+``lung`` by a TableMixture had a concordance of .55 after it and .61 before.
+"""
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils import _safe_indexing
+
+from skpc._arrays import Floats, Ints
+from skpc._validation import column_of, describe_column, objects_of
+from skpc._warnings import warn
+from skpc.domain import Domain, group_rows
+from skpc.domain.stated import Stated, filled_codes, filled_numbers
+from skpc.queries import Events
+from skpc.variables.censored import Ranges
+
+#: A column of which more cells than this part are ranges is told.
+_MOST = 0.5
+
+
+def tell_of_many(stated: dict[int, Stated], n_rows: int, names: Any) -> None:
+    """Warn of columns that are mostly known as ranges or sets."""
+    for place, of_column in stated.items():
+        share = len(of_column.rows) / n_rows
+        if share > _MOST:
+            warn(
+                f"Of the cells of {describe_column(place, names)}, {share:.0%} are ranges or "
+                "sets: what is between their ends comes from the shape that is most likely."
+            )
+
+
+def merged_table(table: Any, weight: Floats) -> tuple[Any, Floats]:
+    """Distinct rows of a checked table, whose cells may be ranges and sets, and their weights."""
+    columns = [objects_of(column_of(table, place)).tolist() for place in range(table.shape[1])]
+    codes = [np.unique([*map(repr, cells)], return_inverse=True)[1] for cells in columns]
+    group = group_rows(np.column_stack(codes).astype(np.float64))[1]
+    representative = np.unique(group, return_index=True)[1]
+    total = np.bincount(group, weight).astype(np.float64)
+    return _safe_indexing(table, representative), total
+
+
+def merged_events(events: Events, weight: Floats) -> tuple[Events, Floats, Ints]:
+    """Distinct events in the order of their contents, their weights, and the number of each.
+
+    What is said of a cell is a part of the key of its row.
+    """
+    keys = [events.rows]
+    for column in np.unique(events.column).tolist():
+        ends = events.only(np.arange(events.rows.shape[1]) == column).padded()
+        # Infinite ends are no cells of rows, but their ranks are.
+        ranks = [np.unique(end, return_inverse=True)[1].reshape(end.shape) for end in ends]
+        keys.extend(rank.astype(np.float64) for rank in ranks)
+    contents = np.hstack(keys)
+    group = group_rows(contents)[1]
+    representative = np.unique(group, return_index=True)[1]
+    order = np.lexsort(contents[representative].T)
+    total = np.bincount(group, weight).astype(np.float64)
+    place = np.argsort(order)[group]
+    return events.take(representative[order]), total[order], place
+
+
+def drawn_by_column(
+    domain: Domain, events: Events, weight: Floats, random_state: np.random.RandomState
+) -> Floats:
+    """Encoded rows in which draws from the laws of the columns stand for ranges and sets."""
+    rows = events.rows.copy()
+    for column in np.unique(events.column).tolist():
+        of_column = events.only(np.arange(domain.n_features) == column)
+        event, cells = of_column.event, of_column.rows[:, column]
+        states = domain[column].states
+        if states is not None:
+            in_event, number = np.unique(event, return_inverse=True)
+            held = np.zeros((len(in_event), len(states)), dtype=bool)
+            held[number, np.rint(of_column.high - 0.5).astype(np.int64)] = True
+            rows[:, column] = filled_codes(cells, held, in_event, weight, random_state)
+            continue
+        # Several alternatives count as all that lies between them.
+        is_missing = np.isnan(cells)
+        low, high = np.where(is_missing, np.inf, cells), np.where(is_missing, -np.inf, cells)
+        np.minimum.at(low, event, of_column.low)
+        np.maximum.at(high, event, of_column.high)
+        says_nothing = low > high
+        low[says_nothing], high[says_nothing] = -np.inf, np.inf
+        closed = np.array([~is_missing, np.isfinite(high)])
+        ranges = Ranges(low, high, closed)
+        rows[:, column] = filled_numbers(ranges, weight, random_state)
+    return domain.values(rows, events.rows)

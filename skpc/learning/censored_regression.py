@@ -1,0 +1,128 @@
+"""Draws within ranges of numbers, by regressions of their scores on the rest of their rows.
+
+A learner must not see ranges as if they were independent of the rest of their row.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from skpc._arrays import Floats, Ints
+from skpc.domain import Domain, one_hot
+from skpc.learning.factors import Factors
+from skpc.queries import Events
+from skpc.variables.truncated import censored_regression, truncated_quantiles
+
+#: Passes over all columns with ranges.
+_SWEEPS = 2
+#: Weight of the ridge, in rows.
+_RIDGE = 3.0
+#: Ranges of at least so many rows keep the law of their draws.
+_ALIKE = 10
+
+
+def draws_given_rows(
+    domain: Domain,
+    events: Events,
+    rows: Floats,
+    weight: Floats,
+    random_state: np.random.RandomState,
+) -> Floats:
+    """Encoded rows whose ranges of numbers have draws given the other cells of their rows.
+
+    Parameters
+    ----------
+    domain : Domain
+    events : Events
+        The rows as they are.
+    rows : ndarray of shape (n_rows, n_features)
+        The same with draws from the laws of their columns.
+    weight : ndarray of shape (n_rows,)
+    random_state : RandomState
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n_features)
+        Draws within equal ranges of many rows are those of before, in another order.
+    """
+    places = np.arange(domain.n_features)
+    columns = [place for place in np.unique(events.column) if domain[place].states is None]
+    filled = rows.copy()
+    for _ in range(_SWEEPS if len(columns) > 1 else 1):
+        for column in columns:
+            others = places[(places != column) & ~domain.is_hidden]
+            design = _completed(domain.taken(others), filled[:, others], weight)
+            drawing = _Drawing(domain[column].law, events.only(places == column))
+            filled[:, column] = drawing.drawn(design, filled[:, column], weight, random_state)
+    return filled
+
+
+def _completed(domain: Domain, rows: Floats, weight: Floats) -> Floats:
+    """Standardised scores and indicators, missing ones by linear means, and a constant."""
+    scores = rows.copy()
+    for place, law in enumerate(domain.laws):
+        if law is not None:
+            scores[:, place] = law.scaled(rows[:, place])
+    features = one_hot(domain, scores)
+    varies = np.fmax.reduce(features) > np.fmin.reduce(features)
+    features = features[:, varies]
+    constant = np.ones((len(rows), 1))
+    if not varies.any():
+        return constant
+    return np.hstack([Factors.fit(features, weight).completed(features), constant])
+
+
+class _Drawing:
+    """What is known of the cells of a column of numbers.
+
+    Parameters
+    ----------
+    law : Law or None
+        Of the column.
+    events : Events
+        What is said of it.
+    """
+
+    def __init__(self, law: Any, events: Events):
+        self.law = law
+        # Several alternatives keep the draws that they have.
+        self.rows: Ints = np.flatnonzero(np.diff(events.ptr) == 1)
+        place = events.ptr[self.rows]
+        self.low, self.high = events.low[place], events.high[place]
+
+    def drawn(
+        self, design: Floats, values: Floats, weight: Floats, random_state: np.random.RandomState
+    ) -> Floats:
+        """The cells of the column with draws given the design."""
+        scores, low, high = values, self.low, self.high
+        if self.law is not None:
+            scores = self.law.transform(values)
+            low, high = self.law.end_scores(low, high)
+        present = np.flatnonzero(~np.isnan(scores))
+        ranges = np.searchsorted(present, self.rows), low, high
+        # The constant comes last.
+        ridge = np.append(np.full(design.shape[1] - 1, _RIDGE), 0.0)
+        mean, sd, _ = censored_regression(
+            design[present], scores[present], ranges, weight[present], ridge
+        )
+        centre = mean[ranges[0]]
+        level = random_state.random_sample(len(centre))
+        z = truncated_quantiles((low - centre) / sd, (high - centre) / sd, level)
+        drawn = self._with_law(np.clip(centre + sd * z, low, high), scores[self.rows])
+        if self.law is not None:
+            drawn = self.law.values(self.law.inverse(drawn))
+        is_inside = (self.low < drawn) & (drawn <= self.high)
+        filled = values.copy()
+        filled[self.rows] = np.where(is_inside, drawn, values[self.rows])
+        return filled
+
+    def _with_law(self, drawn: Floats, before: Floats) -> Floats:
+        """Draws in place of which ranges of many rows have those of before, in the same order."""
+        ends = np.column_stack([self.low, self.high])
+        kind = np.unique(ends, axis=0, return_inverse=True)[1].ravel()
+        matched = drawn.copy()
+        for number in np.flatnonzero(np.bincount(kind) >= _ALIKE).tolist():
+            members = np.flatnonzero(kind == number)
+            order = np.argsort(drawn[members], kind="stable")
+            matched[members[order]] = np.sort(before[members])
+        return matched

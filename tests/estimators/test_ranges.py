@@ -1,0 +1,245 @@
+"""Densities that learn from, and answer about, cells known as ranges and sets."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose
+
+from skpc import (
+    CircuitImputer,
+    CutsetNetworkBD,
+    ExpectedKernelSVC,
+    ExpectedKernelSVR,
+    HiddenChowLiuTree,
+    MixtureOfAllTrees,
+    SoftLearnSPN,
+    StackedDensity,
+    TableMixture,
+    ranges,
+)
+
+N = 400
+LIMIT = 1.5
+DENSITIES = [CutsetNetworkBD, SoftLearnSPN, TableMixture, HiddenChowLiuTree]
+
+
+def table(seed=0, n=N):
+    rng = np.random.default_rng(seed)
+    a = rng.normal(size=n)
+    x = np.exp(0.5 + 0.6 * a + 0.4 * rng.normal(size=n))
+    kind = np.where(a + rng.normal(size=n) > 0.0, "p", np.where(rng.random(n) < 0.5, "q", "r"))
+    return pd.DataFrame({"a": a, "x": x, "kind": kind})
+
+
+def with_cells(column, where, cell):
+    cells = column.to_numpy(dtype=object).copy()
+    for row in np.flatnonzero(where).tolist():
+        cells[row] = cell
+    return cells
+
+
+def below_limit(X):
+    return X.assign(x=with_cells(X.x, X.x < LIMIT, (None, LIMIT)))
+
+
+@pytest.mark.filterwarnings("ignore:Of the cells")
+@pytest.mark.parametrize("density", DENSITIES)
+def test_a_density_learns_what_lies_below_a_limit(density):
+    X = table()
+    R = below_limit(X)
+    model = density(random_state=0).fit(R)
+    is_below = (X.x < LIMIT).to_numpy()
+    filled = model.complete(R)
+    drawn = model.complete(R, strategy="sample", random_state=0)
+    for cells in (filled.x, drawn.x):
+        assert (cells[is_below] <= LIMIT).all()
+        assert_allclose(cells[~is_below], X.x[~is_below])
+    # Better than the mean of what is below, and far better than a common rule.
+    truth = X.x[is_below]
+    assert ((filled.x[is_below] - truth) ** 2).mean() < 0.95 * truth.var()
+    share = model.probability({"x": (None, LIMIT)})
+    assert abs(share - is_below.mean()) < 0.04
+    gaps = density(random_state=0).fit(X.assign(x=X.x.where(~is_below)))
+    assert model.score(table(1)) > gaps.score(table(1)) + 0.2
+
+
+@pytest.mark.parametrize("density", [CutsetNetworkBD, HiddenChowLiuTree, TableMixture])
+def test_the_score_of_a_set_is_the_log_of_the_sum_over_its_values(density):
+    X = table()
+    model = density(random_state=0).fit(X)
+    some = X.iloc[:20]
+    each = [model.score_samples(some.assign(kind=kind)) for kind in "pq"]
+    cells = with_cells(some.kind, np.ones(20, bool), {"p", "q"})
+    assert_allclose(model.score_samples(some.assign(kind=cells)), np.logaddexp(*each), atol=1e-9)
+
+
+@pytest.mark.parametrize("density", [CutsetNetworkBD, TableMixture])
+def test_the_score_of_a_range_is_the_probability_of_its_event(density):
+    X = table()
+    model = density(random_state=0).fit(X)
+    said = [(None, 1.0), (0.5, 2.0), pd.Interval(1.0, 3.0), (2.0, None)]
+    R = pd.DataFrame({"a": np.full(4, np.nan), "x": ranges([None] * 4, [None] * 4), "kind": None})
+    R["x"] = pd.Series(said, dtype=object)
+    assert_allclose(
+        model.score_samples(R), model.log_probability([{"x": cell} for cell in said]), atol=1e-12
+    )
+
+
+def test_sets_while_fitting_give_the_shares_of_categories():
+    X = table(n=900)
+    rng = np.random.default_rng(1)
+    is_set = rng.random(len(X)) < 1.0 / 3.0
+    cells = X.kind.to_numpy(dtype=object).copy()
+    for row in np.flatnonzero(is_set & (X.kind != "r")).tolist():
+        cells[row] = {"p", "q"}
+    model = CutsetNetworkBD(random_state=0).fit(X.assign(kind=cells))
+    seen = 1.0 - model.domain_[2].unseen
+    for kind in "pqr":
+        share = model.probability({"kind": kind}) / seen
+        assert abs(share - (X.kind == kind).mean()) < 0.05
+    filled = model.complete(X.assign(kind=cells))
+    assert all(value in cell for value, cell in zip(filled.kind, cells))
+
+
+@pytest.mark.filterwarnings("ignore:Of the cells")
+def test_a_column_of_brackets_alone_is_learned():
+    X = table()
+    edges = np.array([0.0, 1.0, 1.5, 2.5, 4.0, 100.0])
+    brackets = pd.cut(X.x, edges).astype("interval")
+    model = SoftLearnSPN(random_state=0).fit(X.assign(x=brackets.array))
+    assert model.domain_[1].kind == "number"
+    filled = model.complete(X.assign(x=brackets.array)).x
+    middle = pd.IntervalIndex(brackets).mid
+    assert ((filled - X.x) ** 2).mean() < 0.5 * ((middle - X.x) ** 2).mean()
+    as_states = SoftLearnSPN(random_state=0).fit(X.assign(x=pd.cut(X.x, edges)))
+    assert as_states.domain_[1].kind != "number"
+
+
+@pytest.mark.filterwarnings("ignore:Of the cells")
+def test_censored_times_give_the_curve_of_kaplan_and_meier():
+    rng = np.random.default_rng(0)
+    life, seen = rng.exponential(10.0, 600), rng.exponential(15.0, 600)
+    times = np.minimum(life, seen)
+    cells = ranges(times, np.where(life <= seen, times, np.nan))
+    X = pd.DataFrame({"noise": rng.normal(size=600), "time": cells})
+    model = CutsetNetworkBD(random_state=0).fit(X)
+    at = np.quantile(times[life <= seen], [0.2, 0.5, 0.8])
+    events = life <= seen
+    ours = model.probability([{"time": (t, None)} for t in at])
+    steps = [1.0 - 1.0 / (times >= t).sum() for t in np.sort(times[events])]
+    curve = np.cumprod(steps)[np.searchsorted(np.sort(times[events]), at, side="right") - 1]
+    assert_allclose(ours, curve, atol=0.04)
+
+
+def test_neither_order_of_rows_nor_weights_in_place_of_copies_change_a_model():
+    X = below_limit(table(n=300))
+    model = CutsetNetworkBD(random_state=0).fit(X)
+    again = CutsetNetworkBD(random_state=0).fit(X.iloc[::-1])
+    T = table(2, 50)
+    assert_allclose(model.score_samples(T), again.score_samples(T), atol=1e-8)
+    twice = CutsetNetworkBD(random_state=0).fit(pd.concat([X, X[:100]]))
+    weight = np.where(np.arange(300) < 100, 2.0, 1.0)
+    weighed = CutsetNetworkBD(random_state=0).fit(X, sample_weight=weight)
+    assert_allclose(weighed.score_samples(T), twice.score_samples(T), atol=1e-8)
+    columns = ["kind", "x", "a"]
+    turned = CutsetNetworkBD(random_state=0).fit(X[columns])
+    assert_allclose(turned.score_samples(T[columns]), model.score_samples(T), atol=1e-8)
+
+
+def test_arrays_of_objects_may_hold_ranges_too():
+    X = below_limit(table(n=300)).to_numpy(dtype=object)
+    model = HiddenChowLiuTree(random_state=0).fit(X)
+    filled = model.complete(X)
+    assert all(one <= LIMIT for one, cell in zip(filled[:, 1], X[:, 1]) if isinstance(cell, tuple))
+
+
+def test_stacks_and_imputers_take_ranges():
+    X = table(n=200)
+    R = below_limit(X)
+    members = [("cutset", CutsetNetworkBD()), ("mixture", TableMixture(random_state=0))]
+    stack = StackedDensity(members, cv=2, random_state=0).fit(R)
+    is_below = (X.x < LIMIT).to_numpy()
+    assert (stack.complete(R).x[is_below] <= LIMIT).all()
+    assert np.isfinite(stack.score_samples(R)).all()
+    imputer = CircuitImputer(CutsetNetworkBD(), strategy="sample", random_state=0)
+    filled = imputer.set_output(transform="pandas").fit_transform(R)
+    assert (filled.x[is_below] <= LIMIT).all()
+
+
+@pytest.mark.parametrize(
+    ("cell", "words"),
+    [
+        ((2.0, 1.0), "smaller to the greater end in column 'x'.*row 3"),
+        (set(), "a value in each set in column 'x'.*row 3"),
+        ((1.0, 2.0, 3.0), "two ends.*column 'x'.*row 3"),
+    ],
+)
+def test_wrong_ranges_name_column_and_row(cell, words):
+    X = table(n=60)
+    where = np.arange(60) == 3
+    with pytest.raises(ValueError, match=words):
+        CutsetNetworkBD().fit(X.assign(x=with_cells(X.x, where, cell)))
+
+
+def test_wrong_statements_of_rows_name_column_and_row():
+    X = table(n=60)
+    model = CutsetNetworkBD().fit(X)
+    where = np.arange(60) == 3
+    with pytest.raises(ValueError, match="column 'kind'.*row 3"):
+        model.score_samples(X.assign(kind=with_cells(X.kind, where, {"p", "z"})))
+    with pytest.raises(ValueError, match="column 'kind'.*row 3"):
+        model.score_samples(X.assign(kind=with_cells(X.kind, where, (1.0, 2.0))))
+    with pytest.raises(ValueError, match="column 'x'.*row 3"):
+        model.score_samples(X.assign(x=with_cells(X.x, where, (2.0, 1.0))))
+    with pytest.raises(ValueError, match="column 'kind'.*row 3"):
+        CutsetNetworkBD().fit(X.assign(kind=with_cells(X.kind, where, (1.0, 2.0))))
+
+
+@pytest.mark.parametrize(
+    "estimator", [MixtureOfAllTrees(), ExpectedKernelSVR(), ExpectedKernelSVC()]
+)
+def test_estimators_that_cannot_take_ranges_say_so(estimator):
+    X = below_limit(table(n=60))
+    y = np.arange(60) % 2
+    with pytest.raises(TypeError, match="column 'x'.*range or a set"):
+        estimator.fit(X, y)
+
+
+def test_questions_without_an_answer_for_ranges_are_refused():
+    R = below_limit(table(n=60))
+    model = CutsetNetworkBD().fit(R)
+    with pytest.raises(ValueError, match="mpe"):
+        model.complete(R, strategy="mpe")
+    with pytest.raises(TypeError, match="column 'x'"):
+        model.score_cells(R)
+
+
+def test_ranges_are_made_of_two_columns_or_of_strings():
+    made = ranges([1.0, 2.0, np.nan, None, 3.0], [1.0, np.nan, 4.0, None, 5.0])
+    assert made.tolist() == [1.0, (2.0, None), (None, 4.0), None, (3.0, 5.0)]
+    half = ranges([1.0, np.nan], [2.0, 3.0], closed="left")
+    assert half.tolist() == [
+        pd.Interval(1.0, 2.0, closed="left"),
+        pd.Interval(-np.inf, 3.0, closed="neither"),
+    ]
+    strings = ranges(["<0.5", ">=120", "12-15", " 7.1", None, "-3 to -1", "> 2"])
+    assert strings.tolist() == [
+        pd.Interval(-np.inf, 0.5, closed="neither"),
+        (120.0, None),
+        (12.0, 15.0),
+        7.1,
+        None,
+        (-3.0, -1.0),
+        pd.Interval(2.0, np.inf, closed="neither"),
+    ]
+
+
+def test_wrong_ranges_are_refused_with_their_rows():
+    with pytest.raises(ValueError, match="row 1"):
+        ranges([1.0, 3.0], [2.0, 2.0])
+    with pytest.raises(ValueError, match="'about 3' in row 0"):
+        ranges(["about 3"])
+    with pytest.raises(ValueError, match="closed"):
+        ranges([1.0], [2.0], closed="open")
+    with pytest.raises(ValueError, match="shapes"):
+        ranges([1.0], [2.0, 3.0])
