@@ -228,6 +228,9 @@ class CutsetNetworkBD(CircuitDensity):
     n_bins: int | None = parameter(None, None, AT_LEAST_ONE)
     margins: str = parameter("auto", StrOptions({"auto", "plain"}))
 
+    #: Counting is fast.
+    _most_rows = 100_000
+
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Learn structure and parameters.
@@ -292,8 +295,8 @@ class CutsetNetworkBD(CircuitDensity):
         self.n_cuts_ = sum(network.n_cuts for network in networks)
         self.score_criterion_ = sum(network.score for network in networks)
 
-    def _refit(self, chunks: EncodedChunks, rows: Floats, weight: Floats) -> None:
-        self.lower_bound_ = super()._refit(chunks, rows, weight)
+    def _refit(self, data: Rows | EncodedChunks, sample: TrainingData, learned: Any) -> None:
+        self.lower_bound_ = super()._refit(data, sample, learned)
         self.weights_ = _root_weights(self.circuit_, self.weights_)
 
     def _network(self, rows: Floats, complete: Floats, weight: Floats) -> CutsetNetwork:

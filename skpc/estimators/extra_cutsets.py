@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils import check_random_state
 
+from skpc._fitting import Rows, learn
 from skpc._threads import threads
 from skpc._validation import (
     AT_LEAST_ONE,
@@ -16,16 +17,16 @@ from skpc._validation import (
     StrOptions,
     fit_context,
 )
-from skpc.circuit import mixture
-from skpc.estimators._base import CircuitDensity
+from skpc.circuit import Circuit, mixture
+from skpc.estimators._base import LIKE_SAMPLE, ONE_PASS, CircuitDensity
 from skpc.estimators._estimator import parameter
-from skpc.estimators._learner import TrainingData
+from skpc.estimators._learner import EncodedChunks, TrainingData
 from skpc.estimators.cutset import filled_rows
 from skpc.learning.cutset import TREE, learn_cutset_network
 from skpc.learning.network import cutset_circuit
 from skpc.learning.random_cuts import RandomCuts
 from skpc.learning.smoothing import learned_from_shown
-from skpc.queries.parameters import em_step
+from skpc.queries.parameters import SeparateCircuits, em_step
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -174,7 +175,7 @@ class ExtraCutsets(CircuitDensity):
         """
         return self._fit(X, sample_weight)
 
-    def _learn(self, data: TrainingData) -> None:
+    def _learn(self, data: TrainingData) -> list[Circuit]:
         rows, weight, domain = data.rows, data.weight, self.domain_
         random_state = check_random_state(self.random_state)
         seeds = random_state.randint(2**31, size=self.n_estimators)
@@ -203,3 +204,15 @@ class ExtraCutsets(CircuitDensity):
                     start, prior = learned_from_shown(circuit, *learned_from)
                     circuits[k] = em_step(start, rows, weight, prior)
             self.circuit_ = mixture(circuits, np.full(len(circuits), 1.0 / len(circuits)))
+            return circuits
+
+    def _refit(
+        self, data: Rows | EncodedChunks, sample: TrainingData, learned: list[Circuit]
+    ) -> None:
+        in_order = Rows(sample.rows, sample.weight).taken(self._order)
+        with threads(self.n_jobs):
+            model = SeparateCircuits.from_sample(learned, in_order, LIKE_SAMPLE)
+            circuits = learn([model], data.taken(self._order), ONE_PASS).model.circuits
+        circuit = mixture(circuits, np.full(len(circuits), 1.0 / len(circuits)))
+        self.circuit_ = circuit.taken(np.argsort(self._order))
+        self._n_learned = data.n_rows

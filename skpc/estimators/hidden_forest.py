@@ -7,16 +7,17 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from skpc._arrays import Floats, Ints, offsets
+from skpc._fitting import Rows, learn
 from skpc._threads import threads
 from skpc._validation import AT_LEAST_ONE, StrOptions
 from skpc.circuit import Circuit
 from skpc.densities import CircuitAnswers, Density
 from skpc.domain import Column
-from skpc.estimators._base import CircuitDensity
+from skpc.estimators._base import ONE_PASS, CircuitDensity
 from skpc.estimators._estimator import parameter
 from skpc.estimators._learner import EncodedChunks, TableLearner, TrainingData
 from skpc.learning.fine_bins import fine_axis, n_fine_bins
-from skpc.learning.hidden_forest import FineForest, TreeSettings, learn_forest
+from skpc.learning.hidden_forest import FineForest, TaughtForest, TreeSettings, learn_forest
 from skpc.learning.state_laws import States
 from skpc.queries import Events
 from skpc.variables import Histogram, Law
@@ -239,9 +240,14 @@ class HiddenForest(CircuitDensity):
             self._made = {}
         self._masses = [self._masses[column] for column in order.tolist()]
 
-    def _refit(self, chunks: EncodedChunks, rows: Floats, weight: Floats) -> Any:
-        """Keep what the sample says."""
-        return TableLearner._refit(self, chunks, rows, weight)
+    def _refit(self, data: Rows | EncodedChunks, sample: TrainingData, learned: Any) -> None:
+        domain = self.domain_.taken(self._order)
+        forest = TaughtForest.from_forest(cast("FineForest", self._forest), domain, data.n_rows)
+        data = data.taken(self._order)
+        with threads(self.n_jobs):
+            self._forest = learn([forest], data, ONE_PASS).model.forest
+        self._made = {}
+        self._n_learned = data.n_rows
 
     def _learn(self, data: TrainingData) -> None:
         random_state = check_random_state(self.random_state)

@@ -36,10 +36,6 @@ _NUMBERS = 0.25
 #: cluster, and loose tests make leaves of few rows: categories gain by both, numbers lose.
 _FOR_CATEGORIES = {"clusterer": "kmeans", "significance": 0.2, "n_refine": 50}
 _FOR_NUMBERS = {"clusterer": "em", "significance": 0.05, "n_refine": 0}
-#: The structure is learned from at most ``_MOST_ROWS`` distinct rows, of which one that lacks cells
-#: counts as ``_INCOMPLETE``, for EM takes longer. In a larger table at least ``_AFTER_SAMPLE``
-#: iterations refine the parameters on all rows that are not held out.
-_MOST_ROWS, _INCOMPLETE, _AFTER_SAMPLE = 100_000, 5.0, 2
 #: Covariances that are held at a time when a division is weighed.
 _COVARIANCES = 40.0
 #: A rise of the likelihood that is worth an iteration of refinement, in nats per cell.
@@ -249,8 +245,8 @@ class SoftLearnSPN(CircuitDensity):
         self.depth_ = self.circuit_.depth
 
     def _table(self, rows: Floats, weight: Floats) -> TableRows:
-        """The rows, or some of very many, as trees learn from them."""
-        return TableRows.from_domain(self.domain_, rows, weight).sampled(0)
+        """The rows as trees learn from them."""
+        return TableRows.from_domain(self.domain_, rows, weight)
 
     def _tried(self, data: TrainingData) -> tuple[HeldOutRows, TreeChoice, Floats] | None:
         """A tree of hidden variables that is worth a try, and what is held out to weigh it.
@@ -293,23 +289,14 @@ class SoftLearnSPN(CircuitDensity):
             what = f"Covariances of {n_numbers:,} columns of numbers"
             remedy = 'Choose fewer columns, or leaves="univariate".'
             check_memory(_COVARIANCES * float(n_numbers) ** 2, what, remedy)
-        share_incomplete = np.isnan(data.rows).any(axis=1).mean()
-        most_rows = int(_MOST_ROWS / (1.0 + (_INCOMPLETE - 1.0) * share_incomplete))
-        if len(data.rows) > most_rows:
-            n_refine = max(n_refine, _AFTER_SAMPLE)
         rows, weight, held_out = data.rows, data.weight, list[Any]([None, None])
         if part is not None:
             rows, weight, *held_out = part
         elif n_refine:
             fraction = min(_HELD_OUT, _MOST_HELD_OUT / len(rows))
             rows, weight, *held_out = data.divided(fraction, random_state)
-        structure_rows: Any = slice(None)
-        if len(rows) > most_rows:
-            structure_rows = np.sort(random_state.permutation(len(rows))[:most_rows])
-        with progress(
-            weight[structure_rows].sum() * rows.shape[1], "cells", self.verbose
-        ) as advance:
-            table = rows[structure_rows], weight[structure_rows], domain.n_states, numbers
+        with progress(weight.sum() * rows.shape[1], "cells", self.verbose) as advance:
+            table = rows, weight, domain.n_states, numbers
             learner = SoftLearner(*table, options, random_state, domain.axes)
             circuit = learner.learn(advance)
         self.n_iter_ = 0

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from numbers import Integral
 from typing import Any, ClassVar, Self
@@ -182,17 +182,14 @@ class TableMixture(CircuitDensity):
         seed = int(random_state.randint(np.iinfo(np.int32).max))
         table = TableRows.from_domain(domain, rows, weight)
         with threads(self.n_jobs):
-            some = table.sampled(seed)
-            rows, weight = some.rows, some.weight
             if data.like is not None:
-                mixture = learn_chosen(some, data.like._mixture.choices, seed)
+                mixture = learn_chosen(table, data.like._mixture.choices, seed)
             else:
                 parts = _parts(rows, weight, self._folds, random_state)
                 if rows_val is not None:
                     parts = [HeldOutRows(rows, weight, rows_val, np.ones(len(rows_val)))]
                 with progress(N_STAGES, "choices", self.verbose) as advance:
-                    mixture = learn_table_mixture(some, parts, n_components, seed, advance)
-            mixture = mixture if some is table else mixture.refitted(table)
+                    mixture = learn_table_mixture(table, parts, n_components, seed, advance)
         columns = mixture.columns
         scores = {v: c.score for v, c in zip(columns.numbers.tolist(), columns.scored)}
         self.domain_ = domain.with_scores(scores)
@@ -202,9 +199,9 @@ class TableMixture(CircuitDensity):
         TableLearner._take_columns(self, order)
         self._describe(self._mixture)
 
-    def _refit(self, chunks: EncodedChunks, rows: Floats, weight: Floats) -> None:
-        mixture = self._mixture.of_size(float(chunks.table.n_rows))
-        data = replace(chunks, columns=self._order)
+    def _refit(self, data: Rows | EncodedChunks, sample: TrainingData, learned: Any) -> None:
+        mixture = self._mixture.of_size(data.n_rows)
+        data = data.taken(self._order)
         self._describe(learn([mixture], data, PASSES).model)
         self._n_learned = data.n_rows
 

@@ -9,7 +9,8 @@ Messages are float32 in learning, and float64 in answers.
 """
 
 from collections.abc import Sequence
-from functools import partial
+from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -17,6 +18,7 @@ from scipy.sparse import csr_array
 from scipy.special import ndtri
 
 from skpc._arrays import Floats, Ints, added, offsets
+from skpc._fitting import Parts
 from skpc._threads import each, in_threads, slices
 from skpc.circuit import Circuit, CircuitBuilder
 from skpc.counting.trees import children_first
@@ -26,7 +28,7 @@ from skpc.learning.hidden_tree_search import spread_rows
 from skpc.learning.state_laws import SMALLEST, Single, StateLaw, States
 
 #: Numbers of the messages of rows that are held at a time.
-_NUMBERS = 2**21
+_NUMBERS = 2**23
 #: Pseudo-count of hidden states given the state above.
 _TRANSITION = 0.5
 #: Less probable hidden states, given the one above, are none.
@@ -40,6 +42,8 @@ _TREE_GROUPS, _MIXTURE_ROUNDS = 16, 10
 _BATCHES, _BATCH_ROWS, _STEP_POWER, _LAST_STEP = 8, 32, 0.6, 0.15
 #: Rows of a cluster for each hidden state, at least.
 _ROWS_OF_STATE = 6.0
+#: Rows that teach a member of a forest, at least, where there are as many.
+_ROWS_OF_MEMBER = 125_000.0
 
 
 class Statistics(NamedTuple):
@@ -54,32 +58,81 @@ class Statistics(NamedTuple):
         return type(self)(*(counts * np.float32(factor) for counts in self))
 
 
-class Batch(NamedTuple):
-    """Rows as EM reads them.
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Rows as a tree reads them.
+
+    Rows that agree in a column and in all columns below it have the same pattern there, and pass up
+    as one. Trees of categories and of few bins have far fewer patterns than rows.
 
     Attributes
     ----------
-    place : ndarray of shape (n_columns, n_rows), int
-        Number of the state of each cell among those of all columns, behind them where missing.
-    weight : ndarray of shape (n_rows,), float32
-    indicator : sparse array of shape (n_states, n_columns * n_rows)
-        The cells of each state.
+    place : list of ndarray of shape (n_patterns,), int
+        For each column, the number of the state of each pattern among the states of all columns,
+        behind them where missing.
+    above : list of ndarray of int
+        For each column, the number of its pattern in each pattern of its parent; of the root, in
+        each row.
+    weight : ndarray of shape (n_patterns of the root,), float32
+    n_states : int
+        Of all columns.
     """
 
-    place: Ints
+    place: list[Ints]
+    above: list[Ints]
     weight: Single
-    indicator: Any
+    n_states: int
+
+    @cached_property
+    def of_pattern(self) -> list[Any]:
+        """For each column, what adds up patterns of its parent by its own; None if each has one."""
+        return [
+            indicator(above, len(place)) if len(place) < len(above) else None
+            for place, above in zip(self.place, self.above)
+        ]
+
+    @cached_property
+    def of_state(self) -> Any:
+        """What adds up the patterns of all columns by state."""
+        return indicator(np.concatenate(self.place), self.n_states)
 
     @classmethod
-    def from_codes(cls, codes: Ints, weight: Floats, ptr: Ints) -> Self:
+    def from_codes(cls, codes: Ints, weight: Floats, ptr: Ints, parent: Ints) -> Self:
         """From states of each column, -1 where missing."""
-        place = places(codes, ptr)
-        order = np.argsort(place, axis=None, kind="stable")
-        cell_ptr = offsets(np.bincount(place.ravel(), minlength=ptr[-1] + 1)[:-1])
-        ones = np.ones(cell_ptr[-1], np.float32)
-        shape = int(ptr[-1]), place.size
-        indicator = csr_array((ones, order[: cell_ptr[-1]], cell_ptr), shape=shape)
-        return cls(place, weight.astype(np.float32), indicator)
+        n_rows = len(codes)
+        row_place = places(codes, ptr)
+        place = list(row_place)
+        # Row by row, where no pattern is shared: numbers of the patterns, and a row of each.
+        pattern = [np.arange(n_rows)] * len(parent)
+        a_row = list(pattern)
+        order = children_first(parent)
+        for v in order:
+            key = codes[:, v] + 1
+            n_keys = int(ptr[v + 1] - ptr[v]) + 1
+            for child in np.flatnonzero(parent == v).tolist():
+                key = key * len(place[child]) + pattern[child]
+                n_keys *= len(place[child])
+            if n_keys <= n_rows:
+                is_used = np.bincount(key, minlength=n_keys) > 0
+                pattern[v] = (np.cumsum(is_used) - 1)[key]
+                a_row[v] = np.empty(np.count_nonzero(is_used), np.int64)
+                a_row[v][pattern[v]] = np.arange(n_rows)
+                place[v] = row_place[v][a_row[v]]
+        root = order[-1]
+        above = [pattern[v][a_row[u]] if u >= 0 else pattern[v] for v, u in enumerate(parent)]
+        pattern_weight = np.bincount(pattern[root], weight, len(place[root]))
+        return cls(place, above, pattern_weight.astype(np.float32), int(ptr[-1]))
+
+
+def indicator(group: Ints, n_groups: int) -> Any:
+    """A sparse array of shape (n_groups, n) that adds up what belongs to each group.
+
+    Numbers of groups beyond the last one are left out.
+    """
+    order = np.argsort(group, kind="stable")
+    ptr = offsets(np.bincount(group, minlength=n_groups)[:n_groups])
+    ones = np.ones(ptr[-1], np.float32)
+    return csr_array((ones, order[: ptr[-1]], ptr), shape=(n_groups, len(group)))
 
 
 def places(codes: Ints, ptr: Ints) -> Ints:
@@ -110,45 +163,54 @@ class FineTree(NamedTuple):
     emission: Any
     law: StateLaw | None = None
 
-    def pass_up(self, place: Ints) -> tuple[Any, list[Any], Floats]:
+    def pass_up(self, rows: Batch) -> tuple[list[Any], list[Any], Floats]:
         """Pass rows from the leaves to the root.
 
-        Returns what cell and subtrees say of each hidden variable, up to a factor of each row,
-        shape (n_columns, n_rows, k); what each variable says of its parent; and log-likelihoods.
+        Returns what cell and subtrees say of each hidden variable, up to a factor of each pattern,
+        shape (n_patterns, k); what each variable says of its parent; and log-likelihoods of rows.
         """
         peak = self.emission.max(axis=1, keepdims=True)
         missing = np.ones((1, self.emission.shape[1]), self.emission.dtype)
-        below = np.concatenate([self.emission / peak, missing])[place]
+        evidence = np.concatenate([self.emission / peak, missing])
         log_peak = np.append(np.log(peak.astype(np.float64)), 0.0)
-        log_likelihood = log_peak[place].sum(axis=0)
+        below: list[Any] = [evidence.take(place, axis=0) for place in rows.place]
+        log_scale = [log_peak[place] for place in rows.place]
         to_parent: list[Any] = [None] * len(self.parent)
         *columns, root = children_first(self.parent)
-        has_children = np.isin(np.arange(len(self.parent)), self.parent)
+        # Columns since messages were last divided by their greatest number: products of very many
+        # would underflow.
+        n_factors = np.ones(len(self.parent))
+        most_factors = np.log(np.finfo(evidence.dtype).tiny) / (2.0 * np.log(SMALLEST))
         for v in [*columns, root]:
-            if has_children[v]:
-                # Products of many messages would underflow.
+            if n_factors[v] > most_factors:
                 greatest = below[v].max(axis=1, keepdims=True)
                 below[v] /= greatest
-                log_likelihood += np.log(greatest[:, 0])
+                log_scale[v] += np.log(greatest[:, 0])
+                n_factors[v] = 1.0
             if v != root:
                 to_parent[v] = below[v] @ self.transition[v].T
-                below[self.parent[v]] *= to_parent[v]
-        log_likelihood += np.log(below[root] @ self.first)
-        return below, to_parent, log_likelihood
+                below[self.parent[v]] *= to_parent[v].take(rows.above[v], axis=0)
+                log_scale[self.parent[v]] += log_scale[v][rows.above[v]]
+                n_factors[self.parent[v]] += n_factors[v]
+        log_likelihood = log_scale[root] + np.log(below[root] @ self.first)
+        return below, to_parent, log_likelihood[rows.above[root]]
 
     def expected(self, rows: Batch) -> Statistics:
         """The E-step."""
-        posterior, to_parent, _ = self.pass_up(rows.place)
+        posterior, to_parent, _ = self.pass_up(rows)
         *columns, root = children_first(self.parent)
         transition = np.zeros_like(self.transition)
         posterior[root] *= self.first
         posterior[root] *= (rows.weight / posterior[root].sum(axis=1))[:, np.newaxis]
         for v in reversed(columns):
             # Posterior of the hidden state of the parent, by what is not below this column alone.
-            outside = posterior[self.parent[v]] / to_parent[v]
+            outside = posterior[self.parent[v]] / to_parent[v].take(rows.above[v], axis=0)
+            of_pattern = rows.of_pattern[v]
+            if of_pattern is not None:
+                outside = of_pattern @ outside
             transition[v] = self.transition[v] * (outside.T @ posterior[v])
             posterior[v] *= outside @ self.transition[v]
-        by_state = rows.indicator @ posterior.reshape(-1, posterior.shape[2])
+        by_state = rows.of_state @ np.concatenate(posterior)
         return Statistics(posterior[root].sum(axis=0), transition, by_state)
 
     def m_step(self, counts: Statistics) -> Self:
@@ -160,6 +222,15 @@ class FineTree(NamedTuple):
         return self._replace(
             first=_normalised(first), transition=_normalised(transition), emission=emission
         )
+
+    def margin(self, states: States) -> Floats:
+        """Probabilities of the states of all columns."""
+        *columns, root = children_first(self.parent)
+        hidden = np.zeros((len(self.parent), len(self.first)))
+        hidden[root] = self.first
+        for v in reversed(columns):
+            hidden[v] = hidden[self.parent[v]] @ self.transition[v]
+        return np.einsum("ij,ij->i", self.emission, hidden[states.column])
 
     def settled(self) -> Self:
         """What is kept: no law, no negligible transition, and no state of probability zero."""
@@ -195,11 +266,14 @@ class FineForest(NamedTuple):
     weight : ndarray of shape (n_trees,)
         Positive, with sum one.
     trees : list of FineTree
+    ptr : ndarray of shape (n_members + 1,), int
+        Where the trees of each member of the bag begin.
     """
 
     states: States
     weight: Floats
     trees: list[FineTree]
+    ptr: Ints
 
     def exact(self) -> Self:
         """The same in float64."""
@@ -207,10 +281,9 @@ class FineForest(NamedTuple):
 
     def log_likelihood(self, codes: Ints) -> Floats:
         """Log-likelihood (nats) of rows of states, missing cells summed out; shape (n_rows,)."""
-        place = places(codes, self.states.ptr)
         n_hidden = max(tree.emission.shape[1] for tree in self.trees)
-        size = max(1, _NUMBERS // (len(place) * n_hidden))
-        tasks = [(self, place[:, part]) for part in slices(len(codes), size)]
+        size = max(1, _NUMBERS // (codes.shape[1] * n_hidden))
+        tasks = [(self, codes[part]) for part in slices(len(codes), size)]
         work = float(len(codes)) * sum(tree.transition.size for tree in self.trees)
         return np.concatenate([np.empty(0), *each(_log_likelihood, tasks, work)])
 
@@ -233,8 +306,12 @@ class FineForest(NamedTuple):
         return builder.build()
 
 
-def _log_likelihood(forest: FineForest, place: Ints) -> Floats:
-    parts = [tree.pass_up(place)[2] for tree in forest.trees]
+def _log_likelihood(forest: FineForest, codes: Ints) -> Floats:
+    weight = np.ones(len(codes))
+    parts = [
+        tree.pass_up(Batch.from_codes(codes, weight, forest.states.ptr, tree.parent))[2]
+        for tree in forest.trees
+    ]
     return np.logaddexp.reduce(np.log(forest.weight)[:, np.newaxis] + parts, axis=0)
 
 
@@ -291,7 +368,75 @@ def learn_forest(
     mixtures = in_threads(learn, seeds)
     trees = [tree for mixture in mixtures for _, tree in mixture]
     shares = np.array([share for mixture in mixtures for share, _ in mixture])
-    return FineForest(states, shares / shares.sum(), trees)
+    ptr = offsets([len(mixture) for mixture in mixtures])
+    return FineForest(states, shares / shares.sum(), trees, ptr)
+
+
+class TaughtForest(NamedTuple):
+    """A forest whose parameters are learned from very many rows.
+
+    Each row teaches some of the members. In each of these it belongs to the cluster that is most
+    probable by the margins of the columns.
+
+    Attributes
+    ----------
+    forest : FineForest
+    domain : Domain
+        Tells the states of encoded rows.
+    n_taught : int
+        Number of members that a row teaches.
+    log_margin : list of ndarray of shape (n_states + 1, n_clusters)
+        Log probabilities of the states in the clusters of each member; the last row is zero, for
+        missing cells.
+    """
+
+    forest: FineForest
+    domain: Any
+    n_taught: int
+    log_margin: list[Single]
+
+    @classmethod
+    def from_forest(cls, forest: FineForest, domain: Any, n_rows: float) -> Self:
+        """A forest that is learned again from so many rows."""
+        n_members = len(forest.ptr) - 1
+        n_taught = int(np.clip(np.ceil(n_members * _ROWS_OF_MEMBER / n_rows), 1, n_members))
+        margin = np.column_stack([tree.margin(forest.states) for tree in forest.trees])
+        log_margin = np.log(np.vstack([margin, np.ones((1, len(forest.trees)))]))
+        by_member = np.split(log_margin.astype(np.float32), forest.ptr[1:-1], axis=1)
+        return cls(forest, domain, n_taught, [np.ascontiguousarray(part) for part in by_member])
+
+    def expected(self, rows: Floats, weight: Floats) -> Parts:
+        """The E-step for encoded rows."""
+        states, shares, trees, ptr = self.forest
+        codes = self.domain.codes(rows).astype(np.int64)
+        number = np.arange(len(rows))
+        counts = []
+        for member, log_margin in enumerate(self.log_margin):
+            of_member = (number - member) % len(self.log_margin) < self.n_taught
+            chosen = codes[of_member]
+            log_share = np.log(shares[ptr[member] : ptr[member + 1]])
+            cluster = sum(
+                (log_margin.take(place, axis=0) for place in places(chosen, states.ptr)), log_share
+            )
+            label = cluster.argmax(axis=1)
+            for number_of_tree, tree in enumerate(trees[ptr[member] : ptr[member + 1]]):
+                of_tree = label == number_of_tree
+                batch = chosen[of_tree], weight[of_member][of_tree], states.ptr, tree.parent
+                counts.append(tree.expected(Batch.from_codes(*batch)))
+        return Parts(tuple(counts))
+
+    def m_step(self, counts: Parts) -> Self:
+        """The forest with parameters from statistics of all rows."""
+        states = self.forest.states
+        trees = []
+        for tree, of_tree in zip(self.forest.trees, counts.parts):
+            margin = states.proportions(of_tree.by_state.sum(axis=1) + states.share)
+            learned = tree._replace(law=StateLaw.fit(states, margin)).m_step(of_tree)
+            trees.append(learned.settled())
+        # A cluster without rows keeps some weight.
+        weight = np.array([of_tree.first.sum() + 1.0 for of_tree in counts.parts])
+        forest = self.forest._replace(weight=weight / weight.sum(), trees=trees)
+        return self._replace(forest=forest)
 
 
 def _learn_mixture(
@@ -320,15 +465,17 @@ def _clusters(
     label = _k_means(points, weight, n_clusters, random_state)
     if n_clusters == 1:
         return label
-    rows = Batch.from_codes(codes, weight, states.ptr)
+    place = places(codes, states.ptr)
+    of_state = indicator(place.ravel(), int(states.ptr[-1]))
+    row_weight = weight.astype(np.float32)[:, np.newaxis]
     law = StateLaw.fit(states, states.share)
     posterior = np.eye(n_clusters, dtype=np.float32)[label]
     for _ in range(_MIXTURE_ROUNDS):
-        counts = posterior * rows.weight[:, np.newaxis]
-        table = np.log(law.m_step(rows.indicator @ np.tile(counts, (len(rows.place), 1))))
+        counts = posterior * row_weight
+        table = np.log(law.m_step(of_state @ np.tile(counts, (len(place), 1))))
         table = np.concatenate([table, np.zeros((1, n_clusters), np.float32)])
         log_joint = np.log(counts.sum(axis=0) + np.float32(1.0))
-        log_joint = log_joint + sum(table[place] for place in rows.place)
+        log_joint = log_joint + sum(table.take(column, axis=0) for column in place)
         posterior = np.exp(log_joint - log_joint.max(axis=1, keepdims=True))
         posterior /= posterior.sum(axis=1, keepdims=True)
     return posterior.argmax(axis=1)
@@ -384,7 +531,7 @@ def _learn_tree(
     n_batches = max(1, min(_BATCHES, len(codes) // _BATCH_ROWS))
     order, pieces = spread_rows(weight, n_batches, random_state)
     batches = [
-        Batch.from_codes(codes[order[part]], pieces[part], states.ptr)
+        Batch.from_codes(codes[order[part]], pieces[part], states.ptr, tree.parent)
         for part in np.array_split(np.arange(len(order)), n_batches)
     ]
     return _stepwise_em(tree, batches, settings.n_epochs, random_state).settled()
@@ -434,15 +581,15 @@ def _start(
         scaled = points * factor.astype(np.float32)[column_of]
         labels.append(_k_means(scaled, weight, n_hidden, random_state))
     # EM begins as if these labels were known.
-    rows = Batch.from_codes(codes, weight, states.ptr)
     unit = np.eye(n_hidden, dtype=np.float32)
     hidden = unit[np.array(labels)]
-    posterior = hidden * rows.weight[:, np.newaxis]
+    posterior = hidden * weight.astype(np.float32)[:, np.newaxis]
     transition = np.zeros((len(parent), n_hidden, n_hidden), np.float32)
     for v in np.flatnonzero(parent >= 0).tolist():
         transition[v] = hidden[parent[v]].T @ posterior[v]
     first = posterior[int(np.argmin(parent))].sum(axis=0)
-    by_state = rows.indicator @ posterior.reshape(-1, n_hidden)
+    of_state = indicator(places(codes, states.ptr).ravel(), int(states.ptr[-1]))
+    by_state = of_state @ posterior.reshape(-1, n_hidden)
     law = StateLaw.fit(states, share)
     tree = FineTree(parent, first, transition, by_state, law)
     tree = tree.m_step(Statistics(first, transition, by_state))

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from sklearn.utils import gen_even_slices
 
 from skpc._arrays import Floats, Ints, added, offsets
+from skpc._fitting import Parts
 from skpc._threads import each
 from skpc.circuit import Circuit, CircuitBuilder
 from skpc.counting.column_laws import rows_like_columns
@@ -166,6 +167,32 @@ class Counts(NamedTuple):
         transition = _normalised(self.transition + _TRANSITION * alone)
         emission = [of_column.T for of_column in np.split(by_state, state_ptr[1:-1])]
         return HiddenTree(parent, first, transition, emission)
+
+
+class TaughtTree(NamedTuple):
+    """A tree whose tables are learned from the encoded rows of a large table.
+
+    Attributes
+    ----------
+    tree : HiddenTree
+    share : list of ndarrays of shape (n_states,)
+        See :meth:`Counts.tree`.
+    domain : Domain
+        Tells the states of encoded rows.
+    """
+
+    tree: HiddenTree
+    share: list[Floats]
+    domain: Any
+
+    def expected(self, rows: Floats, weight: Floats) -> Parts:
+        """The E-step."""
+        coded = CodedRows(self.domain.codes(rows), weight)
+        return Parts((expected_counts(self.tree, coded),))
+
+    def m_step(self, counts: Parts) -> Self:
+        """The tree with the most probable parameters."""
+        return self._replace(tree=counts.parts[0].tree(self.tree.parent, self.share))
 
 
 def expected_counts(tree: HiddenTree, rows: CodedRows) -> Counts:

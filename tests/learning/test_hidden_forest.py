@@ -62,7 +62,7 @@ def plain(states: States, tree: FineTree) -> tuple:
 def test_the_likelihood_sums_over_trees_and_hidden_states(parent):
     states = random_states(len(parent), seed=0)
     trees = [random_tree(states, parent, n_hidden, seed=n_hidden) for n_hidden in (1, 3)]
-    forest = FineForest(states, np.array([0.25, 0.75]), trees)
+    forest = FineForest(states, np.array([0.25, 0.75]), trees, np.array([0, 2]))
     codes = random_codes(states, 20, seed=1)
     truth = [
         sum(w * naive.likelihood(*plain(states, tree), row) for w, tree in zip((0.25, 0.75), trees))
@@ -79,7 +79,7 @@ def test_expected_counts_are_sums_over_hidden_states(parent):
     states = random_states(len(parent), seed=2)
     tree, codes = random_tree(states, parent, 3, seed=3), random_codes(states, 15, seed=4)
     weight = np.random.default_rng(5).uniform(0.5, 2.0, 15)
-    counts = tree.expected(Batch.from_codes(codes, weight, states.ptr))
+    counts = tree.expected(Batch.from_codes(codes, weight, states.ptr, tree.parent))
     first, transition, emission = naive.expected_counts(*plain(states, tree), codes, weight)
     # Weights and indicators are float32.
     assert_allclose(counts.first, first, rtol=1e-5)
@@ -89,7 +89,9 @@ def test_expected_counts_are_sums_over_hidden_states(parent):
 
 def test_shares_of_draws_are_probabilities():
     states = random_states(3, seed=9)
-    forest = FineForest(states, np.ones(1), [random_tree(states, [-1, 0, 1], 2, seed=10)])
+    forest = FineForest(
+        states, np.ones(1), [random_tree(states, [-1, 0, 1], 2, seed=10)], np.array([0, 1])
+    )
     drawn = forest.draw(40_000, np.random.RandomState(0))
     rows, counts = np.unique(drawn, axis=0, return_counts=True)
     prob = np.exp(forest.log_likelihood(rows))
@@ -105,7 +107,7 @@ def test_emissions_have_the_margin_of_the_rows_and_sum_to_one():
     share[:40] = np.append([0.6], np.full(39, 0.4 / 39))
     states = States(ptr, np.array([True, False]), share)
     law = StateLaw.fit(states, share)
-    assert_array_equal(law.free, [0, 40, 41, 42])
+    assert_array_equal(np.flatnonzero(law.is_free), [0, 40, 41, 42])
     counts = (500.0 * share[:, np.newaxis] * rng.dirichlet(np.ones(n_hidden), 43)).astype(
         np.float32
     )
@@ -113,7 +115,7 @@ def test_emissions_have_the_margin_of_the_rows_and_sum_to_one():
     assert_allclose(np.add.reduceat(table, ptr[:-1]), 1.0, rtol=1e-5)
     hidden = np.add.reduceat(counts, ptr[:-1])[states.column]
     margin = (table * hidden).sum(axis=1)
-    assert_allclose(margin[law.free], counts.sum(axis=1)[law.free], rtol=0.01)
+    assert_allclose(margin[law.is_free], counts.sum(axis=1)[law.is_free], rtol=0.01)
     # All hidden states together hold what the rows do, up to the rows like the Gaussians.
     assert_allclose(margin[1:40], counts.sum(axis=1)[1:40], rtol=0.25)
 
