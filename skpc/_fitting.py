@@ -45,13 +45,25 @@ class Statistics:
 
 
 class Parts(NamedTuple):
-    """Statistics of the parts of a model, which learn each by itself.
-
-    Log-likelihoods are not summed up: they choose nothing.
-    """
+    """Statistics of parts of a model that learn each by itself; log-likelihoods choose nothing."""
 
     parts: tuple[Any, ...]
     log_likelihood: float = 0.0
+
+
+class Apart(NamedTuple):
+    """Models that learn from the same rows, each as if it were alone."""
+
+    models: tuple[Any, ...]
+
+    def expected(self, rows: Any, weight: Floats) -> Parts:
+        """The E-step."""
+        return Parts(tuple(model.expected(rows, weight) for model in self.models))
+
+    def m_step(self, statistics: Parts) -> Self:
+        """The next models."""
+        pairs = zip(self.models, statistics.parts)
+        return type(self)(tuple(model.m_step(of_model) for model, of_model in pairs))
 
 
 class Parametrised(Protocol):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any, Self, cast
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from sklearn.base import DensityMixin
@@ -33,8 +33,6 @@ from skpc.variables.predictive import Marginals
 _STRATEGIES = ("mean", "mpe", "sample")
 #: Rows whose posteriors are held at a time.
 _ROWS = 1024
-#: Passes of EM over a large table; one, where counts of a sample were enough to begin with.
-PASSES, ONE_PASS = Stop(10, 1e-3), Stop(1)
 #: Rows distributed like the sample that their pseudo-counts stand for.
 LIKE_SAMPLE = 10.0
 #: EM on other weights of the rows: few steps would leave out the uncertainty of what is missing.
@@ -424,6 +422,8 @@ class CircuitDensity(TableDensity):
 
     circuit_: Circuit
     _most_rows = 25_000
+    #: EM over all rows of a large table, after that over a sample.
+    _passes: ClassVar[Stop] = Stop(1)
 
     @property
     def _density(self) -> Density:
@@ -492,13 +492,13 @@ class CircuitDensity(TableDensity):
         self._n_learned += weight.sum()
 
     def _refit(self, data: Rows | EncodedChunks, sample: TrainingData, learned: Any) -> Any:
-        """Fit the parameters to all rows by EM; the mean log-likelihood of these (nats)."""
+        """Fit the parameters to all rows by EM; return what has been learned."""
         counts = self._as_learned(sample.rows, sample.weight)
         table = self.circuit_, sample.rows, sample.weight
         model = ParametrisedCircuit.from_rows(*table, counts)
-        fit = learn([model], data, PASSES)
+        fit = learn([model], data, self._passes)
         self.circuit_, self._n_learned = fit.model.circuit, data.n_rows
-        return fit.statistics.log_likelihood / data.n_rows
+        return fit
 
     def reweighted(self, rows: Floats, weight: Floats) -> Self:
         """A copy with the parameters of other weights of the rows, by EM until it converges.

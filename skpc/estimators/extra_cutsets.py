@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils import check_random_state
 
-from skpc._fitting import Rows, learn
+from skpc._fitting import Apart, Rows, learn
 from skpc._threads import threads
 from skpc._validation import (
     AT_LEAST_ONE,
@@ -18,7 +18,7 @@ from skpc._validation import (
     fit_context,
 )
 from skpc.circuit import Circuit, mixture
-from skpc.estimators._base import LIKE_SAMPLE, ONE_PASS, CircuitDensity
+from skpc.estimators._base import LIKE_SAMPLE, CircuitDensity
 from skpc.estimators._estimator import parameter
 from skpc.estimators._learner import EncodedChunks, TrainingData
 from skpc.estimators.cutset import filled_rows
@@ -26,7 +26,8 @@ from skpc.learning.cutset import TREE, learn_cutset_network
 from skpc.learning.network import cutset_circuit
 from skpc.learning.random_cuts import RandomCuts
 from skpc.learning.smoothing import learned_from_shown
-from skpc.queries.parameters import SeparateCircuits, em_step
+from skpc.queries.flows import pseudo_counts_from
+from skpc.queries.parameters import ParametrisedCircuit, em_step
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -116,6 +117,10 @@ class ExtraCutsets(CircuitDensity):
     To choose `min_samples_split`, ten networks learn from three quarters of the rows and predict
     the last quarter; each quarter in turn, until a thousand rows have been held out. It goes down
     from 1,000 until held-out rows become less likely.
+
+    If there are more than 25,000 distinct rows, cuts and trees are learned from 25,000 of them,
+    drawn at random, for networks of more rows would take gigabytes; then each network learns its
+    parameters from all rows, which are counted under it.
 
     References
     ----------
@@ -209,10 +214,16 @@ class ExtraCutsets(CircuitDensity):
     def _refit(
         self, data: Rows | EncodedChunks, sample: TrainingData, learned: list[Circuit]
     ) -> None:
-        in_order = Rows(sample.rows, sample.weight).taken(self._order)
+        rows = sample.rows.take(self._order, axis=1)
+        models = []
+        for circuit in learned:
+            counts = pseudo_counts_from(circuit, LIKE_SAMPLE)
+            model = ParametrisedCircuit.from_rows(circuit, rows, sample.weight, counts)
+            models.append(model)
+        apart = Apart(tuple(models))
         with threads(self.n_jobs):
-            model = SeparateCircuits.from_sample(learned, in_order, LIKE_SAMPLE)
-            circuits = learn([model], data.taken(self._order), ONE_PASS).model.circuits
+            models = learn([apart], data.taken(self._order), self._passes).model.models
+        circuits = [model.circuit for model in models]
         circuit = mixture(circuits, np.full(len(circuits), 1.0 / len(circuits)))
         self.circuit_ = circuit.taken(np.argsort(self._order))
         self._n_learned = data.n_rows

@@ -13,7 +13,7 @@ from skpc._validation import AT_LEAST_ONE, StrOptions
 from skpc.circuit import Circuit
 from skpc.densities import CircuitAnswers, Density
 from skpc.domain import Column
-from skpc.estimators._base import ONE_PASS, CircuitDensity
+from skpc.estimators._base import CircuitDensity
 from skpc.estimators._estimator import parameter
 from skpc.estimators._learner import EncodedChunks, TableLearner, TrainingData
 from skpc.learning.fine_bins import fine_axis, n_fine_bins
@@ -26,8 +26,10 @@ from skpc.variables import Histogram, Law
 _MEMBERS = 8
 #: From this number of rows on there are clusters: one for so many rows, but few and not many.
 _LARGE, _ROWS_OF_CLUSTER, _FEWEST, _MOST = 4_000.0, 2_500.0, 4, 16
-#: Numbers of hidden states to choose from, and the rows that each of a large table needs.
-_N_HIDDEN, _ROWS_OF_STATE = (64, 32, 16, 8, 4, 2, 1), 25.0
+#: Numbers of hidden states to choose from, and the rows that each of a large table needs. There,
+#: the smaller one has to gain so many standard errors: a bag favours the larger one more than the
+#: two members do that are compared.
+_N_HIDDEN, _ROWS_OF_STATE, _ERRORS = (64, 32, 16, 8, 4, 2, 1), 25.0, 3.0
 #: Fraction of the rows that choose the number of hidden states of a small table.
 _HELD_OUT = 0.2
 
@@ -89,8 +91,8 @@ class HiddenForest(CircuitDensity):
         rows, at least 4 and at most 16.
     n_hidden : "auto" or int, default="auto"
         Number of states of each hidden variable; a cluster of few rows has one for each 6 rows at
-        most. "auto": 64, or 32 where a cluster has less than 25 rows for each of 64. Below 4,000
-        rows held-out rows choose 64, 32, 16, 8, 4, 2 or 1.
+        most. "auto": held-out rows choose 64 or 32; 32 where a cluster has less than 25 rows for
+        each of 64. Below 4,000 rows they choose 64, 32, 16, 8, 4, 2 or 1.
     max_iter : int, default=10
         Number of epochs of EM.
     categorical_features : "auto", "from_dtype", None or array-like, default="auto"
@@ -153,8 +155,11 @@ class HiddenForest(CircuitDensity):
     factor of each bin which all hidden states share: it keeps the margin of the cluster, but for
     ten rows that are like the Gaussians.
 
-    A table in chunks that does not fit a sample of 100,000 rows is learned from that sample. The
-    law is that of :class:`HiddenChowLiuTree`, which goes back to [2]_.
+    Of more than 25,000 distinct rows, so many are drawn at random. They tell all but the
+    parameters, since EM over them takes a minute. All rows, in memory or in chunks, then teach the
+    parameters by one step of EM. Each row teaches so many members that each member learns from
+    125,000 rows; of a million rows and eight members, it teaches one. The law is that of
+    :class:`HiddenChowLiuTree`, which goes back to [2]_.
 
     References
     ----------
@@ -245,7 +250,7 @@ class HiddenForest(CircuitDensity):
         forest = TaughtForest.from_forest(cast("FineForest", self._forest), domain, data.n_rows)
         data = data.taken(self._order)
         with threads(self.n_jobs):
-            self._forest = learn([forest], data, ONE_PASS).model.forest
+            self._forest = learn([forest], data, self._passes).model.forest
         self._made = {}
         self._n_learned = data.n_rows
 
@@ -297,9 +302,12 @@ class HiddenForest(CircuitDensity):
             n_clusters = int(np.clip(n_rows / _ROWS_OF_CLUSTER, _FEWEST, _MOST))
         if self.n_hidden != "auto":
             return n_members, n_clusters, int(self.n_hidden)
+        sizes: tuple[int, ...] = _N_HIDDEN
+        n_errors = 1.0
         if n_rows >= _LARGE:
             is_enough = n_rows / (n_clusters * _N_HIDDEN[0]) >= _ROWS_OF_STATE
-            return n_members, n_clusters, _N_HIDDEN[0 if is_enough else 1]
+            sizes = _N_HIDDEN[:2] if is_enough else _N_HIDDEN[1:2]
+            n_errors = _ERRORS
         rows, weight, rows_val, weight_val = data.divided(_HELD_OUT, random_state)
         if rows_val is None:
             # Too few rows to hold any out.
@@ -307,20 +315,21 @@ class HiddenForest(CircuitDensity):
         seeds = random_state.randint(2**31, size=2).tolist()
         codes, codes_val = (self.domain_.codes(part).astype(np.int64) for part in (rows, rows_val))
         scores = []
-        for n_hidden in _N_HIDDEN:
+        for n_hidden in sizes:
             settings = TreeSettings(n_clusters, n_hidden, self.max_iter)
             forest = learn_forest(states, codes, weight, settings, seeds)
             scores.append(forest.exact().log_likelihood(codes_val))
-        return n_members, n_clusters, _N_HIDDEN[_largest_good(np.array(scores), weight_val)]
+        number = _largest_good(np.array(scores), weight_val, n_errors)
+        return n_members, n_clusters, sizes[number]
 
 
-def _largest_good(scores: Floats, weight: Floats) -> int:
-    """The first number whose held-out rows are within a standard error of those of the best."""
+def _largest_good(scores: Floats, weight: Floats, n_errors: float) -> int:
+    """The first number whose held-out rows are within standard errors of those of the best."""
     best = scores[np.argmax(scores @ weight)]
     for number, score in enumerate(scores):
         less = np.average(best - score, weights=weight)
         spread = np.sqrt(np.average((best - score - less) ** 2, weights=weight))
-        if less <= spread / np.sqrt(weight.sum()):
+        if less <= n_errors * spread / np.sqrt(weight.sum()):
             return number
     return len(scores) - 1
 

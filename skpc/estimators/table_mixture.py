@@ -15,7 +15,7 @@ from skpc._arrays import Floats, Ints, check_memory
 from skpc._fitting import Rows, Stop, learn, progress
 from skpc._threads import threads
 from skpc._validation import AT_LEAST_ONE, StrOptions
-from skpc.estimators._base import PASSES, REWEIGHTED, CircuitDensity
+from skpc.estimators._base import REWEIGHTED, CircuitDensity
 from skpc.estimators._estimator import by_chunks, parameter
 from skpc.estimators._learner import EncodedChunks, TableLearner, TrainingData
 from skpc.learning.held_out import deal
@@ -128,8 +128,9 @@ class TableMixture(CircuitDensity):
     Mixtures within 2 nats a row of the best get the weights that suit the held-out rows best; those
     above 0.05 are learned anew from all rows.
 
-    If there are more than 30,000 distinct rows, 30,000 drawn at random make the choices and the
-    first parameters; two steps of EM on all rows follow.
+    If there are more than 25,000 distinct rows, 25,000 drawn at random make the choices and the
+    first parameters, since choices take a hundred passes over their rows; two steps of EM on all
+    rows follow.
 
     With ``n_components="states"`` each component is a combination of states (categories, or a
     number being an atom or not) of the columns that have fewest, as many as have ten rows on
@@ -158,6 +159,8 @@ class TableMixture(CircuitDensity):
     """
 
     n_components: int | str = parameter("auto", StrOptions({"auto", "states"}), AT_LEAST_ONE)
+
+    _passes = Stop(2)
 
     #: Scores and atoms are what the model is made for.
     margins = "auto"
@@ -202,7 +205,7 @@ class TableMixture(CircuitDensity):
     def _refit(self, data: Rows | EncodedChunks, sample: TrainingData, learned: Any) -> None:
         mixture = self._mixture.of_size(data.n_rows)
         data = data.taken(self._order)
-        self._describe(learn([mixture], data, PASSES).model)
+        self._describe(learn([mixture], data, self._passes).model)
         self._n_learned = data.n_rows
 
     def reweighted(self, rows: Floats, weight: Floats) -> Self:

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from sklearn.utils import gen_even_slices
 
 from skpc._arrays import Floats, Ints, added, offsets
-from skpc._fitting import Parts
 from skpc._threads import each
 from skpc.circuit import Circuit, CircuitBuilder
 from skpc.counting.column_laws import rows_like_columns
@@ -185,14 +184,13 @@ class TaughtTree(NamedTuple):
     share: list[Floats]
     domain: Any
 
-    def expected(self, rows: Floats, weight: Floats) -> Parts:
+    def expected(self, rows: Floats, weight: Floats) -> Counts:
         """The E-step."""
-        coded = CodedRows(self.domain.codes(rows), weight)
-        return Parts((expected_counts(self.tree, coded),))
+        return expected_counts(self.tree, CodedRows(self.domain.codes(rows), weight))
 
-    def m_step(self, counts: Parts) -> Self:
+    def m_step(self, counts: Counts) -> Self:
         """The tree with the most probable parameters."""
-        return self._replace(tree=counts.parts[0].tree(self.tree.parent, self.share))
+        return self._replace(tree=counts.tree(self.tree.parent, self.share))
 
 
 def expected_counts(tree: HiddenTree, rows: CodedRows) -> Counts:

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from skpc._arrays import Floats, log_or_inf
-from skpc._fitting import Fit, Parts, Rows, Stop, learn
+from skpc._fitting import Fit, Rows, Stop, learn
 from skpc._validation import check_weight
 from skpc.circuit import SUM, Circuit
 from skpc.domain import column_moments
@@ -14,7 +14,6 @@ from skpc.queries.flows import (
     PseudoCounts,
     expected_statistics,
     leaf_facts,
-    pseudo_counts_from,
 )
 from skpc.queries.log_likelihood import log_likelihood
 from skpc.queries.passes.rows import check_rows, read_cells
@@ -178,42 +177,6 @@ class ParametrisedCircuit(NamedTuple):
         prior = Prior(counts.param, *self.moments)
         param = updated_param(*leaf_facts(circuit), statistics.leaf_statistic, prior)
         return self._replace(circuit=circuit.with_parameters(log_weight=log_weight, param=param))
-
-
-class SeparateCircuits(NamedTuple):
-    """Circuits that learn from the same rows, each as if it were alone.
-
-    Attributes
-    ----------
-    models : tuple of ParametrisedCircuit
-    """
-
-    models: tuple[ParametrisedCircuit, ...]
-
-    @classmethod
-    def from_sample(cls, circuits: list[Circuit], sample: Rows, n_rows: float) -> Self:
-        """Circuits before they learn; ``n_rows`` rows distributed like each are pseudo-counts."""
-        table = sample.rows, sample.weight
-        return cls(
-            tuple(
-                ParametrisedCircuit.from_rows(circuit, *table, pseudo_counts_from(circuit, n_rows))
-                for circuit in circuits
-            )
-        )
-
-    @property
-    def circuits(self) -> list[Circuit]:
-        """The circuits."""
-        return [model.circuit for model in self.models]
-
-    def expected(self, rows: Floats, weight: Floats) -> Parts:
-        """The E-step."""
-        return Parts(tuple(model.expected(rows, weight) for model in self.models))
-
-    def m_step(self, statistics: Parts) -> Self:
-        """The circuits with the most probable parameters."""
-        pairs = zip(self.models, statistics.parts)
-        return type(self)(tuple(model.m_step(of_model) for model, of_model in pairs))
 
 
 def _pseudo_counts(circuit: Circuit, pseudo_count: float | PseudoCounts) -> PseudoCounts:
