@@ -17,7 +17,8 @@ from skpc.estimators._base import CircuitDensity
 from skpc.estimators._estimator import parameter
 from skpc.estimators._learner import EncodedChunks, TableLearner, TrainingData
 from skpc.learning.fine_bins import fine_axis, n_fine_bins
-from skpc.learning.hidden_forest import FineForest, TaughtForest, TreeSettings, learn_forest
+from skpc.learning.fine_trees import FineForest
+from skpc.learning.hidden_forest import TaughtForest, TreeSettings, learn_forest
 from skpc.learning.state_laws import States
 from skpc.queries import Events
 from skpc.variables import Histogram, Law

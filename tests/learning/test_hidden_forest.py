@@ -12,15 +12,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from skpc import HiddenForest
 from skpc._arrays import added, offsets
 from skpc.learning.fine_bins import fine_axis, n_fine_bins
-from skpc.learning.hidden_forest import (
-    Batch,
-    FineForest,
-    FineTree,
-    TaughtForest,
-    TreeSettings,
-    learn_forest,
-    places,
-)
+from skpc.learning.fine_trees import Batch, FineForest, FineTree, places
+from skpc.learning.hidden_forest import TaughtForest, TreeSettings, learn_forest
 from skpc.learning.state_laws import StateLaw, States
 from skpc.queries import log_likelihood
 from skpc.variables import Law
