@@ -270,8 +270,8 @@ class SoftLearnSPN(CircuitDensity):
     ) -> tuple[Circuit, TreeBeside, float] | None:
         """Mix the circuit with the tree, or learn it from all rows if that has hardly any weight.
 
-        ``log_density_of_tree`` is that of the held-out rows. Returns what is mixed, if anything: the
-        circuit, the tree and its weight.
+        ``log_density_of_tree`` is that of the held-out rows. Returns what is mixed, if anything:
+        the circuit, the tree and its weight.
         """
         log_density_of_circuit = log_likelihood(self.circuit_, part.test_rows)[:, np.newaxis]
         _, share = weigh_tree(log_density_of_circuit, log_density_of_tree, part.test_weight)

@@ -167,7 +167,8 @@ class StateLaw(NamedTuple):
         table *= self.width[part]
         table *= _factor(mass, table)
         prior_rows = np.float32(_LIKE_GAUSSIANS)
-        table *= ((counts.sum(axis=1) + prior_rows) / (table.sum(axis=1) + prior_rows))[:, np.newaxis]
+        margin_factor = (counts.sum(axis=1) + prior_rows) / (table.sum(axis=1) + prior_rows)
+        table *= margin_factor[:, np.newaxis]
         table *= _factor(mass, table)
         table[is_free] = counts[is_free]
         counts[:] = table
