@@ -25,7 +25,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import gen_batches
 
 from skpc._arrays import Floats, added
-from skpc._threads import each
+from skpc._threads import each, n_threads
 from skpc._warnings import one_fit
 
 _Attempt = TypeVar("_Attempt")
@@ -42,6 +42,28 @@ class Statistics:
 
     def __add__(self, other: Self) -> Self:
         return type(self)(*map(added, vars(self).values(), vars(other).values()))
+
+
+class Parts(NamedTuple):
+    """Statistics of parts of a model that learn each by itself; log-likelihoods choose nothing."""
+
+    parts: tuple[Any, ...]
+    log_likelihood: float = 0.0
+
+
+class Apart(NamedTuple):
+    """Models that learn from the same rows, each as if it were alone."""
+
+    models: tuple[Any, ...]
+
+    def expected(self, rows: Any, weight: Floats) -> Parts:
+        """The E-step."""
+        return Parts(tuple(model.expected(rows, weight) for model in self.models))
+
+    def m_step(self, statistics: Parts) -> Self:
+        """The next models."""
+        pairs = zip(self.models, statistics.parts)
+        return type(self)(tuple(model.m_step(of_model) for model, of_model in pairs))
 
 
 class Parametrised(Protocol):
@@ -79,13 +101,22 @@ class Rows(NamedTuple):
         """Their total weight."""
         return float(self.weight.sum())
 
+    def taken(self, columns: Any) -> Self:
+        """The same with the columns in another order."""
+        return self._replace(rows=self.rows.take(columns, axis=1))
+
     def total(self, count: Callable[[Any, Floats], Any]) -> Any:
         """The sum of ``count(rows, weight)`` over all rows."""
         if self.size is None:
             return count(self.rows, self.weight)
-        chunks = gen_batches(len(self.weight), self.size)
-        parts = ((self.rows[chunk], self.weight[chunk]) for chunk in chunks)
-        return reduce(added, each(count, parts, np.inf))
+        chunks = list(gen_batches(len(self.weight), self.size))
+        total: Any = None
+        # Sums may be large: no more of them are held than are counted at a time.
+        for begin in range(0, len(chunks), n_threads()):
+            group = chunks[begin : begin + n_threads()]
+            parts = each(count, ((self.rows[chunk], self.weight[chunk]) for chunk in group), np.inf)
+            total = reduce(added, parts if total is None else [total, *parts])
+        return total
 
 
 class Stop(NamedTuple):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any, Self, cast
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from sklearn.base import DensityMixin
@@ -22,7 +22,7 @@ from skpc.densities import CircuitAnswers, Density
 from skpc.domain import LogMass, group_rows, read_events
 from skpc.estimators._estimator import by_chunks
 from skpc.estimators._events import EventAnswers, of_face
-from skpc.estimators._learner import EncodedChunks, TableLearner
+from skpc.estimators._learner import EncodedChunks, TableLearner, TrainingData
 from skpc.learning.posterior import bootstrapped
 from skpc.queries import Events, PseudoCounts
 from skpc.queries.flows import pseudo_counts_from
@@ -33,10 +33,8 @@ from skpc.variables.predictive import Marginals
 _STRATEGIES = ("mean", "mpe", "sample")
 #: Rows whose posteriors are held at a time.
 _ROWS = 1024
-#: Passes of EM over a table in chunks.
-PASSES = Stop(10, 1e-3)
 #: Rows distributed like the sample that their pseudo-counts stand for.
-_LIKE_SAMPLE = 10.0
+LIKE_SAMPLE = 10.0
 #: EM on other weights of the rows: few steps would leave out the uncertainty of what is missing.
 REWEIGHTED = Stop(300, 1e-6)
 
@@ -431,9 +429,15 @@ class TableDensity(EventAnswers, DensityMixin, TableLearner):
 
 
 class CircuitDensity(TableDensity):
-    """Density estimation by a circuit over encoded rows, which a subclass learns."""
+    """Density estimation by a circuit over encoded rows, which a subclass learns.
+
+    A million rows would take minutes. The structure needs fewer of them than the parameters do.
+    """
 
     circuit_: Circuit
+    _most_rows = 25_000
+    #: EM over all rows of a large table, after that over a sample.
+    _passes: ClassVar[Stop] = Stop(1)
 
     _takes_ranges = True
 
@@ -503,13 +507,14 @@ class CircuitDensity(TableDensity):
         self.circuit_ = em_step(self.circuit_, np.vstack([rows, before]), weights, 0.0)
         self._n_learned += weight.sum()
 
-    def _refit(self, chunks: EncodedChunks, rows: Floats, weight: Floats) -> Any:
-        """Fit the parameters to all rows by EM; the mean log-likelihood of these (nats)."""
-        counts = self._as_learned(rows, weight)
-        model = ParametrisedCircuit.from_rows(self.circuit_, rows, weight, counts)
-        fit = learn([model], chunks, PASSES)
-        self.circuit_, self._n_learned = fit.model.circuit, chunks.n_rows
-        return fit.statistics.log_likelihood / chunks.n_rows
+    def _refit(self, data: Rows | EncodedChunks, sample: TrainingData, learned: Any) -> Any:
+        """Fit the parameters to all rows by EM; return what has been learned."""
+        counts = self._as_learned(sample.rows, sample.weight)
+        table = self.circuit_, sample.rows, sample.weight
+        model = ParametrisedCircuit.from_rows(*table, counts)
+        fit = learn([model], data, self._passes)
+        self.circuit_, self._n_learned = fit.model.circuit, data.n_rows
+        return fit
 
     def reweighted(self, rows: Floats, weight: Floats) -> Self:
         """A copy with the parameters of other weights of the rows, by EM until it converges.
@@ -555,4 +560,4 @@ class CircuitDensity(TableDensity):
 
     def _as_learned(self, rows: Floats, weight: Floats) -> PseudoCounts:
         """Pseudo-counts that stand for what has been learned from a sample."""
-        return pseudo_counts_from(self.circuit_, _LIKE_SAMPLE)
+        return pseudo_counts_from(self.circuit_, LIKE_SAMPLE)

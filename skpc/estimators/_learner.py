@@ -11,7 +11,7 @@ import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from typing import Any, ClassVar, NamedTuple, Self, TypeVar, cast
 
@@ -22,7 +22,7 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from skpc._arrays import Floats, Ints, added
 from skpc._files import kept
-from skpc._fitting import all_or_nothing, noted, with_some_cell
+from skpc._fitting import Rows, all_or_nothing, noted, with_some_cell
 from skpc._frames import is_from, native
 from skpc._validation import (
     check_table,
@@ -59,8 +59,8 @@ from skpc.queries import Events
 #: In a table of more rows or more cells than these, a sample tells what the columns are and the
 #: structure of a model. The sample has at most this many rows and this many cells.
 SAMPLE_ROWS, SAMPLE_CELLS = 100_000, 2**26
-#: Cells of a mapped array that are read at a time.
-_CELLS = 2**22
+#: Cells of a mapped array, and rows in memory, that are read at a time.
+_CELLS, _ROWS = 2**22, 2**16
 #: Results of chunks of a dask collection that are added up at a time.
 _ADDED = 8
 
@@ -87,6 +87,14 @@ class TrainingData(NamedTuple):
     rows_val: Floats | None = None
     like: Any = None
 
+    def sampled(self, most_rows: float) -> Self:
+        """Some of the rows, always the same ones, where there are more than some number."""
+        if len(self.rows) <= most_rows:
+            return self
+        drawn = np.random.RandomState(0).permutation(len(self.rows))[: int(most_rows)]
+        drawn.sort()
+        return self._replace(rows=self.rows[drawn], weight=self.weight[drawn])
+
     def divided(self, fraction: float, random_state: np.random.RandomState) -> tuple[Any, ...]:
         """Rows and weights to learn from, and those that make choices: None where too few."""
         if self.rows_val is None:
@@ -106,10 +114,12 @@ class TableLearner(ColumnsEstimator, ABC):
     _takes_ranges: ClassVar[bool] = False
     #: Whether columns are put into an order; the members of a pool do that themselves.
     _orders_columns: ClassVar[bool] = True
+    #: Of more distinct rows, a sample of this size tells the structure, and all the parameters.
+    _most_rows: ClassVar[float] = np.inf
 
     @abstractmethod
-    def _learn(self, data: TrainingData) -> None:
-        """Learn from encoded rows under ``domain_``."""
+    def _learn(self, data: TrainingData) -> Any:
+        """Learn from encoded rows under ``domain_``; what is returned, ``_refit`` goes on from."""
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, X_val: Any = None) -> Self:
@@ -159,9 +169,10 @@ class TableLearner(ColumnsEstimator, ABC):
             domain, rows, weight = self.prepare(X, sample_weight)
             if X_val is not None:
                 X_val = domain.encode(check_table(self, X_val, reset=False))
-            self._learn_rows(domain, TrainingData(rows, weight, X_val))
+            more_rows = None
             if chunks is not None and not is_whole:
-                self._refit(EncodedChunks(chunks, domain, self.n_jobs), rows, weight)
+                more_rows = EncodedChunks(chunks, domain, self.n_jobs, float(chunks.n_rows))
+            self._learn_rows(domain, TrainingData(rows, weight, X_val), more_rows)
         return self
 
     def _fit_ranges(self, X: Any, sample_weight: Any) -> Self:
@@ -220,13 +231,18 @@ class TableLearner(ColumnsEstimator, ABC):
         self._take_columns(np.argsort(columns))
         return self
 
-    def _refit(self, chunks: EncodedChunks, rows: Floats, weight: Floats) -> Any:
-        """Learn the parameters from all rows of a table that comes in chunks.
+    def _refit(
+        self,
+        data: Rows | EncodedChunks,
+        sample: TrainingData,
+        learned: Any,  # noqa: ARG002
+    ) -> Any:
+        """Learn the parameters from all rows of a large table, in memory or in chunks.
 
-        ``rows`` are the sample of it that the structure has been learned from. A subclass that can
-        do nothing with the others keeps what the sample says.
+        The structure has been learned from a sample of them, which has ``learned`` something. A
+        subclass that can do nothing with the others keeps what the sample says.
         """
-        n_rows = f"{weight.sum():,.0f} of the {chunks.table.n_rows:,} rows that come in chunks"
+        n_rows = f"{sample.weight.sum():,.0f} of the {data.n_rows:,.0f} rows that come in chunks"
         warn(f"{type(self).__name__} learns from a sample of {n_rows}.")
 
     def prepare(self, X: Any, sample_weight: Any) -> tuple[Domain, Floats, Floats]:
@@ -251,8 +267,13 @@ class TableLearner(ColumnsEstimator, ABC):
         domain = self._domain_of(table, weight)
         return domain, *merge_rows(domain.encode(table), weight)
 
-    def _learn_rows(self, domain: Domain, data: TrainingData) -> None:
-        """Learn from checked rows with some cell, in the order of their contents."""
+    def _learn_rows(
+        self, domain: Domain, data: TrainingData, more_rows: EncodedChunks | None = None
+    ) -> None:
+        """Learn from checked rows with some cell, in the order of their contents.
+
+        The parameters are those of ``more_rows``, if there are any, of which ``data`` is a sample.
+        """
         self._n_learned = float(data.weight.sum())
         rows, weight = with_some_cell(domain, *present_rows(data.rows, data.weight))
         order = canonical_order(rows, weight, domain.is_categorical)
@@ -260,11 +281,17 @@ class TableLearner(ColumnsEstimator, ABC):
         if self._orders_columns:
             columns = order.columns if data.like is None else data.like._order
         rows_val = None if data.rows_val is None else data.rows_val.take(columns, axis=1)
-        rows, weight = rows[np.ix_(order.rows, columns)], weight[order.rows]
+        rows, weight = rows[order.rows], weight[order.rows]
+        sample = data._replace(rows=rows, weight=weight).sampled(self._most_rows)
         self._take_domain(domain.taken(columns))
         self._order = np.arange(len(columns))
-        self._learn(data._replace(rows=rows, weight=weight, rows_val=rows_val))
+        in_order = sample._replace(rows=sample.rows.take(columns, axis=1), rows_val=rows_val)
+        learned = self._learn(in_order)
         self._take_columns(np.argsort(columns))
+        if more_rows is not None:
+            self._refit(more_rows, sample, learned)
+        elif len(sample.rows) < len(rows):
+            self._refit(Rows(rows, weight, _ROWS), sample, learned)
 
     def reordered(self, order: Ints) -> Self:
         """A copy that takes the columns of a table in another order.
@@ -491,14 +518,21 @@ class EncodedChunks:
     columns : ndarray of shape (n_features,), int, or None
         The order in which a model takes the columns; None takes them as they are.
     n_rows : float
-        Number of rows that have a cell; 0 before the first pass.
+        Number of rows that have a cell, once they have been read; of all rows before.
+    is_read : bool, default=False
+        Whether there has been a pass.
     """
 
     table: TableChunks
     domain: Domain
     n_jobs: int | None
+    n_rows: float
     columns: Ints | None = None
-    n_rows: float = 0.0
+    is_read: bool = False
+
+    def taken(self, columns: Ints) -> Self:
+        """The same with the columns in another order."""
+        return replace(self, columns=columns)
 
     def total(self, count: Callable[[Floats, Floats], _Sum]) -> _Sum:
         """The sum of ``count(rows, weight)`` over all chunks; the first pass warns of categories.
@@ -507,12 +541,12 @@ class EncodedChunks:
         """
         counted = partial(_count_rows, self, count)
         n_rows, warnings, total = self.table.total(counted, self.n_jobs)
-        if warnings and not self.n_rows:
+        if warnings and not self.is_read:
             warn(
                 "Categories that are not in the sample of rows that tells the columns count as "
                 f"missing. {warnings[0]}",
             )
-        self.n_rows = float(n_rows)
+        self.n_rows, self.is_read = float(n_rows), True
         return total
 
 

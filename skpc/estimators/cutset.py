@@ -177,7 +177,7 @@ class CutsetNetworkBD(CircuitDensity):
     cuts are learned from the filled rows. Edges of trees are learned from the rows as they are:
     only where rows that know both columns predict each other better by them. So are the parameters,
     by exact EM (:func:`skpc.queries.fit_parameters`) with prior counts like the filled columns,
-    more of them where cells are few; more than 200,000 rows take one iteration.
+    more of them where cells are few.
 
     With ``param_ess="auto"`` a single network is smoothed by the equivalent sample size that suits
     held-out rows best: trees learned from three quarters of the rows, below the same cuts, predict
@@ -188,6 +188,10 @@ class CutsetNetworkBD(CircuitDensity):
     whole table. The same quarters are held out to choose their number, and whether the components
     keep structures of their own or take that of a single network, which the mixture becomes as the
     number grows. In the end, the mixture learns from all rows.
+
+    If there are more than 100,000 distinct rows, the cuts and trees are learned from 100,000 of
+    them, drawn at random: the pair tables of more would change few of these. EM on all rows
+    follows, which counts complete rows under a single network in one pass.
 
     In a mixture, the size ``N`` of "bic" is the total responsibility of the component, and EM on
     the joint circuit adjusts the parameters at the end, with the same prior counts.
@@ -227,6 +231,9 @@ class CutsetNetworkBD(CircuitDensity):
     em: str = parameter("auto", StrOptions({"auto", "plain"}))
     n_bins: int | None = parameter(None, None, AT_LEAST_ONE)
     margins: str = parameter("auto", StrOptions({"auto", "plain"}))
+
+    #: Counting is fast.
+    _most_rows, _passes = 100_000, Stop(10, 1e-3)
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
@@ -292,8 +299,9 @@ class CutsetNetworkBD(CircuitDensity):
         self.n_cuts_ = sum(network.n_cuts for network in networks)
         self.score_criterion_ = sum(network.score for network in networks)
 
-    def _refit(self, chunks: EncodedChunks, rows: Floats, weight: Floats) -> None:
-        self.lower_bound_ = super()._refit(chunks, rows, weight)
+    def _refit(self, data: Rows | EncodedChunks, sample: TrainingData, learned: Any) -> None:
+        statistics = super()._refit(data, sample, learned).statistics
+        self.lower_bound_ = statistics.log_likelihood / self._n_learned
         self.weights_ = _root_weights(self.circuit_, self.weights_)
 
     def _network(self, rows: Floats, complete: Floats, weight: Floats) -> CutsetNetwork:

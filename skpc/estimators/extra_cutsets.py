@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils import check_random_state
 
+from skpc._fitting import Apart, Rows, learn
 from skpc._threads import threads
 from skpc._validation import (
     AT_LEAST_ONE,
@@ -16,16 +17,17 @@ from skpc._validation import (
     StrOptions,
     fit_context,
 )
-from skpc.circuit import mixture
-from skpc.estimators._base import CircuitDensity
+from skpc.circuit import Circuit, mixture
+from skpc.estimators._base import LIKE_SAMPLE, CircuitDensity
 from skpc.estimators._estimator import parameter
-from skpc.estimators._learner import TrainingData
+from skpc.estimators._learner import EncodedChunks, TrainingData
 from skpc.estimators.cutset import filled_rows
 from skpc.learning.cutset import TREE, learn_cutset_network
 from skpc.learning.network import cutset_circuit
 from skpc.learning.random_cuts import RandomCuts
 from skpc.learning.smoothing import learned_from_shown
-from skpc.queries.parameters import em_step
+from skpc.queries.flows import pseudo_counts_from
+from skpc.queries.parameters import ParametrisedCircuit, em_step
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -116,6 +118,10 @@ class ExtraCutsets(CircuitDensity):
     the last quarter; each quarter in turn, until a thousand rows have been held out. It goes down
     from 1,000 until held-out rows become less likely.
 
+    If there are more than 25,000 distinct rows, cuts and trees are learned from 25,000 of them,
+    drawn at random, for networks of more rows would take gigabytes; then each network learns its
+    parameters from all rows, which are counted under it.
+
     References
     ----------
     .. [1] P. Geurts, D. Ernst, L. Wehenkel. "Extremely randomized trees". Machine Learning 63,
@@ -174,7 +180,7 @@ class ExtraCutsets(CircuitDensity):
         """
         return self._fit(X, sample_weight)
 
-    def _learn(self, data: TrainingData) -> None:
+    def _learn(self, data: TrainingData) -> list[Circuit]:
         rows, weight, domain = data.rows, data.weight, self.domain_
         random_state = check_random_state(self.random_state)
         seeds = random_state.randint(2**31, size=self.n_estimators)
@@ -203,3 +209,21 @@ class ExtraCutsets(CircuitDensity):
                     start, prior = learned_from_shown(circuit, *learned_from)
                     circuits[k] = em_step(start, rows, weight, prior)
             self.circuit_ = mixture(circuits, np.full(len(circuits), 1.0 / len(circuits)))
+            return circuits
+
+    def _refit(
+        self, data: Rows | EncodedChunks, sample: TrainingData, learned: list[Circuit]
+    ) -> None:
+        rows = sample.rows.take(self._order, axis=1)
+        models = []
+        for circuit in learned:
+            counts = pseudo_counts_from(circuit, LIKE_SAMPLE)
+            model = ParametrisedCircuit.from_rows(circuit, rows, sample.weight, counts)
+            models.append(model)
+        apart = Apart(tuple(models))
+        with threads(self.n_jobs):
+            models = learn([apart], data.taken(self._order), self._passes).model.models
+        circuits = [model.circuit for model in models]
+        circuit = mixture(circuits, np.full(len(circuits), 1.0 / len(circuits)))
+        self.circuit_ = circuit.taken(np.argsort(self._order))
+        self._n_learned = data.n_rows

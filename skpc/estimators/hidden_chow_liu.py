@@ -6,13 +6,13 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from skpc._arrays import Floats, Ints
-from skpc._fitting import progress
+from skpc._fitting import Apart, Rows, learn, progress
 from skpc._threads import threads
 from skpc._validation import AT_LEAST_ONE, StrOptions
 from skpc.estimators._base import CircuitDensity
 from skpc.estimators._estimator import parameter
-from skpc.estimators._learner import TrainingData, complete_points
-from skpc.learning.hidden_tree import CodedRows, HiddenTree, hidden_tree_circuit
+from skpc.estimators._learner import EncodedChunks, TrainingData, complete_points
+from skpc.learning.hidden_tree import CodedRows, HiddenTree, TaughtTree, hidden_tree_circuit
 from skpc.learning.hidden_tree_search import (
     MAX_EPOCHS,
     TreeChoice,
@@ -108,6 +108,10 @@ class HiddenChowLiuTree(CircuitDensity):
     the best iterate is kept. Where ``X_val`` is not given, a tenth of the rows is held out, and the
     tree is then learned again from all rows, with the same number of epochs.
 
+    If there are more than 25,000 distinct rows, the tree and the number of hidden states are
+    learned from 25,000 of them, drawn at random, for EM over these takes half a minute with 64
+    states; one step of EM on all rows follows.
+
     Numeric columns are binned, as in :class:`CutsetNetworkBD`.
 
     References
@@ -142,7 +146,7 @@ class HiddenChowLiuTree(CircuitDensity):
         super()._take_columns(order)
         self.parent_ = np.append(np.argsort(order), -1)[self.parent_[order]]
 
-    def _learn(self, data: TrainingData) -> None:
+    def _learn(self, data: TrainingData) -> TaughtTree:
         random_state = check_random_state(self.random_state)
         seed = int(random_state.randint(np.iinfo(np.int32).max))
         with threads(self.n_jobs):
@@ -156,6 +160,17 @@ class HiddenChowLiuTree(CircuitDensity):
         self.circuit_ = hidden_tree_circuit(tree, self.domain_.axes)
         self.n_hidden_, self.parent_ = tree.n_hidden, tree.parent
         self.n_iter_ = len(choice.batches)
+        share = self._table(data.rows, data.weight).share
+        return TaughtTree(tree, share, self.domain_)
+
+    def _refit(self, data: Rows | EncodedChunks, sample: TrainingData, learned: TaughtTree) -> None:
+        with threads(self.n_jobs):
+            # By matrices: ten times as fast as by passes over the circuit of 64 hidden states.
+            fit = learn([Apart((learned,))], data.taken(self._order), self._passes)
+        tree = fit.model.models[0].tree
+        circuit = hidden_tree_circuit(tree, learned.domain.axes)
+        self.circuit_ = circuit.taken(np.argsort(self._order))
+        self._n_learned = data.n_rows
 
     def _choose(
         self, data: TrainingData, seed: int, random_state: np.random.RandomState

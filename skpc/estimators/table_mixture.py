@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from numbers import Integral
 from typing import Any, ClassVar, Self
@@ -15,7 +15,7 @@ from skpc._arrays import Floats, Ints, check_memory
 from skpc._fitting import Rows, Stop, learn, progress
 from skpc._threads import threads
 from skpc._validation import AT_LEAST_ONE, StrOptions
-from skpc.estimators._base import PASSES, REWEIGHTED, CircuitDensity
+from skpc.estimators._base import REWEIGHTED, CircuitDensity
 from skpc.estimators._estimator import by_chunks, parameter
 from skpc.estimators._learner import EncodedChunks, TableLearner, TrainingData
 from skpc.learning.held_out import deal
@@ -128,8 +128,9 @@ class TableMixture(CircuitDensity):
     Mixtures within 2 nats a row of the best get the weights that suit the held-out rows best; those
     above 0.05 are learned anew from all rows.
 
-    If there are more than 30,000 distinct rows, 30,000 drawn at random make the choices and the
-    first parameters; two steps of EM on all rows follow.
+    If there are more than 25,000 distinct rows, 25,000 drawn at random make the choices and the
+    first parameters, since choices take a hundred passes over their rows; two steps of EM on all
+    rows follow.
 
     With ``n_components="states"`` each component is a combination of states (categories, or a
     number being an atom or not) of the columns that have fewest, as many as have ten rows on
@@ -159,6 +160,8 @@ class TableMixture(CircuitDensity):
 
     n_components: int | str = parameter("auto", StrOptions({"auto", "states"}), AT_LEAST_ONE)
 
+    _passes = Stop(2)
+
     #: Scores and atoms are what the model is made for.
     margins = "auto"
     #: What "auto" means to :func:`learn_table_mixture`, and parts of small tables that are held
@@ -182,17 +185,14 @@ class TableMixture(CircuitDensity):
         seed = int(random_state.randint(np.iinfo(np.int32).max))
         table = TableRows.from_domain(domain, rows, weight)
         with threads(self.n_jobs):
-            some = table.sampled(seed)
-            rows, weight = some.rows, some.weight
             if data.like is not None:
-                mixture = learn_chosen(some, data.like._mixture.choices, seed)
+                mixture = learn_chosen(table, data.like._mixture.choices, seed)
             else:
                 parts = _parts(rows, weight, self._folds, random_state)
                 if rows_val is not None:
                     parts = [HeldOutRows(rows, weight, rows_val, np.ones(len(rows_val)))]
                 with progress(N_STAGES, "choices", self.verbose) as advance:
-                    mixture = learn_table_mixture(some, parts, n_components, seed, advance)
-            mixture = mixture if some is table else mixture.refitted(table)
+                    mixture = learn_table_mixture(table, parts, n_components, seed, advance)
         columns = mixture.columns
         scores = {v: c.score for v, c in zip(columns.numbers.tolist(), columns.scored)}
         self.domain_ = domain.with_scores(scores)
@@ -202,10 +202,10 @@ class TableMixture(CircuitDensity):
         TableLearner._take_columns(self, order)
         self._describe(self._mixture)
 
-    def _refit(self, chunks: EncodedChunks, rows: Floats, weight: Floats) -> None:
-        mixture = self._mixture.of_size(float(chunks.table.n_rows))
-        data = replace(chunks, columns=self._order)
-        self._describe(learn([mixture], data, PASSES).model)
+    def _refit(self, data: Rows | EncodedChunks, sample: TrainingData, learned: Any) -> None:
+        mixture = self._mixture.of_size(data.n_rows)
+        data = data.taken(self._order)
+        self._describe(learn([mixture], data, self._passes).model)
         self._n_learned = data.n_rows
 
     def reweighted(self, rows: Floats, weight: Floats) -> Self:

@@ -3,9 +3,8 @@
 Clusters divide the rows. In each of them a Chow-Liu tree of the columns has a hidden variable above
 each column, as in :mod:`skpc.learning.hidden_tree`. Hidden states begin as clusters of k-means, one
 clustering for each column, and EM goes on in steps on batches. A bag of such mixtures, that differ
-by their seeds, is one density with equal weights.
-
-Messages are float32 in learning, and float64 in answers.
+by their seeds, is one density with equal weights. The trees are in
+:mod:`skpc.learning.fine_trees`.
 """
 
 from collections.abc import Sequence
@@ -17,20 +16,21 @@ from scipy.sparse import csr_array
 from scipy.special import ndtri
 
 from skpc._arrays import Floats, Ints, added, offsets
-from skpc._threads import each, in_threads, slices
-from skpc.circuit import Circuit, CircuitBuilder
-from skpc.counting.trees import children_first
+from skpc._fitting import Parts
+from skpc._threads import in_threads
 from skpc.learning.cutset import TREE, learn_cutset_network
-from skpc.learning.hidden_tree import HiddenTree, add_hidden_tree
+from skpc.learning.fine_trees import (
+    Batch,
+    FineForest,
+    FineTree,
+    Statistics,
+    indicator,
+    normalised,
+    places,
+)
 from skpc.learning.hidden_tree_search import spread_rows
-from skpc.learning.state_laws import SMALLEST, Single, StateLaw, States
+from skpc.learning.state_laws import Single, StateLaw, States
 
-#: Numbers of the messages of rows that are held at a time.
-_NUMBERS = 2**21
-#: Pseudo-count of hidden states given the state above.
-_TRANSITION = 0.5
-#: Less probable hidden states, given the one above, are none.
-_NEGLIGIBLE = 2e-6
 #: Weights of a column itself, of its neighbours in the tree, and of the others in k-means, and its
 #: iterations; the share of the margins in the tables that EM starts from.
 _OWN, _NEIGHBOUR, _OTHER, _ROUNDS, _MARGIN = 2.0, 1.0, 0.3, 8, 0.1
@@ -40,223 +40,8 @@ _TREE_GROUPS, _MIXTURE_ROUNDS = 16, 10
 _BATCHES, _BATCH_ROWS, _STEP_POWER, _LAST_STEP = 8, 32, 0.6, 0.15
 #: Rows of a cluster for each hidden state, at least.
 _ROWS_OF_STATE = 6.0
-
-
-class Statistics(NamedTuple):
-    """Expected counts of hidden states of the root, of edges, and of states and hidden states."""
-
-    first: Single
-    transition: Single
-    by_state: Single
-
-    def times(self, factor: float) -> Self:
-        """All weights times a number."""
-        return type(self)(*(counts * np.float32(factor) for counts in self))
-
-
-class Batch(NamedTuple):
-    """Rows as EM reads them.
-
-    Attributes
-    ----------
-    place : ndarray of shape (n_columns, n_rows), int
-        Number of the state of each cell among those of all columns, behind them where missing.
-    weight : ndarray of shape (n_rows,), float32
-    indicator : sparse array of shape (n_states, n_columns * n_rows)
-        The cells of each state.
-    """
-
-    place: Ints
-    weight: Single
-    indicator: Any
-
-    @classmethod
-    def from_codes(cls, codes: Ints, weight: Floats, ptr: Ints) -> Self:
-        """From states of each column, -1 where missing."""
-        place = places(codes, ptr)
-        order = np.argsort(place, axis=None, kind="stable")
-        cell_ptr = offsets(np.bincount(place.ravel(), minlength=ptr[-1] + 1)[:-1])
-        ones = np.ones(cell_ptr[-1], np.float32)
-        shape = int(ptr[-1]), place.size
-        indicator = csr_array((ones, order[: cell_ptr[-1]], cell_ptr), shape=shape)
-        return cls(place, weight.astype(np.float32), indicator)
-
-
-def places(codes: Ints, ptr: Ints) -> Ints:
-    """Numbers of the states of cells among those of all columns, shape (n_columns, n_rows)."""
-    return np.ascontiguousarray(np.where(codes < 0, ptr[-1], codes + ptr[:-1]).T)
-
-
-class FineTree(NamedTuple):
-    """A hidden Chow-Liu tree whose tables of all columns stand below each other.
-
-    Attributes
-    ----------
-    parent : ndarray of shape (n_columns,), int
-        The parent of each column in the tree, -1 for the root.
-    first : ndarray of shape (k,)
-        Probabilities of the hidden states of the root.
-    transition : ndarray of shape (n_columns, k, k)
-        Those of the hidden states of a column (last axis) given those of its parent.
-    emission : ndarray of shape (n_states, k)
-        Those of the states of each column given its hidden states.
-    law : StateLaw or None
-        How emissions follow from counts; None where nothing is learned any more.
-    """
-
-    parent: Ints
-    first: Any
-    transition: Any
-    emission: Any
-    law: StateLaw | None = None
-
-    def pass_up(self, place: Ints) -> tuple[Any, list[Any], Floats]:
-        """Pass rows from the leaves to the root.
-
-        Returns what cell and subtrees say of each hidden variable, up to a factor of each row,
-        shape (n_columns, n_rows, k); what each variable says of its parent; and log-likelihoods.
-        """
-        peak = self.emission.max(axis=1, keepdims=True)
-        missing = np.ones((1, self.emission.shape[1]), self.emission.dtype)
-        below = np.concatenate([self.emission / peak, missing])[place]
-        log_peak = np.append(np.log(peak.astype(np.float64)), 0.0)
-        log_likelihood = log_peak[place].sum(axis=0)
-        to_parent: list[Any] = [None] * len(self.parent)
-        *columns, root = children_first(self.parent)
-        has_children = np.isin(np.arange(len(self.parent)), self.parent)
-        for v in [*columns, root]:
-            if has_children[v]:
-                # Products of many messages would underflow.
-                greatest = below[v].max(axis=1, keepdims=True)
-                below[v] /= greatest
-                log_likelihood += np.log(greatest[:, 0])
-            if v != root:
-                to_parent[v] = below[v] @ self.transition[v].T
-                below[self.parent[v]] *= to_parent[v]
-        log_likelihood += np.log(below[root] @ self.first)
-        return below, to_parent, log_likelihood
-
-    def expected(self, rows: Batch) -> Statistics:
-        """The E-step."""
-        posterior, to_parent, _ = self.pass_up(rows.place)
-        *columns, root = children_first(self.parent)
-        transition = np.zeros_like(self.transition)
-        posterior[root] *= self.first
-        posterior[root] *= (rows.weight / posterior[root].sum(axis=1))[:, np.newaxis]
-        for v in reversed(columns):
-            # Posterior of the hidden state of the parent, by what is not below this column alone.
-            outside = posterior[self.parent[v]] / to_parent[v]
-            transition[v] = self.transition[v] * (outside.T @ posterior[v])
-            posterior[v] *= outside @ self.transition[v]
-        by_state = rows.indicator @ posterior.reshape(-1, posterior.shape[2])
-        return Statistics(posterior[root].sum(axis=0), transition, by_state)
-
-    def m_step(self, counts: Statistics) -> Self:
-        """The most probable parameters, given pseudo-counts."""
-        alone = counts.transition.sum(axis=1, keepdims=True) + np.float32(1e-9)
-        first = counts.first + np.float32(_TRANSITION / len(counts.first))
-        transition = counts.transition + np.float32(_TRANSITION) * _normalised(alone)
-        emission = counts.by_state if self.law is None else self.law.m_step(counts.by_state)
-        return self._replace(
-            first=_normalised(first), transition=_normalised(transition), emission=emission
-        )
-
-    def settled(self) -> Self:
-        """What is kept: no law, no negligible transition, and no state of probability zero."""
-        first, transition = (
-            np.where(table < _NEGLIGIBLE, np.float32(0.0), table)
-            for table in (self.first, self.transition)
-        )
-        emission = np.maximum(self.emission, np.float32(SMALLEST))
-        return self._replace(first=first, transition=transition, emission=emission, law=None)
-
-    def exact(self, states: States) -> Self:
-        """The same in float64, with probabilities that sum to one."""
-        transition = np.zeros(self.transition.shape)
-        is_edge = self.parent >= 0
-        transition[is_edge] = _normalised(self.transition[is_edge].astype(np.float64))
-        emission = self.emission.astype(np.float64)
-        total = np.add.reduceat(emission, states.ptr[:-1])
-        emission /= total[states.column]
-        first = _normalised(self.first.astype(np.float64))
-        return self._replace(first=first, transition=transition, emission=emission)
-
-
-def _normalised(table: Any) -> Any:
-    return table / table.sum(axis=-1, keepdims=True)
-
-
-class FineForest(NamedTuple):
-    """A mixture of trees over fine bins.
-
-    Attributes
-    ----------
-    states : States
-    weight : ndarray of shape (n_trees,)
-        Positive, with sum one.
-    trees : list of FineTree
-    """
-
-    states: States
-    weight: Floats
-    trees: list[FineTree]
-
-    def exact(self) -> Self:
-        """The same in float64."""
-        return self._replace(trees=[tree.exact(self.states) for tree in self.trees])
-
-    def log_likelihood(self, codes: Ints) -> Floats:
-        """Log-likelihood (nats) of rows of states, missing cells summed out; shape (n_rows,)."""
-        place = places(codes, self.states.ptr)
-        n_hidden = max(tree.emission.shape[1] for tree in self.trees)
-        size = max(1, _NUMBERS // (len(place) * n_hidden))
-        tasks = [(self, place[:, part]) for part in slices(len(codes), size)]
-        work = float(len(codes)) * sum(tree.transition.size for tree in self.trees)
-        return np.concatenate([np.empty(0), *each(_log_likelihood, tasks, work)])
-
-    def draw(self, n_rows: int, random_state: np.random.RandomState) -> Ints:
-        """Draw rows of states."""
-        counts = random_state.multinomial(n_rows, self.weight)
-        drawn = [_draw(*pair, self.states.ptr, random_state) for pair in zip(self.trees, counts)]
-        return np.concatenate(drawn)[random_state.permutation(n_rows)]
-
-    def circuit(self, axes: Sequence[Any]) -> Circuit:
-        """The mixture as a smooth and decomposable circuit; it has to be exact."""
-        builder = CircuitBuilder(np.diff(self.states.ptr), axes)
-        roots = []
-        for tree in self.trees:
-            tables = [table.T for table in np.split(tree.emission, self.states.ptr[1:-1])]
-            plain = HiddenTree(tree.parent, tree.first, tree.transition, tables)
-            roots.append(add_hidden_tree(builder, plain, builder.discrete))
-        if len(roots) > 1:
-            builder.sum(roots, np.log(self.weight))
-        return builder.build()
-
-
-def _log_likelihood(forest: FineForest, place: Ints) -> Floats:
-    parts = [tree.pass_up(place)[2] for tree in forest.trees]
-    return np.logaddexp.reduce(np.log(forest.weight)[:, np.newaxis] + parts, axis=0)
-
-
-def _draw(tree: FineTree, n_rows: int, ptr: Ints, random_state: np.random.RandomState) -> Ints:
-    """Draw rows of a tree."""
-    *columns, root = children_first(tree.parent)
-    hidden = np.zeros((len(tree.parent), n_rows), dtype=np.int64)
-    hidden[root] = _drawn(tree.first[np.newaxis], hidden[root], random_state)
-    for v in reversed(columns):
-        hidden[v] = _drawn(tree.transition[v], hidden[tree.parent[v]], random_state)
-    tables = np.split(tree.emission, ptr[1:-1])
-    codes = [_drawn(table.T, above, random_state) for table, above in zip(tables, hidden)]
-    return np.column_stack(codes)
-
-
-def _drawn(table: Floats, row: Ints, random_state: np.random.RandomState) -> Ints:
-    """Draw a column from some rows of a table of probabilities."""
-    below = np.cumsum(table, axis=1)
-    # The rows stand end to end on a line, each of length one.
-    ends = (below / below[:, -1:] + np.arange(len(table))[:, np.newaxis]).ravel()
-    place = np.searchsorted(ends, row + random_state.random_sample(len(row)), side="right")
-    return np.clip(place - row * table.shape[1], 0, table.shape[1] - 1)
+#: Rows that teach a member of a forest, at least, where there are as many.
+_ROWS_OF_MEMBER = 125_000.0
 
 
 class TreeSettings(NamedTuple):
@@ -291,7 +76,75 @@ def learn_forest(
     mixtures = in_threads(learn, seeds)
     trees = [tree for mixture in mixtures for _, tree in mixture]
     shares = np.array([share for mixture in mixtures for share, _ in mixture])
-    return FineForest(states, shares / shares.sum(), trees)
+    ptr = offsets([len(mixture) for mixture in mixtures])
+    return FineForest(states, shares / shares.sum(), trees, ptr)
+
+
+class TaughtForest(NamedTuple):
+    """A forest whose parameters are learned from very many rows.
+
+    Each row teaches some of the members. In each of these it belongs to the cluster that is most
+    probable by the margins of the columns.
+
+    Attributes
+    ----------
+    forest : FineForest
+    domain : Domain
+        Tells the states of encoded rows.
+    n_taught : int
+        Number of members that a row teaches.
+    log_margin : list of ndarray of shape (n_states + 1, n_clusters)
+        Log probabilities of the states in the clusters of each member; the last row is zero, for
+        missing cells.
+    """
+
+    forest: FineForest
+    domain: Any
+    n_taught: int
+    log_margin: list[Single]
+
+    @classmethod
+    def from_forest(cls, forest: FineForest, domain: Any, n_rows: float) -> Self:
+        """A forest that is learned again from so many rows."""
+        n_members = len(forest.ptr) - 1
+        n_taught = int(np.clip(np.ceil(n_members * _ROWS_OF_MEMBER / n_rows), 1, n_members))
+        margin = np.column_stack([tree.margin(forest.states) for tree in forest.trees])
+        log_margin = np.log(np.vstack([margin, np.ones((1, len(forest.trees)))]))
+        by_member = np.split(log_margin.astype(np.float32), forest.ptr[1:-1], axis=1)
+        return cls(forest, domain, n_taught, [np.ascontiguousarray(part) for part in by_member])
+
+    def expected(self, rows: Floats, weight: Floats) -> Parts:
+        """The E-step for encoded rows."""
+        states, shares, trees, ptr = self.forest
+        codes = self.domain.codes(rows).astype(np.int64)
+        number = np.arange(len(rows))
+        counts = []
+        for member, log_margin in enumerate(self.log_margin):
+            of_member = (number - member) % len(self.log_margin) < self.n_taught
+            chosen = codes[of_member]
+            log_share = np.log(shares[ptr[member] : ptr[member + 1]])
+            cluster = sum(
+                (log_margin.take(place, axis=0) for place in places(chosen, states.ptr)), log_share
+            )
+            label = cluster.argmax(axis=1)
+            for number_of_tree, tree in enumerate(trees[ptr[member] : ptr[member + 1]]):
+                of_tree = label == number_of_tree
+                batch = chosen[of_tree], weight[of_member][of_tree], states.ptr, tree.parent
+                counts.append(tree.expected(Batch.from_codes(*batch)))
+        return Parts(tuple(counts))
+
+    def m_step(self, counts: Parts) -> Self:
+        """The forest with parameters from statistics of all rows."""
+        states = self.forest.states
+        trees = []
+        for tree, of_tree in zip(self.forest.trees, counts.parts):
+            margin = states.proportions(of_tree.by_state.sum(axis=1) + states.share)
+            learned = tree._replace(law=StateLaw.fit(states, margin)).m_step(of_tree)
+            trees.append(learned.settled())
+        # A cluster without rows keeps some weight.
+        weight = np.array([of_tree.first.sum() + 1.0 for of_tree in counts.parts])
+        forest = self.forest._replace(weight=weight / weight.sum(), trees=trees)
+        return self._replace(forest=forest)
 
 
 def _learn_mixture(
@@ -320,15 +173,17 @@ def _clusters(
     label = _k_means(points, weight, n_clusters, random_state)
     if n_clusters == 1:
         return label
-    rows = Batch.from_codes(codes, weight, states.ptr)
+    place = places(codes, states.ptr)
+    of_state = indicator(place.ravel(), int(states.ptr[-1]))
+    row_weight = weight.astype(np.float32)[:, np.newaxis]
     law = StateLaw.fit(states, states.share)
     posterior = np.eye(n_clusters, dtype=np.float32)[label]
     for _ in range(_MIXTURE_ROUNDS):
-        counts = posterior * rows.weight[:, np.newaxis]
-        table = np.log(law.m_step(rows.indicator @ np.tile(counts, (len(rows.place), 1))))
+        counts = posterior * row_weight
+        table = np.log(law.m_step(of_state @ np.tile(counts, (len(place), 1))))
         table = np.concatenate([table, np.zeros((1, n_clusters), np.float32)])
         log_joint = np.log(counts.sum(axis=0) + np.float32(1.0))
-        log_joint = log_joint + sum(table[place] for place in rows.place)
+        log_joint = log_joint + sum(table.take(column, axis=0) for column in place)
         posterior = np.exp(log_joint - log_joint.max(axis=1, keepdims=True))
         posterior /= posterior.sum(axis=1, keepdims=True)
     return posterior.argmax(axis=1)
@@ -384,7 +239,7 @@ def _learn_tree(
     n_batches = max(1, min(_BATCHES, len(codes) // _BATCH_ROWS))
     order, pieces = spread_rows(weight, n_batches, random_state)
     batches = [
-        Batch.from_codes(codes[order[part]], pieces[part], states.ptr)
+        Batch.from_codes(codes[order[part]], pieces[part], states.ptr, tree.parent)
         for part in np.array_split(np.arange(len(order)), n_batches)
     ]
     return _stepwise_em(tree, batches, settings.n_epochs, random_state).settled()
@@ -434,21 +289,21 @@ def _start(
         scaled = points * factor.astype(np.float32)[column_of]
         labels.append(_k_means(scaled, weight, n_hidden, random_state))
     # EM begins as if these labels were known.
-    rows = Batch.from_codes(codes, weight, states.ptr)
     unit = np.eye(n_hidden, dtype=np.float32)
     hidden = unit[np.array(labels)]
-    posterior = hidden * rows.weight[:, np.newaxis]
+    posterior = hidden * weight.astype(np.float32)[:, np.newaxis]
     transition = np.zeros((len(parent), n_hidden, n_hidden), np.float32)
     for v in np.flatnonzero(parent >= 0).tolist():
         transition[v] = hidden[parent[v]].T @ posterior[v]
     first = posterior[int(np.argmin(parent))].sum(axis=0)
-    by_state = rows.indicator @ posterior.reshape(-1, n_hidden)
+    of_state = indicator(places(codes, states.ptr).ravel(), int(states.ptr[-1]))
+    by_state = of_state @ posterior.reshape(-1, n_hidden)
     law = StateLaw.fit(states, share)
     tree = FineTree(parent, first, transition, by_state, law)
     tree = tree.m_step(Statistics(first, transition, by_state))
     # No entry of a table may be zero: EM would never change it.
     part = np.float32(_MARGIN)
-    alone = _normalised(transition.sum(axis=1, keepdims=True) + np.float32(1e-9))
+    alone = normalised(transition.sum(axis=1, keepdims=True) + np.float32(1e-9))
     margin = share.astype(np.float32)[:, np.newaxis]
     return tree._replace(
         transition=(1 - part) * tree.transition + part * alone,

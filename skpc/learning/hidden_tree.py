@@ -168,6 +168,31 @@ class Counts(NamedTuple):
         return HiddenTree(parent, first, transition, emission)
 
 
+class TaughtTree(NamedTuple):
+    """A tree whose tables are learned from the encoded rows of a large table.
+
+    Attributes
+    ----------
+    tree : HiddenTree
+    share : list of ndarrays of shape (n_states,)
+        See :meth:`Counts.tree`.
+    domain : Domain
+        Tells the states of encoded rows.
+    """
+
+    tree: HiddenTree
+    share: list[Floats]
+    domain: Any
+
+    def expected(self, rows: Floats, weight: Floats) -> Counts:
+        """The E-step."""
+        return expected_counts(self.tree, CodedRows(self.domain.codes(rows), weight))
+
+    def m_step(self, counts: Counts) -> Self:
+        """The tree with the most probable parameters."""
+        return self._replace(tree=counts.tree(self.tree.parent, self.share))
+
+
 def expected_counts(tree: HiddenTree, rows: CodedRows) -> Counts:
     """The E-step.
 

@@ -1,10 +1,9 @@
 """How the states of fine bins follow from counts: free, or by Gaussians of normal scores."""
 
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 from scipy.special import ndtri
 
 from skpc._arrays import Bools, Floats, Ints, group_sums
@@ -99,25 +98,24 @@ class StateLaw(NamedTuple):
 
     Attributes
     ----------
+    ptr : ndarray of shape (n_columns + 1,), int
+        Where the states of each column begin.
     pseudo : ndarray of shape (n_states, 1)
         Pseudo-counts of the states in each hidden state.
-    free : ndarray of int
-        The states that are free.
+    is_free : ndarray of shape (n_states,), bool
+        Whether a state is free.
     score, width : ndarrays of shape (n_states, 1)
         Normal scores and their extent, zero for free states.
-    total, moments : sparse arrays of shape (n_columns, n_states) and (3 n_columns, n_states)
-        Sums over the states of a column; over those that are not free, and of their scores and
-        squares.
-    column : ndarray of shape (n_states,), int
+    moments : ndarray of shape (3, n_states)
+        Ones, scores and their squares, zero for free states.
     """
 
+    ptr: Ints
     pseudo: Single
-    free: Ints
+    is_free: Bools
     score: Single
     width: Single
-    total: Any
-    moments: Any
-    column: Ints
+    moments: Single
 
     @classmethod
     def fit(cls, states: States, of_cluster: Floats) -> Self:
@@ -135,46 +133,48 @@ class StateLaw(NamedTuple):
         score = ndtri(states.middles(line))
         width = states.proportions(line) * np.sqrt(2.0 * np.pi) * np.exp(0.5 * score**2)
         spread = np.minimum(width**2 / 12.0, 0.25) + _LEAST_VARIANCE
-        is_line = (~is_free).astype(np.float32)
-        weights = np.array([is_line, is_line * score, is_line * (score**2 + spread)], np.float32)
-        n_states = len(share)
-        n_columns = len(states.is_line)
-        ptr = np.concatenate(
-            [states.ptr[:-1], n_states + states.ptr[:-1], 2 * n_states + states.ptr]
-        )
-        moments = csr_array(
-            (weights.ravel(), np.tile(np.arange(n_states), 3), ptr), shape=(3 * n_columns, n_states)
-        )
-        ones = np.ones(n_states, np.float32)
-        total = csr_array((ones, np.arange(n_states), states.ptr), shape=(n_columns, n_states))
+        is_line = ~is_free
+        moments = np.array([is_line, is_line * score, is_line * (score**2 + spread)], np.float32)
         pseudo = np.where(states.is_line, _OF_NUMBER, _OF_CATEGORY)[column] * share
         pseudo, score, width = np.array([pseudo, score, width], np.float32)[:, :, np.newaxis]
-        return cls(pseudo, np.flatnonzero(is_free), score, width, total, moments, column)
+        return cls(states.ptr, pseudo, is_free, score, width, moments)
 
     def m_step(self, by_state: Single) -> Single:
         """Probabilities of the states, shape (n_states, k), from expected counts of that shape."""
-        counts = by_state + self.pseudo
-        total = (self.total @ counts)[self.column]
-        if len(self.free) == len(counts):
-            return np.asarray(counts / total)
-        mass, mean, square = (self.moments @ counts).reshape(3, -1, counts.shape[1])
+        table = by_state + self.pseudo
+        # Column by column, whose tables fit into the cache.
+        for begin, end in zip(self.ptr.tolist(), self.ptr[1:].tolist()):
+            part = slice(begin, end)
+            total = table[part].sum(axis=0)
+            if not self.is_free[part].all():
+                self._tilt(table[part], part)
+            table[part] /= total
+        return np.asarray(table)
+
+    def _tilt(self, counts: Single, part: slice) -> None:
+        """Let the states of a column that are not free follow Gaussians, in place."""
+        is_free = self.is_free[part]
+        mass, mean, square = self.moments[:, part] @ counts
         positive = np.where(mass > 0.0, mass, np.float32(1.0))
         mean /= positive
         variance = np.maximum(square / positive - mean**2, np.float32(_LEAST_VARIANCE))
-        slope = (np.float32(np.sqrt(0.5)) / np.sqrt(variance))[self.column]
-        table = (self.score - mean[self.column]) * slope
-        np.exp(-np.square(table, out=table), out=table)
-        table = (table * slope + np.float32(_LEAST_DENSITY)) * self.width
-        self._scale(table, mass)
+        slope = np.float32(np.sqrt(0.5)) / np.sqrt(variance)
+        table = (self.score[part] - mean) * slope
+        np.square(table, out=table)
+        np.exp(np.negative(table, out=table), out=table)
+        table *= slope
+        table += np.float32(_LEAST_DENSITY)
+        table *= self.width[part]
+        table *= _factor(mass, table)
         prior_rows = np.float32(_LIKE_GAUSSIANS)
-        table *= ((counts.sum(axis=1) + prior_rows) / (table.sum(axis=1) + prior_rows))[
-            :, np.newaxis
-        ]
-        self._scale(table, mass)
-        table[self.free] = counts[self.free]
-        return np.asarray(table / total)
+        margin_factor = (counts.sum(axis=1) + prior_rows) / (table.sum(axis=1) + prior_rows)
+        table *= margin_factor[:, np.newaxis]
+        table *= _factor(mass, table)
+        table[is_free] = counts[is_free]
+        counts[:] = table
 
-    def _scale(self, table: Single, mass: Single) -> None:
-        """Let the states that are not free have some mass in each column, in place."""
-        total = self.total @ table
-        table *= (mass / np.where(total > 0.0, total, np.float32(1.0)))[self.column]
+
+def _factor(mass: Single, table: Single) -> Single:
+    """What gives the columns of a table some mass."""
+    total = table.sum(axis=0)
+    return np.asarray(mass / np.where(total > 0.0, total, np.float32(1.0)))

@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Self, cast
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints, offsets, weighted_quantiles
-from skpc._fitting import Rows, Statistics, Stop, learn
+from skpc._fitting import Statistics
 from skpc.circuit import Circuit, CircuitBuilder
 from skpc.counting.clustering import as_numbers
 from skpc.domain import Domain, column_moments
@@ -49,10 +49,6 @@ _LIKE_COLUMN = 1.0
 #: Coordinates from which clusters start stay within this number of scales, for one wild value would
 #: be a cluster of its own.
 _REACH = 4.0
-#: Distinct rows that make the choices, at most; parameters are those of all rows.
-_MOST_ROWS = 30_000
-#: Steps of EM on all rows that follow, and rows that these read at a time.
-_PASSES, _ROWS_OF_CHUNK = 2, 16_384
 
 
 class TableColumns(NamedTuple):
@@ -269,14 +265,6 @@ class TableRows(NamedTuple):
         scored = [None if states else n for n, states in zip(numbers, domain.n_states)]
         return cls(rows, weight, domain.n_states, scored, domain.axes)
 
-    def sampled(self, seed: int) -> Self:
-        """The rows, or some of very many."""
-        if len(self.rows) <= _MOST_ROWS:
-            return self
-        chosen = np.random.RandomState(seed).permutation(len(self.rows))[:_MOST_ROWS]
-        chosen.sort()
-        return self._replace(rows=self.rows[chosen], weight=self.weight[chosen])
-
 
 class Candidate(NamedTuple):
     """A mixture, and what its scores are.
@@ -381,12 +369,6 @@ class LearnedMixture(NamedTuple):
         return table_circuit(
             self.columns, self.model, n_features, self.tree, self.choices.tree_weight
         )
-
-    def refitted(self, table: TableRows) -> Self:
-        """The mixture with parameters of all rows, where it has been learned from some."""
-        mixture = self.of_size(float(table.weight.sum()))
-        data = Rows(table.rows, table.weight, _ROWS_OF_CHUNK)
-        return cast("Self", learn([mixture], data, Stop(_PASSES)).model)
 
     def of_size(self, n_rows: float) -> Self:
         """The mixture for rows of some total weight."""

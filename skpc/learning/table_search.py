@@ -2,14 +2,14 @@
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, Self, cast
 
 import numpy as np
 
 from skpc._arrays import Floats
 from skpc._fitting import Stop, best_of
 from skpc._threads import each
-from skpc.circuit import Circuit
+from skpc.circuit import Circuit, mixture
 from skpc.counting.clustering import cluster_points
 from skpc.learning.gaussian_mixture import (
     TAILS,
@@ -19,6 +19,7 @@ from skpc.learning.gaussian_mixture import (
     crossed,
     fit_gaussian_mixture,
 )
+from skpc.learning.hidden_tree import Counts
 from skpc.learning.hidden_tree_search import TreeChoice
 from skpc.learning.simplex import mixture_weights
 from skpc.learning.table_mixture import (
@@ -29,7 +30,7 @@ from skpc.learning.table_mixture import (
     TableRows,
     table_circuit,
 )
-from skpc.learning.table_tree import choose_table_tree, learn_table_tree
+from skpc.learning.table_tree import TableTree, choose_table_tree, learn_table_tree
 from skpc.queries import log_likelihood
 
 #: Numbers of components to choose from; ``_PATIENCE`` in a row that are not better end a walk.
@@ -149,7 +150,7 @@ def try_tree(table: TableRows, part: HeldOutRows, seed: int) -> tuple[TreeChoice
     Returns
     -------
     choice : TreeChoice
-        What :func:`tree_circuit` learns it with.
+        What :class:`TreeBeside` learns it with.
     log_density : ndarray
         Log densities (nats) of the held-out rows. None in place of both, if a few Gaussians and
         independent tables describe these rows better.
@@ -163,11 +164,30 @@ def try_tree(table: TableRows, part: HeldOutRows, seed: int) -> tuple[TreeChoice
     return (choice, log_density) if is_better else None
 
 
-def tree_circuit(table: TableRows, choice: TreeChoice, seed: int, like: Circuit) -> Circuit:
-    """The circuit of such a tree and a background, to be mixed with another circuit."""
-    columns = _columns_for(table, Candidate(MixtureParams(1)))
-    tree = learn_table_tree(columns, table.rows, table.weight, choice, seed)
-    return table_circuit(columns, None, table.rows.shape[1], tree, 1.0, like)
+class TreeBeside(NamedTuple):
+    """Such a tree, to be mixed with a circuit; it learns from the encoded rows of its columns."""
+
+    columns: TableColumns
+    tree: TableTree
+
+    @classmethod
+    def from_table(cls, table: TableRows, choice: TreeChoice, seed: int) -> Self:
+        """Learn it from all rows of a table."""
+        columns = _columns_for(table, Candidate(MixtureParams(1)))
+        return cls(columns, learn_table_tree(columns, table.rows, table.weight, choice, seed))
+
+    def expected(self, rows: Floats, weight: Floats) -> Counts:
+        """The E-step."""
+        return self.tree.expected(self.columns, rows, weight)
+
+    def m_step(self, counts: Counts) -> Self:
+        """The tree with parameters from counts of all rows."""
+        return self._replace(tree=self.tree.m_step(counts))
+
+    def beside(self, circuit: Circuit, share: float) -> Circuit:
+        """A circuit mixed with the tree, and with a background."""
+        tree = table_circuit(self.columns, None, circuit.n_features, self.tree, 1.0, circuit)
+        return mixture([circuit, tree], [1.0 - share, share])
 
 
 def weigh_tree(log_densities: Floats, tree: Floats | None, weight: Floats) -> tuple[Floats, float]:

@@ -9,7 +9,12 @@ from skpc._fitting import Fit, Rows, Stop, learn
 from skpc._validation import check_weight
 from skpc.circuit import SUM, Circuit
 from skpc.domain import column_moments
-from skpc.queries.flows import ExpectedStatistics, PseudoCounts, expected_statistics, leaf_facts
+from skpc.queries.flows import (
+    ExpectedStatistics,
+    PseudoCounts,
+    expected_statistics,
+    leaf_facts,
+)
 from skpc.queries.log_likelihood import log_likelihood
 from skpc.queries.passes.rows import check_rows, read_cells
 from skpc.variables.leaf_queries import log_prior, updated_param

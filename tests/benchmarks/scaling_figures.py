@@ -19,8 +19,10 @@ class Figures:
     none has been measured.
     """
 
-    def __init__(self, axis: str, folder: Path, order: list[str]):
+    def __init__(self, axis: str, folder: Path | None, order: list[str]):
         self.axis, self._order = axis, order
+        self._is_kept = folder is not None
+        folder = folder or Path()
         self._table = folder / "user_guide" / f"scaling_{axis}.csv"
         self._picture = folder / "images" / f"scaling_{axis}.svg"
         self._cells: dict[tuple[str, float, int], str] = {}
@@ -41,8 +43,9 @@ class Figures:
             cell = f"{seconds:.{0 if seconds >= 9.95 else 1 if seconds >= 0.95 else 2}f}"
             cell = f"{cell} / {mebibytes:,.0f}"
         self._cells[name, missing, size] = cell
-        self._write()
-        self._draw()
+        if self._is_kept:
+            self._write()
+            self._draw()
 
     def _rows(self) -> list[tuple[str, float]]:
         named = {(name, missing) for name, missing, _ in self._cells}

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
 from skpc.datasets import make_chow_liu
 
@@ -40,6 +42,18 @@ def _binary(n_rows: int, n_columns: int, seed: int) -> tuple[np.ndarray, np.rand
 @cache
 def _trees(n_columns: int) -> list[np.ndarray]:
     return [make_chow_liu(2 * BLOCK, n_columns, random_state=seed) for seed in range(2)]
+
+
+def adult_rows(n_rows: int, seed: int) -> pd.DataFrame:
+    """Rows of Adult, drawn with replacement, with 0, 1 or 2 added to each number."""
+    path = Path(os.environ.get("SKPC_DATA", "~/skpc_data")).expanduser() / "large/adult.csv.gz"
+    table = pd.read_csv(path)
+    rng = np.random.default_rng(seed)
+    drawn = table.iloc[rng.integers(0, len(table), n_rows)].reset_index(drop=True)
+    for name in drawn.select_dtypes("number"):
+        drawn[name] += rng.integers(0, 3, n_rows)
+    categories = drawn.select_dtypes(exclude="number").columns
+    return drawn.assign(**{name: drawn[name].fillna("?") for name in categories})
 
 
 def write_table(path: Path, n_rows: int, n_columns: int, missing: float | None) -> None:

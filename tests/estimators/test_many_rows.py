@@ -18,9 +18,8 @@ def rows(n_rows, seed):
 
 @pytest.fixture
 def few_tell_the_structure(monkeypatch):
-    monkeypatch.setattr("skpc.learning.table_mixture._MOST_ROWS", 300)
-    monkeypatch.setattr("skpc.estimators.soft_learn._MOST_ROWS", 300)
-    monkeypatch.setattr("skpc.estimators.soft_learn._MOST_HELD_OUT", 200)
+    for learner in (SoftLearnSPN, TableMixture):
+        monkeypatch.setattr(learner, "_most_rows", 300)
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.2])
@@ -32,8 +31,7 @@ def test_parameters_of_all_rows_are_better_than_those_of_some(
     X[np.random.default_rng(2).random(X.shape) < missing] = np.nan
     learner.set_params(random_state=0)
     reached = learner.fit(X).score(fresh)
-    monkeypatch.setattr("skpc.learning.table_mixture._PASSES", 0)
-    monkeypatch.setattr("skpc.estimators.soft_learn._AFTER_SAMPLE", 0)
+    monkeypatch.setattr(type(learner), "_refit", lambda *data: None)
     assert reached > learner.fit(X).score(fresh)
     monkeypatch.undo()
     assert reached > learner.fit(X).score(fresh) - 0.1
@@ -47,6 +45,6 @@ def test_parts_of_the_rows_give_the_parameters_of_all_rows(
     X[np.random.default_rng(2).random(X.shape) < missing] = np.nan
     found = []
     for size in (170, 10_000):
-        monkeypatch.setattr("skpc.learning.table_mixture._ROWS_OF_CHUNK", size)
+        monkeypatch.setattr("skpc.estimators._learner._ROWS", size)
         found.append(TableMixture(n_components=2, random_state=0).fit(X).circuit_.param)
     np.testing.assert_allclose(*found, rtol=1e-9, atol=1e-11)

@@ -10,7 +10,9 @@ from sklearn.base import clone
 from skpc import (
     CutsetNetworkBD,
     DensityClassifier,
+    ExtraCutsets,
     HiddenChowLiuTree,
+    HiddenForest,
     MixtureOfAllTrees,
     SoftLearnSPN,
     TableMixture,
@@ -26,6 +28,8 @@ LEARNERS = [
     SoftLearnSPN(random_state=0),
     TableMixture(random_state=0),
     HiddenChowLiuTree(n_hidden=2, random_state=0),
+    ExtraCutsets(5, random_state=0),
+    HiddenForest(n_estimators=2, n_clusters=2, n_hidden=4, random_state=0),
 ]
 
 
@@ -101,6 +105,56 @@ def test_parameters_of_all_rows_are_better_than_those_of_the_sample(model, sampl
     of_all = clone(model).fit(in_chunks(X, 700)).score(test)
     assert len(sample) == 500
     assert of_all > of_sample
+
+
+@pytest.fixture
+def few_make_the_structure(monkeypatch):
+    """Let densities learn the structure of a table in memory from so many rows."""
+
+    def of_class(model, n_rows):
+        monkeypatch.setattr(type(model), "_most_rows", n_rows)
+
+    return of_class
+
+
+@pytest.mark.parametrize("model", LEARNERS, ids=repr)
+def test_parameters_of_all_rows_in_memory_are_better_than_those_of_some(
+    model, few_make_the_structure
+):
+    X, test = table(8_000), table(4_000, seed=1)
+    X[np.random.default_rng(0).random(X.shape) < 0.1] = np.nan
+    of_some = clone(model).fit(X[:500]).score(test)
+    few_make_the_structure(model, 500)
+    of_all = clone(model).fit(X)
+    assert of_all._n_learned == len(X) - np.isnan(X).all(axis=1).sum()
+    assert of_all.score(test) > of_some
+
+
+@pytest.mark.parametrize("model", LEARNERS, ids=repr)
+def test_the_order_of_a_large_table_and_weights_of_two_do_not_matter(model, few_make_the_structure):
+    X = table(1_500)
+    few_make_the_structure(model, 500)
+    rows, columns = np.random.default_rng(2).permutation(len(X)), np.array([3, 0, 4, 2, 1])
+    twice = clone(model).fit(np.vstack([X, X])).score_samples(X)
+    weighted = clone(model).fit(X[rows], sample_weight=np.full(len(X), 2.0)).score_samples(X[rows])
+    np.testing.assert_allclose(weighted, twice[rows], rtol=1e-9)
+    turned = clone(model).fit(np.vstack([X, X])[:, columns]).score_samples(X[:, columns])
+    np.testing.assert_allclose(turned, twice, rtol=1e-9)
+
+
+def test_rows_in_memory_count_as_the_same_rows_in_chunks(sample_of, few_make_the_structure):
+    X, model = table(1_200), CutsetNetworkBD(param_ess=1.0)
+    few_make_the_structure(model, 100)
+    in_memory = clone(model).fit(X)
+    # A learner of this sample that gets all rows as chunks.
+    again = clone(model)
+    domain, rows, weight = again.prepare(X, None)
+    sample_of(100)
+    chunks = _learner.TableChunks.from_table(lambda: in_chunks(X, 300))
+    chunks.sample(again)
+    more_rows = _learner.EncodedChunks(chunks, domain, None, float(chunks.n_rows))
+    again._learn_rows(domain, _learner.TrainingData(rows, weight), more_rows)
+    np.testing.assert_allclose(again.score_samples(X), in_memory.score_samples(X), rtol=1e-10)
 
 
 @pytest.mark.parametrize("n_components", [1, 3])

@@ -10,16 +10,10 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from skpc import HiddenForest
-from skpc._arrays import offsets
+from skpc._arrays import added, offsets
 from skpc.learning.fine_bins import fine_axis, n_fine_bins
-from skpc.learning.hidden_forest import (
-    Batch,
-    FineForest,
-    FineTree,
-    TreeSettings,
-    learn_forest,
-    places,
-)
+from skpc.learning.fine_trees import Batch, FineForest, FineTree, places
+from skpc.learning.hidden_forest import TaughtForest, TreeSettings, learn_forest
 from skpc.learning.state_laws import StateLaw, States
 from skpc.queries import log_likelihood
 from skpc.variables import Law
@@ -62,7 +56,7 @@ def plain(states: States, tree: FineTree) -> tuple:
 def test_the_likelihood_sums_over_trees_and_hidden_states(parent):
     states = random_states(len(parent), seed=0)
     trees = [random_tree(states, parent, n_hidden, seed=n_hidden) for n_hidden in (1, 3)]
-    forest = FineForest(states, np.array([0.25, 0.75]), trees)
+    forest = FineForest(states, np.array([0.25, 0.75]), trees, np.array([0, 2]))
     codes = random_codes(states, 20, seed=1)
     truth = [
         sum(w * naive.likelihood(*plain(states, tree), row) for w, tree in zip((0.25, 0.75), trees))
@@ -79,7 +73,7 @@ def test_expected_counts_are_sums_over_hidden_states(parent):
     states = random_states(len(parent), seed=2)
     tree, codes = random_tree(states, parent, 3, seed=3), random_codes(states, 15, seed=4)
     weight = np.random.default_rng(5).uniform(0.5, 2.0, 15)
-    counts = tree.expected(Batch.from_codes(codes, weight, states.ptr))
+    counts = tree.expected(Batch.from_codes(codes, weight, states.ptr, tree.parent))
     first, transition, emission = naive.expected_counts(*plain(states, tree), codes, weight)
     # Weights and indicators are float32.
     assert_allclose(counts.first, first, rtol=1e-5)
@@ -87,9 +81,101 @@ def test_expected_counts_are_sums_over_hidden_states(parent):
     assert_allclose(counts.by_state, np.concatenate([t.T for t in emission]), rtol=1e-5, atol=1e-7)
 
 
+def test_rows_that_share_patterns_count_as_if_they_did_not():
+    states = random_states(4, seed=2)
+    tree, codes = random_tree(states, [-1, 0, 1, 1], 3, seed=3), random_codes(states, 400, seed=4)
+    weight = np.random.default_rng(5).uniform(0.5, 2.0, 400)
+    batch = Batch.from_codes(codes, weight, states.ptr, tree.parent)
+    # The two leaves, and what lies above them, have far fewer patterns than rows.
+    assert max(len(batch.place[v]) for v in (2, 3)) <= 5
+    assert len(batch.place[1]) < 400
+    counts = tree.expected(batch)
+    first, transition, emission = naive.expected_counts(*plain(states, tree), codes, weight)
+    assert_allclose(counts.first, first, rtol=1e-5)
+    assert_allclose(counts.transition, transition, rtol=1e-5, atol=1e-6)
+    assert_allclose(counts.by_state, np.concatenate([t.T for t in emission]), rtol=1e-5, atol=1e-6)
+    truth = [np.log(naive.likelihood(*plain(states, tree), row)) for row in codes]
+    assert_allclose(tree.pass_up(batch)[2], truth, rtol=1e-12)
+
+
+@pytest.mark.parametrize("n_columns", [4, 60])
+def test_messages_of_many_columns_do_not_underflow(n_columns):
+    ptr = offsets([2] * n_columns)
+    # Cells are a million million times less probable in one hidden state than in the other, which
+    # is the less probable one of the next column, and hidden states stay the same.
+    emission = np.ones((2 * n_columns, 2))
+    emission[0::4] = [1e-24, 1e-12]
+    emission[2::4] = [1e-12, 1e-24]
+    transition = np.tile(np.eye(2), (n_columns, 1, 1))
+    tree = FineTree(np.arange(-1, n_columns - 1), np.full(2, 0.5), transition, emission)
+    codes = np.zeros((1, n_columns), dtype=np.int64)
+    log_likelihood = tree.pass_up(Batch.from_codes(codes, np.ones(1), ptr, tree.parent))[2]
+    assert_allclose(log_likelihood, 1.5 * n_columns * np.log(1e-12), rtol=1e-12)
+
+
+class Coded:
+    """A domain whose encoded rows are states."""
+
+    def codes(self, rows: np.ndarray) -> np.ndarray:
+        return rows
+
+
+def two_members(seed: int) -> FineForest:
+    """A bag of two members, of two trees and of one."""
+    states = random_states(3, seed)
+    trees = [random_tree(states, [-1, 0, 1], 2, seed=k) for k in range(3)]
+    return FineForest(states, np.array([0.2, 0.3, 0.5]), trees, np.array([0, 2, 3]))
+
+
+def test_margins_are_sums_over_the_other_columns():
+    forest = two_members(seed=21)
+    ptr, tree = forest.states.ptr, forest.trees[0]
+    alone = np.full((ptr[-1], 3), -1)
+    for column in range(3):
+        states = np.arange(ptr[column + 1] - ptr[column])
+        alone[ptr[column] : ptr[column + 1], column] = states
+    truth = [naive.likelihood(*plain(forest.states, tree), row) for row in alone]
+    assert_allclose(tree.margin(forest.states), truth, rtol=1e-12)
+
+
+def test_few_rows_teach_all_members_and_many_are_dealt():
+    forest = two_members(seed=22)
+    codes, weight = random_codes(forest.states, 61, seed=23), np.full(61, 2.0)
+    for n_rows, n_taught in ((1e3, 2), (125_000.0, 2), (1e6, 1)):
+        taught = TaughtForest.from_forest(forest, Coded(), n_rows)
+        assert taught.n_taught == n_taught
+        parts = taught.expected(codes, weight).parts
+        mass = np.array([counts.first.sum() for counts in parts])
+        by_member = np.array([mass[:2].sum(), mass[2]])
+        assert_allclose(by_member.sum(), 122.0 * n_taught, rtol=1e-6)
+        assert abs(by_member[0] - by_member[1]) <= 2.0 + 1e-3
+    # A member of one tree counts as that tree does.
+    taught = TaughtForest.from_forest(forest, Coded(), 61.0)
+    batch = Batch.from_codes(codes, weight, forest.states.ptr, forest.trees[2].parent)
+    truth = forest.trees[2].expected(batch)
+    counts = taught.expected(codes, weight)
+    assert_allclose(counts.parts[2].transition, truth.transition, rtol=1e-6)
+    # Rows belong to the cluster that is most probable by the margins.
+    margins = [np.log(np.append(tree.margin(forest.states), 1.0)) for tree in forest.trees[:2]]
+    joint = [
+        np.log(share) + sum(margin[place] for place in places(codes, forest.states.ptr))
+        for share, margin in zip((0.2, 0.3), margins)
+    ]
+    assert_allclose(counts.parts[0].first.sum(), 2.0 * (joint[0] > joint[1]).sum(), rtol=1e-6)
+    # Statistics of two parts of the rows add up.
+    halves = [taught.expected(codes[part], weight[part]) for part in (slice(20), slice(20, None))]
+    for found, expected in zip(added(*halves).parts, counts.parts):
+        assert_allclose(found.by_state, expected.by_state, rtol=1e-4, atol=1e-5)
+    learned = taught.m_step(counts).forest
+    assert learned.weight.sum() == pytest.approx(1.0)
+    assert learned.log_likelihood(codes).mean() > forest.log_likelihood(codes).mean()
+
+
 def test_shares_of_draws_are_probabilities():
     states = random_states(3, seed=9)
-    forest = FineForest(states, np.ones(1), [random_tree(states, [-1, 0, 1], 2, seed=10)])
+    forest = FineForest(
+        states, np.ones(1), [random_tree(states, [-1, 0, 1], 2, seed=10)], np.array([0, 1])
+    )
     drawn = forest.draw(40_000, np.random.RandomState(0))
     rows, counts = np.unique(drawn, axis=0, return_counts=True)
     prob = np.exp(forest.log_likelihood(rows))
@@ -105,7 +191,7 @@ def test_emissions_have_the_margin_of_the_rows_and_sum_to_one():
     share[:40] = np.append([0.6], np.full(39, 0.4 / 39))
     states = States(ptr, np.array([True, False]), share)
     law = StateLaw.fit(states, share)
-    assert_array_equal(law.free, [0, 40, 41, 42])
+    assert_array_equal(np.flatnonzero(law.is_free), [0, 40, 41, 42])
     counts = (500.0 * share[:, np.newaxis] * rng.dirichlet(np.ones(n_hidden), 43)).astype(
         np.float32
     )
@@ -113,7 +199,7 @@ def test_emissions_have_the_margin_of_the_rows_and_sum_to_one():
     assert_allclose(np.add.reduceat(table, ptr[:-1]), 1.0, rtol=1e-5)
     hidden = np.add.reduceat(counts, ptr[:-1])[states.column]
     margin = (table * hidden).sum(axis=1)
-    assert_allclose(margin[law.free], counts.sum(axis=1)[law.free], rtol=0.01)
+    assert_allclose(margin[law.is_free], counts.sum(axis=1)[law.is_free], rtol=0.01)
     # All hidden states together hold what the rows do, up to the rows like the Gaussians.
     assert_allclose(margin[1:40], counts.sum(axis=1)[1:40], rtol=0.25)
 

@@ -1,0 +1,319 @@
+"""Hidden Chow-Liu trees over fine bins, and mixtures of them.
+
+Rows pass up and down a tree as matrices. Those that agree in a column and in all columns below it
+pass as one: the messages of categories cost next to nothing.
+
+Messages are float32 in learning, and float64 in answers.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from skpc._arrays import Floats, Ints, offsets
+from skpc._threads import each, slices
+from skpc.circuit import Circuit, CircuitBuilder
+from skpc.counting.trees import children_first
+from skpc.learning.hidden_tree import HiddenTree, add_hidden_tree
+from skpc.learning.state_laws import SMALLEST, Single, StateLaw, States
+
+#: Numbers of the messages of rows that are held at a time: more of them leave the cache.
+_NUMBERS = 2**21
+#: Pseudo-count of hidden states given the state above.
+_TRANSITION = 0.5
+#: Less probable hidden states, given the one above, are none.
+_NEGLIGIBLE = 2e-6
+
+
+class Statistics(NamedTuple):
+    """Expected counts of hidden states of the root, of edges, and of states and hidden states."""
+
+    first: Single
+    transition: Single
+    by_state: Single
+
+    def times(self, factor: float) -> Self:
+        """All weights times a number."""
+        return type(self)(*(counts * np.float32(factor) for counts in self))
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Rows as a tree reads them.
+
+    Rows that agree in a column and in all columns below it have the same pattern there, and pass up
+    as one. Trees of categories and of few bins have far fewer patterns than rows.
+
+    Attributes
+    ----------
+    place : list of ndarray of shape (n_patterns,), int
+        For each column, the number of the state of each pattern among the states of all columns,
+        behind them where missing.
+    above : list of ndarray of int
+        For each column, the number of its pattern in each pattern of its parent; of the root, in
+        each row.
+    weight : ndarray of shape (n_patterns of the root,), float32
+    n_states : int
+        Of all columns.
+    """
+
+    place: list[Ints]
+    above: list[Ints]
+    weight: Single
+    n_states: int
+
+    @cached_property
+    def of_pattern(self) -> list[Any]:
+        """For each column, what adds up patterns of its parent by its own; None if each has one."""
+        return [
+            indicator(above, len(place)) if len(place) < len(above) else None
+            for place, above in zip(self.place, self.above)
+        ]
+
+    @cached_property
+    def of_state(self) -> Any:
+        """What adds up the patterns of all columns by state."""
+        return indicator(np.concatenate(self.place), self.n_states)
+
+    @classmethod
+    def from_codes(cls, codes: Ints, weight: Floats, ptr: Ints, parent: Ints) -> Self:
+        """From states of each column, -1 where missing."""
+        n_rows = len(codes)
+        row_place = places(codes, ptr)
+        place = list(row_place)
+        # Row by row, where no pattern is shared: numbers of the patterns, and a row of each.
+        pattern = [np.arange(n_rows)] * len(parent)
+        a_row = list(pattern)
+        order = children_first(parent)
+        for v in order:
+            key = codes[:, v] + 1
+            n_keys = int(ptr[v + 1] - ptr[v]) + 1
+            for child in np.flatnonzero(parent == v).tolist():
+                key = key * len(place[child]) + pattern[child]
+                n_keys *= len(place[child])
+            if n_keys <= n_rows:
+                is_used = np.bincount(key, minlength=n_keys) > 0
+                pattern[v] = (np.cumsum(is_used) - 1)[key]
+                a_row[v] = np.empty(np.count_nonzero(is_used), np.int64)
+                a_row[v][pattern[v]] = np.arange(n_rows)
+                place[v] = row_place[v][a_row[v]]
+        root = order[-1]
+        above = [pattern[v][a_row[u]] if u >= 0 else pattern[v] for v, u in enumerate(parent)]
+        pattern_weight = np.bincount(pattern[root], weight, len(place[root]))
+        return cls(place, above, pattern_weight.astype(np.float32), int(ptr[-1]))
+
+
+def indicator(group: Ints, n_groups: int) -> Any:
+    """A sparse array of shape (n_groups, n) that adds up what belongs to each group.
+
+    Numbers of groups beyond the last one are left out.
+    """
+    order = np.argsort(group, kind="stable")
+    ptr = offsets(np.bincount(group, minlength=n_groups)[:n_groups])
+    ones = np.ones(ptr[-1], np.float32)
+    return csr_array((ones, order[: ptr[-1]], ptr), shape=(n_groups, len(group)))
+
+
+def places(codes: Ints, ptr: Ints) -> Ints:
+    """Numbers of the states of cells among those of all columns, shape (n_columns, n_rows)."""
+    return np.ascontiguousarray(np.where(codes < 0, ptr[-1], codes + ptr[:-1]).T)
+
+
+class FineTree(NamedTuple):
+    """A hidden Chow-Liu tree whose tables of all columns stand below each other.
+
+    Attributes
+    ----------
+    parent : ndarray of shape (n_columns,), int
+        The parent of each column in the tree, -1 for the root.
+    first : ndarray of shape (k,)
+        Probabilities of the hidden states of the root.
+    transition : ndarray of shape (n_columns, k, k)
+        Those of the hidden states of a column (last axis) given those of its parent.
+    emission : ndarray of shape (n_states, k)
+        Those of the states of each column given its hidden states.
+    law : StateLaw or None
+        How emissions follow from counts; None where nothing is learned any more.
+    """
+
+    parent: Ints
+    first: Any
+    transition: Any
+    emission: Any
+    law: StateLaw | None = None
+
+    def pass_up(self, rows: Batch) -> tuple[list[Any], list[Any], Floats]:
+        """Pass rows from the leaves to the root.
+
+        Returns what cell and subtrees say of each hidden variable, up to a factor of each pattern,
+        shape (n_patterns, k); what each variable says of its parent; and log-likelihoods of rows.
+        """
+        peak = self.emission.max(axis=1, keepdims=True)
+        missing = np.ones((1, self.emission.shape[1]), self.emission.dtype)
+        evidence = np.concatenate([self.emission / peak, missing])
+        log_peak = np.append(np.log(peak.astype(np.float64)), 0.0)
+        below: list[Any] = [evidence.take(place, axis=0) for place in rows.place]
+        log_scale = [log_peak[place] for place in rows.place]
+        to_parent: list[Any] = [None] * len(self.parent)
+        *columns, root = children_first(self.parent)
+        # Columns since messages were last divided by their greatest number: products of very many
+        # would underflow.
+        n_factors = np.ones(len(self.parent))
+        most_factors = np.log(np.finfo(evidence.dtype).tiny) / (2.0 * np.log(SMALLEST))
+        for v in [*columns, root]:
+            if n_factors[v] > most_factors:
+                greatest = below[v].max(axis=1, keepdims=True)
+                below[v] /= greatest
+                log_scale[v] += np.log(greatest[:, 0])
+                n_factors[v] = 1.0
+            if v != root:
+                to_parent[v] = below[v] @ self.transition[v].T
+                below[self.parent[v]] *= to_parent[v].take(rows.above[v], axis=0)
+                log_scale[self.parent[v]] += log_scale[v][rows.above[v]]
+                n_factors[self.parent[v]] += n_factors[v]
+        log_likelihood = log_scale[root] + np.log(below[root] @ self.first)
+        return below, to_parent, log_likelihood[rows.above[root]]
+
+    def expected(self, rows: Batch) -> Statistics:
+        """The E-step."""
+        posterior, to_parent, _ = self.pass_up(rows)
+        *columns, root = children_first(self.parent)
+        transition = np.zeros_like(self.transition)
+        posterior[root] *= self.first
+        posterior[root] *= (rows.weight / posterior[root].sum(axis=1))[:, np.newaxis]
+        for v in reversed(columns):
+            # Posterior of the hidden state of the parent, by what is not below this column alone.
+            outside = posterior[self.parent[v]] / to_parent[v].take(rows.above[v], axis=0)
+            of_pattern = rows.of_pattern[v]
+            if of_pattern is not None:
+                outside = of_pattern @ outside
+            transition[v] = self.transition[v] * (outside.T @ posterior[v])
+            posterior[v] *= outside @ self.transition[v]
+        by_state = rows.of_state @ np.concatenate(posterior)
+        return Statistics(posterior[root].sum(axis=0), transition, by_state)
+
+    def m_step(self, counts: Statistics) -> Self:
+        """The most probable parameters, given pseudo-counts."""
+        alone = counts.transition.sum(axis=1, keepdims=True) + np.float32(1e-9)
+        first = counts.first + np.float32(_TRANSITION / len(counts.first))
+        transition = counts.transition + np.float32(_TRANSITION) * normalised(alone)
+        emission = counts.by_state if self.law is None else self.law.m_step(counts.by_state)
+        return self._replace(
+            first=normalised(first), transition=normalised(transition), emission=emission
+        )
+
+    def margin(self, states: States) -> Floats:
+        """Probabilities of the states of all columns."""
+        *columns, root = children_first(self.parent)
+        hidden = np.zeros((len(self.parent), len(self.first)))
+        hidden[root] = self.first
+        for v in reversed(columns):
+            hidden[v] = hidden[self.parent[v]] @ self.transition[v]
+        return np.einsum("ij,ij->i", self.emission, hidden[states.column])
+
+    def settled(self) -> Self:
+        """What is kept: no law, no negligible transition, and no state of probability zero."""
+        first, transition = (
+            np.where(table < _NEGLIGIBLE, np.float32(0.0), table)
+            for table in (self.first, self.transition)
+        )
+        emission = np.maximum(self.emission, np.float32(SMALLEST))
+        return self._replace(first=first, transition=transition, emission=emission, law=None)
+
+    def exact(self, states: States) -> Self:
+        """The same in float64, with probabilities that sum to one."""
+        transition = np.zeros(self.transition.shape)
+        is_edge = self.parent >= 0
+        transition[is_edge] = normalised(self.transition[is_edge].astype(np.float64))
+        emission = self.emission.astype(np.float64)
+        total = np.add.reduceat(emission, states.ptr[:-1])
+        emission /= total[states.column]
+        first = normalised(self.first.astype(np.float64))
+        return self._replace(first=first, transition=transition, emission=emission)
+
+
+def normalised(table: Any) -> Any:
+    return table / table.sum(axis=-1, keepdims=True)
+
+
+class FineForest(NamedTuple):
+    """A mixture of trees over fine bins.
+
+    Attributes
+    ----------
+    states : States
+    weight : ndarray of shape (n_trees,)
+        Positive, with sum one.
+    trees : list of FineTree
+    ptr : ndarray of shape (n_members + 1,), int
+        Where the trees of each member of the bag begin.
+    """
+
+    states: States
+    weight: Floats
+    trees: list[FineTree]
+    ptr: Ints
+
+    def exact(self) -> Self:
+        """The same in float64."""
+        return self._replace(trees=[tree.exact(self.states) for tree in self.trees])
+
+    def log_likelihood(self, codes: Ints) -> Floats:
+        """Log-likelihood (nats) of rows of states, missing cells summed out; shape (n_rows,)."""
+        n_hidden = max(tree.emission.shape[1] for tree in self.trees)
+        size = max(1, _NUMBERS // (codes.shape[1] * n_hidden))
+        tasks = [(self, codes[part]) for part in slices(len(codes), size)]
+        work = float(len(codes)) * sum(tree.transition.size for tree in self.trees)
+        return np.concatenate([np.empty(0), *each(_log_likelihood, tasks, work)])
+
+    def draw(self, n_rows: int, random_state: np.random.RandomState) -> Ints:
+        """Draw rows of states."""
+        counts = random_state.multinomial(n_rows, self.weight)
+        drawn = [_draw(*pair, self.states.ptr, random_state) for pair in zip(self.trees, counts)]
+        return np.concatenate(drawn)[random_state.permutation(n_rows)]
+
+    def circuit(self, axes: Sequence[Any]) -> Circuit:
+        """The mixture as a smooth and decomposable circuit; it has to be exact."""
+        builder = CircuitBuilder(np.diff(self.states.ptr), axes)
+        roots = []
+        for tree in self.trees:
+            tables = [table.T for table in np.split(tree.emission, self.states.ptr[1:-1])]
+            plain = HiddenTree(tree.parent, tree.first, tree.transition, tables)
+            roots.append(add_hidden_tree(builder, plain, builder.discrete))
+        if len(roots) > 1:
+            builder.sum(roots, np.log(self.weight))
+        return builder.build()
+
+
+def _log_likelihood(forest: FineForest, codes: Ints) -> Floats:
+    weight = np.ones(len(codes))
+    parts = [
+        tree.pass_up(Batch.from_codes(codes, weight, forest.states.ptr, tree.parent))[2]
+        for tree in forest.trees
+    ]
+    return np.logaddexp.reduce(np.log(forest.weight)[:, np.newaxis] + parts, axis=0)
+
+
+def _draw(tree: FineTree, n_rows: int, ptr: Ints, random_state: np.random.RandomState) -> Ints:
+    """Draw rows of a tree."""
+    *columns, root = children_first(tree.parent)
+    hidden = np.zeros((len(tree.parent), n_rows), dtype=np.int64)
+    hidden[root] = _drawn(tree.first[np.newaxis], hidden[root], random_state)
+    for v in reversed(columns):
+        hidden[v] = _drawn(tree.transition[v], hidden[tree.parent[v]], random_state)
+    tables = np.split(tree.emission, ptr[1:-1])
+    codes = [_drawn(table.T, above, random_state) for table, above in zip(tables, hidden)]
+    return np.column_stack(codes)
+
+
+def _drawn(table: Floats, row: Ints, random_state: np.random.RandomState) -> Ints:
+    """Draw a column from some rows of a table of probabilities."""
+    below = np.cumsum(table, axis=1)
+    # The rows stand end to end on a line, each of length one.
+    ends = (below / below[:, -1:] + np.arange(len(table))[:, np.newaxis]).ravel()
+    place = np.searchsorted(ends, row + random_state.random_sample(len(row)), side="right")
+    return np.clip(place - row * table.shape[1], 0, table.shape[1] - 1)
