@@ -341,8 +341,10 @@ class CircuitImputer(TableTransformer, TableEstimator):
             if (variance[columns] > 0.0).any():
                 wanted = variance * columns
                 errors = [
-                    np.column_stack([cell_errors(m.row_density, *told, wanted) for m in fitted])
-                    for fitted, told in ((fitted, _told(held)) for fitted, held in parts)
+                    np.column_stack(
+                        [cell_errors(m.row_density, *_told(held), wanted) for m in fitted]
+                    )
+                    for fitted, held in parts
                 ]
                 choices[kind] = mean_weights(np.concatenate(errors) / np.sqrt(len(parts)))
         learned = in_threads(partial(_learned, data, parts), parts[-1][0])

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from skpc._arrays import Bools, Floats, Ints, copies
 from skpc._fitting import all_or_nothing, progress, with_some_cell
 from skpc._threads import in_threads, threads
-from skpc._validation import Interval, StrOptions, describe_column, fit_context
+from skpc._validation import Interval, StrOptions, fit_context
 from skpc._warnings import warn
 from skpc.domain import column_moments, merge_rows
 from skpc.estimators._base import CircuitDensity
@@ -342,7 +342,7 @@ class MultipleImputer(TableEstimator):
     ) -> None:
         """Refuse to move columns that are computed; warn of gaps that no regression fills."""
         domain = self.density_.domain_
-        computed = [column for column, _ in chains.passive]
+        computed = [column for column, _, _ in chains.passive]
         if shift[computed].any() or {*computed} & {*log_odds}:
             names = [domain[column].where for column in computed]
             raise ValueError(
@@ -381,13 +381,13 @@ class MultipleImputer(TableEstimator):
             analysis = read_analysis(self.model, density.domain, rows)
         passive = read_passive(self.passive or {}, density.domain, rows)
         chains = Chains.fit(density, rows, weight, seeds.tolist(), self.n_rounds, analysis, passive)
-        drifting = drifting_columns(chains.trace, self._sd).tolist()
+        numbers = drifting_columns(chains.trace, self._sd)
+        drifting = [density.domain[column].where for column in numbers]
         if drifting:
-            names = density.domain.feature_names
             warn(
-                f"Draws of {', '.join(describe_column(column, names) for column in drifting)} "
-                f"still change from round to round after {self.n_rounds}; give more (n_rounds), "
-                "and look at the chains (skpc.plotting.ImputationDisplay). Chains that have "
+                f"Draws of {', '.join(drifting)} still change from round to round after "
+                f"{self.n_rounds}; give more (n_rounds), and look at the chains "
+                "(skpc.plotting.ImputationDisplay). Chains that have "
                 f"settled are warned about in {FALSE_ALARMS:.1%} of fits.",
                 ConvergenceWarning,
             )
@@ -497,8 +497,8 @@ class MultipleImputer(TableEstimator):
         return np.asarray(random_state.randint(2**31 - 1, size=(2, self.n_imputations)))
 
     def _fit_default(self, table: Any, weight: Floats) -> Any:
-        classes: list[Any] = [CutsetNetworkBD, HiddenChowLiuTree, TableMixture]
-        classes.append(partial(TableMixture, n_components="states"))
+        by_states = partial(TableMixture, n_components="states")
+        classes: list[Any] = [CutsetNetworkBD, HiddenChowLiuTree, TableMixture, by_states]
         densities = [one(random_state=self.random_state, verbose=self.verbose) for one in classes]
         domain, rows, weight = densities[0].prepare(table, weight)
         if domain.is_categorical.all():

@@ -423,6 +423,35 @@ def test_passive_columns_are_functions_of_others_in_every_table():
     assert all(a.equals(b) for a, b in zip(imputer.impute(table), again.impute(table)))
 
 
+def test_dates_durations_and_ordered_categories_are_computed_too():
+    rng = np.random.default_rng(0)
+    days = rng.integers(1, 20, 60)
+    table = pd.DataFrame({"days": days, "load": days + rng.normal(size=60)})
+    table["admit"] = pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 90, 60), "D")
+    functions = {
+        "leave": lambda t: t["admit"] + pd.to_timedelta(t["days"].astype(int), "D"),
+        "stay": lambda t: t["leave"] - t["admit"],
+        "size": lambda t: pd.Series(t["days"] > 9).map({False: "short", True: "long"}),
+    }
+    for name, function in functions.items():
+        table[name] = function(table)
+    order = pd.CategoricalDtype(["short", "long"], ordered=True)
+    table["size"] = table["size"].astype(order)
+    holey = table.copy()
+    for name in ("load", *functions):
+        holey.loc[rng.random(60) < 0.3, name] = None
+    density = TableMixture(n_components=1, random_state=0)
+    imputer = MultipleImputer(
+        density, n_imputations=2, n_rounds=2, passive=functions, random_state=0
+    )
+    for filled in imputer.fit_impute(holey):
+        # What they are computed from is complete.
+        pd.testing.assert_frame_equal(filled[[*functions]], table[[*functions]])
+    wrong = clone(imputer).set_params(passive={"leave": lambda t: t["days"]})
+    with pytest.raises(TypeError, match="passive of column 'leave' must hold dates"):
+        wrong.fit(holey)
+
+
 def test_passive_columns_do_not_predict_what_they_are_computed_from():
     table = bodies()
     domain, rows = encoded(table)
@@ -442,7 +471,9 @@ def test_passive_columns_do_not_predict_what_they_are_computed_from():
         ({"bmi": lambda t: bmi_of(t)[:3]}, ValueError, "one cell for each row"),
         ({"bmi": lambda t: bmi_of(t).where(t["age"] > 40)}, ValueError, "complete cells"),
         ({"bmi": lambda t: bmi_of(t) * np.inf}, ValueError, "finite"),
-        ({"bmi": lambda t: t["age"].astype(str) + "x"}, ValueError, "number"),
+        ({"bmi": lambda t: t["age"].astype(str) + "x"}, ValueError, "number.*found '.*x'"),
+        ({"bmi": lambda t: t["mass"]}, ValueError, "'bmi' from columns that X has.*'mass'"),
+        ({"bmi": lambda t: t.mass}, ValueError, "'bmi' from columns that X has.*mass"),
         ({"heavy": lambda t: np.full(len(t), "perhaps")}, ValueError, "'heavy'.*'perhaps'"),
         ([("bmi", bmi_of)], (TypeError, ValueError), "passive"),
     ],
