@@ -132,8 +132,9 @@ class MultipleImputer(TableEstimator):
     With ``model`` the covariates of the analysis have regressions without its outcome, from all
     rows as they are filled now. Fifty candidates for a missing number, or all categories, are
     weighed by the density of the outcome given the row with each of them, under drawn coefficients
-    (substantive-model compatible imputation [5]_). Errors of a linear analysis have Student's t
-    distribution, with the degrees of freedom that fit them best.
+    (substantive-model compatible imputation [5]_). Errors of a linear analysis are normal; or its
+    outcomes are spread as those of the fifty rows with the nearest predictions, if these say more
+    of other rows: counts, and amounts with zeros, are no line with normal errors.
 
     A warning says where means or spreads of chains still change between the middle and the last
     round; it is given for one in a thousand fits whose chains have settled.
@@ -344,15 +345,15 @@ class MultipleImputer(TableEstimator):
         domain = self.density_.domain_
         computed = [column for column, _, _ in chains.passive]
         if shift[computed].any() or {*computed} & {*log_odds}:
-            names = [domain[column].where for column in computed]
             raise ValueError(
-                f"delta must leave out columns that passive computes; found some of {names}. Move "
-                "the columns that these are functions of."
+                "delta must leave out columns that passive computes; found some of "
+                f"{[domain[column].where for column in computed]}. Move the columns that these "
+                "are functions of."
             )
         surprising = np.isnan(rows).any(axis=0) & ~self._was_incomplete
         surprising[[*chains.order, *computed]] = False
         if surprising.any():
-            names = [domain[column].where for column in np.flatnonzero(surprising).tolist()]
+            names = [domain[column].where for column in np.flatnonzero(surprising)]
             warn(
                 f"Cells are missing in {', '.join(names)}, where none was in fit: they are drawn "
                 "from the density, not by a regression. Fit to a table that lacks such cells."

@@ -188,8 +188,8 @@ class Chains(NamedTuple):
         if analysis is not None:
             predictors = predictors._replace(hazard=analysis.hazard(rows, weight))
         n_missing = np.isnan(rows).sum(axis=0)
-        n_observed = len(rows) - n_missing
-        has_regression = (n_missing > 0) & (n_observed >= FEWEST_OBSERVED) & predictors.is_useful
+        has_regression = (n_missing > 0) & (len(rows) - n_missing >= FEWEST_OBSERVED)
+        has_regression &= predictors.is_useful
         has_regression[[column for column, _, _ in passive]] = False
         columns = np.flatnonzero(has_regression)
         order = columns[np.argsort(n_missing[columns], kind="stable")]

@@ -44,21 +44,19 @@ class PassiveColumn(NamedTuple):
                 f"passive must return one cell for each row of a table; for {name} it returned "
                 f"shape {cells.shape} for {len(rows)} rows."
             )
-        lost = cells[missing_cells(cells)]
-        if len(lost):
+        if missing_cells(cells).any():
             raise ValueError(
                 f"passive must return complete cells for complete rows; for {name} it returned "
-                f"{lost[0]!r}."
+                f"{cells[missing_cells(cells)][0]!r}."
             )
         if column.states is None:
             return self._finite(cells, column)
         labels = column.states.tolist()
         codes = {label: float(code) for code, label in enumerate(labels)}
-        unknown = [cell for cell in cells.tolist() if cell not in codes]
-        if unknown:
+        if not codes.keys() >= {*cells.tolist()}:
             raise ValueError(
                 f"passive must return categories of {name}, one of {labels}; it returned "
-                f"{unknown[0]!r}."
+                f"{next(cell for cell in cells if cell not in codes)!r}."
             )
         return np.array([codes[cell] for cell in cells.tolist()])
 
@@ -70,10 +68,10 @@ class PassiveColumn(NamedTuple):
         else:
             with suppress(TypeError, ValueError):
                 values = cells.astype(np.float64)
-        refused = cells[~np.isfinite(values)]
-        if len(refused):
+        if not np.isfinite(values).all():
             raise ValueError(
-                f"passive must return finite numbers for {column.where}; found {refused[0]!r}."
+                f"passive must return finite numbers for {column.where}; found "
+                f"{cells[~np.isfinite(values)][0]!r}."
             )
         return values
 
