@@ -27,7 +27,7 @@ from skpc.imputation.regressions import (
 
 #: Candidates of a missing number that are weighed.
 _N_CANDIDATES = 50
-#: Rows with near predictions, and how far their outcomes reach, in mean absolute errors.
+#: Rows with near predictions, at most, and how far their outcomes reach, in mean absolute errors.
 _N_NEAR = 50
 _REACH = 0.4
 _EXAMPLE = '("wage", ["school", ("school", "school")])'
@@ -121,8 +121,10 @@ class NearOutcomes(NamedTuple):
         predictions = design @ self.coefficients
         below = np.searchsorted(self.predictions, predictions)
         upto = np.searchsorted(self.predictions, predictions, side="right")
-        start = np.clip((below + upto - _N_NEAR) // 2, 0, len(self.values) - _N_NEAR)
-        near = self.values[start[:, np.newaxis] + np.arange(_N_NEAR)]
+        # A fifth of few rows: more would be near to all.
+        n_near = min(_N_NEAR, len(self.values) // 5)
+        start = np.clip((below + upto - n_near) // 2, 0, len(self.values) - n_near)
+        near = self.values[start[:, np.newaxis] + np.arange(n_near)]
         distance = (values[:, np.newaxis] - near) / self.reach
         # Student's t of three degrees of freedom around each of them.
         share = np.mean((1.0 + distance**2) ** -2.0, axis=1)
@@ -150,8 +152,9 @@ def draw_number(
     near = NearOutcomes(drawn.coefficients, predictions[order], values[order], reach)
     half = NearOutcomes(drawn.estimate, near.predictions[::2], near.values[::2], reach)
     judges = values[order[1::2]], design[order[1::2]]
-    is_near = half.log_density(*judges).sum() > normal.log_density(*judges).sum()
-    return near if is_near else normal
+    if half.log_density(*judges).sum() > normal.log_density(*judges).sum():
+        return near
+    return normal
 
 
 class HazardDraw(NamedTuple):

@@ -30,24 +30,23 @@ class PassiveColumn(NamedTuple):
     def __call__(self, rows: Floats) -> Floats:
         """Encoded cells of the column in complete encoded rows."""
         column = self.domain[self.column]
-        name = column.where
         table = self.domain.decode(self.domain.within_ends(rows))
         try:
             cells = np.asarray(self.function(table), dtype=object)
         except (AttributeError, KeyError) as error:
             # As a rule the function names a column that is not there.
             raise ValueError(
-                f"passive must compute {name} from columns that X has; found {error!r}."
+                f"passive must compute {column.where} from columns that X has; found {error!r}."
             ) from error
         if cells.shape != (len(rows),):
             raise ValueError(
-                f"passive must return one cell for each row of a table; for {name} it returned "
-                f"shape {cells.shape} for {len(rows)} rows."
+                "passive must return one cell for each row of a table; for "
+                f"{column.where} it returned shape {cells.shape} for {len(rows)} rows."
             )
         if missing_cells(cells).any():
             raise ValueError(
-                f"passive must return complete cells for complete rows; for {name} it returned "
-                f"{cells[missing_cells(cells)][0]!r}."
+                f"passive must return complete cells for complete rows; for {column.where} it "
+                f"returned {cells[missing_cells(cells)][0]!r}."
             )
         if column.states is None:
             return self._finite(cells, column)
@@ -55,7 +54,7 @@ class PassiveColumn(NamedTuple):
         codes = {label: float(code) for code, label in enumerate(labels)}
         if not codes.keys() >= {*cells.tolist()}:
             raise ValueError(
-                f"passive must return categories of {name}, one of {labels}; it returned "
+                f"passive must return categories of {column.where}, one of {labels}; it returned "
                 f"{next(cell for cell in cells if cell not in codes)!r}."
             )
         return np.array([codes[cell] for cell in cells.tolist()])
