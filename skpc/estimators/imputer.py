@@ -317,12 +317,11 @@ class CircuitImputer(TableTransformer, TableEstimator):
 
     def _fit_default(self, table: Any, weight: Floats) -> tuple[Any, dict[str, Any]]:
         """A density of rows, weighed by rows held out; those of kinds, by their removed cells."""
-        reader = CutsetNetworkBD(random_state=self.random_state)
-        domain, rows, weight = reader.prepare(table, weight)
-        data = domain, *with_some_cell(domain, rows, weight)
-        _, rows, weight = data
         seeded = {"random_state": self.random_state, "verbose": self.verbose}
         members: list[Any] = [CutsetNetworkBD(**seeded), HiddenChowLiuTree(**seeded)]
+        domain, *distinct = members[0].prepare(table, weight)
+        rows, weight = with_some_cell(domain, *distinct)
+        data = domain, rows, weight
         if len(rows) < _FEWEST:
             return members[0].fit_rows(*data), {}
         random_state = check_random_state(self.random_state)
@@ -351,8 +350,10 @@ class CircuitImputer(TableTransformer, TableEstimator):
             if (variance[columns] > 0.0).any():
                 wanted = variance * columns
                 errors = [
-                    np.column_stack([cell_errors(m.row_density, *told, wanted) for m in fitted])
-                    for fitted, told in ((fitted, _told(held)) for fitted, held in parts)
+                    np.column_stack(
+                        [cell_errors(m.row_density, *_told(held), wanted) for m in fitted]
+                    )
+                    for fitted, held in parts
                 ]
                 choices[kind] = mean_weights(np.concatenate(errors) / np.sqrt(len(parts)))
         learned = in_threads(partial(_learned, data, parts), parts[-1][0])

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from skpc._arrays import Bools, Floats, Ints, copies
 from skpc._fitting import all_or_nothing, progress, with_some_cell
 from skpc._threads import in_threads, threads
-from skpc._validation import Interval, StrOptions, describe_column, fit_context
+from skpc._validation import Interval, StrOptions, fit_context
 from skpc._warnings import warn
 from skpc.domain import column_moments, merge_rows
 from skpc.estimators._base import CircuitDensity
@@ -132,8 +132,9 @@ class MultipleImputer(TableEstimator):
     With ``model`` the covariates of the analysis have regressions without its outcome, from all
     rows as they are filled now. Fifty candidates for a missing number, or all categories, are
     weighed by the density of the outcome given the row with each of them, under drawn coefficients
-    (substantive-model compatible imputation [5]_). Errors of a linear analysis have Student's t
-    distribution, with the degrees of freedom that fit them best.
+    (substantive-model compatible imputation [5]_). Errors of a linear analysis are normal; or its
+    outcomes are spread as those of the fifty rows with the nearest predictions, if these say more
+    of other rows: counts, and amounts with zeros, are no line with normal errors.
 
     A warning says where means or spreads of chains still change between the middle and the last
     round; it is given for one in a thousand fits whose chains have settled.
@@ -342,17 +343,17 @@ class MultipleImputer(TableEstimator):
     ) -> None:
         """Refuse to move columns that are computed; warn of gaps that no regression fills."""
         domain = self.density_.domain_
-        computed = [column for column, _ in chains.passive]
+        computed = [column for column, _, _ in chains.passive]
         if shift[computed].any() or {*computed} & {*log_odds}:
-            names = [domain[column].where for column in computed]
             raise ValueError(
-                f"delta must leave out columns that passive computes; found some of {names}. Move "
-                "the columns that these are functions of."
+                "delta must leave out columns that passive computes; found some of "
+                f"{[domain[column].where for column in computed]}. Move the columns that these "
+                "are functions of."
             )
         surprising = np.isnan(rows).any(axis=0) & ~self._was_incomplete
         surprising[[*chains.order, *computed]] = False
         if surprising.any():
-            names = [domain[column].where for column in np.flatnonzero(surprising).tolist()]
+            names = [domain[column].where for column in np.flatnonzero(surprising)]
             warn(
                 f"Cells are missing in {', '.join(names)}, where none was in fit: they are drawn "
                 "from the density, not by a regression. Fit to a table that lacks such cells."
@@ -381,13 +382,13 @@ class MultipleImputer(TableEstimator):
             analysis = read_analysis(self.model, density.domain, rows)
         passive = read_passive(self.passive or {}, density.domain, rows)
         chains = Chains.fit(density, rows, weight, seeds.tolist(), self.n_rounds, analysis, passive)
-        drifting = drifting_columns(chains.trace, self._sd).tolist()
+        numbers = drifting_columns(chains.trace, self._sd)
+        drifting = [density.domain[column].where for column in numbers]
         if drifting:
-            names = density.domain.feature_names
             warn(
-                f"Draws of {', '.join(describe_column(column, names) for column in drifting)} "
-                f"still change from round to round after {self.n_rounds}; give more (n_rounds), "
-                "and look at the chains (skpc.plotting.ImputationDisplay). Chains that have "
+                f"Draws of {', '.join(drifting)} still change from round to round after "
+                f"{self.n_rounds}; give more (n_rounds), and look at the chains "
+                "(skpc.plotting.ImputationDisplay). Chains that have "
                 f"settled are warned about in {FALSE_ALARMS:.1%} of fits.",
                 ConvergenceWarning,
             )
@@ -497,8 +498,8 @@ class MultipleImputer(TableEstimator):
         return np.asarray(random_state.randint(2**31 - 1, size=(2, self.n_imputations)))
 
     def _fit_default(self, table: Any, weight: Floats) -> Any:
-        classes: list[Any] = [CutsetNetworkBD, HiddenChowLiuTree, TableMixture]
-        classes.append(partial(TableMixture, n_components="states"))
+        by_states = partial(TableMixture, n_components="states")
+        classes: list[Any] = [CutsetNetworkBD, HiddenChowLiuTree, TableMixture, by_states]
         densities = [one(random_state=self.random_state, verbose=self.verbose) for one in classes]
         domain, rows, weight = densities[0].prepare(table, weight)
         if domain.is_categorical.all():

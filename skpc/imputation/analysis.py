@@ -27,11 +27,9 @@ from skpc.imputation.regressions import (
 
 #: Candidates of a missing number that are weighed.
 _N_CANDIDATES = 50
-#: Degrees of freedom that errors of a linear analysis may have: those of Student's t that fits them
-#: best. Errors of counts and amounts are longer than normal ones, whose density would let a single
-#: great outcome rule its covariates.
-_FREEDOMS = np.array([2.0, 3.0, 4.0, 6.0, 10.0, 20.0, 50.0, 1000.0])
-_N_SCALE_STEPS = 20
+#: Rows with near predictions, at most, and how far their outcomes reach, in mean absolute errors.
+_N_NEAR = 50
+_REACH = 0.4
 _EXAMPLE = '("wage", ["school", ("school", "school")])'
 #: Added to the curvature of standardised coefficients of hazards.
 _HAZARD_RIDGE = 0.1
@@ -79,59 +77,84 @@ class Proposals(NamedTuple):
 
 
 class NumberDraw(NamedTuple):
-    """Coefficients of a linear analysis, and the distribution of its errors.
+    """Coefficients of a linear analysis with normal errors.
 
     Parameters
     ----------
     coefficients : ndarray of shape (n_terms,)
         A draw from their posterior.
-    freedom, scale : float
-        Of the errors, which have Student's t distribution.
+    sd : float
+        A draw of the standard deviation of the errors.
     """
 
     coefficients: Floats
-    freedom: float
-    scale: float
+    sd: float
 
-    @classmethod
-    def fit(
-        cls, design: Floats, values: Floats, weight: Floats, random_state: np.random.RandomState
-    ) -> Self:
-        """Draw the coefficients; see :func:`draw_linear`."""
-        drawn = draw_linear(design, values, weight, random_state)
-        errors = values - design @ drawn.estimate
-        freedom, scale = _student(errors, weight)
-        spread = np.sqrt(weight @ errors**2 / weight.sum())
-        # The scale is as uncertain as the standard deviation.
-        uncertainty = drawn.sd / spread if spread > 0.0 else 1.0
-        return cls(drawn.coefficients, freedom, scale * uncertainty)
-
-    def log_density(self, errors: Floats) -> Floats:
-        """Log density of errors, up to a constant."""
-        # The scale of an exact relation is zero: it weighs by distance alone.
-        scale = max(self.scale, np.finfo(float).tiny)
-        with np.errstate(divide="ignore"):
-            log_square = 2.0 * (np.log(np.abs(errors)) - np.log(scale)) - np.log(self.freedom)
-        return np.asarray(-0.5 * (self.freedom + 1.0) * np.logaddexp(0.0, log_square))
+    def log_density(self, values: Floats, design: Floats) -> Floats:
+        """Log density of outcomes, up to a constant."""
+        return np.asarray(stats.norm.logpdf(values, design @ self.coefficients, self.sd))
 
 
-def _student(errors: Floats, weight: Floats) -> tuple[float, float]:
-    """Degrees of freedom and scale of Student's t that fit errors best."""
-    best = -np.inf
-    freedom, scale = float(_FREEDOMS[-1]), float(np.sqrt(weight @ errors**2 / weight.sum()))
-    if scale == 0.0:
-        return freedom, scale
-    for candidate in _FREEDOMS:
-        square = scale**2
-        # Expectation and maximisation of a scale mixture of normals.
-        for _ in range(_N_SCALE_STEPS):
-            precision = (candidate + 1.0) / (candidate + errors**2 / square)
-            square = weight @ (precision * errors**2) / weight.sum()
-        log_density = stats.t.logpdf(errors, candidate, scale=np.sqrt(square))
-        fit = float(weight @ log_density)
-        if fit > best:
-            best, freedom, scale = fit, float(candidate), float(np.sqrt(square))
-    return freedom, scale
+class NearOutcomes(NamedTuple):
+    """Coefficients of a linear analysis whose outcomes are those of rows with near predictions.
+
+    Counts, and amounts with zeros, are no line with normal errors: a single great outcome would
+    rule its covariates, and zeros of rows with great predictions would be impossible.
+
+    Parameters
+    ----------
+    coefficients : ndarray of shape (n_terms,)
+        A draw from their posterior.
+    predictions, values : ndarray of shape (n_rows,)
+        Predictions, increasing, and outcomes of the rows they are learned from.
+    reach : float
+        How far outcomes are from those of near rows.
+    """
+
+    coefficients: Floats
+    predictions: Floats
+    values: Floats
+    reach: float
+
+    def log_density(self, values: Floats, design: Floats) -> Floats:
+        """Log density of outcomes."""
+        predictions = design @ self.coefficients
+        below = np.searchsorted(self.predictions, predictions)
+        upto = np.searchsorted(self.predictions, predictions, side="right")
+        # A fifth of few rows: more would be near to all.
+        n_near = min(_N_NEAR, len(self.values) // 5)
+        start = np.clip((below + upto - n_near) // 2, 0, len(self.values) - n_near)
+        near = self.values[start[:, np.newaxis] + np.arange(n_near)]
+        distance = (values[:, np.newaxis] - near) / self.reach
+        # Student's t of three degrees of freedom around each of them.
+        share = np.mean((1.0 + distance**2) ** -2.0, axis=1)
+        return np.log(share / (0.5 * np.pi * self.reach))
+
+
+def draw_number(
+    design: Floats, values: Floats, weight: Floats, random_state: np.random.RandomState
+) -> NumberDraw | NearOutcomes:
+    """Draw the coefficients of a linear analysis, and choose how outcomes scatter.
+
+    See :func:`draw_linear`. Every second row judges what the others say.
+    """
+    drawn = draw_linear(design, values, weight, random_state)
+    # The errors of an exact relation are rounding: candidates are weighed by distance alone.
+    rounding = np.spacing(np.abs(values).max())
+    normal = NumberDraw(drawn.coefficients, max(drawn.sd, rounding))
+    if len(values) < 2 * _N_NEAR:
+        return normal
+    predictions = design @ drawn.estimate
+    # Rows with one prediction stand in any order.
+    order = random_state.permutation(len(values))
+    order = order[np.argsort(predictions[order], kind="stable")]
+    reach = _REACH * np.abs(values - predictions).mean() + rounding
+    near = NearOutcomes(drawn.coefficients, predictions[order], values[order], reach)
+    half = NearOutcomes(drawn.estimate, near.predictions[::2], near.values[::2], reach)
+    judges = values[order[1::2]], design[order[1::2]]
+    if half.log_density(*judges).sum() > normal.log_density(*judges).sum():
+        return near
+    return normal
 
 
 class HazardDraw(NamedTuple):
@@ -190,7 +213,7 @@ class RiskSets(NamedTuple):
         order = np.argsort(-times, kind="stable")
         n_at_risk = np.searchsorted(-times[order], -event_times, side="right")
         n_events = group_sums(place, weight[is_event])
-        return cls(event_times, n_events, order, n_at_risk.astype(np.int64))
+        return cls(event_times, n_events, order, n_at_risk)
 
     def sums(self, values: Floats) -> Floats:
         """Sums over the rows at risk at each time; shape (n_times, ...)."""
@@ -201,7 +224,7 @@ class RiskSets(NamedTuple):
         return np.cumsum(self.n_events / self.sums(risk))
 
 
-AnalysisDraw = NumberDraw | LogitDraw | HazardDraw
+AnalysisDraw = NumberDraw | NearOutcomes | LogitDraw | HazardDraw
 
 
 class Analysis(NamedTuple):
@@ -263,7 +286,7 @@ class Analysis(NamedTuple):
         rows, weight = rows[known], weight[known]
         design = self.design(rows)
         if self.kind == "linear":
-            return NumberDraw.fit(design, rows[:, self.outcome[0]], weight, random_state)
+            return draw_number(design, rows[:, self.outcome[0]], weight, random_state)
         start = None if last is None else last.standardised
         if self.kind == "logistic":
             states = rows[:, self.outcome[0]].astype(np.int64)
@@ -274,7 +297,7 @@ class Analysis(NamedTuple):
         """Log density of the outcome of each complete row, up to a constant (nats)."""
         design = self.design(rows)
         if self.kind == "linear":
-            return draw.log_density(rows[:, self.outcome[0]] - design @ draw.coefficients)
+            return np.asarray(draw.log_density(rows[:, self.outcome[0]], design))
         if self.kind == "logistic":
             prob = draw.probabilities(design)
             states = rows[:, self.outcome[0]].astype(np.int64)

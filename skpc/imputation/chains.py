@@ -138,8 +138,8 @@ class Chains(NamedTuple):
         columns.
     analysis : Analysis or None
         What the completed tables are analysed by.
-    passive : tuple
-        Pairs of a column and the function from complete rows to its cells.
+    passive : sequence of (int, callable, ndarray)
+        Columns, the functions from complete rows to their cells, and the columns that these read.
     """
 
     density: Any
@@ -150,7 +150,7 @@ class Chains(NamedTuple):
     analyses: list[AnalysisDraw | None]
     trace: Floats
     analysis: Analysis | None = None
-    passive: tuple[tuple[int, Callable[[Floats], Floats]], ...] = ()
+    passive: Sequence[tuple[int, Callable[[Floats], Floats], Ints]] = ()
 
     @classmethod
     def fit(
@@ -188,12 +188,11 @@ class Chains(NamedTuple):
         if analysis is not None:
             predictors = predictors._replace(hazard=analysis.hazard(rows, weight))
         n_missing = np.isnan(rows).sum(axis=0)
-        n_observed = len(rows) - n_missing
-        has_regression = (n_missing > 0) & (n_observed >= FEWEST_OBSERVED) & predictors.is_useful
+        has_regression = (n_missing > 0) & (len(rows) - n_missing >= FEWEST_OBSERVED)
+        has_regression &= predictors.is_useful
         has_regression[[column for column, _, _ in passive]] = False
         columns = np.flatnonzero(has_regression)
         order = columns[np.argsort(n_missing[columns], kind="stable")]
-        functions = tuple((column, function) for column, function, _ in passive)
         chains = cls(
             density,
             predictors,
@@ -203,7 +202,7 @@ class Chains(NamedTuple):
             [None] * len(seeds),
             np.full((2, len(seeds), n_rounds, n_features), np.nan),
             analysis,
-            functions,
+            passive,
         )
         chains._run(rows, seeds, weight)
         return chains
@@ -290,8 +289,8 @@ class Chains(NamedTuple):
             if weight is not None:
                 for column in self.order:
                     cells = filled[:, missing[:, column], column]
-                    self.trace[0, group, round_number, column] = cells.mean(axis=1)
-                    self.trace[1, group, round_number, column] = cells.std(axis=1)
+                    moments = cells.mean(axis=1), cells.std(axis=1)
+                    self.trace[:, group, round_number, column] = moments
         return filled
 
     def _design(self, rows: Floats, column: int, expectation: Floats) -> Floats:
@@ -390,7 +389,7 @@ class Chains(NamedTuple):
 
     def compute_passive(self, filled: Sequence[Floats] | Floats, missing: Bools) -> None:
         """Compute the columns that are functions of others, in place."""
-        for column, function in self.passive:
+        for column, function, _ in self.passive:
             lost = missing[:, column]
             if lost.any():
                 for cells in filled:

@@ -7,11 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skpc._arrays import Floats, Ints
-from skpc._validation import describe_column, missing_cells
-from skpc.domain import Domain
-
-#: Seed of the shuffles that tell which columns a function reads.
-_SEED = 0
+from skpc._validation import missing_cells
+from skpc.domain import Column, Domain
 
 
 class PassiveColumn(NamedTuple):
@@ -32,38 +29,49 @@ class PassiveColumn(NamedTuple):
 
     def __call__(self, rows: Floats) -> Floats:
         """Encoded cells of the column in complete encoded rows."""
-        name = describe_column(self.column, self.domain.feature_names)
+        column = self.domain[self.column]
         table = self.domain.decode(self.domain.within_ends(rows))
-        cells = np.asarray(self.function(table), dtype=object)
+        try:
+            cells = np.asarray(self.function(table), dtype=object)
+        except (AttributeError, KeyError) as error:
+            # As a rule the function names a column that is not there.
+            raise ValueError(
+                f"passive must compute {column.where} from columns that X has; found {error!r}."
+            ) from error
         if cells.shape != (len(rows),):
             raise ValueError(
-                f"passive must return one cell for each row of a table; for {name} it returned "
-                f"shape {cells.shape} for {len(rows)} rows."
+                "passive must return one cell for each row of a table; for "
+                f"{column.where} it returned shape {cells.shape} for {len(rows)} rows."
             )
         if missing_cells(cells).any():
-            row = int(missing_cells(cells).argmax())
             raise ValueError(
-                f"passive must return complete cells for complete rows; for {name} it returned "
-                f"{cells[row]!r}."
+                f"passive must return complete cells for complete rows; for {column.where} it "
+                f"returned {cells[missing_cells(cells)][0]!r}."
             )
-        labels = self.domain[self.column].states
-        if labels is None:
-            return self._finite(cells, name)
-        codes = {label: code for code, label in enumerate(labels.tolist())}
-        unknown = [cell for cell in cells.tolist() if cell not in codes]
-        if unknown:
+        if column.states is None:
+            return self._finite(cells, column)
+        labels = column.states.tolist()
+        codes = {label: float(code) for code, label in enumerate(labels)}
+        if not codes.keys() >= {*cells.tolist()}:
             raise ValueError(
-                f"passive must return categories of {name}, one of {labels.tolist()}; it returned "
-                f"{unknown[0]!r}."
+                f"passive must return categories of {column.where}, one of {labels}; it returned "
+                f"{next(cell for cell in cells if cell not in codes)!r}."
             )
-        return np.array([codes[cell] for cell in cells.tolist()], dtype=np.float64)
+        return np.array([codes[cell] for cell in cells.tolist()])
 
-    def _finite(self, cells: Any, name: str) -> Floats:
-        values = np.array(np.nan)
-        with suppress(TypeError, ValueError):
-            values = cells.astype(np.float64)
+    def _finite(self, cells: Any, column: Column) -> Floats:
+        """Cells of numbers, dates or ordered categories as finite numbers."""
+        values = np.full(len(cells), np.nan)
+        if column.calendar is not None:
+            values = column.calendar.numbers_of(cells, f"passive of {column.where}")
+        else:
+            with suppress(TypeError, ValueError):
+                values = cells.astype(np.float64)
         if not np.isfinite(values).all():
-            raise ValueError(f"passive must return finite numbers for {name}; found {cells}.")
+            raise ValueError(
+                f"passive must return finite numbers for {column.where}; found "
+                f"{cells[~np.isfinite(values)][0]!r}."
+            )
         return values
 
 
@@ -86,7 +94,7 @@ def read_passive(
     list of (int, PassiveColumn, ndarray)
     """
     complete = with_any_cells(rows)
-    columns = domain.places([*passive], "passive").tolist() if passive else []
+    columns = domain.places([*passive], "passive").tolist()
     computed = []
     for column, (name, function) in zip(columns, passive.items()):
         if not callable(function):
@@ -109,7 +117,7 @@ def with_any_cells(rows: Floats) -> Floats:
 
 def columns_read(function: Callable[[Any], Any], rows: Floats) -> Ints:
     """The columns that a function of complete encoded rows reads: it notices that they change."""
-    order = np.random.RandomState(_SEED).permutation(len(rows))
+    order = np.random.RandomState(0).permutation(len(rows))
     values = function(rows)
     read = []
     for column in range(rows.shape[1]):

@@ -328,7 +328,10 @@ class Predictive:
             If the column has categories that are not numbers; so do all methods below.
         """
         form, known = self._numbers()
-        return as_dates(np.where(np.isnan(known), form.means(), known), self.dates)
+        missing = np.isnan(known)
+        # Parts without weight have no quadrature.
+        means = form.scaled(missing[:, np.newaxis]).means()
+        return as_dates(np.where(missing, means, known), self.dates)
 
     def centres(self) -> Floats:
         """What fills each cell by itself: its mean, or the code of its most probable category."""

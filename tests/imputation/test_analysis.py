@@ -17,9 +17,11 @@ from skpc import MultipleImputer, TableMixture
 from skpc.imputation.analysis import (
     Analysis,
     HazardDraw,
+    NearOutcomes,
     NumberDraw,
     Proposals,
     draw_hazards,
+    draw_number,
     read_analysis,
 )
 from skpc.imputation.passive import read_passive
@@ -112,8 +114,8 @@ def test_weight_two_is_the_row_twice_for_hazards_and_numbers():
     two = draw_hazards(design[rows], times[rows], is_event[rows], ones, Unmoved())
     for part, other in zip(one, two):
         assert_allclose(part, other, atol=1e-9)
-    one = NumberDraw.fit(design, times, weight, random())
-    two = NumberDraw.fit(design[rows], times[rows], ones, random())
+    one = draw_number(design, times, weight, random())
+    two = draw_number(design[rows], times[rows], ones, random())
     for part, other in zip(one, two):
         assert_allclose(part, other)
 
@@ -125,23 +127,56 @@ def test_a_covariate_that_separates_events_has_a_finite_coefficient():
     assert np.isfinite(draw.cumulative).all()
 
 
-@pytest.mark.parametrize("freedom", [3.0, 1000.0])
-def test_errors_have_the_distribution_of_student_that_fits_best(freedom):
-    errors = 2.0 * stats.t(freedom).rvs(size=2000, random_state=0)
-    draw = NumberDraw.fit(np.ones((2000, 1)), errors, np.ones(2000), random())
-    truth_freedom, _, truth_scale = stats.t.fit(errors, floc=errors.mean())
-    assert_allclose(draw.scale, truth_scale, rtol=0.1)
-    assert (draw.freedom < 5.0) == (truth_freedom < 5.0)
-    density = stats.t.logpdf(errors, draw.freedom, scale=draw.scale)
-    ours = draw.log_density(errors)
-    assert_allclose(ours - ours[0], density - density[0], atol=1e-9)
+def test_a_line_has_normal_errors_and_visits_have_those_of_rows_with_near_predictions():
+    rng = np.random.default_rng(0)
+    design = np.column_stack([np.ones(600), rng.exponential(size=600)])
+    draw = draw_number(design, design @ [1.0, 2.0] + rng.normal(size=600), np.ones(600), random())
+    assert_allclose(draw.coefficients, [1.0, 2.0], atol=0.3)
+    assert_allclose(draw.sd, 1.0, rtol=0.1)
+    places = np.array([3.0, 4.0])
+    assert_allclose(
+        draw.log_density(places, design[:2]),
+        stats.norm.logpdf(places, design[:2] @ draw.coefficients, draw.sd),
+    )
+    visits = rng.poisson(3.0, 600) * (rng.random(600) < 0.1 * design[:, 1])
+    draw = draw_number(design, visits.astype(float), np.ones(600), random())
+    assert isinstance(draw, NearOutcomes)
+    # The slow truth: the fifty rows around each prediction, those with as great ones in any order.
+    rows = np.array([[1.0, 0.01], [1.0, 0.7], [1.0, 9.0]])
+    for values in (np.zeros(3), np.full(3, 4.0)):
+        density = []
+        for value, prediction in zip(values, rows @ draw.coefficients):
+            below = int((draw.predictions < prediction).sum())
+            start = min(max(below - 25, 0), 550)
+            distance = (value - draw.values[start : start + 50]) / draw.reach
+            # Three degrees of freedom, at the scale that makes this the distance.
+            scale = draw.reach / np.sqrt(3.0)
+            density.append(stats.t.pdf(distance * draw.reach, 3.0, scale=scale).mean())
+        assert_allclose(draw.log_density(values, rows), np.log(density))
+    # Zeros of rows with great predictions are no rarity.
+    log_density = draw.log_density(np.zeros(2), rows[1:])
+    assert log_density[1] > log_density[0] - 3.0
 
 
-def test_an_exact_relation_weighs_by_distance():
-    draw = NumberDraw(np.zeros(1), 1000.0, 0.0)
-    log_density = draw.log_density(np.array([0.0, 1e-9, 1.0, -2.0]))
-    assert (np.diff(log_density) < 0.0).all()
-    assert np.isfinite(log_density[1:]).all()
+def test_outcomes_of_rows_with_one_prediction_are_drawn_from_all_of_them():
+    values = np.repeat([0.0, 10.0], [200, 40])
+    design = np.ones((240, 1))
+    shares = []
+    for seed in range(40):
+        draw = draw_number(design, values, np.ones(240), random(seed))
+        assert isinstance(draw, NearOutcomes)
+        shares.append(np.exp(np.diff(draw.log_density(np.array([0.0, 10.0]), design[:2]))[0]))
+    # Neither state is lost although rows come sorted.
+    assert 0.1 < np.median(shares) < 0.35
+
+
+@pytest.mark.parametrize("n_rows", [30, 300])
+def test_an_exact_relation_weighs_by_distance(n_rows):
+    design = np.column_stack([np.ones(n_rows), np.arange(float(n_rows))])
+    draw = draw_number(design, design @ [1.0, 2.0], np.ones(n_rows), random())
+    log_density = draw.log_density(np.array([1.0, 3.0, 5.0, 9.0]), np.repeat(design[:1], 4, axis=0))
+    assert np.isfinite(log_density).all()
+    assert log_density[0] > log_density[1:].max()
 
 
 def frame(n_rows=200, seed=0, missing=0.3):
@@ -205,7 +240,7 @@ def test_candidates_are_weighed_by_the_density_of_the_outcome(outcome):
     beta = np.array([0.1, 0.7, -0.4])
     times, cumulative = np.array([0.2, 0.5, 1.0]), np.array([0.1, 0.4, 0.9])
     draw = {
-        "y": NumberDraw(beta, 5.0, 0.8),
+        "y": NumberDraw(beta, 0.8),
         "yes": LogitDraw(np.zeros((1, 3)), beta[np.newaxis]),
     }.get(outcome, HazardDraw(beta, beta, times, cumulative))
     weight = analysis.weighed(draw, Proposals(cells, np.log(prior)), rows, 1)
@@ -214,7 +249,7 @@ def test_candidates_are_weighed_by_the_density_of_the_outcome(outcome):
         for j in range(7):
             line = beta @ [1.0, cells[i, j], rows[i, 2]]
             if outcome == "y":
-                density.append(stats.t.pdf(rows[i, 0] - line, 5.0, scale=0.8))
+                density.append(stats.norm.pdf(rows[i, 0], line, 0.8))
             elif outcome == "yes":
                 chance = 1.0 / (1.0 + np.exp(-line))
                 density.append(chance if rows[i, 4] else 1.0 - chance)
@@ -423,6 +458,35 @@ def test_passive_columns_are_functions_of_others_in_every_table():
     assert all(a.equals(b) for a, b in zip(imputer.impute(table), again.impute(table)))
 
 
+def test_dates_durations_and_ordered_categories_are_computed_too():
+    rng = np.random.default_rng(0)
+    days = rng.integers(1, 20, 60)
+    table = pd.DataFrame({"days": days, "load": days + rng.normal(size=60)})
+    table["admit"] = pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 90, 60), "D")
+    functions = {
+        "leave": lambda t: t["admit"] + pd.to_timedelta(t["days"].astype(int), "D"),
+        "stay": lambda t: t["leave"] - t["admit"],
+        "size": lambda t: pd.Series(t["days"] > 9).map({False: "short", True: "long"}),
+    }
+    for name, function in functions.items():
+        table[name] = function(table)
+    order = pd.CategoricalDtype(["short", "long"], ordered=True)
+    table["size"] = table["size"].astype(order)
+    holey = table.copy()
+    for name in ("load", *functions):
+        holey.loc[rng.random(60) < 0.3, name] = None
+    density = TableMixture(n_components=1, random_state=0)
+    imputer = MultipleImputer(
+        density, n_imputations=2, n_rounds=2, passive=functions, random_state=0
+    )
+    for filled in imputer.fit_impute(holey):
+        # What they are computed from is complete.
+        pd.testing.assert_frame_equal(filled[[*functions]], table[[*functions]])
+    wrong = clone(imputer).set_params(passive={"leave": lambda t: t["days"]})
+    with pytest.raises(TypeError, match="passive of column 'leave' must hold dates"):
+        wrong.fit(holey)
+
+
 def test_passive_columns_do_not_predict_what_they_are_computed_from():
     table = bodies()
     domain, rows = encoded(table)
@@ -442,7 +506,9 @@ def test_passive_columns_do_not_predict_what_they_are_computed_from():
         ({"bmi": lambda t: bmi_of(t)[:3]}, ValueError, "one cell for each row"),
         ({"bmi": lambda t: bmi_of(t).where(t["age"] > 40)}, ValueError, "complete cells"),
         ({"bmi": lambda t: bmi_of(t) * np.inf}, ValueError, "finite"),
-        ({"bmi": lambda t: t["age"].astype(str) + "x"}, ValueError, "number"),
+        ({"bmi": lambda t: t["age"].astype(str) + "x"}, ValueError, "number.*found '.*x'"),
+        ({"bmi": lambda t: t["mass"]}, ValueError, "'bmi' from columns that X has.*'mass'"),
+        ({"bmi": lambda t: t.mass}, ValueError, "'bmi' from columns that X has.*mass"),
         ({"heavy": lambda t: np.full(len(t), "perhaps")}, ValueError, "'heavy'.*'perhaps'"),
         ([("bmi", bmi_of)], (TypeError, ValueError), "passive"),
     ],
