@@ -104,11 +104,13 @@ def _from_string(cell: Any, row: int) -> Any:
         return None
     if re.fullmatch(_NUMBER, text):
         return float(text)
-    beyond, between = _BEYOND.fullmatch(text), _BETWEEN.fullmatch(text)
+    beyond = _BEYOND.fullmatch(text)
+    between = _BETWEEN.fullmatch(text)
     if between:
         return _cell(float(between[1]), float(between[2]), True, True, row)
     if beyond:
-        sign, limit = beyond[1], float(beyond[2])
+        sign = beyond[1]
+        limit = float(beyond[2])
         with_limit = sign not in "<>"
         if sign in ("<", "<=", "≤"):
             return _cell(None, limit, False, with_limit, row)

@@ -5,9 +5,6 @@ from typing import Any
 
 import numpy as np
 
-#: Longer descriptions of a parameter are cut off.
-_MOST_LETTERS = 120
-
 
 class ShowsParameters:
     """An object that is shown as the call that made it, without defaults.
@@ -32,4 +29,6 @@ def _shown(value: Any) -> str:
         # A function or a generator of random numbers: its address is of no use to a reader.
         name = getattr(value, "__name__", type(value).__name__)
         return f"<{name.strip('<>')}>"
-    return text if len(text) <= _MOST_LETTERS else f"{text[:_MOST_LETTERS]}...)"
+    # Longer descriptions of a parameter are cut off.
+    most_letters = 120
+    return text if len(text) <= most_letters else f"{text[:most_letters]}...)"

@@ -40,8 +40,6 @@ _OTHER_COLUMNS = (
 )
 #: Beyond it float64 does not hold all integers, and counts lose single rows.
 _EXACT = 2.0**53
-#: Draws beyond this number fit no memory.
-_MOST_DRAWS = 2**40
 #: What a cell can be, by its type; the first that fits.
 _KINDS: dict[str, Any] = {
     "string": str,
@@ -361,9 +359,11 @@ def check_option(name: str, value: Any, options: Iterable[str]) -> None:
 
 def check_n_samples(n_samples: Any) -> int:
     """Refuse a number of draws that is no integer of 0 or more, or that no memory could hold."""
-    if not isinstance(n_samples, Integral) or not 0 <= int(n_samples) <= _MOST_DRAWS:
+    # Draws beyond this number fit no memory.
+    most_draws = 2**40
+    if not isinstance(n_samples, Integral) or not 0 <= int(n_samples) <= most_draws:
         raise ValueError(
-            f"n_samples must be an integer of 0 or more, got {n_samples!r} (at most {_MOST_DRAWS})"
+            f"n_samples must be an integer of 0 or more, got {n_samples!r} (at most {most_draws})"
         )
     return int(n_samples)
 

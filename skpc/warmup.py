@@ -152,10 +152,12 @@ def _estimators_of_tables() -> list[Any]:
 
 def _blocks() -> None:
     """Expected kernels under a leaf of several numbers with atoms, and an event."""
-    column, states = Law(Score(), np.zeros(1)), np.log([0.5, 0.5])
+    column = Law(Score(), np.zeros(1))
+    states = np.log([0.5, 0.5])
     builder = CircuitBuilder([2, 2], [column, column])
     builder.block([0, 1], [states, states], np.zeros(2), np.eye(2))
-    rows, points = np.array([[1.0, np.nan], [np.nan, np.nan]]), np.ones((1, 2))
+    rows = np.array([[1.0, np.nan], [np.nan, np.nan]])
+    points = np.ones((1, 2))
     # Files of circuits that have been conditioned are checked by it.
     unreadable(builder.build().columns, rows[0])
     for columns_rows in (None, points):
@@ -163,7 +165,8 @@ def _blocks() -> None:
     expansion = KernelExpansion(builder.build(), points, np.ones((1, 1)), RBF(1.0))
     expansion.variance(rows)
     # A range of one of its columns, as an event.
-    place, ends = np.zeros(1, dtype=np.int64), (np.zeros(1), np.ones(1))
+    place = np.zeros(1, dtype=np.int64)
+    ends = (np.zeros(1), np.ones(1))
     sample(builder.build(), 1, 0, Events.from_intervals(rows[1:], place, place, *ends))
 
 

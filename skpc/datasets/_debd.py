@@ -146,7 +146,8 @@ def _download(name: str, path: Path, allowed: bool) -> None:
             f"The data set {name!r} needs the file {path}, which is not there. Set the environment "
             f"variable SKPC_DATA (or data_home) to {place}, or let it be downloaded."
         )
-    packed, n_features = {}, 0
+    packed = {}
+    n_features = 0
     for split in _SPLITS:
         url = URLS["debd"].format(name=name, split=split)
         try:
@@ -158,7 +159,8 @@ def _download(name: str, path: Path, allowed: bool) -> None:
                 f"not be read ({error}). Set the environment variable SKPC_DATA (or data_home) to "
                 f"{place}, or skpc.datasets.URLS['debd'] to a mirror."
             ) from error
-        packed[split], n_features = np.packbits(rows, axis=1), rows.shape[1]
+        packed[split] = np.packbits(rows, axis=1)
+        n_features = rows.shape[1]
     _verify(name, packed, n_features, URLS["debd"].format(name=name, split="*"))
     path.parent.mkdir(parents=True, exist_ok=True)
     write_arrays(path, {"n_features": np.int64(n_features), **packed})

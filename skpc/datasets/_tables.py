@@ -23,8 +23,6 @@ from skpc.queries import sample
 _MOST_STATES = 2**20
 _MECHANISMS = ("mcar", "mar", "mnar")
 _CULTIVARS = np.array(["Barolo", "Grignolino", "Barbera"], dtype=object)
-#: Grey levels of the digits run from 0 to 16; above this a pixel is ink.
-_INK = 7
 
 
 def make_ising(
@@ -343,7 +341,9 @@ def load_digit_bits(*, return_X_y: bool = False, as_frame: bool = False) -> Any:
         "Digits, test set, UCI Machine Learning Repository, CC BY 4.0; "
         "sklearn.datasets.load_digits holds the grey levels and describes them."
     )
-    raw.data = (raw.data > _INK).astype(np.float64)
+    # Grey levels of the digits run from 0 to 16; above this a pixel is ink.
+    ink = 7
+    raw.data = (raw.data > ink).astype(np.float64)
     return _table(raw, raw.target, "digit", about, return_X_y, as_frame)
 
 
@@ -351,13 +351,15 @@ def _table(
     raw: Bunch, target: NDArray[Any], name: str, about: str, return_X_y: bool, as_frame: bool
 ) -> Any:
     """What a loader returns: the columns of scikit-learn's table and another target."""
-    data, names = raw.data, list(map(str, raw.feature_names))
+    data = raw.data
+    names = list(map(str, raw.feature_names))
     frame = None
     if as_frame:
         from pandas import DataFrame
 
         frame = DataFrame(data, columns=names).assign(**{name: target})
-        data, target = frame[names], frame[name]
+        data = frame[names]
+        target = frame[name]
     if return_X_y:
         return data, target
     known = {"feature_names": names, "target_names": np.unique(target), "DESCR": about}

@@ -28,7 +28,8 @@ from skpc.variables.ranks import Ranks
 _NO_BOUNDS = (-math.inf, math.inf)
 #: Columns that each column is compared with, and multiplications to find them with: of wide
 #: tables, only some of the rows are looked at.
-_PARTNERS, _WORK = 3, 1e10
+_PARTNERS = 3
+_WORK = 1e10
 #: Equivalent sample size of the score. On seven tables, 8 to 16 did better than 1 to 4.
 _ESS = 8.0
 #: The score decides on more bins than these, twice as many at most. Fewer would often score more,
@@ -152,8 +153,10 @@ def fit_axes(
             start[place] = min(n_bins, max(enough, n_states), _ENOUGH)
     # If there are many rows, some of them are enough to choose the number.
     step = 1 + len(rows) // _MOST_ROWS
-    rows, weight = rows[::step], weight[::step]
-    sizes, most_bins = [start], np.minimum(2 * start, n_bins)
+    rows = rows[::step]
+    weight = weight[::step]
+    sizes = [start]
+    most_bins = np.minimum(2 * start, n_bins)
     while (sizes[-1] < most_bins).any():
         finer = np.maximum(sizes[-1] + 1, np.rint(sizes[-1] * _FACTOR).astype(np.int64))
         sizes.append(np.minimum(finer, most_bins))
@@ -255,7 +258,8 @@ def _log_bayes_factor(codes: Codes, n_states: Ints, weight: Floats) -> float:
     cell = codes[0].astype(np.int64) * n_states[1] + codes[1]
     missing = (codes < 0).any(axis=0)
     if missing.any():
-        cell, weight = cell[~missing], weight[~missing]
+        cell = cell[~missing]
+        weight = weight[~missing]
     table = np.bincount(cell, weight, n_states.prod()).astype(np.float64).reshape(n_states)
     dependent, *independent = map(_log_evidence, (table, table.sum(axis=0), table.sum(axis=1)))
     return dependent - sum(independent)
@@ -272,7 +276,8 @@ def _partners(codes: Codes, weight: Floats) -> Ints:
     ptr = offsets(codes.max(axis=1).astype(np.int64) + 1)
     n_places = int(ptr[-1])
     step = 1 + int(codes.shape[1] * n_places**2 / _WORK)
-    codes, weight = codes[:, ::step], weight[::step]
+    codes = codes[:, ::step]
+    weight = weight[::step]
     # Sums of whole weights do not round, in single precision neither if they are not too large.
     is_exact = weight.sum() < 2.0**24 and bool((weight == np.floor(weight)).all())
     indicator = np.zeros((n_places + 1, len(weight)), np.float32 if is_exact else np.float64)
@@ -281,7 +286,8 @@ def _partners(codes: Codes, weight: Floats) -> Ints:
     indicator[place, np.arange(len(weight))] = 1.0
     indicator = indicator[:-1]
     weighted = indicator * weight.astype(indicator.dtype)
-    count, n_others = weighted.sum(axis=1, dtype=np.float64), np.diff(ptr) - 1
+    count = weighted.sum(axis=1, dtype=np.float64)
+    n_others = np.diff(ptr) - 1
 
     def partners(column: int) -> Ints:
         places = slice(int(ptr[column]), int(ptr[column + 1]))

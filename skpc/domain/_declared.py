@@ -33,8 +33,6 @@ _SPELLED = {
     "date": ("datetime", r"(\d{4}[-/.]\d\d?[-/.]\d\d?|\d\d?[-/.]\d\d?[-/.]\d\d(\d\d)?)([T ]\d.*)?"),
     "number": ("numeric", r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*"),
 }
-#: The part of the cells of a column that must.
-_MOSTLY = 0.9
 
 #: The states of a column in the order of their codes; None for a column of numbers.
 States = NDArray[Any] | None
@@ -127,7 +125,8 @@ def choose_categories(
     n_columns = cells.numbers.shape[1]
     listed = _check_categories(categories, n_columns, names)
     integer_weight = _small_integers(cells.numbers, weight)
-    observed, other_weight = integer_weight[:, :-1].sum(axis=1), integer_weight[:, _SMALL_INTEGERS]
+    observed = integer_weight[:, :-1].sum(axis=1)
+    other_weight = integer_weight[:, _SMALL_INTEGERS]
     if not observed.any() and not cells.strings:
         raise ValueError(
             "Every value of X is missing (in the rows of positive weight); nothing can be learned."
@@ -178,7 +177,9 @@ def _spell(pattern: str, strings: NDArray[np.object_]) -> bool:
     """Whether nine in ten of the strings of a column have a pattern."""
     counts = Counter(cell for cell in strings.tolist() if cell is not None)
     n_fitting = sum(counts[cell] for cell in counts if re.fullmatch(pattern, str(cell)))
-    return 0.0 < _MOSTLY * counts.total() <= n_fitting
+    # The part of the cells of a column that must.
+    mostly = 0.9
+    return 0.0 < mostly * counts.total() <= n_fitting
 
 
 def _observed_or_declared(cells: Cells, column: int, names: Sequence[Any] | None) -> States:
@@ -242,7 +243,8 @@ def _categorical_mask(
     mask = np.zeros(len(is_small), dtype=bool)
     if categorical_features is None:
         return mask
-    chosen, words = np.asarray(categorical_features), ("auto", "from_dtype")
+    chosen = np.asarray(categorical_features)
+    words = ("auto", "from_dtype")
     if isinstance(categorical_features, str) and categorical_features in words:
         mask[list(cells.declared)] = True
         if categorical_features == "auto":

@@ -455,7 +455,8 @@ class Domain:
             axes = fit_axes(shown, weight, self.columns, n_bins)
             return self._with(map(lambda column, axis: replace(column, axis=axis), self, axes))
         for column, values in zip(self, rows.T):
-            axis, law = column.axis, column.law
+            axis = column.axis
+            law = column.law
             is_empty = np.isnan(values).all()
             if axis and law and not column.is_ordered and not is_empty:
                 n_bins = max(axis.n_states - len(axis.atoms), 1)
@@ -594,7 +595,8 @@ class Domain:
                 )
         is_lost = ~missing_cells(row) & np.isnan(cells.numbers)
         for place in np.flatnonzero(~self.is_hidden).tolist():
-            column, values = self[place], cells.numbers[:, place]
+            column = self[place]
+            values = cells.numbers[:, place]
             lower, upper = (-np.inf, np.inf) if column.law is None else column.law.bounds
             is_wrong = is_lost[:, place] | (values < lower) | (values > upper)
             allowed = ", ".join(text_of(end, column.calendar) for end in (lower, upper))
@@ -753,7 +755,8 @@ class Domain:
         table : DataFrame or array-like
             With the column, if just that one was missing from a DataFrame; else as it came.
         """
-        names, library = list(self.feature_names or ()), frame_library(table)
+        names = list(self.feature_names or ())
+        library = frame_library(table)
         if library is None or list(table.columns) != names[:column] + names[column + 1 :]:
             return table
         columns = [column_of(table, position) for position in range(len(names) - 1)]
@@ -782,7 +785,8 @@ class Domain:
         ValueError
             If it names a column that is not there, or there are not as many cells as columns.
         """
-        names, n_columns = self.feature_names, self.n_features
+        names = self.feature_names
+        n_columns = self.n_features
         if hasattr(given, "to_frame") and hasattr(given, "index"):
             given = given.to_frame().T
         if names is not None and frame_library(given) is not None:
@@ -905,7 +909,8 @@ class Domain:
         )
 
     def _refuse_other_kind(self, cells: Cells, place: int) -> None:
-        was_string, is_string = self[place].holds_strings, place in cells.strings
+        was_string = self[place].holds_strings
+        is_string = place in cells.strings
         is_empty = not is_string and np.isnan(cells.numbers[:, place]).all()
         if was_string is None or was_string == is_string or is_empty:
             return

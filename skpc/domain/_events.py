@@ -31,7 +31,9 @@ from skpc.variables.events import Events
 from skpc.variables.ranks import Ranks
 
 #: Flags of a statement: which ends belong to it, and whether it is one value of a set.
-_LOW, _HIGH, _OF_SET = 1, 2, 4
+_LOW = 1
+_HIGH = 2
+_OF_SET = 4
 _SETS = (list, set, frozenset, np.ndarray)
 #: What intervals have, and all that holds several values, such as slices, which are refused.
 _OF_STATEMENTS = ("closed_left", "__len__", "indices")
@@ -275,9 +277,11 @@ class _Statements(NamedTuple):
             codes = self._codes(ends[0], face.values)
             is_meant = codes[:, np.newaxis] == np.arange(len(face.values))
         statement, place = np.nonzero(is_meant)
-        states, law = face.source_cells[place], self.domain[face.source].law
+        states = face.source_cells[place]
+        law = self.domain[face.source].law
         if law is None:
-            lower, upper = states - 0.5, states + 0.5
+            lower = states - 0.5
+            upper = states + 0.5
         else:
             lower, upper = law.intervals(states, states, np.ones((2, len(states)), dtype=bool))
         # An empty interval says that no state is meant.
@@ -301,7 +305,8 @@ class _Statements(NamedTuple):
 
     def _numbers(self, ends: tuple[Any, ...]) -> Floats:
         """Numbers of ends, NaN where there is none."""
-        cells, calendar = np.empty(len(ends), object), self.column.calendar
+        cells = np.empty(len(ends), object)
+        calendar = self.column.calendar
         cells[:] = ends
         if calendar is not None:
             if isinstance(calendar, Ranks):

@@ -35,7 +35,8 @@ from skpc.domain._tables import Cells
 #: Columns are one variable if chance makes them so with a smaller probability.
 _LOG_CHANCE = math.log(1e-6)
 #: Rows that tell most pairs of columns apart, and states of columns compared at a time.
-_FEW_ROWS, _BLOCK = 512, 4_096
+_FEW_ROWS = 512
+_BLOCK = 4_096
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -154,7 +155,8 @@ def fit_faces(rows: Floats, weight: Floats, columns: Sequence[Column]) -> dict[i
         ranked = sorted(places, key=lambda place: _rank(columns[place]))
         # The first column of several that are one is the source of all others.
         for source, place in sorted(_candidates(rows, ranked, states_of), key=lambda pair: pair[0]):
-            source, place = ranked[source], ranked[place]
+            source = ranked[source]
+            place = ranked[place]
             is_source = source not in faces and _rank(columns[source])[0] < 2
             # Circuits are asked about categories of numbers, such as 0 and 1, as they are.
             are_codes = all(_is_code(columns[v]) for v in (source, place))

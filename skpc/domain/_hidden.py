@@ -21,12 +21,6 @@ from skpc.domain._tables import Cells
 
 #: The states that a learner gets for a column that it does not see.
 ONE_STATE = np.array([None], dtype=object)
-#: A column of strings is an identifier if it has this many observed cells ...
-_IDENTIFIER_FROM = 50
-#: ... and a larger share of values that are seen once. A new row then holds a known value with a
-#: probability of a tenth or less. In trials, values that decided another column were worth nothing
-#: to it (.00 +- .01 nats a row) from a share of .4 on; learning them took five times as long.
-_IDENTIFIER_SHARE = 0.9
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -103,4 +97,11 @@ def name_rows(weight_of: Mapping[str, float]) -> bool:
     """Whether nearly every one of the values with these weights comes once."""
     n_cells = math.fsum(weight_of.values())
     n_once = sum(map(is_once, weight_of.values()))
-    return n_cells >= _IDENTIFIER_FROM and n_once > _IDENTIFIER_SHARE * n_cells
+    # ... and a larger share of values that are seen once. A new row then holds a known value with a
+    # probability of a tenth or less. In trials, values that decided another column were worth
+    # nothing to it (.00 +- .01 nats a row) from a share of .4 on; learning them took five times as
+    # long.
+    identifier_share = 0.9
+    # A column of strings is an identifier if it has this many observed cells ...
+    identifier_from = 50
+    return n_cells >= identifier_from and n_once > identifier_share * n_cells

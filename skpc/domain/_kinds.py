@@ -37,7 +37,8 @@ def first_columns(
         if not len(known):
             columns.append(Empty(name=name, calendar=calendar))
             continue
-        unseen, are_names = 0.0, False
+        unseen = 0.0
+        are_names = False
         if place in cells.strings:
             weight_of = weight_of_values(cells.strings[place], weight)
             unseen = unseen_share(weight_of, known) if has_mass else 0.0

@@ -41,7 +41,8 @@ class Numbers(Column):
         summary = super().summary()
         if self.law is None:
             return summary
-        law, calendar = self.law, self.calendar
+        law = self.law
+        calendar = self.calendar
         low, high, *bounds = (text_of(x, calendar) for x in (law.low, law.high, *law.bounds))
         has_bounds = np.isfinite(law.bounds).any() and self.labels is None
         values = f"{low} to {high}" + (f" in [{', '.join(bounds)}]" if has_bounds else "")

@@ -64,11 +64,10 @@ def canonical_order(rows: Floats, weight: Floats, is_categorical: Bools) -> Orde
     for column in np.flatnonzero(~is_categorical):
         observed = ~np.isnan(rows[:, column])
         ranks[observed, column] = np.unique(rows[observed, column], return_inverse=True)[1]
-    column_signature, row_signature = (
-        is_categorical.astype(np.uint64),
-        weight.view(np.uint64).copy(),
-    )
-    n_signatures, before = 0, -1
+    column_signature = is_categorical.astype(np.uint64)
+    row_signature = weight.view(np.uint64).copy()
+    n_signatures = 0
+    before = -1
     while n_signatures > before:
         _refine(ranks, column_signature, row_signature)
         before = n_signatures

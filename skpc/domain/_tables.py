@@ -201,7 +201,8 @@ def read_table(
     cells = Cells(np.full(table.shape, np.nan), {}, {}, set(), {})
     names = names if frame_library(table) is None else tuple(table.columns)
     for column in range(table.shape[1]):
-        series, where = column_of(table, column), describe_column(column, names)
+        series = column_of(table, column)
+        where = describe_column(column, names)
         scale = None if dates is None else dates.get(column)
         if dates is None and _kind_of(series.dtype) in {"M", "m", "O"}:
             scale = Calendar.fit(series, weight, where)
@@ -228,7 +229,8 @@ def named_columns(table: Any) -> Bools:
 
 def _read_column(cells: Cells, series: Any, column: int, names: Sequence[Any] | None) -> None:
     """Add a column to the cells: a Series, or an array of objects."""
-    dtype, kind = series.dtype, _kind_of(series.dtype)
+    dtype = series.dtype
+    kind = _kind_of(series.dtype)
     if hasattr(series, "sparse"):
         raise TypeError(
             "Sparse data is not supported; make the column dense (series.sparse.to_dense()). Found "
@@ -336,13 +338,15 @@ def _write_column(column: NDArray[Any], dtype: Any, calendar: Scale | None, libr
     if isinstance(calendar, Ranks):
         column = calendar.objects(column)
     elif calendar is not None:
-        is_plain, is_object = isinstance(dtype, np.dtype), str(dtype) == "object"
+        is_plain = isinstance(dtype, np.dtype)
+        is_object = str(dtype) == "object"
         fits = _kind_of(dtype) in {"M", "m"} and not (calendar.zone and is_plain) or is_object
         # The dates of numpy have nanoseconds, those of Python time zones.
         is_fine = calendar.zone is None and calendar.stored.endswith("[ns]")
         values = calendar.dates(column) if is_fine else calendar.objects(column).tolist()
         return sys.modules[library].Series(values, dtype=dtype if fits else None)
-    kind, is_number = _kind_of(dtype), column.dtype == np.float64
+    kind = _kind_of(dtype)
+    is_number = column.dtype == np.float64
     missing = missing_cells(column)
     if is_number and kind in {"i", "u"}:
         column = _whole_numbers(column, dtype)
@@ -368,7 +372,8 @@ def _whole_numbers(column: Floats, dtype: Any) -> Floats:
 def _pandas_series(column: NDArray[Any], dtype: Any, kind: str, missing: Bools) -> Any:
     import pandas as pd
 
-    is_plain, is_number = isinstance(dtype, np.dtype), column.dtype == np.float64
+    is_plain = isinstance(dtype, np.dtype)
+    is_number = column.dtype == np.float64
     if missing.all() and not is_plain:
         return pd.Series([None] * len(column), dtype=dtype)
     if kind == "category":

@@ -181,7 +181,8 @@ def refuse_wrong(
             try:
                 low, high, with_low, with_high = ends_of(cell)
             except (TypeError, ValueError):
-                low, high = np.nan, np.nan
+                low = np.nan
+                high = np.nan
             if not low < high:
                 wanted = "ranges of numbers from the smaller to the greater end"
         if wanted:
@@ -192,9 +193,11 @@ def refuse_wrong(
 
 def ranges_of(values: Floats, stated: Stated) -> Ranges:
     """Values, ranges and missing cells of a column of numbers; the last have infinite ends."""
-    low, high = values.copy(), values.copy()
+    low = values.copy()
+    high = values.copy()
     missing = np.isnan(values)
-    low[missing], high[missing] = -np.inf, np.inf
+    low[missing] = -np.inf
+    high[missing] = np.inf
     closed = np.tile(~missing, (2, 1))
     if len(stated.rows):
         *ends, with_low, with_high = zip(*map(ends_of, stated.cells))

@@ -168,7 +168,8 @@ class TableDensity(EventAnswers, DensityMixin, TableLearner):
                [1., 1.]])
         """
         check_is_fitted(self, "domain_")
-        n_samples, random_state = check_n_samples(n_samples), check_random_state(random_state)
+        n_samples = check_n_samples(n_samples)
+        random_state = check_random_state(random_state)
         check_memory(
             float(n_samples) * self.n_features_in_,
             f"{n_samples:,} draws of {self.n_features_in_:,} columns",
@@ -177,7 +178,8 @@ class TableDensity(EventAnswers, DensityMixin, TableLearner):
         if given is None:
             drawn = self._density.draw(n_samples, random_state)
         else:
-            events, domain = None, self.domain_
+            events = None
+            domain = self.domain_
             if isinstance(given, Mapping):
                 events, given = read_events(domain, given, "given", values_are_known=True)
             given = domain.row(given)
@@ -357,12 +359,14 @@ class TableDensity(EventAnswers, DensityMixin, TableLearner):
         if not isinstance(level, Real) or not 0.0 < level < 1.0:
             raise ValueError(f"level must be a probability strictly between 0 and 1, got {level!r}")
         table, said, _ = self._events(X)
-        rows, group = said, np.arange(len(table))
+        rows = said
+        group = np.arange(len(table))
         if isinstance(said, Events):
             rows = said.rows
         else:
             rows, group = group_rows(rows)
-        lower, upper = rows.copy(), rows.copy()
+        lower = rows.copy()
+        upper = rows.copy()
         numbers = np.flatnonzero(~self.domain_.is_categorical)
         for part in gen_batches(len(rows), _ROWS):
             some = rows[part]
@@ -411,7 +415,8 @@ class TableDensity(EventAnswers, DensityMixin, TableLearner):
         check_is_fitted(self, "domain_")
         chosen = int(self.domain_.places([column], "column")[0])
         table, rows = self._encode(self.domain_.with_column(X, chosen))
-        faces, hidden = self.domain_.faces, rows.copy()
+        faces = self.domain_.faces
+        hidden = rows.copy()
         # Other faces of the column tell it, but not its own cells.
         source = faces[chosen].source if chosen in faces else chosen
         if any(face.source == source for face in faces.values()):
@@ -513,7 +518,8 @@ class CircuitDensity(TableDensity):
         table = self.circuit_, sample.rows, sample.weight
         model = ParametrisedCircuit.from_rows(*table, counts)
         fit = learn([model], data, self._passes)
-        self.circuit_, self._n_learned = fit.model.circuit, data.n_rows
+        self.circuit_ = fit.model.circuit
+        self._n_learned = data.n_rows
         return fit
 
     def reweighted(self, rows: Floats, weight: Floats) -> Self:
@@ -532,7 +538,8 @@ class CircuitDensity(TableDensity):
         -------
         CircuitDensity
         """
-        again, counts = copy(self), pseudo_counts_from(self.circuit_, 1.0)
+        again = copy(self)
+        counts = pseudo_counts_from(self.circuit_, 1.0)
         fit = fit_to_rows(self.circuit_, Rows(rows, weight), counts, REWEIGHTED)
         again.circuit_ = fit.model.circuit
         return again

@@ -41,13 +41,10 @@ from skpc._validation import (
     unmasked,
 )
 from skpc._warnings import collected, warn
-from skpc.domain import Domain, LogMass, present_rows
-from skpc.domain._events import events_of_table
+from skpc.domain import Domain, LogMass, events_of_table, present_rows
 from skpc.domain.stated import holds_ranges, is_stated, split_ranges
 from skpc.variables.margins import MOST_BINS
 
-#: Weights that are not whole look like counts if their sum is the number of rows up to this factor.
-_FAR_OFF = 10.0
 #: Which columns are categorical.
 CATEGORICAL_FEATURES = ("array-like", StrOptions({"auto", "from_dtype"}), None)
 #: Cells of an array that are answered for at a time.
@@ -218,7 +215,10 @@ class TableTransformer(OneToOneFeatureMixin, TransformerMixin):
 def _warn_of_scale(weight: Floats) -> None:
     """Say that weights are counts where they look like something else."""
     factor = len(weight) / weight.sum()
-    if max(factor, 1.0 / factor) > _FAR_OFF and (weight % 1.0).any():
+    # Weights that are not whole look like counts if their sum is the number of rows up to this
+    # factor.
+    far_off = 10.0
+    if max(factor, 1.0 / factor) > far_off and (weight % 1.0).any():
         warn(
             "Weights of rows are counts: a weight of two equals the row twice. Those of "
             f"{len(weight)} rows sum to {weight.sum():.6g}. If they only say how much rows count "
@@ -449,7 +449,8 @@ def _lazily(call: dict[str, Any], answer: Callable[..., Any], X: Any) -> Any:
 
     head = X.head(1, npartitions=-1) if hasattr(X, "head") else X[:1].compute()
     of_head = answer(**(call | {"X": head}))
-    like, chunks = _several(of_head), dask_chunks(X)
+    like = _several(of_head)
+    chunks = dask_chunks(X)
     del call["X"]
     seeded = zip(_seeded(call, len(chunks)), chunks)
     parts = [task(_of_chunk)(partial(answer, **one), chunk, like) for one, chunk in seeded]
@@ -581,6 +582,7 @@ class ProbabilisticClassifier(ClassifierMixin, TableEstimator):
             Their classes.
         """
         check_is_fitted(self)
-        n_samples, random_state = check_n_samples(n_samples), check_random_state(random_state)
+        n_samples = check_n_samples(n_samples)
+        random_state = check_random_state(random_state)
         rows, code = self._draw(n_samples, random_state)
         return self.domain_.decode(self.domain_.name(rows, random_state)), self.classes_[code]

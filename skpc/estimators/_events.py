@@ -175,7 +175,8 @@ class EventAnswers:
         """Log measure of what is known; an error that names a cell where that is impossible."""
         log_known = np.asarray(self._density.log_density(known))
         for event in np.flatnonzero(np.isneginf(log_known))[:1].tolist():
-            one, columns = known.take(np.array([event])), np.arange(self.domain_.n_features)
+            one = known.take(np.array([event]))
+            columns = np.arange(self.domain_.n_features)
             alone = [self._density.log_density(one.only(columns == column)) for column in columns]
             wrong = np.flatnonzero(np.isneginf(alone))[:1].tolist()
             where = [self.domain_[column].where for column in wrong]
@@ -189,8 +190,10 @@ class EventAnswers:
 
 def of_face(cells: Predictive, face: Face) -> Predictive:
     """The distributions of a column that tells the same as the one that these are about."""
-    order, known = np.argsort(face.values), face.state_numbers(cells.known)
-    values, prob = face.values[order], _of_states(cells, face)[:, order]
+    order = np.argsort(face.values)
+    known = face.state_numbers(cells.known)
+    values = face.values[order]
+    prob = _of_states(cells, face)[:, order]
     labels = None if face.holds_numbers else values
     points = values if face.holds_numbers else np.arange(float(len(values)))
     of_states = np.append(points[np.argsort(order)], np.nan)

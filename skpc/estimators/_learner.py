@@ -35,11 +35,11 @@ from skpc.domain import (
     Domain,
     canonical_order,
     column_moments,
+    events_of_table,
     join_tables,
     merge_rows,
     present_rows,
 )
-from skpc.domain._events import events_of_table
 from skpc.domain.stated import check_stated, filled_table, holds_ranges, split_ranges
 from skpc.estimators._estimator import (
     ColumnsEstimator,
@@ -58,9 +58,11 @@ from skpc.queries import Events
 
 #: In a table of more rows or more cells than these, a sample tells what the columns are and the
 #: structure of a model. The sample has at most this many rows and this many cells.
-SAMPLE_ROWS, SAMPLE_CELLS = 100_000, 2**26
+SAMPLE_ROWS = 100_000
+SAMPLE_CELLS = 2**26
 #: Cells of a mapped array, and rows in memory, that are read at a time.
-_CELLS, _ROWS = 2**22, 2**16
+_CELLS = 2**22
+_ROWS = 2**16
 #: Results of chunks of a dask collection that are added up at a time.
 _ADDED = 8
 
@@ -152,7 +154,8 @@ class TableLearner(ColumnsEstimator, ABC):
 
     def _fit(self, X: Any, sample_weight: Any, X_val: Any = None) -> Self:
         with all_or_nothing(self):
-            chunks, is_whole = TableChunks.from_table(X), True
+            chunks = TableChunks.from_table(X)
+            is_whole = True
             if chunks is not None:
                 if sample_weight is not None:
                     raise ValueError(
@@ -281,7 +284,8 @@ class TableLearner(ColumnsEstimator, ABC):
         if self._orders_columns:
             columns = order.columns if data.like is None else data.like._order
         rows_val = None if data.rows_val is None else data.rows_val.take(columns, axis=1)
-        rows, weight = rows[order.rows], weight[order.rows]
+        rows = rows[order.rows]
+        weight = weight[order.rows]
         sample = data._replace(rows=rows, weight=weight).sampled(self._most_rows)
         self._take_domain(domain.taken(columns))
         self._order = np.arange(len(columns))
@@ -316,7 +320,8 @@ class TableLearner(ColumnsEstimator, ABC):
 
     def _take_domain(self, domain: Domain) -> None:
         """Know the columns, and their names if all of these are strings."""
-        self.domain_, self.n_features_in_ = domain, domain.n_features
+        self.domain_ = domain
+        self.n_features_in_ = domain.n_features
         names = domain.feature_names or ()
         if names and all(isinstance(name, str) for name in names):
             self.feature_names_in_ = np.array(names, dtype=object)
@@ -419,7 +424,8 @@ class TableChunks:
     """
 
     def __init__(self, read: Callable[[], Iterator[Any]], tasks: list[Any] | None = None):
-        self._read, self._tasks = read, tasks
+        self._read = read
+        self._tasks = tasks
         #: Number of rows of each chunk, from the first pass on.
         self.sizes: list[int] | None = None
         #: Knows the columns once :meth:`sample` has looked at them.
@@ -494,7 +500,8 @@ class TableChunks:
             )
         self.reader = clone(estimator)
         check_table(self.reader, first, reset=True)
-        size, limit = max(1, min(SAMPLE_ROWS, SAMPLE_CELLS // self.reader.n_features_in_)), 1.0
+        size = max(1, min(SAMPLE_ROWS, SAMPLE_CELLS // self.reader.n_features_in_))
+        limit = 1.0
         if size < self.n_rows:
             # The keys of all rows might not fit the memory. These are about twice as many as drawn.
             likely = (2.0 * size + 20.0) / self.n_rows
@@ -546,7 +553,8 @@ class EncodedChunks:
                 "Categories that are not in the sample of rows that tells the columns count as "
                 f"missing. {warnings[0]}",
             )
-        self.n_rows, self.is_read = float(n_rows), True
+        self.n_rows = float(n_rows)
+        self.is_read = True
         return total
 
 
@@ -606,7 +614,8 @@ def _count_rows(
 ) -> tuple[int, list[str], _Sum]:
     """Number of rows with a cell, warnings of unknown categories, and what is counted."""
     domain = chunks.domain
-    rows, texts = np.empty((0, domain.n_features)), []
+    rows = np.empty((0, domain.n_features))
+    texts = []
     if len(chunk):
         with collected() as warnings:
             table = check_table(chunks.table.reader, chunk, reset=False)

@@ -76,7 +76,8 @@ class Composition(BaseComposition, Estimator):
         ValueError
             If the list does not hold such pairs, or a name is there twice or cannot be one.
         """
-        given, models = getattr(self, parameter), known or {}
+        given = getattr(self, parameter)
+        models = known or {}
         if known is None and not isinstance(given, list | tuple):
             return [(parameter, given)]
         wanted = "pairs (name, estimator)"
@@ -122,7 +123,8 @@ class PoolEstimator(Composition, TableEstimator):
         TypeError, ValueError
             If a model is not given as it should be, lacks a method, or has the name of a density.
         """
-        argument, (method, known) = self._lists[1], self._others
+        argument = self._lists[1]
+        (method, known) = self._others
         named_models = self._named(argument, known)
         for name, model in named_models:
             if not isinstance(model, str) and not hasattr(model, method):
@@ -148,7 +150,8 @@ class PoolEstimator(Composition, TableEstimator):
         splits = given_splits(self.cv, X, y, sample_weight, distinct, is_classifier(self))
         rows, weight = merge_rows(rows, weight)
         is_categorical = np.append(self.domain_.is_categorical, is_classifier(self))
-        order, places = canonical_order(rows, weight, is_categorical), np.arange(rows.shape[1])
+        order = canonical_order(rows, weight, is_categorical)
+        places = np.arange(rows.shape[1])
         if all(isinstance(model, str) for _, model in named_models):
             # Models of the user's may name columns by their places in the table.
             places = np.append(order.columns[order.columns != places[-1]], places[-1])

@@ -74,7 +74,8 @@ def drawn_by_column(
     rows = events.rows.copy()
     for column in np.unique(events.column).tolist():
         of_column = events.only(np.arange(domain.n_features) == column)
-        event, cells = of_column.event, of_column.rows[:, column]
+        event = of_column.event
+        cells = of_column.rows[:, column]
         states = domain[column].states
         if states is not None:
             in_event, number = np.unique(event, return_inverse=True)
@@ -84,11 +85,13 @@ def drawn_by_column(
             continue
         # Several alternatives count as all that lies between them.
         is_missing = np.isnan(cells)
-        low, high = np.where(is_missing, np.inf, cells), np.where(is_missing, -np.inf, cells)
+        low = np.where(is_missing, np.inf, cells)
+        high = np.where(is_missing, -np.inf, cells)
         np.minimum.at(low, event, of_column.low)
         np.maximum.at(high, event, of_column.high)
         says_nothing = low > high
-        low[says_nothing], high[says_nothing] = -np.inf, np.inf
+        low[says_nothing] = -np.inf
+        high[says_nothing] = np.inf
         closed = np.array([~is_missing, np.isfinite(high)])
         ranges = Ranges(low, high, closed)
         rows[:, column] = filled_numbers(ranges, weight, random_state)

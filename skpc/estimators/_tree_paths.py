@@ -26,8 +26,6 @@ Path = tuple[dict[int, Any], Floats]
 _EVERYTHING = (-np.inf, np.inf)
 #: Statements of paths, times rows, that are compared at a time.
 _COMPARED = 2**24
-#: Paths of all trees at once, up to which answers that are no sums are exact.
-_MOST_JOINT = 4096
 #: Pairs of paths that are tried, for each of these.
 _PAIRS = 16
 
@@ -79,7 +77,8 @@ class LinearSum(NamedTuple):
 
     def expected(self, density: Density, rows: Floats) -> Floats:
         """The value at the means of all columns that the model reads."""
-        filled, source = density.means(rows), self.columns.source.tolist()
+        filled = density.means(rows)
+        source = self.columns.source.tolist()
         stated = [c for c, value in zip(source, self.columns.values) if value is not None]
         stated = sorted({*stated})
         prob = dict(zip(stated, density.posteriors(rows, stated) if stated else ()))
@@ -369,6 +368,8 @@ def read_sum(
         if hasattr(model, method)
     }
     value = total.at(rows)
+    # Paths of all trees at once, up to which answers that are no sums are exact.
+    most_joint = 4096
     for method, of_method in answers.items():
         if value.shape != of_method.shape:
             continue
@@ -377,7 +378,8 @@ def read_sum(
             total = total._replace(offset=(of_method - value).mean(axis=0))
         margin = total.at(rows)
         if link_of(margin, of_method) == "identity":
-            joint, joined = None, None if paths is None else joint_paths(paths, _MOST_JOINT)
+            joint = None
+            joined = None if paths is None else joint_paths(paths, most_joint)
             if joined is not None:
                 joint = TreePaths.of_paths(joined, density.domain)._replace(offset=total.offset)
             links = {name: link_of(margin, each) for name, each in answers.items()}

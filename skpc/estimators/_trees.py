@@ -64,7 +64,8 @@ def trees_of(model: Any) -> list[Tree] | None:
     if hasattr(model, "_predictors"):
         return _hist_trees(model)
     if isinstance(model, BaseDecisionTree):
-        members, rate = np.array([[model]]), 1.0
+        members = np.array([[model]])
+        rate = 1.0
     else:
         members = np.asarray(getattr(model, "estimators_", []), dtype=object)
         rate = getattr(model, "learning_rate", 1.0)

@@ -49,9 +49,8 @@ from skpc.pooling.errors import (
 from skpc.pooling.folds import FEWEST
 
 #: Parts of the rows that are held out in turn, and rounds.
-_FOLDS, _ROUNDS = 3, 3
-#: Rows for each component of the default mixture, and most components.
-_COMPONENT_ROWS, _MOST_COMPONENTS = 50, 20
+_FOLDS = 3
+_ROUNDS = 3
 #: Probability that a number lies between the ends that are explained.
 _LEVEL = 0.9
 
@@ -252,7 +251,8 @@ class CellErrorDetector(TableTransformer, ColumnsEstimator):
 
         self.domain_ = domain
         if is_far(rows).any():
-            left, known = without_cells(table, is_far(rows)), domain.is_categorical
+            left = without_cells(table, is_far(rows))
+            known = domain.is_categorical
             with warnings.catch_warnings():
                 # What there is to say of the columns has been said.
                 warnings.simplefilter("ignore")
@@ -269,7 +269,10 @@ class CellErrorDetector(TableTransformer, ColumnsEstimator):
         """The density that is given, or the default for so many rows."""
         if self.density is not None:
             return clone(self.density)
-        n_components = int(np.clip(n_rows // _COMPONENT_ROWS, 1, _MOST_COMPONENTS))
+        # Rows for each component of the default mixture, and most components.
+        component_rows = 50
+        most_components = 20
+        n_components = int(np.clip(n_rows // component_rows, 1, most_components))
         members = [
             ("hidden", HiddenChowLiuTree(random_state=self.random_state)),
             ("mixture", TableMixture(n_components=n_components, random_state=self.random_state)),
@@ -288,7 +291,8 @@ class CellErrorDetector(TableTransformer, ColumnsEstimator):
             # A row of weight two may be in two folds: its parts are judged apart.
             held = [part for _, part in deal(weight, _FOLDS, random_state)]
             fold, source = np.nonzero(held)
-            usual, weight = usual[source], np.array(held)[fold, source]
+            usual = usual[source]
+            weight = np.array(held)[fold, source]
             cells = CheckedCells.from_rows(self._tails, rows[source])
             copies = usual, weight, np.arange(len(usual))
 

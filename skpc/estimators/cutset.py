@@ -32,15 +32,9 @@ from skpc.learning.smoothing import choose_param_ess, learned_from_shown
 from skpc.queries import PseudoCounts, log_likelihood, uniform_pseudo_counts
 from skpc.queries.parameters import fit_to_rows
 
-#: Iterations of EM on the parameters once the structure stands.
-_EM_ITERATIONS = 20
 #: Where cells are missing, EM stops once an iteration gains less than this (nats per missing cell):
 #: gains that cells so hard to see owe to chance cost held-out likelihood.
 _EM_TOL = 3e-4
-#: All iterations after the first together take no more rows than this: many rows say nearly as much
-#: once their missing cells are filled. On 200,000 rows, 20 % of the cells missing, the second
-#: iteration gained .005 nats a training row and lost .009 a test row.
-_EM_ROWS = 200_000
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -233,7 +227,8 @@ class CutsetNetworkBD(CircuitDensity):
     margins: str = parameter("auto", StrOptions({"auto", "plain"}))
 
     #: Counting is fast.
-    _most_rows, _passes = 100_000, Stop(10, 1e-3)
+    _most_rows = 100_000
+    _passes = Stop(10, 1e-3)
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
@@ -262,7 +257,8 @@ class CutsetNetworkBD(CircuitDensity):
         return self._fit(X, sample_weight)
 
     def _learn(self, data: TrainingData) -> None:
-        rows, weight = data.rows, data.weight
+        rows = data.rows
+        weight = data.weight
         if self.structured and self.n_components > 1:
             raise ValueError(
                 "structured=True needs n_components=1, got n_components="
@@ -280,16 +276,20 @@ class CutsetNetworkBD(CircuitDensity):
             )
             self.param_ess_ = cast("float | None", self.param_ess)
             if self.n_components == 1:
-                self.n_iter_, self.converged_ = 1, True
-                networks, weights = [self._network(rows, complete, weight)], np.ones(1)
+                self.n_iter_ = 1
+                self.converged_ = True
+                networks = [self._network(rows, complete, weight)]
+                weights = np.ones(1)
             else:
                 if self.param_ess == "auto":
                     fit = self._shrunken(rows, complete, weight, random_state)
                 else:
                     learner = self._networks(self.param_ess_)
                     fit = self._mixture(learner, random_state, complete, weight)
-                self.n_iter_, self.converged_ = fit.n_iter, fit.converged
-                networks, weights = fit.model.networks, fit.model.weights
+                self.n_iter_ = fit.n_iter
+                self.converged_ = fit.converged
+                networks = fit.model.networks
+                weights = fit.model.weights
             if self.n_components == 1 or self.param_ess != "auto":
                 self.circuit_ = self._parametrised(rows, complete, weight, networks, weights)
             log_density = log_likelihood(self.circuit_, rows)
@@ -346,7 +346,8 @@ class CutsetNetworkBD(CircuitDensity):
         self, advance: Callable[[float], object] | None = None
     ) -> Callable[..., CutsetNetwork]:
         """What learns a network from codes and weights."""
-        n_states, options = self.domain_.n_states, self._options
+        n_states = self.domain_.n_states
+        options = self._options
         return partial(learn_cutset_network, n_states=n_states, options=options, advance=advance)
 
     def _networks(self, param_ess: float | None) -> NetworkLearner:
@@ -368,7 +369,8 @@ class CutsetNetworkBD(CircuitDensity):
             starts = first_responsibilities(*points, random_state, self.n_init, is_spread)
         else:
             starts = [responsibility]
-        data, codes = Rows(rows, weight), self.domain_.codes(rows)
+        data = Rows(rows, weight)
+        codes = self.domain_.codes(rows)
         stop = Stop(self.max_iter, self.tol)
         return learn_mixture(data, codes, learner, starts, stop, self.verbose)
 
@@ -395,9 +397,15 @@ class CutsetNetworkBD(CircuitDensity):
                 ess *= len(networks)
                 learned_from = complete, weight, ~np.isnan(rows), ess
                 circuit, counts = learned_from_shown(circuit, *learned_from)
-        stop = Stop(_EM_ITERATIONS, 1e-4)
+        # Iterations of EM on the parameters once the structure stands.
+        em_iterations = 20
+        stop = Stop(em_iterations, 1e-4)
+        # All iterations after the first together take no more rows than this: many rows say nearly
+        # as much once their missing cells are filled. On 200,000 rows, 20 % of the cells missing,
+        # the second iteration gained .005 nats a training row and lost .009 a test row.
+        em_rows = 200_000
         if n_missing:
-            max_iter = min(_EM_ITERATIONS, _EM_ROWS // len(rows))
+            max_iter = min(em_iterations, em_rows // len(rows))
             # A single step is not judged.
             tol = _EM_TOL * n_missing / weight.sum() if max_iter > 1 else -np.inf
             stop = Stop(max(max_iter, 1), tol)
@@ -416,7 +424,8 @@ def filled_rows(
     """Rows whose missing cells are drawn from a mixture of Chow-Liu trees."""
     if not np.isnan(rows).any():
         return rows
-    table, points = (rows, domain.codes(rows), weight), partial(complete_points, domain)
+    table = (rows, domain.codes(rows), weight)
+    points = partial(complete_points, domain)
     return fill_missing(*table, learn_tree, points, domain.axes, n_components, random_state)
 
 

@@ -248,7 +248,8 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
     def _describe(self, n_more: int) -> None:
         """Set what is said of the pool, whose densities have some columns after those of X."""
         pool = self._pool
-        self.weights_, self.log_density_ = pool.weights, pool.log_density
+        self.weights_ = pool.weights
+        self.log_density_ = pool.log_density
         self.member_log_densities_ = pool.member_log_densities
         self.densities_ = {
             self.member_names_[m]: self._of_table(one, n_more) for m, one in pool.densities.items()
@@ -531,7 +532,8 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
         rows = self._encode(X)[1]
         if self._is_censored:
             return self._log_scores(rows, y)
-        values, at = check_target(self, self._numbers(y), len(rows)), self._pool.log_density_at
+        values = check_target(self, self._numbers(y), len(rows))
+        at = self._pool.log_density_at
         return self._of_parts(rows, lambda part: at(rows[part], values[part]))
 
     def sample(self, X: Any, n_samples: int = 1, random_state: Any = None) -> Floats:
@@ -552,7 +554,8 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
         ndarray of shape (n_rows, n_samples)
             Draws; those of different rows are independent.
         """
-        n_samples, random_state = check_n_samples(n_samples), check_random_state(random_state)
+        n_samples = check_n_samples(n_samples)
+        random_state = check_random_state(random_state)
         rows = self._encode(X)[1]
         draw = self._pool.draw
         draws = self._of_parts(rows, lambda part: draw(rows[part], n_samples, random_state))
@@ -589,7 +592,8 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
 
     def _log_scores(self, rows: Floats, y: Any) -> Floats:
         """Log scores of targets of which some are known as ranges."""
-        target, pool = CensoredTarget.read(y), self._pool
+        target = CensoredTarget.read(y)
+        pool = self._pool
         n_features = len(self._order)
         rows = rows[:, :n_features]
         with_target = target.labelled(rows, self.event_codes_)

@@ -42,13 +42,8 @@ from skpc.pooling.folds import fit_best
 from skpc.queries import KernelExpansion, expected_gram, sample_missing
 from skpc.queries.passes.rows import kernel_rows
 
-#: By how many nats per removed cell another density has to be better than a cutset network, whose
-#: answers are faster.
-_WORTH = 0.02
 #: Complete rows that are evaluated at a time.
 _POINTS = 2048
-#: Bytes that libsvm takes for each row in addition to its cache of kernels.
-_LIBSVM_BYTES = 1000
 #: Decimal digits of standardised targets that the solver sees.
 _DIGITS = 7
 #: Standard deviations smaller than this have squares that vanish: such a column counts as constant.
@@ -114,7 +109,8 @@ class ExpectedKernelMachine(TableEstimator):
         solver.set_params(**{name: getattr(self, name) for name in shared})
         if np.isnan(rows).any():
             _refuse_unstructured(self.density_, rows)
-            what, remedy = f"Expected kernels between {len(rows):,} rows", "Choose fewer rows."
+            what = f"Expected kernels between {len(rows):,} rows"
+            remedy = "Choose fewer rows."
             check_memory(2.0 * float(len(rows)) ** 2, what, remedy)
             solver.set_params(kernel="precomputed")
             numbers = expected_gram(self.density_.circuit_, rows, None, self._product_kernel())
@@ -123,7 +119,9 @@ class ExpectedKernelMachine(TableEstimator):
         announce(f"{type(solver).__name__}: {len(rows):,} distinct rows", self.verbose)
         # libsvm ends the process where memory is short, so the same memory is allocated first.
         cache = min(4.0 * float(len(rows)) ** 2, self.cache_size * 2.0**20)
-        _ = np.empty(int(cache) + _LIBSVM_BYTES * len(rows), dtype=np.uint8)
+        # Bytes that libsvm takes for each row in addition to its cache of kernels.
+        libsvm_bytes = 1000
+        _ = np.empty(int(cache) + libsvm_bytes * len(rows), dtype=np.uint8)
         del _
         scaled = (target - centre) / unit
         if self._units != (0.0, 1.0):
@@ -142,7 +140,8 @@ class ExpectedKernelMachine(TableEstimator):
             # With more than two classes, each pair has a function.
             pairs = coefficients_of_pairs(solver.dual_coef_, solver.n_support_, places)
             self.dual_coef_ = np.array(pairs)
-        circuit, functions = self.density_.circuit_, self.dual_coef_.T.copy()
+        circuit = self.density_.circuit_
+        functions = self.dual_coef_.T.copy()
         kernel = self._product_kernel()
         self._expansion = KernelExpansion(circuit, self.support_vectors_, functions, kernel)
 
@@ -216,7 +215,10 @@ class ExpectedKernelMachine(TableEstimator):
             candidates.append(SoftLearnSPN(**shared))
             if not domain.is_categorical.all():
                 candidates.append(TableMixture(**shared))
-        return fit_best(candidates, domain, rows, weight, self.random_state, _WORTH)
+        # By how many nats per removed cell another density has to be better than a cutset network,
+        # whose answers are faster.
+        worth = 0.02
+        return fit_best(candidates, domain, rows, weight, self.random_state, worth)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -374,7 +376,8 @@ class ExpectedKernelSVR(RegressorMixin, ExpectedKernelMachine):
         """
         with all_or_nothing(self), threads(self.n_jobs):
             table, weight, target = self._training_rows(X, sample_weight, y, check_target)
-            mean, sd = np.zeros(1), np.ones(1)
+            mean = np.zeros(1)
+            sd = np.ones(1)
             if self.standardize_y:
                 mean, sd = column_moments(target[:, np.newaxis], weight)
             self._units = mean[0], sd[0]
@@ -459,7 +462,8 @@ class ExpectedKernelSVR(RegressorMixin, ExpectedKernelMachine):
 
 def _hand_down(machine: Any, density: Any) -> None:
     """Give the density the categorical features of the machine; refuse a disagreement."""
-    wanted, declared = machine.categorical_features, density.categorical_features
+    wanted = machine.categorical_features
+    declared = density.categorical_features
     if isinstance(wanted, str) and wanted == "auto":
         return
     if isinstance(declared, str) and declared == "auto":

@@ -22,8 +22,6 @@ from skpc.estimators._estimator import by_chunks, check_labels, parameter
 from skpc.estimators.expected_kernel import ExpectedKernelMachine
 from skpc.pooling.folds import Fold, make_folds
 
-#: Parts that the rows are dealt into; each in turn is held out.
-_N_FOLDS = 5
 #: Shares of the cells that are removed from the copies of a held-out row.
 _MISSING_RATES = (0.0, 0.3, 0.6)
 #: Between these limits lies the logarithm of the inverse temperature.
@@ -278,7 +276,9 @@ class ExpectedKernelSVC(ClassifierMixin, ExpectedKernelMachine):
         if self.calibration is None:
             return
         random_state = check_random_state(self.random_state)
-        folds = make_folds(rows, weight, code, _N_FOLDS, _MISSING_RATES, random_state)
+        # Parts that the rows are dealt into; each in turn is held out.
+        n_folds = 5
+        folds = make_folds(rows, weight, code, n_folds, _MISSING_RATES, random_state)
         if not folds:
             raise ValueError(
                 f"calibration={self.calibration!r} needs two rows or more of some class, got one "
@@ -301,9 +301,11 @@ class ExpectedKernelSVC(ClassifierMixin, ExpectedKernelMachine):
     def _without(self, rows: Floats, kept_weight: Floats, code: Ints) -> Self:
         """The machine learned from the weight of each encoded row that is kept, same domain."""
         machine = clone(self).set_params(verbose=0)
-        machine.classes_, machine.domain_ = self.classes_, self.domain_
+        machine.classes_ = self.classes_
+        machine.domain_ = self.domain_
         is_present = kept_weight > 0.0
-        rows, weight = rows[is_present], kept_weight[is_present]
+        rows = rows[is_present]
+        weight = kept_weight[is_present]
         machine.density_ = self.density_
         # A column without a cell that is not held out cannot be learned.
         if not np.isnan(rows).all(axis=0).any():
@@ -379,7 +381,8 @@ class ExpectedKernelSVC(ClassifierMixin, ExpectedKernelMachine):
 
         Shape (n_rows, n_classes); of two classes, each has half of the margin between them.
         """
-        margin, n_classes = self._mean(rows) + self.intercept_, len(self.classes_)
+        margin = self._mean(rows) + self.intercept_
+        n_classes = len(self.classes_)
         if n_classes == 2:
             # That of two classes is positive for the second, others for the first of each pair.
             margin = -0.5 * margin

@@ -40,12 +40,8 @@ from skpc.pooling.folds import fit_best
 from skpc.pooling.masking import few_categories
 from skpc.pooling.pool import fit_density, labelled
 
-#: Joint draws by which a training row with gaps is completed.
-_N_COMPLETIONS = 5
 #: Rows, draws included, that a model answers at a time.
 _ROWS = 20_000
-#: Drawn rows on which what is read from a model must have its answers.
-_N_CHECKED = 200
 
 
 def _model_has(method: str) -> Callable[[Any], bool]:
@@ -275,11 +271,14 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
         if given is not None and not takes_weights:
             raise ValueError(f"sample_weight must be None, as {model!r} does not take weights.")
         has_gaps = np.isnan(rows).any(axis=1)
+        # Joint draws by which a training row with gaps is completed.
+        n_completions = 5
         if has_gaps.any():
             # Without weights complete rows count as often as those that are drawn.
-            n_copies = np.where(has_gaps | (not takes_weights), _N_COMPLETIONS, 1)
+            n_copies = np.where(has_gaps | (not takes_weights), n_completions, 1)
             copied = np.repeat(np.arange(len(rows)), n_copies)
-            rows, y = self._completed(rows, y, weight, copied), y[copied]
+            rows = self._completed(rows, y, weight, copied)
+            y = y[copied]
             given = (weight / n_copies)[copied] if takes_weights else None
         if self._takes_codes and self._encoder() == "codes":
             model.set_params(categorical_features=few_categories(self.domain_))
@@ -310,7 +309,9 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
         domain = self.domain_
         columns = self._columns
         density = self.density_.row_density
-        rows = density.draw(_N_CHECKED, np.random.RandomState(0))
+        # Drawn rows on which what is read from a model must have its answers.
+        n_checked = 200
+        rows = density.draw(n_checked, np.random.RandomState(0))
         if self._is_table:
             is_coded = getattr(model, "is_categorical_", None) is not None
             has_labels = (hasattr(scale, "labels") for scale in domain.calendars.values())
@@ -410,7 +411,8 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
             raise ValueError("return_std=True needs a regressor; a classifier has predict_proba.")
         margin = self._expected(table, rows, self._mean_method)
         best = (margin > 0.0).astype(int) if margin.ndim == 1 else margin.argmax(axis=1)
-        out, is_complete = self.classes_[best], ~np.isnan(rows).any(axis=1)
+        out = self.classes_[best]
+        is_complete = ~np.isnan(rows).any(axis=1)
         if is_complete.any():
             out[is_complete] = self._of_complete(table, rows, is_complete, "predict")
         return out
@@ -619,7 +621,8 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
 
     def _drawn(self, rows: Floats, method: str) -> tuple[Floats, Floats]:
         """Mean and standard deviation of the answer over draws of the missing cells."""
-        random_state, parts = check_random_state(self.random_state), []
+        random_state = check_random_state(self.random_state)
+        parts = []
         for part in gen_batches(len(rows), max(1, _ROWS // self.n_draws)):
             copies = np.repeat(rows[part], self.n_draws, axis=0)
             drawn = self.density_.row_density.draw_missing(copies, random_state)
@@ -633,7 +636,8 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
         tags = super().__sklearn_tags__()
         inner = getattr(self, "_model", with_margin(self.estimator)).__sklearn_tags__()
         tags.estimator_type = inner.estimator_type
-        tags.classifier_tags, tags.regressor_tags = inner.classifier_tags, inner.regressor_tags
+        tags.classifier_tags = inner.classifier_tags
+        tags.regressor_tags = inner.regressor_tags
         if tags.classifier_tags is not None:
             tags.classifier_tags.multi_label = False
         tags.target_tags.required = True

@@ -181,7 +181,9 @@ class ExtraCutsets(CircuitDensity):
         return self._fit(X, sample_weight)
 
     def _learn(self, data: TrainingData) -> list[Circuit]:
-        rows, weight, domain = data.rows, data.weight, self.domain_
+        rows = data.rows
+        weight = data.weight
+        domain = self.domain_
         random_state = check_random_state(self.random_state)
         seeds = random_state.randint(2**31, size=self.n_estimators)
         share = self.max_features

@@ -178,7 +178,8 @@ class GenerativeForest(ProbabilisticClassifier, ColumnsEstimator):
             is_class = rows[order, -1:] == np.arange(len(self.classes_))
             data = rows[np.ix_(order, self._order)], weight[order, np.newaxis] * is_class
             options = ForestOptions(*(getattr(self, name) for name in ForestOptions._fields))
-            random_state, total = check_random_state(self.random_state), self.n_estimators
+            random_state = check_random_state(self.random_state)
+            total = self.n_estimators
             domain = self.domain_.taken(self._order)
             with threads(self.n_jobs), progress(total, "trees", self.verbose) as advance:
                 self._forest = learn_forest(domain, *data, options, random_state, advance)

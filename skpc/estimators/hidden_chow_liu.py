@@ -158,7 +158,8 @@ class HiddenChowLiuTree(CircuitDensity):
                 tree = learn_hidden_tree(self._table(data.rows, data.weight), choice, seed)
         self._choice: TreeChoice = choice
         self.circuit_ = hidden_tree_circuit(tree, self.domain_.axes)
-        self.n_hidden_, self.parent_ = tree.n_hidden, tree.parent
+        self.n_hidden_ = tree.n_hidden
+        self.parent_ = tree.parent
         self.n_iter_ = len(choice.batches)
         share = self._table(data.rows, data.weight).share
         return TaughtTree(tree, share, self.domain_)
@@ -179,7 +180,8 @@ class HiddenChowLiuTree(CircuitDensity):
         rows, weight, rows_val, weight_val = data.divided(_HELD_OUT, random_state)
         if rows_val is None:
             # Too few rows to hold any out.
-            rows_val, weight_val = rows, weight
+            rows_val = rows
+            weight_val = weight
         held_out = CodedRows(self.domain_.codes(rows_val), weight_val)
         n_hidden = None if self.n_hidden == "auto" else int(self.n_hidden)
         table = self._table(rows, weight)

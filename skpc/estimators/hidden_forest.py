@@ -23,12 +23,14 @@ from skpc.learning.state_laws import States
 from skpc.queries import Events
 from skpc.variables import Histogram, Law
 
-#: Members of a bag, where the user gives no number.
-_MEMBERS = 8
 #: From this number of rows on there are clusters: one for so many rows, but few and not many.
-_LARGE, _ROWS_OF_CLUSTER, _FEWEST, _MOST = 4_000.0, 2_500.0, 4, 16
+_LARGE = 4_000.0
+_ROWS_OF_CLUSTER = 2_500.0
+_FEWEST = 4
+_MOST = 16
 #: Numbers of hidden states to choose from, and the rows that each of a large table needs.
-_N_HIDDEN, _ROWS_OF_STATE = (64, 32, 16, 8, 4, 2, 1), 25.0
+_N_HIDDEN = (64, 32, 16, 8, 4, 2, 1)
+_ROWS_OF_STATE = 25.0
 #: Fraction of the rows that choose the number of hidden states of a small table.
 _HELD_OUT = 0.2
 
@@ -293,7 +295,12 @@ class HiddenForest(CircuitDensity):
         self, states: States, data: TrainingData, random_state: np.random.RandomState
     ) -> tuple[int, int, int]:
         """The numbers of members, of clusters and of hidden states."""
-        n_rows, n_members, n_clusters, n_hidden = float(data.weight.sum()), _MEMBERS, 1, 0
+        n_rows = float(data.weight.sum())
+        # Members of a bag, where the user gives no number.
+        members = 8
+        n_members = members
+        n_clusters = 1
+        n_hidden = 0
         if self.n_estimators != "auto":
             n_members = int(self.n_estimators)
         if self.n_clusters != "auto":
@@ -339,5 +346,6 @@ def _cells_of(
     law = column.law or Law.fit(values, weight)
     if np.isnan(values).all():
         # Only the domain has seen the column.
-        values, weight = np.array([law.low, law.high]), np.ones(2)
+        values = np.array([law.low, law.high])
+        weight = np.ones(2)
     return fine_axis(values, weight, law, n_bins)

@@ -44,15 +44,15 @@ from skpc.pooling.mixture import RowPool
 _KINDS = ("numbers", "categories")
 #: Parts that are held out one after another, and how often their rows are asked about, each time
 #: with other cells removed: where distinct rows are at most so many, and else.
-_SMALL_UNTIL, _SMALL, _LARGE = 1_000, (5, 5), (1, 2)
+_SMALL_UNTIL = 1_000
+_SMALL = (5, 5)
+_LARGE = (1, 2)
 #: Rows of large tables by which a mixture makes its choices, and as many that judge them.
 _CHOOSING = 300
 #: Of fewer distinct rows none are held out.
 _FEWEST = 10
 #: Rows without correlations, for each column, that linear regressions add to those of the table.
 _STRENGTHS = 0.03, 1.0
-#: Columns of indicators that linear regressions have, at most.
-_MOST_COLUMNS = 300
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -227,7 +227,8 @@ class CircuitImputer(TableTransformer, TableEstimator):
                     f"{density!r}, which has none. Give one that has, such as CutsetNetworkBD()."
                 )
             table, weight, _ = self._training_rows(X, sample_weight)
-            self.indicator_, missing = None, _indicated(table)
+            self.indicator_ = None
+            missing = _indicated(table)
             self._is_empty = np.asarray(np.isnan(missing).all(axis=0))
             self.detector_ = None
             if self.robust:
@@ -309,7 +310,8 @@ class CircuitImputer(TableTransformer, TableEstimator):
         if numbers is categories:
             return numbers.complete(X, strategy=self.strategy, random_state=self.random_state)
         table, rows = self.density_.encode(X)
-        filled, is_categorical = rows.copy(), self.density_.domain_.is_categorical
+        filled = rows.copy()
+        is_categorical = self.density_.domain_.is_categorical
         for density, chosen in ((numbers, ~is_categorical), (categories, is_categorical)):
             means = density.means(rows, np.flatnonzero(chosen))
             filled[:, chosen] = means[:, chosen]
@@ -332,11 +334,14 @@ class CircuitImputer(TableTransformer, TableEstimator):
             if len(rows) > _SMALL_UNTIL:
                 # Its choices take most of the time, and more rows would hardly change them.
                 order = random_state.permutation(len(rows))
-                some, others = order[:_CHOOSING], order[_CHOOSING : 2 * _CHOOSING]
+                some = order[:_CHOOSING]
+                others = order[_CHOOSING : 2 * _CHOOSING]
                 members[-1].fit_rows(domain, rows[some], weight[some], rows[others])
         n_joint = len(members)
         n_columns = domain.n_states[domain.is_categorical].sum()
-        if n_columns <= _MOST_COLUMNS:
+        # Columns of indicators that linear regressions have, at most.
+        most_columns = 300
+        if n_columns <= most_columns:
             members += [LinearFiller(strength=strength) for strength in _STRENGTHS]
         parts = fit_to_parts(members, data, seed, n_masks, n_parts)
         log_density = [
@@ -345,7 +350,8 @@ class CircuitImputer(TableTransformer, TableEstimator):
         ]
         test_weight = np.concatenate([test_data[1] for _, test_data in parts])
         choices = {"rows": RowPool.weigh(np.concatenate(log_density), test_weight)[:2]}
-        variance, is_categorical = column_variances(*data), domain.is_categorical
+        variance = column_variances(*data)
+        is_categorical = domain.is_categorical
         for kind, columns in zip(_KINDS, (~is_categorical, is_categorical)):
             if (variance[columns] > 0.0).any():
                 wanted = variance * columns

@@ -35,8 +35,6 @@ from skpc.messages import (
     outer_length_scale_sq,
 )
 
-#: The median of distances is that of the pairs among this many rows at most.
-_MEDIAN_ROWS = 1000
 #: Infinite cells are refused by name, and not by scikit-learn.
 _NUMBERS: dict[str, Any] = {"dtype": np.float64, "order": "C", "ensure_all_finite": False}
 #: Rows whose features are held at a time.
@@ -281,7 +279,8 @@ class KernelEPOperator(RegressorMixin, Estimator):
         # One variance for all outputs, or one each.
         std = np.sqrt(variance.reshape(len(rows), -1)) * self.y_scale_
         if self._flat:
-            mean, std = mean[:, 0], std[:, 0]
+            mean = mean[:, 0]
+            std = std[:, 0]
         return (mean, std) if return_std else mean
 
     def sample(self, X: Any, n_samples: int = 1, random_state: Any = None) -> Floats:
@@ -311,20 +310,24 @@ class KernelEPOperator(RegressorMixin, Estimator):
         """Fix what the first rows fix, and learn from them."""
         self._rows: tuple[tuple[Floats, Floats], ...] = ()
         random_state = check_random_state(self.random_state)
-        n_variables, n_outputs = moments.mean.shape[1], targets.shape[1]
+        n_variables = moments.mean.shape[1]
+        n_outputs = targets.shape[1]
         inner = self._for_each("inner_length_scale_sq", n_variables, "variables")
         inner = inner_length_scale_sq(moments) if inner is None else inner
         outer = self.outer_length_scale_sq
         moments_seen = moments
-        if len(moments.mean) > _MEDIAN_ROWS:
-            chosen = random_state.choice(len(moments.mean), _MEDIAN_ROWS, replace=False)
+        # The median of distances is that of the pairs among this many rows at most.
+        median_rows = 1000
+        if len(moments.mean) > median_rows:
+            chosen = random_state.choice(len(moments.mean), median_rows, replace=False)
             moments_seen = Moments(moments.mean[chosen], moments.variance[chosen])
         outer = (
             outer_length_scale_sq(moments_seen, inner) if isinstance(outer, str) else float(outer)
         )
         n_numbers = float(self.n_inner) * (self.n_outer + n_variables) + float(self.n_outer) ** 2
         check_memory(n_numbers, "The random features", "Choose a smaller n_inner or n_outer.")
-        self.inner_length_scale_sq_, self.outer_length_scale_sq_ = inner, outer
+        self.inner_length_scale_sq_ = inner
+        self.outer_length_scale_sq_ = outer
         self.features_ = MessageFeatures.draw(
             inner, outer, self.n_inner, self.n_outer, random_state
         )

@@ -27,8 +27,6 @@ from skpc.messages.loops import LARGEST_FEATURE
 
 #: z of a row of zeros is certain; a normal message needs some variance.
 _LEAST_VARIANCE = 1e-20
-#: Probabilities below this one are taken for it, so that log odds are finite.
-_LEAST_PROBABILITY = 1e-300
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -165,7 +163,8 @@ class LogisticEPClassifier(ClassifierMixin, Estimator):
         """
         check_is_fitted(self)
         rows = self._design(validate_data(self, eager(X), reset=False, dtype=np.float64))
-        mean, covariance = self.posterior_.mean, self.posterior_.covariance
+        mean = self.posterior_.mean
+        covariance = self.posterior_.covariance
         variance = np.maximum(((rows @ covariance) * rows).sum(axis=1), _LEAST_VARIANCE)
         log_prob = [_log_probability(side * (rows @ mean), variance) for side in (1.0, -1.0)]
         return log_prob[0] - log_prob[1]
@@ -214,4 +213,6 @@ def _log_probability(mean: Floats, variance: Floats) -> Floats:
     # The belief of p with nothing observed: the message Beta(1, 1) from p is constant.
     messages = np.column_stack([np.ones((len(mean), 2)), mean, variance])
     prob = QuadratureOracle(LogisticFactor(), target=0).moments(messages)[:, 0]
-    return np.log(np.maximum(prob, _LEAST_PROBABILITY))
+    # Probabilities below this one are taken for it, so that log odds are finite.
+    least_probability = 1e-300
+    return np.log(np.maximum(prob, least_probability))

@@ -37,7 +37,9 @@ _NUMBERS = {"adam": 17.0, "lbfgs": 50.0}
 #: Seconds on one core, as measured: for each row and cubed number of columns; for each step and
 #: squared number of states; for each incomplete row and squared number of columns, whose missing
 #: cells are drawn in four epochs of ten.
-_ROW, _STEP, _DRAW = 1e-10, {"directed": 1e-8, "undirected": 4e-8}, 0.4 * 1.2e-7
+_ROW = 1e-10
+_STEP = {"directed": 1e-8, "undirected": 4e-8}
+_DRAW = 0.4 * 1.2e-7
 #: Fits that are guessed to take more seconds are announced.
 _LONG = 3600.0
 
@@ -222,7 +224,8 @@ class MixtureOfAllTrees(TableDensity):
 
     def _take_columns(self, order: Ints) -> None:
         taken = partial(self._parameters().taken, order=order)
-        vector, (mean, square, n_steps) = taken(self._vector), self._adam
+        vector = taken(self._vector)
+        (mean, square, n_steps) = self._adam
         super()._take_columns(order)
         self._adam = Adam(taken(mean), taken(square), n_steps)
         self._set_parameters(self._parameters(), vector)
@@ -230,16 +233,21 @@ class MixtureOfAllTrees(TableDensity):
     def _learn(self, data: TrainingData) -> None:
         self._warn_of_former_inference()
         random_state = self._seeded()
-        rows, weight, held, held_weight = data.rows, data.weight, data.rows[:0], data.weight[:0]
+        rows = data.rows
+        weight = data.weight
+        held = data.rows[:0]
+        held_weight = data.weight[:0]
         if self.early_stopping:
             rows, weight, held, held_weight = data.divided(self.validation_fraction, random_state)
-        n_held, validation = float(data.weight.sum() - weight.sum()), None
+        n_held = float(data.weight.sum() - weight.sum())
+        validation = None
         if held is not None and len(held):
             held_codes = merge_codes(self.domain_.codes(held), held_weight)
             validation = IncompleteRows(*held_codes, random_state)
         codes, weight = merge_codes(self.domain_.codes(rows), weight)
         options = self._options(weight.sum(), codes.shape[1])
-        n_rows, n_steps = len(codes), 1.0
+        n_rows = len(codes)
+        n_steps = 1.0
         if self.solver == "adam":
             n_rows = min(n_rows, EPOCH_ROWS)
             n_steps = max(1.0, min(weight.sum(), EPOCH_ROWS) / options.batch_size)
@@ -251,7 +259,8 @@ class MixtureOfAllTrees(TableDensity):
             trained = train_trees(
                 parameters, vector, training_rows, validation, options, random_state, advance
             )
-        self.scores_, self.converged_ = trained.scores, trained.converged
+        self.scores_ = trained.scores
+        self.converged_ = trained.converged
         self.n_iter_ = len(trained.scores)
         self._set_parameters(parameters, trained.vector)
 
@@ -297,7 +306,9 @@ class MixtureOfAllTrees(TableDensity):
             codes, weight = merge_codes(self.domain_.codes(rows), weight)
             if not hasattr(self, "mixture_"):
                 self._set_parameters(*self._start(codes, weight, self._seeded()))
-                self.scores_, self.n_iter_, self.converged_ = [], 0, False
+                self.scores_ = []
+                self.n_iter_ = 0
+                self.converged_ = False
             with threads(self.n_jobs):
                 self._take_steps(codes, weight)
         return self
@@ -315,7 +326,8 @@ class MixtureOfAllTrees(TableDensity):
         # The averages are changed in place, and an interruption must not leave half a pass.
         adam = self._adam.copy()
         random_state = np.random.RandomState((self._seed + int(adam.n_steps[0])) % 2**32)
-        parameters, options = self._parameters(), self._options(weight.sum(), codes.shape[1])
+        parameters = self._parameters()
+        options = self._options(weight.sum(), codes.shape[1])
         rows = IncompleteRows(codes, weight, random_state).drawn_from(self.mixture_)
         vector, _, score = adam_pass(parameters, self._vector, rows, options, adam, random_state)
         self.scores_, self.n_iter_, self._adam = [*self.scores_, score], self.n_iter_ + 1, adam
@@ -342,7 +354,8 @@ class MixtureOfAllTrees(TableDensity):
 
     def _tell_costs(self, n_rows: int, n_incomplete: float, n_steps: float) -> None:
         """Say what training on distinct rows takes, if it is to say anything or takes hours."""
-        memory, n = max(self._refuse_excess(), 0.1), float(len(self.domain_.n_states))
+        memory = max(self._refuse_excess(), 0.1)
+        n = float(len(self.domain_.n_states))
         on_rows = _ROW * n**3 * (n_rows + 8.0 * n_steps) + _DRAW * n**2 * n_incomplete
         on_steps = _STEP[self.orientation] * float(self.domain_.n_states.sum()) ** 2 * n_steps
         seconds = self.max_iter * self.n_components * (on_rows + on_steps)
@@ -368,7 +381,8 @@ class MixtureOfAllTrees(TableDensity):
                 f"n_components={self.n_components} must not exceed the number of rows to learn "
                 f"from, found {weight.sum():g} sample(s){held}; choose fewer components"
             )
-        parameters, n_states = self._parameters(), self.domain_.n_states
+        parameters = self._parameters()
+        n_states = self.domain_.n_states
         vector = start_trees(parameters, codes, weight, n_states, self.alpha, random_state)
         self._adam = Adam.from_size(len(vector))
         return parameters, vector
@@ -384,7 +398,8 @@ class MixtureOfAllTrees(TableDensity):
         return options._replace(batch_size=usual_batch_size(total, n_features))
 
     def _set_parameters(self, parameters: ComponentParameters, vector: Floats) -> None:
-        self._vector, self.mixture_ = vector, parameters.model(vector)
+        self._vector = vector
+        self.mixture_ = parameters.model(vector)
         self.weights_ = np.exp(self.mixture_.log_weight)
         edges = [model.edge_probabilities() for model in self.mixture_.models]
         self.edge_probabilities_ = np.tensordot(self.weights_, edges, axes=1)

@@ -33,9 +33,6 @@ from skpc.pooling.folds import fit_best
 
 #: Steps of data augmentation for each table. They start from parameters that are nearly draws.
 _N_STEPS = 10
-#: Numbers in the covariances of the default mixture that chains ask, and else the share of its
-#: weight: they ask about each row for each column in each round.
-_SIZE_ASKED, _SHARE_ASKED = 10_000.0, 0.5
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -375,7 +372,11 @@ class MultipleImputer(TableEstimator):
 
     def _fit_chains(self, rows: Floats, weight: Floats, seeds: Ints) -> Chains:
         """Run the chains of regressions on the rows of ``fit``."""
-        asked = self.density_ if self.density else self.density_.heaviest(_SIZE_ASKED, _SHARE_ASKED)
+        # Numbers in the covariances of the default mixture that chains ask, and else the share of
+        # its weight: they ask about each row for each column in each round.
+        size_asked = 10_000.0
+        share_asked = 0.5
+        asked = self.density_ if self.density else self.density_.heaviest(size_asked, share_asked)
         density = asked.row_density
         analysis = None
         if self.model is not None:
@@ -476,7 +477,8 @@ class MultipleImputer(TableEstimator):
                 f'{{"income": -0.2}}, or to log odds of categories; found {delta!r}'
             )
         domain = self.density_.domain_
-        shift, log_odds = np.zeros(domain.n_features), dict[int, Floats]()
+        shift = np.zeros(domain.n_features)
+        log_odds = dict[int, Floats]()
         for name, column in zip(delta, domain.places([*delta], "delta").tolist()):
             labels = domain[column].states
             if labels is not None:

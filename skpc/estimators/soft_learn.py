@@ -26,7 +26,8 @@ from skpc.queries.parameters import ParametrisedCircuit, fit_to_rows
 
 #: Fraction of the rows on which refinement watches the likelihood, where no others are given, and
 #: the greatest number of them.
-_HELD_OUT, _MOST_HELD_OUT = 0.1, 5_000.0
+_HELD_OUT = 0.1
+_MOST_HELD_OUT = 5_000.0
 #: Pseudo-counts of refinement. Leaves that stay near what was learned do better on most of the
 #: Twenty Datasets than leaves drawn to the column alone.
 _PSEUDO_COUNTS = {"per_edge": 0.1, "like_column": 1.0, "as_learned": 10.0}
@@ -36,8 +37,6 @@ _NUMBERS = 0.25
 #: cluster, and loose tests make leaves of few rows: categories gain by both, numbers lose.
 _FOR_CATEGORIES = {"clusterer": "kmeans", "significance": 0.2, "n_refine": 50}
 _FOR_NUMBERS = {"clusterer": "em", "significance": 0.05, "n_refine": 0}
-#: Covariances that are held at a time when a division is weighed.
-_COVARIANCES = 40.0
 #: A rise of the likelihood that is worth an iteration of refinement, in nats per cell.
 _TOL = 4e-5
 
@@ -236,7 +235,8 @@ class SoftLearnSPN(CircuitDensity):
         # Its numbers have Gaussian leaves, whatever bins the domain has for other densities.
         self.domain_ = self.domain_.without_bins()
         with threads(self.n_jobs):
-            tried, learned = self._tried(data), None
+            tried = self._tried(data)
+            learned = None
             self._learn_circuit(data, tried and tried[0])
             if tried:
                 learned = self._mix(data, *tried)
@@ -289,7 +289,8 @@ class SoftLearnSPN(CircuitDensity):
             return super()._refit(data, sample, learned)
         circuit, tree, share = learned
         # The tree passes rows by matrices: five times as fast as the circuit does.
-        rows, weight = sample.rows.take(self._order, axis=1), sample.weight
+        rows = sample.rows.take(self._order, axis=1)
+        weight = sample.weight
         counts = refinement_pseudo_counts(circuit, rows, weight, **_PSEUDO_COUNTS)
         apart = Apart((ParametrisedCircuit.from_rows(circuit, rows, weight, counts), tree))
         fit = learn([apart], data.taken(self._order), self._passes)
@@ -303,12 +304,16 @@ class SoftLearnSPN(CircuitDensity):
         numbers = domain.laws
         random_state = check_random_state(self.random_state)
         options, n_refine = self._decided(domain)
+        # Covariances that are held at a time when a division is weighed.
+        covariances = 40.0
         if options.blocks:
             n_numbers = int((domain.n_states == 0).sum())
             what = f"Covariances of {n_numbers:,} columns of numbers"
             remedy = 'Choose fewer columns, or leaves="univariate".'
-            check_memory(_COVARIANCES * float(n_numbers) ** 2, what, remedy)
-        rows, weight, held_out = data.rows, data.weight, list[Any]([None, None])
+            check_memory(covariances * float(n_numbers) ** 2, what, remedy)
+        rows = data.rows
+        weight = data.weight
+        held_out = list[Any]([None, None])
         if part is not None:
             rows, weight, *held_out = part
         elif n_refine:
@@ -326,7 +331,8 @@ class SoftLearnSPN(CircuitDensity):
             watched = None if held_out[0] is None else Rows(*held_out)
             stop = Stop(n_refine, _TOL * rows.shape[1])
             fit = fit_to_rows(circuit, Rows(rows, weight), pseudo_count, stop, watched)
-            circuit, self.n_iter_ = fit.model.circuit, fit.n_iter
+            circuit = fit.model.circuit
+            self.n_iter_ = fit.n_iter
         self.circuit_ = circuit
 
     def _as_learned(self, rows: Floats, weight: Floats) -> PseudoCounts:

@@ -182,6 +182,7 @@ class StackedDensity(Composition, TableDensity):
         return self._fit(X, sample_weight, X_val)
 
     def prepare(self, X: Any, sample_weight: Any) -> tuple[Domain, Floats, Floats]:
+        """See :meth:`TableLearner.prepare`; the splits become those of the rows learned from."""
         domain, rows, weight = super().prepare(X, sample_weight)
         if self.cv is not None and not isinstance(self.cv, Integral):
             table, _, _ = self._training_rows(X, sample_weight, reset=False)
@@ -215,7 +216,8 @@ class StackedDensity(Composition, TableDensity):
         """One circuit, a sum over those of the members."""
         check_is_fitted(self)
         used = np.flatnonzero(self.weights_).tolist()
-        members, names = [self.estimators_[k] for k in used], [self._names[k] for k in used]
+        members = [self.estimators_[k] for k in used]
+        names = [self._names[k] for k in used]
         others = [n for n, one in zip(names, members) if not isinstance(one, CircuitDensity)]
         if others:
             raise AttributeError(
@@ -233,7 +235,8 @@ class StackedDensity(Composition, TableDensity):
     @property
     def _density(self) -> Density:
         used = np.flatnonzero(self.weights_).tolist()
-        members, weights = [self.estimators_[k].row_density for k in used], self.weights_[used]
+        members = [self.estimators_[k].row_density for k in used]
+        weights = self.weights_[used]
         return DensityMixture(members, weights, self.domain_, self._is_of_cells)
 
     def _members(self, random_state: np.random.RandomState, numeric: bool) -> list[tuple[str, Any]]:
@@ -262,7 +265,8 @@ class StackedDensity(Composition, TableDensity):
     def _learn(self, data: TrainingData) -> None:
         rows, weight, rows_val, like = data
         random_state = check_random_state(self.random_state)
-        folds, pairs = [], [] if like is None else list(zip(like._names, like.estimators_))
+        folds = []
+        pairs = [] if like is None else list(zip(like._names, like.estimators_))
         if like is None:
             numeric = not bool(self.domain_.is_categorical.all())
             given = self._members(random_state, numeric)
@@ -285,7 +289,8 @@ class StackedDensity(Composition, TableDensity):
     def _take_members(self, members: Any, weights: Floats, scores: Floats) -> None:
         """Names and fitted members, their weights and their scores."""
         self._names, self.estimators_ = map(list, zip(*members))
-        self.weights_, self.scores_ = weights, scores
+        self.weights_ = weights
+        self.scores_ = scores
         # The circuit of an earlier fit.
         self.__dict__.pop("circuit_", None)
         if any(not self.estimators_[k].domain_.has_bins for k in np.flatnonzero(self.weights_)):

@@ -152,7 +152,8 @@ class Strudel(CircuitDensity):
             rows, weight, rows_val, weight_val = data.divided(_HELD_OUT, random_state)
             if rows_val is None:
                 # Too few rows to hold any out.
-                rows_val, weight_val = rows, weight
+                rows_val = rows
+                weight_val = weight
 
             def score(circuit: Circuit) -> float:
                 return float(np.average(log_likelihood(circuit, rows_val), weights=weight_val))

@@ -27,9 +27,8 @@ from skpc.learning.table_search import N_STAGES, HeldOutRows, learn_chosen, lear
 #: A table of fewer rows than the first number of a pair is divided into the second number of parts,
 #: which are held out in turn. A larger table holds out one part: a quarter of the rows, but at most
 #: about ``_MOST_HELD_OUT``.
-_FOLDS, _MOST_HELD_OUT = ((300, 8), (600, 4), (1500, 2)), 2500
-#: Parts to learn from for each part that is held out.
-_N_LEARNED = 3
+_FOLDS = ((300, 8), (600, 4), (1500, 2))
+_MOST_HELD_OUT = 2500
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -170,7 +169,9 @@ class TableMixture(CircuitDensity):
     _folds: ClassVar[tuple[tuple[int, int], ...]] = _FOLDS
 
     def _learn(self, data: TrainingData) -> None:
-        rows, weight, rows_val = data.rows, data.weight, data.rows_val
+        rows = data.rows
+        weight = data.weight
+        rows_val = data.rows_val
         n_components = self._auto if self.n_components == "auto" else self.n_components
         if isinstance(n_components, Integral):
             check_n_components(int(n_components), weight)
@@ -210,7 +211,8 @@ class TableMixture(CircuitDensity):
 
     def reweighted(self, rows: Floats, weight: Floats) -> Self:
         """A copy whose parameters are learned again from encoded rows of these weights."""
-        again, n_rows = copy(self), float(weight.sum())
+        again = copy(self)
+        n_rows = float(weight.sum())
         mixture = open_for_draws(self._mixture, n_rows).of_size(n_rows)
         rows = rows.take(self._order, axis=1)
         data = Rows(ReadRows(rows, mixture.columns.cells(rows)), weight)
@@ -221,12 +223,15 @@ class TableMixture(CircuitDensity):
         self, rows: Floats, weight: Floats, random_state: np.random.RandomState, start: Self
     ) -> Self:
         """A copy whose parameters are drawn from their posterior given encoded, complete rows."""
-        again, rows = copy(self), rows.take(self._order, axis=1)
+        again = copy(self)
+        rows = rows.take(self._order, axis=1)
         again._describe(redrawn(self._mixture, rows, weight, random_state, start._mixture))
         return again
 
     def take_step(self, rows: Floats, weight: Floats) -> None:
-        data, before = Rows(rows.take(self._order, axis=1), weight), self._mixture
+        """Learn from more encoded rows by one step of EM, beside what is known of earlier ones."""
+        data = Rows(rows.take(self._order, axis=1), weight)
+        before = self._mixture
         known = before.before(self._n_learned)
         mixture = learn([before], data, Stop(1), before=known).model
         self._n_learned += data.n_rows
@@ -241,8 +246,10 @@ class TableMixture(CircuitDensity):
     def _describe(self, mixture: LearnedMixture) -> None:
         """Set the attributes that say what has been learned."""
         self.circuit_ = mixture.circuit(self.domain_.n_features).taken(np.argsort(self._order))
-        self._mixture, model = mixture, mixture.model
-        self.weights_, self.n_components_ = model.weights, len(model.weights)
+        self._mixture = mixture
+        model = mixture.model
+        self.weights_ = model.weights
+        self.n_components_ = len(model.weights)
         numbers = np.argsort(self._order[mixture.columns.numbers])
         self.means_ = model.gaussians.mean[:, numbers]
         wider = np.bincount(model.component, model.proportion * model.width**2)
@@ -369,8 +376,10 @@ def _parts(
     # A row of weight n is n rows, but no more parts are dealt than distinct rows are worth.
     total = float(weight.sum())
     n_folds = next((n for most, n in folds if total < most), 0)
-    n_dealt = n_folds or max(1 + _N_LEARNED, len(rows) // _MOST_HELD_OUT)
-    splits = list(islice(deal(weight, n_dealt, random_state), n_folds or 1 + _N_LEARNED))
+    # Parts to learn from for each part that is held out.
+    n_learned = 3
+    n_dealt = n_folds or max(1 + n_learned, len(rows) // _MOST_HELD_OUT)
+    splits = list(islice(deal(weight, n_dealt, random_state), n_folds or 1 + n_learned))
     if not n_folds:
         (_, test), *learned = splits
         splits = [(np.sum([held for _, held in learned], axis=0), test)]

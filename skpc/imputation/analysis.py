@@ -25,14 +25,10 @@ from skpc.imputation.regressions import (
     mode_of,
 )
 
-#: Candidates of a missing number that are weighed.
-_N_CANDIDATES = 50
 #: Rows with near predictions, at most, and how far their outcomes reach, in mean absolute errors.
 _N_NEAR = 50
 _REACH = 0.4
 _EXAMPLE = '("wage", ["school", ("school", "school")])'
-#: Added to the curvature of standardised coefficients of hazards.
-_HAZARD_RIDGE = 0.1
 
 
 class Proposals(NamedTuple):
@@ -64,7 +60,9 @@ class Proposals(NamedTuple):
             cells = np.broadcast_to(np.arange(float(prob.shape[1])), prob.shape)
             return cls(cells, np.log(np.maximum(prob, np.finfo(float).tiny)))
         aims = design @ regression.coefficients
-        donors, weight = regression.nearest(aims, _N_CANDIDATES, random_state)
+        # Candidates of a missing number that are weighed.
+        n_candidates = 50
+        donors, weight = regression.nearest(aims, n_candidates, random_state)
         errors = predictors.scaled(column, regression.values) - regression.predictions
         proposed = aims[:, np.newaxis] + errors[donors]
         # The observed number that is nearest.
@@ -283,7 +281,8 @@ class Analysis(NamedTuple):
             That of nearly the same rows.
         """
         known = ~missing[:, list(self.outcome)].any(axis=1)
-        rows, weight = rows[known], weight[known]
+        rows = rows[known]
+        weight = weight[known]
         design = self.design(rows)
         if self.kind == "linear":
             return draw_number(design, rows[:, self.outcome[0]], weight, random_state)
@@ -360,6 +359,9 @@ def draw_hazards(
     event_weight = weight * is_event
     before = np.searchsorted(sets.times, times, side="right")
 
+    # Added to the curvature of standardised coefficients of hazards.
+    hazard_ridge = 0.1
+
     def derivatives(coefficients: Floats) -> Derivatives:
         log_risk = terms @ coefficients
         log_risk -= log_risk.max()
@@ -372,9 +374,9 @@ def draw_hazards(
         curvature = second - (mean * sets.n_events[:, np.newaxis]).T @ mean
         log_likelihood = event_weight @ log_risk - sets.n_events @ np.log(at_risk)
         return (
-            log_likelihood - 0.5 * _HAZARD_RIDGE * coefficients @ coefficients,
-            (event_weight - exposure) @ terms - _HAZARD_RIDGE * coefficients,
-            curvature + _HAZARD_RIDGE * np.eye(len(coefficients)),
+            log_likelihood - 0.5 * hazard_ridge * coefficients @ coefficients,
+            (event_weight - exposure) @ terms - hazard_ridge * coefficients,
+            curvature + hazard_ridge * np.eye(len(coefficients)),
         )
 
     start = np.zeros(terms.shape[1]) if start is None else start

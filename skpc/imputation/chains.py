@@ -25,8 +25,6 @@ from skpc.imputation.regressions import (
     draw_states,
 )
 
-#: Probabilities of the density below this are no evidence.
-_LEAST_PROB = 1e-3
 #: Columns with fewer observed cells keep what the density has drawn.
 FEWEST_OBSERVED = 20
 #: Cells of chains that are filled at a time.
@@ -106,7 +104,8 @@ class Predictors(NamedTuple):
         """
         terms = [np.ones((len(rows), 1)), expectation]
         for source in self.sources[column].tolist():
-            cells, levels = rows[:, [source]], self.levels[source]
+            cells = rows[:, [source]]
+            levels = self.levels[source]
             if self.domain.is_categorical[source]:
                 terms.append((cells == levels).astype(np.float64))
             elif self.hazard and source == self.hazard[0]:
@@ -182,7 +181,8 @@ class Chains(NamedTuple):
         passive : sequence of (int, callable, ndarray), default=()
             Columns that are functions of others, the functions, and the columns that these read.
         """
-        domain, n_features = density.domain, rows.shape[1]
+        domain = density.domain
+        n_features = rows.shape[1]
         sources = _sources(n_features, analysis, passive)
         predictors = Predictors.fit(domain, rows, weight, sources)
         if analysis is not None:
@@ -315,7 +315,9 @@ class Chains(NamedTuple):
             known = self._known(rows, column)
             mean = self.density.means(known, [column])[:, column]
             return self.predictors.scaled(column, mean)[:, np.newaxis]
-        prob = np.maximum(self._posterior(rows, column).probabilities, _LEAST_PROB)
+        # Probabilities of the density below this are no evidence.
+        least_prob = 1e-3
+        prob = np.maximum(self._posterior(rows, column).probabilities, least_prob)
         if self._is_pooled(column):
             return np.asarray(np.log(prob))
         return np.asarray(np.log(prob[:, 1:] / prob[:, :1]))
@@ -343,7 +345,9 @@ class Chains(NamedTuple):
         """Draw the coefficients of a column."""
         # Gaps of a covariate may depend on the outcome, which its own regression leaves out.
         chosen = np.full(len(rows), True) if self._is_covariate(column) else ~lost
-        cells, mass, terms = rows[chosen, column], weight[chosen], design[chosen]
+        cells = rows[chosen, column]
+        mass = weight[chosen]
+        terms = design[chosen]
         labels = self.predictors.domain[column].states
         if labels is None:
             target = self.predictors.scaled(column, cells)
@@ -379,7 +383,8 @@ class Chains(NamedTuple):
         random_state: np.random.RandomState,
     ) -> tuple[Floats, Floats]:
         """Candidates for cells of a covariate, and their probabilities given the outcome too."""
-        regression, analysis = self.regressions[chain][column], cast(Analysis, self.analysis)
+        regression = self.regressions[chain][column]
+        analysis = cast(Analysis, self.analysis)
         proposals = Proposals.of(regression, design, random_state, self.predictors, column)
         prob = analysis.weighed(self.analyses[chain], proposals, rows, column)
         return proposals.cells, prob

@@ -25,8 +25,6 @@ from skpc._arrays import Floats
 from skpc._validation import column_of, frame_library, join_columns
 from skpc.domain import join_tables
 
-#: Relative standard deviation that standard errors may have because tables are drawn.
-_VARIATION = 0.05
 #: Transforms, their inverses, and their slopes.
 _TRANSFORMS: dict[str | None, tuple[Any, Any, Any]] = {
     None: (np.asarray, np.asarray, np.ones_like),
@@ -93,7 +91,9 @@ class CombinedEstimates:
                Quadratic Rule". Sociological Methods & Research 49(3), 2020.
         """
         greatest = float(self.table["fmi"].max())
-        return max(2, math.ceil(1.0 + 0.5 * (greatest / _VARIATION) ** 2))
+        # Relative standard deviation that standard errors may have because tables are drawn.
+        variation = 0.05
+        return max(2, math.ceil(1.0 + 0.5 * (greatest / variation) ** 2))
 
     def wald_test(self, contrasts: Any = None) -> dict[str, Any]:
         """Test that several estimates, or sums of them, are all zero.
@@ -259,7 +259,8 @@ def combine_estimates(
     gradient = slope(value)
     covariance *= gradient[:, :, np.newaxis] * gradient[:, np.newaxis]
     value = forward(value)
-    mean, within = value.mean(axis=0), covariance.mean(axis=0)
+    mean = value.mean(axis=0)
+    within = covariance.mean(axis=0)
     between = (1.0 + 1.0 / n_tables) * value.var(axis=0, ddof=1)
     total = within.diagonal() + between
     df = _degrees_of_freedom(between / total, n_tables, df_complete)
@@ -304,7 +305,8 @@ def _checked(
         raise ValueError(f'transform must be "fisher", "logit" or None, got {transform!r}')
     if df_complete is not None and not df_complete > 0.0:
         raise ValueError(f"df_complete must be positive or None, got {df_complete!r}")
-    value, spread = np.array(estimates, dtype=np.float64), np.array(variances, dtype=np.float64)
+    value = np.array(estimates, dtype=np.float64)
+    spread = np.array(variances, dtype=np.float64)
     if value.ndim not in (1, 2) or len(value) < 2:
         raise ValueError(
             "estimates must be a number or several from each of at least two imputed tables; found "
@@ -348,7 +350,8 @@ def _degrees_of_freedom(share: Floats, n_tables: int, df_complete: float | None)
 def _joint_test(value: Floats, within: Floats, df_complete: float | None) -> dict[str, Any]:
     """The test D1 of Li, Raghunathan and Rubin: are all estimates zero?"""
     n_tables, k = value.shape
-    mean, between = value.mean(axis=0), np.cov(value.T).reshape(k, k)
+    mean = value.mean(axis=0)
+    between = np.cov(value.T).reshape(k, k)
     increase = (1.0 + 1.0 / n_tables) * np.trace(np.linalg.solve(within, between)) / k
     statistic = mean @ np.linalg.solve(within, mean) / (k * (1.0 + increase))
     df = _joint_df(float(increase), k, n_tables, df_complete)
@@ -369,7 +372,8 @@ def _joint_df(increase: float, k: int, n_tables: int, df_complete: float | None)
     if df_complete is None or np.isinf(df_complete):
         return large
     v = (df_complete + 1.0) / (df_complete + 3.0) * df_complete
-    c1, c2 = v - 2.0 * (1.0 + a), v - 4.0 * (1.0 + a)
+    c1 = v - 2.0 * (1.0 + a)
+    c2 = v - 4.0 * (1.0 + a)
     if c2 <= 0.0:
         # Too few rows for Reiter's expansion.
         return min(large, df_complete)

@@ -26,9 +26,11 @@ from skpc.variables.gaussians import Gaussians, conditionals
 from skpc.variables.patterns import Patterns
 
 #: The smallest standard deviation of a column, and the smallest share of a state.
-_SMALLEST_SD, _SMALLEST_SHARE = 1e-4, 1e-6
+_SMALLEST_SD = 1e-4
+_SMALLEST_SHARE = 1e-6
 #: EM ends when an iteration raises the mean log density by less, for each column.
-_MAX_ITER, _TOL = 200, 1e-5
+_MAX_ITER = 200
+_TOL = 1e-5
 
 
 class LinearCells(NamedTuple):
@@ -107,7 +109,8 @@ class LinearCells(NamedTuple):
                 share = np.clip(mean[:, part], _SMALLEST_SHARE, 1.0)
                 share /= share.sum(axis=1, keepdims=True)
                 form = Points(np.arange(float(share.shape[1])), share)
-            known, number = rows[:, column], domain[column].law
+            known = rows[:, column]
+            number = domain[column].law
             answers.append(Predictive([form], known, labels[column], law=number))
         return answers
 

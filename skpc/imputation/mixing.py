@@ -7,8 +7,6 @@ from skpc._arrays import Floats, Ints
 
 #: Probability that a fit whose chains have settled is warned about.
 FALSE_ALARMS = 0.001
-#: A drift of less than this part of the spread of the column changes no analysis.
-_LEAST_DRIFT = 0.05
 
 
 def drifting_columns(trace: Floats, spread: Floats) -> Ints:
@@ -50,5 +48,7 @@ def drifting_columns(trace: Floats, spread: Floats) -> Ints:
     with np.errstate(divide="ignore", invalid="ignore"):
         pvalue = 2.0 * stats.t.sf(np.abs(mean) / error, n_chains - 1)
     n_tests = np.isfinite(mean).sum()
-    is_drift = (pvalue * n_tests < FALSE_ALARMS) & (np.abs(mean) > _LEAST_DRIFT * spread)
+    # A drift of less than this part of the spread of the column changes no analysis.
+    least_drift = 0.05
+    is_drift = (pvalue * n_tests < FALSE_ALARMS) & (np.abs(mean) > least_drift * spread)
     return np.flatnonzero(is_drift.any(axis=0))

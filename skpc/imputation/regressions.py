@@ -19,12 +19,12 @@ from skpc._arrays import Floats, Ints
 #: Added to the mean square of each column of a linear design: columns that depend on each other
 #: exactly share their coefficient.
 _RIDGE = 1e-5
-#: Added to the curvature of the log-likelihood of standardised logistic coefficients: states that
-#: the columns separate without error have finite ones.
-_LOGIT_RIDGE = 0.1
 #: Steps of Newton's method, fewer where they begin near the mode; the longest of them, and the one
 #: that ends them.
-_MAX_STEPS, _STEPS_FROM_START, _LONGEST_STEP, _SMALL_STEP = 50, 3, 3.0, 1e-4
+_MAX_STEPS = 50
+_STEPS_FROM_START = 3
+_LONGEST_STEP = 3.0
+_SMALL_STEP = 1e-4
 #: Predictions that differ by less than this part of their range are equal.
 _ROUNDING = 1e-9
 #: A missing number takes the value of one of this many donors.
@@ -82,7 +82,8 @@ def draw_linear(
     LinearDraw
     """
     standard = Standardised.fit(design, weight)
-    n_rows, n_terms = weight.sum(), design.shape[1]
+    n_rows = weight.sum()
+    n_terms = design.shape[1]
     weighted = standard.design * weight[:, np.newaxis]
     curvature = weighted.T @ standard.design + _RIDGE * n_rows * np.eye(n_terms)
     inverse = np.linalg.inv(curvature)
@@ -160,6 +161,10 @@ def draw_logit(
     centre = np.zeros(shape)
     centre[:, 0] = log_count[1:] - log_count[0]
 
+    # Added to the curvature of the log-likelihood of standardised logistic coefficients: states
+    # that the columns separate without error have finite ones.
+    logit_ridge = 0.1
+
     def derivatives(coefficients: Floats) -> Derivatives:
         log_odds = standard.design @ coefficients.reshape(shape).T
         log_prob = log_softmax(np.insert(log_odds, 0, 0.0, axis=1), axis=1)
@@ -168,9 +173,9 @@ def draw_logit(
         off = coefficients - centre.ravel()
         log_likelihood = weight @ log_prob[np.arange(len(states)), states]
         return (
-            log_likelihood - 0.5 * _LOGIT_RIDGE * off @ off,
-            (residual.T @ standard.design).ravel() - _LOGIT_RIDGE * off,
-            _logit_curvature(standard.design, prob, weight) + _LOGIT_RIDGE * np.eye(len(off)),
+            log_likelihood - 0.5 * logit_ridge * off @ off,
+            (residual.T @ standard.design).ravel() - logit_ridge * off,
+            _logit_curvature(standard.design, prob, weight) + logit_ridge * np.eye(len(off)),
         )
 
     n_steps = _MAX_STEPS if start is None else _STEPS_FROM_START
@@ -207,7 +212,8 @@ def mode_of(
         if log_density < highest:
             step = 0.5 * step
             continue
-        mode, highest = mode + step, log_density
+        mode = mode + step
+        highest = log_density
         step = np.linalg.solve(curvature, slope)
         longest = np.abs(step).max()
         step /= max(longest / _LONGEST_STEP, 1.0)
@@ -218,7 +224,8 @@ def mode_of(
 
 def _logit_curvature(scaled: Floats, prob: Floats, weight: Floats) -> Floats:
     """Minus the second derivatives of the log-likelihood, in blocks of two states."""
-    n_blocks, n_terms = prob.shape[1], scaled.shape[1]
+    n_blocks = prob.shape[1]
+    n_terms = scaled.shape[1]
     curvature = np.empty((n_blocks, n_terms, n_blocks, n_terms))
     for state in range(n_blocks):
         for other_state in range(state + 1):

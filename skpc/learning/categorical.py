@@ -11,9 +11,6 @@ from scipy.sparse import csr_array
 
 from skpc._arrays import Floats, Ints, offsets
 
-#: Up to this number of states, products with indicators are faster if these are not sparse.
-_DENSE = 16
-
 
 def indicators(codes: NDArray[np.integer], state_ptr: Ints) -> Any:
     """Indicators of the states of some columns, side by side.
@@ -34,7 +31,9 @@ def indicators(codes: NDArray[np.integer], state_ptr: Ints) -> Any:
     shape = len(codes), int(state_ptr[-1])
     row_ptr = offsets(np.bincount(row, minlength=len(codes)))
     sparse = csr_array((np.ones(len(row)), state, row_ptr), shape=shape)
-    return sparse.toarray() if shape[1] <= _DENSE else sparse
+    # Up to this number of states, products with indicators are faster if these are not sparse.
+    dense = 16
+    return sparse.toarray() if shape[1] <= dense else sparse
 
 
 def state_counts(codes: NDArray[np.integer], weight: Floats, state_ptr: Ints) -> Floats:

@@ -13,12 +13,8 @@ from skpc.learning.factors import Factors
 from skpc.queries import Events
 from skpc.variables.truncated import censored_regression, truncated_quantiles
 
-#: Passes over all columns with ranges.
-_SWEEPS = 2
 #: Weight of the ridge, in rows.
 _RIDGE = 3.0
-#: Ranges of at least so many rows keep the law of their draws.
-_ALIKE = 10
 
 
 def draws_given_rows(
@@ -48,7 +44,9 @@ def draws_given_rows(
     places = np.arange(domain.n_features)
     columns = [place for place in np.unique(events.column) if domain[place].states is None]
     filled = rows.copy()
-    for _ in range(_SWEEPS if len(columns) > 1 else 1):
+    # Passes over all columns with ranges.
+    sweeps = 2
+    for _ in range(sweeps if len(columns) > 1 else 1):
         for column in columns:
             others = places[(places != column) & ~domain.is_hidden]
             design = _completed(domain.taken(others), filled[:, others], weight)
@@ -88,13 +86,16 @@ class _Drawing:
         # Several alternatives keep the draws that they have.
         self.rows: Ints = np.flatnonzero(np.diff(events.ptr) == 1)
         place = events.ptr[self.rows]
-        self.low, self.high = events.low[place], events.high[place]
+        self.low = events.low[place]
+        self.high = events.high[place]
 
     def drawn(
         self, design: Floats, values: Floats, weight: Floats, random_state: np.random.RandomState
     ) -> Floats:
         """The cells of the column with draws given the design."""
-        scores, low, high = values, self.low, self.high
+        scores = values
+        low = self.low
+        high = self.high
         if self.law is not None:
             scores = self.law.transform(values)
             low, high = self.law.end_scores(low, high)
@@ -121,7 +122,9 @@ class _Drawing:
         ends = np.column_stack([self.low, self.high])
         kind = np.unique(ends, axis=0, return_inverse=True)[1].ravel()
         matched = drawn.copy()
-        for number in np.flatnonzero(np.bincount(kind) >= _ALIKE).tolist():
+        # Ranges of at least so many rows keep the law of their draws.
+        alike = 10
+        for number in np.flatnonzero(np.bincount(kind) >= alike).tolist():
             members = np.flatnonzero(kind == number)
             order = np.argsort(drawn[members], kind="stable")
             matched[members[order]] = np.sort(before[members])

@@ -18,8 +18,6 @@ from skpc.counting.tables import BayesDirichlet, Bic, CountTables, Score
 from skpc.counting.trees import UNITS_PER_NAT, ScoredTrees
 from skpc.learning.network import CutsetNetwork, Visited, frozen_network
 
-#: A cut must raise the score by more than this part of it: less may be rounding.
-_TOLERANCE = 1e-11
 #: Entropies that differ by less for each column may be equal but for rounding: rows counted as bits
 #: have them in units of information.
 _ENTROPY_TOLERANCE = 2.0 / UNITS_PER_NAT
@@ -196,8 +194,10 @@ class _Search(NamedTuple):
         highest = group.trees.score
         columns = _promising_columns(group.trees.entropy, self.options.n_candidates, may_cut)
         n_products = len(columns) * total_weight * len(group.trees.entropy) ** 2
+        # A cut must raise the score by more than this part of it: less may be rounding.
+        tolerance = 1e-11
         for cut in each(self._try_cut, ((group, column) for column in columns), n_products):
-            if cut.score > highest + _TOLERANCE * abs(highest):
+            if cut.score > highest + tolerance * abs(highest):
                 best = cut
                 highest = cut.score
         return best

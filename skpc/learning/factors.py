@@ -14,16 +14,10 @@ from skpc.variables.patterns import Patterns
 _N_FACTORS = 64
 #: Number of factors from which EM starts: more would fit the rows at hand alone.
 N_START = 16
-#: Variance of a column that no factor explains, at least, as a share of that of the column.
-_SMALLEST_NOISE = 0.003
 #: Steps from given noise, and without it; least noise of a column, as a part of its variance.
 _STEPS = 2
 _FIRST_STEPS = 30
 _SMALLEST_SHARE = 1e-4
-#: Products that a subspace takes in a step, and in the first step; vectors it has besides factors.
-_PRODUCTS = 2
-_FIRST_PRODUCTS = 6
-_SPARE = 8
 
 
 class Factors(NamedTuple):
@@ -69,9 +63,11 @@ class Factors(NamedTuple):
         correlation = sums / np.where(in_both > 0.0, in_both, 1.0)
         strength, direction = np.linalg.eigh(correlation)
         strongest = slice(max(0, len(mean) - n_factors), None)
-        beyond = np.maximum(strength[strongest] - _SMALLEST_NOISE, 0.0)
+        # Variance of a column that no factor explains, at least, as a share of that of the column.
+        smallest_noise = 0.003
+        beyond = np.maximum(strength[strongest] - smallest_noise, 0.0)
         loadings = direction[:, strongest] * np.sqrt(beyond)
-        noise = np.maximum(1.0 - (loadings**2).sum(axis=1), _SMALLEST_NOISE)
+        noise = np.maximum(1.0 - (loadings**2).sum(axis=1), smallest_noise)
         return cls(mean, scale, loadings, noise)
 
     def gaussians(self) -> Gaussians:
@@ -148,10 +144,15 @@ def _steps(matrix: Floats, noise: Floats, n_factors: int, n_steps: int) -> tuple
     """Loadings and noise of one covariance after some steps."""
     d = len(matrix)
     variance = matrix.diagonal()
-    basis = np.random.RandomState(0).standard_normal((d, min(d, n_factors + _SPARE)))
+    # Products that a subspace takes in a step, and in the first step; vectors it has besides
+    # factors.
+    products = 2
+    first_products = 6
+    spare = 8
+    basis = np.random.RandomState(0).standard_normal((d, min(d, n_factors + spare)))
     for step in range(n_steps):
         root = np.sqrt(noise)[:, np.newaxis]
-        for _ in range(_PRODUCTS if step else _FIRST_PRODUCTS):
+        for _ in range(products if step else first_products):
             basis = np.linalg.qr(matrix @ (basis / root) / root)[0]
         inner = basis.T @ (matrix @ (basis / root) / root)
         strength, vectors = np.linalg.eigh(inner)

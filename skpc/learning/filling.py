@@ -21,8 +21,6 @@ from skpc.queries import sample_missing
 #: with what a few rows have in common by chance: at 10, and a structure score's 0.1, networks of
 #: four tables with 40 % missing lost .1 and .4 nats a row against 30.
 _ESS = 30.0
-#: Number of rows, distributed like all rows, that are added to those of each component.
-_STRENGTH = 3.0
 #: Iterations of EM at most; it ends once one gains less than this (nats a row).
 _STOP = Stop(10, 5e-3)
 #: Trees in the mixture: this many, fewer where each would have less than a hundred missing cells,
@@ -109,5 +107,7 @@ def fill_missing(
         clusters = cluster_points(some_points, some_weight, n_trees, random_state)
     tree = cutset_circuit(network, axes, _ESS)
     trees = Shrunken([tree] * clusters.shape[1])
-    fitted = trees.fitted(some_rows, some_weight, clusters, _STRENGTH, _STOP)
+    # Number of rows, distributed like all rows, that are added to those of each component.
+    strength = 3.0
+    fitted = trees.fitted(some_rows, some_weight, clusters, strength, _STOP)
     return sample_missing(fitted, rows, random_state)

@@ -237,6 +237,7 @@ class FineTree(NamedTuple):
 
 
 def normalised(table: Any) -> Any:
+    """The table with lines that sum to one."""
     return table / table.sum(axis=-1, keepdims=True)
 
 

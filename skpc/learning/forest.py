@@ -24,8 +24,6 @@ from skpc.variables.atoms import distinct
 
 #: Cells of rows that are answered for at a time, or bins of draws that are held.
 _HELD = 2**17
-#: The least part of its place that a bin may be: all of a box may lie in it.
-_LEAST_SHARE = 1e-12
 
 
 class Layout(NamedTuple):
@@ -233,7 +231,9 @@ def _refined(
     cell = np.append(0, np.searchsorted(axis.edges, edges, side="right"))
     part = np.concatenate([[1.0], np.diff(edges) / axis.widths[cell[1:-1]], [1.0]])
     bins = axis._replace(edges=edges, state=None, share=None, point=axis.points[cell])
-    return bins, axis.states[cell], np.maximum(axis.shares[cell] * part, _LEAST_SHARE)
+    # The least part of its place that a bin may be: all of a box may lie in it.
+    least_share = 1e-12
+    return bins, axis.states[cell], np.maximum(axis.shares[cell] * part, least_share)
 
 
 @kernel(new_arrays=True)

@@ -36,8 +36,6 @@ from skpc.variables.patterns import Patterns
 TAILS = (0.6, 1.0, 1.7, 3.0)
 #: A row is left out of a Gaussian to which it belongs with less than this probability.
 _NEGLIGIBLE = 1e-7
-#: Rows that smooth the proportions of the widths of a component.
-_LIKE_OTHERS = 2.0
 #: Missingness patterns are many from this share of the rows on.
 _PATTERNS = 0.2
 #: Numbers from which on EM of one component starts from factors where patterns are so many, and the
@@ -49,9 +47,6 @@ _CLIP = 4.0
 _TOL_NUMBER = 8e-3
 #: Weight of a Gaussian that has lost all rows.
 _NOTHING = 1e-100
-#: Rows of a state that a component of other states does not have, at most, and what it gets.
-_NO_ROW = 1e-6
-_IMPOSSIBLE = 1e-12
 
 
 class MixtureParams(NamedTuple):
@@ -389,9 +384,9 @@ class ParametrisedMixture(NamedTuple):
         else:
             gaussians = Gaussians.from_covariance(mean, covariance)
         common_share = by_width.sum(axis=0) / count.sum()
-        proportion = (by_width + _LIKE_OTHERS * common_share) / (count + _LIKE_OTHERS)[
-            :, np.newaxis
-        ]
+        # Rows that smooth the proportions of the widths of a component.
+        like_others = 2.0
+        proportion = (by_width + like_others * common_share) / (count + like_others)[:, np.newaxis]
         mixture = self.mixture._replace(
             weights=count / count.sum(),
             log_table=log_tables(sums.counts + self._added_counts(sums, count), prior.state_ptr),
@@ -420,7 +415,10 @@ class ParametrisedMixture(NamedTuple):
         like_column = rows_like_columns(*cells, unit).reshape(n_components, -1)
         added_counts = like_column + prior.state_counts
         is_crossed = np.repeat(np.isin(np.arange(n_tables), self.params.crossed), sizes)
-        return np.where(is_crossed & (counts < _NO_ROW), _IMPOSSIBLE, added_counts)
+        # Rows of a state that a component of other states does not have, at most, and what it gets.
+        no_row = 1e-6
+        impossible = 1e-12
+        return np.where(is_crossed & (counts < no_row), impossible, added_counts)
 
 
 def crossed(state_ptr: Ints, n_combinations: float) -> Ints:

@@ -9,8 +9,6 @@ from skpc._arrays import ROUNDING, Floats, Ints
 
 #: Weights of the rows to learn from, and to hold out.
 Split = tuple[Floats, Floats]
-#: Quarters are held out until there have been this many held-out rows.
-_ENOUGH_ROWS = 1000
 
 
 def deal(
@@ -80,10 +78,12 @@ def quarters(weight: Floats) -> Iterator[Split]:
     The draws are always the same, so that learning is deterministic. See :func:`deal`.
     """
     n_held = 0.0
+    # Quarters are held out until there have been this many held-out rows.
+    enough_rows = 1000
     for train_weight, held in deal(weight, 4, np.random.RandomState(0)):
         yield train_weight, held
         n_held += held.sum()
-        if n_held >= _ENOUGH_ROWS:
+        if n_held >= enough_rows:
             break
 
 

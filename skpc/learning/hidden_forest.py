@@ -33,15 +33,21 @@ from skpc.learning.state_laws import Single, StateLaw, States
 
 #: Weights of a column itself, of its neighbours in the tree, and of the others in k-means, and its
 #: iterations; the share of the margins in the tables that EM starts from.
-_OWN, _NEIGHBOUR, _OTHER, _ROUNDS, _MARGIN = 2.0, 1.0, 0.3, 8, 0.1
+_OWN = 2.0
+_NEIGHBOUR = 1.0
+_OTHER = 0.3
+_ROUNDS = 8
+_MARGIN = 0.1
 #: Groups of states by which trees are found, and iterations of the mixture that finds clusters.
-_TREE_GROUPS, _MIXTURE_ROUNDS = 16, 10
+_TREE_GROUPS = 16
+_MIXTURE_ROUNDS = 10
 #: Batches of an epoch, rows of each at least, and the last step towards the counts of a batch.
-_BATCHES, _BATCH_ROWS, _STEP_POWER, _LAST_STEP = 8, 32, 0.6, 0.15
+_BATCHES = 8
+_BATCH_ROWS = 32
+_STEP_POWER = 0.6
+_LAST_STEP = 0.15
 #: Rows of a cluster for each hidden state, at least.
 _ROWS_OF_STATE = 6.0
-#: Rows that teach a member of a forest, at least, where there are as many.
-_ROWS_OF_MEMBER = 125_000.0
 
 
 class TreeSettings(NamedTuple):
@@ -107,7 +113,9 @@ class TaughtForest(NamedTuple):
     def from_forest(cls, forest: FineForest, domain: Any, n_rows: float) -> Self:
         """A forest that is learned again from so many rows."""
         n_members = len(forest.ptr) - 1
-        n_taught = int(np.clip(np.ceil(n_members * _ROWS_OF_MEMBER / n_rows), 1, n_members))
+        # Rows that teach a member of a forest, at least, where there are as many.
+        rows_of_member = 125_000.0
+        n_taught = int(np.clip(np.ceil(n_members * rows_of_member / n_rows), 1, n_members))
         margin = np.column_stack([tree.margin(forest.states) for tree in forest.trees])
         log_margin = np.log(np.vstack([margin, np.ones((1, len(forest.trees)))]))
         by_member = np.split(log_margin.astype(np.float32), forest.ptr[1:-1], axis=1)

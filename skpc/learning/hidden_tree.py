@@ -24,10 +24,12 @@ from skpc.counting.trees import children_first
 
 #: Rows of a part in a small table, and how many numbers a part may hold. The counts of each part
 #: are added up by themselves, so that threads change nothing.
-_PART_ROWS, _PART_NUMBERS = 1024, 2**22
+_PART_ROWS = 1024
+_PART_NUMBERS = 2**22
 #: Pseudo-counts: of the distribution of hidden states given each state of the parent, drawn to that
 #: without a parent; and of the states of a column given each hidden state, drawn to the column.
-_TRANSITION, _EMISSION = 0.5, 0.1
+_TRANSITION = 0.5
+_EMISSION = 0.1
 #: No state is less probable than this, in any of the tables.
 _SMALLEST = 1e-9
 #: A hidden state that is less probable than this, given the state of the parent, is left out of the
@@ -81,7 +83,8 @@ class HiddenTree(NamedTuple):
     @property
     def n_parameters(self) -> int:
         """Number of free parameters."""
-        k, n_states = self.n_hidden, sum(table.shape[1] - 1 for table in self.emission)
+        k = self.n_hidden
+        n_states = sum(table.shape[1] - 1 for table in self.emission)
         return k - 1 + (len(self.parent) - 1) * k * (k - 1) + k * n_states
 
     def log_likelihood(self, codes: Codes) -> Floats:
@@ -119,7 +122,8 @@ class Counts(NamedTuple):
     @classmethod
     def from_tree(cls, tree: HiddenTree, n_rows: float) -> Self:
         """The counts of ``n_rows`` rows that are distributed like a tree."""
-        transition, hidden = np.zeros_like(tree.transition), [tree.first] * len(tree.parent)
+        transition = np.zeros_like(tree.transition)
+        hidden = [tree.first] * len(tree.parent)
         for v in children_first(tree.parent)[-2::-1]:
             transition[v] = hidden[tree.parent[v]][:, np.newaxis] * tree.transition[v]
             hidden[v] = transition[v].sum(axis=0)
@@ -148,7 +152,8 @@ class Counts(NamedTuple):
         -------
         HiddenTree
         """
-        k, state_ptr = len(self.first), offsets([len(of_column) for of_column in share])
+        k = len(self.first)
+        state_ptr = offsets([len(of_column) for of_column in share])
         alone = self.transition.sum(axis=1, keepdims=True) + _SMALLEST
         alone /= alone.sum(axis=2, keepdims=True)
         column = np.maximum(np.concatenate(share), _SMALLEST)
@@ -222,7 +227,8 @@ def _pass_up(tree: HiddenTree, codes: Codes) -> tuple[list[Floats], list[Floats]
     Returns what the cell and the subtrees say of each hidden variable, up to a factor for each row,
     and what each variable says of its parent, shapes (k, n_rows); and the log-likelihoods (nats).
     """
-    order, n_rows = children_first(tree.parent), len(codes)
+    order = children_first(tree.parent)
+    n_rows = len(codes)
     below: list[Floats] = []
     for table, states in zip(tree.emission, codes.T):
         # A missing cell, state -1, reads the last column.
@@ -242,10 +248,12 @@ def _pass_up(tree: HiddenTree, codes: Codes) -> tuple[list[Floats], list[Floats]
 
 
 def _counts(tree: HiddenTree, rows: CodedRows, part: slice) -> Counts:
-    codes, weight = rows.codes[part], rows.weight[part]
+    codes = rows.codes[part]
+    weight = rows.weight[part]
     below, to_parent, _ = _pass_up(tree, codes)
     *columns, root = children_first(tree.parent)
-    posterior, transition = below, np.zeros_like(tree.transition)
+    posterior = below
+    transition = np.zeros_like(tree.transition)
     posterior[root] *= weight / (tree.first @ below[root]) * tree.first[:, np.newaxis]
     for v in reversed(columns):
         # Posterior of the hidden state of the parent, by what is not below this column alone.
@@ -317,7 +325,8 @@ def add_hidden_tree(
     for v in upwards:
         nodes: dict[int, int] = {}
         for state in np.flatnonzero(reached[v]).tolist():
-            node, subtrees = leaf(int(v), np.log(tree.emission[v][state])), below[v][state]
+            node = leaf(int(v), np.log(tree.emission[v][state]))
+            subtrees = below[v][state]
             nodes[state] = builder.product([node, *subtrees]) if subtrees else node
         above = int(tree.parent[v])
         for state in np.flatnonzero(reached[above]).tolist() if above >= 0 else ():

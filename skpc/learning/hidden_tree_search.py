@@ -13,19 +13,21 @@ from skpc.learning.hidden_tree import CodedRows, Codes, Counts, HiddenTree, expe
 
 #: Numbers of hidden states to choose from. The walk begins with the one in the middle, or with one
 #: that is not below the number of categories.
-_N_HIDDEN, _MIDDLE = (2, 4, 8, 16, 32, 64), 8
-#: Largest number of rows that make the start.
-_START_ROWS = 20_000
+_N_HIDDEN = (2, 4, 8, 16, 32, 64)
+_MIDDLE = 8
 #: How much of the tables at the start is noise, and how much is that of the column alone.
-_NOISE, _ALONE = 0.1, 0.04
+_NOISE = 0.1
+_ALONE = 0.04
 #: Rows of the first batches. Batches grow twofold after an epoch that raises the likelihood of
 #: held-out rows by less than this part of it. ``_PATIENCE`` such epochs in a row end EM.
-_BATCH, _TOL, _PATIENCE, MAX_EPOCHS = 512, 1e-4, 3, 100
-#: No row has more than this share of the weight of a batch, unless it is in each of them.
-_PIECE = 0.02
+_BATCH = 512
+_TOL = 1e-4
+_PATIENCE = 3
+MAX_EPOCHS = 100
 #: Step t goes this far from the expected counts so far to those of the batch, but at least the
 #: share of the rows in the batch times the last number.
-_STEP_POWER, _STEP_SHARE = 0.6, 3.0
+_STEP_POWER = 0.6
+_STEP_SHARE = 3.0
 
 
 class TreeChoice(NamedTuple):
@@ -165,8 +167,12 @@ class _Learner:
         self, held_out: CodedRows, advance: Callable[[float], object]
     ) -> tuple[float, HiddenTree, TreeChoice]:
         """Run EM until held-out rows gain no more; their mean log-likelihood, and the best tree."""
-        batch, missed, batches = _BATCH, 0, list[int]()
-        best, best_tree, n_best = self._score(held_out), self.tree, 0
+        batch = _BATCH
+        missed = 0
+        batches = list[int]()
+        best = self._score(held_out)
+        best_tree = self.tree
+        n_best = 0
         while missed < _PATIENCE and len(batches) < MAX_EPOCHS:
             self.run_epoch(batch)
             advance(1.0)
@@ -175,15 +181,19 @@ class _Learner:
             if score > best + _TOL * abs(best):
                 missed = 0
             else:
-                missed, batch = missed + 1, min(2 * batch, len(self.rows.weight))
+                missed = missed + 1
+                batch = min(2 * batch, len(self.rows.weight))
             if score > best:
-                best, best_tree, n_best = score, self.tree, len(batches)
+                best = score
+                best_tree = self.tree
+                n_best = len(batches)
         choice = TreeChoice(best_tree.n_hidden, self.by_value, tuple(batches[:n_best]))
         return best, best_tree, choice
 
     def run_epoch(self, batch: int) -> None:
         """EM steps on batches of all rows."""
-        n_rows, total = len(self.rows.weight), self.rows.weight.sum()
+        n_rows = len(self.rows.weight)
+        total = self.rows.weight.sum()
         n_batches = max(1, n_rows // batch)
         order, weight = spread_rows(self.rows.weight, n_batches, self.random_state)
         for part in np.array_split(np.arange(len(order)), n_batches):
@@ -194,7 +204,8 @@ class _Learner:
                 step = (self.n_steps + 2.0) ** -_STEP_POWER
                 step = max(step, min(1.0, _STEP_SHARE * len(part) / n_rows))
                 counts = added(self.counts.times(1.0 - step), counts.times(step))
-            self.counts, self.n_steps = counts, self.n_steps + 1
+            self.n_steps = self.n_steps + 1
+            self.counts = counts
             self.tree = counts.tree(self.parent, self.share)
 
     def _score(self, held_out: CodedRows) -> float:
@@ -203,13 +214,17 @@ class _Learner:
     def _start(self, points: Floats, n_hidden: int) -> HiddenTree:
         """A tree whose hidden states are clusters of rows, or these and one of two values each."""
         chosen = np.arange(len(self.rows.weight))
-        if len(chosen) > _START_ROWS:
-            chosen = self.random_state.choice(len(chosen), _START_ROWS, replace=False)
-        codes, weight = self.rows.codes[chosen], self.rows.weight[chosen]
+        # Largest number of rows that make the start.
+        start_rows = 20_000
+        if len(chosen) > start_rows:
+            chosen = self.random_state.choice(len(chosen), start_rows, replace=False)
+        codes = self.rows.codes[chosen]
+        weight = self.rows.weight[chosen]
         n_clusters = n_hidden // 2 if self.by_value else n_hidden
         label = cluster_points(points[chosen], weight, n_clusters, self.random_state)
         transition = np.zeros((len(self.parent), n_hidden, n_hidden))
-        first, emission = np.empty(n_hidden), []
+        first = np.empty(n_hidden)
+        emission = []
         for v, above in enumerate(self.parent.tolist()):
             hidden = weight[:, np.newaxis] * self._hidden(v, codes, label, n_hidden)
             if above < 0:
@@ -240,7 +255,8 @@ class _Learner:
             return hidden
         # The lower states, with half of the weight at most, and the upper ones.
         below = np.cumsum(self.share[v]) <= 0.5
-        below[0], below[-1] = True, False
+        below[0] = True
+        below[-1] = False
         lower = np.append(below, self.share[v][below].sum())[codes[:, v], np.newaxis]
         hidden[:, :n_clusters] = lower * label
         hidden[:, n_clusters : 2 * n_clusters] = (1.0 - lower) * label
@@ -256,7 +272,9 @@ def spread_rows(
     """
     order = random_state.permutation(len(weight))
     weight = weight[order]
-    n_pieces = copies(weight * n_batches / (_PIECE * weight.sum())).clip(1, n_batches)
+    # No row has more than this share of the weight of a batch, unless it is in each of them.
+    piece = 0.02
+    n_pieces = copies(weight * n_batches / (piece * weight.sum())).clip(1, n_batches)
     first = np.repeat(np.arange(len(order)) / len(order), n_pieces)
     part = within(n_pieces) / np.repeat(n_pieces, n_pieces)
     place = np.argsort((first + part) % 1.0, kind="stable")

@@ -22,8 +22,6 @@ _NEGLIGIBLE = 1e-6
 #: k-means clusters alone are so sure of their rows that hardly any row moves. Of nine sets of the
 #: Twenty Datasets, seven had a better validation likelihood with this than with 0.
 _EVEN_PART = 0.3
-#: Greatest number of iterations of k-means.
-_CLUSTERING = 300
 #: Structures change from step to step, and bounds may fall: so many steps in a row have to gain
 #: nothing before structural EM ends.
 _PATIENCE = 3
@@ -139,8 +137,10 @@ def first_responsibilities(
     """
     part = _EVEN_PART if is_spread else 0.0
     shares = []
+    # Greatest number of iterations of k-means.
+    clustering = 300
     for _ in range(n_init if n_components > 1 else 1):
-        cluster = cluster_points(points, weight, n_components, random_state, _CLUSTERING)
+        cluster = cluster_points(points, weight, n_components, random_state, clustering)
         shares.append((1.0 - part) * cluster + part / cluster.shape[1])
     return shares
 

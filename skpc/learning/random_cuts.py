@@ -22,9 +22,6 @@ from skpc.learning.network import CutsetNetwork, Visited, frozen_network
 #: Least weights of the rows of a cut to choose from, and the networks by which they are compared.
 _SPLITS = (1000.0, 500.0, 200.0, 100.0, 50.0)
 _TRIED = 10
-#: At least two branches of a cut have this weight of rows, and this part of those of the cut.
-_LEAST_ROWS = 5.0
-_LEAST_PART = 0.01
 
 
 class RandomCuts(NamedTuple):
@@ -163,7 +160,10 @@ def _first_cut(
     candidates: Ints, codes: Codes, row: Ints, weight: Floats, n_states: Ints
 ) -> tuple[int, Floats] | None:
     """The first column that divides the rows well enough, and the weights of its branches."""
-    least = max(_LEAST_ROWS, _LEAST_PART * weight.sum())
+    # At least two branches of a cut have this weight of rows, and this part of those of the cut.
+    least_rows = 5.0
+    least_part = 0.01
+    least = max(least_rows, least_part * weight.sum())
     for column in candidates.tolist():
         counts = np.bincount(codes[row, column], weight, n_states[column]).astype(np.float64)
         if np.count_nonzero(counts >= least) > 1:

@@ -17,8 +17,6 @@ from skpc._threads import in_threads
 from skpc.domain import Domain
 from skpc.learning.forest import Forest, Layout, Tree, add_tree, lay_out
 
-#: Cuts of a column of numbers that trees choose from.
-_CUTS = 255
 #: What is known above a node counts in it as this many rows: of columns, and of the class.
 _TABLE_ROWS = 10.0
 _CLASS_ROWS = 0.3
@@ -28,8 +26,6 @@ _LEAST = {"all": (2.0, 8.0), "class": (8.0,)}
 _RATES = (0.0, 0.4)
 _FEW_TREES = 10
 _MOST_ROWS = 20_000
-#: Tables of classes are sure of more than they know: they must gain this many standard errors.
-_ERRORS = 3.0
 #: Entries of the tables of a forest, beyond which leaves have more rows by themselves.
 _ENTRIES = 2.0**27
 
@@ -100,7 +96,9 @@ def learn_forest(
     array([[1. , 0. ],
            [0.5, 0.5]])
     """
-    layout, bins = lay_out(domain, rows, class_weight, _CUTS)
+    # Cuts of a column of numbers that trees choose from.
+    cuts = 255
+    layout, bins = lay_out(domain, rows, class_weight, cuts)
     code = class_weight.argmax(axis=1)
     weight = class_weight.sum(axis=1)
     data = Rows(layout, layout.of_codes(bins.states(rows)), code, weight, class_weight.shape[1])
@@ -141,13 +139,15 @@ def _chosen(
     grown: dict[float, list[_Grown]] = {}
     best = candidates[0]
     losses = np.full(len(share), np.inf)
+    # Tables of classes are sure of more than they know: they must gain this many standard errors.
+    errors = 3.0
     for kind, size in candidates:
         if size not in grown:
             grown[size] = in_threads(partial(_grow, data, size, options), seeds)
         new_losses = _losses(data, grown[size], kind, copies)
         gain = losses - new_losses
         error = np.sqrt(share**2 @ (gain - share @ gain) ** 2) if kind != best[0] else 0.0
-        if share @ gain > _ERRORS * error:
+        if share @ gain > errors * error:
             best = (kind, size)
             losses = new_losses
     return best

@@ -31,8 +31,6 @@ _FACTOR = 10.0**0.5
 _LAST = 1000.0
 #: Strengths in turn without a gain on the held-out rows that end the search.
 _PATIENCE = 2
-#: Strength where there are too few rows to hold any out.
-_UNTOLD = 100.0
 
 
 class TrainingRows(NamedTuple):
@@ -135,10 +133,12 @@ def learn_shrunken_mixture(
         shared_paths.append(Shrunken.from_networks([single] * len(networks), *wholes).path(*path))
         firsts.append(first_fit)
         held_out_weight.append(held_out.weight)
+    # Strength where there are too few rows to hold any out.
+    untold = 100.0
     if not firsts:
         learned = learn_components(training.complete, weight, None)
         start = learned.statistics.responsibility
-        return finished(learned, learned.model.networks, start, _UNTOLD)
+        return finished(learned, learned.model.networks, start, untold)
     test_weight = np.concatenate(held_out_weight)
     separate, shared = (
         best_of(_attempts(paths, test_weight), lambda attempt: attempt.score, _PATIENCE)

@@ -12,9 +12,6 @@ _MAX_ITER = 100
 _RIDGE = 1e-8
 #: A component that would weigh less than this is left out.
 _SMALLEST = 1e-3
-#: As if errors of each component had independent parts too, of this proportion of their square:
-#: components that are about as good share the weight.
-_INDEPENDENT = 0.05
 
 
 def mixture_weights(log_density: Floats, weight: Floats) -> Floats:
@@ -104,7 +101,10 @@ def mean_weights(errors: Floats) -> tuple[Floats, Floats]:
     (array([0.5, 0.5, 0. ]), array([0.5 , 0.5 , 0.28, 1.  ]))
     """
     n_components = errors.shape[1]
-    noise = np.diag(np.sqrt(_INDEPENDENT * (errors**2).sum(axis=0)))
+    # As if errors of each component had independent parts too, of this proportion of their square:
+    # components that are about as good share the weight.
+    independent = 0.05
+    noise = np.diag(np.sqrt(independent * (errors**2).sum(axis=0)))
     # Without the last row all would be zero: divided by their sum, weights are those that are best
     # under the condition that they sum to one.
     system = np.vstack([errors, noise, np.ones(n_components)])

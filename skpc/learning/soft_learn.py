@@ -42,8 +42,6 @@ _CORRELATED = 0.05
 _WIDE = 3.0
 #: Part of the standard deviation of a column that each variance has at least.
 _SMALLEST_SD = 1e-4
-#: Degrees of freedom below this part of the weight are rounding errors, and count as zero.
-_NO_FREEDOM = 1e-9
 #: Digits of scores that count.
 _DIGITS = 9
 #: Parts of a table of few rows are divided into more folds when a division is weighed.
@@ -479,5 +477,7 @@ def leaf_moments(scores: Floats, weight: Floats, row_weight: Floats) -> tuple[Fl
     mean = weight @ values / positive_total
     square = weight @ np.where(observed, values - mean, 0.0) ** 2
     freedom = total - (weight**2 / row_weight) @ observed / positive_total
-    variance = square / np.where(freedom > _NO_FREEDOM * positive_total, freedom, positive_total)
+    # Degrees of freedom below this part of the weight are rounding errors, and count as zero.
+    no_freedom = 1e-9
+    variance = square / np.where(freedom > no_freedom * positive_total, freedom, positive_total)
     return mean, np.where(total > 0.0, np.sqrt(variance), 1.0)

@@ -32,11 +32,6 @@ _STRENGTHS_WITHIN = (0.03, 0.1, 0.3, 1.0, 3.0)
 USUAL_STRENGTH = 0.3
 #: Largest number of rows that are held out at a time where rows are costly.
 _MOST_HELD_OUT = 1000
-#: EM of one component, where only missing cells take more than one iteration, stops when it raises
-#: the mean log density (nats) of the rows by less.
-_TOL_ALONE = 1e-4
-#: Smallest sum of squared weights of a pair of columns.
-_SMALLEST_WEIGHT = 1e-100
 #: Bins, of equal weight in each node, in which numbers are tested for independence; atoms of
 #: numbers are states of their own there.
 TEST_BINS = 4
@@ -145,8 +140,11 @@ def fit_split(
     stop: Stop,
 ) -> Fit:
     """Fit the components of a split, or one component; see :func:`fit_gaussian_mixture`."""
+    # EM of one component, where only missing cells take more than one iteration, stops when it
+    # raises the mean log density (nats) of the rows by less.
+    tol_alone = 1e-4
     if params.n_components == 1:
-        stop = stop._replace(tol=_TOL_ALONE)
+        stop = stop._replace(tol=tol_alone)
     return fit_gaussian_mixture(rows, weight, [start], prior, params, stop)
 
 
@@ -282,7 +280,9 @@ def correlated(
     r = np.divide(covariance, scale, out=np.zeros_like(scale), where=scale > 0.0)
     # As many rows of equal weight would give the same variance of a mean.
     square = (weight**2 / row_weight)[:, np.newaxis] * observed
-    n_effective = count**2 / np.maximum(product(square.T, observed), _SMALLEST_WEIGHT)
+    # Smallest sum of squared weights of a pair of columns.
+    smallest_weight = 1e-100
+    n_effective = count**2 / np.maximum(product(square.T, observed), smallest_weight)
     freedom = np.maximum(n_effective - 2.0, 1.0)
     statistic = np.abs(r) * np.sqrt(freedom / np.maximum(1.0 - r**2, 1e-12))
     return np.asarray(2.0 * stdtr(freedom, -statistic) < significance)

@@ -8,9 +8,6 @@ from scipy.special import ndtri
 
 from skpc._arrays import Bools, Floats, Ints, group_sums
 
-#: Pseudo-counts of the states in a hidden state: of numbers, and of categories.
-_OF_NUMBER = 0.01
-_OF_CATEGORY = 0.1
 #: A value with this share of the rows is a state by itself; the others of its column follow a
 #: Gaussian of the normal scores.
 _FREE = 0.02
@@ -18,10 +15,6 @@ _FREE = 0.02
 #: normal scores follow that margin.
 _LIKE_GAUSSIANS = 10.0
 _GROUPS = 32
-#: Rows in each bin that are like the smooth margin of the table.
-_LIKE_MARGIN = 10.0
-#: No middle of a state is nearer to an end of its column than this share of the mass.
-_OUTERMOST = 1e-7
 #: Least variance of a Gaussian of normal scores, and its least density.
 _LEAST_VARIANCE = 1e-4
 _LEAST_DENSITY = 1e-6
@@ -72,7 +65,9 @@ class States(NamedTuple):
         """
         counts = self.counts(codes, weight)
         expected = self.share * group_sums(self.column, counts)[self.column]
-        drawn = self.share * (counts + _LIKE_MARGIN) / (expected + _LIKE_MARGIN)
+        # Rows in each bin that are like the smooth margin of the table.
+        like_margin = 10.0
+        drawn = self.share * (counts + like_margin) / (expected + like_margin)
         is_line = self.is_line[self.column]
         share = np.where(is_line, drawn, counts + self.share)
         return self._replace(share=self.proportions(np.maximum(share, SMALLEST)))
@@ -86,7 +81,9 @@ class States(NamedTuple):
         share = self.proportions(mass)
         below = np.cumsum(share) - share / 2.0
         below -= (np.cumsum(share) - share)[self.ptr[:-1]][self.column]
-        return np.clip(below, _OUTERMOST, 1.0 - _OUTERMOST)
+        # No middle of a state is nearer to an end of its column than this share of the mass.
+        outermost = 1e-7
+        return np.clip(below, outermost, 1.0 - outermost)
 
 
 class StateLaw(NamedTuple):
@@ -135,7 +132,10 @@ class StateLaw(NamedTuple):
         spread = np.minimum(width**2 / 12.0, 0.25) + _LEAST_VARIANCE
         is_line = ~is_free
         moments = np.array([is_line, is_line * score, is_line * (score**2 + spread)], np.float32)
-        pseudo = np.where(states.is_line, _OF_NUMBER, _OF_CATEGORY)[column] * share
+        # Pseudo-counts of the states in a hidden state: of numbers, and of categories.
+        of_number = 0.01
+        of_category = 0.1
+        pseudo = np.where(states.is_line, of_number, of_category)[column] * share
         pseudo, score, width = np.array([pseudo, score, width], np.float32)[:, :, np.newaxis]
         return cls(states.ptr, pseudo, is_free, score, width, moments)
 

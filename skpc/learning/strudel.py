@@ -28,8 +28,6 @@ from skpc.queries.parameters import em_step
 
 #: Evaluations on held-out rows without a gain, before the search for splits ends.
 _PATIENCE = 5
-#: The number of splits grows by this factor from one evaluation to the next.
-_GROWTH = 1.2
 #: Part of each row that is spread evenly over the components before EM.
 _EVEN_PART = 0.3
 
@@ -285,11 +283,14 @@ def best_split(
         Its number of splits.
     """
 
+    # The number of splits grows by this factor from one evaluation to the next.
+    growth = 1.2
+
     def attempts() -> Iterator[tuple[Circuit, int]]:
         n_splits = 0
         yield fitted(network.circuit()), n_splits
         while n_splits < max_splits:
-            wanted = min(int(n_splits * _GROWTH) + 1, max_splits)
+            wanted = min(int(n_splits * growth) + 1, max_splits)
             done = sum(network.split(least) for _ in range(wanted - n_splits))
             if not done:
                 return

@@ -37,15 +37,11 @@ _FAR = 1e4
 _BACKGROUND_SDS = np.array([0.7, 1.1, 1.8, 3.2, 7.0, 20.0, 80.0])
 _BACKGROUND_WEIGHTS = np.array([0.278, 0.401, 0.239, 0.071, 0.0107, 0.0006, 0.00001])
 _BACKGROUND_WEIGHTS /= _BACKGROUND_WEIGHTS.sum()
-#: Distance between the first and the last tenth of a normal distribution, in standard deviations.
-_TENTHS = 2.5631031310892007
 #: Standard deviation of a component, at least, as a part of the scale of the column.
 SMALLEST_SD = 1e-4
 #: Rows that the background is worth. With a whole one it has a say where columns follow from each
 #: other: of 100 rows on a line, it drew completions .7 % of their way to the mean.
 BACKGROUND_ROWS = 0.1
-#: Rows distributed like the column that smooth each table of states.
-_LIKE_COLUMN = 1.0
 #: Coordinates from which clusters start stay within this number of scales, for one wild value would
 #: be a cluster of its own.
 _REACH = 4.0
@@ -115,7 +111,8 @@ class TableColumns(NamedTuple):
         counts[is_number] = [column.n_states for column in scored]
         tables = np.array([*with_atoms, *np.flatnonzero(n_states > 0)], dtype=np.int64)
         state_ptr = offsets(counts[tables])
-        unit, share = np.ones(len(is_number)), np.ones(state_ptr[-1])
+        unit = np.ones(len(is_number))
+        share = np.ones(state_ptr[-1])
         total = float(weight.sum())
         columns = cls(is_number, scored, tables, state_ptr, share, unit, unit, total, axes)
         codes, scores = columns.codes_and_scores(rows)
@@ -129,8 +126,10 @@ class TableColumns(NamedTuple):
     def cells(self, rows: Floats) -> MixtureRows:
         """The cells of encoded rows."""
         codes, scores = self.codes_and_scores(rows)
-        states, patterns = indicators(codes, self.state_ptr), Patterns.from_scores(scores)
-        background, log_base = self._background(scores, states), self._log_base(rows, scores)
+        states = indicators(codes, self.state_ptr)
+        patterns = Patterns.from_scores(scores)
+        background = self._background(scores, states)
+        log_base = self._log_base(rows, scores)
         return MixtureRows(scores, patterns, states, background, log_base)
 
     def codes_and_scores(self, rows: Floats) -> tuple[Ints, Floats]:
@@ -175,7 +174,10 @@ class TableColumns(NamedTuple):
     @property
     def prior(self) -> MixturePrior:
         """What is known of mixtures of these columns before their rows."""
-        counts, smallest = _LIKE_COLUMN * self.share, np.zeros(len(self.scale))
+        # Rows distributed like the column that smooth each table of states.
+        like_column = 1.0
+        counts = like_column * self.share
+        smallest = np.zeros(len(self.scale))
         moments = self.centre, np.diag(self.scale**2)
         return MixturePrior(
             self.state_ptr,
@@ -210,7 +212,8 @@ class TableColumns(NamedTuple):
         log_base = self._axes_of(rows).log_density(rows)
         for v, column, score in zip(self.numbers, self.scored, scores.T):
             values = np.ascontiguousarray(rows[:, v])
-            plain, atom = ~np.isnan(score), np.isnan(score) & ~np.isnan(values)
+            plain = ~np.isnan(score)
+            atom = np.isnan(score) & ~np.isnan(values)
             log_base[plain] += column.log_slope(values[plain])
             if column.step > 0.0:
                 # An atom fills its cell of the lattice.
@@ -245,7 +248,10 @@ def _robust(scores: Floats, weight: Floats) -> tuple[float, float]:
     if not len(points):
         return 0.0, 1.0
     low, centre, high = weighted_quantiles(points, np.cumsum(mass), np.array([1, 5, 9]), 10)
-    scale = (high - low) / _TENTHS or (points[-1] - points[0]) / _TENTHS or 1.0
+    # Distance between the first and the last tenth of a normal distribution, in standard
+    # deviations.
+    tenths = 2.5631031310892007
+    scale = (high - low) / tenths or (points[-1] - points[0]) / tenths or 1.0
     return float(centre), float(scale)
 
 
@@ -339,7 +345,8 @@ class LearnedMixture(NamedTuple):
     @property
     def n_parameters(self) -> int:
         """Number of free parameters, the weights of what is mixed among them."""
-        state_ptr, n_free = self.columns.state_ptr, len(self.models) - 1
+        state_ptr = self.columns.state_ptr
+        n_free = len(self.models) - 1
         for model, candidate in zip(self.models, self.choices.candidates):
             n_free += model.n_parameters(state_ptr, candidate.params.n_factors)
         return n_free + (self.tree.tree.n_parameters + 1 if self.tree else 0)
@@ -377,7 +384,8 @@ class LearnedMixture(NamedTuple):
     @property
     def parts(self) -> list[ParametrisedMixture]:
         """The mixtures that are mixed, as they are learned."""
-        candidates, prior = self.choices.candidates, self.columns.prior
+        candidates = self.choices.candidates
+        prior = self.columns.prior
         return [
             ParametrisedMixture(model, prior, candidate.params)
             for model, candidate in zip(self.models, candidates)
@@ -430,7 +438,8 @@ def table_circuit(
     of encoded rows; ``like`` is a circuit of the same scores, to be mixed with this one.
     """
     maker = _Maker(columns, n_features, like)
-    tops, weights = list[int](), np.empty(0)
+    tops = list[int]()
+    weights = np.empty(0)
     if model is not None:
         tops = [maker.component(model, k) for k in range(len(model.weights))]
         weights = (1.0 - tree_weight) * model.weights
@@ -463,7 +472,8 @@ class _Maker:
         if numbers:
             places = np.flatnonzero(model.component == k)
             log_probs = [tables.get(v, np.zeros(1)) for v in numbers]
-            mean, covariance = model.gaussians.mean[k], model.gaussians.covariance[k]
+            mean = model.gaussians.mean[k]
+            covariance = model.gaussians.covariance[k]
             blocks = [
                 self.builder.block(numbers, log_probs, mean, width**2 * covariance)
                 for width in model.width[places]

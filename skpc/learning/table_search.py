@@ -48,8 +48,6 @@ _ROUNDS = 2
 #: Numbers of factors, tried where there are more columns of numbers than this share of the rows.
 _N_FACTORS = (1, 2, 4, 8, 16, 32)
 _WIDE = 0.1
-#: Up to this number of components its neighbours are tried.
-_NEIGHBOURS = 20
 #: Rows for each component, at least, and numbers in all covariances, at most.
 _ROWS_EACH = 2.0
 _MOST_NUMBERS = 2**24
@@ -57,20 +55,11 @@ _MOST_NUMBERS = 2**24
 #: stack, are left out.
 _NEAR = 2.0
 _SMALLEST = 0.05
-#: A tree of hidden variables leaves some weight to the mixtures.
-_MOST_OF_TREE = 0.999
-#: Gaussians that a tree has to be better than, to be mixed with other circuits.
-_RIVALS = 8
 #: EM ends when an iteration raises the mean log density by less, in nats a row; with more than
 #: ``_COLUMNS`` numbers the tolerance grows in proportion.
 _MAX_ITER = 60
 _TOL = 1e-2
 _COLUMNS = 50
-#: What is left of the tolerance where chosen mixtures are learned from rows of many missingness
-#: patterns: missing cells make the steps of EM short.
-_FINER = 0.25
-#: Iterations that a fit usually takes.
-_USUAL_STEPS = 10.0
 #: Rows for each combination of states that has a component; the greatest number of components for
 #: each state of a last column.
 _ROWS_OF_STATES = 10.0
@@ -155,7 +144,9 @@ def try_tree(table: TableRows, part: HeldOutRows, seed: int) -> tuple[TreeChoice
         Log densities (nats) of the held-out rows. None in place of both, if a few Gaussians and
         independent tables describe these rows better.
     """
-    search = _Search(table, [part], _RIVALS, seed)
+    # Gaussians that a tree has to be better than, to be mixed with other circuits.
+    rivals = 8
+    search = _Search(table, [part], rivals, seed)
     has_order = search.n_numbers or any(axis is not None for axis in table.axes or ())
     if not (search.has_tables and has_order):
         return None
@@ -204,7 +195,9 @@ def weigh_tree(log_densities: Floats, tree: Floats | None, weight: Floats) -> tu
         ).tolist()
         if tree_weight >= _SMALLEST and sum(mixture_shares) > 0.0:
             weights = np.array(mixture_shares) / sum(mixture_shares)
-    return weights, min(tree_weight, _MOST_OF_TREE) if tree_weight >= _SMALLEST else 0.0
+    # A tree of hidden variables leaves some weight to the mixtures.
+    most_of_tree = 0.999
+    return weights, min(tree_weight, most_of_tree) if tree_weight >= _SMALLEST else 0.0
 
 
 def learn_chosen(
@@ -214,8 +207,11 @@ def learn_chosen(
     candidates = choices.candidates
     columns = _columns_for(table, candidates[0])
     whole = _Learner(columns, table.rows, table.weight, seed)
+    # What is left of the tolerance where chosen mixtures are learned from rows of many missingness
+    # patterns: missing cells make the steps of EM short.
+    finer = 0.25
     if whole.cells.have_many_patterns:
-        whole.tol *= _FINER
+        whole.tol *= finer
     tasks = ((candidate.params, n_starts) for candidate in candidates)
     models = each(whole.fit, tasks, _work(table.rows, candidates))
     stacked = GaussianMixture.stacked(models, choices.weights)
@@ -360,7 +356,9 @@ class _Search:
             if self.best == before:
                 break
         count = self.best.params.n_components
-        if len(self.counts) > 1 and count <= min(_NEIGHBOURS, self.counts[-1]):
+        # Up to this number of components its neighbours are tried.
+        neighbours = 20
+        if len(self.counts) > 1 and count <= min(neighbours, self.counts[-1]):
             self._try(self.best.but(n_components=k) for k in (count - 1, count + 1) if k > 0)
         yield
 
@@ -470,7 +468,9 @@ def _combinations(columns: TableColumns, states: Any, crossed: tuple[int, ...]) 
 def _work(rows: Floats, candidates: Sequence[Candidate]) -> float:
     """Products that it takes to fit mixtures to rows, roughly."""
     n_components = sum(candidate.params.n_components for candidate in candidates)
-    return _USUAL_STEPS * n_components * float(rows.size) * rows.shape[1]
+    # Iterations that a fit usually takes.
+    usual_steps = 10.0
+    return usual_steps * n_components * float(rows.size) * rows.shape[1]
 
 
 def _columns_for(table: TableRows, candidate: Candidate) -> TableColumns:

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 _MOST_BINS = 30
 _ROWS_EACH = 40.0
 _WIDER = 1.3
-#: Least width of a normal without a lattice, as a part of the distance to its neighbours.
-_OF_GAP = 0.3
 #: A value of a lattice has a bin of its own, if it has this share of the rows, and so many of them.
 _REPEATED = 0.01
 _ROWS_OF_VALUE = 8.0
@@ -149,6 +147,8 @@ def _bins(points: Floats, mass: Floats, columns: TableColumns, place: int) -> Sc
     edges = np.empty(0)
     mean = columns.centre[[place]]
     sd = np.array([scale])
+    # Least width of a normal without a lattice, as a part of the distance to its neighbours.
+    of_gap = 0.3
     if len(points):
         n_bins = min(max(whole_rows(mass.sum() / _ROWS_EACH), 1), _MOST_BINS)
         edges = weighted_quantiles(points, mass.cumsum(), np.arange(1, n_bins), n_bins)
@@ -163,7 +163,7 @@ def _bins(points: Floats, mass: Floats, columns: TableColumns, place: int) -> Sc
         sd = _WIDER * np.sqrt(variance)
         if columns.scored[place].step == 0.0 and len(mean) > 1:
             # Values that repeat without a lattice are no reason for a spike.
-            sd = np.maximum(sd, _OF_GAP * np.gradient(mean))
+            sd = np.maximum(sd, of_gap * np.gradient(mean))
     smallest = columns.smallest_sds(place, mean)
     return ScoreBins(edges, mean, np.hypot(sd, smallest))
 

@@ -13,10 +13,6 @@ from skpc._arrays import Floats
 from skpc._threads import product, slices
 
 _BLOCK = 256
-#: Noise variances that are compared, evenly on a log scale, and the least of them, in prior
-#: variances: less would be near what rounding swallows.
-_N_NOISES = 400
-_LEAST_NOISE = 1e-10
 
 
 @dataclass(frozen=True)
@@ -253,10 +249,14 @@ def noise_of_greatest_evidence(
     along = (direction[:, is_notable].T @ cross) ** 2 / length[:, np.newaxis]
     left = np.maximum(square - along.sum(axis=0), 0.0)
     signal = prior_variance * length
-    least = _LEAST_NOISE * prior_variance
+    # Noise variances that are compared, evenly on a log scale, and the least of them, in prior
+    # variances: less would be near what rounding swallows.
+    n_noises = 400
+    least_noise = 1e-10
+    least = least_noise * prior_variance
     greatest = np.maximum(square / n_rows, least)
     # Shapes: noises, outputs and directions.
-    noise = np.geomspace(least, greatest, _N_NOISES)
+    noise = np.geomspace(least, greatest, n_noises)
     variance = noise[..., np.newaxis] + signal
     log_determinant = np.log(variance).sum(axis=2) + (n_rows - len(length)) * np.log(noise)
     distance = (along.T / variance).sum(axis=2) + left / noise

@@ -18,8 +18,6 @@ _MAX_NODES = 200
 _GAPS = (1.0, 3.1)
 _KEY = "+ sum, with the weights of its edges; × product; below, the leaves"
 _MAX_WEIGHTS = 40
-#: Variables of a leaf that are named.
-_MAX_NAMES = 4
 
 
 class CircuitDisplay(ShowsParameters):
@@ -201,8 +199,10 @@ def _leaf_labels(circuit: Circuit, names: Names) -> dict[int, str]:
 
 
 def _joint_label(names: Names, scope: list[int]) -> str:
-    shown = ", ".join(names.variables[variable] for variable in scope[:_MAX_NAMES])
-    n_hidden = len(scope) - _MAX_NAMES
+    # Variables of a leaf that are named.
+    max_names = 4
+    shown = ", ".join(names.variables[variable] for variable in scope[:max_names])
+    n_hidden = len(scope) - max_names
     return f"{shown} and {n_hidden} more: joint" if n_hidden > 0 else f"{shown}: joint"
 
 

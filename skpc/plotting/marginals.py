@@ -28,9 +28,6 @@ _PANELS_A_ROW = 4
 _PANEL_SIZE = (2.9, 2.4)
 _NARROWEST_PANEL = 2.4
 _MAX_BARS = 12
-#: Numbers are drawn from this quantile to the one as far from the other end.
-_COVERED = 0.001
-_GRID_POINTS = 301
 
 
 class MarginalsDisplay(ShowsParameters):
@@ -285,11 +282,14 @@ def _outline(cell: Predictive) -> tuple[Floats, Floats]:
     """Points of the outline of a density: the slope of its distribution function, without atoms."""
     form = FormSum(cell.terms)
     numbers = Predictive(cell.terms, np.full(len(cell.known), np.nan), law=cell.law)
-    low, high = (float(numbers.quantile(level)[0]) for level in (_COVERED, 1.0 - _COVERED))
+    # Numbers are drawn from this quantile to the one as far from the other end.
+    covered = 0.001
+    grid_points = 301
+    low, high = (float(numbers.quantile(level)[0]) for level in (covered, 1.0 - covered))
     if low == high:
         low = low - 0.5
         high = high + 0.5
-    x = np.linspace(low, high, _GRID_POINTS)
+    x = np.linspace(low, high, grid_points)
     bulk = form.without_atoms()
     below = np.array([np.sum(bulk.below(np.array([point]))) for point in x])
     return (x[1:] + x[:-1]) / 2, np.diff(below) / np.diff(x)

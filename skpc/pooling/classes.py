@@ -28,9 +28,6 @@ from skpc.pooling.pool import (
 )
 from skpc.pooling.weights import LogPool
 
-#: To a single member no class is further below the most probable one than this, in nats.
-_MOST_EVIDENCE = 300.0
-
 
 class ClassDensities:
     """Densities of encoded rows given each class: one for each class, or one of rows and classes.
@@ -47,7 +44,9 @@ class ClassDensities:
     """
 
     def __init__(self, densities: list[Any], joint: bool, class_count: Floats) -> None:
-        self.densities, self.joint, self.class_count = densities, joint, class_count
+        self.densities = densities
+        self.joint = joint
+        self.class_count = class_count
 
     def log_density(self, rows: Floats) -> Floats:
         """Log density of encoded rows given each class, shape (n_rows, n_classes).
@@ -104,7 +103,8 @@ class ClassDensities:
         return 1.0 / (self.class_count + 1.0)
 
     def _log_density_of_one(self, rows: Floats) -> Floats:
-        density, rows = self.densities[0].row_density, labelled(rows)
+        density = self.densities[0].row_density
+        rows = labelled(rows)
         log_density = density.log_density(rows)
         # One question about the class instead of one for each class; a row that is too far away
         # for its density to be positive has no answer.
@@ -170,8 +170,10 @@ def bounded_evidence(log_density: Floats, class_count: Floats) -> Floats:
     A row that is impossible under all classes says nothing about its class.
     """
     best = log_density.max(axis=1, keepdims=True)
+    # To a single member no class is further below the most probable one than this, in nats.
+    most_evidence = 300.0
     with np.errstate(invalid="ignore"):
-        gap = np.maximum(log_density - best, -_MOST_EVIDENCE)
+        gap = np.maximum(log_density - best, -most_evidence)
     return np.where(class_count > 0.0, np.where(np.isneginf(best), 0.0, gap), -np.inf)
 
 
@@ -212,7 +214,9 @@ class ClassData(NamedTuple):
     def fit(self, member: Member, weight: Floats, seeds: Sequence[int]) -> ClassMember:
         """See :class:`~skpc.pooling.pool.TrainingData`."""
         is_present = weight > 0.0
-        rows, code, weight = self.rows[is_present], self.code[is_present], weight[is_present]
+        rows = self.rows[is_present]
+        code = self.code[is_present]
+        weight = weight[is_present]
         count = np.bincount(code, weight, len(self.classes)).astype(np.float64)
         if member.is_density:
             learn = self._fit_joint if member.joint else self._fit_each_class
@@ -268,13 +272,17 @@ class ClassData(NamedTuple):
 
     def weigh(self, mixture: Floats, out_of_fold: OutOfFold | None) -> ClassPool:
         """A log pool of the evidence, and a mixture of the densities."""
-        n_members, log_loss = len(mixture), np.nan
-        pool, losses = LogPool.equal(n_members, len(self.classes)), np.full(n_members, np.nan)
+        n_members = len(mixture)
+        log_loss = np.nan
+        pool = LogPool.equal(n_members, len(self.classes))
+        losses = np.full(n_members, np.nan)
         if out_of_fold is not None:
-            (evidence, log_density), weight = out_of_fold.predictions, out_of_fold.test_weight
+            (evidence, log_density) = out_of_fold.predictions
+            weight = out_of_fold.test_weight
             observed = observed_fraction(out_of_fold.test_rows, self.domain)
             truth = observed, self.code[out_of_fold.test_index], weight, self.log_prior
-            pool, alone = LogPool.fit(evidence, *truth), LogPool.equal(1, len(self.classes))
+            pool = LogPool.fit(evidence, *truth)
+            alone = LogPool.equal(1, len(self.classes))
             losses = np.array([alone.log_loss(evidence[:, [m]], *truth) for m in range(n_members)])
             log_loss = pool.log_loss(evidence, *truth)
             # The mixture is of the densities that count for the classes, if any.

@@ -17,8 +17,6 @@ _WIDTHS = np.array([8.0, 32.0, 128.0])
 SPREAD = 0.25
 #: Distance between the quartiles of a normal distribution, in standard deviations.
 QUARTILES = 1.349
-#: Distance from a lattice, in steps, from which on a value is none of its points.
-_OFF_LATTICE = 1e-3
 
 
 class ErrorTail(NamedTuple):
@@ -62,17 +60,20 @@ class ErrorTail(NamedTuple):
     def fit(cls, domain: Domain, column: int, values: Floats, weight: Floats) -> Self:
         """Estimate it from encoded cells (NaN where missing) and their weights."""
         known = ~np.isnan(values)
-        values, weight = values[known], weight[known]
+        values = values[known]
+        weight = weight[known]
         points, place = np.unique(values, return_inverse=True)
         mass = np.bincount(place, weight) / weight.sum()
-        states, number = domain[column].states, domain[column].law
+        states = domain[column].states
+        number = domain[column].law
         if states is not None:
             share = (np.bincount(values.astype(np.int64), weight, len(states)) + 0.5) / (
                 weight.sum() + 0.5 * len(states)
             )
             tail = cls(None, 0.0, 0.0, share, 0.0)
         else:
-            quarters, cumulated = np.arange(1, 4), np.cumsum(mass)
+            quarters = np.arange(1, 4)
+            cumulated = np.cumsum(mass)
             low, middle, high = weighted_quantiles(points, cumulated, quarters, 4).tolist()
             sd = math.sqrt(float(mass @ (points - middle) ** 2))
             spread = (high - low) / QUARTILES or sd or abs(middle) or 1.0
@@ -115,9 +116,11 @@ class ErrorTail(NamedTuple):
         if number is None:
             return np.ones(len(values), dtype=bool)
         can_be = ~((values < number.bounds[0]) | (values > number.bounds[1]))
+        # Distance from a lattice, in steps, from which on a value is none of its points.
+        off_lattice = 1e-3
         if number.step > 0.0 and self.is_strict:
             off = np.abs(values - on_lattice(values, number.step, number.origin))
-            can_be &= ~(off > _OFF_LATTICE * number.step)
+            can_be &= ~(off > off_lattice * number.step)
         return can_be
 
     def _has_mass(self, values: Floats) -> Bools:

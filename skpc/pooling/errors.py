@@ -20,26 +20,28 @@ from skpc.pooling.error_tails import QUARTILES, SPREAD, ErrorTail
 
 #: The rate of errors is near this mean, as if it were that of so many cells a column; that of each
 #: column is near that of all, as if it were that of so many cells.
-MEAN_RATE, _PRIOR_CELLS, _COLUMN_CELLS = 0.015, 50.0, 10.0
+MEAN_RATE = 0.015
+_PRIOR_CELLS = 50.0
+_COLUMN_CELLS = 10.0
 #: Iterations of EM for the rates, the smallest and the largest rate.
-_ITERATIONS, _LEAST_RATE, _MOST_RATE = 100, 0.0015, 0.2
+_ITERATIONS = 100
+_LEAST_RATE = 0.0015
+_MOST_RATE = 0.2
 #: Where trust is at stake, errors are at least as frequent. A density that has learned errors
 #: expects them: it would say that there are none, and learn them again.
 _SUSPECTED = 0.1
-#: Factor by which rows raise the odds of the cells that are counted as wrong.
-_TELLING = 5.0
 #: Probability that a rate lies within its interval.
 _LEVEL = 0.95
 #: Most cells of a row that are taken for wrong before another one, and the log odds (at even rates)
 #: from which on there may be another one.
-_CHAIN, _DOUBTFUL = 2, 1.0
+_CHAIN = 2
+_DOUBTFUL = 1.0
 #: Log odds that nothing in a row makes up for.
 _ABSURD = 40.0
-#: Hypotheses of smaller probabilities are not learned from.
-_NOTABLE = 0.1
 #: Numbers are far away beyond so many standard deviations, by the quartiles, of the median, if they
 #: are a small share of their column.
-_FAR, _FEW = 8.0, 0.02
+_FAR = 8.0
+_FEW = 0.02
 #: A log density that is finite, whatever is added.
 _LEAST = -1e300
 
@@ -294,7 +296,9 @@ class Evidence(NamedTuple):
         suspected = np.maximum(rate, _SUSPECTED)
         share, _ = self._shares(suspected)
         share[:, :-1] *= 1.0 - self.chance[self.row]
-        share[share < _NOTABLE] = 0.0
+        # Hypotheses of smaller probabilities are not learned from.
+        notable = 0.1
+        share[share < notable] = 0.0
         # The hypothesis that no cell is wrong leaves a row as it is.
         share[~self.taken.any(axis=1), -1] = 0.0
         n_cells = weight @ self.is_judged.sum(axis=1)
@@ -351,10 +355,12 @@ class Rates(NamedTuple):
         """By EM; the rate of all columns together has a prior, and is the prior of each column."""
         n_cells = weight @ (evidence.is_judged | ~np.isnan(evidence.log_aside))
         rate = np.full(len(n_cells), MEAN_RATE)
+        # Factor by which rows raise the odds of the cells that are counted as wrong.
+        telling = 5.0
         for _ in range(_ITERATIONS):
             probability = evidence.draws(rate)
             # Where the rest of the row tells nothing, a rate would follow from the tails alone.
-            is_told = probability * (1.0 - rate) > _TELLING * rate * (1.0 - probability)
+            is_told = probability * (1.0 - rate) > telling * rate * (1.0 - probability)
             wrong = weight @ (probability * is_told)
             n_prior = _PRIOR_CELLS * len(n_cells)
             shared = (wrong.sum() + MEAN_RATE * n_prior) / (n_cells.sum() + n_prior)

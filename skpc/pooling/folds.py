@@ -24,14 +24,11 @@ from skpc.variables import Predictive
 
 #: Number of folds, where nothing else is said; of fewer rows some remain empty.
 _USUAL = 5
-#: Where distinct rows are more than this, one part is held out instead of folds ...
-_FOLDS_UNTIL = 10_000
 #: ... of about this many rows.
 _HELD_OUT = 5_000
-#: Greatest number of times that a row is asked at each rate.
-_MOST_COPIES = 20
 #: Fraction of the rows by which densities are compared, and of their cells that are removed.
-_COMPARED, _REMOVED = 0.2, 0.3
+_COMPARED = 0.2
+_REMOVED = 0.3
 #: With fewer distinct rows than this densities are not compared.
 FEWEST = 20
 #: Rows that are asked about at a time.
@@ -66,12 +63,15 @@ class Fold(NamedTuple):
         """Remove cells at each rate from the rows that are held out."""
         train_weight, held = split
         index = np.flatnonzero(held)
+        # Greatest number of times that a row is asked at each rate.
+        most_copies = 20
         # A heavy row stands for several, which would not lack the same cells.
-        n_copies = np.minimum(copies(held[index]), _MOST_COPIES)
+        n_copies = np.minimum(copies(held[index]), most_copies)
         share = np.repeat(held[index] / n_copies, n_copies) / len(rates)
         index = np.repeat(index, n_copies)
         test_rows = [remove_cells(rows[index], rate, random_state) for rate in rates]
-        index, share = np.tile(index, len(rates)), np.tile(share, len(rates))
+        index = np.tile(index, len(rates))
+        share = np.tile(share, len(rates))
         return cls(train_weight, index, share, np.concatenate(test_rows))
 
 
@@ -106,10 +106,12 @@ def make_folds(
     list of Fold
         Without folds that hold out nothing, or leave nothing to learn from.
     """
+    # Where distinct rows are more than this, one part is held out instead of folds ...
+    folds_until = 10_000
     if not isinstance(splits, list):
         if splits > max(weight.sum(), _USUAL):
             raise ValueError(f"cv={splits} must be at most the number of rows, {weight.sum():g}.")
-        are_many = len(rows) > _FOLDS_UNTIL
+        are_many = len(rows) > folds_until
         n_folds = max(splits, len(rows) // _HELD_OUT) if are_many else splits
         splits = list(islice(deal(weight, n_folds, random_state, group), 1 if are_many else None))
     return [
@@ -240,7 +242,8 @@ def fit_to_parts(
     domain, rows, weight = data
     random_state = check_random_state(random_state)
     # Columns that no learner sees do not count.
-    shown, parts = np.where(domain.is_hidden, np.nan, rows), []
+    shown = np.where(domain.is_hidden, np.nan, rows)
+    parts = []
     for split in islice(deal(weight, 1.0 / _COMPARED, random_state), n_parts):
         fold = Fold.from_split(rows, split, [_REMOVED] * n_masks, random_state)
         train_weight = fold.train_weight
@@ -282,11 +285,13 @@ def cell_errors(
     too small. Columns of variance zero are left out.
     """
     removed = np.isnan(left) & ~np.isnan(held) & (variance > 0.0)
-    columns, errors = np.flatnonzero(removed.any(axis=0)).tolist(), [np.empty(0)]
+    columns = np.flatnonzero(removed.any(axis=0)).tolist()
+    errors = [np.empty(0)]
     share = np.sqrt(weight / max(float(weight @ removed.sum(axis=1)), np.finfo(float).tiny))
     for part in gen_batches(len(held), _ROWS):
         for column, cells in zip(columns, density.posteriors(left[part], columns)):
-            is_removed, scale = removed[part, column], share[part] / np.sqrt(variance[column])
+            is_removed = removed[part, column]
+            scale = share[part] / np.sqrt(variance[column])
             error = _errors(cells, held[part, column]) * scale[:, np.newaxis]
             errors.append(error[is_removed].ravel())
     return np.concatenate(errors)

@@ -24,14 +24,14 @@ from skpc.pooling.folds import remove_cells
 
 #: Leaves of boosting that compete on held-out rows, more and more until they are no better, and its
 #: learning rate.
-_LEAVES, _RATE = (4, 10, 31), 0.2
+_LEAVES = (4, 10, 31)
+_RATE = 0.2
 #: One row in this many is held out to choose among them, and the number of iterations.
 _HELD_OUT = 5
-_MAX_ITER, _PATIENCE = 300, 10
+_MAX_ITER = 300
+_PATIENCE = 10
 #: Linear models of completed rows.
 _LINEAR = {"logistic": LogisticRegression(max_iter=300), "ridge": Ridge()}
-#: Most categories that boosting takes; a column with more is taken for a number.
-_MAX_CATEGORIES = 255
 #: Standard deviations from the mean beyond which a number counts no more for a linear model.
 _FARTHEST = 10.0
 
@@ -81,7 +81,8 @@ class MaskingEnsemble(NamedTuple):
         seeds : sequence of int
             One for each model.
         """
-        targets, weights = np.tile(target, len(rates)), np.tile(weight, len(rates))
+        targets = np.tile(target, len(rates))
+        weights = np.tile(weight, len(rates))
         # Boosting sorts weighted rows to bin them: 1.1 s and not .04 for 1,707 x 30 numbers.
         unequal = weights if np.ptp(weight) > 0.0 else None
         if not isinstance(model, str):
@@ -115,7 +116,9 @@ def with_categories(model: Any, domain: Domain) -> Any:
 
 def few_categories(domain: Domain) -> NDArray[np.bool_]:
     """The columns that boosting by histograms takes for categories."""
-    return np.asarray(domain.is_categorical & (domain.n_states <= _MAX_CATEGORIES))
+    # Most categories that boosting takes; a column with more is taken for a number.
+    max_categories = 255
+    return np.asarray(domain.is_categorical & (domain.n_states <= max_categories))
 
 
 def _boosting(

@@ -129,7 +129,8 @@ class DensityMixture(NamedTuple):
     def log_cells(self, rows: Any) -> Floats:
         """See :class:`skpc.densities.Density`."""
         joint = self._joint(rows)
-        log_cells, possible = np.empty(rows.shape), np.isfinite(joint).all(axis=1)
+        log_cells = np.empty(rows.shape)
+        possible = np.isfinite(joint).all(axis=1)
         of_members = [member.log_cells(rows[possible]) for member in self.members]
         # Missing cells have no score.
         with np.errstate(invalid="ignore"):

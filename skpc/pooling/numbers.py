@@ -31,8 +31,6 @@ REGRESSOR_SCALES = np.array([0.25, 0.5, 1.0, 2.0, 4.0])
 _ROWS = 1024
 #: A member is left out if its weight is less than this.
 _SMALLEST = 1e-3
-#: A smaller probability of a cell is taken from the density in its middle.
-_SMALLEST_MASS = 1e-10
 #: Decimal digits of standardised targets that regressors see.
 _DIGITS = 7
 
@@ -89,16 +87,20 @@ class Target(NamedTuple):
         """
         step = self.column.step
         log_density = form.log_density(values)
+        # A smaller probability of a cell is taken from the density in its middle.
+        smallest_mass = 1e-10
         if step > 0.0:
             mass = form.below(values + step / 2) - form.below(values - step / 2)
             # Differences of numbers close to one are rounding.
-            exact = mass > _SMALLEST_MASS
+            exact = mass > smallest_mass
             log_density[exact] = np.log(mass[exact] / step)
         return log_density
 
     def atom_probabilities(self, predictive: Predictive) -> Floats:
         """Probability of each atom under each distribution, shape (n_rows, n_atoms)."""
-        n_rows, form, column = len(predictive.known), FormSum(predictive.terms), self.column
+        n_rows = len(predictive.known)
+        form = FormSum(predictive.terms)
+        column = self.column
         at_atoms = [form.log_density(np.full(n_rows, atom)) for atom in column.atoms.tolist()]
         probability = np.exp(at_atoms).reshape(-1, n_rows).T * (column.step or 1.0)
         # The sum may exceed one by rounding.
@@ -195,7 +197,8 @@ class NumberData(NamedTuple):
         """
         if not len(values) or values.min() == values.max():
             return None
-        share, features = weight / weight.sum(), self.target.features
+        share = weight / weight.sum()
+        features = self.target.features
         centre = float(share @ values)
         scale = float(np.sqrt(share @ (values - centre) ** 2))
         # Rounded far above the spacing of floats, so that trees are the same in any unit.
@@ -212,12 +215,15 @@ class NumberData(NamedTuple):
         A regressor knows the variance over missing cells only. Its other answers are NaN, as its
         noise is not known yet; so are all where it could not be learned.
         """
-        n_rows, rows, target = len(fold.test_rows), fold.test_rows, self.target
+        n_rows = len(fold.test_rows)
+        rows = fold.test_rows
+        target = self.target
         if fitted is None or isinstance(fitted, TargetRegressor):
             mean, sd = np.full((2, n_rows), np.nan) if fitted is None else fitted.mean_and_sd(rows)
             unknown = np.full((n_rows, 1 + len(target.column.atoms)), np.nan)
             return mean, sd**2, unknown[:, 0], unknown[:, 1:]
-        values, parts = self.values[fold.test_index], []
+        values = self.values[fold.test_index]
+        parts = []
         with without_warnings():
             for part in gen_batches(n_rows, _ROWS):
                 cells = target_distributions(fitted.row_density, rows[part])
@@ -230,7 +236,8 @@ class NumberData(NamedTuple):
         """A linear pool; without rows held out, the densities count equally."""
         if out_of_fold is not None:
             return _weigh(self, mixture > 0.0, out_of_fold)
-        used, unknown = np.flatnonzero(mixture), np.full(len(mixture), np.nan)
+        used = np.flatnonzero(mixture)
+        unknown = np.full(len(mixture), np.nan)
         gate = Gate(used, np.zeros((1, len(used))), None)
         return NumberPool(self.target, mixture[used], mixture, unknown, np.nan, used.tolist(), gate)
 
@@ -295,7 +302,8 @@ class NumberPool(NamedTuple):
 
     def predictive(self, rows: Floats) -> Predictive:
         """Distribution of the target of each row."""
-        forms, unknown = self._forms(rows)[0].values(), np.full(len(rows), np.nan)
+        forms = self._forms(rows)[0].values()
+        unknown = np.full(len(rows), np.nan)
         return Predictive([*chain(*forms)], unknown, law=self.target.number)
 
     def log_density_at(self, rows: Floats, values: Floats) -> Floats:
@@ -307,7 +315,8 @@ class NumberPool(NamedTuple):
 
     def log_density_of_rows(self, rows: Floats) -> Floats:
         """Log density (nats) of the rows themselves, whatever their targets."""
-        members, rows = [one.row_density for one in self.densities.values()], labelled(rows)
+        members = [one.row_density for one in self.densities.values()]
+        rows = labelled(rows)
         with without_warnings(len(members) > 1):
             log_density = np.column_stack([density.log_density(rows) for density in members])
         return np.asarray(np.logaddexp.reduce(log_density + log_or_inf(self.mixture), axis=1))
@@ -331,7 +340,9 @@ class NumberPool(NamedTuple):
         self, form: ScoredNormals, row: Ints, random_state: np.random.RandomState
     ) -> Floats:
         """Draws for some rows by a regressor."""
-        column, number, n_rows = form.column, self.target.number, len(row)
+        column = form.column
+        number = self.target.number
+        n_rows = len(row)
         prob = np.hstack([form.rest.rows, form.atom_prob])[row]
         part = np.arange(n_rows), _draw_columns(prob, 1, random_state)[:, 0]
         atoms = np.tile(column.atoms, (n_rows, 1))
@@ -345,7 +356,8 @@ class NumberPool(NamedTuple):
             of_densities = {
                 m: target_distributions(one.row_density, rows) for m, one in self.densities.items()
             }
-        gating, member = np.ones((len(rows), 1)), self.gate.member
+        gating = np.ones((len(rows), 1))
+        member = self.gate.member
         if self.gate.features is not None:
             mixed = Predictive.mixture([*of_densities.values()], self.mixture)
             gating = self.gate.features.transform(rows, mixed.variance())
@@ -364,13 +376,16 @@ class NumberPool(NamedTuple):
 
 def _weigh(data: NumberData, is_density: NDArray[np.bool_], out_of_fold: OutOfFold) -> NumberPool:
     """Fit the noise of regressors, and the weights of all members."""
-    values, weight = data.values[out_of_fold.test_index], out_of_fold.test_weight
-    share, target = weight / weight.sum(), data.target
+    values = data.values[out_of_fold.test_index]
+    weight = out_of_fold.test_weight
+    share = weight / weight.sum()
+    target = data.target
     mean, variance, log_density, atoms = out_of_fold.predictions
     mixture = mixture_weights(log_density[:, is_density], weight)
     spread = (mean - (mean[:, is_density] @ mixture)[:, np.newaxis]) ** 2 + variance
     spread = spread[:, is_density] @ mixture
-    rows, of_targets = out_of_fold.test_rows, float(data.values.var())
+    rows = out_of_fold.test_rows
+    of_targets = float(data.values.var())
     features = GatingFeatures.fit(target.features, rows, spread, of_targets)
     gating = features.transform(rows, spread)
     atoms = np.tensordot(atoms[:, is_density], mixture, axes=(1, 0))
@@ -379,7 +394,8 @@ def _weigh(data: NumberData, is_density: NDArray[np.bool_], out_of_fold: OutOfFo
     noise: dict[int, HeteroscedasticNoise] = {}
     components = {m: log_density[:, [m]] for m in np.flatnonzero(is_density).tolist()}
     for m in np.flatnonzero(is_learned & ~is_density).tolist():
-        residual, sd = values - mean[:, m], np.sqrt(variance[:, m])
+        residual = values - mean[:, m]
+        sd = np.sqrt(variance[:, m])
         of_rest = residual[rest], sd[rest], gating[rest], weight[rest]
         noise[m] = HeteroscedasticNoise.fit(*of_rest)
         of_normals = mean[:, m], noise[m].sds(sd, gating)
@@ -404,7 +420,8 @@ def _weigh(data: NumberData, is_density: NDArray[np.bool_], out_of_fold: OutOfFo
     counts[is_density] |= mixture > 0.0
     gate = Gate(member[counts[member]], coef[:, counts[member]], features)
     noise = {m: one for m, one in noise.items() if counts[m]}
-    mixture, used = mixture[counts[is_density]], np.flatnonzero(counts).tolist()
+    mixture = mixture[counts[is_density]]
+    used = np.flatnonzero(counts).tolist()
     return NumberPool(target, mixture, weights, scores, pooled, used, gate, noise)
 
 

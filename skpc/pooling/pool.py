@@ -158,7 +158,8 @@ def fit_density(model: Any, domain: Domain, rows: Floats, weight: Floats) -> Any
 
 def reweighed(mixture: Floats, log_density: Floats, weight: Floats) -> Floats:
     """Weights of the members that had some, by log densities of shape (n_rows, n_members)."""
-    weights, counts = np.zeros_like(mixture), mixture > 0.0
+    weights = np.zeros_like(mixture)
+    counts = mixture > 0.0
     weights[counts] = mixture_weights(log_density[:, counts], weight)
     return weights
 

@@ -21,19 +21,14 @@ from skpc.pooling.folds import observed_fraction
 
 #: Decimal digits of standardised numbers that optimisers see.
 _DIGITS = 7
-#: Log pool: strengths, in rows, of the pull of mean weights towards equal ones and of offsets
-#: towards zero, and of the pull of the weights of complete rows towards those of empty ones.
-_PRIOR_ROWS, _PRIOR_ROWS_APART = 10.0, 3.0
-#: Linear pool: no log density counts as less than the best one of its row by more than this.
-_WORST = 50.0
 #: The penalty on a squared coefficient in nats, and that on a constant as a part of it; the log
 #: odds that components of other widths than the noise start with.
-_PENALTY, _OF_CONSTANTS, _OTHERS = 1.0, 0.1, -3.0
+_PENALTY = 1.0
+_OF_CONSTANTS = 0.1
+_OTHERS = -3.0
 #: What keeps the logarithm of the squared error finite, as a part of the variance of the target.
 _LEAST = 1e-9
 _MAX_ITER = 300
-#: Variances below this part of that of the target count as this.
-_SMALLEST_VARIANCE = 1e-8
 #: Noise: the smallest variance, as a part of the mean square of the residuals.
 _LEAST_VARIANCE = 1e-6
 
@@ -90,14 +85,21 @@ class LogPool(NamedTuple):
         rows = _counted(evidence, observed, label, weight, log_prior)
         evidence, observed, label, weight, log_prior = rows
         n_members, n_classes = evidence.shape[1:]
-        observed, own_class = observed[:, np.newaxis], (np.arange(len(label)), label)
+        observed = observed[:, np.newaxis]
+        own_class = (np.arange(len(label)), label)
         shares = np.hstack([1.0 - observed, observed])
         # The score of each row and class is linear in u and v.
         factors = shares[:, np.newaxis, :, np.newaxis] * evidence.swapaxes(1, 2)[:, :, np.newaxis]
         factors = factors.reshape(-1, 2 * n_members)
-        near, apart = _PRIOR_ROWS / 4.0, _PRIOR_ROWS_APART
+        # Log pool: strengths, in rows, of the pull of mean weights towards equal ones and of
+        # offsets towards zero, and of the pull of the weights of complete rows towards those of
+        # empty ones.
+        prior_rows = 10.0
+        prior_rows_apart = 3.0
+        near = prior_rows / 4.0
+        apart = prior_rows_apart
         pairs = np.array([[near + apart, near - apart], [near - apart, near + apart]])
-        pull = block_diag(np.kron(pairs, np.eye(n_members)), _PRIOR_ROWS * np.eye(n_classes))
+        pull = block_diag(np.kron(pairs, np.eye(n_members)), prior_rows * np.eye(n_classes))
         start = np.append(np.full(2 * n_members, 1.0 / n_members), np.zeros(n_classes))
 
         def loss(free: Floats) -> tuple[float, Floats]:
@@ -182,7 +184,9 @@ class GatingFeatures(NamedTuple):
 
         Variances below a part of ``of_target``, the variance of all targets, count as that.
         """
-        least = max(_SMALLEST_VARIANCE * target_variance, np.finfo(np.float64).tiny)
+        # Variances below this part of that of the target count as this.
+        smallest_variance = 1e-8
+        least = max(smallest_variance * target_variance, np.finfo(np.float64).tiny)
         features = cls(domain, least, MinMaxScaler((-2.0, 2.0)))
         features.scaler.fit(features._fraction_and_variance(rows, variance))
         return features
@@ -235,7 +239,9 @@ def fit_gate(
     best = log_density.max(axis=1)
     counts = np.isfinite(best)
     gain = log_density - np.where(counts, best, 0.0)[:, np.newaxis]
-    gain = np.maximum(gain, -_WORST)
+    # Linear pool: no log density counts as less than the best one of its row by more than this.
+    worst = 50.0
+    gain = np.maximum(gain, -worst)
     share = weight / weight.sum()
     log_share = np.where(counts, share, 0.0)
     centre = share @ target
@@ -251,7 +257,8 @@ def fit_gate(
     def loss(flat: Floats) -> tuple[float, Floats]:
         moved = flat.reshape(start.shape)
         log_weight = log_softmax(features @ (start + moved), axis=1)
-        weights, joint = np.exp(log_weight), gain + log_weight
+        weights = np.exp(log_weight)
+        joint = gain + log_weight
         together = np.logaddexp.reduce(joint, axis=1)
         pooled = (weights * mean).sum(axis=1)
         gap = pooled - target
@@ -302,7 +309,8 @@ class HeteroscedasticNoise(NamedTuple):
         # Standardised and rounded far above the spacing of floats, the steps are those of any unit.
         residual = np.round(residual / np.sqrt(mean_square), _DIGITS)
         sd = np.round(sd / np.sqrt(mean_square), _DIGITS)
-        least, start = _LEAST_VARIANCE, np.zeros(features.shape[1])
+        least = _LEAST_VARIANCE
+        start = np.zeros(features.shape[1])
 
         def loss(coef: Floats) -> tuple[float, Floats]:
             noise = np.exp(features @ coef)

@@ -109,7 +109,8 @@ def _most_rows(circuit: Circuit) -> int:
     shapes = [group.gaussians.covariance.shape for group in joint_groups(circuit)]
     if not shapes:
         return CHUNK
-    n_leaves, n_numbers = sum(shape[0] for shape in shapes), sum(map(math.prod, shapes))
+    n_leaves = sum(shape[0] for shape in shapes)
+    n_numbers = sum(map(math.prod, shapes))
     return max(1, min(_LEAVES // n_leaves, _NUMBERS // n_numbers))
 
 
@@ -117,9 +118,11 @@ def _reached(
     evaluator: Evaluator, scope: NDArray[np.uint64], batch: Batch, rows: Floats
 ) -> Conditionals:
     """The conditionals of the rows whose values stand in a batch."""
-    plan, position = evaluator.plan, batch.position[batch.evaluated]
+    plan = evaluator.plan
+    position = batch.position[batch.evaluated]
     given = np.ascontiguousarray(rows[position])
-    n_nodes, n_args = len(position) * len(plan.is_sum), len(position) * len(plan.arg)
+    n_nodes = len(position) * len(plan.is_sum)
+    n_args = len(position) * len(plan.arg)
     sizes = (len(position) + 1, n_nodes, n_nodes + 1, n_args)
     ptr, node, arg_ptr, arg = (np.zeros(size, dtype=np.int64) for size in sizes)
     workspace = Reached(ptr, node, arg_ptr, arg, np.empty(n_args))
@@ -161,7 +164,8 @@ def joint_places(circuit: Circuit, given: Conditionals) -> tuple[Ints, Ints]:
     groups = joint_groups(circuit)
     joint = np.full(len(circuit.structure.leaves.node), -1)
     n_leaves = sum(len(group.leaf) for group in groups)
-    place, n_placed = np.full((len(given.cells), n_leaves), -1), 0
+    place = np.full((len(given.cells), n_leaves), -1)
+    n_placed = 0
     for group, normals in zip(groups, given.joint):
         joint[group.leaf] = n_placed + np.arange(len(group.leaf))
         leaf = normals.leaf[normals.of_set]
@@ -251,8 +255,11 @@ def _reach(
     into : Reached
         Takes the nodes, their children and the weights.
     """
-    ptr, node, arg_ptr = into.ptr, into.node, into.arg_ptr
-    arg, posterior = into.arg, into.weight
+    ptr = into.ptr
+    node = into.node
+    arg_ptr = into.arg_ptr
+    arg = into.arg
+    posterior = into.weight
     n_inner = len(plan.is_sum)
     table = tables.log_table if in_logs else tables.table
     weight = tables.log_weight if in_logs else tables.weight

@@ -79,7 +79,8 @@ class Side:
     """
 
     def __init__(self, circuit: Circuit, given: Conditionals):
-        self.circuit, self.position = circuit, given.position
+        self.circuit = circuit
+        self.position = given.position
         self.tables: dict[Any, Floats] = {}
         groups = zip(joint_scopes(circuit), joint_groups(circuit), given.joint)
         self.joint = {
@@ -114,7 +115,9 @@ class Points:
     """
 
     def __init__(self, circuit: Circuit, cells: Floats, position: slice = slice(0)):
-        self.circuit, self.points, self.position = circuit, cells, position
+        self.circuit = circuit
+        self.points = cells
+        self.position = position
         self.are_pairs = cells.shape[2] > 1
         self.tables: dict[Any, Floats] = {}
         self._patterns: dict[int, tuple[Ints, Ints]] = {}
@@ -198,7 +201,8 @@ class _Layout(NamedTuple):
 @remembered
 def _layout(structure: Structure) -> _Layout:
     plan = plan_of(structure).plan
-    inner, scope_of_node = inner_scopes(structure).number, structure.scopes
+    inner = inner_scopes(structure).number
+    scope_of_node = structure.scopes
     scope_of_leaf = [scope_of_node[node] for node in structure.leaves.node.tolist()]
     single = [1 << var for var in range(structure.n_features)]
     scopes = sorted({*inner, *scope_of_leaf, *single})
@@ -227,17 +231,21 @@ class _Items(NamedTuple):
 
 def _items_of(circuit: Circuit, given: Conditionals) -> _Items:
     """Number the entries of rows, then leaves and known cells, then leaves of several variables."""
-    structure, reached = circuit.structure, given.reached
-    layout, plan = _layout(structure), plan_of(structure).plan
+    structure = circuit.structure
+    reached = given.reached
+    layout = _layout(structure)
+    plan = plan_of(structure).plan
     joint, joint_place = joint_places(circuit, given)
-    n_entries, n_inner = len(reached.node), len(plan.is_sum)
+    n_entries = len(reached.node)
+    n_inner = len(plan.is_sum)
     row_of_entry = np.repeat(np.arange(len(given.cells)), np.diff(reached.ptr))
     row = np.repeat(row_of_entry, np.diff(reached.arg_ptr))
     child = plan.arg[reached.arg]
     # The entries of a row stand in the order of the plan, and so their keys increase.
     keys = row_of_entry * n_inner + reached.node
     item = np.searchsorted(keys, row * n_inner + child)
-    cells, scopes = [], []
+    cells = []
+    scopes = []
     first_of_cell = np.full(given.cells.shape, -1)
     first_of_leaf = np.empty(len(plan.leaves.var), dtype=np.int64)
     n_items = n_entries
@@ -254,7 +262,8 @@ def _items_of(circuit: Circuit, given: Conditionals) -> _Items:
         scopes += [layout.number[1 << var]] * (n_leaves + len(distinct))
         n_items += n_leaves + len(distinct)
     is_leaf = child < 0
-    leaf, row_of_leaf = ~child[is_leaf], row[is_leaf]
+    leaf = ~child[is_leaf]
+    row_of_leaf = row[is_leaf]
     number = joint[leaf]
     cell_item = first_of_cell[row_of_leaf, plan.leaves.var[leaf]]
     leaf_item = np.where(cell_item < 0, first_of_leaf[leaf], cell_item)
@@ -272,7 +281,8 @@ def _items_of(circuit: Circuit, given: Conditionals) -> _Items:
 
 def _layers(layout: _Layout, reached: Reached, items: _Items) -> tuple[dict[int, Layer], Ints]:
     """The layers, and where the roots stand in that of all variables."""
-    node, n_entries = reached.node, len(reached.node)
+    node = reached.node
+    n_entries = len(reached.node)
     n_items = n_entries + len(items.scope)
     scope = np.concatenate([layout.scope[node], items.scope])
     is_mean = np.zeros(n_items, dtype=bool)
@@ -345,7 +355,8 @@ def sides(circuit: Circuit, given: Conditionals, right: Points | None = None) ->
 
     The matrices are those with the points on the right, or else with other blocks of such rows.
     """
-    layout, reached = _layout(circuit.structure), given.reached
+    layout = _layout(circuit.structure)
+    reached = given.reached
     n_entries = np.bincount(layout.scope[reached.node], minlength=len(layout.scopes)).astype(float)
     n_others = n_entries
     if right is not None:
@@ -362,7 +373,8 @@ def sides(circuit: Circuit, given: Conditionals, right: Points | None = None) ->
     for rows in parts:
         ptr = reached.ptr[rows[0] : rows[-1] + 2]
         arg_ptr = reached.arg_ptr[ptr[0] : ptr[-1] + 1]
-        entries, args = slice(ptr[0], ptr[-1]), slice(arg_ptr[0], arg_ptr[-1])
+        entries = slice(ptr[0], ptr[-1])
+        args = slice(arg_ptr[0], arg_ptr[-1])
         part = Reached(
             ptr - ptr[0],
             reached.node[entries],

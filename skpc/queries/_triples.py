@@ -65,7 +65,8 @@ class KernelEvaluator:
     def __init__(self, p: Circuit, q: Circuit | None, kernel: KernelCircuit):
         if q is not None:
             refuse_incompatible(p, q)
-        self._circuits, self._kernel = (p, q), kernel
+        self._circuits = (p, q)
+        self._kernel = kernel
         self._routes: dict[tuple[Split, KernelNode], _Route] = {}
         whole = (1 << p.n_features) - 1
         # From the root down: the nodes of the kernel that are wanted in each scope.
@@ -115,7 +116,8 @@ class KernelEvaluator:
         """Expected kernel of each pair, shape (n_left, n_right)."""
         values: dict[tuple[int, KernelNode], Floats] = {}
         for scope in self._order:
-            below, above = left.layers.get(scope), right.layers.get(scope)
+            below = left.layers.get(scope)
+            above = right.layers.get(scope)
             # Rows may know too much to reach a scope.
             if below is None or above is None:
                 continue
@@ -187,7 +189,8 @@ def _along(
     """The values of a route between products with these places of their parts."""
     if route.node is not None:
         matrix = values[split[route.part], route.node]
-        rows, columns = left[:, route.part], right[:, route.part]
+        rows = left[:, route.part]
+        columns = right[:, route.part]
         # Columns first where they are fewer than the rows: the smaller matrix is gathered twice.
         if len(columns) * len(matrix) < len(rows) * matrix.shape[1]:
             return matrix.take(columns, axis=1).take(rows, axis=0)
@@ -269,7 +272,8 @@ def _refuse_different_variables(p: Structure, q: Structure) -> None:
             "an expected kernel needs two circuits over the same variables, got one over "
             f"{p.n_features} and one over {q.n_features} of them"
         )
-    kinds_of_p, kinds_of_q = _kinds(p), _kinds(q)
+    kinds_of_p = _kinds(p)
+    kinds_of_q = _kinds(q)
     for var, (kind, kind_in_q) in enumerate(zip(kinds_of_p, kinds_of_q)):
         if kind != kind_in_q:
             raise IncompatibleError(

@@ -193,7 +193,8 @@ def _fill(
     It stands for event ``index[j]``, or for the only one.
     """
     n_slots = evaluator.program.n_slots
-    visitors, n_visitors = np.empty((n_slots, len(rows)), np.int64), np.zeros(n_slots, np.int64)
+    visitors = np.empty((n_slots, len(rows)), np.int64)
+    n_visitors = np.zeros(n_slots, np.int64)
     score = np.empty(np.diff(evaluator.plan.ptr).max())
     owner = np.full(rows.shape, -1)
     settings = (evaluator.plan, evaluator.tables, evaluator.columns, evaluator.mode)
@@ -250,14 +251,19 @@ def _descend(
     rows : array of shape (n_rows, n_features)
         The rows to fill.
     """
-    is_sum, ptr, arg, slot, leaves = plan.is_sum, plan.ptr, plan.arg, plan.slot, plan.leaves
+    is_sum = plan.is_sum
+    ptr = plan.ptr
+    arg = plan.arg
+    slot = plan.slot
+    leaves = plan.leaves
     root = len(is_sum) - 1
     # All rows begin at the root; each node is handed those that have come to it.
     for j in range(len(rows)):
         visitors[slot[root], j] = j
     n_visitors[slot[root]] = len(rows)
     for i in range(root, -1, -1):
-        begin, end = ptr[i], ptr[i + 1]
+        begin = ptr[i]
+        end = ptr[i + 1]
         for a in range(begin, end):
             # Going down, the last use is the first: the line still holds another node's rows.
             if plan.last_use[a] == 1:
@@ -265,7 +271,8 @@ def _descend(
         # All rows at a node one after the other, while its arguments are in the cache.
         for k in range(n_visitors[slot[i]]):
             j = visitors[slot[i], k]
-            first, last = begin, end
+            first = begin
+            last = end
             # A sum sends its row on to one child, a product to all of them.
             if is_sum[i] == 1:
                 settings = plan, tables, cells, lines, in_logs, maximise
@@ -277,7 +284,8 @@ def _descend(
                     visitors[slot[child], n_visitors[slot[child]]] = j
                     n_visitors[slot[child]] += 1
                     continue
-                leaf, var = ~child, leaves.var[~child]
+                leaf = ~child
+                var = leaves.var[~child]
                 # The cells of a leaf of several variables are drawn together, after the walk.
                 if leaves.line[leaf] != var:
                     owner[j, var] = leaf
@@ -313,7 +321,9 @@ def _chosen_child(
     i, r, j : int
         The sum, the column of the row in the lines, and the row.
     """
-    begin, end, total = plan.ptr[i], plan.ptr[i + 1], 0.0
+    begin = plan.ptr[i]
+    end = plan.ptr[i + 1]
+    total = 0.0
     chosen = begin
     table = tables.log_table if in_logs else tables.table
     weight = tables.log_weight if in_logs else tables.weight

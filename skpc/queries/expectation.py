@@ -200,8 +200,10 @@ class KernelExpansion:
     """
 
     def __init__(self, circuit: Circuit, points: Floats, coefficients: Any, kernel: Kernel):
-        self._circuit, self._kernel = circuit, kernel
-        self._points, self._coefficients = points, coefficients
+        self._circuit = circuit
+        self._kernel = kernel
+        self._points = points
+        self._coefficients = coefficients
         self._complete = not np.isnan(points).any()
         circuit_of_kernel = KernelCircuit(kernel, circuit.n_features)
         root = circuit_of_kernel.root
@@ -299,7 +301,8 @@ class KernelExpansion:
         """All pairs of points, with the weights of their second moments."""
         left_points, right_points = np.triu_indices(len(self._points))
         for start in range(0, len(left_points), _PAIRS):
-            i, j = left_points[start : start + _PAIRS], right_points[start : start + _PAIRS]
+            i = left_points[start : start + _PAIRS]
+            j = right_points[start : start + _PAIRS]
             pairs = np.stack([self._points[i], self._points[j]], axis=2)
             # A pair off the diagonal counts twice.
             twice = np.where(i == j, 1.0, 2.0)[:, np.newaxis]

@@ -115,18 +115,23 @@ def _statistics_of_all_edges(
 ) -> ExpectedStatistics:
     """The E-step of some of the rows by a pass over all edges."""
     index = np.flatnonzero(chosen)
-    rows, weight = rows[index], weight[index]
+    rows = rows[index]
+    weight = weight[index]
     # Lines for one row, such as that without any cell, stay in cache.
     evaluator = Evaluator(circuit, size=1 if len(rows) == 1 else None)
-    n_arguments, n_entries = len(evaluator.plan.arg), len(evaluator.tables.log_table)
+    n_arguments = len(evaluator.plan.arg)
+    n_entries = len(evaluator.tables.log_table)
 
     def work(part: Floats, start: int) -> tuple[Floats, Floats, float]:
-        into, total = Collected(np.zeros(n_arguments), np.zeros(n_entries)), 0.0
-        flow, joint = evaluator.flows(), np.zeros((len(part), evaluator.reader.n_leaves))
+        into = Collected(np.zeros(n_arguments), np.zeros(n_entries))
+        total = 0.0
+        flow = evaluator.flows()
+        joint = np.zeros((len(part), evaluator.reader.n_leaves))
         for batch in evaluator.batches(part, start, refuse=False):
             if batch.in_logs:
                 refuse_impossible(batch.root, index[start + batch.position])
-            some, of_rows = batch.evaluated, np.zeros(len(batch.position))
+            some = batch.evaluated
+            of_rows = np.zeros(len(batch.position))
             of_rows[some] = weight[start + batch.position[some]]
             total += float(of_rows[some] @ batch.root[some])
             flow[evaluator.plan.slot[-1], : len(of_rows)] = of_rows
@@ -226,7 +231,8 @@ def pseudo_counts_from(circuit: Circuit, n_rows: float) -> PseudoCounts:
 
 def _evenly_spread(circuit: Circuit, of_columns: Sequence[Floats] | None) -> Circuit:
     """The same structure with equal weights and equal probabilities of what is possible."""
-    structure, parent = circuit.structure, circuit.edge_parent
+    structure = circuit.structure
+    parent = circuit.edge_parent
     share = (circuit.log_weight > -np.inf).astype(np.float64)
     if of_columns is not None:
         variable = structure.decision_var[parent]
@@ -305,7 +311,8 @@ def bd_score(circuit: Circuit, X: Any, sample_weight: Any = None, *, ess: float 
     states = states_of_leaves(leaves, circuit.n_states)
     possible = circuit.param[states.param] > -np.inf
     owner = np.repeat(states.leaf, states.size)[possible]
-    pseudo, count = prior.param[states.param], counts.leaf_statistic[states.entry]
+    pseudo = prior.param[states.param]
+    count = counts.leaf_statistic[states.entry]
     return score + _log_marginal(pseudo[possible], count[possible], owner, len(leaves.node))
 
 

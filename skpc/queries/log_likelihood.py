@@ -103,14 +103,16 @@ def log_conditional(circuit: Circuit, X: Any, given: Any) -> Floats:
     >>> np.exp(log_conditional(builder.build(), [[1.0, 1.0]], given=[0]))
     array([0.6])
     """
-    whole, known = X, given
+    whole = X
+    known = given
     if isinstance(given, Events):
         whole = X.joined(given)
     elif isinstance(X, Events):
         chosen = check_variables(given, circuit.n_features, "given")
         known = X.only(np.isin(np.arange(circuit.n_features), chosen))
     else:
-        whole, chosen = check_rows(circuit, X), check_variables(given, circuit.n_features, "given")
+        whole = check_rows(circuit, X)
+        chosen = check_variables(given, circuit.n_features, "given")
         known = np.full_like(whole, np.nan)
         known[:, chosen] = whole[:, chosen]
     log_known = log_likelihood(circuit, known)

@@ -149,7 +149,8 @@ class ParametrisedCircuit(NamedTuple):
     @property
     def log_prior(self) -> float:
         """Log-likelihood of the pseudo-counts (nats)."""
-        circuit, counts = self.circuit, self.pseudo_counts
+        circuit = self.circuit
+        counts = self.pseudo_counts
         is_weight = circuit.kind[circuit.edge_parent] == SUM
         is_weight &= circuit.log_weight > -np.inf
         on_edges = counts.edge[is_weight] @ circuit.log_weight[is_weight]
@@ -166,7 +167,8 @@ class ParametrisedCircuit(NamedTuple):
 
     def m_step(self, statistics: ExpectedStatistics) -> Self:
         """The circuit with the most probable parameters."""
-        circuit, counts = self.circuit, self.pseudo_counts
+        circuit = self.circuit
+        counts = self.pseudo_counts
         parent = circuit.edge_parent
         usable = (circuit.kind[parent] == SUM) & (circuit.log_weight > -np.inf)
         count = np.where(usable, statistics.edge_flow + counts.edge, 0.0)

@@ -20,7 +20,8 @@ from skpc.variables.events import Events
 #: Events that are evaluated at a time: their lines stay in the cache.
 _EVENTS = 1024
 #: Rows of a batch, and probabilities of statements under leaves that it may need.
-_ROWS, _PROBABILITIES = 512, 2**24
+_ROWS = 512
+_PROBABILITIES = 2**24
 
 
 class Paths(NamedTuple):
@@ -103,12 +104,14 @@ def expected_value(circuit: Circuit, X: Any, paths: Paths, holds: Bools) -> Floa
     n_entries = sum(len(statements_of[var]) for var in circuit.structure.leaves.var.tolist())
     # Each row reaches a few leaves, and many rows reach most.
     size = _ROWS if n_entries <= _PROBABILITIES else 1
-    evaluator, out = Evaluator(circuit, size=size), np.zeros((len(rows), paths.value.shape[1]))
+    evaluator = Evaluator(circuit, size=size)
+    out = np.zeros((len(rows), paths.value.shape[1]))
 
     def work(part: Floats, start: int) -> None:
         for given in conditionals(evaluator, part):
             position = start + given.position
-            known, total = ~np.isnan(given.cells), np.zeros_like(out[position])
+            known = ~np.isnan(given.cells)
+            total = np.zeros_like(out[position])
             tables = _tables(circuit, evaluator.plan, paths.events, statements_of, given)
             lines = np.empty((evaluator.program.n_slots, _EVENTS))
             state = (given.reached, np.ascontiguousarray(holds[position]), known)
@@ -185,17 +188,22 @@ def _follow(
         Takes the expectations.
     """
     n_paths, n_outputs = paths.value.shape
-    n_features, size, root = known.shape[1], lines.shape[1], len(plan.is_sum) - 1
-    path_of, total = np.empty(n_paths, np.int64), np.empty((n_paths, n_outputs))
+    n_features = known.shape[1]
+    size = lines.shape[1]
+    root = len(plan.is_sum) - 1
+    path_of = np.empty(n_paths, np.int64)
+    total = np.empty((n_paths, n_outputs))
     # A table of twice as many places finds a set of statements at the first look.
     n_places = 2
     while n_places < 2 * n_paths:
         n_places *= 2
-    keys, event_at = np.empty(n_places, np.int64), np.empty(n_places, np.int32)
+    keys = np.empty(n_places, np.int64)
+    event_at = np.empty(n_places, np.int32)
     fails = np.empty(len(code), np.bool_)
     # The codes of the statements that a row leaves open, 0 for the others.
     open_code = np.empty(len(code), np.int64)
-    count, said = np.empty(n_features, np.int64), np.empty((2, n_features, size), np.uint32)
+    count = np.empty(n_features, np.int64)
+    said = np.empty((2, n_features, size), np.uint32)
     is_one = np.empty(len(plan.is_sum), np.int8)
     for r in range(len(known)):
         for s in range(len(code)):
@@ -250,7 +258,8 @@ def _distinct_events(
     total : array of shape (n_paths, n_outputs)
         Takes the sums of the values of the paths of each event.
     """
-    n_events, mask = 0, len(keys) - 1
+    n_events = 0
+    mask = len(keys) - 1
     event_at[:] = -1
     for p in range(len(paths.ptr) - 1):
         key = np.int64(0)
@@ -264,7 +273,9 @@ def _distinct_events(
         while event_at[at] >= 0 and keys[at] != key:
             at = (at + 1) & mask
         if event_at[at] < 0:
-            event_at[at], keys[at], path_of[n_events] = n_events, key, p
+            event_at[at] = n_events
+            keys[at] = key
+            path_of[n_events] = p
             total[n_events] = 0.0
             n_events += 1
         for j in range(total.shape[1]):
@@ -301,11 +312,15 @@ def _evaluate(
         How many events there are.
     """
     i = reached.node[e]
-    is_sum, line = plan.is_sum[i] == 1, lines[plan.slot[i]]
+    is_sum = plan.is_sum[i] == 1
+    line = lines[plan.slot[i]]
     # The weight of all children below which nothing is said; that of leaves is corrected later.
-    constant, n_inner, n_leaves = 0.0, 0, 0
+    constant = 0.0
+    n_inner = 0
+    n_leaves = 0
     for k in range(reached.arg_ptr[e], reached.arg_ptr[e + 1]):
-        child, weight = plan.arg[reached.arg[k]], reached.weight[k]
+        child = plan.arg[reached.arg[k]]
+        weight = reached.weight[k]
         if child < 0 or is_one[child] == 1:
             constant += weight
             n_leaves += child < 0 and count[plan.leaves.var[~child]] > 0
@@ -331,7 +346,8 @@ def _evaluate(
         for k in range(reached.arg_ptr[e], reached.arg_ptr[e + 1]):
             child = plan.arg[reached.arg[k]]
             if child < 0:
-                var, begin = plan.leaves.var[~child], first[~child]
+                var = plan.leaves.var[~child]
+                begin = first[~child]
                 weight = reached.weight[k] if is_sum else -1.0
                 _meet_leaf(said[:, var], count[var], table[begin:], weight, line)
 

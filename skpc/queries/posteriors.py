@@ -164,7 +164,8 @@ def moments(circuit: Circuit, X: Any) -> tuple[np.ndarray, np.ndarray]:
     (array([[1.]]), array([[4.]]))
     """
     rows = check_rows(circuit, X)
-    mean, variance = rows.copy(), np.zeros_like(rows)
+    mean = rows.copy()
+    variance = np.zeros_like(rows)
     for cell, form in _missing_cells(circuit, rows, np.arange(circuit.n_features)):
         mean[cell] = form.means()
         variance[cell] = np.maximum(form.mean_squares(mean[cell]), 0.0)
@@ -210,7 +211,8 @@ def expected_cells(circuit: Circuit, X: Any, variables: Any) -> Floats:
     array([[1., 5.]])
     """
     rows = check_rows(circuit, X)
-    filled, is_category = rows.copy(), circuit.structure.is_categorical
+    filled = rows.copy()
+    is_category = circuit.structure.is_categorical
     for cell, form in _missing_cells(circuit, rows, check_variables(variables, circuit.n_features)):
         filled[cell] = form.prob.argmax(axis=1) if is_category[cell[1]] else form.means()
     return filled
@@ -289,11 +291,13 @@ def _forms(
     events: Events | None = None,
 ) -> Iterator[Form]:
     """Distributions of the cells of some variables in the rows that are chosen for each."""
-    columns, leaves = circuit.columns, circuit.structure.leaves
+    columns = circuit.columns
+    leaves = circuit.structure.leaves
     marks = np.zeros(circuit.n_features, dtype=bool)
     marks[wanted] = True
     lines = posterior_lines(leaves, circuit.param, columns, marks)
-    average, reader = posterior_average(circuit, rows, lines, events), MultivariateReader(circuit)
+    average = posterior_average(circuit, rows, lines, events)
+    reader = MultivariateReader(circuit)
     probs = [
         average[lines.first[group.leaf]]
         if marks[group.variables].any()

@@ -78,7 +78,9 @@ def score_cells(circuit: Circuit, X: Any) -> Floats:
         before = np.empty((n_arguments, evaluator.size))
         target = np.empty((circuit.n_features + 2 * evaluator.reader.n_leaves, evaluator.size))
         for batch in evaluator.batches(part, start, refuse=False):
-            n, cells, in_logs = len(batch.position), batch.cells, batch.in_logs
+            n = len(batch.position)
+            cells = batch.cells
+            in_logs = batch.in_logs
             state = (cells, n, batch.lines, in_logs)
             _differentiate(plan, evaluator.tables, *state, derivative, before, target)
             root = batch.lines[len(plan.is_sum) - 1]
@@ -100,10 +102,13 @@ def score_cells(circuit: Circuit, X: Any) -> Floats:
 
 def _add_groups(reader: MultivariateReader, rows: Floats, in_logs: bool, target: Floats) -> None:
     """Add the derivatives of leaves of several variables, times what they say without each cell."""
-    n, n_features = len(rows), rows.shape[1]
-    derivative, without_cell = target[n_features::2, :n], target[:n_features, :n]
+    n = len(rows)
+    n_features = rows.shape[1]
+    derivative = target[n_features::2, :n]
+    without_cell = target[:n_features, :n]
     if not in_logs:
-        derivative, without_cell = log_or_inf(derivative), log_or_inf(without_cell)
+        derivative = log_or_inf(derivative)
+        without_cell = log_or_inf(without_cell)
     without_cell = without_cell.copy()
     reader.add_without_cells(rows, derivative, without_cell)
     target[:n_features, :n] = without_cell if in_logs else np.exp(without_cell)
@@ -138,9 +143,15 @@ def _differentiate(
     out : array of shape (n_lines, size)
         Takes the derivatives.
     """
-    is_sum, ptr, arg, slot, leaves = plan.is_sum, plan.ptr, plan.arg, plan.slot, plan.leaves
+    is_sum = plan.is_sum
+    ptr = plan.ptr
+    arg = plan.arg
+    slot = plan.slot
+    leaves = plan.leaves
     table = tables.log_table if in_logs else tables.table
-    sent, value, after = lines.shape[0] - FLOW, lines.shape[0] - VALUE, lines.shape[0] - QUOTIENT
+    sent = lines.shape[0] - FLOW
+    value = lines.shape[0] - VALUE
+    after = lines.shape[0] - QUOTIENT
     zero, one = (-np.inf, 0.0) if in_logs else (0.0, 1.0)
     # Several leaves may read one cell: their derivatives add up.
     out[:, :n] = zero
@@ -149,7 +160,8 @@ def _differentiate(
     derivative[slot[last], :n] = one
     # Parents before children: a derivative is complete when its node passes it on.
     for i in range(last, -1, -1):
-        begin, end = ptr[i], ptr[i + 1]
+        begin = ptr[i]
+        end = ptr[i + 1]
         if is_sum[i] == 0:
             for r in range(n):
                 before[0, r] = derivative[slot[i], r]
@@ -202,14 +214,16 @@ def _times(
         Number of rows, and whether the lines hold logs.
     """
     for r in range(n):
-        x, y = left[a, r], right[b, r]
+        x = left[a, r]
+        y = right[b, r]
         target[t, r] = x + y if in_logs else x * y
 
 
 @inlined
 def _add(target: Floats, t: int, lines: Floats, a: int, n: int, in_logs: bool) -> None:
     for r in range(n):
-        x, y = target[t, r], lines[a, r]
+        x = target[t, r]
+        y = lines[a, r]
         target[t, r] = log_sum(x, y) if in_logs else x + y
 
 
@@ -226,7 +240,8 @@ def _compare(columns: Columns, values: Floats, root: Floats, in_logs: bool, out:
                 continue
             # Values inside a circuit are relative to a density that all leaves have in common.
             _, _, density = read_cell(column, columns.axis, x)
-            whole, log_rest = root[r], out[var, r]
+            whole = root[r]
+            log_rest = out[var, r]
             if not in_logs:
                 whole = math.log(whole) if whole > 0.0 else -np.inf
                 log_rest = math.log(log_rest) if log_rest > 0.0 else -np.inf

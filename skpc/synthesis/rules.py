@@ -28,8 +28,6 @@ from skpc.synthesis.ties import ROUNDING
 _LEVEL = 0.01
 #: Most values of a column that is the condition of a rule.
 _MOST_VALUES = 20
-#: Rows by which most candidates are refused.
-_FIRST_ROWS = 100
 
 
 class Rule(NamedTuple):
@@ -243,7 +241,9 @@ class _Search:
 
     def _possible_totals(self, parts: tuple[int, ...], totals: list[int]) -> list[int]:
         """Columns that some others may add up to but for a constant, by the first rows."""
-        sample = self.rows[:_FIRST_ROWS]
+        # Rows by which most candidates are refused.
+        first_rows = 100
+        sample = self.rows[:first_rows]
         gap = sample[:, totals] - sample[:, parts].sum(axis=1, keepdims=True)
         # Missing ones are sorted to the end.
         middle = np.maximum((~np.isnan(gap)).sum(axis=0) - 1, 0) // 2

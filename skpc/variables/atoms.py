@@ -12,25 +12,24 @@ from skpc.variables.histogram import TINY
 #: what is next to it. On a lattice these are the nearest points, whether they occur or not, and the
 #: share is ``_SHARE_ON_LATTICE``; elsewhere the nearest values, and the share is ``_SHARE`` with
 #: ``_TIMES`` their count, or ``_SMALL_SHARE`` with ``_MORE_TIMES``.
-_FEW_ROWS, _SHARE, _SMALL_SHARE, _SHARE_ON_LATTICE = 8.0, 0.05, 0.01, 0.002
-_TIMES, _MORE_TIMES, _NEAREST = 4.0, 8.0, 6
-#: Most atoms without a lattice, and on one: as many, or one for this many rows.
-_MAX_ATOMS, _MAX_ON_LATTICE, _ROWS_OF_ATOM = 8, 20, 40.0
+_FEW_ROWS = 8.0
+_SHARE = 0.05
+_SMALL_SHARE = 0.01
+_SHARE_ON_LATTICE = 0.002
+_TIMES = 4.0
+_MORE_TIMES = 8.0
+_NEAREST = 6
 #: All values are atoms, such as brackets, doses and prices, if there are no more than
 #: ``_MAX_STATES``, of ``_FEW_ROWS`` rows each on average; or if they are among 0, 1, ...,
 #: ``_MOST_SMALL``.
-_MAX_STATES, _MOST_SMALL = 20, 15.0
-#: The least or greatest value is an atom, if it repeats as often, also where it is as far away from
-#: the others as this part of their range: a code for what is missing, say.
-_ISOLATED = 0.25
+_MAX_STATES = 20
+_MOST_SMALL = 15.0
 #: Values this close, relative to them or a typical one, are one value with errors of rounding; but
 #: far away from zero values may spread over little more than that. A size counts up to
 #: ``_MOST_SPREADS`` spreads, unless the values spread over a few neighbouring floats only.
-ROUNDING_OF_VALUES, _MOST_SPREADS = 1e-12, 1e6
+ROUNDING_OF_VALUES = 1e-12
+_MOST_SPREADS = 1e6
 _FEW_FLOATS = 16.0 * np.finfo(float).eps
-#: Values repeat if a new row has another value with less than this probability, and if there are
-#: not too many of them.
-_MOST_UNSEEN, _MAX_VALUES = 0.5, 10_000
 
 
 def distinct(values: Floats, weight: Floats) -> tuple[Floats, Floats]:
@@ -42,7 +41,8 @@ def distinct(values: Floats, weight: Floats) -> tuple[Floats, Floats]:
     values = values + 0.0
     observed = ~np.isnan(values)
     order = np.argsort(values[observed])
-    points, weight = values[observed][order], weight[observed][order]
+    points = values[observed][order]
+    weight = weight[observed][order]
     is_first = np.append(True, points[1:] != points[:-1])[: len(points)]
     is_first[is_first] = np.append(True, are_apart(points[is_first]))[: len(points)]
     return points[is_first], exact_group_sums(np.cumsum(is_first) - 1, weight)
@@ -65,7 +65,8 @@ def largest_size(points: Floats) -> float:
     if len(points) < 2:
         return math.inf
     outer = len(points) // 10
-    low, high = float(points[outer]), float(points[-1 - outer])
+    low = float(points[outer])
+    high = float(points[-1 - outer])
     is_one = high - low <= _FEW_FLOATS * max(abs(low), abs(high))
     return math.inf if is_one else _MOST_SPREADS * (high - low)
 
@@ -110,7 +111,11 @@ def unseen_mass(mass: Floats) -> float:
 
 def have_repeats(points: Floats, mass: Floats) -> bool:
     """Whether draws without a lattice can be among the values that rows have."""
-    return len(points) <= _MAX_VALUES and unseen_mass(mass) < _MOST_UNSEEN
+    # Values repeat if a new row has another value with less than this probability, and if there are
+    # not too many of them.
+    most_unseen = 0.5
+    max_values = 10_000
+    return len(points) <= max_values and unseen_mass(mass) < most_unseen
 
 
 def repeated(values: Floats, weight: Floats) -> Floats:
@@ -142,7 +147,11 @@ def repeated_points(points: Floats, mass: Floats, step: float) -> Floats:
         if often or (mass[place] >= by_count and _is_isolated(points, place)):
             chosen.append(place)
     chosen.sort(key=lambda place: -mass[place])
-    most_atoms = max(_MAX_ON_LATTICE, int(total / _ROWS_OF_ATOM)) if has_lattice else _MAX_ATOMS
+    # Most atoms without a lattice, and on one: as many, or one for this many rows.
+    max_atoms = 8
+    max_on_lattice = 20
+    rows_of_atom = 40.0
+    most_atoms = max(max_on_lattice, int(total / rows_of_atom)) if has_lattice else max_atoms
     return np.sort(points[chosen[:most_atoms]])
 
 
@@ -152,7 +161,10 @@ def _is_isolated(points: Floats, place: int) -> bool:
         return False
     other_points = np.delete(points, place)
     gap = np.abs(other_points - points[place]).min()
-    return bool(gap > _ISOLATED * (other_points[-1] - other_points[0]))
+    # The least or greatest value is an atom, if it repeats as often, also where it is as far away
+    # from the others as this part of their range: a code for what is missing, say.
+    isolated = 0.25
+    return bool(gap > isolated * (other_points[-1] - other_points[0]))
 
 
 def states_among(atoms: Floats, reach: float, values: Floats) -> Ints:

@@ -18,7 +18,8 @@ from skpc.variables.lattice import fit_lattice, on_lattice
 from skpc.variables.truncated import censored_regression, truncated_quantiles
 
 #: Steps of self-consistency, and the greatest change of a probability that ends them.
-_STEPS, _CHANGE = 1_000, 1e-7
+_STEPS = 1_000
+_CHANGE = 1e-7
 #: Powers of positive numbers that are compared, and the number of ranges by which they are.
 _POWERS = (-0.5, 0.0, 0.25, 0.5, 1.0, 2.0)
 _SKETCH = 1_000
@@ -106,7 +107,8 @@ def fit_support(cells: Ranges, weight: Floats) -> Support:
     # At one place upper ends come first: nothing lies between an upper and a lower end there.
     order = np.lexsort((~is_high, place))
     turns = np.flatnonzero(~is_high[order[:-1]] & is_high[order[1:]])
-    opens, closes = order[turns], order[turns + 1]
+    opens = order[turns]
+    closes = order[turns + 1]
     first = np.searchsorted(place[opens], place[:n_cells])
     last = np.searchsorted(place[closes], place[n_cells:], side="right") - 1
     mass = _self_consistent(first, last, len(opens), weight / weight.sum())
@@ -156,7 +158,8 @@ class PowerNormal(NamedTuple):
         ranged = ranged[np.lexsort((cells.high[ranged], cells.low[ranged]))]
         step = 1 + len(ranged) // _SKETCH
         chosen = np.append(np.flatnonzero(is_value), ranged[::step])
-        low, high = cells.low[chosen], cells.high[chosen]
+        low = cells.low[chosen]
+        high = cells.high[chosen]
         mass = np.where(is_value, weight, step * weight)[chosen]
         rows = np.flatnonzero(low < high)
         finite = np.concatenate([low[np.isfinite(low)], high[np.isfinite(high)]])
@@ -226,7 +229,9 @@ def filled_ranges(cells: Ranges, weight: Floats, random_state: np.random.RandomS
     support = fit_support(cells, weight)
     is_value = cells.is_value
     points, mass = distinct(cells.low[is_value], weight[is_value])
-    step, origin, atoms = 0.0, 0.0, np.empty(0)
+    step = 0.0
+    origin = 0.0
+    atoms = np.empty(0)
     if len(points):
         step, origin = fit_lattice(points, mass)
         atoms = repeated_points(points, mass, step)
@@ -235,7 +240,8 @@ def filled_ranges(cells: Ranges, weight: Floats, random_state: np.random.RandomS
     order = order[~is_value[order]]
     level = np.modf(random_state.random_sample() + _GOLDEN * np.arange(len(order)))[0]
     below = np.append(0.0, np.cumsum(support.mass))
-    begin, end = below[support.first[order]], below[support.last[order] + 1]
+    begin = below[support.first[order]]
+    end = below[support.last[order] + 1]
     reached = begin + level * (end - begin)
     part = np.searchsorted(below, reached, side="right") - 1
     part = np.clip(part, support.first[order], support.last[order])
@@ -252,7 +258,8 @@ def filled_ranges(cells: Ranges, weight: Floats, random_state: np.random.RandomS
     ]
     low = np.where(spreads, room[0], support.low)[part]
     high = np.where(spreads, room[1], support.high)[part]
-    low, high = np.maximum(low, cells.low[order]), np.minimum(high, cells.high[order])
+    low = np.maximum(low, cells.low[order])
+    high = np.minimum(high, cells.high[order])
     drawn = low + inside * (np.where(np.isfinite(high - low), high - low, 0.0))
     is_open = ~is_point[part]
     if is_open.any():
@@ -261,7 +268,8 @@ def filled_ranges(cells: Ranges, weight: Floats, random_state: np.random.RandomS
     if step > 0.0:
         drawn = on_lattice(drawn, step, origin)
         # A point beyond an open end gives way to the next one.
-        least, most = cells.low[order], cells.high[order]
+        least = cells.low[order]
+        most = cells.high[order]
         drawn += step * ((drawn < least) | ((drawn == least) & ~cells.closed[0, order]))
         drawn -= step * ((drawn > most) | ((drawn == most) & ~cells.closed[1, order]))
     filled = cells.low.copy()

@@ -21,8 +21,6 @@ TOLERANCE = 1e-6
 MOST_STATES = 32767
 #: What rounding may leave between a covariance and its transpose.
 _UNEVEN = 1e-9
-#: How far what an axis says twice may differ, as logarithms of other versions may.
-_SAME = 1e-9
 #: Where scores must not have overflowed: before the numbers themselves do.
 _FAR = 1e300
 
@@ -46,7 +44,9 @@ def check_variable(var: int, count: int, axis: Histogram | Law | None) -> None:
 
 
 def _check_axis(var: int, axis: Histogram) -> None:
-    edges, lower, upper = np.asarray(axis[0], dtype=np.float64), axis[1], axis[2]
+    edges = np.asarray(axis[0], dtype=np.float64)
+    lower = axis[1]
+    upper = axis[2]
     if edges.ndim != 1 or len(edges) < 1 or not np.all(np.isfinite(edges)):
         raise ValueError(f"the axis of variable {var} needs at least one finite edge, got {edges}")
     with np.errstate(over="ignore"):
@@ -62,7 +62,9 @@ def _check_axis(var: int, axis: Histogram) -> None:
             f"the tails of variable {var} need ends beyond their edges and a step of 0 or more, "
             f"got {axis.low} to {axis.high} and {axis.step}"
         )
-    states, shares, points = axis.states, axis.shares, axis.points
+    states = axis.states
+    shares = axis.shares
+    points = axis.points
     if any(np.shape(part) != (len(edges) + 1,) for part in (states, shares, points)):
         raise ValueError(f"the axis of variable {var} needs {len(edges) + 1} cells")
     if not np.array_equal(np.unique(states), np.arange(axis.n_states)):
@@ -70,7 +72,8 @@ def _check_axis(var: int, axis: Histogram) -> None:
     total = np.bincount(states.astype(np.int64), shares)
     if not (np.all(shares >= 0) and np.all(np.abs(total - 1.0) <= TOLERANCE)):
         raise ValueError(f"the shares of the states of variable {var} must sum to 1, got {total}")
-    low, high = np.append(-np.inf, edges), np.append(edges, np.inf)
+    low = np.append(-np.inf, edges)
+    high = np.append(edges, np.inf)
     if not np.all(np.isnan(points) | ((low <= points) & (points < high) & np.isfinite(points))):
         raise ValueError(f"the atoms of variable {var} must lie in their cells, got {points}")
 
@@ -110,7 +113,9 @@ def axis_in_file(var: int, part: Floats, count: int) -> Histogram | Law | None:
     with np.errstate(invalid="ignore"):
         axis = axis_in(part)
     check_variable(var, count, axis)
-    if axis is not None and not np.allclose(axis.flat, part, _SAME, _SAME, equal_nan=True):
+    # How far what an axis says twice may differ, as logarithms of other versions may.
+    same = 1e-9
+    if axis is not None and not np.allclose(axis.flat, part, same, same, equal_nan=True):
         raise ValueError(
             f"the axis of variable {var} does not fit its {count} states: the states or "
             f"densities of variable {var} are not those of its cells"
@@ -120,7 +125,10 @@ def axis_in_file(var: int, part: Floats, count: int) -> Histogram | Law | None:
 
 def check_families(leaves: Leaves, n_states: Ints, axis_ptr: Ints, axis: Floats) -> None:
     """Refuse leaves whose variables are in disorder, or do not suit their family."""
-    size, scope, node, owner = np.diff(leaves.scope_ptr), leaves.scope, leaves.node, leaves.owner
+    size = np.diff(leaves.scope_ptr)
+    scope = leaves.scope
+    node = leaves.node
+    owner = leaves.owner
     wrong = np.flatnonzero((np.diff(owner) == 0) & (np.diff(scope) <= 0))
     if len(wrong):
         leaf = int(owner[wrong[0]])

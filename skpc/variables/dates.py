@@ -27,8 +27,6 @@ _UNITS = ("D", "h", "m", "s", "ms", "us", "ns")
 _DAYS = {"M8": (-719_162, 2_932_896), "m8": (-(10**8), 10**8), "ns": (-106_742, 106_750)}
 #: Numbers of units that are added to the origin without an overflow.
 _LARGE = 4e18
-#: The dates of fewer different months may be the same days of these by chance.
-_FEWEST_MONTHS = 3
 
 
 class Calendar(NamedTuple):
@@ -91,11 +89,14 @@ class Calendar(NamedTuple):
         moments, zone = dated
         weight = check_weight(weight, len(moments))
         is_counted = ~np.isnat(moments) & (weight > 0.0)
-        moments, weight = moments[is_counted], weight[is_counted]
+        moments = moments[is_counted]
+        weight = weight[is_counted]
         plain = cls(moments.dtype.str[1:], zone)
         calendars = [plain._replace(unit=unit) for unit in _UNITS]
         months = moments.astype("M8[M]") if plain.stored[0] == "M" else moments[:0]
-        if len(np.unique(months)) >= _FEWEST_MONTHS:
+        # The dates of fewer different months may be the same days of these by chance.
+        fewest_months = 3
+        if len(np.unique(months)) >= fewest_months:
             day = 1 + int(np.median((moments.astype("M8[D]") - months).astype(np.int64)))
             calendars[:0] = [plain._replace(unit="M", day=each) for each in (31, day)]
         unusual = weight_without_say(float(weight.sum()))
@@ -252,7 +253,8 @@ def read_dates(values: Any, where: str) -> tuple[NDArray[Any], str | None] | Non
         return np.asarray(values), zone and str(zone)
     cells = objects_of(values)
     known = cells[~missing_cells(cells)].tolist()
-    kinds, zones = kinds_of_cells(known), {str(getattr(cell, "tzinfo", None)) for cell in known}
+    kinds = kinds_of_cells(known)
+    zones = {str(getattr(cell, "tzinfo", None)) for cell in known}
     if kinds not in ({"date"}, {"duration"}):
         return None
     if len(zones) > 1:

@@ -64,14 +64,18 @@ class Events(NamedTuple):
         """
         key = event * rows.shape[1] + column
         order = np.lexsort((high, low, key))
-        key, low, high = key[order], low[order], high[order]
+        key = key[order]
+        low = low[order]
+        high = high[order]
         is_other = (key[1:] != key[:-1]) | (low[1:] != low[:-1]) | (high[1:] != high[:-1])
         is_new = np.append(True, is_other)[: len(key)]
         cell = rows.ravel()[key]
         # What a known cell fulfils says nothing more, and what it contradicts is impossible.
         kept = is_new & ~np.isin(key, key[(low < cell) & (cell <= high)])
         high = np.where(np.isnan(cell), np.maximum(low, high), low)
-        key, low, high = key[kept], low[kept], high[kept]
+        key = key[kept]
+        low = low[kept]
+        high = high[kept]
         count = np.bincount(key // rows.shape[1], minlength=len(rows))
         return cls(rows, offsets(count), key % rows.shape[1], low, high)
 
@@ -98,8 +102,10 @@ class Events(NamedTuple):
 
         ``kept`` has the shape of the rows, or one that fits it.
         """
-        kept, event = np.broadcast_to(kept, self.rows.shape), self.event
-        rows, some = np.where(kept, self.rows, np.nan), kept[event, self.column]
+        kept = np.broadcast_to(kept, self.rows.shape)
+        event = self.event
+        rows = np.where(kept, self.rows, np.nan)
+        some = kept[event, self.column]
         ends = self.low[some], self.high[some]
         return self.from_intervals(rows, event[some], self.column[some], *ends)
 
@@ -113,20 +119,26 @@ class Events(NamedTuple):
 
         Some are empty; the line is the interval of an event without any.
         """
-        count, place = np.diff(self.ptr), (self.event, within(np.diff(self.ptr)))
+        count = np.diff(self.ptr)
+        place = (self.event, within(np.diff(self.ptr)))
         low, high = np.zeros((2, len(count), count.max(initial=1)))
-        low[count == 0, 0], high[count == 0, 0] = -np.inf, np.inf
-        low[place], high[place] = self.low, self.high
+        low[count == 0, 0] = -np.inf
+        high[count == 0, 0] = np.inf
+        low[place] = self.low
+        high[place] = self.high
         return low, high
 
     def joined(self, other: Self) -> Self:
         """Each event and the one of another list, at once; of a cell that both know, this one."""
         n_features = self.rows.shape[1]
         one, two = (each.event * n_features + each.column for each in (self, other))
-        first, last = np.searchsorted(one, two), np.searchsorted(one, two, side="right")
+        first = np.searchsorted(one, two)
+        last = np.searchsorted(one, two, side="right")
         # All pairs of alternatives of a column that both lists have statements about.
-        of_one, of_two = ranges(first, last - first), np.repeat(np.arange(len(two)), last - first)
-        alone, new = ~np.isin(one, two), last == first
+        of_one = ranges(first, last - first)
+        of_two = np.repeat(np.arange(len(two)), last - first)
+        alone = ~np.isin(one, two)
+        new = last == first
         key = np.concatenate([one[alone], two[new], one[of_one]])
         low, high = (
             np.concatenate([x[alone], y[new], pick(x[of_one], y[of_two])])
@@ -140,7 +152,8 @@ class Events(NamedTuple):
 
     def hold(self, rows: Floats) -> Bools:
         """Which cells of some rows, one for each event, are as these say; shape of ``rows``."""
-        place, holds = (self.event, self.column), np.ones(rows.shape, dtype=bool)
+        place = (self.event, self.column)
+        holds = np.ones(rows.shape, dtype=bool)
         holds[place] = False
         np.logical_or.at(holds, place, (self.low < rows[place]) & (rows[place] <= self.high))
         return holds

@@ -23,7 +23,12 @@ from skpc.variables.histogram import draw_in_state, state_and_log_density
 from skpc.variables.leaves import Cells, Column, Leaf, add_states, state_line
 
 #: Numbers of the families, which files have too. A block has several variables, all others one.
-CATEGORICAL, GAUSSIAN, HISTOGRAM, POISSON, SCORED, BLOCK = 0, 1, 2, 3, 4, 5
+CATEGORICAL = 0
+GAUSSIAN = 1
+HISTOGRAM = 2
+POISSON = 3
+SCORED = 4
+BLOCK = 5
 
 
 class Family(NamedTuple):
@@ -75,7 +80,8 @@ def leaf_values(
 def log_sum(x: float, y: float) -> float:
     """Log of the sum of two numbers, from their logs."""
     # The greater one is taken out, so that the exponential cannot overflow.
-    high, low = max(x, y), min(x, y)
+    high = max(x, y)
+    low = min(x, y)
     return high + (math.log1p(math.exp(low - high)) if low > -np.inf else 0.0)
 
 

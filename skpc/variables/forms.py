@@ -73,13 +73,15 @@ class Form(ABC):
 
     def means(self) -> Floats:
         """Mean of each distribution, whatever its total."""
-        centre, total = self.centre, self.total()
+        centre = self.centre
+        total = self.total()
         return centre + self.moments(centre)[0] / np.where(total > 0.0, total, 1.0)
 
     def mean_squares(self, centre: Floats) -> Floats:
         """Mean square of each distribution around its own centre."""
         origin = float(np.mean(centre)) if len(centre) else 0.0
-        (mean, square), shift = self.moments(origin), centre - origin
+        (mean, square) = self.moments(origin)
+        shift = centre - origin
         return square - 2.0 * shift * mean + shift**2 * self.total()
 
     def quantiles(self, level: float | Floats) -> Floats:
@@ -229,12 +231,14 @@ class Normals(Form):
 
     def between(self, low: Floats, high: Floats) -> Floats:
         """Probability under each distribution of each interval ``low < x <= high``."""
-        mean, sd = self.mean[:, np.newaxis], self.sd[:, np.newaxis]
+        mean = self.mean[:, np.newaxis]
+        sd = self.sd[:, np.newaxis]
         return self.averages(normal_between((low - mean) / sd, (high - mean) / sd))
 
     def log_between(self, low: Floats, high: Floats) -> Floats:
         """Log probability (nats) of each interval under each part, (n_parts, n_intervals)."""
-        mean, sd = self.mean[:, np.newaxis], self.sd[:, np.newaxis]
+        mean = self.mean[:, np.newaxis]
+        sd = self.sd[:, np.newaxis]
         log_prob = log_or_inf(np.broadcast_to(self.prob, self.mean.shape))
         return truncated_nodes((low - mean) / sd, (high - mean) / sd)[0] + log_prob[:, np.newaxis]
 
@@ -399,7 +403,8 @@ class ScoredNormals(Form):
 
     def moments(self, centre: float) -> tuple[Floats, Floats]:
         """Mean and mean square of ``x - centre`` under each distribution."""
-        mean, sd = self.rest.mean, self.rest.sd
+        mean = self.rest.mean
+        sd = self.rest.sd
         # Parts that a distribution hardly has are not worth a quadrature.
         some = np.ones(mean.shape, bool) if mean.ndim == 1 else self.rest.rows > NOTHING
         parts = np.zeros((2, *mean.shape))
@@ -432,7 +437,8 @@ class ScoredNormals(Form):
     def modes(self, highest: float) -> tuple[Floats, Floats]:
         """Most probable values, by :meth:`Law.modes`, and what they are worth."""
         states = np.column_stack([self.atom_prob, self.rest.prob])
-        has_atoms, of_rest = len(self.column.atoms) > 0, self.rest.modes(highest)[1]
+        has_atoms = len(self.column.atoms) > 0
+        of_rest = self.rest.modes(highest)[1]
         value = log_or_inf(states.max(axis=1)) if has_atoms else of_rest
         return self.column.modes(states, self.rest.mean), value
 
@@ -442,7 +448,8 @@ class ScoredNormals(Form):
         For an atom it is its log probability, divided by the step of the lattice if there is one.
         """
         state, score = self.column.scores(x)
-        is_atom, none = state < len(self.column.atoms), np.zeros((len(self.atom_prob), 1))
+        is_atom = state < len(self.column.atoms)
+        none = np.zeros((len(self.atom_prob), 1))
         padded = np.hstack([self.atom_prob, none])
         of_atoms = log_or_inf(padded[np.arange(len(padded)), state])
         if self.column.step > 0.0:
@@ -464,7 +471,8 @@ class ScoredNormals(Form):
 
     def without_atoms(self) -> ScoredNormals:
         """The part without atoms, with its probability."""
-        column, rest = self.column._replace(atoms=np.empty(0)), self.rest
+        column = self.column._replace(atoms=np.empty(0))
+        rest = self.rest
         return ScoredNormals(column, self.atom_prob[:, :0], replace(rest, prob=rest.rows + _TINY))
 
     def in_scores(self) -> Normals:
@@ -478,7 +486,8 @@ class ScoredNormals(Form):
         """The same with other scores of some parts under each distribution, (n_parts, n)."""
         n = len(self.atom_prob)
         means, sds = (np.tile(part, (n, 1)) for part in (self.rest.mean, self.rest.sd))
-        means[:, place], sds[:, place] = mean.T, sd.T
+        means[:, place] = mean.T
+        sds[:, place] = sd.T
         return replace(self, rest=Normals(means, sds, self.rest.rows))
 
 
@@ -528,7 +537,8 @@ def bisected(reached: Callable[[Floats], Any], n: int) -> Floats:
         middle = (low & high) + ((low ^ high) >> 1)
         with np.errstate(over="ignore", invalid="ignore"):
             holds = reached(_turned(middle).view(np.float64))
-        high, low = np.where(holds, middle, high), np.where(holds, low, middle)
+        high = np.where(holds, middle, high)
+        low = np.where(holds, low, middle)
     return _turned(high).view(np.float64) + 0.0
 
 

@@ -69,7 +69,8 @@ _SMALLEST_SD = 1e-6
 _LOG_2_PI = math.log(2.0 * math.pi)
 #: Squares up to which series stand for the mass of a cell: of its width times the distance of its
 #: middle from the mean, and of its width, in standard deviations. Their errors are below 1e-10.
-_NARROW, _MEDIUM = (0.1, 0.04), (2.25, 0.2)
+_NARROW = (0.1, 0.04)
+_MEDIUM = (2.25, 0.2)
 #: Standard deviations from which on the tail of a normal needs its asymptotic series.
 _FAR = 30.0
 
@@ -77,7 +78,8 @@ _FAR = 30.0
 @inlined
 def state_of(column: Floats, first: int, n_states: int, x: float) -> int:
     """State of a value: the number of the atom it belongs to, or the last one."""
-    begin, reach = first + ATOMS, column[first + 2]
+    begin = first + ATOMS
+    reach = column[first + 2]
     state = np.searchsorted(column[begin : begin + n_states - 1], x - reach)
     is_atom = state < n_states - 1 and abs(x - column[begin + state]) <= reach
     return state if is_atom else n_states - 1
@@ -86,7 +88,8 @@ def state_of(column: Floats, first: int, n_states: int, x: float) -> int:
 @inlined
 def read_scored(column: Column, axis: Floats, x: float) -> tuple[int, float, float]:
     """State of a value, its score (NaN for an atom), and its log base density."""
-    step, state = axis[column.first + 1], state_of(axis, column.first, column.n_states, x)
+    step = axis[column.first + 1]
+    state = state_of(axis, column.first, column.n_states, x)
     if state < column.n_states - 1:
         return state, np.nan, (-math.log(step) if step > 0.0 else 0.0)
     place = place_of(axis, column.first, column.n_states - 1, x)
@@ -109,12 +112,16 @@ def read_edges(column: Column, axis: Floats, x: float) -> tuple[float, float, fl
     The log scale turns the log mass of the cell into a log density relative to the base density of
     :func:`read_scored`; it has the log of the width of the cell, if that is finite.
     """
-    first, step = column.first, axis[column.first + 1]
-    n_atoms, begin = column.n_states - 1, column.first + HEAD
+    first = column.first
+    step = axis[column.first + 1]
+    n_atoms = column.n_states - 1
+    begin = column.first + HEAD
     place = place_of(axis, first, n_atoms, x)
-    below, above = place - 0.5 * step, place + 0.5 * step
+    below = place - 0.5 * step
+    above = place + 0.5 * step
     scale = -math.log(step) - score_of(axis, begin, place)[1]
-    low, high = -np.inf, np.inf
+    low = -np.inf
+    high = np.inf
     if above <= axis[begin] or below >= axis[begin + 1]:
         # Beyond an end of the column there is nothing, but a row may be there.
         scale += BEYOND_END
@@ -154,15 +161,18 @@ def _log_cell(inverse_sd: float, u: float, width: float, low: float, high: float
     """Log of the mean density of a standard normal in a cell, less that in its middle ``u``; of a
     cell without an end, its log mass in place of it, in units of the score."""
     if width < np.inf:
-        square, b = (u * width) ** 2, width * width
+        square = (u * width) ** 2
+        b = width * width
         if square < _MEDIUM[0] and b < _MEDIUM[1]:
             # The expectation of cosh(u w t) exp(-(w t)^2 / 2), t uniform in [-1/2, 1/2], by the
             # even moments of t: powers of both exponents stand beside each of them.
             half = -0.5 * b
-            total, moment = 0.0, 1.0
+            total = 0.0
+            moment = 1.0
             for order in range(1, 6):
                 moment *= 0.25
-                power, total_of_order = 1.0, 0.0
+                power = 1.0
+                total_of_order = 0.0
                 for of_cosh in range(order + 1):
                     rest = 1.0
                     for k in range(1, order - of_cosh + 1):
@@ -179,8 +189,10 @@ def _log_cell(inverse_sd: float, u: float, width: float, low: float, high: float
 @inlined
 def _narrow_cell(u: float, width: float) -> float:
     """:func:`_log_cell` of a narrow cell, by its cumulants; it vectorises."""
-    a, b = (u * width) ** 2, width * width
-    second, fourth = (a - b) / 24.0, (-a * a - 4.0 * a * b + 2.0 * b * b) / 2880.0
+    a = (u * width) ** 2
+    b = width * width
+    second = (a - b) / 24.0
+    fourth = (-a * a - 4.0 * a * b + 2.0 * b * b) / 2880.0
     sixth = a * a * (a / 181440.0 + b / 30240.0) + b * b * (a / 60480.0 - b / 181440.0)
     return second + fourth + sixth
 
@@ -194,14 +206,20 @@ def _is_narrow(u: float, width: float) -> bool:
 def log_gaussian(leaf: Leaf, table: Floats, cells: Cells, r: int) -> float:
     """Log density of a cell of row r relative to the highest peak of the variable."""
     # One entry for each state and one for a missing cell stand before the Gaussian.
-    at, line, edges = leaf.first + leaf.n_states + 1, leaf.line, edge_line(cells, leaf.line)
-    mean, inverse_sd, z = table[at], table[at + 1], cells.values[line, r]
+    at = leaf.first + leaf.n_states + 1
+    line = leaf.line
+    edges = edge_line(cells, leaf.line)
+    mean = table[at]
+    inverse_sd = table[at + 1]
+    z = cells.values[line, r]
     # A cell that holds an atom has no score: the Gaussian takes it as missing.
     value = _log_normal(mean, inverse_sd, table[at + 2], table[at + 3], z)
     if z == z and cells.values[edges, 0] < np.inf:
-        low, high = cells.values[edges, r], cells.values[edges + 1, r]
+        low = cells.values[edges, r]
+        high = cells.values[edges + 1, r]
         value = table[at + 2] + cells.values[edges + 2, r]
-        u, width = (0.5 * (low + high) - mean) * inverse_sd, (high - low) * inverse_sd
+        u = (0.5 * (low + high) - mean) * inverse_sd
+        width = (high - low) * inverse_sd
         if width < np.inf:
             value -= 0.5 * u * u
         value += _log_cell(
@@ -217,26 +235,35 @@ def log_gaussian_line(
     leaf: Leaf, table: Floats, cells: Cells, n: int, lines: Floats, out: int
 ) -> None:
     """Log densities on a batch of rows."""
-    values, line, at = cells.values, leaf.line, leaf.first + leaf.n_states + 1
+    values = cells.values
+    line = leaf.line
+    at = leaf.first + leaf.n_states + 1
     # Read before the loop, where the lines might overlap the table for all the compiler knows.
-    mean, inverse_sd = table[at], table[at + 1]
-    relative, missing = table[at + 2], table[at + 3]
+    mean = table[at]
+    inverse_sd = table[at + 1]
+    relative = table[at + 2]
+    missing = table[at + 3]
     edges = edge_line(cells, line)
     if values[edges, 0] < np.inf:
         for r in range(n):
-            low, high = values[edges, r], values[edges + 1, r]
-            u, width = (0.5 * (low + high) - mean) * inverse_sd, (high - low) * inverse_sd
+            low = values[edges, r]
+            high = values[edges + 1, r]
+            u = (0.5 * (low + high) - mean) * inverse_sd
+            width = (high - low) * inverse_sd
             value = relative + values[edges + 2, r] - 0.5 * u * u + _narrow_cell(u, width)
             lines[out, r] = value if values[line, r] == values[line, r] else missing
         # The few wide or far cells come again: series of all would not vectorise.
         for r in range(n):
-            low, high = values[edges, r], values[edges + 1, r]
-            u, width = (0.5 * (low + high) - mean) * inverse_sd, (high - low) * inverse_sd
+            low = values[edges, r]
+            high = values[edges + 1, r]
+            u = (0.5 * (low + high) - mean) * inverse_sd
+            width = (high - low) * inverse_sd
             if not _is_narrow(u, width) and values[line, r] == values[line, r]:
                 value = relative + values[edges + 2, r]
                 if width < np.inf:
                     value -= 0.5 * u * u
-                below, above = (low - mean) * inverse_sd, (high - mean) * inverse_sd
+                below = (low - mean) * inverse_sd
+                above = (high - mean) * inverse_sd
                 lines[out, r] = value + _log_cell(inverse_sd, u, width, below, above)
     else:
         for r in range(n):
@@ -255,10 +282,15 @@ def add_gaussian(
     # A state alone needs no count: the Gaussian has it.
     if leaf.n_states > 1:
         add_states(leaf, cells, n, lines, flow, statistic)
-    values, line, at = cells.values, leaf.line, leaf.first + leaf.n_states + 1
+    values = cells.values
+    line = leaf.line
+    at = leaf.first + leaf.n_states + 1
     mean = table[at]
     # Four sums in registers: writes into the statistics would keep the loop from vectorising.
-    count, total, square, missing = 0.0, 0.0, 0.0, 0.0
+    count = 0.0
+    total = 0.0
+    square = 0.0
+    missing = 0.0
     for r in range(n):
         d = values[line, r] - mean
         # NaN must not reach the sums, not even times zero.
@@ -286,7 +318,8 @@ def draw_gaussian(
     leaf: Leaf, table: Floats, column: Floats, begin: int, streams: Streams, j: int
 ) -> float:
     """Draw a value from a leaf: an atom, or one whose score is normal."""
-    n_states, at = leaf.n_states, leaf.first + leaf.n_states + 1
+    n_states = leaf.n_states
+    at = leaf.first + leaf.n_states + 1
     # Without states numbers are their own scores, and nothing bounds their draws.
     if n_states == 0:
         return table[at] + normal(streams, j) / table[at + 1]
@@ -328,7 +361,8 @@ def updated(statistic: Floats, param: Floats, prior: Prior) -> Floats:
 
     ``statistic`` has shape (4, n_leaves).
     """
-    (mean, sd), (observed, total, square, missing) = param, statistic
+    (mean, sd) = param
+    (observed, total, square, missing) = statistic
     matrix = (slice(None), np.newaxis, np.newaxis)
     # A missing cell adds its variance, and nothing to the sum of distances from the mean.
     sums = (observed + missing, total[:, np.newaxis], (square + missing * sd**2)[matrix])
@@ -353,7 +387,8 @@ def _m_step(
     """
     count, total, square = sums
     # All is counted from the old means: sums of squares of large numbers would drown variances.
-    offset, identity = prior.mean - mean, np.eye(mean.shape[1])
+    offset = prior.mean - mean
+    identity = np.eye(mean.shape[1])
     count = count + prior.weight
     scale = 1.0 / np.where(count > 0, count, 1.0)[:, np.newaxis]
     like_column = identity * prior.sd[..., np.newaxis] ** 2 + _outer(offset, offset)
@@ -469,7 +504,8 @@ class MultivariateGaussian(NamedTuple):
         ndarray of shape (n_rows, n_leaves)
             In nats.
         """
-        row, place = np.arange(len(scores)), np.argmax(~np.isnan(scores), axis=1)
+        row = np.arange(len(scores))
+        place = np.argmax(~np.isnan(scores), axis=1)
         mean = self.gaussians.mean.T[place]
         sd = np.sqrt(np.diagonal(self.gaussians.covariance, axis1=1, axis2=2)).T[place]
         low, high, scale = edges[row, place].T[:, :, np.newaxis]
@@ -521,9 +557,11 @@ class MultivariateGaussian(NamedTuple):
         """
         # Kernels are compiled for contiguous arrays.
         weight = np.ascontiguousarray(flow.T)
-        total, counts = weight.sum(axis=1), np.exp(self.log_prob)
+        total = weight.sum(axis=1)
+        counts = np.exp(self.log_prob)
         for place, codes in enumerate(cells.codes.T):
-            begin, end = self.state_ptr[place], self.state_ptr[place + 1]
+            begin = self.state_ptr[place]
+            end = self.state_ptr[place + 1]
             counts[:, begin:end] *= (weight @ (codes < 0))[:, np.newaxis]
             counts[:, begin:end] += weight @ (codes[:, np.newaxis] == np.arange(end - begin))
         _, first, second = statistics(self.gaussians, cells.scores, cells.patterns, weight)
@@ -542,7 +580,8 @@ class MultivariateGaussian(NamedTuple):
 
     def updated(self, leaves: Leaves, statistic: Floats, prior: Prior) -> Floats:
         """New means and covariances, one a row; see :func:`_m_step`."""
-        n, d = len(self.leaf), len(self.variables)
+        n = len(self.leaf)
+        d = len(self.variables)
         entries = statistic[self._entries(leaves)][:, self.log_prob.shape[1] :]
         sums = (entries[:, -1], entries[:, :d], entries[:, d:-1].reshape(n, d, d))
         mean, covariance = _m_step(*self.gaussians[:2], sums, prior)
@@ -571,7 +610,8 @@ def split_params(
     leaf: Ints, variables: Ints, leaves: Leaves, param: Floats, n_states: Ints
 ) -> tuple[Floats, Floats, Floats]:
     """Log probabilities of states, means and covariances of the leaves of a scope."""
-    n, d = int(n_states[variables].sum()), len(variables)
+    n = int(n_states[variables].sum())
+    d = len(variables)
     chosen = param[leaves.param_ptr[leaf][:, np.newaxis] + np.arange(n + d * (d + 1))]
     log_prob, mean, covariance = np.split(chosen, [n, n + d], axis=1)
     return log_prob.copy(), mean.copy(), covariance.reshape(-1, d, d).copy()

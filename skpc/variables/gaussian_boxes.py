@@ -18,10 +18,9 @@ from skpc.variables.gaussian import MultivariateGaussian, ScoredCells
 from skpc.variables.gaussians import conditionals
 from skpc.variables.leaves import Columns
 
-#: Largest number of ranges on one leaf, and the greatest relative error of their probability.
-_MOST_RANGES, _ERROR = 8, 0.01
 #: Probabilities that do not count, and tolerances of scipy relative to the size of the last answer.
-_NOTHING, _TIGHTER = 1e-12, 1e-3
+_NOTHING = 1e-12
+_TIGHTER = 1e-3
 
 
 def conditional_form(
@@ -55,7 +54,8 @@ def conditional_form(
 
 def _given(leaves: MultivariateGaussian, places: Ints, scores: Floats) -> tuple[Floats, Floats]:
     """Means of scores of rows under each leaf, and covariances, given the known scores."""
-    known, (mean, covariance) = np.flatnonzero(~np.isnan(scores[0])), leaves.gaussians[:2]
+    known = np.flatnonzero(~np.isnan(scores[0]))
+    (mean, covariance) = leaves.gaussians[:2]
     across = covariance[:, known][:, :, places]
     gain = np.linalg.solve(covariance[:, known][:, :, known], across)
     moved = np.einsum("nlk,lkp->nlp", scores[:, np.newaxis, known] - mean[:, known], gain)
@@ -96,7 +96,8 @@ def box_probabilities(
     # Each stated cell is at an atom, or its score is in one of some intervals.
     options: list[list[Any]] = []
     for at, (place, (low, high)) in enumerate(intervals.items()):
-        column, prob = columns.axis_of(leaves.variables[place]), np.exp(leaves.log_prob_of(place))
+        column = columns.axis_of(leaves.variables[place])
+        prob = np.exp(leaves.log_prob_of(place))
         held = (low[..., np.newaxis] < column.atoms) & (column.atoms <= high[..., np.newaxis])
         options.append([(held.any(axis=1) @ prob[:, :-1].T, None)])
         ends = (end.T for end in column.end_scores(low, high))
@@ -121,16 +122,20 @@ def box_probabilities(
 def _in_box(mean: Floats, covariance: Floats, low: Floats, high: Floats) -> float:
     """Probability of a box of one normal distribution, to one percent."""
     # The tolerance of scipy is absolute: it follows the size of the answer.
-    tolerance, values = 1e-5, [np.inf]
-    for seed in range(4 if len(mean) <= _MOST_RANGES else 0):
+    tolerance = 1e-5
+    values = [np.inf]
+    # Largest number of ranges on one leaf, and the greatest relative error of their probability.
+    most_ranges = 8
+    error = 0.01
+    for seed in range(4 if len(mean) <= most_ranges else 0):
         normal = multivariate_normal(mean, covariance, seed=seed)
         normal.abseps = tolerance
         values.append(max(float(normal.cdf(high, lower_limit=low)), 0.0))
-        if abs(values[-1] - values[-2]) <= max(_ERROR * values[-1], _NOTHING):
+        if abs(values[-1] - values[-2]) <= max(error * values[-1], _NOTHING):
             return values[-1]
         tolerance = max(_TIGHTER * values[-1], _NOTHING)
     raise ValueError(
-        f"ranges on at most {_MOST_RANGES} columns of one block of numbers, with a probability "
+        f"ranges on at most {most_ranges} columns of one block of numbers, with a probability "
         f"known to one percent, are needed; got {len(mean)} columns, and estimates {values[1:]}. "
         "Leave a range out, or use a density without blocks"
     )

@@ -62,10 +62,16 @@ def draw_missing(
     rows : ndarray of shape (n_rows, n_features)
         Encoded rows; filled in place.
     """
-    variables, state_ptr, axis = leaves.variables, leaves.state_ptr, columns.axis
-    prob, d = np.exp(leaves.log_prob), len(variables)
-    means, covariances = leaves.gaussians.mean, leaves.gaussians.covariance
-    order, block, white = np.empty(d, np.int64), np.empty((d, d)), np.empty(d)
+    variables = leaves.variables
+    state_ptr = leaves.state_ptr
+    axis = columns.axis
+    prob = np.exp(leaves.log_prob)
+    d = len(variables)
+    means = leaves.gaussians.mean
+    covariances = leaves.gaussians.covariance
+    order = np.empty(d, np.int64)
+    block = np.empty((d, d))
+    white = np.empty(d)
     for r in range(len(rows)):
         k = reached[r]
         # The row has reached leaves of other scopes.
@@ -79,7 +85,8 @@ def draw_missing(
         # Observed scores come first in the order, so that all others are drawn given them.
         n = n_observed
         for place in range(d):
-            var, n_states = variables[place], state_ptr[place + 1] - state_ptr[place]
+            var = variables[place]
+            n_states = state_ptr[place + 1] - state_ptr[place]
             # An observed atom has no score either, but nothing of it is drawn.
             if np.isnan(rows[r, var]):
                 state = 0
@@ -104,7 +111,8 @@ def draw_missing(
             if i < n_observed:
                 white[i] = (scores[r, place] - mean) / root[i, i]
             else:
-                var, n_states = variables[place], state_ptr[place + 1] - state_ptr[place]
+                var = variables[place]
+                n_states = state_ptr[place + 1] - state_ptr[place]
                 white[i] = normal(streams, r)
                 z = mean + root[i, i] * white[i]
                 rows[r, var] = value_of_score(axis, columns.axis_ptr[var], n_states, z)
@@ -142,7 +150,8 @@ class ConditionalNormals(NamedTuple):
 
     def taken(self, order: Ints) -> Self:
         """The same of columns in another order."""
-        mean, missing = self.mean.take(order, axis=1), self.missing.take(order, axis=1)
+        mean = self.mean.take(order, axis=1)
+        missing = self.missing.take(order, axis=1)
         covariance = self.covariance.take(order, axis=1).take(order, axis=2)
         return self._replace(mean=mean, missing=missing, covariance=covariance)
 
@@ -182,13 +191,15 @@ def conditional_normals(
     known = np.column_stack([columns.axis_of(v).transform(column) for v, column in variables])
     expected = conditionals(leaves.gaussians, *cells[1:], np.ascontiguousarray(reached.T))[0]
     # Cells at atoms are known, but say nothing about the others.
-    patterns, d = Patterns.from_scores(np.hstack([known, cells.scores])), len(leaves.variables)
+    patterns = Patterns.from_scores(np.hstack([known, cells.scores]))
+    d = len(leaves.variables)
     nobody = np.empty(0, dtype=np.int64)
     nothing = np.empty((0, d)), nobody, nobody, np.empty((0, d), dtype=bool), np.empty((0, d, d))
     parts: list[Any] = [(nobody, *nothing)]
     for place, observed in enumerate(patterns.observed):
         row = patterns.order[patterns.ptr[place] : patterns.ptr[place + 1]]
-        missing, unobserved_means = ~observed[:d], np.flatnonzero(~observed[d:])
+        missing = ~observed[:d]
+        unobserved_means = np.flatnonzero(~observed[d:])
         # Only leaves that some row can reach are worth an inverse.
         used = np.flatnonzero(reached[row].any(axis=0))
         leaf, member = np.nonzero(reached[row][:, used].T)

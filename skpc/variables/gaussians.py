@@ -30,8 +30,6 @@ from skpc._threads import each, product, slices
 from skpc.variables.patterns import Patterns
 
 _LOG_2_PI = math.log(2.0 * math.pi)
-#: Numbers that components fill at a time: of few rows, several components do so in one call.
-_AT_A_TIME = 1 << 16
 
 
 class Gaussians(NamedTuple):
@@ -153,7 +151,8 @@ def squared_distances(
         zero for a row without any.
     """
     shape = len(gaussians.mean), len(scores)
-    square, log_det = np.empty(shape), np.empty(shape)
+    square = np.empty(shape)
+    log_det = np.empty(shape)
 
     def measure(group: slice) -> None:
         filled = Filled.from_rows(gaussians, group, scores, patterns)
@@ -170,7 +169,9 @@ def squared_distances(
 
 def _groups(n_components: int, scores: Floats) -> list[slice]:
     """Components that fill the rows together: several of small tables, one of large ones."""
-    return slices(n_components, max(1, _AT_A_TIME // max(1, scores.size)))
+    # Numbers that components fill at a time: of few rows, several components do so in one call.
+    at_a_time = 1 << 16
+    return slices(n_components, max(1, at_a_time // max(1, scores.size)))
 
 
 def statistics(
@@ -202,7 +203,8 @@ def statistics(
         included.
     """
     spread_weight = weight if spread_weight is None else spread_weight
-    total, square = np.empty_like(gaussians.mean), np.empty_like(gaussians.covariance)
+    total = np.empty_like(gaussians.mean)
+    square = np.empty_like(gaussians.covariance)
 
     def add(group: slice) -> None:
         weights = weight[group].take(patterns.order, axis=1)
@@ -237,11 +239,13 @@ def conditionals(
         An observed cell has itself as mean, and sd 0; zeros where they are not wanted.
     """
     shape = len(gaussians.mean), *scores.shape
-    mean, variance = np.zeros(shape), np.zeros(shape)
+    mean = np.zeros(shape)
+    variance = np.zeros(shape)
     for group in _groups(len(mean), scores):
         used = wanted[group].take(patterns.order, axis=1)
         chosen = np.flatnonzero(used.any(axis=0))
-        rows, weights = patterns.order[chosen], used.take(chosen, axis=1).astype(np.float64)
+        rows = patterns.order[chosen]
+        weights = used.take(chosen, axis=1).astype(np.float64)
         filled = Filled.from_rows(gaussians, group, scores, patterns, chosen, weights)
         completed = gaussians.mean[group, np.newaxis] + filled.distance
         mean[group, rows] = np.where(weights[:, :, np.newaxis] > 0.0, completed, 0.0)
@@ -260,13 +264,15 @@ def leave_one_out(gaussians: Gaussians, scores: Floats, patterns: Patterns) -> F
         Zero where a cell is missing.
     """
     log_density = np.zeros((len(gaussians.mean), *scores.shape))
-    observed, precision = patterns.observed[patterns.pattern], gaussians.precision
+    observed = patterns.observed[patterns.pattern]
+    precision = gaussians.precision
     # The diagonals of the precisions of the observed cells alone: what the missing ones explain
     # is taken away.
     strength = np.diagonal(precision, axis1=1, axis2=2)
     strength = np.repeat(strength[:, np.newaxis], len(patterns.columns), axis=1)
     for p, (columns, n_missing) in enumerate(zip(patterns.columns, patterns.n_missing.tolist())):
-        rows, observed_columns = columns[:n_missing, np.newaxis], columns[n_missing:]
+        rows = columns[:n_missing, np.newaxis]
+        observed_columns = columns[n_missing:]
         cross = precision[:, rows, observed_columns]
         explained = cross * np.linalg.solve(precision[:, rows, rows.T], cross)
         strength[:, p, observed_columns] -= explained.sum(axis=1)
@@ -319,7 +325,8 @@ class Filled(NamedTuple):
         ``weight``, of shape (n_components, n_rows), has the weights of their conditional
         covariances: a component leaves rows of weight zero alone. None wants no covariances.
         """
-        rows, d = patterns.order[chosen], scores.shape[1]
+        rows = patterns.order[chosen]
+        d = scores.shape[1]
         # Unlike brackets, this leaves Python's lock to other threads.
         distance = scores.take(rows, axis=0) - gaussians.mean[group, np.newaxis]
         if not patterns.are_complete:
@@ -348,7 +355,8 @@ def _sweep(matrix: Floats, index: Ints, swept: Floats, row: Floats) -> float:
 
     Returns the log determinant of the block; ``row`` is workspace.
     """
-    n, log_det = len(index), 0.0
+    n = len(index)
+    log_det = 0.0
     for i in range(n):
         for j in range(i + 1):
             swept[i, j] = matrix[index[i], index[j]]
@@ -397,17 +405,21 @@ def _fill(
     ==========  =====================  =======================================================
     """
     n_components, n_rows, d = distance.shape
-    swept, row_buffer = np.empty((d, d)), np.empty(d)
+    swept = np.empty((d, d))
+    row_buffer = np.empty(d)
     for k in range(n_components):
         begin = 0
         while begin < n_rows:
             # Rows of a pattern stand together: the inverse and the spread are made once for all.
-            p, end, weights = pattern[begin], begin, 0.0
+            p = pattern[begin]
+            end = begin
+            weights = 0.0
             while end < n_rows and pattern[end] == p:
                 weights += weight[k, end]
                 end += 1
             missing = columns[p, : n_missing[p]] if weights > 0.0 else columns[p, :0]
-            n, log_det_of_pattern = len(missing), _sweep(precision[k], missing, swept, row_buffer)
+            n = len(missing)
+            log_det_of_pattern = _sweep(precision[k], missing, swept, row_buffer)
             for r in range(begin, end):
                 log_det[k, r] += log_det_of_pattern
                 # Another component may fill the row.

@@ -35,8 +35,6 @@ TINY = 1e-305
 ROWS_PER_CELL = 8
 #: Mass of what is no state, in a column of ordered states.
 NOTHING = 1e-15
-#: A gap in which nothing was seen is wide if it is this part of the range.
-_WIDE_GAP = 0.25
 
 
 class Histogram(NamedTuple):
@@ -93,7 +91,8 @@ class Histogram(NamedTuple):
         """Read an axis from the stretch of an array that kernels see."""
         lower_scale, upper_scale, low, high, step = flat[:HEAD].tolist()
         n_edges = (len(flat) - HEAD - 4) // 5
-        edges, cells = flat[HEAD : HEAD + n_edges], flat[HEAD + n_edges :]
+        edges = flat[HEAD : HEAD + n_edges]
+        cells = flat[HEAD + n_edges :]
         state, share, _, point = cells.reshape(4, -1)
         shares = state.astype(int), share, point
         return cls(edges, lower_scale, upper_scale, *shares, low, high, step)
@@ -181,7 +180,9 @@ class Histogram(NamedTuple):
         This is asked of the finest histogram of a column. Within its bin a value follows the
         margin. A bin of ordered states has several of them.
         """
-        cells, point, state = self.shares, self.points, self.binned_states(n_bins)
+        cells = self.shares
+        point = self.points
+        state = self.binned_states(n_bins)
         masses = np.where(self._is_alone, 1.0, cells)
         if self.weight == 0.0:
             # What else may come is a small part of the state of the nearest atom.
@@ -200,7 +201,9 @@ class Histogram(NamedTuple):
             return np.abs(np.arange(len(point))[:, np.newaxis] - place).argmin(axis=1)
         # No bin goes on beyond a wide gap: what lies there is a code, not a neighbour.
         width = np.r_[0.0, np.diff(self.edges), 0.0]
-        is_gap = (self.shares <= NOTHING) & (width > _WIDE_GAP * width.sum())
+        # A gap in which nothing was seen is wide if it is this part of the range.
+        wide_gap = 0.25
+        is_gap = (self.shares <= NOTHING) & (width > wide_gap * width.sum())
         states = _bins(self.shares, self._is_alone, is_gap, n_bins, self.weight)
         # Tails come last: they are inside no range.
         numbers, first = np.unique(np.roll(states, -1), return_index=True)
@@ -248,7 +251,8 @@ class Histogram(NamedTuple):
 
     def modes(self) -> Floats:
         """A most probable value of each state: an atom, the middle of a cell, a tail's edge."""
-        edges, points = self.edges, self.points
+        edges = self.edges
+        points = self.points
         # The upper edge of the lower tail belongs to the next cell already.
         below = np.nextafter(edges[:1], -np.inf)
         of_cells = np.concatenate([below, (edges[1:] + edges[:-1]) / 2, edges[-1:]])
@@ -261,8 +265,10 @@ class Histogram(NamedTuple):
 
     def moments(self, centre: float = 0.0) -> tuple[Floats, Floats]:
         """Mean and mean square of ``x - centre`` within each state."""
-        edges, scales = self.edges - centre, self._scales
-        low, high = edges[:-1], edges[1:]
+        edges = self.edges - centre
+        scales = self._scales
+        low = edges[:-1]
+        high = edges[1:]
         # The distance from its edge has the moments of an exponential one that ends.
         room = np.array([edges[0] - self.low + centre, self.high - centre - edges[-1]])
         reached = np.where(np.isinf(room), 0.0, room) / scales
@@ -277,12 +283,15 @@ class Histogram(NamedTuple):
         square = (low * low + low * high + high * high) / 3
         square = np.concatenate([tail_squares[:1], square, tail_squares[1:]])
         # An atom has no spread.
-        is_atom, atom, mixing = ~np.isnan(self.points), self.points - centre, self.mixing
+        is_atom = ~np.isnan(self.points)
+        atom = self.points - centre
+        mixing = self.mixing
         return mixing @ np.where(is_atom, atom, mean), mixing @ np.where(is_atom, atom**2, square)
 
     def shares_between(self, low: Floats, high: Floats) -> Floats:
         """Share of each state within each interval ``low < x <= high``, (n_intervals, n_states)."""
-        low, high = low[:, np.newaxis], high[:, np.newaxis]
+        low = low[:, np.newaxis]
+        high = high[:, np.newaxis]
         cells = self._cells_below(high) - self._cells_below(low)
         held = (low < self.points) & (self.points <= high)
         return np.where(np.isnan(self.points), cells, held) @ self.mixing.T
@@ -305,7 +314,8 @@ class Histogram(NamedTuple):
             reached = [np.clip(end, self.low, self.high) - centre for end in ends]
             near, far = (np.maximum(sign * (end - edge), 0.0)[:, 0] for end in reached[::sign])
             mass, first, second = exponential_moments(near / scale, far / scale)
-            first, second = sign * scale * first, scale**2 * second
+            first = sign * scale * first
+            second = scale**2 * second
             moments = edge * mass + first, edge**2 * mass + 2.0 * edge * first + second
             tails.append(np.array(moments)[:, :, np.newaxis] / left)
         held = (ends[0] < self.points) & (self.points <= ends[1])
@@ -318,14 +328,16 @@ class Histogram(NamedTuple):
 
     def _cells_below(self, x: Floats) -> Floats:
         """Share of each cell that is not above each number; that of the last one less 1."""
-        low, high = self.edges[:-1], self.edges[1:]
+        low = self.edges[:-1]
+        high = self.edges[1:]
         inside = np.clip(x, self.low, self.high)
         tails = self._tails
         beyond = 1.0 - tails
         lower = np.exp(np.minimum((inside - self.edges[0]) / self.lower_scale, 0.0)) - beyond[0]
         # Counted from above, the far end of a tail keeps its digits.
         upper = beyond[1] - np.exp(np.minimum((self.edges[-1] - inside) / self.upper_scale, 0.0))
-        lower, upper = lower / tails[0], upper / tails[1]
+        lower = lower / tails[0]
+        upper = upper / tails[1]
         with np.errstate(over="ignore"):
             inner = np.clip((x - low) / (high - low), 0.0, 1.0)
         return np.hstack([lower, inner, upper])
@@ -351,16 +363,21 @@ def _bins(cells: Floats, is_atom: Bools, is_gap: Bools, n_bins: int, n_rows: flo
     """
     state = np.full(len(cells), n_bins)
     state[is_atom] += 1 + np.arange(is_atom.sum())
-    number, filled, below = 0, 0.0, 0.0
-    enough, few = 0.5 / n_bins, ROWS_PER_CELL / max(n_rows, 1.0)
+    number = 0
+    filled = 0.0
+    below = 0.0
+    enough = 0.5 / n_bins
+    few = ROWS_PER_CELL / max(n_rows, 1.0)
     others = np.flatnonzero(~is_atom)
     numbers = list[int]()
     for mass, is_apart in zip(cells[others].tolist(), (is_atom | is_gap)[others - 1].tolist()):
         full = filled >= enough and below + mass / 2.0 >= (number + 1) / n_bins
         if full or (is_apart and filled >= few and 1.0 - below >= few):
-            number, filled = max(number + 1, int((below + mass / 2.0) * n_bins)), 0.0
+            number = max(number + 1, int((below + mass / 2.0) * n_bins))
+            filled = 0.0
         numbers.append(number)
-        filled, below = filled + mass, below + mass
+        filled = filled + mass
+        below = below + mass
     state[others] = numbers
     if filled < min(enough, few):
         last = state == number
@@ -407,7 +424,8 @@ class HistogramTable(NamedTuple):
 
     def coded(self, rows: Floats) -> Floats:
         """Encoded rows in which the numbers of columns with an axis are its states."""
-        rows, has_axis = rows.copy(), np.diff(self.ptr) > 0
+        rows = rows.copy()
+        has_axis = np.diff(self.ptr) > 0
         if has_axis.any():
             codes = self.states(rows)[:, has_axis]
             rows[:, has_axis] = np.where(codes < 0, np.nan, codes)
@@ -479,7 +497,8 @@ def state_and_log_density(axis: Floats, first: int, last: int, x: float) -> tupl
 def draw_in_state(axis: Floats, first: int, last: int, state: int, u: float) -> float:
     """Turn a uniform draw into one from a state; tails end where the range of draws does."""
     # The layout is that of the flat array: edges first, then the cells.
-    n_edges, begin = (last - first - 9) // 5, first + HEAD
+    n_edges = (last - first - 9) // 5
+    begin = first + HEAD
     at = begin + n_edges
     # One random number chooses the cell, and what is left of it the place within.
     cell = -1
@@ -492,7 +511,8 @@ def draw_in_state(axis: Floats, first: int, last: int, state: int, u: float) -> 
                 break
             u -= share
     # The shares of a state sum to one, up to rounding.
-    u, point = min(u, 1.0), axis[at + 3 * (n_edges + 1) + cell]
+    u = min(u, 1.0)
+    point = axis[at + 3 * (n_edges + 1) + cell]
     # The cell of an atom holds one value.
     if point == point:
         return point

@@ -7,21 +7,19 @@ import numpy as np
 from skpc._arrays import Floats, Ints, group_sums
 
 #: Decimals tried for a lattice, and how far (in steps) a value may be from it.
-_MAX_DECIMALS, OFF_LATTICE = 9, 1e-6
-#: Most decimals of any number whose powers of ten are floats.
-_MOST_DECIMALS = 290
-#: About so many points rule out most lattices.
-_SOME_POINTS = 100
-#: Multiples of a step beyond which floats cannot show whether there is a lattice.
-_MAX_MULTIPLE = 2.0**32
+_MAX_DECIMALS = 9
+OFF_LATTICE = 1e-6
 #: Most points of a lattice in the range of the values, and of one that has no decimal step.
-_MAX_POINTS, _MAX_SCALED = 2.0**26, 10_000
+_MAX_POINTS = 2.0**26
+_MAX_SCALED = 10_000
 #: From ``_ROWS_TO_TELL`` rows on, this share of them (one row at least) cannot change what a column
 #: is.
-_ROWS_TO_TELL, _UNUSUAL = 50.0, 1e-3
+_ROWS_TO_TELL = 50.0
+_UNUSUAL = 1e-3
 #: A lattice whose step is no decimal needs more values than ``_FEW``. An unusual value may be left
 #: out of more than ``_FEW_MULTIPLES``.
-_FEW, _FEW_MULTIPLES = 8, 6
+_FEW = 8
+_FEW_MULTIPLES = 6
 
 
 def on_lattice(values: Floats, step: float, origin: float) -> Floats:
@@ -41,7 +39,9 @@ def on_lattice(values: Floats, step: float, origin: float) -> Floats:
 def fit_lattice(points: Floats, mass: Floats) -> tuple[float, float]:
     """Step and origin of the lattice of all values but unusual ones; step 0 without a lattice."""
     unusual = weight_without_say(float(mass.sum()))
-    sampled = slice(None, None, 1 + len(points) // _SOME_POINTS)
+    # About so many points rule out most lattices.
+    some_points = 100
+    sampled = slice(None, None, 1 + len(points) // some_points)
     for decimals in _decimals(points):
         # Most columns without a lattice show it in a few points.
         if mass[sampled][_off_lattice(points[sampled], decimals)[1]].sum() > unusual:
@@ -69,7 +69,9 @@ def _decimals(points: Floats) -> list[int]:
     size = float(np.median(np.abs(points))) or float(np.abs(points).max())
     if size == 0.0:
         return usual
-    leading = min(max(-math.floor(math.log10(size)), -_MOST_DECIMALS), _MOST_DECIMALS)
+    # Most decimals of any number whose powers of ten are floats.
+    most_decimals = 290
+    leading = min(max(-math.floor(math.log10(size)), -most_decimals), most_decimals)
     decimals_of_unit = range(leading, leading + _MAX_DECIMALS + 1)
     return usual + [decimals for decimals in decimals_of_unit if decimals not in usual]
 
@@ -110,9 +112,12 @@ def _off_lattice(points: Floats, decimals: int) -> tuple[Floats, np.ndarray]:
     # What overflows is on no lattice.
     with np.errstate(over="ignore", invalid="ignore"):
         scaled = points * 10.0**decimals
-        whole, size = np.rint(scaled), np.abs(scaled)
+        whole = np.rint(scaled)
+        size = np.abs(scaled)
         off = np.abs(scaled - whole) > np.maximum(OFF_LATTICE, 1e-15 * size)
-    return whole, off | (size > _MAX_MULTIPLE)
+    # Multiples of a step beyond which floats cannot show whether there is a lattice.
+    max_multiple = 2.0**32
+    return whole, off | (size > max_multiple)
 
 
 def _common_step(multiples: Ints, mass: Floats, unusual: float) -> int:

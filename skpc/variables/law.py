@@ -38,14 +38,13 @@ from skpc.variables.score_fit import fitted_scores, score_around
 
 #: Rules of Gauss and Legendre on intervals of length 1, one after the other. All but the last are
 #: for pieces up to some length, in standard deviations and in units of the score.
-_SIZES, _IN_SDS, _IN_SCORES = (16, 24, 48), (6.0, 9.0), (3.0, 8.0)
+_SIZES = (16, 24, 48)
+_IN_SDS = (6.0, 9.0)
+_IN_SCORES = (3.0, 8.0)
 _RULES = np.hstack([np.polynomial.legendre.leggauss(size) for size in _SIZES])
 _NODES, _WEIGHTS = 0.5 * (_RULES + np.array([[1.0], [0.0]]))
 #: Standard deviations around a mean beyond which a normal density counts for nothing.
 _REACH = 8.0
-#: Means with one standard deviation from which on splines go through some, knots of these in one
-#: standard deviation, and means for each knot that are worth it.
-_MANY_MEANS, _KNOTS_OF_SD, _MEANS_OF_KNOT = 400, 10.0, 4
 #: Widest runs of atoms between which a quadrature has pieces of its own.
 _RUNS = 4
 _SQRT_2_PI = math.sqrt(2.0 * math.pi)
@@ -58,7 +57,10 @@ _NO_BOUNDS = (-math.inf, math.inf)
 #: ``_ROWS_AT_END`` rows of a uniform column, holds half as many rows as there. The part is at most
 #: ``_MOST_OUTER``. The range is more than this part of the greatest magnitude: log-odds next to an
 #: end would be rounding.
-_OUTER, _ROWS_AT_END, _MOST_OUTER, _LEAST_RANGE = 0.025, 10.0, 0.05, 1e-9
+_OUTER = 0.025
+_ROWS_AT_END = 10.0
+_MOST_OUTER = 0.05
+_LEAST_RANGE = 1e-9
 
 
 class Law(NamedTuple):
@@ -189,7 +191,8 @@ class Law(NamedTuple):
                 seen=points,
                 cuts=middles(points),
             )
-        others, mass_of_others = points[is_other], mass[is_other]
+        others = points[is_other]
+        mass_of_others = mass[is_other]
         if bounds is None:
             law = law._replace(ends=law._inferred_ends(others, mass_of_others))
         if not len(others):
@@ -265,7 +268,9 @@ class Law(NamedTuple):
         without a lattice), or in a geometric tail on either side: each of these alike, if there is
         room. Nothing lies beyond the bounds, and what is off the lattice is as if it were on it.
         """
-        step, low, high = self.step, float(self.atoms[0]), float(self.atoms[-1])
+        step = self.step
+        low = float(self.atoms[0])
+        high = float(self.atoms[-1])
         size = high - low
         room = size + step - step * len(self.atoms)
         scale = max(_TAIL * size, step)
@@ -361,11 +366,17 @@ class Law(NamedTuple):
         moments = np.empty((2, len(mean)))
         distinct, of_sd, count = np.unique(sd, return_inverse=True, return_counts=True)
         is_alone = np.ones(len(mean), dtype=bool)
-        for number in np.flatnonzero(count > _MANY_MEANS).tolist():
+        # Means with one standard deviation from which on splines go through some, knots of these in
+        # one standard deviation, and means for each knot that are worth it.
+        many_means = 400
+        knots_of_sd = 10.0
+        means_of_knot = 4
+        for number in np.flatnonzero(count > many_means).tolist():
             members = np.flatnonzero(of_sd == number)
-            low, high = mean[members].min(), mean[members].max()
-            n_knots = 2 + math.ceil(_KNOTS_OF_SD * (high - low) / distinct[number])
-            if _MEANS_OF_KNOT * n_knots < len(members):
+            low = mean[members].min()
+            high = mean[members].max()
+            n_knots = 2 + math.ceil(knots_of_sd * (high - low) / distinct[number])
+            if means_of_knot * n_knots < len(members):
                 knots = np.linspace(low, high, n_knots) if high > low else np.array([low])
                 at_knots = self._quadratures(knots, np.full(len(knots), distinct[number]), centre)
                 if high > low:
@@ -535,19 +546,24 @@ def _quadrature(
     moments   (2, n)      receives means and mean squares
     ========  ==========  =============================================================
     """
-    inverse, n_atoms = inverse_of(column, HEAD), len(cuts)
-    value, mass = np.empty(_SIZES[-1]), np.empty(_SIZES[-1])
+    inverse = inverse_of(column, HEAD)
+    n_atoms = len(cuts)
+    value = np.empty(_SIZES[-1])
+    mass = np.empty(_SIZES[-1])
     # Exponentials of bounds are less smooth than powers: they take longer rules.
     has_bounds = inverse.lower > -math.inf or inverse.upper < math.inf
     wider = 2.0 if has_bounds else 1.0
     for i in range(len(mean)):
-        total, square = 0.0, 0.0
+        total = 0.0
+        square = 0.0
         # Less than 1e-15 of a normal distribution lies further out.
-        begin, last = mean[i] - _REACH * sd[i], mean[i] + _REACH * sd[i]
+        begin = mean[i] - _REACH * sd[i]
+        last = mean[i] + _REACH * sd[i]
         n_below = 0
         for knot in knots:
             end = min(max(knot, begin), last)
-            size, at = end - begin, 0
+            size = end - begin
+            at = 0
             rule = 0
             while rule < len(_IN_SDS) and (
                 wider * size > _IN_SDS[rule] * sd[i] or wider * size > _IN_SCORES[rule]
@@ -579,4 +595,5 @@ def _quadrature(
                 square += mass[m] * offset * offset
             begin = end
         scale = 1.0 / (sd[i] * _SQRT_2_PI)
-        moments[0, i], moments[1, i] = scale * total, scale * square
+        moments[0, i] = scale * total
+        moments[1, i] = scale * square

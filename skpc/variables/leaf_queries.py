@@ -42,7 +42,9 @@ from skpc.variables.leaves import (
 
 def lay_out(node: Ints, family: Ints, scope_ptr: Ints, scope: Ints, n_states: Ints) -> Leaves:
     """List leaves and lay out their parameters and tables."""
-    is_block, var, size = family == BLOCK, scope[scope_ptr[:-1]], np.diff(scope_ptr)
+    is_block = family == BLOCK
+    var = scope[scope_ptr[:-1]]
+    size = np.diff(scope_ptr)
     # Of the formula of each family; a Gaussian of several variables has moments of all of them.
     n_params, n_entries = (
         np.array([getattr(leaf_family.formula, name, 0) for leaf_family in FAMILIES.values()])[
@@ -66,7 +68,8 @@ def multivariate_gaussians(
     groups = []
     for leaf, variables in gaussian.by_scope(np.flatnonzero(leaves.family == BLOCK), leaves):
         log_prob, *moments = gaussian.split_params(leaf, variables, leaves, param, n_states)
-        ptr, gaussians = offsets(n_states[variables]), Gaussians.from_covariance(*moments)
+        ptr = offsets(n_states[variables])
+        gaussians = Gaussians.from_covariance(*moments)
         groups.append(MultivariateGaussian(leaf, variables, log_prob, ptr, gaussians))
     return groups
 
@@ -76,7 +79,8 @@ def with_lines(leaves: LeafTable, chosen: Ints, first: int) -> LeafTable:
 
     They do so as leaves of several variables do, by pairs of lines.
     """
-    family, line = leaves.family.copy(), leaves.line.copy()
+    family = leaves.family.copy()
+    line = leaves.line.copy()
     family[chosen], line[chosen] = BLOCK, first + 2 * np.arange(len(chosen))
     return leaves._replace(family=family, line=line)
 
@@ -90,7 +94,8 @@ def only_possible_states(leaves: Leaves, param: Floats) -> Ints:
     """The state that has all the mass of each leaf; -1 for leaves of formulas or several states."""
     if not len(leaves.node):
         return np.empty(0, dtype=np.int64)
-    possible, begin = param > -np.inf, leaves.param_ptr[:-1]
+    possible = param > -np.inf
+    begin = leaves.param_ptr[:-1]
     place = np.where(possible, np.arange(len(param)), -1)
     last = np.maximum.reduceat(place, begin) - begin
     alone = np.add.reduceat(possible, begin, dtype=np.int64) == 1
@@ -130,7 +135,8 @@ def columns_of(
 ) -> Columns:
     """Describe the variables of leaves with these parameters; ``blocks`` are among the leaves."""
     n_states, axis_ptr, axis = axes
-    family, peak = np.zeros(len(n_states), dtype=np.int64), np.full(len(n_states), -np.inf)
+    family = np.zeros(len(n_states), dtype=np.int64)
+    peak = np.full(len(n_states), -np.inf)
     family[leaves.scope] = _families_of_scopes(leaves)
     for formula, leaf, rows in formula_params(leaves, param):
         np.maximum.at(peak, leaves.var[leaf], formula.log_peak(*rows))
@@ -138,7 +144,8 @@ def columns_of(
         np.maximum.at(
             peak, gaussians_of_scope.variables, gaussians_of_scope.log_peaks().max(axis=0)
         )
-    marks, has_cells = np.asarray(ignored, dtype=np.int8), np.zeros(len(n_states), dtype=np.int8)
+    marks = np.asarray(ignored, dtype=np.int8)
+    has_cells = np.zeros(len(n_states), dtype=np.int8)
     # Kernels are compiled for writable arrays; those of a structure are not.
     columns = Columns(n_states.copy(), axis_ptr.copy(), axis.copy(), family, peak, marks, has_cells)
     alone = leaves.var[leaves.line == leaves.var]
@@ -215,7 +222,8 @@ def mode_tables(
     ``observed`` has the value that each leaf has been conditioned on, NaN without such a value.
     """
     table = leaf_tables(leaves, param, columns)
-    mode, best = np.empty(len(leaves.node)), np.empty(len(leaves.node))
+    mode = np.empty(len(leaves.node))
+    best = np.empty(len(leaves.node))
     for var, leaf in leaves.alone():
         form = forms_of(leaves, param, columns, var, leaf)
         mode[leaf], best[leaf] = form.modes(float(columns.log_peak[var]))
@@ -234,7 +242,8 @@ def updated_param(
     states = states_of_leaves(leaves, columns.n_states)
     # The counts of leaves of several variables have what is missing among them.
     missing_weight = np.where(leaves.family == BLOCK, 0.0, statistic[_missing_entry(leaves)])
-    log_prob, missing = param[states.param], np.repeat(missing_weight[states.leaf], states.size)
+    log_prob = param[states.param]
+    missing = np.repeat(missing_weight[states.leaf], states.size)
     prob = np.exp(log_prob)
     # A missing cell counts for each state with the probability that the leaf gives it. States of
     # probability zero keep it; a leaf without any count stays as it is.
@@ -244,7 +253,8 @@ def updated_param(
     with np.errstate(divide="ignore", invalid="ignore"):
         updated[states.param] = np.where(norm > 0, np.log(total / norm), log_prob)
     for formula, leaf, rows in formula_params(leaves, param):
-        position, var = _param_places(leaves, leaf, formula), leaves.var[leaf]
+        position = _param_places(leaves, leaf, formula)
+        var = leaves.var[leaf]
         counts = statistic[_entry_places(leaves, leaf, formula)]
         # Atoms have no score either: of the missing cells, those of the last state count.
         missing = statistic[_missing_entry(leaves)[leaf]]
@@ -269,7 +279,8 @@ def uniform_param(
 
     With ``of_columns`` possible states are as probable, among themselves, as in their columns.
     """
-    states, uniform = states_of_leaves(leaves, columns.n_states), param.copy()
+    states = states_of_leaves(leaves, columns.n_states)
+    uniform = param.copy()
     share = np.ones(len(states.state))
     if column_shares is not None:
         share = np.concatenate(column_shares)[states.state]
@@ -287,7 +298,8 @@ def missing_counts(leaves: Leaves, param: Floats, columns: Columns, statistic: F
 
 def _described_share(leaves: Leaves, param: Floats, n_states: Ints) -> Floats:
     """Probability of the cells that each parameter is about: of its state, or of its formula."""
-    share, states = np.ones(len(param)), states_of_leaves(leaves, n_states).param
+    share = np.ones(len(param))
+    states = states_of_leaves(leaves, n_states).param
     share[states] = np.exp(param[states])
     for formula, leaf, _ in formula_params(leaves, param):
         share[_param_places(leaves, leaf, formula)] = _prob_of_formula(leaves, param, leaf)
@@ -314,7 +326,8 @@ def counts_like_columns(
     as_learned : float
         Number of cells of a categorical leaf that are distributed like the leaf itself.
     """
-    n_states, alike = np.array([len(shares) for shares in column_shares]), param.copy()
+    n_states = np.array([len(shares) for shares in column_shares])
+    alike = param.copy()
     states = states_of_leaves(leaves, n_states)
     alike[states.param] = np.log(np.concatenate([np.empty(0), *column_shares]))[states.state]
     count = like_column * _described_share(leaves, alike, n_states)
@@ -346,7 +359,8 @@ def forms_of(
 
     ``leaf`` chooses some of those that have the variable alone.
     """
-    family, n_states = int(columns.family[var]), int(columns.n_states[var])
+    family = int(columns.family[var])
+    n_states = int(columns.n_states[var])
     entry = np.flatnonzero(leaves.scope == var) if leaf is None else leaves.scope_ptr[leaf]
     leaf = leaves.owner[entry] if leaf is None else leaf
     if family == SCORED:
@@ -363,12 +377,15 @@ def _scored_form(
 ) -> ScoredNormals:
     """Leaves with atoms and scores, and the entries of a variable in their scopes."""
     var = int(leaves.scope[entry[0]])
-    begin, end = leaves.scope_ptr[leaf], leaves.scope_ptr[leaf + 1]
-    first_param, n_states = leaves.param_ptr[leaf], offsets(columns.n_states[leaves.scope])
+    begin = leaves.scope_ptr[leaf]
+    end = leaves.scope_ptr[leaf + 1]
+    first_param = leaves.param_ptr[leaf]
+    n_states = offsets(columns.n_states[leaves.scope])
     states = first_param + n_states[entry] - n_states[begin]
     prob = np.exp(param[states[:, np.newaxis] + np.arange(columns.n_states[var])])
     means = first_param + n_states[end] - n_states[begin]
-    place, size = entry - begin, end - begin
+    place = entry - begin
+    size = end - begin
     # A leaf of one variable has a standard deviation where others have a matrix of variances.
     spread = param[means + size + place * (size + 1)]
     sd = np.where(leaves.family[leaf] == BLOCK, np.sqrt(spread), spread)

@@ -163,7 +163,8 @@ def leaf_of(leaves: LeafTable, leaf: int) -> Leaf:
 @inlined
 def column_of(columns: Columns, var: int) -> Column:
     """The facts of one variable."""
-    begin, end = columns.axis_ptr[var], columns.axis_ptr[var + 1]
+    begin = columns.axis_ptr[var]
+    end = columns.axis_ptr[var + 1]
     return Column(columns.n_states[var], columns.family[var], columns.log_peak[var], begin, end)
 
 
@@ -183,10 +184,14 @@ class Lines(NamedTuple):
 @inlined
 def state_line(leaf: Leaf, table: Floats, cells: Cells, n: int, lines: Floats, out: int) -> None:
     """Read the table entry of each row's state."""
-    first_entry, var, codes = leaf.first, leaf.line, cells.codes
+    first_entry = leaf.first
+    var = leaf.line
+    codes = cells.codes
     if leaf.n_states == 2:
         # A choice between three numbers vectorises where a look-up would not.
-        zero, one, missing = table[first_entry], table[first_entry + 1], table[first_entry + 2]
+        zero = table[first_entry]
+        one = table[first_entry + 1]
+        missing = table[first_entry + 2]
         for r in range(n):
             code = codes[var, r]
             lines[out, r] = zero if code == 0 else (one if code == 1 else missing)
@@ -201,12 +206,17 @@ def add_states(
     leaf: Leaf, cells: Cells, n: int, lines: Floats, flow: int, statistic: Floats
 ) -> None:
     """Add the flow of each row to the count of its state."""
-    first_entry, var, codes = leaf.first, leaf.line, cells.codes
+    first_entry = leaf.first
+    var = leaf.line
+    codes = cells.codes
     if leaf.n_states == 2:
         # Sums over all rows vectorise where counts of states would wait for each other.
-        zero, one, missing = 0.0, 0.0, 0.0
+        zero = 0.0
+        one = 0.0
+        missing = 0.0
         for r in range(n):
-            code, part = codes[var, r], lines[flow, r]
+            code = codes[var, r]
+            part = lines[flow, r]
             zero += part if code == 0 else 0.0
             one += part if code == 1 else 0.0
             missing += part if code == 2 else 0.0
@@ -244,7 +254,9 @@ def states_of_leaves(leaves: Leaves, n_states: Ints) -> States:
     before = before[:-1] - before[leaves.scope_ptr[:-1]][owner]
     # Numbers without states have nothing to list.
     has_states = np.flatnonzero(size > 0)
-    leaf, size, before = owner[has_states], size[has_states], before[has_states]
+    leaf = owner[has_states]
+    size = size[has_states]
+    before = before[has_states]
     offset = np.cumsum(n_states) - n_states
     leaf_begins = (leaves.param_ptr[leaf] + before, leaves.first[leaf] + before)
     starts = (*leaf_begins, offset[leaves.scope[has_states]])

@@ -17,21 +17,12 @@ from skpc.variables.law import Law
 #: Largest number of bins of a column, unless a user says otherwise.
 MOST_BINS = 20
 #: Cells of the grid on which the margin is smoothed, and cells of an axis.
-_GRID, _CELLS = 512, 64
-#: Largest number of points of a lattice that is its own grid.
-_LATTICE_CELLS = 200
+_GRID = 512
+_CELLS = 64
 #: Bandwidths compared, in cells of the grid.
 _BANDWIDTHS = np.r_[0.0, np.geomspace(0.35, 100.0, 24)]
-#: Atoms that are states of their own: most of them, and the part of the rows that each must have.
-_MOST_ALONE, _LEAST_ALONE = 8, 0.05
 #: The outermost cells begin and end at most this part of the range beyond it.
 _WIDENED = 0.01
-#: Tails start from the mean excess of this many of the outermost rows.
-_TAIL_ROWS = 10.0
-#: Smallest bins and tails of plain axes, as fractions of the column's spread. Both lost next to
-#: nothing on held-out rows of 91 real columns, and both keep a repeated value from earning an
-#: unbounded density.
-_SMALLEST_WIDTH, _SMALLEST_TAIL = 1e-3, 1e-2
 
 
 def fit_histogram(values: Floats, weight: Floats, law: Law) -> Histogram:
@@ -72,8 +63,10 @@ def fit_histogram(values: Floats, weight: Floats, law: Law) -> Histogram:
     if law.is_ordered:
         return _histogram_of_states(points, mass, law)
     is_free = ~law.is_atom(points)
-    atoms, atom_mass = points[~is_free], mass[~is_free]
-    points, mass = points[is_free], mass[is_free]
+    atoms = points[~is_free]
+    atom_mass = mass[~is_free]
+    points = points[is_free]
+    mass = mass[is_free]
     edges, cumulated = _margin(points, mass, law) if len(points) else _gaps(law)
     edges, cumulated, point = _with_atoms(edges, cumulated, law)
     # Of less than three values, the next one is more likely between than beyond.
@@ -113,8 +106,12 @@ def _histogram_of_states(points: Floats, mass: Floats, law: Law) -> Histogram:
 
 def _alone(mass: Floats, total: float) -> Bools:
     """Which atoms are states of their own."""
-    is_frequent = mass >= _LEAST_ALONE * total
-    is_frequent[np.argsort(-mass, kind="stable")[_MOST_ALONE:]] = False
+    # Atoms that are states of their own: most of them, and the part of the rows that each must
+    # have.
+    most_alone = 8
+    least_alone = 0.05
+    is_frequent = mass >= least_alone * total
+    is_frequent[np.argsort(-mass, kind="stable")[most_alone:]] = False
     return is_frequent
 
 
@@ -126,11 +123,14 @@ def _ends(edges: Floats, law: Law) -> tuple[float, float]:
 
 def _margin(points: Floats, mass: Floats, law: Law) -> tuple[Floats, Floats]:
     """Edges over the range of the values, and the part of their mass that lies below each."""
-    step, size = law.step, points[-1] - points[0]
+    step = law.step
+    size = points[-1] - points[0]
     if step == 0.0 and len(points) == 1:
         half = 1e-6 * (abs(points[0]) or 1.0)
         return np.array([points[0] - half, points[0] + half]), np.array([0.0, 1.0])
-    has_grid = step > 0.0 and size / step < _LATTICE_CELLS
+    # Largest number of points of a lattice that is its own grid.
+    lattice_cells = 200
+    has_grid = step > 0.0 and size / step < lattice_cells
     z = points if has_grid else law.transform(points)
     n_cells = round(size / step) + 1 if has_grid else _GRID
     width = step if has_grid else (z[-1] - z[0]) / (n_cells - 1)
@@ -141,7 +141,8 @@ def _margin(points: Floats, mass: Floats, law: Law) -> tuple[Floats, Floats]:
         return ends, below
     edges = law.inverse(ends)
     chosen = _coarser(below, ends)
-    edges, below = edges[chosen], below[chosen]
+    edges = edges[chosen]
+    below = below[chosen]
     if step > 0.0:
         edges = law.origin + step * (np.floor((edges - law.origin) / step) + 0.5)
         edges[-1] = points[-1] + step / 2.0
@@ -172,7 +173,8 @@ def _smoothed(place: Ints, mass: Floats, n_cells: int, tied: bool) -> Floats:
     If a value repeats, one of its rows is left out where ties belong to the column (a lattice),
     else all of them. Places increase.
     """
-    count, total = np.bincount(place, mass, n_cells).astype(np.float64), float(mass.sum())
+    count = np.bincount(place, mass, n_cells).astype(np.float64)
+    total = float(mass.sum())
     background = 1.0 / (n_cells * (total + 1.0))
     response, self_weight = (part[0 if tied else 1 :] for part in _heat(n_cells))
     # A reflected signal is filtered by products of its cosine transform.
@@ -180,11 +182,9 @@ def _smoothed(place: Ints, mass: Floats, n_cells: int, tied: bool) -> Floats:
     out = np.minimum(mass, 1.0) if tied else mass
     # Neighbours in one cell, of which as much is left out, have one likelihood.
     begins_group = np.append(True, (place[1:] != place[:-1]) | (out[1:] != out[:-1]))
-    group_mass, place, out = (
-        np.add.reduceat(mass, np.flatnonzero(begins_group)),
-        place[begins_group],
-        out[begins_group],
-    )
+    group_mass = np.add.reduceat(mass, np.flatnonzero(begins_group))
+    place = place[begins_group]
+    out = out[begins_group]
     left = np.maximum(smooth[:, place] - out * self_weight[:, place], 0.0)
     left /= np.maximum(total - out, 1e-300)
     best = smooth[np.argmax(np.log(left + background) @ group_mass)] / total + background
@@ -207,21 +207,25 @@ def _heat(n_cells: int) -> tuple[Floats, Floats]:
 
 def _gaps(law: Law) -> tuple[Floats, Floats]:
     """Edges half the way between the atoms of a column that has nothing else, and at its ends."""
-    half, atoms = law.step / 2.0 or law.reach, law.atoms
+    half = law.step / 2.0 or law.reach
+    atoms = law.atoms
     edges = np.r_[atoms[0] - half, (atoms[1:] + atoms[:-1]) / 2.0, atoms[-1] + half]
     return edges, np.linspace(0.0, 1.0, len(edges))
 
 
 def _with_atoms(edges: Floats, cumulated: Floats, law: Law) -> tuple[Floats, Floats, Floats]:
     """Cut the cells of atoms out of the line."""
-    half, atoms = law.step / 2.0, law.atoms
+    half = law.step / 2.0
+    atoms = law.atoms
     if law.step > 0.0:
-        begin, end = atoms - half, atoms + half
+        begin = atoms - half
+        end = atoms + half
     else:
         # The reach may be less than rounding far away from the typical values.
         begin = np.minimum(atoms - law.reach, np.nextafter(atoms, -np.inf))
         end = np.maximum(atoms + law.reach, np.nextafter(atoms, np.inf))
-    tolerance, places = 1e-6 * (end - begin), edges[:, np.newaxis]
+    tolerance = 1e-6 * (end - begin)
+    places = edges[:, np.newaxis]
     inside = (places >= begin - tolerance) & (places <= end + tolerance)
     merged = np.unique(np.concatenate([edges[~inside.any(axis=1)], begin, end]))
     # Neighbouring atoms share an edge, which rounding may have made two.
@@ -257,9 +261,11 @@ def _tail_scales(points: Floats, mass: Floats, law: Law) -> tuple[float, float]:
         scale = max(least, 0.1 * (law.high - law.low), 1e-3 * (abs(law.high) or 1.0))
         return scale, scale
     scales = []
+    # Tails start from the mean excess of this many of the outermost rows.
+    tail_rows = 10.0
     for values, weight in ((points[::-1], mass[::-1]), (points, mass)):
         from_end = np.cumsum(weight[::-1])[::-1]
-        outer = from_end <= max(_TAIL_ROWS, weight[-1]) * (1.0 + ROUNDING)
+        outer = from_end <= max(tail_rows, weight[-1]) * (1.0 + ROUNDING)
         excess = np.abs(values[outer] - values[outer][0])
         scales.append(max(float(np.average(excess, weights=weight[outer])), least))
     return scales[0], scales[1]
@@ -302,9 +308,14 @@ def plain_axis(values: Floats, weight: Floats, n_bins: int) -> Histogram:
     points, inverse = np.unique(values[observed] + 0.0, return_inverse=True)
     mass = exact_group_sums(inverse, weight[observed])
     cumulated = np.cumsum(mass)
+    # Smallest bins and tails of plain axes, as fractions of the column's spread. Both lost next to
+    # nothing on held-out rows of 91 real columns, and both keep a repeated value from earning an
+    # unbounded density.
+    smallest_width = 1e-3
+    smallest_tail = 1e-2
     if len(points) == 1:
         spread = max(abs(float(points[0])), 1.0)
-        half = 0.5 * _SMALLEST_WIDTH * spread
+        half = 0.5 * smallest_width * spread
         return Histogram(np.array([points[0] - half, points[0] + half]), spread, spread)
     n_bins = min(n_bins, max(1, int(np.sqrt(cumulated[-1] / ROWS_PER_CELL)) - 2))
     candidates = weighted_quantiles(points, cumulated, np.arange(1, n_bins + 2), n_bins + 2)
@@ -314,12 +325,12 @@ def plain_axis(values: Floats, weight: Floats, n_bins: int) -> Histogram:
     spread = max(spread or _mean_deviation(points, mass, median), TINY)
     edges = [candidates[0]]
     for candidate in candidates[1:]:
-        if candidate - edges[-1] >= max(_SMALLEST_WIDTH * spread, TINY):
+        if candidate - edges[-1] >= max(smallest_width * spread, TINY):
             edges.append(candidate)
     scales = (
         max(
             _mean_deviation(points[is_outside], mass[is_outside], edge),
-            _SMALLEST_TAIL * spread,
+            smallest_tail * spread,
             TINY,
         )
         if is_outside.any()

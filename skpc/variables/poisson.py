@@ -30,7 +30,8 @@ CELL = "a whole number, 0 or more,"
 NEEDED = f"a rate in (0, {GREATEST_RATE:g}]"
 
 #: Standard deviations, and counts beyond them, that hold all but 1e-17 of the mass.
-_WIDTH, _MARGIN = 12.0, 40.0
+_WIDTH = 12.0
+_MARGIN = 40.0
 #: Rates whose exponential is far from the smallest float.
 _RATE_OF_A_DRAW = 500.0
 _SMALLEST_RATE = 1e-9
@@ -46,7 +47,9 @@ def log_base(x: float) -> float:
 def log_poisson(leaf: Leaf, table: Floats, x: float) -> float:
     """Log probability relative to :func:`log_base`."""
     # The entry of states, of which there are none, stands first.
-    log_rate, rate, missing = table[leaf.first + 1], table[leaf.first + 2], table[leaf.first + 3]
+    log_rate = table[leaf.first + 1]
+    rate = table[leaf.first + 2]
+    missing = table[leaf.first + 3]
     # The logarithm of a missing cell is not wanted, and that of zero does not count.
     positive_count = x if x > 0.0 else 1.0
     relative = x * (log_rate - fast_log(positive_count)) + (x - rate)
@@ -58,7 +61,9 @@ def add_poisson(
     leaf: Leaf, cells: Cells, n: int, lines: Floats, flow: int, statistic: Floats
 ) -> None:
     """Add the statistics of a line of flows."""
-    count, total, missing = 0.0, 0.0, 0.0
+    count = 0.0
+    total = 0.0
+    missing = 0.0
     for r in range(n):
         x = cells.values[leaf.line, r]
         # NaN must not reach the sums, not even times zero.
@@ -104,7 +109,8 @@ def entries(rate: Floats, highest: Floats) -> Floats:
 
 def form(rate: Floats) -> Points:
     """What kernels and predictive values see: the counts that any of the rates makes likely."""
-    low, high = float(rate.min()), float(rate.max())
+    low = float(rate.min())
+    high = float(rate.max())
     least_count = max(0.0, math.floor(low - _WIDTH * math.sqrt(low) - _MARGIN))
     count = np.arange(least_count, high + _WIDTH * math.sqrt(high) + _MARGIN)
     rate = rate[:, np.newaxis]
@@ -117,7 +123,8 @@ def updated(statistic: Floats, param: Floats, prior: Prior) -> Floats:
     ``statistic`` has shape (3, n_leaves). A leaf without any count stays as it is. The rate is
     kept between 1e-9 and 1e6.
     """
-    (rate,), (observed, total, missing) = param, statistic
+    (rate,) = param
+    (observed, total, missing) = statistic
     count = observed + missing + prior.weight
     total = total + missing * rate + prior.weight * prior.mean
     mean = np.clip(total / np.where(count > 0, count, 1.0), _SMALLEST_RATE, GREATEST_RATE)

@@ -209,7 +209,10 @@ class Predictive:
         dates: Calendar | Ranks | None = None,
     ) -> None:
         self.terms: tuple[Any, ...] = tuple(terms)
-        self.known, self.labels, self.index, self.law = known, labels, index, law
+        self.known = known
+        self.labels = labels
+        self.index = index
+        self.law = law
         self.dates = dates
 
     def __repr__(self) -> str:
@@ -237,7 +240,8 @@ class Predictive:
         ValueError
             If the members are not about the same cells and categories, or the weights do not fit.
         """
-        first, weight = members[0], np.asarray(weight, dtype=np.float64)
+        first = members[0]
+        weight = np.asarray(weight, dtype=np.float64)
         _refuse_other_cells(members)
         fits = weight.shape in ((len(members),), (len(first.known), len(members)))
         if not fits or np.any(weight < 0.0) or not np.allclose(weight.sum(axis=-1), 1.0):
@@ -290,7 +294,8 @@ class Predictive:
         state = self.known[observed].astype(np.intp)
         if isinstance(term, Bins):
             edges, shares = term.axis.stretches()
-            prob, state = prob @ shares, np.searchsorted(edges, self.known[observed], side="right")
+            prob = prob @ shares
+            state = np.searchsorted(edges, self.known[observed], side="right")
         prob[observed] = 0.0
         prob[observed, state] = 1.0
         return prob
@@ -409,7 +414,8 @@ class Predictive:
                 f"the column has categories such as {labels[0]!r}, which are not numbers; ask "
                 "probabilities, or to_frame()"
             )
-        value, order = labels.astype(np.float64), np.argsort(labels)
+        value = labels.astype(np.float64)
+        order = np.argsort(labels)
         prob = self.terms[0].prob[:, order]
         code = np.where(np.isnan(self.known), 0, self.known).astype(np.intp)
         known = np.where(np.isnan(self.known), np.nan, value[code])

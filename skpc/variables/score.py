@@ -18,12 +18,11 @@ from skpc._arrays import Floats
 from skpc._fast_math import fast_exp, fast_log
 from skpc._jit import ZERO, inlined, kernel
 
-#: The exponential of anything greater would overflow.
-_GREATEST_LOG = 700.0
 #: How near to a bound a value may come, as a part of the distance of typical ones.
 _NEAREST = 1e-12
 #: Numbers of a column, seen by kernels, that stand before its score and before its atoms.
-HEAD, ATOMS = 5, 13
+HEAD = 5
+ATOMS = 13
 
 
 class Score(NamedTuple):
@@ -82,7 +81,8 @@ class Score(NamedTuple):
         return [np.where(x >= self.upper, np.inf, score) for x, score in zip(ends, scores)]
 
     def _of_values(self, x: Floats) -> tuple[Floats, Floats]:
-        z, log_slope = np.empty(np.shape(x)), np.empty(np.shape(x))
+        z = np.empty(np.shape(x))
+        log_slope = np.empty(np.shape(x))
         _scores(np.array(self, dtype=np.float64), np.ravel(x), z.ravel(), log_slope.ravel())
         return z, log_slope
 
@@ -113,7 +113,8 @@ def _unbound(
     With one bound the map is linear beyond its value ``end``, away from the bound.
     """
     if soft > 0.0:
-        v, slope = x, 0.0
+        v = x
+        slope = 0.0
         if lower > -math.inf:
             change, slope = _softened(v - lower, soft)
             v += change
@@ -122,7 +123,8 @@ def _unbound(
             if lower > -math.inf:
                 last += _softened(upper - lower, soft)[0]
             change, change_of_slope = _softened(last - v, soft)
-            v, slope = v - change, slope + change_of_slope
+            v = v - change
+            slope = slope + change_of_slope
         return v, slope
     # A value at a bound would have an infinite score. And the slope at and beyond a bound would
     # make what cannot be the densest of all: that of the middle counts.
@@ -175,16 +177,15 @@ def _logarithm(distance: float, centre: float, end: float) -> tuple[float, float
 def score_of(score: Floats, begin: int | np.int64, x: float) -> tuple[float, float]:
     """Score of a value, and the log slope there; the score is ``score[at : at + 8]``."""
     # Numbers of one array, so that kernels take the score of any column alike.
-    spread, power, low, high = (
-        score[begin + 3],
-        score[begin + 4],
-        score[begin + 5],
-        score[begin + 6],
-    )
+    spread = score[begin + 3]
+    power = score[begin + 4]
+    low = score[begin + 5]
+    high = score[begin + 6]
     # Where there is one bound, values go on linearly from the end of the range on the other side.
     end = score[begin + 2] + spread * (high if score[begin] > -math.inf else low)
     v, slope = _unbound(score[begin], score[begin + 1], score[begin + 2], end, score[begin + 7], x)
-    u, slope = (v - score[begin + 2]) / spread, slope - math.log(spread)
+    u = (v - score[begin + 2]) / spread
+    slope = slope - math.log(spread)
     # Beyond the range the transform goes on along its tangent.
     inner = min(max(u, low), high)
     if power == 1.0:
@@ -216,9 +217,13 @@ class Inverse(NamedTuple):
 @inlined
 def inverse_of(score: Floats, begin: int | np.int64) -> Inverse:
     """The inverse of the score ``score[at : at + 8]``."""
-    power, low, high = score[begin + 4], score[begin + 5], score[begin + 6]
-    bottom, below = _power(low, power), math.exp(-_log_power_slope(low, power))
-    top, above = _power(high, power), math.exp(-_log_power_slope(high, power))
+    power = score[begin + 4]
+    low = score[begin + 5]
+    high = score[begin + 6]
+    bottom = _power(low, power)
+    below = math.exp(-_log_power_slope(low, power))
+    top = _power(high, power)
+    above = math.exp(-_log_power_slope(high, power))
     fields = (score[begin], score[begin + 1], score[begin + 2], score[begin + 3], power, low, high)
     return Inverse(*fields, score[begin + 7], bottom, top, below, above)
 
@@ -246,7 +251,9 @@ def inverse_power(inverse: Inverse, z: float) -> float:
 @inlined
 def bound(inverse: Inverse, u: float) -> float:
     """The value of a power, between the bounds."""
-    lower, upper, v = inverse.lower, inverse.upper, inverse.centre + inverse.spread * u
+    lower = inverse.lower
+    upper = inverse.upper
+    v = inverse.centre + inverse.spread * u
     if inverse.soft > 0.0:
         if upper < math.inf:
             last = upper
@@ -254,8 +261,10 @@ def bound(inverse: Inverse, u: float) -> float:
                 last += _softened(upper - lower, inverse.soft)[0]
             v = _restored(v, last, -1.0, inverse.soft)
         return v if lower == -math.inf else _restored(v, lower, 1.0, inverse.soft)
+    # The exponential of anything greater would overflow.
+    greatest_log = 700.0
     if lower > -math.inf and upper < math.inf:
-        return lower + (upper - lower) / (1.0 + fast_exp(min(-v, _GREATEST_LOG)))
+        return lower + (upper - lower) / (1.0 + fast_exp(min(-v, greatest_log)))
     if lower > -math.inf:
         inner = min(v, inverse.centre + inverse.spread * inverse.high)
         return lower + fast_exp(inner) * (1.0 + (v - inner))
@@ -312,7 +321,8 @@ def value_at(column: Floats, begin_of_column: int | np.int64, n_atoms: int, plac
     if gap == 0.0 or n_atoms == 0:
         return place
     # The cuts at or before the place, by halving.
-    low, high = 0, n_atoms
+    low = 0
+    high = n_atoms
     while low < high:
         middle = (low + high) // 2
         if column[begin_of_column + ATOMS + middle] - gap * (middle + 0.5) <= place:

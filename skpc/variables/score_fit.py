@@ -8,11 +8,11 @@ from skpc._arrays import Floats, weighted_quantiles, whole_rows
 from skpc.variables.histogram import TINY
 from skpc.variables.score import Score
 
-#: How far from the one value of a column others are expected, as a part of that value.
-_NEAR_CONSTANT = 0.01
 #: Quantiles on which powers of the score are compared, at most and at least; and the powers, from a
 #: logarithm to its mirror image: beyond, means of what lies outside the range seen explode.
-_SKETCH, _ENOUGH, _POWERS = 2000, 8, np.arange(0.0, 2.25, 0.25)
+_SKETCH = 2000
+_ENOUGH = 8
+_POWERS = np.arange(0.0, 2.25, 0.25)
 #: The power transform goes on linearly beyond the range seen, widened by this part of it.
 _BEYOND = 0.1
 #: Ends that are not declared change values nearer to them than this part of the spread.
@@ -23,7 +23,9 @@ def score_around(places: Floats, mass: Floats, bounds: tuple[float, float]) -> S
     """A linear score for a column of atoms alone: other values lie around these."""
     score = _on_line(places, np.cumsum(mass), bounds, 0.0)
     line = Score(*bounds, low=-math.inf, high=math.inf).transform(places)
-    spread = 0.5 * float(line[-1] - line[0]) or _NEAR_CONSTANT * (abs(score.centre) or 1.0)
+    # How far from the one value of a column others are expected, as a part of that value.
+    near_constant = 0.01
+    spread = 0.5 * float(line[-1] - line[0]) or near_constant * (abs(score.centre) or 1.0)
     return score._replace(spread=max(spread, TINY), low=-1.0, high=1.0)
 
 

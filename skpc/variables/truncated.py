@@ -21,7 +21,8 @@ _NODES = _NODES + 0.5
 #: The density falls to exp(-40) of its greatest value before the rest is left out.
 _REACH = 40.0
 #: Steps of EM, and the least deviation as a part of that of what it begins with.
-_STEPS, _SMALLEST = 30, 1e-6
+_STEPS = 30
+_SMALLEST = 1e-6
 _LOG_SQRT_2_PI = 0.5 * math.log(2.0 * math.pi)
 
 

@@ -22,7 +22,8 @@ from skpc.variables.events import Events
 from skpc.variables.families import add_statistics, leaf_values
 from skpc.variables.leaves import Cells, Lines, leaf_of
 
-_NO_FLOATS, _NO_INTS = np.empty(0), np.empty(0, dtype=np.int64)
+_NO_FLOATS = np.empty(0)
+_NO_INTS = np.empty(0, dtype=np.int64)
 _NO_FEATURES = Lines(_NO_INTS, _NO_FLOATS, _NO_INTS, 0)
 
 
@@ -77,14 +78,21 @@ def flow_down(
         Takes sums over rows if it has edges; else averages of each row, in which only leaves of
         missing cells count.
     """
-    is_sum, ptr, arg, slot, leaves = plan.is_sum, plan.ptr, plan.arg, plan.slot, plan.leaves
+    is_sum = plan.is_sum
+    ptr = plan.ptr
+    arg = plan.arg
+    slot = plan.slot
+    leaves = plan.leaves
     weight = tables.log_weight if in_logs else tables.weight
     table = tables.log_table if in_logs else tables.table
-    sums_rows, incomplete = len(into.edge_flow) > 0, cells.incomplete
-    flow, quotient = lines.shape[0] - FLOW, lines.shape[0] - QUOTIENT
+    sums_rows = len(into.edge_flow) > 0
+    incomplete = cells.incomplete
+    flow = lines.shape[0] - FLOW
+    quotient = lines.shape[0] - QUOTIENT
     # Parents before children: the flow of a node is complete when its turn comes.
     for i in range(len(is_sum) - 1, -1, -1):
-        line, total = slot[i], 0.0
+        line = slot[i]
+        total = 0.0
         if is_sum[i] == 0:
             # All children of a product get its whole flow.
             for r in range(n):
@@ -112,7 +120,8 @@ def flow_down(
             if child >= 0:
                 # Going down, the last use is the first: until then the line holds the flow of
                 # another node.
-                starts, below = plan.last_use[a] == 1, slot[child]
+                starts = plan.last_use[a] == 1
+                below = slot[child]
                 for r in range(n):
                     flows[below, r] = lines[flow, r] + (0.0 if starts else flows[below, r])
             elif sums_rows:
@@ -148,7 +157,8 @@ def _send(
     in_logs, n : bool and int
         See :func:`flow_down`.
     """
-    flow, quotient = lines.shape[0] - FLOW, lines.shape[0] - QUOTIENT
+    flow = lines.shape[0] - FLOW
+    quotient = lines.shape[0] - QUOTIENT
     total = 0.0
     # In logs a quotient is a difference, so that each child divides by itself.
     if in_logs:
@@ -167,11 +177,14 @@ def _send(
 @internal_kernel
 def _add_features(lines: Floats, into: Collected, leaf: int, n: int) -> None:
     """Add the features of a leaf, weighted by the line FLOW, to the averages of the rows."""
-    flow, features = lines.shape[0] - FLOW, into.features
-    begin, end = features.feature_ptr[leaf], features.feature_ptr[leaf + 1]
+    flow = lines.shape[0] - FLOW
+    features = into.features
+    begin = features.feature_ptr[leaf]
+    end = features.feature_ptr[leaf + 1]
     for f in range(begin, end):
         # One loop over rows for each feature: both lines stand together in memory.
-        factor, out = features.feature[f], features.first[leaf] + f - begin
+        factor = features.feature[f]
+        out = features.first[leaf] + f - begin
         for r in range(n):
             into.average[out, r] += factor * lines[flow, r]
 
@@ -198,14 +211,16 @@ def posterior_average(
         The averages; those of observed cells are arbitrary.
     """
     evaluator = Evaluator(circuit, events=events)
-    root, out = evaluator.plan.slot[-1], np.zeros((lines.n_lines, len(rows)))
+    root = evaluator.plan.slot[-1]
+    out = np.zeros((lines.n_lines, len(rows)))
 
     def work(part: Floats, start: int) -> None:
         flows = evaluator.flows()
         average = np.empty((len(out), evaluator.size))
         into = Collected(_NO_FLOATS, _NO_FLOATS, lines, average)
         for batch in evaluator.batches(part, start):
-            average[:], flows[root] = 0.0, 1.0
+            average[:] = 0.0
+            flows[root] = 1.0
             state = (batch.cells, len(batch.position), batch.lines, flows, batch.in_logs)
             flow_down(evaluator.plan, evaluator.tables, *state, into)
             out[:, start + batch.position[batch.evaluated]] = average[:, batch.evaluated]

@@ -24,11 +24,6 @@ from skpc.variables.leaf_queries import with_lines
 from skpc.variables.leaves import Cells, LeafTable, leaf_of
 from skpc.variables.predictive import FormSum, WithinIntervals
 
-#: Times that draws from a leaf with several ranges are redrawn.
-_REDRAWS = 10_000
-#: Smaller probabilities have lost digits; the logs of those of normals are found from scratch.
-_FEW_DIGITS = 1e-290
-
 
 @kernel
 def log_leaf_values(
@@ -54,7 +49,9 @@ class EventReader(MultivariateReader):
 
     def __init__(self, circuit: Circuit, events: Events, plan: Plan):
         super().__init__(circuit)
-        self._circuit, self.events, self._leaf_table = circuit, events, plan.leaves
+        self._circuit = circuit
+        self.events = events
+        self._leaf_table = plan.leaves
         stated = {*np.unique(events.column).tolist()}
         alone = [(var, leaf) for var, leaf in self.leaves.alone() if var in stated]
         self._listed = np.concatenate([np.empty(0, np.int64), *(leaf for _, leaf in alone)])
@@ -76,12 +73,17 @@ class EventReader(MultivariateReader):
         A known cell has its density relative to the peak of the column, an interval its
         probability.
         """
-        n, of_blocks = len(rows), super().values(rows, start)
-        cells, out = checked_cells(self.columns, rows, start), np.empty((len(self._listed), n))
+        n = len(rows)
+        of_blocks = super().values(rows, start)
+        cells = checked_cells(self.columns, rows, start)
+        out = np.empty((len(self._listed), n))
         log_table = self._circuit.leaf_table
         log_leaf_values(self._leaf_table, log_table, cells, n, self._listed, out)
         events = self.events.take(np.arange(start, start + n))
         event = events.event
+        # Smaller probabilities have lost digits; the logs of those of normals are found from
+        # scratch.
+        few_digits = 1e-290
         for (var, _, lines), form in zip(self._alone, self._forms):
             chosen = np.flatnonzero(events.column == var)
             if len(chosen):
@@ -91,7 +93,7 @@ class EventReader(MultivariateReader):
                 stated, start_of = np.unique(event[chosen], return_index=True)
                 prob = form.between(*distinct.T)
                 log_prob = log_or_inf(prob)
-                is_far = (prob < _FEW_DIGITS).any(axis=0)
+                is_far = (prob < few_digits).any(axis=0)
                 if is_far.any():
                     log_prob[:, is_far] = form.log_between(*distinct[is_far].T)
                 # Some events have alternatives.
@@ -113,18 +115,24 @@ class EventReader(MultivariateReader):
             self._draw_stated(owner, streams, rows, self.events.take(index))
             super().fill(owner, streams, rows)
             return
-        pending, before = np.arange(len(rows)), rows.copy()
-        for _ in range(_REDRAWS):
-            reached, drawing, drawn = owner[pending], streams[pending], before[pending]
+        pending = np.arange(len(rows))
+        before = rows.copy()
+        # Times that draws from a leaf with several ranges are redrawn.
+        redraws = 10_000
+        for _ in range(redraws):
+            reached = owner[pending]
+            drawing = streams[pending]
+            drawn = before[pending]
             events = self.events.take(np.zeros(len(pending), dtype=np.int64))
             self._draw_stated(reached, drawing, drawn, events, n_ranges=1)
             super().fill(reached, drawing, drawn)
-            rows[pending], streams[pending] = drawn, drawing
+            rows[pending] = drawn
+            streams[pending] = drawing
             pending = pending[~events.hold(drawn).all(axis=1)]
             if not len(pending):
                 return
         raise ValueError(
-            f"no draw of {_REDRAWS:,} lay within all ranges that one block of numbers has; widen "
+            f"no draw of {redraws:,} lay within all ranges that one block of numbers has; widen "
             "the ranges, or use a density without blocks"
         )
 

@@ -30,7 +30,8 @@ from skpc.variables.leaves import column_of, states_of_leaves
 #: Complete rows walk for values, and for counts, if the circuit has more edges than this for each
 #: stop of a row. With fewer, a pass over all edges for many rows at a time is faster: an edge took
 #: .3 ns there and 1 to 2 ns with flows, a stop of the walk 13 ns.
-EDGES_OF_A_VALUE, EDGES_OF_A_COUNT = 40, 14
+EDGES_OF_A_VALUE = 40
+EDGES_OF_A_COUNT = 14
 #: A row is not counted in a part that made it with less than this probability: rounding.
 _NEGLIGIBLE = 1e-15
 
@@ -116,11 +117,13 @@ def _entry_sources(
 ) -> tuple[Ints, Ints]:
     """Where each entry's value comes from, and the node below it (-1: no node)."""
     n_entries = int(first_entry[-1]) + len(roots)
-    source, below = np.full(n_entries, -1), np.full(n_entries, -1)
+    source = np.full(n_entries, -1)
+    below = np.full(n_entries, -1)
     decided = structure.decision_var[structure.edge_parent] >= 0
     edge = np.flatnonzero(decided)
     entry = first_entry[number[structure.edge_parent[edge]]] + structure.decision_state[edge]
-    source[entry], below[entry] = edge, structure.child[edge]
+    source[entry] = edge
+    below[entry] = structure.child[edge]
     leaf = np.flatnonzero(structure.kind[node] == LEAF)
     size = np.diff(first_entry)[leaf]
     entry = ranges(first_entry[leaf], size)
@@ -153,7 +156,8 @@ def _stops_below(structure: Structure, number: Ints, below: Ints) -> tuple[Ints,
 @internal_kernel
 def _read_row(columns: Columns, rows: Floats, r: int, codes: Ints) -> tuple[int, float]:
     """Cells of one row and its base density; -2 for a missing cell, else -1 or a bad cell."""
-    base, state_of_row = 0.0, -1
+    base = 0.0
+    state_of_row = -1
     for var in range(rows.shape[1]):
         x = rows[r, var]
         # A bad cell further on must still be found, so that the row is read to its end.
@@ -211,11 +215,18 @@ def walk(
         Workspace: the entries that a row takes in each part, and their number last; empty if
         nothing is to be counted.
     """
-    n_roots, codes = plan.n_roots, work[0]
+    n_roots = plan.n_roots
+    codes = work[0]
     # Stops still to visit, and the variable that decided above each of them.
-    pending, decided = work[1], work[2]
-    first_root, counts, all_shown = len(plan.ptr) - 1 - n_roots, len(count) > 0, len(shown) == 0
-    stop_var, first_entry, ptr, stop = plan.var, plan.first, plan.ptr, plan.stop
+    pending = work[1]
+    decided = work[2]
+    first_root = len(plan.ptr) - 1 - n_roots
+    counts = len(count) > 0
+    all_shown = len(shown) == 0
+    stop_var = plan.var
+    first_entry = plan.first
+    ptr = plan.ptr
+    stop = plan.stop
     for r in range(len(rows)):
         bad, base = _read_row(columns, rows, r, codes)
         # An error is raised by the caller: kernels only say where.
@@ -226,16 +237,21 @@ def walk(
             continue
         for k in range(n_roots):
             root = first_root + k
-            total, depth, n = base + value[root], 0, 0
+            total = base + value[root]
+            depth = 0
+            n = 0
             if counts:
-                taken[k, 0], n = root, 1
+                taken[k, 0] = root
+                n = 1
             # Nothing decides above the first stops.
             for s in range(ptr[root], ptr[root + 1]):
-                pending[depth], decided[depth] = stop[s], -1
+                pending[depth] = stop[s]
+                decided[depth] = -1
                 depth += 1
             while depth > 0:
                 depth -= 1
-                stop_number, above = pending[depth], decided[depth]
+                stop_number = pending[depth]
+                above = decided[depth]
                 # The state decides, so that one entry of the stop is taken and no sum is formed.
                 var = stop_var[stop_number]
                 entry = first_entry[stop_number] + codes[var]
@@ -244,7 +260,8 @@ def walk(
                     taken[k, n] = entry
                     n += 1
                 for s in range(ptr[entry], ptr[entry + 1]):
-                    pending[depth], decided[depth] = stop[s], var
+                    pending[depth] = stop[s]
+                    decided[depth] = var
                     depth += 1
             out[r, k] = total
             if counts:
@@ -262,7 +279,8 @@ def walk(
 @inlined
 def _log_sum(logs: Floats) -> float:
     """Log of the sum of exponentials."""
-    peak, total = -np.inf, 0.0
+    peak = -np.inf
+    total = 0.0
     for log in logs:
         peak = max(peak, log)
     if len(logs) == 1 or peak == -np.inf:
@@ -276,9 +294,12 @@ def _walk_rows(
     circuit: Circuit, rows: Floats, weight: Floats | None = None, shown: Any = None
 ) -> tuple[Floats, Floats]:
     """The walk of rows over a circuit that can be walked, chunk by chunk: see :func:`walk`."""
-    plan, value, columns = _plan_of_walk(circuit), _entry_values(circuit), circuit.columns
+    plan = _plan_of_walk(circuit)
+    value = _entry_values(circuit)
+    columns = circuit.columns
     out = np.empty((len(rows), plan.n_roots + 1))
-    no_weight, all_shown = np.empty(0), np.empty((0, 0), dtype=bool)
+    no_weight = np.empty(0)
+    all_shown = np.empty((0, 0), dtype=bool)
 
     def walk_part(part: Floats, start: int) -> Floats:
         chunk = slice(start, start + len(part))
@@ -351,17 +372,21 @@ def induced_statistics(
     """
     out, count = _walk_rows(circuit, rows, weight, shown)
     # The counts of entries are spread over all edges and leaves.
-    structure, leaves, n_edges = circuit.structure, circuit.structure.leaves, circuit.n_edges
+    structure = circuit.structure
+    leaves = circuit.structure.leaves
+    n_edges = circuit.n_edges
     plan = _plan_of_walk(circuit)
     source = plan.source
     by_source = np.zeros(n_edges + len(circuit.param))
     by_source[source[source >= 0]] = count[source >= 0]
-    edge_flow, node_flow = by_source[:n_edges].copy(), np.zeros(structure.n_nodes)
+    edge_flow = by_source[:n_edges].copy()
+    node_flow = np.zeros(structure.n_nodes)
     decides = structure.decision_var >= 0
     decides[-1] |= plan.n_roots > 1
     node_flow[-1] = count[-plan.n_roots :].sum()
     _flow_through(structure.child_ptr.copy(), structure.child.copy(), decides, edge_flow, node_flow)
-    statistic, states = np.zeros(leaves.first[-1]), states_of_leaves(leaves, circuit.n_states)
+    statistic = np.zeros(leaves.first[-1])
+    states = states_of_leaves(leaves, circuit.n_states)
     statistic[states.entry] = by_source[n_edges + states.param]
     # The walk leaves out the indicators of decisions.
     state = only_possible_states(leaves, circuit.param)

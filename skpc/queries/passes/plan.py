@@ -92,13 +92,17 @@ def plan_of(structure: Structure) -> Program:
     leaves = structure.leaves
     number[leaves.node] = ~np.arange(len(leaves.node))
     n_children = np.diff(structure.child_ptr)[node]
-    edge, ptr = ranges(structure.child_ptr[node], n_children), offsets(n_children)
+    edge = ranges(structure.child_ptr[node], n_children)
+    ptr = offsets(n_children)
     arg = number[structure.child[edge]]
     is_sum = (structure.kind[node] == SUM).astype(np.int8)
     if not len(node):
         # The root is a leaf: it is read through a product of one child.
-        node, is_sum = np.array([-1]), np.zeros(1, dtype=np.int8)
-        edge, ptr, arg = np.array([-1]), np.array([0, 1]), np.array([~0])
+        node = np.array([-1])
+        is_sum = np.zeros(1, dtype=np.int8)
+        edge = np.array([-1])
+        ptr = np.array([0, 1])
+        arg = np.array([~0])
     # From behind, the first sight of a node is its last use.
     last = len(arg) - 1 - np.unique(arg[::-1], return_index=True)[1]
     last_use = np.zeros(len(arg), dtype=np.int8)
@@ -124,8 +128,10 @@ def tables_with(circuit: Circuit, log_table: Floats) -> Tables:
 
 def _post_order(structure: Structure) -> list[int]:
     """The inner nodes below the root depth first, children before parents."""
-    ptr, child = structure.child_ptr.tolist(), structure.child.tolist()
-    listed, order = (structure.kind == LEAF).tolist(), []
+    ptr = structure.child_ptr.tolist()
+    child = structure.child.tolist()
+    listed = (structure.kind == LEAF).tolist()
+    order = []
     # A stack in place of recursion, which has a limit: chains may be a million nodes deep.
     waiting = [structure.n_nodes - 1]
     while waiting:
@@ -144,7 +150,8 @@ def _post_order(structure: Structure) -> list[int]:
 def _assign_slots(ptr: Ints, arg: Ints, last_use: NDArray[np.int8]) -> Ints:
     """Give every inner node a line of the working set for as long as it is alive."""
     ends = np.flatnonzero(last_use)
-    begin, done = np.searchsorted(ends, ptr).tolist(), arg[ends].tolist()
+    begin = np.searchsorted(ends, ptr).tolist()
+    done = arg[ends].tolist()
     slot: list[int] = []
     free: list[int] = []
     n_slots = 0

@@ -103,7 +103,8 @@ def refuse_multivariate(circuit: Circuit) -> None:
 def new_cells(n_features: int, n_joint: int, size: int) -> Cells:
     """Arrays for parts of up to ``size`` rows; blocks have ``n_joint`` lines."""
     n_lines = n_features + n_joint
-    codes, incomplete = np.zeros((n_lines, size), np.int16), np.ones(n_lines, np.int8)
+    codes = np.zeros((n_lines, size), np.int16)
+    incomplete = np.ones(n_lines, np.int8)
     values = np.empty((n_lines + 3 * n_features, size))
     return Cells(codes, values, np.empty(size), incomplete)
 
@@ -115,15 +116,20 @@ def read_batch(columns: Columns, rows: Floats, joint: Floats, n: int, cells: Cel
     Returns the flat position of the first unreadable cell, or -1.
     """
     n_features = rows.shape[1]
-    codes, values, base, incomplete = cells.codes, cells.values, cells.base, cells.incomplete
+    codes = cells.codes
+    values = cells.values
+    base = cells.base
+    incomplete = cells.incomplete
     # Each row has a density that all leaves of its numbers have in common.
     for r in range(n):
         base[r] = 0.0
     for var in range(n_features):
-        column, ignored = column_of(columns, var), columns.ignored[var]
+        column = column_of(columns, var)
+        ignored = columns.ignored[var]
         # Passes skip what is complete in all rows of a batch.
         incomplete[var] = 0
-        edges, has_cells = edge_line(cells, var), columns.has_cells[var]
+        edges = edge_line(cells, var)
+        has_cells = columns.has_cells[var]
         for r in range(n):
             x = rows[r, var]
             # A variable that the circuit has been conditioned on is read from the circuit.
@@ -145,10 +151,13 @@ def read_batch(columns: Columns, rows: Floats, joint: Floats, n: int, cells: Cel
                 base[r] += density
                 # An atom has no score, but its line must say that there is a lattice.
                 if has_cells:
-                    low, high, scale = 0.0, 0.0, 0.0
+                    low = 0.0
+                    high = 0.0
+                    scale = 0.0
                     if value == value:
                         low, high, scale = read_edges(column, columns.axis, x)
-                    values[edges, r], values[edges + 1, r] = low, high
+                    values[edges, r] = low
+                    values[edges + 1, r] = high
                     values[edges + 2, r] = scale
         if not has_cells:
             values[edges, 0] = np.inf
@@ -356,7 +365,8 @@ class MultivariateReader:
 
         None where no such leaf has it.
         """
-        among, parts = self.leaves.with_variable(var), []
+        among = self.leaves.with_variable(var)
+        parts = []
         for group, (mean, sd) in zip(self.groups, given):
             for at in np.flatnonzero(group.variables == var):
                 of_cells = mean[:, :, at][:, rows], sd[:, :, at][:, rows]

@@ -32,10 +32,10 @@ from skpc.variables.leaves import Cells, leaf_of
 #: Roots below are evaluated again in the log domain.
 TINY = 1e-280
 #: Scratch lines behind those of the nodes, counted from the end.
-FLOW, VALUE, QUOTIENT = 1, 2, 3
+FLOW = 1
+VALUE = 2
+QUOTIENT = 3
 N_SCRATCH = 3
-#: Bytes that the values of one batch may take where those of all nodes are kept.
-_BUDGET = 48 * 2**20
 #: Rows of a batch where they are not: a line of values takes 4 KiB, the live ones stay in cache.
 _BATCH = 512
 #: Largest number of values of leaves that are not read off single cells, held at a time.
@@ -82,13 +82,17 @@ def upward(
     maximise : bool
         Whether sums become maxima, as for the most probable completion (in logs only).
     """
-    is_sum, ptr, arg, leaves = plan.is_sum, plan.ptr, plan.arg, plan.leaves
+    is_sum = plan.is_sum
+    ptr = plan.ptr
+    arg = plan.arg
+    leaves = plan.leaves
     weight = tables.log_weight if in_logs else tables.weight
     table = tables.log_table if in_logs else tables.table
     # Children stand before their parents, so that one pass in order is enough.
     scratch = lines.shape[0] - 1
     for i in range(len(is_sum)):
-        out, begin = slot[i], ptr[i]
+        out = slot[i]
+        begin = ptr[i]
         for a in range(begin, ptr[i + 1]):
             child = arg[a]
             if child >= 0:
@@ -101,11 +105,13 @@ def upward(
             if a > begin and in_logs:
                 # Products of values are sums of logs; of a sum, the maximum comes first.
                 for r in range(n):
-                    term, before = factor + lines[source, r], lines[out, r]
+                    term = factor + lines[source, r]
+                    before = lines[out, r]
                     lines[out, r] = max(before, term) if is_sum[i] == 1 else before + term
             elif a > begin:
                 for r in range(n):
-                    term, before = factor * lines[source, r], lines[out, r]
+                    term = factor * lines[source, r]
+                    before = lines[out, r]
                     lines[out, r] = before + term if is_sum[i] == 1 else before * term
             elif is_sum[i] == 1 or source != out:
                 for r in range(n):
@@ -122,12 +128,16 @@ def _log_of_sum(
 ) -> None:
     """Turn the maximum over the children of sum ``i`` into the log of their sum."""
     table = tables.log_table
-    scratch, total, out = lines.shape[0] - 1, lines.shape[0] - 2, slot[i]
+    scratch = lines.shape[0] - 1
+    total = lines.shape[0] - 2
+    out = slot[i]
     # The maximum is read until the sum is complete, which so has a line of its own.
     for r in range(n):
         lines[total, r] = 0.0
     for a in range(plan.ptr[i], plan.ptr[i + 1]):
-        child, source, shift = plan.arg[a], scratch, tables.log_weight[a]
+        child = plan.arg[a]
+        source = scratch
+        shift = tables.log_weight[a]
         if child >= 0:
             source = slot[child]
         else:
@@ -217,7 +227,9 @@ class Evaluator:
         # A node takes the line of one that nobody reads any more, unless all are kept.
         self.n_lines = len(self.plan.is_sum) if keep else self.program.n_slots
         self.slot = np.arange(self.n_lines) if keep else self.plan.slot
-        fitting = _BUDGET // (8 * self.n_lines)
+        # Bytes that the values of one batch may take where those of all nodes are kept.
+        budget = 48 * 2**20
+        fitting = budget // (8 * self.n_lines)
         most = 256 if keep else _BATCH
         self.size = int(np.clip(fitting // 32 * 32, 32, most)) if size is None else size
 
@@ -230,9 +242,12 @@ class Evaluator:
         first = np.zeros(1, dtype=np.int64)
         part = (row, self.reader.values(row), first)
         batch = self._evaluate(*part, self._workspace(), True)
-        leaves, n_inner = self.circuit.structure.leaves, len(self.plan.is_sum)
-        value, of_leaves = np.empty(self.circuit.n_nodes), np.empty((len(leaves.node), 1))
-        table, all_leaves = self.tables.log_table, np.arange(len(of_leaves))
+        leaves = self.circuit.structure.leaves
+        n_inner = len(self.plan.is_sum)
+        value = np.empty(self.circuit.n_nodes)
+        of_leaves = np.empty((len(leaves.node), 1))
+        table = self.tables.log_table
+        all_leaves = np.arange(len(of_leaves))
         log_leaf_values(self.plan.leaves, table, batch.cells, 1, all_leaves, of_leaves)
         value[leaves.node] = of_leaves[:, 0]
         inner = self.program.node >= 0
@@ -249,7 +264,8 @@ class Evaluator:
         workspace = self._workspace()
         # Leaves of several variables are products of matrices: all rows at once.
         joint = self.reader.values(rows, start, maximise=self.maximise)
-        every, in_logs = np.arange(len(rows)), self.maximise
+        every = np.arange(len(rows))
+        in_logs = self.maximise
         parts: list[Any] = slices(len(rows), self.size)
         while parts:
             again = [np.empty(0, dtype=np.int64)]
@@ -261,7 +277,8 @@ class Evaluator:
                 elif refuse:
                     refuse_impossible(batch.root, start + batch.position)
                 yield batch
-            index, in_logs = np.concatenate(again), True
+            index = np.concatenate(again)
+            in_logs = True
             parts = [index[part] for part in slices(len(index), self.size)]
 
     def _workspace(self) -> tuple[Cells, Floats]:
@@ -277,10 +294,13 @@ class Evaluator:
         in_logs: bool,
         start: int = 0,
     ) -> Batch:
-        (cells, lines), n, slot = workspace, len(rows), self.slot
+        (cells, lines) = workspace
+        n = len(rows)
+        slot = self.slot
         bad = read_batch(self.columns, rows, joint, n, cells)
         refuse_cell(self.columns, rows, bad, start + int(index[0]))
-        base, root = cells.base[:n], lines[slot[-1], :n]
+        base = cells.base[:n]
+        root = lines[slot[-1], :n]
         upward(self.plan, slot, self.tables, cells, n, lines, in_logs, self.maximise)
         log_root = base + root
         if not in_logs:
