@@ -44,8 +44,8 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 #: types, ``raise`` statements and docstrings: lines, comments, types and errors cost nothing.
 #: Whoever raises the sum writes here what that buys: named analyses, tables that are completed by
 #: chains of regressions, drawn and judged by energy scores (+8,000); linear completions of small
-#: and large tables (+1,000); ends and cells of numbers in one map (+900); cells known as ranges while
-#: fitting and censored targets (+8,300); parameters from all rows of large tables (+1,300).
+#: and large tables (+1,000); ends and cells of numbers in one map (+900); cells known as ranges
+#: while fitting and censored targets (+8,300); parameters from all rows of large tables (+1,300).
 MOST_NODES, MOST_NODES_OF_MODULE, MOST_NODES_OF_FUNCTION = 210_000, 3_200, 600
 #: Words that say nothing to the next reader, and how often they may still be names.
 PRONOUNS = {"found", "told", "seen", "own", "there", "mine", "asked", "here", "away", "gone"}

@@ -3,7 +3,8 @@
 from skpc.domain._categories import Categories
 from skpc.domain._column import Column
 from skpc.domain._domain import Domain, one_hot
-from skpc.domain._events import events_of_table, read_events
+from skpc.domain._events import events_of_table as events_of_table
+from skpc.domain._events import read_events
 from skpc.domain._faces import Face
 from skpc.domain._hidden import Empty, RowNames
 from skpc.domain._mass import LogMass
@@ -33,7 +34,6 @@ __all__ = [
     "RowNames",
     "canonical_order",
     "column_moments",
-    "events_of_table",
     "group_codes",
     "group_rows",
     "join_tables",
