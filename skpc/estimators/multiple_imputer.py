@@ -130,8 +130,8 @@ class MultipleImputer(TableEstimator):
     rows as they are filled now. Fifty candidates for a missing number, or all categories, are
     weighed by the density of the outcome given the row with each of them, under drawn coefficients
     (substantive-model compatible imputation [5]_). Errors of a linear analysis are normal; or its
-    outcomes are spread as those of the fifty rows with the nearest predictions, if these say more
-    of other rows: counts, and amounts with zeros, are no line with normal errors.
+    outcomes are spread as those of the rows with the nearest predictions (fifty, at most a fifth
+    of the known ones), if these say more of other rows: counts, and amounts with zeros, are no line with normal errors.
 
     A warning says where means or spreads of chains still change between the middle and the last
     round; it is given for one in a thousand fits whose chains have settled.
