@@ -315,15 +315,17 @@ class TableDensity(EventAnswers, DensityMixin, TableLearner):
             return
         columns = [f.place for f in self.domain_.faces.values() if f.source == source]
         for column in (source, *columns):
-            others = np.isin(np.arange(scores.shape[1]), (source, *columns))
-            others[column] = False
-            alone = without_cells(table, np.tile(others, (len(scores), 1)))
+            is_hidden = np.isin(np.arange(scores.shape[1]), (source, *columns))
+            is_hidden[column] = False
+            alone = without_cells(table, np.tile(is_hidden, (len(scores), 1)))
             with warnings.catch_warnings():
                 # What there is to say of unknown categories has been said.
                 warnings.simplefilter("ignore")
-                told = self._density.log_cells(self.domain_.encode_with_mass(alone)[0])[:, source]
-            is_told = contradicts & ~np.isnan(told)
-            scores[is_told, column] = told[is_told] + mass.added[is_told, place]
+                log_score_alone = self._density.log_cells(self.domain_.encode_with_mass(alone)[0])[
+                    :, source
+                ]
+            is_told = contradicts & ~np.isnan(log_score_alone)
+            scores[is_told, column] = log_score_alone[is_told] + mass.added[is_told, place]
 
     @by_chunks
     def interval(self, X: Any, level: float = 0.9) -> tuple[Any, Any]:
@@ -369,15 +371,15 @@ class TableDensity(EventAnswers, DensityMixin, TableLearner):
         upper = rows.copy()
         numbers = np.flatnonzero(~self.domain_.is_categorical)
         for part in gen_batches(len(rows), _ROWS):
-            some = rows[part]
+            chosen_rows = rows[part]
             if isinstance(said, Events):
-                some = said.take(np.arange(len(rows))[part])
-            for column, cells in zip(numbers, self._density.posteriors(some, numbers)):
+                chosen_rows = said.take(np.arange(len(rows))[part])
+            for column, cells in zip(numbers, self._density.posteriors(chosen_rows, numbers)):
                 lower[part, column] = cells.quantile(0.5 - 0.5 * level)
                 upper[part, column] = cells.quantile(0.5 + 0.5 * level)
             for face in self.domain_.faces.values():
                 if face.holds_numbers:
-                    (cells,) = self._density.posteriors(some, [face.source])
+                    (cells,) = self._density.posteriors(chosen_rows, [face.source])
                     cells = of_face(cells, face)
                     for ends, share in ((lower, 0.5 - 0.5 * level), (upper, 0.5 + 0.5 * level)):
                         ends[part, face.place] = face.numbered(cells.quantile(share))
@@ -421,8 +423,8 @@ class TableDensity(EventAnswers, DensityMixin, TableLearner):
         source = faces[chosen].source if chosen in faces else chosen
         if any(face.source == source for face in faces.values()):
             is_chosen = np.arange(rows.shape[1]) == chosen
-            others = without_cells(table, np.tile(is_chosen, (len(rows), 1)))
-            hidden = self.domain_.encode_with_mass(others)[0].copy()
+            without_column = without_cells(table, np.tile(is_chosen, (len(rows), 1)))
+            hidden = self.domain_.encode_with_mass(without_column)[0].copy()
         else:
             hidden[:, chosen] = np.nan
         hidden[:, source] = self.means(hidden, [source])[:, source]

@@ -47,9 +47,9 @@ class CensoredTarget(NamedTuple):
     @classmethod
     def _from_intervals(cls, y: Any) -> Self:
         cells_of_y = objects_of(y)
-        table, of_columns = split_ranges(cells_of_y.reshape(-1, 1))
+        table, stated_columns = split_ranges(cells_of_y.reshape(-1, 1))
         values = table[:, 0]
-        stated = of_columns.get(0, Stated(np.empty(0, dtype=np.int64), []))
+        stated = stated_columns.get(0, Stated(np.empty(0, dtype=np.int64), []))
         refuse_wrong(stated, 0, ["y"], values, "y")
         try:
             cells = ranges_of(values.astype(np.float64), stated)
@@ -152,11 +152,11 @@ def concordance(cells: Ranges, risk: Floats, weight: Floats) -> float:
     """
     total = 0.0
     concordant = 0.0
-    with_low, with_high = cells.closed
+    holds_low, holds_high = cells.closed
     for begin in range(0, len(risk), _ROWS):
         part = slice(begin, begin + _ROWS)
         high = cells.high[part, np.newaxis]
-        touches = (high == cells.low) & ~(with_high[part, np.newaxis] & with_low)
+        touches = (high == cells.low) & ~(holds_high[part, np.newaxis] & holds_low)
         pairs = ((high < cells.low) | touches) * weight
         gap = risk[part, np.newaxis] - risk
         right = (gap > 0.0) + 0.5 * (gap == 0.0)

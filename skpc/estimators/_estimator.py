@@ -86,8 +86,13 @@ class Estimator(BaseEstimator):
     @property
     def _parameter_constraints(self) -> dict[str, Any]:
         # Parameters without constraints, such as estimators, are checked in fit.
-        of_fields = {each.name: each.metadata.get("constraints") for each in fields(self)}
-        return {name: of_fields.get(name) or "no_validation" for name in self._get_param_names()}
+        constraints_of_fields = {
+            each.name: each.metadata.get("constraints") for each in fields(self)
+        }
+        return {
+            name: constraints_of_fields.get(name) or "no_validation"
+            for name in self._get_param_names()
+        }
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters of the estimator, or of one that is a parameter as ``name__parameter``.
@@ -152,12 +157,12 @@ class TableEstimator(Estimator):
         table = check_table(self, X, reset=reset)
         target = np.empty(len(table)) if check_y is None else check_y(self, y, len(table))
         weight = check_weight(sample_weight, len(table))
-        rows, of_rows = present_rows(table, weight)
-        _warn_of_scale(of_rows)
+        rows, row_weight = present_rows(table, weight)
+        _warn_of_scale(row_weight)
         n_columns = self.n_features_in_
-        text = f"{type(self).__name__}: {len(of_rows):,} rows of {n_columns:,} columns"
+        text = f"{type(self).__name__}: {len(row_weight):,} rows of {n_columns:,} columns"
         announce(text, self.verbose if reset else 0)
-        return rows, of_rows, target[weight > 0.0]
+        return rows, row_weight, target[weight > 0.0]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -189,7 +194,11 @@ class TableEstimator(Estimator):
         domain = self.domain_
         table = check_table(self, X, reset=False)
         states = {place: column.labels for place, column in enumerate(domain)}
-        has_intervals = [p for p, one in states.items() if one is not None and is_stated(one[0])]
+        has_intervals = [
+            p
+            for p, column_states in states.items()
+            if column_states is not None and is_stated(column_states[0])
+        ]
         table, stated = split_ranges(table, has_intervals)
         rows, mass = domain.encode_with_mass(table)
         events = events_of_table(domain, mass.known(rows), stated)
@@ -380,8 +389,8 @@ def by_chunks(method: _Method) -> _Method:
             return _lazily(signature(method).bind(self, X, *args, **kwargs).arguments, answer, X)
         frame = native(X)
         if frame is not X:
-            of_frame = _several(answer(self, frame, *args, **kwargs))
-            answers = tuple(like_native(one, frame, X) for one in of_frame)
+            frame_answers = _several(answer(self, frame, *args, **kwargs))
+            answers = tuple(like_native(each, frame, X) for each in frame_answers)
             return answers if len(answers) > 1 else answers[0]
         with threads(getattr(self, "n_jobs", None)):
             is_numbers = isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "biuf"
@@ -412,9 +421,12 @@ def _side_by_side(call: dict[str, Any], answer: Callable[..., Any], X: Any) -> A
         with noted(note), collected() as warnings:
             part = answer(**(arguments | {"X": X[chunk]}))
         if not wholes:
-            wholes.extend(np.empty((len(X), *one.shape[1:]), one.dtype) for one in _several(part))
-        for whole, one in zip(wholes, _several(part)):
-            whole[chunk] = one
+            wholes.extend(
+                np.empty((len(X), *part_answer.shape[1:]), part_answer.dtype)
+                for part_answer in _several(part)
+            )
+        for whole, part_answer in zip(wholes, _several(part)):
+            whole[chunk] = part_answer
         texts = {kind: f"{text} {note}" for text, kind in reversed(warnings)}
         return isinstance(part, tuple), texts
 
@@ -448,32 +460,40 @@ def _lazily(call: dict[str, Any], answer: Callable[..., Any], X: Any) -> Any:
     from dask import delayed as task
 
     head = X.head(1, npartitions=-1) if hasattr(X, "head") else X[:1].compute()
-    of_head = answer(**(call | {"X": head}))
-    like = _several(of_head)
+    head_answer = answer(**(call | {"X": head}))
+    head_answers = _several(head_answer)
     chunks = dask_chunks(X)
     del call["X"]
     seeded = zip(_seeded(call, len(chunks)), chunks)
-    parts = [task(_of_chunk)(partial(answer, **one), chunk, like) for one, chunk in seeded]
+    parts = [
+        task(_of_chunk)(partial(answer, **seeded_call), chunk, head_answers)
+        for seeded_call, chunk in seeded
+    ]
     sizes = X.chunks[0] if hasattr(X, "chunks") else [np.nan] * len(parts)
-    answers = [_collection([part[i] for part in parts], sizes, one) for i, one in enumerate(like)]
-    return tuple(answers) if isinstance(of_head, tuple) else answers[0]
+    answers = [
+        _collection([part[i] for part in parts], sizes, head_part)
+        for i, head_part in enumerate(head_answers)
+    ]
+    return tuple(answers) if isinstance(head_answer, tuple) else answers[0]
 
 
-def _of_chunk(answer: Callable[..., Any], chunk: Any, like: tuple[Any, ...]) -> tuple[Any, ...]:
-    return _several(answer(X=chunk)) if len(chunk) else tuple(one[:0] for one in like)
+def _of_chunk(
+    answer: Callable[..., Any], chunk: Any, head_answers: tuple[Any, ...]
+) -> tuple[Any, ...]:
+    return _several(answer(X=chunk)) if len(chunk) else tuple(head[:0] for head in head_answers)
 
 
-def _collection(parts: list[Any], sizes: Any, like: Any) -> Any:
+def _collection(parts: list[Any], sizes: Any, head: Any) -> Any:
     """One dask collection of the answers for chunks, which look like a known one."""
-    if not isinstance(like, np.ndarray):
+    if not isinstance(head, np.ndarray):
         from dask import dataframe
 
-        return dataframe.from_delayed(parts, meta=like[:0])
+        return dataframe.from_delayed(parts, meta=head[:0])
     from dask import array
 
-    shapes = [(size, *like.shape[1:]) for size in sizes]
+    shapes = [(size, *head.shape[1:]) for size in sizes]
     return array.concatenate(
-        [array.from_delayed(part, shape, like.dtype) for part, shape in zip(parts, shapes)],
+        [array.from_delayed(part, shape, head.dtype) for part, shape in zip(parts, shapes)],
         allow_unknown_chunksizes=True,
     )
 

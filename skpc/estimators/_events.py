@@ -131,21 +131,21 @@ class EventAnswers:
         array([29., 12.])
         """
         check_is_fitted(self, "domain_")
-        asked = int(self.domain_.places([column], "column")[0])
-        face = self.domain_.faces.get(asked)
-        chosen = asked if face is None else face.source
+        place_asked = int(self.domain_.places([column], "column")[0])
+        face = self.domain_.faces.get(place_asked)
+        chosen = place_asked if face is None else face.source
         said = {} if given is None else given
         known, _ = read_events(self.domain_, said, "given", values_are_known=True)
         self._log_known(known)
         is_chosen = np.arange(self.domain_.n_features) == chosen
         # Ranges of the column itself only cut its distribution given all else.
         (cells,) = self._density.posteriors(known.only(~is_chosen), [chosen])
-        of_column = known.only(is_chosen)
-        cells.known = of_column.rows[:, chosen]
-        if len(of_column.column):
-            cells = cells.within(*of_column.padded())
+        column_events = known.only(is_chosen)
+        cells.known = column_events.rows[:, chosen]
+        if len(column_events.column):
+            cells = cells.within(*column_events.padded())
         cells = cells if face is None else of_face(cells, face)
-        return self._described(cells, asked)
+        return self._described(cells, place_asked)
 
     def means(self, rows: Any, columns: Any = None) -> Floats:
         """Rows filled by means; by the most probable state, where a column has labels as a face."""
@@ -155,8 +155,8 @@ class EventAnswers:
             missing = np.flatnonzero(np.isnan(known[:, face.source]))
             has_labels = not face.holds_numbers and self.domain_.is_ordered[face.source]
             if has_labels and len(missing):
-                some = rows.take(missing) if isinstance(rows, Events) else rows[missing]
-                (cells,) = self._density.posteriors(some, [face.source])
+                rows_missing = rows.take(missing) if isinstance(rows, Events) else rows[missing]
+                (cells,) = self._density.posteriors(rows_missing, [face.source])
                 filled[missing, face.source] = face.source_cells[
                     _of_states(cells, face).argmax(axis=1)
                 ]
@@ -175,9 +175,12 @@ class EventAnswers:
         """Log measure of what is known; an error that names a cell where that is impossible."""
         log_known = np.asarray(self._density.log_density(known))
         for event in np.flatnonzero(np.isneginf(log_known))[:1].tolist():
-            one = known.take(np.array([event]))
+            single_event = known.take(np.array([event]))
             columns = np.arange(self.domain_.n_features)
-            alone = [self._density.log_density(one.only(columns == column)) for column in columns]
+            alone = [
+                self._density.log_density(single_event.only(columns == column))
+                for column in columns
+            ]
             wrong = np.flatnonzero(np.isneginf(alone))[:1].tolist()
             where = [self.domain_[column].where for column in wrong]
             raise ValueError(
@@ -196,8 +199,8 @@ def of_face(cells: Predictive, face: Face) -> Predictive:
     prob = _of_states(cells, face)[:, order]
     labels = None if face.holds_numbers else values
     points = values if face.holds_numbers else np.arange(float(len(values)))
-    of_states = np.append(points[np.argsort(order)], np.nan)
-    known = of_states[np.where(np.isnan(known), -1, known).astype(np.intp)]
+    points_of_states = np.append(points[np.argsort(order)], np.nan)
+    known = points_of_states[np.where(np.isnan(known), -1, known).astype(np.intp)]
     return Predictive([Points(points, prob)], known, labels, cells.index)
 
 

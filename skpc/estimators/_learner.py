@@ -491,15 +491,15 @@ class TableChunks:
             In the order of the chunks. Which rows are drawn depends on the chunks alone.
         is_whole : bool
         """
-        first = next((chunk for chunk in self._read() if len(chunk)), None)
+        first_chunk = next((chunk for chunk in self._read() if len(chunk)), None)
         self.total(lambda number, chunk: 0)
-        if first is None or not self.n_rows:
+        if first_chunk is None or not self.n_rows:
             raise ValueError(
                 "A table in chunks needs at least one chunk of rows; found none. An iterator that "
                 "has been read is empty: pass a new one."
             )
         self.reader = clone(estimator)
-        check_table(self.reader, first, reset=True)
+        check_table(self.reader, first_chunk, reset=True)
         size = max(1, min(SAMPLE_ROWS, SAMPLE_CELLS // self.reader.n_features_in_))
         limit = 1.0
         if size < self.n_rows:
@@ -605,7 +605,9 @@ def _total_of_tasks(tasks: list[Any], count: Callable[[int, Any], Any]) -> Any:
 
     level = [task(count)(number, chunk) for number, chunk in enumerate(tasks)]
     while len(level) > 1:
-        level = [task(together)(*level[at : at + _ADDED]) for at in range(0, len(level), _ADDED)]
+        level = [
+            task(together)(*level[begin : begin + _ADDED]) for begin in range(0, len(level), _ADDED)
+        ]
     return level[0].compute()
 
 

@@ -190,7 +190,9 @@ class PoolEstimator(Composition, TableEstimator):
         """Learn the members and weigh them; a single one has nothing to be weighed by."""
         self.member_names_ = [member.name for member in members]
         # What a member has learned elsewhere is no choice for this table.
-        members = [one._replace(model=clone(one.model, safe=False)) for one in members]
+        members = [
+            old_member._replace(model=clone(old_member.model, safe=False)) for old_member in members
+        ]
         folds = []
         if len(members) > 1:
             folds = make_folds(data.rows, weight, group, splits, data.rates, random_state)

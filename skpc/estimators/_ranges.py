@@ -28,8 +28,8 @@ _MOST = 0.5
 
 def tell_of_many(stated: dict[int, Stated], n_rows: int, names: Any) -> None:
     """Warn of columns that are mostly known as ranges or sets."""
-    for place, of_column in stated.items():
-        share = len(of_column.rows) / n_rows
+    for place, stated_column in stated.items():
+        share = len(stated_column.rows) / n_rows
         if share > _MOST:
             warn(
                 f"Of the cells of {describe_column(place, names)}, {share:.0%} are ranges or "
@@ -73,22 +73,22 @@ def drawn_by_column(
     """Encoded rows in which draws from the laws of the columns stand for ranges and sets."""
     rows = events.rows.copy()
     for column in np.unique(events.column).tolist():
-        of_column = events.only(np.arange(domain.n_features) == column)
-        event = of_column.event
-        cells = of_column.rows[:, column]
+        column_events = events.only(np.arange(domain.n_features) == column)
+        event = column_events.event
+        cells = column_events.rows[:, column]
         states = domain[column].states
         if states is not None:
             in_event, number = np.unique(event, return_inverse=True)
             held = np.zeros((len(in_event), len(states)), dtype=bool)
-            held[number, np.rint(of_column.high - 0.5).astype(np.int64)] = True
+            held[number, np.rint(column_events.high - 0.5).astype(np.int64)] = True
             rows[:, column] = filled_codes(cells, held, in_event, weight, random_state)
             continue
         # Several alternatives count as all that lies between them.
         is_missing = np.isnan(cells)
         low = np.where(is_missing, np.inf, cells)
         high = np.where(is_missing, -np.inf, cells)
-        np.minimum.at(low, event, of_column.low)
-        np.maximum.at(high, event, of_column.high)
+        np.minimum.at(low, event, column_events.low)
+        np.maximum.at(high, event, column_events.high)
         says_nothing = low > high
         low[says_nothing] = -np.inf
         high[says_nothing] = np.inf

@@ -197,24 +197,24 @@ def paths_of(tree: Tree, columns: ModelColumns) -> list[Path]:
     return paths
 
 
-def joint_paths(trees: list[list[Path]], most: int) -> list[Path] | None:
+def joint_paths(trees: list[list[Path]], most_paths: int) -> list[Path] | None:
     """What rows say that take one path of each tree, with the sums of the values; None if many."""
     joint = trees[0]
     n_pairs = 0
     for paths in trees[1:]:
         # Most pairs contradict each other where columns are few: these take time too.
         n_pairs += len(joint) * len(paths)
-        if n_pairs > _PAIRS * most:
+        if n_pairs > _PAIRS * most_paths:
             return None
         longer = []
-        for (said, value), (other, added) in itertools.product(joint, paths):
-            both = said | {
+        for (said, value), (statements, added) in itertools.product(joint, paths):
+            joined = said | {
                 column: _both(said[column], statement) if column in said else statement
-                for column, statement in other.items()
+                for column, statement in statements.items()
             }
-            if all(_is_possible(both[column]) for column in other):
-                longer.append((both, value + added))
-        if len(longer) > most:
+            if all(_is_possible(joined[column]) for column in statements):
+                longer.append((joined, value + added))
+        if len(longer) > most_paths:
             return None
         joint = longer
     return joint
@@ -260,11 +260,11 @@ def _numbered(said: dict[int, Any], numbering: dict[Any, int]) -> list[int]:
     return numbers
 
 
-def _both(one: Any, two: Any) -> Any:
+def _both(left: Any, right: Any) -> Any:
     """What two statements about a column say together."""
-    if not isinstance(one, tuple):
-        return one & two
-    ends = ((max(low, start), min(high, stop)) for low, high in one for start, stop in two)
+    if not isinstance(left, tuple):
+        return left & right
+    ends = ((max(low, start), min(high, stop)) for low, high in left for start, stop in right)
     return tuple((low, high) for low, high in ends if low < high)
 
 
@@ -275,9 +275,9 @@ def _outside(intervals: Intervals) -> Intervals:
     return tuple((low, high) for low, high in between if low < high)
 
 
-def _runs(kept: Bools) -> Intervals:
+def _runs(is_inside: Bools) -> Intervals:
     """Intervals of codes for a set of states."""
-    change = np.flatnonzero(np.diff(np.concatenate([[False], kept, [False]])))
+    change = np.flatnonzero(np.diff(np.concatenate([[False], is_inside, [False]])))
     return tuple((a - 0.5, b - 0.5) for a, b in change.reshape(-1, 2).tolist())
 
 
@@ -351,7 +351,7 @@ def read_sum(
         if not is_circuit:
             return None
         paths = [paths_of(tree, columns) for tree in trees]
-        every_path = [path for of_tree in paths for path in of_tree]
+        every_path = [path for tree_paths in paths for path in tree_paths]
         total: Any = TreePaths.of_paths(every_path, density.domain)
     elif hasattr(model, "coef_"):
         if np.shape(model.coef_)[-1] != len(columns.source):
@@ -370,14 +370,14 @@ def read_sum(
     value = total.at(rows)
     # Paths of all trees at once, up to which answers that are no sums are exact.
     most_joint = 4096
-    for method, of_method in answers.items():
-        if value.shape != of_method.shape:
+    for method, method_answer in answers.items():
+        if value.shape != method_answer.shape:
             continue
         if paths is not None:
             # What trees are added to, such as the mean of the target.
-            total = total._replace(offset=(of_method - value).mean(axis=0))
+            total = total._replace(offset=(method_answer - value).mean(axis=0))
         margin = total.at(rows)
-        if link_of(margin, of_method) == "identity":
+        if link_of(margin, method_answer) == "identity":
             joint = None
             joined = None if paths is None else joint_paths(paths, most_joint)
             if joined is not None:

@@ -242,8 +242,8 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
         """The densities that learn from so many distinct rows."""
         if self.density is None:
             left_out = "soft" if n_rows <= FEW_ROWS else "mixture"
-            densities = [one for one in densities if one[0] != left_out]
-        return [Member(name, one, True) for name, one in densities]
+            densities = [estimator for estimator in densities if estimator[0] != left_out]
+        return [Member(name, estimator, True) for name, estimator in densities]
 
     def _describe(self, n_more: int) -> None:
         """Set what is said of the pool, whose densities have some columns after those of X."""
@@ -252,7 +252,8 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
         self.log_density_ = pool.log_density
         self.member_log_densities_ = pool.member_log_densities
         self.densities_ = {
-            self.member_names_[m]: self._of_table(one, n_more) for m, one in pool.densities.items()
+            self.member_names_[m]: self._of_table(density, n_more)
+            for m, density in pool.densities.items()
         }
 
     def _fit_censored(
@@ -527,14 +528,16 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
         """
         if y is None:
             _, known, mass = self._encode_with_mass(X)
-            of_rows = self._pool.log_density_of_rows
-            return mass.with_rows(self._of_parts(known, lambda part: of_rows(known[part])))
+            log_density_of_rows = self._pool.log_density_of_rows
+            return mass.with_rows(
+                self._of_parts(known, lambda part: log_density_of_rows(known[part]))
+            )
         rows = self._encode(X)[1]
         if self._is_censored:
             return self._log_scores(rows, y)
         values = check_target(self, self._numbers(y), len(rows))
-        at = self._pool.log_density_at
-        return self._of_parts(rows, lambda part: at(rows[part], values[part]))
+        log_density_at = self._pool.log_density_at
+        return self._of_parts(rows, lambda part: log_density_at(rows[part], values[part]))
 
     def sample(self, X: Any, n_samples: int = 1, random_state: Any = None) -> Floats:
         """Draw targets from the predictive distribution of each row.
@@ -596,10 +599,11 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
         pool = self._pool
         n_features = len(self._order)
         rows = rows[:, :n_features]
-        with_target = target.labelled(rows, self.event_codes_)
-        events = target.events(with_target, pool.target.number)
+        labelled_rows = target.labelled(rows, self.event_codes_)
+        events = target.events(labelled_rows, pool.target.number)
         scores = [
-            log_scores(one.row_density, events, rows, n_features) for one in pool.densities.values()
+            log_scores(density.row_density, events, rows, n_features)
+            for density in pool.densities.values()
         ]
         return np.asarray(np.logaddexp.reduce(np.array(scores).T + np.log(pool.mixture), axis=1))
 

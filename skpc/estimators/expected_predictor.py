@@ -220,16 +220,18 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
     def _check_columns(self, model: Any) -> None:
         """Raise if a model was trained on other columns than the table has."""
         named = hasattr(model, "feature_names_in_")
-        of_model, of_table = (
-            [*getattr(one, "feature_names_in_", ())] if named else getattr(one, "n_features_in_", 0)
-            for one in (model, self)
+        model_names, table_names = (
+            [*getattr(owner, "feature_names_in_", ())]
+            if named
+            else getattr(owner, "n_features_in_", 0)
+            for owner in (model, self)
         )
-        if of_model != of_table and hasattr(model, "n_features_in_"):
+        if model_names != table_names and hasattr(model, "n_features_in_"):
             name = type(getattr(self.estimator, "estimator", self.estimator)).__name__
             what = "columns named" if named else "number of columns"
             raise ValueError(
                 f"X must have the columns that the frozen {name} was "
-                f"trained on, in their order: {what} {of_model}, but X has {of_table}."
+                f"trained on, in their order: {what} {model_names}, but X has {table_names}."
             )
 
     def _encoder(self) -> str:
@@ -549,7 +551,7 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
                     self.density_.row_density.draw_missing(rows, random_state) for _ in range(2)
                 )
             ]
-        products = np.prod([one - one.mean(axis=0) for one in pair], axis=0).sum(axis=1)
+        products = np.prod([means - means.mean(axis=0) for means in pair], axis=0).sum(axis=1)
         n_rows = len(rows)
         unbiased = products * (n_rows / (n_rows - 1))
         return float(unbiased.mean()), float(unbiased.std(ddof=1) / np.sqrt(n_rows))
@@ -583,9 +585,9 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
         is_complete = ~np.isnan(rows).any(axis=1)
         if is_complete.all():
             return self._of_complete(table, rows, is_complete, method)
-        of_others = self._of_incomplete(rows[~is_complete], method)
-        out = np.empty((len(rows), *of_others.shape[1:]))
-        out[~is_complete] = of_others
+        expected_of_incomplete = self._of_incomplete(rows[~is_complete], method)
+        out = np.empty((len(rows), *expected_of_incomplete.shape[1:]))
+        out[~is_complete] = expected_of_incomplete
         if is_complete.any():
             out[is_complete] = self._of_complete(table, rows, is_complete, method)
         return out
@@ -629,7 +631,7 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
             answers = self._answer(self._inputs(drawn), method)
             answers = answers.reshape(-1, self.n_draws, *answers.shape[1:])
             parts.append((answers.mean(axis=1), answers.std(axis=1, ddof=1)))
-        mean, sd = (np.concatenate(one) for one in zip(*parts))
+        mean, sd = (np.concatenate(figures) for figures in zip(*parts))
         return mean, sd
 
     def __sklearn_tags__(self) -> Any:

@@ -245,11 +245,11 @@ class CircuitImputer(TableTransformer, TableEstimator):
                 ]
                 density = StackedDensity(members, **seeded)
             if density is None:
-                self.density_, of_kinds = self._fit_default(table, weight)
+                self.density_, density_of_kind = self._fit_default(table, weight)
             else:
                 self.density_ = clone(density).fit(table, sample_weight=weight)
-                of_kinds = {}
-            self.densities_ = dict.fromkeys(_KINDS, self.density_) | of_kinds
+                density_of_kind = {}
+            self.densities_ = dict.fromkeys(_KINDS, self.density_) | density_of_kind
             if self.add_indicator:
                 self.indicator_ = MissingIndicator(error_on_new=False).fit(missing)
         return self
@@ -275,11 +275,11 @@ class CircuitImputer(TableTransformer, TableEstimator):
         if self.detector_ is not None:
             filled = with_cells_of(table, missing_in(table), filled)
         filled = as_precise(filled, X)
-        kept = np.flatnonzero(~self._is_empty | self.keep_empty_features)
-        columns = [column_of(filled, column) for column in kept.tolist()]
+        kept_columns = np.flatnonzero(~self._is_empty | self.keep_empty_features)
+        columns = [column_of(filled, column) for column in kept_columns.tolist()]
         library = self._output
         is_other = frame_library(filled) != library
-        for position, is_empty in enumerate(self._is_empty[kept]):
+        for position, is_empty in enumerate(self._is_empty[kept_columns]):
             if is_empty or is_other:
                 columns[position] = _as_array(columns[position], 0.0 if is_empty else None)
         if self.indicator_ is not None:
@@ -305,8 +305,8 @@ class CircuitImputer(TableTransformer, TableEstimator):
     @by_chunks
     def _complete(self, X: Any) -> Any:
         """Fill the missing cells: means by the densities of kinds, all else by that of rows."""
-        of_kinds = [self.densities_[kind] for kind in _KINDS]
-        numbers, categories = of_kinds if self.strategy == "mean" else [self.density_] * 2
+        density_of_kind = [self.densities_[kind] for kind in _KINDS]
+        numbers, categories = density_of_kind if self.strategy == "mean" else [self.density_] * 2
         if numbers is categories:
             return numbers.complete(X, strategy=self.strategy, random_state=self.random_state)
         table, rows = self.density_.encode(X)
@@ -334,9 +334,11 @@ class CircuitImputer(TableTransformer, TableEstimator):
             if len(rows) > _SMALL_UNTIL:
                 # Its choices take most of the time, and more rows would hardly change them.
                 order = random_state.permutation(len(rows))
-                some = order[:_CHOOSING]
-                others = order[_CHOOSING : 2 * _CHOOSING]
-                members[-1].fit_rows(domain, rows[some], weight[some], rows[others])
+                learned_rows = order[:_CHOOSING]
+                choice_rows = order[_CHOOSING : 2 * _CHOOSING]
+                members[-1].fit_rows(
+                    domain, rows[learned_rows], weight[learned_rows], rows[choice_rows]
+                )
         n_joint = len(members)
         n_columns = domain.n_states[domain.is_categorical].sum()
         # Columns of indicators that linear regressions have, at most.
@@ -345,7 +347,7 @@ class CircuitImputer(TableTransformer, TableEstimator):
             members += [LinearFiller(strength=strength) for strength in _STRENGTHS]
         parts = fit_to_parts(members, data, seed, n_masks, n_parts)
         log_density = [
-            np.column_stack([one.row_density.log_density(held) for one in fitted[:n_joint]])
+            np.column_stack([density.row_density.log_density(held) for density in fitted[:n_joint]])
             for fitted, (held, *_) in parts
         ]
         test_weight = np.concatenate([test_data[1] for _, test_data in parts])
@@ -387,10 +389,10 @@ class CircuitImputer(TableTransformer, TableEstimator):
             that the indicator covers.
         """
         names = super().get_feature_names_out(input_features)
-        kept = names if self.keep_empty_features else names[~self._is_empty]
+        kept_names = names if self.keep_empty_features else names[~self._is_empty]
         if self.indicator_ is None:
-            return kept
-        return np.concatenate([kept, self.indicator_.get_feature_names_out(names)])
+            return kept_names
+        return np.concatenate([kept_names, self.indicator_.get_feature_names_out(names)])
 
 
 def _told(held: tuple[Floats, Floats, Floats]) -> tuple[Floats, Floats, Floats]:
@@ -399,14 +401,14 @@ def _told(held: tuple[Floats, Floats, Floats]) -> tuple[Floats, Floats, Floats]:
     Errors that all share would make a member that is right weigh little more than the others.
     """
     rows, weight, left = held
-    told = ~np.isnan(left).all(axis=1)
-    return (rows[told], weight[told], left[told]) if told.any() else held
+    is_told = ~np.isnan(left).all(axis=1)
+    return (rows[is_told], weight[is_told], left[is_told]) if is_told.any() else held
 
 
 def _learned(data: Any, parts: Any, density: Any) -> Any:
     """A density of all rows, from one that has been fitted to parts of them."""
-    (_, (held, weight, _)), *others = parts
-    if others or not isinstance(density, CircuitDensity):
+    (_, (held, weight, _)), *other_parts = parts
+    if other_parts or not isinstance(density, CircuitDensity):
         return density.refit(*data)
     # Of many rows, to learn the structure again would take as long as before.
     density.take_step(held, weight)

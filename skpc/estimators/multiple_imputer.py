@@ -131,7 +131,8 @@ class MultipleImputer(TableEstimator):
     weighed by the density of the outcome given the row with each of them, under drawn coefficients
     (substantive-model compatible imputation [5]_). Errors of a linear analysis are normal; or its
     outcomes are spread as those of the rows with the nearest predictions (fifty, at most a fifth
-    of the known ones), if these say more of other rows: counts, and amounts with zeros, are no line with normal errors.
+    of the known ones), if these say more of other rows: counts, and amounts with zeros, are no line
+    with normal errors.
 
     A warning says where means or spreads of chains still change between the middle and the last
     round; it is given for one in a thousand fits whose chains have settled.
@@ -330,9 +331,9 @@ class MultipleImputer(TableEstimator):
                 probabilities = [
                     partial(chains.probabilities, chain) for chain in range(len(drawn))
                 ]
-            for filled, of_cells, seed in zip(drawn, probabilities, seeds):
+            for filled, cell_probabilities, seed in zip(drawn, probabilities, seeds):
                 random_state = np.random.RandomState(seed + 1)
-                _adjust(rows, log_odds, filled, of_cells, random_state)
+                _adjust(rows, log_odds, filled, cell_probabilities, random_state)
             return self._shifted(table, rows, drawn, shift)
 
     def _check_gaps(
@@ -376,8 +377,10 @@ class MultipleImputer(TableEstimator):
         # its weight: they ask about each row for each column in each round.
         size_asked = 10_000.0
         share_asked = 0.5
-        asked = self.density_ if self.density else self.density_.heaviest(size_asked, share_asked)
-        density = asked.row_density
+        density_asked = (
+            self.density_ if self.density else self.density_.heaviest(size_asked, share_asked)
+        )
+        density = density_asked.row_density
         analysis = None
         if self.model is not None:
             analysis = read_analysis(self.model, density.domain, rows)
@@ -490,7 +493,7 @@ class MultipleImputer(TableEstimator):
                     f"delta of the numbers in {name!r} must be standard deviations to add, such as "
                     f"-0.2; found {delta[name]!r}"
                 )
-        if not all(np.isfinite(one).all() for one in (shift, *log_odds.values())):
+        if not all(np.isfinite(amount).all() for amount in (shift, *log_odds.values())):
             raise ValueError(f"delta must be finite; found {delta!r}")
         return shift * self._sd, log_odds
 
@@ -502,7 +505,10 @@ class MultipleImputer(TableEstimator):
     def _fit_default(self, table: Any, weight: Floats) -> Any:
         by_states = partial(TableMixture, n_components="states")
         classes: list[Any] = [CutsetNetworkBD, HiddenChowLiuTree, TableMixture, by_states]
-        densities = [one(random_state=self.random_state, verbose=self.verbose) for one in classes]
+        densities = [
+            density_class(random_state=self.random_state, verbose=self.verbose)
+            for density_class in classes
+        ]
         domain, rows, weight = densities[0].prepare(table, weight)
         if domain.is_categorical.all():
             densities = densities[:2]

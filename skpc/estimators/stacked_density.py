@@ -189,10 +189,12 @@ class StackedDensity(Composition, TableDensity):
             distinct = group_rows(domain.encode(table))[1]
             splits = given_splits(self.cv, X, None, sample_weight, distinct, False)
             # Rows without any cell are not learned from; the others have an order.
-            some = with_some_cell(domain, rows, np.arange(float(len(rows))))[1].astype(np.int64)
-            some = some[canonical_order(rows[some], weight[some], domain.is_categorical).rows]
+            present = with_some_cell(domain, rows, np.arange(float(len(rows))))[1].astype(np.int64)
+            present = present[
+                canonical_order(rows[present], weight[present], domain.is_categorical).rows
+            ]
             pairs = cast("list[Split]", splits)
-            self._splits = [(kept[some], held[some]) for kept, held in pairs]
+            self._splits = [(train_weight[present], held[present]) for train_weight, held in pairs]
         return domain, rows, weight
 
     @property
@@ -218,10 +220,13 @@ class StackedDensity(Composition, TableDensity):
         used = np.flatnonzero(self.weights_).tolist()
         members = [self.estimators_[k] for k in used]
         names = [self._names[k] for k in used]
-        others = [n for n, one in zip(names, members) if not isinstance(one, CircuitDensity)]
-        if others:
+        without_circuit = [
+            name for name, member in zip(names, members) if not isinstance(member, CircuitDensity)
+        ]
+        if without_circuit:
             raise AttributeError(
-                f"circuit_ needs members that are circuits, which {others} are not; leave them out"
+                f"circuit_ needs members that are circuits, which {without_circuit} are not; leave "
+                "them out"
             )
         try:
             return mixture([member.circuit_ for member in members], self.weights_[used])
@@ -243,7 +248,11 @@ class StackedDensity(Composition, TableDensity):
         """Names and members, as given or by default; the latter for numbers or without any."""
         if self.estimators is not None:
             named = self._named("estimators")
-            members = [one for one in named if not isinstance(one[1], str) or one[1] != "drop"]
+            members = [
+                named_member
+                for named_member in named
+                if not isinstance(named_member[1], str) or named_member[1] != "drop"
+            ]
             if not members:
                 raise ValueError("estimators are all 'drop'; a stack needs at least one density")
             for _, member in members:
@@ -263,14 +272,14 @@ class StackedDensity(Composition, TableDensity):
         return members
 
     def _learn(self, data: TrainingData) -> None:
-        rows, weight, rows_val, like = data
+        rows, weight, rows_val, pattern = data
         random_state = check_random_state(self.random_state)
         folds = []
-        pairs = [] if like is None else list(zip(like._names, like.estimators_))
-        if like is None:
+        pairs = [] if pattern is None else list(zip(pattern._names, pattern.estimators_))
+        if pattern is None:
             numeric = not bool(self.domain_.is_categorical.all())
             given = self._members(random_state, numeric)
-            pairs = [(name, clone(one)) for name, one in given]
+            pairs = [(name, clone(estimator)) for name, estimator in given]
             if rows_val is None:
                 group = np.zeros(len(rows), dtype=np.int64)
                 splits = self._splits or int(cast("int", self.cv or 5))
@@ -281,9 +290,9 @@ class StackedDensity(Composition, TableDensity):
         self._splits = None
         fitted = [(name, member) for (name, _), member in zip(pairs, pool.fitted)]
         if rows_val is not None:
-            log_density = [one.row_density.log_density(rows_val) for one in pool.fitted]
+            log_density = [density.row_density.log_density(rows_val) for density in pool.fitted]
             pool = RowPool.weigh(np.column_stack(log_density), np.ones(len(rows_val)))
-        weights, scores = pool[:2] if like is None else (like.weights_, like.scores_)
+        weights, scores = pool[:2] if pattern is None else (pattern.weights_, pattern.scores_)
         self._take_members(fitted, weights, scores)
 
     def _take_members(self, members: Any, weights: Floats, scores: Floats) -> None:

@@ -375,7 +375,7 @@ def _parts(
     """Deal the rows into parts to learn from and parts that are held out."""
     # A row of weight n is n rows, but no more parts are dealt than distinct rows are worth.
     total = float(weight.sum())
-    n_folds = next((n for most, n in folds if total < most), 0)
+    n_folds = next((n for most_rows, n in folds if total < most_rows), 0)
     # Parts to learn from for each part that is held out.
     n_learned = 3
     n_dealt = n_folds or max(1 + n_learned, len(rows) // _MOST_HELD_OUT)
@@ -384,6 +384,11 @@ def _parts(
         (_, test), *learned = splits
         splits = [(np.sum([held for _, held in learned], axis=0), test)]
     return [
-        HeldOutRows(rows[kept > 0.0], kept[kept > 0.0], rows[held > 0.0], held[held > 0.0])
-        for kept, held in splits
+        HeldOutRows(
+            rows[train_weight > 0.0],
+            train_weight[train_weight > 0.0],
+            rows[held > 0.0],
+            held[held > 0.0],
+        )
+        for train_weight, held in splits
     ]

@@ -269,16 +269,16 @@ class Chains(NamedTuple):
                     continue
                 # Coefficients need all rows, draws only those without the cell.
                 chosen = lost if weight is None else np.ones(len(rows), dtype=bool)
-                asked = filled[:, chosen]
-                stacked = asked.reshape(-1, asked.shape[2])
+                group_rows = filled[:, chosen]
+                stacked = group_rows.reshape(-1, group_rows.shape[2])
                 expectation = self._expectation(stacked, column)
-                expectation = expectation.reshape(*asked.shape[:2], -1)
+                expectation = expectation.reshape(*group_rows.shape[:2], -1)
                 for place, chain in enumerate(group):
-                    design = self._design(asked[place], column, expectation[place])
+                    design = self._design(group_rows[place], column, expectation[place])
                     random = random_states[place]
                     if weight is not None:
                         regression = self._regress(
-                            chain, design, asked[place], column, lost, weight, random
+                            chain, design, group_rows[place], column, lost, weight, random
                         )
                         self.regressions[chain][column] = regression
                         design = design[lost]

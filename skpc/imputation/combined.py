@@ -281,20 +281,25 @@ def combine_estimates(
 
 def _labels(estimates: Any, variances: Any) -> Any:
     """The labels of the estimates, None without any; refuse others, or another order of them."""
-    of_estimates, of_variances = (
-        [axis for one in given if isinstance(given, list) for axis in getattr(one, "axes", ())]
+    axes_of_estimates, axes_of_variances = (
+        [
+            axis
+            for estimate in given
+            if isinstance(given, list)
+            for axis in getattr(estimate, "axes", ())
+        ]
         for given in (estimates, variances)
     )
-    first: Any = of_estimates[0] if of_estimates else None
-    if first is not None:
-        of_estimates += [one for one in of_variances if {*one} == {*first}]
-    for other in of_estimates:
-        if not other.equals(first):
+    reference: Any = axes_of_estimates[0] if axes_of_estimates else None
+    if reference is not None:
+        axes_of_estimates += [axis for axis in axes_of_variances if {*axis} == {*reference}]
+    for labels in axes_of_estimates:
+        if not labels.equals(reference):
             raise ValueError(
                 "estimates and variances must have the same labels in the same order in all "
-                f"tables; found {first.tolist()} and {other.tolist()}"
+                f"tables; found {reference.tolist()} and {labels.tolist()}"
             )
-    return first
+    return reference
 
 
 def _checked(

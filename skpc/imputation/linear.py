@@ -95,14 +95,16 @@ class LinearCells(NamedTuple):
         scores = one_hot(domain, rows)
         wanted = np.ones((1, len(rows)), dtype=bool)
         moments = conditionals(self.gaussians, scores, Patterns.from_scores(scores), wanted)
-        mean, sd = (of_gaussians[0] for of_gaussians in moments)
+        mean, sd = (moment[0] for moment in moments)
         # Observed cells are known, but have a distribution as well.
         sd[sd == 0.0] = np.finfo(np.float64).tiny
         labels = [column.states for column in domain]
-        first = offsets(np.array([1 if states is None else len(states) for states in labels]))
+        first_indicator = offsets(
+            np.array([1 if states is None else len(states) for states in labels])
+        )
         answers = []
         for column in range(len(labels)) if columns is None else columns:
-            part = slice(first[column], first[column + 1])
+            part = slice(first_indicator[column], first_indicator[column + 1])
             if labels[column] is None:
                 form: Any = Normals(mean[:, part], sd[:, part], np.ones((len(rows), 1)))
             else:

@@ -268,9 +268,9 @@ class Standardised(NamedTuple):
 
     def restored(self, coefficients: Floats) -> Floats:
         """Coefficients of the columns as they were; shape (..., n_terms)."""
-        of_terms = coefficients / self.scale
-        of_terms[..., 0] -= of_terms @ self.centre
-        return np.asarray(of_terms)
+        term_coefficients = coefficients / self.scale
+        term_coefficients[..., 0] -= term_coefficients @ self.centre
+        return np.asarray(term_coefficients)
 
 
 def draw_states(prob: Floats, random_state: np.random.RandomState) -> Floats:
