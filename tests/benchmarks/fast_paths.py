@@ -133,7 +133,7 @@ def counting_walk_of_networks() -> Pair:
     weight = np.ones(len(rows))
     return Pair(
         lambda: expected_statistics(circuit, rows, weight).edge_flow,
-        lambda: _statistics_of_all_edges(circuit, rows, weight, weight > 0, None).edge_flow,
+        lambda: _statistics_of_all_edges(circuit, rows, weight, weight > 0).edge_flow,
         f"20,000 x 100 binary, {circuit.n_edges:,} edges",
         skpc.queries.passes.induced,
     )
