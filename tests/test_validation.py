@@ -97,7 +97,7 @@ def test_a_frame_leaves_as_the_very_object_and_its_names_are_remembered(make):
             TypeError,
             "argument must be .* string.* number",
         ),
-        (np.array([["a", [1]]], dtype=object), TypeError, r"\[1\] of type list in column 1"),
+        ([["a", slice(1)]], TypeError, r"slice\(None, 1, None\) of type slice in column 1"),
         (np.array([["a"], [1]], dtype=object), TypeError, "column 0 holds both 'a' and 1"),
         (np.array([[b"a"]]), TypeError, "type bytes"),
         ([["a", datetime.time(10, 30)]], TypeError, "type time in column 1. Turn times into dur"),

@@ -28,10 +28,10 @@ def _couple_binary(theta: Floats, single: Floats, u: int, v: int, ratio: Floats)
     # Two states each: the odds ratio says all, and the coupling is the root of a quadratic.
     log_odds = theta[u, v] + theta[u + 1, v + 1] - theta[u, v + 1] - theta[u + 1, v]
     # States of v are exchanged where the odds ratio is below one, which leaves it above.
-    like, unlike = (v, v + 1) if log_odds >= 0.0 else (v + 1, v)
+    alike, unlike = (v, v + 1) if log_odds >= 0.0 else (v + 1, v)
     p = single[u]
     not_p = single[u + 1]
-    q = single[like]
+    q = single[alike]
     not_q = single[unlike]
     # All is divided by the odds ratio, which may overflow.
     inverse = math.exp(-abs(log_odds))
@@ -40,10 +40,10 @@ def _couple_binary(theta: Floats, single: Floats, u: int, v: int, ratio: Floats)
     gap = complement * difference
     mixed = 2.0 * complement * (p * not_q + q * not_p)
     root = math.sqrt(inverse * (inverse + mixed) + gap * gap)
-    ratio[u, like] = 2.0 / (inverse + complement * (p + q) + root)
+    ratio[u, alike] = 2.0 / (inverse + complement * (p + q) + root)
     ratio[u + 1, unlike] = 2.0 / (inverse + complement * (not_p + not_q) + root)
     ratio[u, unlike] = _off_diagonal(inverse, complement, gap, root, p * not_q)
-    ratio[u + 1, like] = _off_diagonal(inverse, complement, -gap, root, q * not_p)
+    ratio[u + 1, alike] = _off_diagonal(inverse, complement, -gap, root, q * not_p)
 
 
 @inlined

@@ -888,10 +888,10 @@ class Domain:
             )
 
     def _refuse_contradiction(self, face: Face, cells: Cells, row: int) -> None:
-        found = cells.value(row, face.source), cells.value(row, face.place)
         raise ValueError(
             f"{self[face.source].where} and {face.where} must hold cells that belong together as "
-            f"in fit, where each determines the other; found {found[0]!r} and {found[1]!r}, row "
+            "in fit, where each determines the other; found "
+            f"{cells.value(row, face.source)!r} and {cells.value(row, face.place)!r}, row "
             f"{row}. Correct one, make it missing, or use handle_unknown='unseen' or 'missing'."
         )
 

@@ -94,8 +94,8 @@ def read_events(
     listed = _listed(said, parameter)
     statements = dict[Any, _Statements]()
     values = np.full((len(listed), len(domain)), None, dtype=object)
-    for event, of_columns in enumerate(listed):
-        for name, cell in of_columns.items():
+    for event, cells_of_columns in enumerate(listed):
+        for name, cell in cells_of_columns.items():
             if name not in statements:
                 names = domain.feature_names
                 (place,) = column_numbers(np.array([name]), len(domain), names, parameter).tolist()
@@ -152,8 +152,8 @@ def _events_of(rows: Floats, statements: list[Any]) -> Events:
         # What is said of a face holds at once with what is said of its source.
         face = column.column
         if isinstance(face, Face):
-            of_source = column.intervals_of_source(face)
-            events = events.joined(Events.from_intervals(nothing, *of_source))
+            source_intervals = column.intervals_of_source(face)
+            events = events.joined(Events.from_intervals(nothing, *source_intervals))
     return events
 
 
@@ -164,7 +164,7 @@ def _listed(said: Any, parameter: str) -> list[Mapping[Any, Any]]:
     if frame_library(said) is not None:
         cells = [objects_of(column_of(said, place)) for place in range(said.shape[1])]
         return [dict(zip(said.columns, row)) for row in zip(*cells)]
-    if isinstance(said, list | tuple) and all(isinstance(one, Mapping) for one in said):
+    if isinstance(said, list | tuple) and all(isinstance(statement, Mapping) for statement in said):
         return list(said)
     raise TypeError(
         f"{parameter} must be a dict from columns to values, ranges (a, b) or sets, a list of such "
@@ -210,10 +210,10 @@ class _Statements(NamedTuple):
     def add(self, event: int, cell: Any) -> None:
         """Add a range or a set."""
         if isinstance(cell, _SETS):
-            values = [one for one in cell if not _is_missing(one)]
+            values = [value for value in cell if not _is_missing(value)]
             if not values:
                 self.refuse("a value in a set", cell, event)
-            self.said.extend((event, one, one, _LOW | _HIGH | _OF_SET) for one in values)
+            self.said.extend((event, value, value, _LOW | _HIGH | _OF_SET) for value in values)
             return
         flags = _LOW | _HIGH
         if hasattr(cell, "closed_left"):
@@ -287,7 +287,9 @@ class _Statements(NamedTuple):
         # An empty interval says that no state is meant.
         nothing = np.flatnonzero(~is_meant.any(axis=1))
         events = np.array(event)[np.concatenate([statement, nothing])]
-        lower, upper = (np.append(one, np.zeros(len(nothing))) for one in (lower, upper))
+        lower, upper = (
+            np.append(ends_of_states, np.zeros(len(nothing))) for ends_of_states in (lower, upper)
+        )
         return events, np.full(len(events), face.source), lower, upper
 
     def _codes(self, values: tuple[Any, ...], states: Any) -> Floats:
@@ -313,7 +315,7 @@ class _Statements(NamedTuple):
                 # Another category is no missing cell here: what is said of it would be lost.
                 calendar = calendar._replace(is_strict=True)
             return calendar.numbers_of(cells, f"{self.parameter} in {self.column.where}")
-        for end in (one for one in ends if isinstance(one, str | bytes)):
+        for end in (text for text in ends if isinstance(text, str | bytes)):
             self.refuse("numbers", end)
         try:
             return cells.astype(np.float64)

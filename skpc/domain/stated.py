@@ -59,19 +59,26 @@ def _columns_of_objects(table: Any) -> Iterator[tuple[int, Any]]:
             yield place, table[:, place]
 
 
-def holds_ranges(table: Any) -> bool:
-    """Whether a cell of a pandas DataFrame, or of an array of objects, is a range or a set."""
-    return any(_are_stated(column) for _, column in _columns_of_objects(table))
+def holds_ranges(table: Any, interval_columns: Any = ()) -> bool:
+    """Whether a cell of a pandas DataFrame, or of an array of objects, is a range or a set.
+
+    In ``interval_columns`` an interval is a value.
+    """
+    return any(
+        _are_stated(column)
+        for place, column in _columns_of_objects(table)
+        if place not in interval_columns
+    )
 
 
-def split_ranges(table: Any, with_intervals: Any = ()) -> tuple[Any, dict[int, Stated]]:
+def split_ranges(table: Any, interval_columns: Any = ()) -> tuple[Any, dict[int, Stated]]:
     """A table without its ranges and sets, and these by the numbers of their columns.
 
     Parameters
     ----------
     table : ndarray or DataFrame of shape (n_rows, n_features)
         As ``check_table`` returns it.
-    with_intervals : collection of int, default=()
+    interval_columns : collection of int, default=()
         Columns whose states are intervals: such a cell is a value there.
 
     Returns
@@ -84,7 +91,7 @@ def split_ranges(table: Any, with_intervals: Any = ()) -> tuple[Any, dict[int, S
     columns: dict[int, NDArray[Any]] = {}
     for place, column in _columns_of_objects(table):
         cells = objects_of(column)
-        if place in with_intervals or not _are_stated(cells):
+        if place in interval_columns or not _are_stated(cells):
             continue
         values = cells.copy()
         statements = dict[int, Any]()
@@ -115,7 +122,7 @@ def _as_numbers(values: NDArray[np.object_]) -> NDArray[Any]:
     """The cells of a column as floats, if they are numbers."""
     present = values[~missing_cells(values)]
     if any(
-        isinstance(one, bool) or not np.isscalar(one) or isinstance(one, str) for one in present
+        isinstance(cell, bool) or not np.isscalar(cell) or isinstance(cell, str) for cell in present
     ):
         return values
     try:
@@ -173,13 +180,13 @@ def refuse_wrong(
         if isinstance(cell, _SETS):
             if not len(cell):
                 wanted = "a value in each set"
-        elif has_strings and any(isinstance(one, str) for one in values):
+        elif has_strings and any(isinstance(value, str) for value in values):
             wanted = "sets such as {'a', 'b'}, as its strings have no order,"
         elif isinstance(cell, tuple) and len(cell) != 2:
             wanted = "ranges of two ends, None for an open one,"
         else:
             try:
-                low, high, with_low, with_high = ends_of(cell)
+                low, high, holds_low, holds_high = ends_of(cell)
             except (TypeError, ValueError):
                 low = np.nan
                 high = np.nan
@@ -200,17 +207,19 @@ def ranges_of(values: Floats, stated: Stated) -> Ranges:
     high[missing] = np.inf
     closed = np.tile(~missing, (2, 1))
     if len(stated.rows):
-        *ends, with_low, with_high = zip(*map(ends_of, stated.cells))
+        *ends, holds_low, holds_high = zip(*map(ends_of, stated.cells))
         low[stated.rows], high[stated.rows] = ends
-        closed[:, stated.rows] = with_low, with_high
+        closed[:, stated.rows] = holds_low, holds_high
     return Ranges(low, high, closed)
 
 
 def filled_numbers(cells: Ranges, weight: Floats, random_state: np.random.RandomState) -> Floats:
     """The values of a column, draws from its law within its ranges, and NaN where it is missing."""
     filled = np.full(len(weight), np.nan)
-    some = np.flatnonzero(np.isfinite(cells.low) | np.isfinite(cells.high))
-    filled[some] = filled_ranges(cells.take(some), weight[some], random_state)
+    stated_cells = np.flatnonzero(np.isfinite(cells.low) | np.isfinite(cells.high))
+    filled[stated_cells] = filled_ranges(
+        cells.take(stated_cells), weight[stated_cells], random_state
+    )
     return filled
 
 
@@ -255,9 +264,9 @@ def check_stated(table: Any, stated: dict[int, Stated], names: Any) -> None:
     ValueError
         If a range or set is empty, or does not suit its column.
     """
-    for place, of_column in stated.items():
+    for place, stated_column in stated.items():
         values = _as_numbers(objects_of(column_of(table, place)))
-        refuse_wrong(of_column, place, names, values)
+        refuse_wrong(stated_column, place, names, values)
 
 
 def filled_table(
@@ -274,15 +283,17 @@ def filled_table(
     random_state : RandomState
     """
     columns: dict[int, NDArray[Any]] = {}
-    for place, of_column in stated.items():
+    for place, stated_column in stated.items():
         values = _as_numbers(objects_of(column_of(table, place)))
-        if are_categories(values, of_column):
+        if are_categories(values, stated_column):
             # Which categories there are is all that a domain learns of sets: each of them in turn.
             filled = values.astype(object)
-            members = [sorted(cell) for cell in of_column.cells]
-            filled[of_column.rows] = [each[turn % len(each)] for turn, each in enumerate(members)]
+            members = [sorted(cell) for cell in stated_column.cells]
+            filled[stated_column.rows] = [
+                each[turn % len(each)] for turn, each in enumerate(members)
+            ]
             columns[place] = _as_numbers(filled)
         else:
-            cells = ranges_of(values.astype(np.float64), of_column)
+            cells = ranges_of(values.astype(np.float64), stated_column)
             columns[place] = filled_numbers(cells, weight, random_state)
     return with_columns(table, columns)

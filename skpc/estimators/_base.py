@@ -220,7 +220,7 @@ class TableDensity(EventAnswers, DensityMixin, TableLearner):
         >>> warmth.mean().round()
         array([28., 12.])
         """
-        table, rows, _ = self._events(X)
+        table, rows, _ = self._events(X, is_scored=False)
         marginals = Marginals(self._density.posteriors(rows))
         for face in self.domain_.faces.values():
             marginals[face.place] = of_face(marginals[face.source], face)
@@ -257,7 +257,7 @@ class TableDensity(EventAnswers, DensityMixin, TableLearner):
             If the strategy is not one of the three.
         """
         check_option("strategy", strategy, _STRATEGIES)
-        table, rows, _ = self._events(X)
+        table, rows, _ = self._events(X, is_scored=False)
         if strategy == "mpe" and isinstance(rows, Events):
             raise ValueError(
                 "strategy='mpe' needs values; found ranges or sets in X. Use 'mean' or 'sample', "
@@ -360,7 +360,7 @@ class TableDensity(EventAnswers, DensityMixin, TableLearner):
         """
         if not isinstance(level, Real) or not 0.0 < level < 1.0:
             raise ValueError(f"level must be a probability strictly between 0 and 1, got {level!r}")
-        table, said, _ = self._events(X)
+        table, said, _ = self._events(X, is_scored=False)
         rows = said
         group = np.arange(len(table))
         if isinstance(said, Events):

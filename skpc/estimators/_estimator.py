@@ -183,25 +183,31 @@ class TableEstimator(Estimator):
         rows, mass = self.domain_.encode_with_mass(table)
         return table, mass.known(rows), mass
 
-    def _events(self, X: Any) -> tuple[Any, Any, LogMass]:
+    def _events(self, X: Any, is_scored: bool = True) -> tuple[Any, Any, LogMass]:
         """The same for a table whose cells may be ranges and sets: these rows are events.
 
-        The table comes back without such cells.
+        The table comes back without such cells. A value that was not seen is missing in rows that
+        are scored, as its mass counts; in other questions the nearest one stands for it.
         """
         check_is_fitted(self)
-        if not holds_ranges(X):
-            return self._encode_with_mass(X)
         domain = self.domain_
+        has_ranges = holds_ranges(X)
         table = check_table(self, X, reset=False)
-        states = {place: column.labels for place, column in enumerate(domain)}
-        has_intervals = [
-            p
-            for p, column_states in states.items()
-            if column_states is not None and is_stated(column_states[0])
-        ]
-        table, stated = split_ranges(table, has_intervals)
+        stated: dict[int, Any] = {}
+        if has_ranges:
+            states = {place: column.labels for place, column in enumerate(domain)}
+            has_intervals = [
+                p
+                for p, column_states in states.items()
+                if column_states is not None and is_stated(column_states[0])
+            ]
+            table, stated = split_ranges(table, has_intervals)
         rows, mass = domain.encode_with_mass(table)
-        events = events_of_table(domain, mass.known(rows), stated)
+        if is_scored:
+            rows = mass.known(rows)
+        if not has_ranges:
+            return table, rows, mass
+        events = events_of_table(domain, rows, stated)
         is_new = events.are_stated() & np.isnan(events.rows)
         return table, events, mass.with_stated(is_new, domain.log_seen)
 

@@ -40,7 +40,13 @@ from skpc.domain import (
     merge_rows,
     present_rows,
 )
-from skpc.domain.stated import check_stated, filled_table, holds_ranges, split_ranges
+from skpc.domain.stated import (
+    check_stated,
+    filled_table,
+    holds_ranges,
+    is_stated,
+    split_ranges,
+)
 from skpc.estimators._estimator import (
     ColumnsEstimator,
     dask_chunks,
@@ -163,7 +169,8 @@ class TableLearner(ColumnsEstimator, ABC):
                         "out, or pass the whole table."
                     )
                 X, is_whole = chunks.sample(self)
-            if self._takes_ranges and chunks is None and holds_ranges(X):
+            intervals = self._interval_columns
+            if self._takes_ranges and chunks is None and holds_ranges(X, intervals):
                 if X_val is not None:
                     raise ValueError(
                         "X_val goes with values alone; found ranges or sets in X. Leave it out."
@@ -178,17 +185,30 @@ class TableLearner(ColumnsEstimator, ABC):
             self._learn_rows(domain, TrainingData(rows, weight, X_val), more_rows)
         return self
 
+    @property
+    def _interval_columns(self) -> list[int]:
+        """The columns whose declared categories are intervals, which are values there."""
+        categories = getattr(self, "categories", "auto")
+        if isinstance(categories, str):
+            return []
+        return [
+            place
+            for place, states in enumerate(categories)
+            if states is not None and len(states) and is_stated(states[0])
+        ]
+
     def _fit_ranges(self, X: Any, sample_weight: Any) -> Self:
         """Learn from a table with ranges and sets; see :mod:`skpc.estimators._ranges`."""
         random_state = check_random_state(self.random_state)
         checked, weight, _ = self._training_rows(X, sample_weight)
         names = getattr(checked, "columns", None)
-        table, stated = split_ranges(checked)
+        intervals = self._interval_columns
+        table, stated = split_ranges(checked, intervals)
         check_stated(table, stated, names)
         tell_of_many(stated, len(weight), names)
         # Equal rows come together before anything is drawn for them.
         merged, weight = merged_table(checked, weight)
-        table, stated = split_ranges(merged)
+        table, stated = split_ranges(merged, intervals)
         filled = filled_table(table, stated, weight, random_state)
         domain, _, _ = self.prepare(filled, weight)
         return self.fit_events(

@@ -227,7 +227,7 @@ class ExpectedKernelSVC(ClassifierMixin, ExpectedKernelMachine):
     array([ 1. , -0.8])
     >>> model.predict_proba([[1, 0], [np.nan, 0]]).round(2)
     array([[0.02, 0.98],
-           [0.95, 0.05]])
+           [0.96, 0.04]])
     """
 
     calibration: str | None = parameter(None, StrOptions(set(_CALIBRATIONS)), None)

@@ -182,7 +182,7 @@ class StackedDensity(Composition, TableDensity):
         return self._fit(X, sample_weight, X_val)
 
     def prepare(self, X: Any, sample_weight: Any) -> tuple[Domain, Floats, Floats]:
-        """See :meth:`TableLearner.prepare`; the splits become those of the rows learned from."""
+        """See the other densities; the splits become those of the rows learned from."""
         domain, rows, weight = super().prepare(X, sample_weight)
         if self.cv is not None and not isinstance(self.cv, Integral):
             table, _, _ = self._training_rows(X, sample_weight, reset=False)

@@ -48,8 +48,8 @@ def draws_given_rows(
     sweeps = 2
     for _ in range(sweeps if len(columns) > 1 else 1):
         for column in columns:
-            others = places[(places != column) & ~domain.is_hidden]
-            design = _completed(domain.taken(others), filled[:, others], weight)
+            other_places = places[(places != column) & ~domain.is_hidden]
+            design = _completed(domain.taken(other_places), filled[:, other_places], weight)
             drawing = _Drawing(domain[column].law, events.only(places == column))
             filled[:, column] = drawing.drawn(design, filled[:, column], weight, random_state)
     return filled

@@ -54,10 +54,10 @@ def fine_axis(values: Floats, weight: Floats, law: Law, n_bins: int) -> tuple[Hi
     margin = fit_histogram(values, weight, law)
     points, point_mass = distinct(values, weight)
     total = float(point_mass.sum())
-    seen = np.bincount(margin.cells(points), point_mass, len(margin.points))
+    cell_mass = np.bincount(margin.cells(points), point_mass, len(margin.points))
     # A frequent atom has no share in the margin of the other values.
     is_atom_alone = ~np.isnan(margin.points) & (margin.shares == 0.0)
-    of_cells = np.where(is_atom_alone, seen, margin.shares * margin.weight) / total
+    cell_shares = np.where(is_atom_alone, cell_mass, margin.shares * margin.weight) / total
     finer = margin.edges
     if not law.is_ordered:
         is_plain = ~law.is_atom(points)
@@ -76,7 +76,7 @@ def fine_axis(values: Floats, weight: Floats, law: Law, n_bins: int) -> tuple[Hi
     # Within a cell of the margin, mass goes by width; a tail is not divided.
     part = np.concatenate([[1.0], np.diff(finer), [1.0]])
     part /= np.bincount(cell_of, part)[cell_of]
-    mass = np.maximum(of_cells[cell_of] * part, _SMALLEST)
+    mass = np.maximum(cell_shares[cell_of] * part, _SMALLEST)
     axis = margin._replace(
         edges=finer,
         state=np.arange(len(cell_of)),

@@ -158,7 +158,7 @@ class FineTree(NamedTuple):
         log_peak = np.append(np.log(peak.astype(np.float64)), 0.0)
         below: list[Any] = [evidence.take(place, axis=0) for place in rows.place]
         log_scale = [log_peak[place] for place in rows.place]
-        to_parent: list[Any] = [None] * len(self.parent)
+        message_to_parent: list[Any] = [None] * len(self.parent)
         *columns, root = children_first(self.parent)
         # Columns since messages were last divided by their greatest number: products of very many
         # would underflow.
@@ -171,26 +171,26 @@ class FineTree(NamedTuple):
                 log_scale[v] += np.log(greatest[:, 0])
                 n_factors[v] = 1.0
             if v != root:
-                to_parent[v] = below[v] @ self.transition[v].T
-                below[self.parent[v]] *= to_parent[v].take(rows.above[v], axis=0)
+                message_to_parent[v] = below[v] @ self.transition[v].T
+                below[self.parent[v]] *= message_to_parent[v].take(rows.above[v], axis=0)
                 log_scale[self.parent[v]] += log_scale[v][rows.above[v]]
                 n_factors[self.parent[v]] += n_factors[v]
         log_likelihood = log_scale[root] + np.log(below[root] @ self.first)
-        return below, to_parent, log_likelihood[rows.above[root]]
+        return below, message_to_parent, log_likelihood[rows.above[root]]
 
     def expected(self, rows: Batch) -> Statistics:
         """The E-step."""
-        posterior, to_parent, _ = self.pass_up(rows)
+        posterior, message_to_parent, _ = self.pass_up(rows)
         *columns, root = children_first(self.parent)
         transition = np.zeros_like(self.transition)
         posterior[root] *= self.first
         posterior[root] *= (rows.weight / posterior[root].sum(axis=1))[:, np.newaxis]
         for v in reversed(columns):
             # Posterior of the hidden state of the parent, by what is not below this column alone.
-            outside = posterior[self.parent[v]] / to_parent[v].take(rows.above[v], axis=0)
-            of_pattern = rows.of_pattern[v]
-            if of_pattern is not None:
-                outside = of_pattern @ outside
+            outside = posterior[self.parent[v]] / message_to_parent[v].take(rows.above[v], axis=0)
+            pattern_rows = rows.of_pattern[v]
+            if pattern_rows is not None:
+                outside = pattern_rows @ outside
             transition[v] = self.transition[v] * (outside.T @ posterior[v])
             posterior[v] *= outside @ self.transition[v]
         by_state = rows.of_state @ np.concatenate(posterior)
@@ -199,11 +199,11 @@ class FineTree(NamedTuple):
     def m_step(self, counts: Statistics) -> Self:
         """The most probable parameters, given pseudo-counts."""
         alone = counts.transition.sum(axis=1, keepdims=True) + np.float32(1e-9)
-        first = counts.first + np.float32(_TRANSITION / len(counts.first))
+        first_share = counts.first + np.float32(_TRANSITION / len(counts.first))
         transition = counts.transition + np.float32(_TRANSITION) * normalised(alone)
         emission = counts.by_state if self.law is None else self.law.m_step(counts.by_state)
         return self._replace(
-            first=normalised(first), transition=normalised(transition), emission=emission
+            first=normalised(first_share), transition=normalised(transition), emission=emission
         )
 
     def margin(self, states: States) -> Floats:
@@ -217,12 +217,12 @@ class FineTree(NamedTuple):
 
     def settled(self) -> Self:
         """What is kept: no law, no negligible transition, and no state of probability zero."""
-        first, transition = (
+        first_share, transition = (
             np.where(table < _NEGLIGIBLE, np.float32(0.0), table)
             for table in (self.first, self.transition)
         )
         emission = np.maximum(self.emission, np.float32(SMALLEST))
-        return self._replace(first=first, transition=transition, emission=emission, law=None)
+        return self._replace(first=first_share, transition=transition, emission=emission, law=None)
 
     def exact(self, states: States) -> Self:
         """The same in float64, with probabilities that sum to one."""
@@ -232,8 +232,8 @@ class FineTree(NamedTuple):
         emission = self.emission.astype(np.float64)
         total = np.add.reduceat(emission, states.ptr[:-1])
         emission /= total[states.column]
-        first = normalised(self.first.astype(np.float64))
-        return self._replace(first=first, transition=transition, emission=emission)
+        first_share = normalised(self.first.astype(np.float64))
+        return self._replace(first=first_share, transition=transition, emission=emission)
 
 
 def normalised(table: Any) -> Any:

@@ -128,16 +128,16 @@ class TaughtForest(NamedTuple):
         number = np.arange(len(rows))
         counts = []
         for member, log_margin in enumerate(self.log_margin):
-            of_member = (number - member) % len(self.log_margin) < self.n_taught
-            chosen = codes[of_member]
+            is_taught = (number - member) % len(self.log_margin) < self.n_taught
+            chosen = codes[is_taught]
             log_share = np.log(shares[ptr[member] : ptr[member + 1]])
             cluster = sum(
                 (log_margin.take(place, axis=0) for place in places(chosen, states.ptr)), log_share
             )
             label = cluster.argmax(axis=1)
             for number_of_tree, tree in enumerate(trees[ptr[member] : ptr[member + 1]]):
-                of_tree = label == number_of_tree
-                batch = chosen[of_tree], weight[of_member][of_tree], states.ptr, tree.parent
+                is_tree = label == number_of_tree
+                batch = chosen[is_tree], weight[is_taught][is_tree], states.ptr, tree.parent
                 counts.append(tree.expected(Batch.from_codes(*batch)))
         return Parts(tuple(counts))
 
@@ -145,12 +145,12 @@ class TaughtForest(NamedTuple):
         """The forest with parameters from statistics of all rows."""
         states = self.forest.states
         trees = []
-        for tree, of_tree in zip(self.forest.trees, counts.parts):
-            margin = states.proportions(of_tree.by_state.sum(axis=1) + states.share)
-            learned = tree._replace(law=StateLaw.fit(states, margin)).m_step(of_tree)
+        for tree, tree_counts in zip(self.forest.trees, counts.parts):
+            margin = states.proportions(tree_counts.by_state.sum(axis=1) + states.share)
+            learned = tree._replace(law=StateLaw.fit(states, margin)).m_step(tree_counts)
             trees.append(learned.settled())
         # A cluster without rows keeps some weight.
-        weight = np.array([of_tree.first.sum() + 1.0 for of_tree in counts.parts])
+        weight = np.array([tree_counts.first.sum() + 1.0 for tree_counts in counts.parts])
         forest = self.forest._replace(weight=weight / weight.sum(), trees=trees)
         return self._replace(forest=forest)
 
@@ -182,13 +182,13 @@ def _clusters(
     if n_clusters == 1:
         return label
     place = places(codes, states.ptr)
-    of_state = indicator(place.ravel(), int(states.ptr[-1]))
+    state_indicator = indicator(place.ravel(), int(states.ptr[-1]))
     row_weight = weight.astype(np.float32)[:, np.newaxis]
     law = StateLaw.fit(states, states.share)
     posterior = np.eye(n_clusters, dtype=np.float32)[label]
     for _ in range(_MIXTURE_ROUNDS):
         counts = posterior * row_weight
-        table = np.log(law.m_step(of_state @ np.tile(counts, (len(place), 1))))
+        table = np.log(law.m_step(state_indicator @ np.tile(counts, (len(place), 1))))
         table = np.concatenate([table, np.zeros((1, n_clusters), np.float32)])
         log_joint = np.log(counts.sum(axis=0) + np.float32(1.0))
         log_joint = log_joint + sum(table.take(column, axis=0) for column in place)
@@ -202,13 +202,15 @@ def _points(states: States, codes: Ints, share: Floats) -> list[Single]:
     columns = []
     score = ndtri(states.middles(share))
     for v, (begin, end) in enumerate(zip(states.ptr, states.ptr[1:])):
-        of_states = np.eye(end - begin) - share[begin:end]
+        state_coordinates = np.eye(end - begin) - share[begin:end]
         if states.is_line[v]:
-            of_states = score[begin:end, np.newaxis]
-        variance = float(share[begin:end] @ (of_states**2).sum(axis=1))
-        scaled = of_states / np.sqrt(variance or 1.0)
-        with_missing = np.vstack([scaled, np.zeros((1, scaled.shape[1]))]).astype(np.float32)
-        columns.append(with_missing[codes[:, v]])
+            state_coordinates = score[begin:end, np.newaxis]
+        variance = float(share[begin:end] @ (state_coordinates**2).sum(axis=1))
+        scaled = state_coordinates / np.sqrt(variance or 1.0)
+        coordinates_of_codes = np.vstack([scaled, np.zeros((1, scaled.shape[1]))]).astype(
+            np.float32
+        )
+        columns.append(coordinates_of_codes[codes[:, v]])
     return columns
 
 
@@ -303,12 +305,12 @@ def _start(
     transition = np.zeros((len(parent), n_hidden, n_hidden), np.float32)
     for v in np.flatnonzero(parent >= 0).tolist():
         transition[v] = hidden[parent[v]].T @ posterior[v]
-    first = posterior[int(np.argmin(parent))].sum(axis=0)
-    of_state = indicator(places(codes, states.ptr).ravel(), int(states.ptr[-1]))
-    by_state = of_state @ posterior.reshape(-1, n_hidden)
+    first_share = posterior[int(np.argmin(parent))].sum(axis=0)
+    state_indicator = indicator(places(codes, states.ptr).ravel(), int(states.ptr[-1]))
+    by_state = state_indicator @ posterior.reshape(-1, n_hidden)
     law = StateLaw.fit(states, share)
-    tree = FineTree(parent, first, transition, by_state, law)
-    tree = tree.m_step(Statistics(first, transition, by_state))
+    tree = FineTree(parent, first_share, transition, by_state, law)
+    tree = tree.m_step(Statistics(first_share, transition, by_state))
     # No entry of a table may be zero: EM would never change it.
     part = np.float32(_MARGIN)
     alone = normalised(transition.sum(axis=1, keepdims=True) + np.float32(1e-9))

@@ -127,7 +127,9 @@ class Counts(NamedTuple):
         for v in children_first(tree.parent)[-2::-1]:
             transition[v] = hidden[tree.parent[v]][:, np.newaxis] * tree.transition[v]
             hidden[v] = transition[v].sum(axis=0)
-        by_state = [(mass[:, np.newaxis] * of).T for mass, of in zip(hidden, tree.emission)]
+        by_state = [
+            (mass[:, np.newaxis] * emission).T for mass, emission in zip(hidden, tree.emission)
+        ]
         counts = np.concatenate(by_state)
         return cls(tree.first, transition, counts, np.zeros_like(counts)).times(n_rows)
 
@@ -153,7 +155,7 @@ class Counts(NamedTuple):
         HiddenTree
         """
         k = len(self.first)
-        state_ptr = offsets([len(of_column) for of_column in share])
+        state_ptr = offsets([len(column_share) for column_share in share])
         alone = self.transition.sum(axis=1, keepdims=True) + _SMALLEST
         alone /= alone.sum(axis=2, keepdims=True)
         column = np.maximum(np.concatenate(share), _SMALLEST)
@@ -167,10 +169,10 @@ class Counts(NamedTuple):
         by_state = self.by_state + _EMISSION * column[:, np.newaxis] + like_column
         total = np.add.reduceat(by_state, state_ptr[:-1])
         by_state /= np.repeat(total, np.diff(state_ptr), axis=0)
-        first = _normalised(self.first + _TRANSITION / k)
+        first_share = _normalised(self.first + _TRANSITION / k)
         transition = _normalised(self.transition + _TRANSITION * alone)
-        emission = [of_column.T for of_column in np.split(by_state, state_ptr[1:-1])]
-        return HiddenTree(parent, first, transition, emission)
+        emission = [column_share.T for column_share in np.split(by_state, state_ptr[1:-1])]
+        return HiddenTree(parent, first_share, transition, emission)
 
 
 class TaughtTree(NamedTuple):
@@ -217,8 +219,8 @@ def expected_counts(tree: HiddenTree, rows: CodedRows) -> Counts:
 
 def _parts(tree: HiddenTree, n_rows: int) -> list[slice]:
     """Parts of the rows whose messages are held at a time."""
-    most = max(1, min(_PART_ROWS, _PART_NUMBERS // (len(tree.parent) * tree.n_hidden)))
-    return list(gen_even_slices(n_rows, -(-n_rows // most))) if n_rows else []
+    most_rows = max(1, min(_PART_ROWS, _PART_NUMBERS // (len(tree.parent) * tree.n_hidden)))
+    return list(gen_even_slices(n_rows, -(-n_rows // most_rows))) if n_rows else []
 
 
 def _pass_up(tree: HiddenTree, codes: Codes) -> tuple[list[Floats], list[Floats], Floats]:
@@ -232,32 +234,32 @@ def _pass_up(tree: HiddenTree, codes: Codes) -> tuple[list[Floats], list[Floats]
     below: list[Floats] = []
     for table, states in zip(tree.emission, codes.T):
         # A missing cell, state -1, reads the last column.
-        with_missing = np.concatenate([table, np.ones((len(table), 1))], axis=1)
-        below.append(with_missing.take(states, axis=1, mode="wrap"))
-    to_parent = [np.empty(0)] * len(order)
+        table_and_missing = np.concatenate([table, np.ones((len(table), 1))], axis=1)
+        below.append(table_and_missing.take(states, axis=1, mode="wrap"))
+    message_to_parent = [np.empty(0)] * len(order)
     log_likelihood = np.zeros(n_rows)
     for v in order:
         greatest = below[v].max(axis=0)
         below[v] /= greatest
         log_likelihood += np.log(greatest)
         if tree.parent[v] >= 0:
-            to_parent[v] = tree.transition[v] @ below[v]
-            below[tree.parent[v]] *= to_parent[v]
+            message_to_parent[v] = tree.transition[v] @ below[v]
+            below[tree.parent[v]] *= message_to_parent[v]
     log_likelihood += np.log(tree.first @ below[order[-1]])
-    return below, to_parent, log_likelihood
+    return below, message_to_parent, log_likelihood
 
 
 def _counts(tree: HiddenTree, rows: CodedRows, part: slice) -> Counts:
     codes = rows.codes[part]
     weight = rows.weight[part]
-    below, to_parent, _ = _pass_up(tree, codes)
+    below, message_to_parent, _ = _pass_up(tree, codes)
     *columns, root = children_first(tree.parent)
     posterior = below
     transition = np.zeros_like(tree.transition)
     posterior[root] *= weight / (tree.first @ below[root]) * tree.first[:, np.newaxis]
     for v in reversed(columns):
         # Posterior of the hidden state of the parent, by what is not below this column alone.
-        outside = posterior[tree.parent[v]] / to_parent[v]
+        outside = posterior[tree.parent[v]] / message_to_parent[v]
         transition[v] = tree.transition[v] * (outside @ below[v].T)
         posterior[v] *= tree.transition[v].T @ outside
     state_ptr = offsets([table.shape[1] for table in tree.emission])
@@ -314,14 +316,14 @@ def add_hidden_tree(
         Number of the root.
     """
     upwards = children_first(tree.parent)
-    first = _without_negligible(tree.first[np.newaxis])[0]
+    first_share = _without_negligible(tree.first[np.newaxis])[0]
     transition = {v: _without_negligible(tree.transition[v]) for v in upwards[:-1]}
     #: Hidden states that have a probability.
-    reached = {upwards[-1]: first > 0.0}
+    reached = {upwards[-1]: first_share > 0.0}
     for v in upwards[-2::-1]:
         reached[v] = transition[v][reached[int(tree.parent[v])]].any(axis=0)
     #: The nodes below each hidden state of a column: of its children.
-    below: list[list[list[int]]] = [[[] for _ in first] for _ in upwards]
+    below: list[list[list[int]]] = [[[] for _ in first_share] for _ in upwards]
     for v in upwards:
         nodes: dict[int, int] = {}
         for state in np.flatnonzero(reached[v]).tolist():
@@ -331,7 +333,7 @@ def add_hidden_tree(
         above = int(tree.parent[v])
         for state in np.flatnonzero(reached[above]).tolist() if above >= 0 else ():
             below[above][state].append(_sum(builder, nodes, transition[v][state]))
-    return _sum(builder, nodes, first)
+    return _sum(builder, nodes, first_share)
 
 
 def _sum(builder: CircuitBuilder, nodes: dict[int, int], probability: Floats) -> int:

@@ -127,19 +127,19 @@ def choose_hidden_tree(
     middle = n_hidden or next(size for size in _N_HIDDEN if size >= at_least)
     starts = (False, True) if middle > 1 else (False,)
     attempts = [attempt(middle, by_value) for by_value in starts]
-    best = of_middle = max(attempts, key=lambda tried: tried[0])
+    best = best_of_middle = max(attempts, key=lambda tried: tried[0])
     for sizes in (_N_HIDDEN, _N_HIDDEN[::-1]) if n_hidden is None else ():
         for size in sizes[sizes.index(middle) + 1 :]:
-            tried = attempt(size, of_middle[2].by_value)
+            tried = attempt(size, best_of_middle[2].by_value)
             if tried[0] <= best[0]:
                 break
             best = tried
-        if best is not of_middle:
+        if best is not best_of_middle:
             break
-    if best is not of_middle and best[2].n_hidden > 1:
+    if best is not best_of_middle and best[2].n_hidden > 1:
         # The start that is better at one size need not be at another.
-        other = attempt(best[2].n_hidden, not of_middle[2].by_value)
-        best = max(best, other, key=lambda tried: tried[0])
+        other_attempt = attempt(best[2].n_hidden, not best_of_middle[2].by_value)
+        best = max(best, other_attempt, key=lambda tried: tried[0])
     advance(float(max(MAX_EPOCHS - n_epochs, 0)))
     return best[1:]
 
@@ -197,9 +197,9 @@ class _Learner:
         n_batches = max(1, n_rows // batch)
         order, weight = spread_rows(self.rows.weight, n_batches, self.random_state)
         for part in np.array_split(np.arange(len(order)), n_batches):
-            some = CodedRows(self.rows.codes[order[part]], weight[part])
-            scale = total / some.weight.sum()
-            counts = expected_counts(self.tree, some).times(scale)
+            batch_rows = CodedRows(self.rows.codes[order[part]], weight[part])
+            scale = total / batch_rows.weight.sum()
+            counts = expected_counts(self.tree, batch_rows).times(scale)
             if self.counts is not None:
                 step = (self.n_steps + 2.0) ** -_STEP_POWER
                 step = max(step, min(1.0, _STEP_SHARE * len(part) / n_rows))
@@ -223,19 +223,19 @@ class _Learner:
         n_clusters = n_hidden // 2 if self.by_value else n_hidden
         label = cluster_points(points[chosen], weight, n_clusters, self.random_state)
         transition = np.zeros((len(self.parent), n_hidden, n_hidden))
-        first = np.empty(n_hidden)
+        first_share = np.empty(n_hidden)
         emission = []
         for v, above in enumerate(self.parent.tolist()):
             hidden = weight[:, np.newaxis] * self._hidden(v, codes, label, n_hidden)
             if above < 0:
-                first = hidden.sum(axis=0)
+                first_share = hidden.sum(axis=0)
             else:
                 transition[v] = self._hidden(above, codes, label, n_hidden).T @ hidden
             states = np.arange(len(self.share[v]))
             emission.append((codes[:, [v]] == states).T @ hidden)
         by_state = np.concatenate(emission)
         # At the start each row has one hidden state, or nearly.
-        counts = Counts(first, transition, by_state, by_state)
+        counts = Counts(first_share, transition, by_state, by_state)
         tree = counts.tree(self.parent, self.share)
         noise = self.random_state.dirichlet(np.ones(n_hidden), transition.shape[:2])
         noise = 0.5 * noise + 0.5 / n_hidden
@@ -275,7 +275,7 @@ def spread_rows(
     # No row has more than this share of the weight of a batch, unless it is in each of them.
     piece = 0.02
     n_pieces = copies(weight * n_batches / (piece * weight.sum())).clip(1, n_batches)
-    first = np.repeat(np.arange(len(order)) / len(order), n_pieces)
+    first_places = np.repeat(np.arange(len(order)) / len(order), n_pieces)
     part = within(n_pieces) / np.repeat(n_pieces, n_pieces)
-    place = np.argsort((first + part) % 1.0, kind="stable")
+    place = np.argsort((first_places + part) % 1.0, kind="stable")
     return np.repeat(order, n_pieces)[place], np.repeat(weight / n_pieces, n_pieces)[place]

@@ -445,9 +445,9 @@ class SoftLearner:
             return part, np.ones((len(part.rows), 1))
         fit = fit_split(rows, part.weight, start, prior, split.several, stop)
         sums = fit.statistics
-        several = split.several
-        within = pooled(sums.moments[1], sums.by_width.sum(), prior, several)
-        part = part._replace(shrinkage=Shrinkage(within, several.strength))
+        mixture_params = split.several
+        within = pooled(sums.moments[1], sums.by_width.sum(), prior, mixture_params)
+        part = part._replace(shrinkage=Shrinkage(within, mixture_params.strength))
         return part, fit.model.responsibilities(rows).T
 
     def _tested(self, part: _Part) -> tuple[NDArray[np.int16], Floats, Ints]:

@@ -115,12 +115,12 @@ class StateLaw(NamedTuple):
     moments: Single
 
     @classmethod
-    def fit(cls, states: States, of_cluster: Floats) -> Self:
+    def fit(cls, states: States, cluster_mass: Floats) -> Self:
         """Find the scores from the proportions in the table and in a cluster of its rows."""
         column = states.column
         share = states.share
         is_free = ~states.is_line[column] | (share >= _FREE)
-        line, line_of_cluster = (np.where(is_free, 0.0, mass) for mass in (share, of_cluster))
+        line, line_of_cluster = (np.where(is_free, 0.0, mass) for mass in (share, cluster_mass))
         # The cluster tells how much lies in groups of states; within them it knows too little.
         place = np.minimum(states.middles(line) * _GROUPS, _GROUPS - 1).astype(np.int64)
         group = column * _GROUPS + place
@@ -133,9 +133,9 @@ class StateLaw(NamedTuple):
         is_line = ~is_free
         moments = np.array([is_line, is_line * score, is_line * (score**2 + spread)], np.float32)
         # Pseudo-counts of the states in a hidden state: of numbers, and of categories.
-        of_number = 0.01
-        of_category = 0.1
-        pseudo = np.where(states.is_line, of_number, of_category)[column] * share
+        number_rows = 0.01
+        category_rows = 0.1
+        pseudo = np.where(states.is_line, number_rows, category_rows)[column] * share
         pseudo, score, width = np.array([pseudo, score, width], np.float32)[:, :, np.newaxis]
         return cls(states.ptr, pseudo, is_free, score, width, moments)
 

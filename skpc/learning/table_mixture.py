@@ -106,10 +106,10 @@ class TableColumns(NamedTuple):
         """
         is_number = np.flatnonzero(n_states == 0)
         scored = [_scored(numbers[v], rows[:, v], weight) for v in is_number.tolist()]
-        with_atoms = [v for v, column in zip(is_number.tolist(), scored) if len(column.atoms)]
+        atom_columns = [v for v, column in zip(is_number.tolist(), scored) if len(column.atoms)]
         counts = np.array(n_states)
         counts[is_number] = [column.n_states for column in scored]
-        tables = np.array([*with_atoms, *np.flatnonzero(n_states > 0)], dtype=np.int64)
+        tables = np.array([*atom_columns, *np.flatnonzero(n_states > 0)], dtype=np.int64)
         state_ptr = offsets(counts[tables])
         unit = np.ones(len(is_number))
         share = np.ones(state_ptr[-1])
@@ -162,9 +162,11 @@ class TableColumns(NamedTuple):
         if np.isnan(scores).any():
             varies = np.nan_to_num(column_moments(scores, weight)[1]) > 0.0
             varies &= ~np.isnan(scores).all(axis=0)
-            some = self.numbers[varies]
-            factors = Factors.fit(points[:, some], weight)
-            points[:, some] = factors.completed(points[:, some]) * factors.scale + factors.mean
+            varying = self.numbers[varies]
+            factors = Factors.fit(points[:, varying], weight)
+            points[:, varying] = (
+                factors.completed(points[:, varying]) * factors.scale + factors.mean
+            )
         unit = np.ones(rows.shape[1])
         return as_numbers(points, n_states, 0.0 * unit, unit)[0]
 
@@ -361,10 +363,12 @@ class LearnedMixture(NamedTuple):
         sizes = np.array([model.gaussians.covariance.size for model in self.models])[order]
         n_small = np.searchsorted(np.cumsum(sizes), size, side="right")
         n_heavy = 1 + np.searchsorted(np.cumsum(self.choices.weights[order]), share)
-        kept = np.sort(order[: max(n_small, n_heavy)])
-        weights = self.choices.weights[kept] / self.choices.weights[kept].sum()
-        candidates = [self.choices.candidates[k] for k in kept]
-        models = [self.models[k] for k in kept]
+        heaviest_places = np.sort(order[: max(n_small, n_heavy)])
+        weights = (
+            self.choices.weights[heaviest_places] / self.choices.weights[heaviest_places].sum()
+        )
+        candidates = [self.choices.candidates[k] for k in heaviest_places]
+        models = [self.models[k] for k in heaviest_places]
         return self._replace(
             model=GaussianMixture.stacked(models, weights),
             choices=self.choices._replace(weights=weights, candidates=candidates),
@@ -409,7 +413,7 @@ class LearnedMixture(NamedTuple):
 
     def m_step(self, statistics: TableStatistics) -> Self:
         """The mixture with parameters from statistics of all rows."""
-        models = [part.m_step(of).mixture for part, of in zip(self.parts, statistics.parts)]
+        models = [part.m_step(sums).mixture for part, sums in zip(self.parts, statistics.parts)]
         tree = self.tree and self.tree.m_step(statistics.parts[-1])
         return self.with_models(models, tree)
 
@@ -446,8 +450,8 @@ def table_circuit(
     if tree is not None:
         tops.append(tree.add(maker.builder, columns))
         weights = np.append(weights, tree_weight)
-    rest = columns.background_weight
-    weights = np.append((1.0 - rest) * weights, rest)
+    background_weight = columns.background_weight
+    weights = np.append((1.0 - background_weight) * weights, background_weight)
     maker.builder.sum([*tops, maker.background()], np.log(weights))
     return maker.builder.build()
 

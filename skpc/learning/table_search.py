@@ -382,10 +382,10 @@ class _Search:
         log_densities = np.array([self.log_densities[candidate] for candidate in near]).T
         tree, log_density_of_tree = self._try_tree() if self.has_tables else (None, None)
         weights, tree_weight = weigh_tree(log_densities, log_density_of_tree, self.test_weight)
-        kept = weights >= min(_SMALLEST, weights.max())
-        chosen = [candidate for candidate, is_kept in zip(near, kept) if is_kept]
+        are_kept = weights >= min(_SMALLEST, weights.max())
+        chosen = [candidate for candidate, is_kept in zip(near, are_kept) if is_kept]
         tree = tree if tree_weight > 0.0 else None
-        return Choices(weights[kept] / weights[kept].sum(), chosen, tree, tree_weight)
+        return Choices(weights[are_kept] / weights[are_kept].sum(), chosen, tree, tree_weight)
 
     def _try_tree(self) -> tuple[TreeChoice, Floats]:
         """A tree of hidden variables; what it is, and log densities (nats) of the held-out rows."""

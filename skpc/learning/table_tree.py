@@ -148,7 +148,7 @@ def _bins(points: Floats, mass: Floats, columns: TableColumns, place: int) -> Sc
     mean = columns.centre[[place]]
     sd = np.array([scale])
     # Least width of a normal without a lattice, as a part of the distance to its neighbours.
-    of_gap = 0.3
+    part_of_gap = 0.3
     if len(points):
         n_bins = min(max(whole_rows(mass.sum() / _ROWS_EACH), 1), _MOST_BINS)
         edges = weighted_quantiles(points, mass.cumsum(), np.arange(1, n_bins), n_bins)
@@ -163,7 +163,7 @@ def _bins(points: Floats, mass: Floats, columns: TableColumns, place: int) -> Sc
         sd = _WIDER * np.sqrt(variance)
         if columns.scored[place].step == 0.0 and len(mean) > 1:
             # Values that repeat without a lattice are no reason for a spike.
-            sd = np.maximum(sd, of_gap * np.gradient(mean))
+            sd = np.maximum(sd, part_of_gap * np.gradient(mean))
     smallest = columns.smallest_sds(place, mean)
     return ScoreBins(edges, mean, np.hypot(sd, smallest))
 

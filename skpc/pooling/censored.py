@@ -74,13 +74,15 @@ class CensoredData(NamedTuple):
         scores = np.full(len(mixture), np.nan)
         pooled = np.nan
         if out_of_fold is not None:
-            (of_members,) = out_of_fold.predictions
+            (log_density_of_members,) = out_of_fold.predictions
             weight = out_of_fold.test_weight
-            mixture = mixture_weights(of_members, weight)
+            mixture = mixture_weights(log_density_of_members, weight)
             share = weight / weight.sum()
-            scores = share @ of_members
-            of_mixture = np.logaddexp.reduce(of_members + log_or_inf(mixture), axis=1)
-            pooled = float(share @ of_mixture)
+            scores = share @ log_density_of_members
+            log_density_of_mixture = np.logaddexp.reduce(
+                log_density_of_members + log_or_inf(mixture), axis=1
+            )
+            pooled = float(share @ log_density_of_mixture)
         used = np.flatnonzero(mixture)
         weights = mixture[used]
         gate = Gate(used, np.log(weights)[np.newaxis], None)
@@ -107,8 +109,8 @@ def log_scores(density: Any, events: Events, rows: Floats, n_features: int) -> F
         given[:, :n_features] = rows[part]
         # A row too far away says nothing of its target.
         given = possible_rows(density, given)
-        both = np.where(places < n_features, given, said.rows)
-        joint = Events.from_intervals(both, said.event, *said[2:])
+        known_rows = np.where(places < n_features, given, said.rows)
+        joint = Events.from_intervals(known_rows, said.event, *said[2:])
         scores.append(density.log_density(joint) - density.log_density(given))
     return np.concatenate(scores)
 
@@ -122,8 +124,8 @@ def cumulative_incidences(pool: NumberPool, rows: Floats, n_causes: int, times: 
     for weight, member in zip(pool.mixture, pool.densities.values()):
         density = member.row_density
         place = rows.shape[1] - 1
-        (of_cause,) = density.posteriors(possible_rows(density, labelled(rows)), [place])
-        prob = np.asarray(of_cause.probabilities)
+        (cause_cells,) = density.posteriors(possible_rows(density, labelled(rows)), [place])
+        prob = np.asarray(cause_cells.probabilities)
         for cause in range(n_causes):
             given = rows.copy()
             given[:, place] = cause

@@ -131,10 +131,12 @@ class DensityMixture(NamedTuple):
         joint = self._joint(rows)
         log_cells = np.empty(rows.shape)
         possible = np.isfinite(joint).all(axis=1)
-        of_members = [member.log_cells(rows[possible]) for member in self.members]
+        log_cells_of_members = [member.log_cells(rows[possible]) for member in self.members]
         # Missing cells have no score.
         with np.errstate(invalid="ignore"):
-            without = np.logaddexp.reduce(joint[possible].T[:, :, np.newaxis] - of_members, axis=0)
+            without = np.logaddexp.reduce(
+                joint[possible].T[:, :, np.newaxis] - log_cells_of_members, axis=0
+            )
             log_cells[possible] = _total(joint[possible])[:, np.newaxis] - without
             # A row that is impossible to a member may be possible without one of its cells.
             for row in np.flatnonzero(~possible):
@@ -146,15 +148,17 @@ class DensityMixture(NamedTuple):
     def posteriors(self, rows: Any, columns: Any = None) -> list[Predictive]:
         """See :class:`skpc.densities.Density`."""
         weights = self._posterior_weights(rows)
-        of_members = [
+        cells_of_members = [
             member.posteriors(possible, columns)
             for member, possible in zip(self.members, _possible(rows, weights))
         ]
         known = rows.rows if isinstance(rows, Events) else rows
         chosen = range(known.shape[1]) if columns is None else columns
         return [
-            Predictive.mixture([_about(one, known[:, column]) for one in cells], weights)
-            for column, cells in zip(chosen, zip(*of_members))
+            Predictive.mixture(
+                [_about(cells_of_member, known[:, column]) for cells_of_member in cells], weights
+            )
+            for column, cells in zip(chosen, zip(*cells_of_members))
         ]
 
     def means(self, rows: Any, columns: Sequence[int] | None = None) -> Floats:
@@ -163,15 +167,17 @@ class DensityMixture(NamedTuple):
         filled = (rows.rows if isinstance(rows, Events) else rows).copy()
         incomplete = np.flatnonzero(np.isnan(filled[:, chosen]).any(axis=1))
         for start in range(0, len(incomplete), _ROWS):
-            some = incomplete[start : start + _ROWS]
-            for column, cells in zip(chosen, self.posteriors(_taken(rows, some), chosen)):
-                filled[some, column] = cells.centres()
+            batch = incomplete[start : start + _ROWS]
+            for column, cells in zip(chosen, self.posteriors(_taken(rows, batch), chosen)):
+                filled[batch, column] = cells.centres()
         return filled
 
     def modes(self, rows: Floats) -> Floats:
         """The likeliest of the modes of the members; see :class:`skpc.densities.Density`."""
         possible = _possible(rows, self._posterior_weights(rows))
-        candidates = np.array([m.modes(some) for m, some in zip(self.members, possible)])
+        candidates = np.array(
+            [m.modes(possible_rows) for m, possible_rows in zip(self.members, possible)]
+        )
         candidates = np.where(np.isnan(rows), candidates, rows)
         log_density = np.array([self.log_density(candidate) for candidate in candidates])
         return np.asarray(candidates[log_density.argmax(axis=0), np.arange(len(rows))])
@@ -185,7 +191,7 @@ class DensityMixture(NamedTuple):
         return draw_by_source(
             source,
             self.domain.n_features,
-            lambda k, some: self.members[k].draw(some.sum(), random_state, given),
+            lambda k, is_source: self.members[k].draw(is_source.sum(), random_state, given),
         )
 
     def draw_missing(self, rows: Any, random_state: np.random.RandomState) -> Floats:
@@ -195,8 +201,8 @@ class DensityMixture(NamedTuple):
         return draw_by_source(
             source,
             self.domain.n_features,
-            lambda k, some: self.members[k].draw_missing(
-                _taken(rows, np.flatnonzero(some)), random_state
+            lambda k, is_source: self.members[k].draw_missing(
+                _taken(rows, np.flatnonzero(is_source)), random_state
             ),
         )
 

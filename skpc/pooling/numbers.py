@@ -75,9 +75,9 @@ class Target(NamedTuple):
         The normals are ``REGRESSOR_SCALES`` times as wide as the standard deviation of the row, and
         have weights of shape (n_rows, n_scales).
         """
-        rest = np.maximum(1.0 - atoms.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
+        bulk = np.maximum(1.0 - atoms.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
         means = np.broadcast_to(self.column.place(mean)[:, np.newaxis], weights.shape)
-        normals = Normals(means, sd[:, np.newaxis] * REGRESSOR_SCALES, rest * weights)
+        normals = Normals(means, sd[:, np.newaxis] * REGRESSOR_SCALES, bulk * weights)
         return ScoredNormals(self.column, atoms * weights.sum(axis=1, keepdims=True), normals)
 
     def log_density(self, form: Form, values: Floats) -> Floats:
@@ -182,9 +182,9 @@ class NumberData(NamedTuple):
         if member.is_density:
             rows = labelled(self.rows, self.values)
             return fit_density(member.model, self.target.domain, rows, weight)
-        some = (weight > 0.0) & self.target.is_rest(self.values)
+        is_learned = (weight > 0.0) & self.target.is_rest(self.values)
         with noted(f"This came from the member {member.name!r}. {NEEDED}"):
-            training_data = self.rows[some], self.values[some], weight[some]
+            training_data = self.rows[is_learned], self.values[is_learned], weight[is_learned]
             return self._fit_regressor(member.model, *training_data, seeds)
 
     def _fit_regressor(
@@ -353,19 +353,20 @@ class NumberPool(NamedTuple):
     def _forms(self, rows: Floats) -> tuple[dict[int, Sequence[Any]], Floats]:
         """What each member that is used adds to the distributions, and weights of components."""
         with without_warnings(len(self.used) > 1):
-            of_densities = {
-                m: target_distributions(one.row_density, rows) for m, one in self.densities.items()
+            cells_of_densities = {
+                m: target_distributions(density.row_density, rows)
+                for m, density in self.densities.items()
             }
         gating = np.ones((len(rows), 1))
         member = self.gate.member
         if self.gate.features is not None:
-            mixed = Predictive.mixture([*of_densities.values()], self.mixture)
+            mixed = Predictive.mixture([*cells_of_densities.values()], self.mixture)
             gating = self.gate.features.transform(rows, mixed.variance())
             atoms = self.target.atom_probabilities(mixed)
         weights = softmax(gating @ self.gate.coef, axis=1)
         forms: dict[int, Any] = {
-            m: FormSum(one.terms).scaled(weights[:, member == m]).forms
-            for m, one in of_densities.items()
+            m: FormSum(member_cells.terms).scaled(weights[:, member == m]).forms
+            for m, member_cells in cells_of_densities.items()
         }
         for m, noise in self.noise.items():
             mean, sd = self.fitted[m].mean_and_sd(rows)
@@ -385,27 +386,30 @@ def _weigh(data: NumberData, is_density: NDArray[np.bool_], out_of_fold: OutOfFo
     spread = (mean - (mean[:, is_density] @ mixture)[:, np.newaxis]) ** 2 + variance
     spread = spread[:, is_density] @ mixture
     rows = out_of_fold.test_rows
-    of_targets = float(data.values.var())
-    features = GatingFeatures.fit(target.features, rows, spread, of_targets)
+    target_variance = float(data.values.var())
+    features = GatingFeatures.fit(target.features, rows, spread, target_variance)
     gating = features.transform(rows, spread)
     atoms = np.tensordot(atoms[:, is_density], mixture, axes=(1, 0))
-    rest = target.is_rest(values)
-    is_learned = is_density | (~np.isnan(mean).any(axis=0) & rest.any())
+    is_rest = target.is_rest(values)
+    is_learned = is_density | (~np.isnan(mean).any(axis=0) & is_rest.any())
     noise: dict[int, HeteroscedasticNoise] = {}
     components = {m: log_density[:, [m]] for m in np.flatnonzero(is_density).tolist()}
     for m in np.flatnonzero(is_learned & ~is_density).tolist():
         residual = values - mean[:, m]
         sd = np.sqrt(variance[:, m])
-        of_rest = residual[rest], sd[rest], gating[rest], weight[rest]
-        noise[m] = HeteroscedasticNoise.fit(*of_rest)
-        of_normals = mean[:, m], noise[m].sds(sd, gating)
+        rest_residuals = residual[is_rest], sd[is_rest], gating[is_rest], weight[is_rest]
+        noise[m] = HeteroscedasticNoise.fit(*rest_residuals)
+        normals = mean[:, m], noise[m].sds(sd, gating)
         forms = [
-            target.normals(*of_normals, np.tile(one, (len(values), 1)), atoms)
-            for one in np.eye(len(REGRESSOR_SCALES))
+            target.normals(*normals, np.tile(scale_alone, (len(values), 1)), atoms)
+            for scale_alone in np.eye(len(REGRESSOR_SCALES))
         ]
         components[m] = np.column_stack([target.log_density(form, values) for form in forms])
         mean[:, m] = forms[0].means()
-    member = np.repeat(list(components), [of_member.shape[1] for of_member in components.values()])
+    member = np.repeat(
+        list(components),
+        [member_log_density.shape[1] for member_log_density in components.values()],
+    )
     log_density = np.hstack([*components.values()])
     scales = [REGRESSOR_SCALES if m in noise else np.ones(1) for m in components]
     is_unscaled = np.concatenate(scales) == 1.0
@@ -419,7 +423,7 @@ def _weigh(data: NumberData, is_density: NDArray[np.bool_], out_of_fold: OutOfFo
     weights[~counts] = 0.0
     counts[is_density] |= mixture > 0.0
     gate = Gate(member[counts[member]], coef[:, counts[member]], features)
-    noise = {m: one for m, one in noise.items() if counts[m]}
+    noise = {m: member_noise for m, member_noise in noise.items() if counts[m]}
     mixture = mixture[counts[is_density]]
     used = np.flatnonzero(counts).tolist()
     return NumberPool(target, mixture, weights, scores, pooled, used, gate, noise)

@@ -200,4 +200,6 @@ def _gather(folds: Sequence[Fold], predictions: list[tuple[Floats, ...]]) -> Out
         for member in member_predictions
     ]
     test_parts = map(np.concatenate, zip(*(fold[1:] for fold in folds)))
-    return OutOfFold(tuple(np.stack(one, axis=1) for one in zip(*joined)), *test_parts)
+    return OutOfFold(
+        tuple(np.stack(member_parts, axis=1) for member_parts in zip(*joined)), *test_parts
+    )

@@ -109,9 +109,9 @@ class LogPool(NamedTuple):
             excess = weight[:, np.newaxis] * np.exp(log_prob)
             excess[own_class] -= weight
             slope = np.append(excess.ravel() @ factors, (excess * observed).sum(axis=0))
-            of_pull = pull @ (free - start)
-            value = (free - start) @ of_pull - weight @ log_prob[own_class]
-            return value, slope + 2.0 * of_pull
+            pulled = pull @ (free - start)
+            value = (free - start) @ pulled - weight @ log_prob[own_class]
+            return value, slope + 2.0 * pulled
 
         bounds = [(0.0, None)] * (2 * n_members) + [(None, None)] * n_classes
         free = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds).x

@@ -271,14 +271,14 @@ def _descend(
         # All rows at a node one after the other, while its arguments are in the cache.
         for k in range(n_visitors[slot[i]]):
             j = visitors[slot[i], k]
-            first = begin
+            reached_first = begin
             last = end
             # A sum sends its row on to one child, a product to all of them.
             if is_sum[i] == 1:
                 settings = plan, tables, cells, lines, in_logs, maximise
-                first = _chosen_child(*settings, i, column[j], score, streams, j)
-                last = first + 1
-            for a in range(first, last):
+                reached_first = _chosen_child(*settings, i, column[j], score, streams, j)
+                last = reached_first + 1
+            for a in range(reached_first, last):
                 child = arg[a]
                 if child >= 0:
                     visitors[slot[child], n_visitors[slot[child]]] = j
@@ -348,5 +348,5 @@ def _chosen_child(
 
 def _seed(random_state: Any) -> np.uint64:
     high = np.iinfo(np.int32).max
-    first, second = check_random_state(random_state).randint(high, size=2)
-    return np.uint64(first) << np.uint64(31) | np.uint64(second)
+    high_bits, low_bits = check_random_state(random_state).randint(high, size=2)
+    return np.uint64(high_bits) << np.uint64(31) | np.uint64(low_bits)

@@ -130,15 +130,15 @@ def _statistics_of_all_edges(
         for batch in evaluator.batches(part, start, refuse=False):
             if batch.in_logs:
                 refuse_impossible(batch.root, index[start + batch.position])
-            some = batch.evaluated
-            of_rows = np.zeros(len(batch.position))
-            of_rows[some] = weight[start + batch.position[some]]
-            total += float(of_rows[some] @ batch.root[some])
-            flow[evaluator.plan.slot[-1], : len(of_rows)] = of_rows
-            state = (batch.cells, len(of_rows), batch.lines, flow, batch.in_logs)
+            evaluated = batch.evaluated
+            row_weight = np.zeros(len(batch.position))
+            row_weight[evaluated] = weight[start + batch.position[evaluated]]
+            total += float(row_weight[evaluated] @ batch.root[evaluated])
+            flow[evaluator.plan.slot[-1], : len(row_weight)] = row_weight
+            state = (batch.cells, len(row_weight), batch.lines, flow, batch.in_logs)
             flow_down(evaluator.plan, evaluator.tables, *state, into)
             lines = slice(circuit.n_features + 1, len(batch.cells.codes), 2)
-            reached = batch.cells.values[lines, : len(of_rows)]
+            reached = batch.cells.values[lines, : len(row_weight)]
             joint[batch.position] += reached.T
         evaluator.reader.add_statistics(part, joint, into.statistic)
         return into.edge_flow, into.statistic, total
@@ -305,8 +305,10 @@ def bd_score(circuit: Circuit, X: Any, sample_weight: Any = None, *, ess: float 
     prior = uniform_pseudo_counts(circuit, ess)
     counts = expected_statistics(circuit, rows, check_weight(sample_weight, len(rows)))
     parent = circuit.edge_parent
-    at = (circuit.kind[parent] == SUM) & (circuit.log_weight > -np.inf)
-    score = _log_marginal(prior.edge[at], counts.edge_flow[at], parent[at], circuit.n_nodes)
+    is_of_sum = (circuit.kind[parent] == SUM) & (circuit.log_weight > -np.inf)
+    score = _log_marginal(
+        prior.edge[is_of_sum], counts.edge_flow[is_of_sum], parent[is_of_sum], circuit.n_nodes
+    )
     leaves = circuit.structure.leaves
     states = states_of_leaves(leaves, circuit.n_states)
     possible = circuit.param[states.param] > -np.inf
@@ -320,9 +322,9 @@ def _log_marginal(pseudo: Floats, count: Floats, owner: Ints, n_owners: int) -> 
     """The sum over all distributions; ``owner`` says which one a count belongs to."""
     total = np.bincount(owner, pseudo, n_owners)
     counted = np.bincount(owner, count, n_owners)
-    at = total > 0.0
-    of_totals = gammaln(total[at]) - gammaln(total[at] + counted[at])
-    return float(of_totals.sum() + (gammaln(pseudo + count) - gammaln(pseudo)).sum())
+    is_present = total > 0.0
+    totals_part = gammaln(total[is_present]) - gammaln(total[is_present] + counted[is_present])
+    return float(totals_part.sum() + (gammaln(pseudo + count) - gammaln(pseudo)).sum())
 
 
 def _check_structure(circuit: Circuit, ess: float) -> None:

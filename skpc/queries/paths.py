@@ -99,8 +99,8 @@ def expected_value(circuit: Circuit, X: Any, paths: Paths, holds: Bools) -> Floa
     ]
     # The place of each statement among those of its column.
     place = np.empty(len(paths.column), dtype=np.uint32)
-    for of_var in statements_of:
-        place[of_var] = np.arange(len(of_var))
+    for variable_statements in statements_of:
+        place[variable_statements] = np.arange(len(variable_statements))
     n_entries = sum(len(statements_of[var]) for var in circuit.structure.leaves.var.tolist())
     # Each row reaches a few leaves, and many rows reach most.
     size = _ROWS if n_entries <= _PROBABILITIES else 1
@@ -128,26 +128,26 @@ def _tables(
     """Probabilities of statements under each leaf that a row reaches, and where they begin."""
     child = plan.arg[given.reached.arg]
     reached = np.unique(~child[child < 0])
-    first = np.zeros(len(plan.leaves.var), dtype=np.int64)
+    first_entry = np.zeros(len(plan.leaves.var), dtype=np.int64)
     parts = [np.empty(0)]
     begin = 0
     for var, statements in enumerate(statements_of):
         leaf = reached[plan.leaves.var[reached] == var]
         if len(leaf) and len(statements):
             size = np.diff(events.ptr)[statements]
-            of_var = ranges(events.ptr[statements], size)
-            low = events.low[of_var]
+            variable_events = ranges(events.ptr[statements], size)
+            low = events.low[variable_events]
             # Many intervals have few ends.
-            ends, at_end = np.unique([low, events.high[of_var]], return_inverse=True)
+            ends, at_end = np.unique([low, events.high[variable_events]], return_inverse=True)
             below = circuit.leaf_forms(var, leaf).between(np.full(len(ends), -np.inf), ends)
             at_low, at_high = at_end.reshape(2, -1)
             prob = below[:, at_high] - below[:, at_low]
             if prob.shape[1] > len(statements):
                 prob = np.add.reduceat(prob, offsets(size)[:-1], axis=1)
-            first[leaf] = begin + np.arange(len(leaf)) * len(statements)
+            first_entry[leaf] = begin + np.arange(len(leaf)) * len(statements)
             parts.append(prob.ravel())
             begin += prob.size
-    return first, np.concatenate(parts)
+    return first_entry, np.concatenate(parts)
 
 
 @kernel(new_arrays=True)
@@ -159,7 +159,7 @@ def _follow(
     reached: Reached,
     holds: Bools,
     known: Bools,
-    first: Ints,
+    first_entry: Ints,
     table: Floats,
     lines: Floats,
     out: Floats,
@@ -180,7 +180,7 @@ def _follow(
         Whether the known cells are as each statement says.
     known : array of shape (n_rows, n_features)
         Whether statements about each cell are decided.
-    first, table : arrays
+    first_entry, table : arrays
         Where the probabilities of statements begin for each leaf, and these.
     lines : array of shape (n_slots, n_events)
         Takes the values of nodes that are alive together.
@@ -224,7 +224,7 @@ def _follow(
                         said[1, var, count[var]] = place[s]
                         count[var] += 1
             for e in range(reached.ptr[r], reached.ptr[r + 1]):
-                _evaluate(plan, reached, e, count, said, n, first, table, is_one, lines)
+                _evaluate(plan, reached, e, count, said, n, first_entry, table, is_one, lines)
             for t in range(n):
                 prob = 1.0 if is_one[root] == 1 else lines[plan.slot[root], t]
                 for k in range(n_outputs):
@@ -269,17 +269,17 @@ def _distinct_events(
             is_possible &= not fails[paths.said[k]]
         if not is_possible:
             continue
-        at = key & mask
-        while event_at[at] >= 0 and keys[at] != key:
-            at = (at + 1) & mask
-        if event_at[at] < 0:
-            event_at[at] = n_events
-            keys[at] = key
+        slot = key & mask
+        while event_at[slot] >= 0 and keys[slot] != key:
+            slot = (slot + 1) & mask
+        if event_at[slot] < 0:
+            event_at[slot] = n_events
+            keys[slot] = key
             path_of[n_events] = p
             total[n_events] = 0.0
             n_events += 1
         for j in range(total.shape[1]):
-            total[event_at[at], j] += paths.value[p, j]
+            total[event_at[slot], j] += paths.value[p, j]
     return n_events
 
 
@@ -291,7 +291,7 @@ def _evaluate(
     count: Ints,
     said: NDArray[np.uint32],
     n: int,
-    first: Ints,
+    first_entry: Ints,
     table: Floats,
     is_one: NDArray[np.int8],
     lines: Floats,
@@ -300,7 +300,7 @@ def _evaluate(
 
     Parameters
     ----------
-    plan, reached, first, table, is_one, lines
+    plan, reached, first_entry, table, is_one, lines
         See :func:`_follow`.
     e : int
         The entry of the node.
@@ -347,7 +347,7 @@ def _evaluate(
             child = plan.arg[reached.arg[k]]
             if child < 0:
                 var = plan.leaves.var[~child]
-                begin = first[~child]
+                begin = first_entry[~child]
                 weight = reached.weight[k] if is_sum else -1.0
                 _meet_leaf(said[:, var], count[var], table[begin:], weight, line)
 

@@ -152,12 +152,12 @@ def _differentiate(
     sent = lines.shape[0] - FLOW
     value = lines.shape[0] - VALUE
     after = lines.shape[0] - QUOTIENT
-    zero, one = (-np.inf, 0.0) if in_logs else (0.0, 1.0)
+    zero, unit = (-np.inf, 0.0) if in_logs else (0.0, 1.0)
     # Several leaves may read one cell: their derivatives add up.
     out[:, :n] = zero
     last = len(is_sum) - 1
     # The derivative of the root by itself.
-    derivative[slot[last], :n] = one
+    derivative[slot[last], :n] = unit
     # Parents before children: a derivative is complete when its node passes it on.
     for i in range(last, -1, -1):
         begin = ptr[i]
@@ -173,7 +173,7 @@ def _differentiate(
                 source = arg[a] if arg[a] >= 0 else value
                 _times(before, a - begin + 1, before, a - begin, lines, source, n, in_logs)
             # Products before each argument are kept, those behind it grow on the way.
-            lines[after, :n] = one
+            lines[after, :n] = unit
         for a in range(end - 1, begin - 1, -1):
             child = arg[a]
             if is_sum[i] == 1:

@@ -109,22 +109,22 @@ def fit_support(cells: Ranges, weight: Floats) -> Support:
     turns = np.flatnonzero(~is_high[order[:-1]] & is_high[order[1:]])
     opens = order[turns]
     closes = order[turns + 1]
-    first = np.searchsorted(place[opens], place[:n_cells])
-    last = np.searchsorted(place[closes], place[n_cells:], side="right") - 1
-    mass = _self_consistent(first, last, len(opens), weight / weight.sum())
-    return Support(number[opens], number[closes], mass, first, last)
+    first_part = np.searchsorted(place[opens], place[:n_cells])
+    last_part = np.searchsorted(place[closes], place[n_cells:], side="right") - 1
+    mass = _self_consistent(first_part, last_part, len(opens), weight / weight.sum())
+    return Support(number[opens], number[closes], mass, first_part, last_part)
 
 
-def _self_consistent(first: Ints, last: Ints, n_parts: int, share: Floats) -> Floats:
+def _self_consistent(first_part: Ints, last_part: Ints, n_parts: int, share: Floats) -> Floats:
     """Probabilities of parts such that each is its share of all cells that may be in it."""
     mass = np.full(n_parts, 1.0 / n_parts)
     for _ in range(_STEPS):
         below = np.append(0.0, np.cumsum(mass))
-        held = below[last + 1] - below[first]
+        held = below[last_part + 1] - below[first_part]
         factor = share / np.where(held > 0.0, held, 1.0)
         # Each cell reaches all parts from its first to its last one.
-        reached = np.bincount(first, factor, n_parts + 1)
-        reached -= np.bincount(last + 1, factor, n_parts + 1)
+        reached = np.bincount(first_part, factor, n_parts + 1)
+        reached -= np.bincount(last_part + 1, factor, n_parts + 1)
         updated = mass * np.maximum(np.cumsum(reached)[:-1], 0.0)
         updated /= updated.sum()
         change = np.abs(updated - mass).max()
@@ -269,9 +269,9 @@ def filled_ranges(cells: Ranges, weight: Floats, random_state: np.random.RandomS
         drawn = on_lattice(drawn, step, origin)
         # A point beyond an open end gives way to the next one.
         least = cells.low[order]
-        most = cells.high[order]
+        highest = cells.high[order]
         drawn += step * ((drawn < least) | ((drawn == least) & ~cells.closed[0, order]))
-        drawn -= step * ((drawn > most) | ((drawn == most) & ~cells.closed[1, order]))
+        drawn -= step * ((drawn > highest) | ((drawn == highest) & ~cells.closed[1, order]))
     filled = cells.low.copy()
     filled[order] = drawn
     return filled

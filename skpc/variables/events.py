@@ -71,11 +71,11 @@ class Events(NamedTuple):
         is_new = np.append(True, is_other)[: len(key)]
         cell = rows.ravel()[key]
         # What a known cell fulfils says nothing more, and what it contradicts is impossible.
-        kept = is_new & ~np.isin(key, key[(low < cell) & (cell <= high)])
+        is_kept = is_new & ~np.isin(key, key[(low < cell) & (cell <= high)])
         high = np.where(np.isnan(cell), np.maximum(low, high), low)
-        key = key[kept]
-        low = low[kept]
-        high = high[kept]
+        key = key[is_kept]
+        low = low[is_kept]
+        high = high[is_kept]
         count = np.bincount(key // rows.shape[1], minlength=len(rows))
         return cls(rows, offsets(count), key % rows.shape[1], low, high)
 
@@ -93,21 +93,21 @@ class Events(NamedTuple):
     def take(self, index: Ints) -> Self:
         """Some of the events, in this order."""
         size = np.diff(self.ptr)[index]
-        at = ranges(self.ptr[index], size)
-        ends = self.low[at], self.high[at]
-        return type(self)(self.rows[index], offsets(size), self.column[at], *ends)
+        places = ranges(self.ptr[index], size)
+        ends = self.low[places], self.high[places]
+        return type(self)(self.rows[index], offsets(size), self.column[places], *ends)
 
-    def only(self, kept: Bools) -> Self:
+    def only(self, is_known: Bools) -> Self:
         """The same events without the statements about cells that are not marked.
 
-        ``kept`` has the shape of the rows, or one that fits it.
+        ``is_known`` has the shape of the rows, or one that fits it.
         """
-        kept = np.broadcast_to(kept, self.rows.shape)
+        is_known = np.broadcast_to(is_known, self.rows.shape)
         event = self.event
-        rows = np.where(kept, self.rows, np.nan)
-        some = kept[event, self.column]
-        ends = self.low[some], self.high[some]
-        return self.from_intervals(rows, event[some], self.column[some], *ends)
+        rows = np.where(is_known, self.rows, np.nan)
+        is_kept = is_known[event, self.column]
+        ends = self.low[is_kept], self.high[is_kept]
+        return self.from_intervals(rows, event[is_kept], self.column[is_kept], *ends)
 
     def with_columns(self, order: Ints) -> Self:
         """The same events about columns in another order, which their numbers say."""
@@ -131,17 +131,19 @@ class Events(NamedTuple):
     def joined(self, other: Self) -> Self:
         """Each event and the one of another list, at once; of a cell that both know, this one."""
         n_features = self.rows.shape[1]
-        one, two = (each.event * n_features + each.column for each in (self, other))
-        first = np.searchsorted(one, two)
-        last = np.searchsorted(one, two, side="right")
+        key_of_self, key_of_other = (
+            each.event * n_features + each.column for each in (self, other)
+        )
+        first_match = np.searchsorted(key_of_self, key_of_other)
+        last = np.searchsorted(key_of_self, key_of_other, side="right")
         # All pairs of alternatives of a column that both lists have statements about.
-        of_one = ranges(first, last - first)
-        of_two = np.repeat(np.arange(len(two)), last - first)
-        alone = ~np.isin(one, two)
-        new = last == first
-        key = np.concatenate([one[alone], two[new], one[of_one]])
+        matches = ranges(first_match, last - first_match)
+        matched = np.repeat(np.arange(len(key_of_other)), last - first_match)
+        alone = ~np.isin(key_of_self, key_of_other)
+        new = last == first_match
+        key = np.concatenate([key_of_self[alone], key_of_other[new], key_of_self[matches]])
         low, high = (
-            np.concatenate([x[alone], y[new], pick(x[of_one], y[of_two])])
+            np.concatenate([x[alone], y[new], pick(x[matches], y[matched])])
             for x, y, pick in (
                 (self.low, other.low, np.maximum),
                 (self.high, other.high, np.minimum),

@@ -76,10 +76,10 @@ _FAR = 30.0
 
 
 @inlined
-def state_of(column: Floats, first: int, n_states: int, x: float) -> int:
+def state_of(column: Floats, first_number: int, n_states: int, x: float) -> int:
     """State of a value: the number of the atom it belongs to, or the last one."""
-    begin = first + ATOMS
-    reach = column[first + 2]
+    begin = first_number + ATOMS
+    reach = column[first_number + 2]
     state = np.searchsorted(column[begin : begin + n_states - 1], x - reach)
     is_atom = state < n_states - 1 and abs(x - column[begin + state]) <= reach
     return state if is_atom else n_states - 1
@@ -112,11 +112,11 @@ def read_edges(column: Column, axis: Floats, x: float) -> tuple[float, float, fl
     The log scale turns the log mass of the cell into a log density relative to the base density of
     :func:`read_scored`; it has the log of the width of the cell, if that is finite.
     """
-    first = column.first
+    first_number = column.first
     step = axis[column.first + 1]
     n_atoms = column.n_states - 1
     begin = column.first + HEAD
-    place = place_of(axis, first, n_atoms, x)
+    place = place_of(axis, first_number, n_atoms, x)
     below = place - 0.5 * step
     above = place + 0.5 * step
     scale = -math.log(step) - score_of(axis, begin, place)[1]
@@ -173,12 +173,12 @@ def _log_cell(inverse_sd: float, u: float, width: float, low: float, high: float
                 moment *= 0.25
                 power = 1.0
                 total_of_order = 0.0
-                for of_cosh in range(order + 1):
-                    rest = 1.0
-                    for k in range(1, order - of_cosh + 1):
-                        rest *= half / k
-                    total_of_order += power * rest
-                    power *= square / ((2 * of_cosh + 1) * (2 * of_cosh + 2))
+                for cosh_order in range(order + 1):
+                    odd_power = 1.0
+                    for k in range(1, order - cosh_order + 1):
+                        odd_power *= half / k
+                    total_of_order += power * odd_power
+                    power *= square / ((2 * cosh_order + 1) * (2 * cosh_order + 2))
                 total += total_of_order * moment / (2 * order + 1)
             return math.log1p(total)
         log_mass = _log_wide_cell(u - 0.5 * width, u + 0.5 * width)
@@ -206,18 +206,18 @@ def _is_narrow(u: float, width: float) -> bool:
 def log_gaussian(leaf: Leaf, table: Floats, cells: Cells, r: int) -> float:
     """Log density of a cell of row r relative to the highest peak of the variable."""
     # One entry for each state and one for a missing cell stand before the Gaussian.
-    at = leaf.first + leaf.n_states + 1
+    begin = leaf.first + leaf.n_states + 1
     line = leaf.line
     edges = edge_line(cells, leaf.line)
-    mean = table[at]
-    inverse_sd = table[at + 1]
+    mean = table[begin]
+    inverse_sd = table[begin + 1]
     z = cells.values[line, r]
     # A cell that holds an atom has no score: the Gaussian takes it as missing.
-    value = _log_normal(mean, inverse_sd, table[at + 2], table[at + 3], z)
+    value = _log_normal(mean, inverse_sd, table[begin + 2], table[begin + 3], z)
     if z == z and cells.values[edges, 0] < np.inf:
         low = cells.values[edges, r]
         high = cells.values[edges + 1, r]
-        value = table[at + 2] + cells.values[edges + 2, r]
+        value = table[begin + 2] + cells.values[edges + 2, r]
         u = (0.5 * (low + high) - mean) * inverse_sd
         width = (high - low) * inverse_sd
         if width < np.inf:
@@ -237,12 +237,12 @@ def log_gaussian_line(
     """Log densities on a batch of rows."""
     values = cells.values
     line = leaf.line
-    at = leaf.first + leaf.n_states + 1
+    begin = leaf.first + leaf.n_states + 1
     # Read before the loop, where the lines might overlap the table for all the compiler knows.
-    mean = table[at]
-    inverse_sd = table[at + 1]
-    relative = table[at + 2]
-    missing = table[at + 3]
+    mean = table[begin]
+    inverse_sd = table[begin + 1]
+    relative = table[begin + 2]
+    missing = table[begin + 3]
     edges = edge_line(cells, line)
     if values[edges, 0] < np.inf:
         for r in range(n):
@@ -284,8 +284,8 @@ def add_gaussian(
         add_states(leaf, cells, n, lines, flow, statistic)
     values = cells.values
     line = leaf.line
-    at = leaf.first + leaf.n_states + 1
-    mean = table[at]
+    begin_of_leaf = leaf.first + leaf.n_states + 1
+    mean = table[begin_of_leaf]
     # Four sums in registers: writes into the statistics would keep the loop from vectorising.
     count = 0.0
     total = 0.0
@@ -300,10 +300,10 @@ def add_gaussian(
         total += observed * d
         square += observed * d * d
         missing += lines[flow, r] - observed
-    statistic[at] += count
-    statistic[at + 1] += total
-    statistic[at + 2] += square
-    statistic[at + 3] += missing
+    statistic[begin_of_leaf] += count
+    statistic[begin_of_leaf + 1] += total
+    statistic[begin_of_leaf + 2] += square
+    statistic[begin_of_leaf + 3] += missing
 
 
 @internal_kernel
@@ -528,7 +528,9 @@ class MultivariateGaussian(NamedTuple):
         lacks = (cells.codes < 0) & (self.n_atoms == 0)
         filled = ScoredCells.from_scores(cells.codes, np.where(lacks, 0.0, cells.scores))
         # Scores at their means given the others add to the determinant, and to no distance.
-        before, after = (squared_distances(self.gaussians, *of[1:])[1] for of in (cells, filled))
+        before, after = (
+            squared_distances(self.gaussians, *each[1:])[1] for each in (cells, filled)
+        )
         values -= 0.5 * (after - before).T
         return (
             values - (lacks @ (columns.log_peak[self.variables] + 0.5 * _LOG_2_PI))[:, np.newaxis]
@@ -545,8 +547,8 @@ class MultivariateGaussian(NamedTuple):
 
     def _of_states(self, place: int, codes: Ints) -> Floats:
         """Log probabilities of states of a column, 0 where missing; shape (n_rows, n_leaves)."""
-        of_missing = np.zeros((len(self.leaf), 1))
-        return np.hstack([self.log_prob_of(place), of_missing])[:, codes].T
+        log_prob_missing = np.zeros((len(self.leaf), 1))
+        return np.hstack([self.log_prob_of(place), log_prob_missing])[:, codes].T
 
     def add_statistics(
         self, leaves: Leaves, cells: ScoredCells, flow: Floats, statistic: Floats
@@ -564,8 +566,12 @@ class MultivariateGaussian(NamedTuple):
             end = self.state_ptr[place + 1]
             counts[:, begin:end] *= (weight @ (codes < 0))[:, np.newaxis]
             counts[:, begin:end] += weight @ (codes[:, np.newaxis] == np.arange(end - begin))
-        _, first, second = statistics(self.gaussians, cells.scores, cells.patterns, weight)
-        parts = np.column_stack([counts, first, second.reshape(len(total), -1), total])
+        _, first_moment, second_moment = statistics(
+            self.gaussians, cells.scores, cells.patterns, weight
+        )
+        parts = np.column_stack(
+            [counts, first_moment, second_moment.reshape(len(total), -1), total]
+        )
         statistic[self._entries(leaves)] += parts
 
     def _entries(self, leaves: Leaves) -> Ints:
@@ -575,8 +581,10 @@ class MultivariateGaussian(NamedTuple):
 
     def positions(self, leaves: Leaves) -> Ints:
         """Positions of the mean and the covariance of each leaf among the parameters, one a row."""
-        first = leaves.param_ptr[self.leaf] + self.log_prob.shape[1]
-        return first[:, np.newaxis] + np.arange(len(self.variables) * (len(self.variables) + 1))
+        after_states = leaves.param_ptr[self.leaf] + self.log_prob.shape[1]
+        return after_states[:, np.newaxis] + np.arange(
+            len(self.variables) * (len(self.variables) + 1)
+        )
 
     def updated(self, leaves: Leaves, statistic: Floats, prior: Prior) -> Floats:
         """New means and covariances, one a row; see :func:`_m_step`."""
@@ -600,9 +608,9 @@ class MultivariateGaussian(NamedTuple):
 def by_scope(leaf: Ints, leaves: Leaves) -> list[tuple[Ints, Ints]]:
     """The numbers of the leaves of each scope, and its variables."""
     groups: dict[tuple[int, ...], list[int]] = {}
-    for one in leaf.tolist():
-        scope = leaves.scope[leaves.scope_ptr[one] : leaves.scope_ptr[one + 1]]
-        groups.setdefault(tuple(scope.tolist()), []).append(one)
+    for number in leaf.tolist():
+        scope = leaves.scope[leaves.scope_ptr[number] : leaves.scope_ptr[number + 1]]
+        groups.setdefault(tuple(scope.tolist()), []).append(number)
     return [(np.array(group), np.array(scope)) for scope, group in groups.items()]
 
 

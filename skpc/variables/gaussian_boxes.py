@@ -48,8 +48,8 @@ def conditional_form(
     prob = np.exp(leaves.log_prob_of(place))[leaf]
     own_mean = mean[leaf, row, place][:, np.newaxis]
     own_sd = sd[leaf, row, place][:, np.newaxis]
-    rest = Normals(own_mean, own_sd, prob[:, -1:])
-    return ScoredNormals(columns.axis_of(leaves.variables[place]), prob[:, :-1], rest)
+    bulk = Normals(own_mean, own_sd, prob[:, -1:])
+    return ScoredNormals(columns.axis_of(leaves.variables[place]), prob[:, :-1], bulk)
 
 
 def _given(leaves: MultivariateGaussian, places: Ints, scores: Floats) -> tuple[Floats, Floats]:
@@ -59,8 +59,8 @@ def _given(leaves: MultivariateGaussian, places: Ints, scores: Floats) -> tuple[
     across = covariance[:, known][:, :, places]
     gain = np.linalg.solve(covariance[:, known][:, :, known], across)
     moved = np.einsum("nlk,lkp->nlp", scores[:, np.newaxis, known] - mean[:, known], gain)
-    rest = covariance[:, places][:, :, places] - across.transpose(0, 2, 1) @ gain
-    return mean[:, places] + moved, rest
+    conditional_covariance = covariance[:, places][:, :, places] - across.transpose(0, 2, 1) @ gain
+    return mean[:, places] + moved, conditional_covariance
 
 
 def box_probabilities(
@@ -95,23 +95,25 @@ def box_probabilities(
     mean, covariance = _given(leaves, np.array([*intervals]), scores)
     # Each stated cell is at an atom, or its score is in one of some intervals.
     options: list[list[Any]] = []
-    for at, (place, (low, high)) in enumerate(intervals.items()):
+    for position, (place, (low, high)) in enumerate(intervals.items()):
         column = columns.axis_of(leaves.variables[place])
         prob = np.exp(leaves.log_prob_of(place))
         held = (low[..., np.newaxis] < column.atoms) & (column.atoms <= high[..., np.newaxis])
         options.append([(held.any(axis=1) @ prob[:, :-1].T, None)])
         ends = (end.T for end in column.end_scores(low, high))
-        options[-1] += [(prob[:, -1], (at, *side)) for side in zip(*ends)]
+        options[-1] += [(prob[:, -1], (position, *side)) for side in zip(*ends)]
     total = np.zeros(mean.shape[:2])
     for weights, sides in (zip(*choice) for choice in itertools.product(*options)):
         weight = np.prod(np.broadcast_arrays(total, *weights)[1:], axis=0)
-        some = [side for side in sides if side is not None]
-        if len(some) == 1:
-            ((at, *box),) = some
-            sd = np.sqrt(covariance[:, at, at])
-            weight *= normal_between(*((end[:, np.newaxis] - mean[:, :, at]) / sd for end in box))
-        elif some:
-            chosen, *box = (np.array(part) for part in zip(*some))
+        stated_sides = [side for side in sides if side is not None]
+        if len(stated_sides) == 1:
+            ((position, *box),) = stated_sides
+            sd = np.sqrt(covariance[:, position, position])
+            weight *= normal_between(
+                *((end[:, np.newaxis] - mean[:, :, position]) / sd for end in box)
+            )
+        elif stated_sides:
+            chosen, *box = (np.array(part) for part in zip(*stated_sides))
             for row, leaf in np.argwhere(weight > 0.0).tolist():
                 normal = mean[row, leaf, chosen], covariance[leaf][np.ix_(chosen, chosen)]
                 weight[row, leaf] *= _in_box(*normal, *(end[:, row] for end in box))

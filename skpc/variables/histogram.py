@@ -206,8 +206,8 @@ class Histogram(NamedTuple):
         is_gap = (self.shares <= NOTHING) & (width > wide_gap * width.sum())
         states = _bins(self.shares, self._is_alone, is_gap, n_bins, self.weight)
         # Tails come last: they are inside no range.
-        numbers, first = np.unique(np.roll(states, -1), return_index=True)
-        return np.argsort(np.argsort(first))[np.searchsorted(numbers, states)]
+        numbers, first_cells = np.unique(np.roll(states, -1), return_index=True)
+        return np.argsort(np.argsort(first_cells))[np.searchsorted(numbers, states)]
 
     @property
     def _is_alone(self) -> Bools:
@@ -229,8 +229,8 @@ class Histogram(NamedTuple):
         The shares have shape (n_states, n_edges + 1): a state may lie on both sides of an atom.
         """
         change = np.flatnonzero(np.diff(self.states))
-        first = np.append(0, change + 1)
-        return self.edges[change], np.add.reduceat(self.mixing, first, axis=1)
+        first_cells = np.append(0, change + 1)
+        return self.edges[change], np.add.reduceat(self.mixing, first_cells, axis=1)
 
     def states_of(self, values: Floats) -> Ints:
         """State of each value."""
@@ -255,12 +255,12 @@ class Histogram(NamedTuple):
         points = self.points
         # The upper edge of the lower tail belongs to the next cell already.
         below = np.nextafter(edges[:1], -np.inf)
-        of_cells = np.concatenate([below, (edges[1:] + edges[:-1]) / 2, edges[-1:]])
-        of_cells = np.where(np.isnan(points), of_cells, points)
+        cell_modes = np.concatenate([below, (edges[1:] + edges[:-1]) / 2, edges[-1:]])
+        cell_modes = np.where(np.isnan(points), cell_modes, points)
         # The best comes last and stays; among equals the first.
-        order = np.lexsort((-np.arange(len(of_cells)), self.log_densities))
+        order = np.lexsort((-np.arange(len(cell_modes)), self.log_densities))
         values = np.empty(self.n_states)
-        values[self.states[order]] = of_cells[order]
+        values[self.states[order]] = cell_modes[order]
         return values
 
     def moments(self, centre: float = 0.0) -> tuple[Floats, Floats]:
@@ -313,15 +313,18 @@ class Histogram(NamedTuple):
         for sign, edge, scale, left in zip((-1, 1), edges[[0, -1]], self._scales, self._tails):
             reached = [np.clip(end, self.low, self.high) - centre for end in ends]
             near, far = (np.maximum(sign * (end - edge), 0.0)[:, 0] for end in reached[::sign])
-            mass, first, second = exponential_moments(near / scale, far / scale)
-            first = sign * scale * first
-            second = scale**2 * second
-            moments = edge * mass + first, edge**2 * mass + 2.0 * edge * first + second
+            mass, first_moment, second_moment = exponential_moments(near / scale, far / scale)
+            first_moment = sign * scale * first_moment
+            second_moment = scale**2 * second_moment
+            moments = (
+                edge * mass + first_moment,
+                edge**2 * mass + 2.0 * edge * first_moment + second_moment,
+            )
             tails.append(np.array(moments)[:, :, np.newaxis] / left)
         held = (ends[0] < self.points) & (self.points <= ends[1])
         parts = []
-        for power, of_cells in enumerate(inner):
-            cells = np.hstack([tails[0][power], of_cells, tails[1][power]])
+        for power, inner_cells in enumerate(inner):
+            cells = np.hstack([tails[0][power], inner_cells, tails[1][power]])
             atoms = np.where(held, (self.points - centre) ** (power + 1), 0.0)
             parts.append(np.where(np.isnan(self.points), cells, atoms) @ self.mixing.T)
         return parts[0], parts[1]
@@ -349,9 +352,11 @@ def exponential_moments(near: Floats, far: Floats) -> tuple[Floats, Floats, Floa
     reached = np.where(at_far > 0.0, far, 0.0)
     at_near = np.exp(-near)
     mass = at_near - at_far
-    first = (near + 1.0) * at_near - (reached + 1.0) * at_far
-    second = (near * (near + 2.0) + 2.0) * at_near - (reached * (reached + 2.0) + 2.0) * at_far
-    return mass, first, second
+    first_moment = (near + 1.0) * at_near - (reached + 1.0) * at_far
+    second_moment = (near * (near + 2.0) + 2.0) * at_near - (
+        reached * (reached + 2.0) + 2.0
+    ) * at_far
+    return mass, first_moment, second_moment
 
 
 def _bins(cells: Floats, is_atom: Bools, is_gap: Bools, n_bins: int, n_rows: float) -> Ints:
@@ -367,19 +372,21 @@ def _bins(cells: Floats, is_atom: Bools, is_gap: Bools, n_bins: int, n_rows: flo
     filled = 0.0
     below = 0.0
     enough = 0.5 / n_bins
-    few = ROWS_PER_CELL / max(n_rows, 1.0)
-    others = np.flatnonzero(~is_atom)
+    least_filled = ROWS_PER_CELL / max(n_rows, 1.0)
+    other_cells = np.flatnonzero(~is_atom)
     numbers = list[int]()
-    for mass, is_apart in zip(cells[others].tolist(), (is_atom | is_gap)[others - 1].tolist()):
+    for mass, is_apart in zip(
+        cells[other_cells].tolist(), (is_atom | is_gap)[other_cells - 1].tolist()
+    ):
         full = filled >= enough and below + mass / 2.0 >= (number + 1) / n_bins
-        if full or (is_apart and filled >= few and 1.0 - below >= few):
+        if full or (is_apart and filled >= least_filled and 1.0 - below >= least_filled):
             number = max(number + 1, int((below + mass / 2.0) * n_bins))
             filled = 0.0
         numbers.append(number)
         filled = filled + mass
         below = below + mass
-    state[others] = numbers
-    if filled < min(enough, few):
+    state[other_cells] = numbers
+    if filled < min(enough, least_filled):
         last = state == number
         state[last] = state[(state < number)].max(initial=0) if number else 0
     return state
@@ -473,58 +480,63 @@ class HistogramTable(NamedTuple):
 
 
 @inlined
-def state_and_log_density(axis: Floats, first: int, last: int, x: float) -> tuple[int, float]:
+def state_and_log_density(
+    axis: Floats, first_number: int, last: int, x: float
+) -> tuple[int, float]:
     """State of a value, and its log density there if the state has all the mass."""
     # An axis has five numbers for each edge, and nine more.
-    n_edges = (last - first - 9) // 5
-    begin = first + HEAD
+    n_edges = (last - first_number - 9) // 5
+    begin = first_number + HEAD
     # The cell is the number of edges that are not above the value.
     cell = np.searchsorted(axis[begin : begin + n_edges], x, side="right")
     # Behind the edges: states, shares, log densities of the cells.
-    at = begin + n_edges + cell
-    log_density = axis[at + 2 * (n_edges + 1)]
+    place = begin + n_edges + cell
+    log_density = axis[place + 2 * (n_edges + 1)]
     # Tails are exponential: their density falls with the distance from their edge.
     if cell == 0:
-        log_density += (x - axis[begin]) / axis[first]
+        log_density += (x - axis[begin]) / axis[first_number]
     elif cell == n_edges:
-        log_density += (axis[begin + n_edges - 1] - x) / axis[first + 1]
-    if x < axis[first + 2] or x > axis[first + 3]:
+        log_density += (axis[begin + n_edges - 1] - x) / axis[first_number + 1]
+    if x < axis[first_number + 2] or x > axis[first_number + 3]:
         log_density += BEYOND_END
-    return int(axis[at]), log_density
+    return int(axis[place]), log_density
 
 
 @inlined
-def draw_in_state(axis: Floats, first: int, last: int, state: int, u: float) -> float:
+def draw_in_state(axis: Floats, first_number: int, last: int, state: int, u: float) -> float:
     """Turn a uniform draw into one from a state; tails end where the range of draws does."""
     # The layout is that of the flat array: edges first, then the cells.
-    n_edges = (last - first - 9) // 5
-    begin = first + HEAD
-    at = begin + n_edges
+    n_edges = (last - first_number - 9) // 5
+    begin = first_number + HEAD
+    place = begin + n_edges
     # One random number chooses the cell, and what is left of it the place within.
     cell = -1
-    for other in range(n_edges + 1):
-        share = axis[at + n_edges + 1 + other]
-        if axis[at + other] == state and share > 0.0:
-            cell = other
+    for cell_number in range(n_edges + 1):
+        share = axis[place + n_edges + 1 + cell_number]
+        if axis[place + cell_number] == state and share > 0.0:
+            cell = cell_number
             if u < share:
                 u = u / share
                 break
             u -= share
     # The shares of a state sum to one, up to rounding.
     u = min(u, 1.0)
-    point = axis[at + 3 * (n_edges + 1) + cell]
+    point = axis[place + 3 * (n_edges + 1) + cell]
     # The cell of an atom holds one value.
     if point == point:
         return point
     if cell == 0:
         # Draws between the end of the range and the edge, by the inverse of their distribution.
-        least = math.exp(min((axis[first + 2] - axis[begin]) / axis[first], 0.0))
-        drawn = axis[begin] + axis[first] * math.log(least + (1.0 - least) * u)
-        return max(drawn, axis[first + 2])
+        least = math.exp(min((axis[first_number + 2] - axis[begin]) / axis[first_number], 0.0))
+        drawn = axis[begin] + axis[first_number] * math.log(least + (1.0 - least) * u)
+        return max(drawn, axis[first_number + 2])
     low = axis[begin + cell - 1]
     if cell == n_edges:
-        least = math.exp(min((low - axis[first + 3]) / axis[first + 1], 0.0))
-        return min(low - axis[first + 1] * math.log(least + (1.0 - least) * u), axis[first + 3])
+        least = math.exp(min((low - axis[first_number + 3]) / axis[first_number + 1], 0.0))
+        return min(
+            low - axis[first_number + 1] * math.log(least + (1.0 - least) * u),
+            axis[first_number + 3],
+        )
     # Within a bin the density is flat.
     return low + u * (axis[begin + cell] - low)
 

@@ -191,19 +191,21 @@ class Law(NamedTuple):
                 seen=points,
                 cuts=middles(points),
             )
-        others = points[is_other]
+        other_points = points[is_other]
         mass_of_others = mass[is_other]
         if bounds is None:
-            law = law._replace(ends=law._inferred_ends(others, mass_of_others))
-        if not len(others):
+            law = law._replace(ends=law._inferred_ends(other_points, mass_of_others))
+        if not len(other_points):
             score = score_around(points, mass, ends)
             return law._replace(score=score, linear_score=score)
         lower, upper = law.place(np.array(law.edges_of_ends)).tolist()
-        places = law.place(others)
+        places = law.place(other_points)
         scores = fitted_scores(places, mass_of_others, (lower, upper), bounds is None)
         law = law._replace(linear_score=scores[0], score=scores[1])
-        if step == 0.0 and len(others) > 1 and have_repeats(points, mass):
-            law = law._replace(seen=others, cuts=cell_cuts(others, mass_of_others, atoms))
+        if step == 0.0 and len(other_points) > 1 and have_repeats(points, mass):
+            law = law._replace(
+                seen=other_points, cuts=cell_cuts(other_points, mass_of_others, atoms)
+            )
         return law
 
     @classmethod
@@ -319,15 +321,15 @@ class Law(NamedTuple):
         """
         state = states_among(self.atoms, self.reach, x)
         is_atom = state < len(self.atoms)
-        of_run, size = _runs(self.atoms, self.gap)
-        between = self.atom_places + self.gap * ((of_run + 0.5) / size - 0.5)
+        place_in_run, size = _runs(self.atoms, self.gap)
+        between = self.atom_places + self.gap * ((place_in_run + 0.5) / size - 0.5)
         score = self.score
         ends = at_powers(np.array(score, dtype=np.float64), np.array([score.low, score.high]))
         least = ends[0] if score.lower > -math.inf else -math.inf
-        most = ends[1] if score.upper < math.inf else math.inf
-        of_atoms = np.clip(score.transform(between), least, most)
+        greatest = ends[1] if score.upper < math.inf else math.inf
+        scores_of_atoms = np.clip(score.transform(between), least, greatest)
         scores = score.transform(self.place(x))
-        return np.where(is_atom, np.append(of_atoms, np.nan)[state], scores)
+        return np.where(is_atom, np.append(scores_of_atoms, np.nan)[state], scores)
 
     def inverse(self, z: Floats) -> Floats:
         """Values, but for atoms, that have some scores; NaN stays."""
@@ -364,7 +366,7 @@ class Law(NamedTuple):
         with one standard deviation, a few have quadratures, and splines go through these.
         """
         moments = np.empty((2, len(mean)))
-        distinct, of_sd, count = np.unique(sd, return_inverse=True, return_counts=True)
+        distinct, number_of_sd, count = np.unique(sd, return_inverse=True, return_counts=True)
         is_alone = np.ones(len(mean), dtype=bool)
         # Means with one standard deviation from which on splines go through some, knots of these in
         # one standard deviation, and means for each knot that are worth it.
@@ -372,7 +374,7 @@ class Law(NamedTuple):
         knots_of_sd = 10.0
         means_of_knot = 4
         for number in np.flatnonzero(count > many_means).tolist():
-            members = np.flatnonzero(of_sd == number)
+            members = np.flatnonzero(number_of_sd == number)
             low = mean[members].min()
             high = mean[members].max()
             n_knots = 2 + math.ceil(knots_of_sd * (high - low) / distinct[number])
@@ -397,8 +399,8 @@ class Law(NamedTuple):
         low, high = at_powers(flat, np.array([score.low, score.high]))
         knots = [min(low, 0.0), min(max(0.0, low), high), max(high, 0.0), math.inf]
         if has_gaps:
-            of_run, size = _runs(self.atoms, self.gap)
-            starts = np.flatnonzero(of_run == 0)
+            place_in_run, size = _runs(self.atoms, self.gap)
+            starts = np.flatnonzero(place_in_run == 0)
             widest = starts[np.argsort(-size[starts], kind="stable")[:_RUNS]]
             knots += score.transform(self.atom_places[widest]).tolist()
         cuts = self.atom_places if has_gaps else np.empty(0)
@@ -495,8 +497,8 @@ class Law(NamedTuple):
         if not len(self.seen):
             return inside
         known = self.known(inside)
-        of_cells = self.seen[np.searchsorted(self.cuts, inside)]
-        nearest = np.where(np.isnan(known), of_cells, known)
+        values_of_cells = self.seen[np.searchsorted(self.cuts, inside)]
+        nearest = np.where(np.isnan(known), values_of_cells, known)
         return np.where(np.isnan(inside), np.nan, nearest)
 
 
@@ -504,8 +506,8 @@ def _runs(atoms: Floats, width: float) -> tuple[Ints, Ints]:
     """The number of each atom among its neighbours on a lattice, and how many these are."""
     begins = np.append(True, np.diff(atoms) > 1.5 * width)[: len(atoms)]
     run = np.cumsum(begins) - 1
-    first = np.flatnonzero(begins)
-    return np.arange(len(atoms)) - first[run], np.bincount(run)[run]
+    run_begins = np.flatnonzero(begins)
+    return np.arange(len(atoms)) - run_begins[run], np.bincount(run)[run]
 
 
 def _crowd_ends(points: Floats, mass: Floats) -> tuple[bool, bool]:
@@ -563,21 +565,21 @@ def _quadrature(
         for knot in knots:
             end = min(max(knot, begin), last)
             size = end - begin
-            at = 0
+            first_node = 0
             rule = 0
             while rule < len(_IN_SDS) and (
                 wider * size > _IN_SDS[rule] * sd[i] or wider * size > _IN_SCORES[rule]
             ):
                 rule += 1
             for shorter in range(rule):
-                at += _SIZES[shorter]
+                first_node += _SIZES[shorter]
             # Most distributions lie between two of the knots.
             n = _SIZES[rule] if size > 0.0 else 0
             # Loops of one kind of work each: all of them vectorise.
             for m in range(n):
-                z = begin + size * nodes[at + m]
+                z = begin + size * nodes[first_node + m]
                 t = (z - mean[i]) / sd[i]
-                mass[m] = size * weights[at + m] * fast_exp(-0.5 * t * t)
+                mass[m] = size * weights[first_node + m] * fast_exp(-0.5 * t * t)
                 value[m] = z
             if inverse.power != 1.0:
                 for m in range(n):

@@ -49,13 +49,15 @@ class FormSum(Form):
 
     def moments(self, centre: float) -> tuple[Floats, Floats]:
         """Mean and mean square of ``x - centre`` under each distribution."""
-        first, second = zip(*(form.moments(centre) for form in self.forms))
-        return np.asarray(sum(first)), np.asarray(sum(second))
+        first_moments, second_moments = zip(*(form.moments(centre) for form in self.forms))
+        return np.asarray(sum(first_moments)), np.asarray(sum(second_moments))
 
     def moments_between(self, low: Floats, high: Floats, centre: float) -> tuple[Floats, Floats]:
         """The parts of both moments that come from an interval ``low < x <= high`` of its own."""
-        first, second = zip(*(form.moments_between(low, high, centre) for form in self.forms))
-        return np.asarray(sum(first)), np.asarray(sum(second))
+        first_moments, second_moments = zip(
+            *(form.moments_between(low, high, centre) for form in self.forms)
+        )
+        return np.asarray(sum(first_moments)), np.asarray(sum(second_moments))
 
     def mean_squares(self, centre: Floats) -> Floats:
         """Mean square of each distribution around its own centre."""
@@ -79,8 +81,8 @@ class FormSum(Form):
 
     def without_atoms(self) -> Self:
         """The part without atoms, with its probability."""
-        rest = (form for form in self.forms if not isinstance(form, Points))
-        return type(self)(tuple(form.without_atoms() for form in rest))
+        without_points = (form for form in self.forms if not isinstance(form, Points))
+        return type(self)(tuple(form.without_atoms() for form in without_points))
 
     @property
     def atoms(self) -> Floats:
@@ -126,8 +128,8 @@ class WithinIntervals(Form):
 
     def holds(self, x: Floats) -> Any:
         """Which numbers, one for each distribution, are in its intervals."""
-        at = x[:, np.newaxis]
-        return ((self.low < at) & (at <= self.high)).any(axis=1)
+        cells = x[:, np.newaxis]
+        return ((self.low < cells) & (cells <= self.high)).any(axis=1)
 
     def log_density(self, x: Floats) -> Floats:
         """Log density (nats) of each distribution at its own ``x``."""
@@ -139,8 +141,8 @@ class WithinIntervals(Form):
             self.form.moments_between(low, high, centre)
             for low, high in zip(self.low.T, self.high.T)
         ]
-        first, second = (self.weight * np.sum(part, axis=0) for part in zip(*parts))
-        return first, second
+        first_moment, second_moment = (self.weight * np.sum(part, axis=0) for part in zip(*parts))
+        return first_moment, second_moment
 
     def moments_between(self, low: Floats, high: Floats, centre: float) -> tuple[Floats, Floats]:
         """The parts of both moments that come from an interval ``low < x <= high`` of its own."""
@@ -240,23 +242,24 @@ class Predictive:
         ValueError
             If the members are not about the same cells and categories, or the weights do not fit.
         """
-        first = members[0]
+        reference = members[0]
         weight = np.asarray(weight, dtype=np.float64)
         _refuse_other_cells(members)
-        fits = weight.shape in ((len(members),), (len(first.known), len(members)))
+        fits = weight.shape in ((len(members),), (len(reference.known), len(members)))
         if not fits or np.any(weight < 0.0) or not np.allclose(weight.sum(axis=-1), 1.0):
             raise ValueError(
-                f"weight must have shape ({len(members)},) or ({len(first.known)}, {len(members)}) "
-                f"and rows of probabilities that sum to one, got shape {weight.shape}: {weight}"
+                f"weight must have shape ({len(members)},) or "
+                f"({len(reference.known)}, {len(members)}) and rows of probabilities that sum to "
+                f"one, got shape {weight.shape}: {weight}"
             )
-        of_rows = np.broadcast_to(weight, (len(first.known), len(members)))
+        row_weights = np.broadcast_to(weight, (len(reference.known), len(members)))
         terms = [
-            term.scaled(of_rows[:, [k]])
+            term.scaled(row_weights[:, [k]])
             for k, member in enumerate(members)
             for term in member.terms
         ]
-        what = first.labels, first.index, first.law, first.dates
-        return cls(_joined(terms), first.known, *what)
+        what = reference.labels, reference.index, reference.law, reference.dates
+        return cls(_joined(terms), reference.known, *what)
 
     def within(self, low: Floats, high: Floats) -> Self:
         """The distributions given that each cell lies in intervals ``low < x <= high`` of its own.
@@ -286,8 +289,8 @@ class Predictive:
     @property
     def probabilities(self) -> Floats | None:
         """Probabilities of the states of the column; None without states."""
-        (term, *others) = self.terms
-        if others or (self.labels is None and self.edges is None):
+        (term, *later_terms) = self.terms
+        if later_terms or (self.labels is None and self.edges is None):
             return None
         prob = term.prob / term.prob.sum(axis=1, keepdims=True)
         observed = np.flatnonzero(~np.isnan(self.known))
@@ -355,12 +358,12 @@ class Predictive:
 
     def _cdf(self, x: Any) -> Floats:
         form, known = self._numbers()
-        at = np.asarray(x, dtype=np.float64)
-        if at.shape not in ((), known.shape):
-            raise ValueError(f"x must be one number or {len(known)}, one a row; got {at.shape}")
-        edges = np.broadcast_to(at, known.shape)
+        points = np.asarray(x, dtype=np.float64)
+        if points.shape not in ((), known.shape):
+            raise ValueError(f"x must be one number or {len(known)}, one a row; got {points.shape}")
+        edges = np.broadcast_to(points, known.shape)
         edges = edges if self.law is None else self.law.upper_edges(edges)
-        return np.where(np.isnan(known), np.clip(form.below(edges), 0.0, 1.0), known <= at)
+        return np.where(np.isnan(known), np.clip(form.below(edges), 0.0, 1.0), known <= points)
 
     def restricted_mean(self, limit: float) -> Floats:
         """Mean of the lesser of each cell and a limit, shape (n_rows,)."""
@@ -481,5 +484,5 @@ class Marginals(list[Predictive]):
                     + (columns_like(column, names) if has_names else "its columns are numbers")
                 )
             column = names.index(column)
-        found = super().__getitem__(column)
-        return Marginals(found) if isinstance(column, slice) else found
+        chosen = super().__getitem__(column)
+        return Marginals(chosen) if isinstance(column, slice) else chosen

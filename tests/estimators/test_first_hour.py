@@ -20,6 +20,7 @@ from skpc import (
     DensityRegressor,
     ExpectedKernelSVR,
     ExpectedPredictor,
+    MixtureOfAllTrees,
     MultipleImputer,
     StackedDensity,
     TableMixture,
@@ -374,9 +375,9 @@ def test_intervals_have_an_order_whatever_their_dtype_says(brackets):
     assert [*model.domain_.calendars[0].labels] == [*states]
 
 
-def test_intervals_without_a_dtype_of_states_are_refused(brackets):
+def test_intervals_without_a_dtype_of_states_are_refused_where_ranges_are(brackets):
     with pytest.raises(TypeError, match=r"column 'b' holds Interval\(-9, 0.*astype\('category'\)"):
-        CutsetNetworkBD().fit(brackets.astype({"b": object}))
+        MixtureOfAllTrees().fit(brackets.astype({"b": object}))
     states = [*brackets["b"].cat.categories]
     declared = CutsetNetworkBD(categories=[None, states, None])
     assert declared.fit(brackets.astype({"b": object})).complete(brackets)["b"].isin(states).all()

@@ -21,6 +21,7 @@ from skpc import (
     GenerativeForest,
     KernelEPOperator,
     LogisticEPClassifier,
+    MixtureOfAllTrees,
     StackedDensity,
 )
 
@@ -124,5 +125,8 @@ def test_cells_that_are_no_table_are_refused_with_the_column_and_the_way_out():
     with pytest.raises(TypeError, match=r"column 'b' holds both 'one' and 0. Convert one kind"):
         CutsetNetworkBD().fit(frame)
     frame = frame.assign(b=pd.Series([{1}, {2}]))
-    with pytest.raises(TypeError, match=r"found \{1\} of type set in column 'b'. Turn times"):
+    with pytest.raises(TypeError, match=r"column 'b' holds \{1\}, a range or a set. Densities"):
+        MixtureOfAllTrees().fit(frame)
+    frame = frame.assign(b=pd.Series([slice(1), slice(2)]))
+    with pytest.raises(TypeError, match=r"of type slice in column 'b'. Turn times"):
         CutsetNetworkBD().fit(frame)

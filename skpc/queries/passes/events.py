@@ -57,10 +57,12 @@ class EventReader(MultivariateReader):
         self._listed = np.concatenate([np.empty(0, np.int64), *(leaf for _, leaf in alone)])
         bounds = offsets([len(leaf) for _, leaf in alone]).tolist()
         #: Each stated variable with the leaves that have it alone, and their places among these.
-        self._alone = [(*one, slice(a, b)) for one, (a, b) in zip(alone, pairwise(bounds))]
+        self._alone = [
+            (*alone_group, slice(a, b)) for alone_group, (a, b) in zip(alone, pairwise(bounds))
+        ]
         self._forms = [circuit.leaf_forms(var, leaf) for var, leaf in alone]
-        first = self.n_features + 2 * self.n_leaves
-        self.plan = plan._replace(leaves=with_lines(plan.leaves, self._listed, first))
+        first_line = self.n_features + 2 * self.n_leaves
+        self.plan = plan._replace(leaves=with_lines(plan.leaves, self._listed, first_line))
 
     @property
     def n_lines(self) -> int:
@@ -74,7 +76,7 @@ class EventReader(MultivariateReader):
         probability.
         """
         n = len(rows)
-        of_blocks = super().values(rows, start)
+        block_values = super().values(rows, start)
         cells = checked_cells(self.columns, rows, start)
         out = np.empty((len(self._listed), n))
         log_table = self._circuit.leaf_table
@@ -99,10 +101,10 @@ class EventReader(MultivariateReader):
                 # Some events have alternatives.
                 out[lines, stated] = np.logaddexp.reduceat(log_prob[:, kind], start_of, axis=1)
         for place, group, scored in zip(self.place, self.groups, self.cells(rows, start)):
-            for some, intervals in _alike(events, group.variables, np.isnan(scored.scores)):
-                prob = box_probabilities(group, self.columns, scored.scores[some], intervals)
-                of_blocks[np.ix_(some, place)] += log_or_inf(prob)
-        return np.hstack([of_blocks, out.T])
+            for event_rows, intervals in _alike(events, group.variables, np.isnan(scored.scores)):
+                prob = box_probabilities(group, self.columns, scored.scores[event_rows], intervals)
+                block_values[np.ix_(event_rows, place)] += log_or_inf(prob)
+        return np.hstack([block_values, out.T])
 
     def fill(self, owner: Ints, streams: Any, rows: Floats, index: Ints | None = None) -> None:
         """Fill the missing cells of rows by draws within their events; see the base class.
@@ -176,8 +178,8 @@ class EventReader(MultivariateReader):
         """Draw a cell of some rows from the distributions of a form, within its intervals."""
         u = np.empty(len(rows))
         uniforms(streams, u)
-        of_rows = events.take(chosen)
-        low, high = of_rows.only(np.arange(rows.shape[1]) == var).padded()
+        chosen_events = events.take(chosen)
+        low, high = chosen_events.only(np.arange(rows.shape[1]) == var).padded()
         within_sets = WithinIntervals(FormSum((form,)), low, high, np.ones(len(chosen)))
         drawn = within_sets.quantiles(u[chosen])
         # Far out in a tail quantiles have no digits left.
@@ -192,18 +194,18 @@ def _alike(
     stated = np.flatnonzero(np.isin(events.column, variables))
     which, number, size = np.unique(events.event[stated], return_inverse=True, return_counts=True)
     column = np.full((len(which), size.max(initial=0)), -1)
-    at = offsets(size)[:-1]
-    column[number, np.arange(len(stated)) - at[number]] = events.column[stated]
+    first_stated = offsets(size)[:-1]
+    column[number, np.arange(len(stated)) - first_stated[number]] = events.column[stated]
     distinct, kind = group_rows(np.hstack([is_open[which], column]))
-    for one in range(len(distinct)):
-        some = np.flatnonzero(kind == one)
-        taken = stated[at[some, np.newaxis] + np.arange(size[some[0]])]
-        of_var = [events.column[taken[0]] == var for var in variables.tolist()]
+    for kind_number in range(len(distinct)):
+        members = np.flatnonzero(kind == kind_number)
+        taken = stated[first_stated[members, np.newaxis] + np.arange(size[members[0]])]
+        is_of_variable = [events.column[taken[0]] == var for var in variables.tolist()]
         yield (
-            which[some],
+            which[members],
             {
                 place: (events.low[taken[:, is_its]], events.high[taken[:, is_its]])
-                for place, is_its in enumerate(of_var)
+                for place, is_its in enumerate(is_of_variable)
                 if is_its.any()
             },
         )

@@ -369,8 +369,8 @@ class MultivariateReader:
         parts = []
         for group, (mean, sd) in zip(self.groups, given):
             for at in np.flatnonzero(group.variables == var):
-                of_cells = mean[:, :, at][:, rows], sd[:, :, at][:, rows]
-                parts.append((np.searchsorted(among, group.leaf), *of_cells))
+                moments = mean[:, :, at][:, rows], sd[:, :, at][:, rows]
+                parts.append((np.searchsorted(among, group.leaf), *moments))
         if not parts:
             return None
         place, means, sds = map(np.concatenate, zip(*parts))

@@ -230,8 +230,8 @@ class Evaluator:
         # Bytes that the values of one batch may take where those of all nodes are kept.
         budget = 48 * 2**20
         fitting = budget // (8 * self.n_lines)
-        most = 256 if keep else _BATCH
-        self.size = int(np.clip(fitting // 32 * 32, 32, most)) if size is None else size
+        most_rows = 256 if keep else _BATCH
+        self.size = int(np.clip(fitting // 32 * 32, 32, most_rows)) if size is None else size
 
     def flows(self) -> Floats:
         """Lines for the flows of the nodes that are alive together."""
@@ -239,17 +239,17 @@ class Evaluator:
 
     def log_values(self, row: Floats) -> tuple[Floats, bool]:
         """Log value of every node of the structure on one row, and whether it is possible."""
-        first = np.zeros(1, dtype=np.int64)
-        part = (row, self.reader.values(row), first)
+        first_line = np.zeros(1, dtype=np.int64)
+        part = (row, self.reader.values(row), first_line)
         batch = self._evaluate(*part, self._workspace(), True)
         leaves = self.circuit.structure.leaves
         n_inner = len(self.plan.is_sum)
         value = np.empty(self.circuit.n_nodes)
-        of_leaves = np.empty((len(leaves.node), 1))
+        leaf_values = np.empty((len(leaves.node), 1))
         table = self.tables.log_table
-        all_leaves = np.arange(len(of_leaves))
-        log_leaf_values(self.plan.leaves, table, batch.cells, 1, all_leaves, of_leaves)
-        value[leaves.node] = of_leaves[:, 0]
+        all_leaves = np.arange(len(leaf_values))
+        log_leaf_values(self.plan.leaves, table, batch.cells, 1, all_leaves, leaf_values)
+        value[leaves.node] = leaf_values[:, 0]
         inner = self.program.node >= 0
         value[self.program.node[inner]] = batch.lines[:n_inner, 0][inner]
         return value, bool(batch.root[0] > -np.inf)
@@ -270,8 +270,8 @@ class Evaluator:
         while parts:
             again = [np.empty(0, dtype=np.int64)]
             for part in parts:
-                of_part = rows[part], joint[part], every[part]
-                batch = self._evaluate(*of_part, workspace, in_logs, start)
+                part_rows = rows[part], joint[part], every[part]
+                batch = self._evaluate(*part_rows, workspace, in_logs, start)
                 if not in_logs:
                     again.append(batch.position[np.isneginf(batch.root)])
                 elif refuse:
@@ -325,6 +325,6 @@ def feed_forward(circuit: Circuit, rows: Floats, events: Events | None = None) -
             out[start + batch.position] = batch.root
 
     # Values of leaves with lines of their own are held for all rows of a chunk.
-    most = _MOST_VALUES // max(evaluator.reader.n_lines, 1)
-    over_chunks(rows, work, int(np.clip(most, evaluator.size, CHUNK)))
+    most_rows = _MOST_VALUES // max(evaluator.reader.n_lines, 1)
+    over_chunks(rows, work, int(np.clip(most_rows, evaluator.size, CHUNK)))
     return out
