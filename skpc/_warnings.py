@@ -32,7 +32,7 @@ def warn(text: str, category: type[Warning] = UserWarning) -> None:
     level = 1
     while frame.f_back is not None and frame.f_globals["__name__"].partition(".")[0] in _INSIDE:
         frame = frame.f_back
-        level = level + 1
+        level += 1
     warnings.warn(text, category, stacklevel=level)
 
 

@@ -134,32 +134,30 @@ class CircuitAnswers(NamedTuple):
         """The distribution of a column with ranges, or in a block with such a column.
 
         Its own range cuts what all else says of it. Ranges of other columns of a block have no
-        closed form there: it is the mixture of some draws of these cells within their ranges.
+        closed form there: it is the mixture of some draws of these cells within their ranges. The
+        draws do not know the range of the column, which counts once, when it cuts.
         """
         places = np.arange(self.domain.n_features)
-        blocks = [block for block in self._blocks if column in block]
-        others = {v for block in blocks for v in block if v != column}
-        others &= {*events.column.tolist()}
-        rest = events.only(places != column)
-        members = [rest]
-        if others:
-            members = []
-            is_drawn = np.isin(places, [*others])
+        column_events = events.only(places == column)
+        elsewhere = events.only(places != column)
+        stated = {*elsewhere.column.tolist()}
+        beside = [v for block in self._blocks if column in block for v in block if v in stated]
+        given = [elsewhere]
+        if beside:
+            is_drawn = np.isin(places, beside)
+            outside = elsewhere.only(~is_drawn)
+            given = []
             for seed in range(_DRAWS):
-                drawn = queries.sample_missing(self.circuit, events, seed)
-                rows = np.where(is_drawn & events.are_stated(), drawn, rest.rows)
-                ends = rest.only(~is_drawn)[2:]
-                members.append(Events.from_intervals(rows, rest.only(~is_drawn).event, *ends))
-        (first, *more) = (queries.posteriors(self.circuit, one, [column])[0] for one in members)
-        cells = first
-        if more:
-            weight = np.full(len(members), 1.0 / len(members))
-            cells = Predictive.mixture([first, *more], weight)
-        of_column = events.only(places == column)
-        states = self.domain[column].states
-        known = of_column.rows[:, column]
-        cells = Predictive(cells.terms, known, states, law=self.domain[column].law)
-        return cells.within(*of_column.padded()) if len(of_column.column) else cells
+                drawn = queries.sample_missing(self.circuit, elsewhere, seed)
+                rows = np.where(is_drawn & elsewhere.are_stated(), drawn, elsewhere.rows)
+                given.append(Events.from_intervals(rows, outside.event, *outside[2:]))
+        answers = [queries.posteriors(self.circuit, known, [column])[0] for known in given]
+        terms = Predictive.mixture(answers, np.full(len(given), 1.0 / len(given))).terms
+        what = self.domain[column]
+        cells = Predictive(terms, column_events.rows[:, column], what.states, law=what.law)
+        if not len(column_events.column):
+            return cells
+        return cells.within(*column_events.padded())
 
     def means(self, rows: Any, columns: Sequence[int] | None = None) -> Floats:
         """See :class:`Density`."""

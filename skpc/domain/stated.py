@@ -12,11 +12,9 @@ from numpy.typing import NDArray
 
 from skpc._arrays import Bools, Floats, Ints
 from skpc._validation import column_of, describe_column, frame_library, missing_cells, objects_of
-from skpc.variables.censored import Ranges, filled_ranges
+from skpc.variables.censored import Ranges, Sets, filled_ranges, self_consistent
 
 _SETS = (list, set, frozenset, np.ndarray)
-#: Steps of self-consistency of categories.
-_STEPS = 200
 
 
 class Stated(NamedTuple):
@@ -242,13 +240,9 @@ def filled_codes(
     known = ~np.isnan(codes)
     n_states = held.shape[1]
     count = np.bincount(codes[known].astype(np.intp), weight[known], n_states)
-    law = np.full(n_states, 1.0 / n_states)
-    for _ in range(_STEPS):
-        share = held * law
-        share /= share.sum(axis=1, keepdims=True)
-        total = count + weight[rows] @ share
-        law = total / total.sum()
-    share = held * law
+    # A known cell is a set of one state.
+    sets = Sets(np.vstack([np.eye(n_states, dtype=bool), held]))
+    share = held * self_consistent(sets, np.append(count, weight[rows]), n_states)
     reached = np.cumsum(share / share.sum(axis=1, keepdims=True), axis=1)
     drawn = (random_state.random_sample((len(rows), 1)) >= reached[:, :-1]).sum(axis=1)
     filled = codes.copy()

@@ -321,9 +321,8 @@ class TableDensity(EventAnswers, DensityMixin, TableLearner):
             with warnings.catch_warnings():
                 # What there is to say of unknown categories has been said.
                 warnings.simplefilter("ignore")
-                log_score_alone = self._density.log_cells(self.domain_.encode_with_mass(alone)[0])[
-                    :, source
-                ]
+                rows_alone = self.domain_.encode_with_mass(alone)[0]
+            log_score_alone = self._density.log_cells(rows_alone)[:, source]
             is_told = contradicts & ~np.isnan(log_score_alone)
             scores[is_told, column] = log_score_alone[is_told] + mass.added[is_told, place]
 
@@ -436,16 +435,13 @@ class TableDensity(EventAnswers, DensityMixin, TableLearner):
 
 
 class CircuitDensity(TableDensity):
-    """Density estimation by a circuit over encoded rows, which a subclass learns.
-
-    A million rows would take minutes. The structure needs fewer of them than the parameters do.
-    """
+    """Density estimation by a circuit over encoded rows, which a subclass learns."""
 
     circuit_: Circuit
+    #: The structure of a million rows would take minutes, and needs fewer than the parameters do.
     _most_rows = 25_000
     #: EM over all rows of a large table, after that over a sample.
     _passes: ClassVar[Stop] = Stop(1)
-
     _takes_ranges = True
 
     @property
@@ -517,8 +513,7 @@ class CircuitDensity(TableDensity):
     def _refit(self, data: Rows | EncodedChunks, sample: TrainingData, learned: Any) -> Any:
         """Fit the parameters to all rows by EM; return what has been learned."""
         counts = self._as_learned(sample.rows, sample.weight)
-        table = self.circuit_, sample.rows, sample.weight
-        model = ParametrisedCircuit.from_rows(*table, counts)
+        model = ParametrisedCircuit.from_rows(self.circuit_, sample.rows, sample.weight, counts)
         fit = learn([model], data, self._passes)
         self.circuit_ = fit.model.circuit
         self._n_learned = data.n_rows

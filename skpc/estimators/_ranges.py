@@ -18,7 +18,7 @@ from skpc._arrays import Floats, Ints
 from skpc._validation import column_of, describe_column, objects_of
 from skpc._warnings import warn
 from skpc.domain import Domain, group_rows
-from skpc.domain.stated import Stated, filled_codes, filled_numbers
+from skpc.domain.stated import Stated, filled_codes, filled_numbers, is_stated
 from skpc.queries import Events
 from skpc.variables.censored import Ranges
 
@@ -40,11 +40,17 @@ def tell_of_many(stated: dict[int, Stated], n_rows: int, names: Any) -> None:
 def merged_table(table: Any, weight: Floats) -> tuple[Any, Floats]:
     """Distinct rows of a checked table, whose cells may be ranges and sets, and their weights."""
     columns = [objects_of(column_of(table, place)).tolist() for place in range(table.shape[1])]
-    codes = [np.unique([*map(repr, cells)], return_inverse=True)[1] for cells in columns]
+    codes = [np.unique([*map(_key, cells)], return_inverse=True)[1] for cells in columns]
     group = group_rows(np.column_stack(codes).astype(np.float64))[1]
     representative = np.unique(group, return_index=True)[1]
     total = np.bincount(group, weight).astype(np.float64)
     return _safe_indexing(table, representative), total
+
+
+def _key(cell: Any) -> str:
+    """A text that equal cells have in common, sets whatever the order of their values."""
+    is_set = is_stated(cell) and not isinstance(cell, tuple) and not hasattr(cell, "closed_left")
+    return repr(sorted({*cell}, key=repr) if is_set else cell)
 
 
 def merged_events(events: Events, weight: Floats) -> tuple[Events, Floats, Ints]:

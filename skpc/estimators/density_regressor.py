@@ -585,7 +585,12 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
         float
             One less the mean squared error over the variance of ``y``; or the concordance index.
         """
-        if is_censored(y):
+        if not self._is_censored and is_censored(y):
+            raise ValueError(
+                "y holds ranges or events, but all targets of fit were numbers. Pass numbers, or "
+                "fit on targets known as ranges."
+            )
+        if self._is_censored:
             target = CensoredTarget.read(y)
             weight = check_weight(sample_weight, len(target.event))
             # A mean up to the last time is there for all, a median is not.

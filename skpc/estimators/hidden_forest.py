@@ -297,8 +297,7 @@ class HiddenForest(CircuitDensity):
         """The numbers of members, of clusters and of hidden states."""
         n_rows = float(data.weight.sum())
         # Members of a bag, where the user gives no number.
-        members = 8
-        n_members = members
+        n_members = 8
         n_clusters = 1
         n_hidden = 0
         if self.n_estimators != "auto":

@@ -181,7 +181,7 @@ class _Learner:
             if score > best + _TOL * abs(best):
                 missed = 0
             else:
-                missed = missed + 1
+                missed += 1
                 batch = min(2 * batch, len(self.rows.weight))
             if score > best:
                 best = score

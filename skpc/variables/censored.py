@@ -8,18 +8,19 @@ distribution of powers is, which has the greatest likelihood of all cells. The p
 ``tests/naive/censored.py``.
 """
 
+from dataclasses import dataclass
 from typing import NamedTuple, Self
 
 import numpy as np
 
 from skpc._arrays import Bools, Floats, Ints
+from skpc._fitting import Rows, Statistics, Stop, learn
 from skpc.variables.atoms import distinct, repeated_points
 from skpc.variables.lattice import fit_lattice, on_lattice
 from skpc.variables.truncated import censored_regression, truncated_quantiles
 
-#: Steps of self-consistency, and the greatest change of a probability that ends them.
-_STEPS = 1_000
-_CHANGE = 1e-7
+#: Self-consistency ends once a step gains so few nats a cell.
+_STOP = Stop(1_000, 1e-12)
 #: Powers of positive numbers that are compared, and the number of ranges by which they are.
 _POWERS = (-0.5, 0.0, 0.25, 0.5, 1.0, 2.0)
 _SKETCH = 1_000
@@ -111,27 +112,72 @@ def fit_support(cells: Ranges, weight: Floats) -> Support:
     closes = order[turns + 1]
     first_part = np.searchsorted(place[opens], place[:n_cells])
     last_part = np.searchsorted(place[closes], place[n_cells:], side="right") - 1
-    mass = _self_consistent(first_part, last_part, len(opens), weight / weight.sum())
+    mass = self_consistent(Stretches(first_part, last_part), weight, len(opens))
     return Support(number[opens], number[closes], mass, first_part, last_part)
 
 
-def _self_consistent(first_part: Ints, last_part: Ints, n_parts: int, share: Floats) -> Floats:
-    """Probabilities of parts such that each is its share of all cells that may be in it."""
-    mass = np.full(n_parts, 1.0 / n_parts)
-    for _ in range(_STEPS):
+class Stretches(NamedTuple):
+    """Cells that may each be in the parts of a law from a first to a last one, both included."""
+
+    first: Ints
+    last: Ints
+
+    def probabilities(self, mass: Floats) -> Floats:
+        """Probability of each cell under probabilities of the parts."""
         below = np.append(0.0, np.cumsum(mass))
-        held = below[last_part + 1] - below[first_part]
-        factor = share / np.where(held > 0.0, held, 1.0)
-        # Each cell reaches all parts from its first to its last one.
-        reached = np.bincount(first_part, factor, n_parts + 1)
-        reached -= np.bincount(last_part + 1, factor, n_parts + 1)
-        updated = mass * np.maximum(np.cumsum(reached)[:-1], 0.0)
-        updated /= updated.sum()
-        change = np.abs(updated - mass).max()
-        mass = updated
-        if change < _CHANGE:
-            break
-    return mass
+        return below[self.last + 1] - below[self.first]
+
+    def reached(self, amount: Floats, n_parts: int) -> Floats:
+        """What the cells that may be in each part amount to together."""
+        begun = np.bincount(self.first, amount, n_parts + 1)
+        ended = np.bincount(self.last + 1, amount, n_parts + 1)
+        # Differences of sums leave rounding where nothing is left.
+        return np.maximum(np.cumsum(begun - ended)[:-1], 0.0)
+
+
+class Sets(NamedTuple):
+    """Cells that may each be in any parts of a law, ``held`` of shape (n_cells, n_parts)."""
+
+    held: Bools
+
+    def probabilities(self, mass: Floats) -> Floats:
+        """Probability of each cell under probabilities of the parts."""
+        return self.held @ mass
+
+    def reached(self, amount: Floats, n_parts: int) -> Floats:  # noqa: ARG002
+        """What the cells that may be in each part amount to together."""
+        return amount @ self.held
+
+
+@dataclass(frozen=True, eq=False)
+class Shares(Statistics):
+    """Expected weights of the cells in each part."""
+
+    weight: Floats
+    log_likelihood: float
+
+
+class PartLaw(NamedTuple):
+    """Probabilities of parts; see :class:`skpc._fitting.Parametrised`."""
+
+    mass: Floats
+
+    def expected(self, cells: Stretches | Sets, weight: Floats) -> Shares:
+        """The E-step: each cell is shared among its parts."""
+        # The probability of a cell of hardly any weight may round to zero.
+        prob = np.maximum(cells.probabilities(self.mass), np.finfo(np.float64).tiny)
+        held = self.mass * cells.reached(weight / prob, len(self.mass))
+        return Shares(held, float(weight @ np.log(prob)))
+
+    def m_step(self, shares: Shares) -> Self:
+        """The share of each part."""
+        return type(self)(shares.weight / shares.weight.sum())
+
+
+def self_consistent(cells: Stretches | Sets, weight: Floats, n_parts: int) -> Floats:
+    """Probabilities of parts such that each is its share of all cells that may be in it."""
+    even = PartLaw(np.full(n_parts, 1.0 / n_parts))
+    return np.asarray(learn([even], Rows(cells, weight), _STOP).model.mass)
 
 
 class PowerNormal(NamedTuple):

@@ -383,8 +383,8 @@ def _bins(cells: Floats, is_atom: Bools, is_gap: Bools, n_bins: int, n_rows: flo
             number = max(number + 1, int((below + mass / 2.0) * n_bins))
             filled = 0.0
         numbers.append(number)
-        filled = filled + mass
-        below = below + mass
+        filled += mass
+        below += mass
     state[other_cells] = numbers
     if filled < min(enough, least_filled):
         last = state == number

@@ -335,17 +335,20 @@ class Predictive:
         ValueError
             If the column has categories that are not numbers; so do all methods below.
         """
+        return as_dates(self._mean(), self.dates)
+
+    def _mean(self) -> Floats:
         form, known = self._numbers()
         missing = np.isnan(known)
         # Parts without weight have no quadrature.
         means = form.scaled(missing[:, np.newaxis]).means()
-        return as_dates(np.where(missing, means, known), self.dates)
+        return np.where(missing, means, known)
 
     def centres(self) -> Floats:
         """What fills each cell by itself: its mean, or the code of its most probable category."""
         if self.labels is not None:
             return np.asarray(self.probabilities).argmax(axis=1).astype(np.float64)
-        return np.where(np.isnan(self.known), FormSum(self.terms).means(), self.known)
+        return self._mean()
 
     def variance(self) -> Floats:
         """Variance of each cell, shape (n_rows,); zero where it is observed."""

@@ -123,8 +123,8 @@ def _unbound(
             if lower > -math.inf:
                 last += _softened(upper - lower, soft)[0]
             change, change_of_slope = _softened(last - v, soft)
-            v = v - change
-            slope = slope + change_of_slope
+            v -= change
+            slope += change_of_slope
         return v, slope
     # A value at a bound would have an infinite score. And the slope at and beyond a bound would
     # make what cannot be the densest of all: that of the middle counts.

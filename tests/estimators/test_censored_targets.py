@@ -242,3 +242,12 @@ def test_a_regressor_of_exact_targets_answers_the_same_questions():
     assert_allclose(survival.mean(axis=0), [(life > t).mean() for t in (5.0, 10.0)], atol=0.05)
     assert (model.predict_rmst(X, 10.0) < 10.0).all()
     assert model.score(X, life) < 1.0
+    y = structured(np.ones(200, dtype=bool), life)
+    with pytest.raises(ValueError, match="all targets of fit were numbers"):
+        model.score(X, y)
+
+
+def test_numbers_score_a_model_of_censored_targets_by_their_order(fitted):
+    model, X, life, _ = fitted
+    y = structured(np.ones(len(life), dtype=bool), life)
+    assert_allclose(model.score(X, life), model.score(X, y), atol=1e-12)
