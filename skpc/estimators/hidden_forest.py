@@ -286,8 +286,10 @@ class HiddenForest(CircuitDensity):
         axes, self._masses = map(list, zip(*pairs))
         columns = tuple(replace(column, axis=axis) for column, axis in zip(self.domain_, axes))
         domain = self.domain_ = replace(self.domain_, columns=columns)
-        is_line = ~domain.is_categorical & ~domain.is_ordered
-        states = States(offsets(domain.n_states), is_line, np.concatenate(self._masses))
+        is_increasing = ~domain.is_categorical
+        is_line = is_increasing & ~domain.is_ordered
+        ptr = offsets(domain.n_states)
+        states = States(ptr, is_line, is_increasing, np.concatenate(self._masses))
         codes = domain.codes(data.rows).astype(np.int64)
         return states.learned(codes, data.weight)
 

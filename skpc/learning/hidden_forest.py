@@ -203,7 +203,7 @@ def _points(states: States, codes: Ints, share: Floats) -> list[Single]:
     score = ndtri(states.middles(share))
     for v, (begin, end) in enumerate(zip(states.ptr, states.ptr[1:])):
         state_coordinates = np.eye(end - begin) - share[begin:end]
-        if states.is_line[v]:
+        if states.is_increasing[v]:
             state_coordinates = score[begin:end, np.newaxis]
         variance = float(share[begin:end] @ (state_coordinates**2).sum(axis=1))
         scaled = state_coordinates / np.sqrt(variance or 1.0)
@@ -332,7 +332,7 @@ def _chow_liu_tree(states: States, codes: Ints, weight: Floats, share: Floats) -
             place = middle[begin:end] * _TREE_GROUPS
             # Of many categories, the rarest are one group.
             rank = np.argsort(np.argsort(-share[begin:end], kind="stable"))
-            group = np.minimum(place if states.is_line[v] else rank, _TREE_GROUPS - 1)
+            group = np.minimum(place if states.is_increasing[v] else rank, _TREE_GROUPS - 1)
             group = np.unique(group.astype(np.int64), return_inverse=True)[1]
         n_groups.append(int(group.max()) + 1)
         grouped[:, v] = np.append(group, -1)[codes[:, v]]

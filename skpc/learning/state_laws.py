@@ -32,13 +32,16 @@ class States(NamedTuple):
     ptr : ndarray of shape (n_columns + 1,), int
         Where the states of each column begin.
     is_line : ndarray of shape (n_columns,), bool
-        Whether they are places on a line, increasing.
+        Whether they are places on a line, increasing, with which probabilities change smoothly.
+    is_increasing : ndarray of shape (n_columns,), bool
+        Whether they increase, as those of a line or of an ordered column.
     share : ndarray of shape (n_states,)
         Proportions of the states in their column, all of them positive.
     """
 
     ptr: Ints
     is_line: Bools
+    is_increasing: Bools
     share: Floats
 
     @property
