@@ -26,7 +26,8 @@ def random_states(n_columns: int, seed: int) -> States:
     rng = np.random.default_rng(seed)
     sizes = rng.integers(2, 5, n_columns)
     share = np.concatenate([rng.dirichlet(np.ones(size)) for size in sizes])
-    return States(offsets(sizes), np.arange(n_columns) % 2 == 0, share)
+    is_line = np.arange(n_columns) % 2 == 0
+    return States(offsets(sizes), is_line, is_line, share)
 
 
 def random_tree(states: States, parent: list[int], n_hidden: int, seed: int) -> FineTree:
@@ -189,7 +190,8 @@ def test_emissions_have_the_margin_of_the_rows_and_sum_to_one():
     share = np.append(np.full(40, 1 / 40), [0.5, 0.3, 0.2])
     # Values with 2 % of the rows are free.
     share[:40] = np.append([0.6], np.full(39, 0.4 / 39))
-    states = States(ptr, np.array([True, False]), share)
+    is_line = np.array([True, False])
+    states = States(ptr, is_line, is_line, share)
     law = StateLaw.fit(states, share)
     assert_array_equal(np.flatnonzero(law.is_free), [0, 40, 41, 42])
     counts = (500.0 * share[:, np.newaxis] * rng.dirichlet(np.ones(n_hidden), 43)).astype(
@@ -208,7 +210,8 @@ def test_steps_raise_the_likelihood():
     rng = np.random.default_rng(12)
     kind = rng.integers(0, 3, 800)
     codes = np.column_stack([(kind + (rng.random(800) < 0.2)) % 3 for _ in range(4)])
-    states = States(offsets([3] * 4), np.zeros(4, bool), np.full(12, 1 / 3))
+    is_line = np.zeros(4, bool)
+    states = States(offsets([3] * 4), is_line, is_line, np.full(12, 1 / 3))
     scores = []
     for n_epochs in (1, 10):
         forest = learn_forest(states, codes, np.ones(800), TreeSettings(1, 3, n_epochs), [0])
@@ -216,6 +219,22 @@ def test_steps_raise_the_likelihood():
     assert scores[1] > scores[0]
     independent = 4 * np.log(1 / 3)
     assert scores[1] > independent + 0.5
+
+
+def test_trees_know_the_order_of_ordered_columns():
+    # Most months are as frequent as the others: groups of the rarest would hold unlike ones.
+    rng = np.random.default_rng(15)
+    month = rng.permutation(np.append(np.arange(4_800) % 48, np.arange(1_500) % 15))
+    is_late = np.where(month < 15, rng.random(len(month)) < 0.5, month >= 32)
+    shown = np.where(rng.random(len(month)) < 0.2, is_late, rng.random(len(month)) < 0.5)
+    early = np.where(month < 8, 1, shown)
+    codes = np.column_stack([month, is_late, early]).astype(np.int64)
+    ptr = offsets([48, 2, 2])
+    share = np.repeat([1 / 48, 1 / 2, 1 / 2], [48, 2, 2])
+    states = States(ptr, np.zeros(3, bool), np.array([True, False, False]), share)
+    tree = learn_forest(states, codes, np.ones(len(codes)), TreeSettings(1, 1, 1), [0]).trees[0]
+    edges = {frozenset(edge) for edge in enumerate(tree.parent.tolist()) if edge[1] >= 0}
+    assert edges == {frozenset([0, 1]), frozenset([0, 2])}
 
 
 def test_missing_cells_have_a_place_of_their_own():
