@@ -178,13 +178,13 @@ class FineTree(NamedTuple):
         log_likelihood = log_scale[root] + np.log(below[root] @ self.first)
         return below, message_to_parent, log_likelihood[rows.above[root]]
 
-    def expected(self, rows: Batch) -> Statistics:
+    def expected(self, rows: Batch, weight: Single) -> Statistics:
         """The E-step."""
         posterior, message_to_parent, _ = self.pass_up(rows)
         *columns, root = children_first(self.parent)
         transition = np.zeros_like(self.transition)
         posterior[root] *= self.first
-        posterior[root] *= (rows.weight / posterior[root].sum(axis=1))[:, np.newaxis]
+        posterior[root] *= (weight / posterior[root].sum(axis=1))[:, np.newaxis]
         for v in reversed(columns):
             # Posterior of the hidden state of the parent, by what is not below this column alone.
             outside = posterior[self.parent[v]] / message_to_parent[v].take(rows.above[v], axis=0)

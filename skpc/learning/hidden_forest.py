@@ -7,17 +7,17 @@ by their seeds, is one density with equal weights. The trees are in
 :mod:`skpc.learning.fine_trees`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from scipy.sparse import csr_array
 from scipy.special import ndtri
 
-from skpc._arrays import Floats, Ints, added, offsets
-from skpc._fitting import Parts
+from skpc._arrays import Floats, Ints, offsets
+from skpc._fitting import Batches, Parts, Rows, Stepwise, Stop, learn
 from skpc._threads import in_threads
+from skpc.counting.clustering import Centroids, Numbers
 from skpc.learning.cutset import TREE, learn_cutset_network
 from skpc.learning.fine_trees import (
     Batch,
@@ -44,7 +44,6 @@ _MIXTURE_ROUNDS = 10
 #: Batches of an epoch, rows of each at least, and the last step towards the counts of a batch.
 _BATCHES = 8
 _BATCH_ROWS = 32
-_STEP_POWER = 0.6
 _LAST_STEP = 0.15
 #: Rows of a cluster for each hidden state, at least.
 _ROWS_OF_STATE = 6.0
@@ -138,7 +137,8 @@ class TaughtForest(NamedTuple):
             for number_of_tree, tree in enumerate(trees[ptr[member] : ptr[member + 1]]):
                 is_tree = label == number_of_tree
                 batch = chosen[is_tree], weight[is_taught][is_tree], states.ptr, tree.parent
-                counts.append(tree.expected(Batch.from_codes(*batch)))
+                patterns = Batch.from_codes(*batch)
+                counts.append(tree.expected(patterns, patterns.weight))
         return Parts(tuple(counts))
 
     def m_step(self, counts: Parts) -> Self:
@@ -178,7 +178,7 @@ def _clusters(
 ) -> Ints:
     """Labels of rows by a mixture of products, which starts from k-means."""
     points = np.hstack(_points(states, codes, states.share))
-    label = _k_means(points, weight, n_clusters, random_state)
+    label = _labels(points, weight, n_clusters, random_state)
     if n_clusters == 1:
         return label
     place = places(codes, states.ptr)
@@ -214,26 +214,15 @@ def _points(states: States, codes: Ints, share: Floats) -> list[Single]:
     return columns
 
 
-def _k_means(
+def _labels(
     points: Single, weight: Floats, n_clusters: int, random_state: np.random.RandomState
 ) -> Ints:
     """Labels of rows after some iterations of k-means from rows drawn at random."""
-    n_rows = len(points)
-    n_clusters = min(n_clusters, n_rows)
-    start = random_state.choice(n_rows, n_clusters, replace=False, p=weight / weight.sum())
-    centroid = points[start]
-    label = np.zeros(n_rows, dtype=np.int64)
-    for _ in range(_ROUNDS if n_clusters > 1 else 0):
-        closeness = points @ centroid.T
-        closeness -= np.einsum("ij,ij->i", centroid, centroid) / np.float32(2.0)
-        label = closeness.argmax(axis=1)
-        member = csr_array(
-            (weight.astype(np.float32), label, np.arange(n_rows + 1)), shape=(n_rows, n_clusters)
-        )
-        total = np.asarray(member.sum(axis=0))[:, np.newaxis]
-        # A cluster that loses all its rows keeps its centroid.
-        centroid = np.where(total > 0.0, member.T @ points / np.maximum(total, 1e-30), centroid)
-    return label
+    numbers = Numbers(points, None)
+    n_clusters = min(n_clusters, len(points))
+    start = Centroids.drawn(numbers, weight, n_clusters, random_state)
+    n_iter = _ROUNDS - 1 if n_clusters > 1 else 0
+    return learn([start], Rows(numbers, weight), Stop(n_iter)).model.nearest(numbers)
 
 
 def _learn_tree(
@@ -252,28 +241,15 @@ def _learn_tree(
         Batch.from_codes(codes[order[part]], pieces[part], states.ptr, tree.parent)
         for part in np.array_split(np.arange(len(order)), n_batches)
     ]
-    return _stepwise_em(tree, batches, settings.n_epochs, random_state).settled()
+    start = Stepwise(tree, float(weight.sum()), _LAST_STEP if n_batches > 1 else 1.0)
 
+    def shuffled(_: int) -> Iterator[Rows]:
+        """The batches of an epoch."""
+        for number in random_state.permutation(n_batches).tolist():
+            yield Rows(batches[number], batches[number].weight)
 
-def _stepwise_em(
-    model: Any, batches: Sequence[Batch], n_epochs: int, random_state: np.random.RandomState
-) -> Any:
-    """EM in steps: each moves the expected counts towards those of its batch.
-
-    A model has ``expected(rows) -> statistics``, which add up, and ``m_step(statistics) -> model``.
-    """
-    total = sum(float(batch.weight.sum()) for batch in batches)
-    counts = None
-    n_steps = 0
-    for _ in range(n_epochs):
-        for number in random_state.permutation(len(batches)).tolist():
-            batch = batches[number]
-            step = max((n_steps + 1.0) ** -_STEP_POWER, _LAST_STEP) if len(batches) > 1 else 1.0
-            new = model.expected(batch).times(step * total / float(batch.weight.sum()))
-            counts = new if counts is None else added(counts.times(1.0 - step), new)
-            model = model.m_step(counts)
-            n_steps += 1
-    return model
+    data = Batches(shuffled, start.n_rows)
+    return learn([start], data, Stop(settings.n_epochs * n_batches)).model.model.settled()
 
 
 def _start(
@@ -297,7 +273,7 @@ def _start(
         factor = np.where(is_neighbour, _NEIGHBOUR, _OTHER)
         factor[v] = _OWN
         scaled = points * factor.astype(np.float32)[column_of]
-        labels.append(_k_means(scaled, weight, n_hidden, random_state))
+        labels.append(_labels(scaled, weight, n_hidden, random_state))
     # EM begins as if these labels were known.
     unit = np.eye(n_hidden, dtype=np.float32)
     hidden = unit[np.array(labels)]

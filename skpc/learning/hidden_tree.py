@@ -176,24 +176,29 @@ class Counts(NamedTuple):
 
 
 class TaughtTree(NamedTuple):
-    """A tree whose tables are learned from the encoded rows of a large table.
+    """A tree whose tables are learned; see :class:`skpc._fitting.Parametrised`.
 
     Attributes
     ----------
     tree : HiddenTree
     share : list of ndarrays of shape (n_states,)
         See :meth:`Counts.tree`.
-    domain : Domain
-        Tells the states of encoded rows.
+    domain : Domain or None, default=None
+        Tells the states of encoded rows. None: rows are of states.
     """
 
     tree: HiddenTree
     share: list[Floats]
-    domain: Any
+    domain: Any = None
 
-    def expected(self, rows: Floats, weight: Floats) -> Counts:
+    def log_likelihood(self, codes: Codes) -> Floats:
+        """Log-likelihood (nats) of rows of states."""
+        return self.tree.log_likelihood(codes)
+
+    def expected(self, rows: Any, weight: Floats) -> Counts:
         """The E-step."""
-        return expected_counts(self.tree, CodedRows(self.domain.codes(rows), weight))
+        codes = rows if self.domain is None else self.domain.codes(rows)
+        return expected_counts(self.tree, CodedRows(codes, weight))
 
     def m_step(self, counts: Counts) -> Self:
         """The tree with the most probable parameters."""

@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from skpc import HiddenForest
 from skpc._arrays import added, offsets
 from skpc.learning.fine_bins import fine_axis, n_fine_bins
-from skpc.learning.fine_trees import Batch, FineForest, FineTree, places
+from skpc.learning.fine_trees import Batch, FineForest, FineTree, Statistics, places
 from skpc.learning.hidden_forest import TaughtForest, TreeSettings, learn_forest
 from skpc.learning.state_laws import StateLaw, States
 from skpc.queries import log_likelihood
@@ -52,6 +52,10 @@ def plain(states: States, tree: FineTree) -> tuple:
     return tree.parent, tree.first, tree.transition, tables
 
 
+def expected_of(tree: FineTree, batch: Batch) -> Statistics:
+    return tree.expected(batch, batch.weight)
+
+
 @pytest.mark.parametrize("parent", PARENTS, ids=str)
 def test_the_likelihood_sums_over_trees_and_hidden_states(parent):
     states = random_states(len(parent), seed=0)
@@ -73,7 +77,7 @@ def test_expected_counts_are_sums_over_hidden_states(parent):
     states = random_states(len(parent), seed=2)
     tree, codes = random_tree(states, parent, 3, seed=3), random_codes(states, 15, seed=4)
     weight = np.random.default_rng(5).uniform(0.5, 2.0, 15)
-    counts = tree.expected(Batch.from_codes(codes, weight, states.ptr, tree.parent))
+    counts = expected_of(tree, Batch.from_codes(codes, weight, states.ptr, tree.parent))
     first, transition, emission = naive.expected_counts(*plain(states, tree), codes, weight)
     # Weights and indicators are float32.
     assert_allclose(counts.first, first, rtol=1e-5)
@@ -89,7 +93,7 @@ def test_rows_that_share_patterns_count_as_if_they_did_not():
     # The two leaves, and what lies above them, have far fewer patterns than rows.
     assert max(len(batch.place[v]) for v in (2, 3)) <= 5
     assert len(batch.place[1]) < 400
-    counts = tree.expected(batch)
+    counts = expected_of(tree, batch)
     first, transition, emission = naive.expected_counts(*plain(states, tree), codes, weight)
     assert_allclose(counts.first, first, rtol=1e-5)
     assert_allclose(counts.transition, transition, rtol=1e-5, atol=1e-6)
@@ -152,7 +156,7 @@ def test_few_rows_teach_all_members_and_many_are_dealt():
     # A member of one tree counts as that tree does.
     taught = TaughtForest.from_forest(forest, Coded(), 61.0)
     batch = Batch.from_codes(codes, weight, forest.states.ptr, forest.trees[2].parent)
-    truth = forest.trees[2].expected(batch)
+    truth = expected_of(forest.trees[2], batch)
     counts = taught.expected(codes, weight)
     assert_allclose(counts.parts[2].transition, truth.transition, rtol=1e-6)
     # Rows belong to the cluster that is most probable by the margins.
