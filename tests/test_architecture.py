@@ -55,15 +55,9 @@ MOST_PRONOUNS = 50
 #: have more: a domain is declared by ten facts, and two tests of columns are open.
 MOST_PARAMETERS = 8
 LONGER = {"Domain.fit", "independence_test", "feature_importance_test"}
-#: Functions that decide by a tolerance or their patience when a loop ends. The first learns all
-#: parameters; the others are solvers of convex problems, clusterings, and learners that are not
-#: likelihoods of one model: each says what it is.
-LOOPS = {
-    "_fitting.py": "the loop of all learners, and that of attempts made in turn",
-    "counting/clustering.py": "k-means",
-    "learning/simplex.py": "Newton's steps to the weights of given densities",
-    "learning/hidden_tree_search.py": "batches of hidden trees, which grow",
-}
+#: The only home of loops that a tolerance or patience ends: that of all learners, and that of
+#: attempts made in turn.
+LOOPS = {"_fitting.py"}
 #: Kernels of more than seven arguments whose docstring does not name each of them.
 MOST_UNEXPLAINED_KERNELS = 0
 #: Comments for each 1,000 nodes, in the files that have kernels.
@@ -278,7 +272,7 @@ def test_one_loop_says_when_learning_ends():
         for node in nodes_of(path)
         if isinstance(node, (ast.For, ast.While)) and ends_by_tolerance(node)
     }
-    assert homes == {*LOOPS}
+    assert homes == LOOPS
 
 
 #: What records of the standard library have under such names.

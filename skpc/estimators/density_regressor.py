@@ -35,7 +35,7 @@ from skpc.estimators.soft_learn import SoftLearnSPN
 from skpc.estimators.table_mixture import PoolMixture
 from skpc.pooling.censored import CensoredData, cumulative_incidences, log_scores
 from skpc.pooling.folds import given_splits
-from skpc.pooling.numbers import NumberData, Target
+from skpc.pooling.numbers import NumberData, value_law
 from skpc.pooling.pool import Member, labelled
 from skpc.variables.dates import Calendar, as_dates
 
@@ -228,12 +228,11 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
             y = self._numbers(y)
             checked = self._training_rows(X, sample_weight, y, check_target)
             rows, weight, splits = self._labelled_rows(densities, X, y, sample_weight, checked)
-            domain = self._ordered_domain
-            whole = domain.with_number(rows, weight, most_bins(densities))
+            whole = self._ordered_domain.with_number(rows, weight, most_bins(densities))
             rows, values = np.ascontiguousarray(rows[:, :-1]), rows[:, -1].copy()
             members = self._with_others(self._members_for(densities, len(rows)))
-            data = NumberData(rows, Target(whole, domain), values, rates)
-            group = data.target.states(values)
+            data = NumberData(rows, whole, values, rates)
+            group = value_law(whole).scores(values)[0]
             self._learn_pool(data, members, weight, group, splits, random_state)
             self._describe(1)
         return self
@@ -298,10 +297,10 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
         filled = rows.copy()
         filled[:, -1] = filled_numbers(target.cells, weight, random_state)
         whole = features.with_number(filled, weight, most_bins(densities))
-        events = target.events(rows, Target(whole, features).number)
+        events = target.events(rows, whole[features.n_features].law)
         self._last = target.last
         rates = check_rates(self.missing_rates)
-        data = CensoredData(events, Target(whole, features), n_features, rates)
+        data = CensoredData(events, whole, n_features, rates)
         members = self._members_for(densities, len(events.rows))
         self._learn_pool(data, members, weight, target.event, splits, random_state)
         self._describe(events.rows.shape[1] - n_features)
@@ -605,7 +604,7 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
         n_features = len(self._order)
         rows = rows[:, :n_features]
         labelled_rows = target.labelled(rows, self.event_codes_)
-        events = target.events(labelled_rows, pool.target.number)
+        events = target.events(labelled_rows, pool.law)
         scores = [
             log_scores(density.row_density, events, rows, n_features)
             for density in pool.densities.values()

@@ -182,19 +182,49 @@ def _clusters(
     if n_clusters == 1:
         return label
     place = places(codes, states.ptr)
-    state_indicator = indicator(place.ravel(), int(states.ptr[-1]))
-    row_weight = weight.astype(np.float32)[:, np.newaxis]
+    cells = Cells(place, indicator(place.ravel(), int(states.ptr[-1])))
     law = StateLaw.fit(states, states.share)
-    posterior = np.eye(n_clusters, dtype=np.float32)[label]
-    for _ in range(_MIXTURE_ROUNDS):
-        counts = posterior * row_weight
-        table = np.log(law.m_step(state_indicator @ np.tile(counts, (len(place), 1))))
-        table = np.concatenate([table, np.zeros((1, n_clusters), np.float32)])
-        log_joint = np.log(counts.sum(axis=0) + np.float32(1.0))
-        log_joint = log_joint + sum(table.take(column, axis=0) for column in place)
+    unit = np.eye(n_clusters, dtype=np.float32)
+    start = Products(law, unit, unit).m_step(cells.counted(unit[label], weight))
+    mixture = learn([start], Rows(cells, weight), Stop(_MIXTURE_ROUNDS - 1)).model
+    return mixture.posterior(cells).argmax(axis=1)
+
+
+class Cells(NamedTuple):
+    """Rows as numbers of states, (n_columns, n_rows), and what adds these up by state."""
+
+    place: Ints
+    by_state: Any
+
+    def counted(self, posterior: Single, weight: Floats) -> Parts:
+        """Expected weights of clusters, and of states in each of them."""
+        counts = posterior * weight.astype(np.float32)[:, np.newaxis]
+        return Parts((counts.sum(axis=0), self.by_state @ np.tile(counts, (len(self.place), 1))))
+
+
+class Products(NamedTuple):
+    """A mixture of products over states; see :class:`skpc._fitting.Parametrised`."""
+
+    law: StateLaw
+    log_share: Single
+    log_table: Single
+
+    def posterior(self, cells: Cells) -> Single:
+        """The probability of each cluster for each row."""
+        log_joint = self.log_share + sum(self.log_table.take(v, axis=0) for v in cells.place)
         posterior = np.exp(log_joint - log_joint.max(axis=1, keepdims=True))
-        posterior /= posterior.sum(axis=1, keepdims=True)
-    return posterior.argmax(axis=1)
+        return posterior / posterior.sum(axis=1, keepdims=True)
+
+    def expected(self, cells: Cells, weight: Floats) -> Parts:
+        """The E-step."""
+        return cells.counted(self.posterior(cells), weight)
+
+    def m_step(self, statistics: Parts) -> Self:
+        """The tables of clusters; missing cells say nothing."""
+        counts, by_state = statistics.parts
+        table = np.log(self.law.m_step(by_state))
+        table = np.concatenate([table, np.zeros((1, len(counts)), np.float32)])
+        return self._replace(log_share=np.log(counts + np.float32(1.0)), log_table=table)
 
 
 def _points(states: States, codes: Ints, share: Floats) -> list[Single]:

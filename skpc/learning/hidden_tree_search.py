@@ -189,7 +189,7 @@ class _Learner:
         """Run epochs with batches of these sizes."""
         n_steps = sum(max(1, len(self.rows.weight) // size) for size in sizes)
         order = iter(sizes)
-        data = Batches(lambda _: self.dealt(next(order)), self.model.n_rows)
+        data = Batches(lambda _: self.dealt(next(order, _BATCH)), self.model.n_rows)
         return learn([self.model], data, Stop(n_steps)).model.model.tree
 
     def dealt(self, size: int) -> Iterator[Rows]:

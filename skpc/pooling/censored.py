@@ -16,9 +16,10 @@ from sklearn.utils import gen_batches
 
 from skpc._arrays import Floats, log_or_inf
 from skpc._fitting import without_warnings
+from skpc.domain import Domain
 from skpc.learning.simplex import mixture_weights
 from skpc.pooling.folds import Fold
-from skpc.pooling.numbers import Gate, NumberPool, Target, possible_rows, target_distributions
+from skpc.pooling.numbers import Gate, NumberPool, possible_rows, target_distributions
 from skpc.pooling.pool import Member, OutOfFold, labelled
 from skpc.queries import Events
 
@@ -33,8 +34,8 @@ class CensoredData(NamedTuple):
     ----------
     events : Events
         Encoded rows, then the cause if there are several, then the target.
-    target : Target
-        What they are. Its features have the cause as their last column, if there are several.
+    domain : Domain
+        What their columns are.
     n_features : int
         Number of columns of the rows alone.
     rates : sequence of float
@@ -42,7 +43,7 @@ class CensoredData(NamedTuple):
     """
 
     events: Events
-    target: Target
+    domain: Domain
     n_features: int
     rates: Sequence[float]
 
@@ -59,7 +60,7 @@ class CensoredData(NamedTuple):
         """See :class:`~skpc.pooling.pool.TrainingData`."""
         index = np.flatnonzero(weight > 0.0)
         return clone(member.model).fit_events(
-            self.target.domain, self.events.take(index), weight[index]
+            self.domain, self.events.take(index), weight[index]
         )
 
     def predict(self, fitted: Any, fold: Fold) -> tuple[Floats, ...]:
@@ -86,7 +87,7 @@ class CensoredData(NamedTuple):
         used = np.flatnonzero(mixture)
         weights = mixture[used]
         gate = Gate(used, np.log(weights)[np.newaxis], None)
-        return NumberPool(self.target, weights, mixture, scores, pooled, used.tolist(), gate)
+        return NumberPool(self.domain, weights, mixture, scores, pooled, used.tolist(), gate)
 
 
 def log_scores(density: Any, events: Events, rows: Floats, n_features: int) -> Floats:
