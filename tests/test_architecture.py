@@ -51,10 +51,8 @@ MOST_NODES, MOST_NODES_OF_MODULE, MOST_NODES_OF_FUNCTION = 210_000, 3_200, 600
 PRONOUNS = {"found", "told", "seen", "own", "there", "mine", "asked", "here", "away", "gone"}
 PRONOUNS |= {"theirs", "ours"}
 MOST_PRONOUNS = 50
-#: Parameters of a function that is not compiled, keyword-only ones too, and functions that still
-#: have more: a domain is declared by ten facts, and two tests of columns are open.
+#: Parameters of a function that is not compiled, keyword-only ones too.
 MOST_PARAMETERS = 8
-LONGER = {"Domain.fit", "independence_test", "feature_importance_test"}
 #: The only home of loops that a tolerance or patience ends: that of all learners, and that of
 #: attempts made in turn.
 LOOPS = {"_fitting.py"}
@@ -250,7 +248,7 @@ def test_functions_have_few_parameters():
                     and not is_compiled(node)
                     and n_parameters(node) > MOST_PARAMETERS
                 }
-    assert longer <= LONGER
+    assert not longer
 
 
 def is_tolerance(name: str) -> bool:

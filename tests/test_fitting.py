@@ -226,7 +226,9 @@ LEARNERS = {
     "networks": lambda: CutsetNetworkBD(n_components=2, param_ess=1.0, random_state=0).fit(TABLE),
     "random networks": lambda: ExtraCutsets(2, random_state=0).fit(STATES),
     "hidden trees": lambda: HiddenChowLiuTree(n_hidden=2, random_state=0).fit(STATES),
-    "a hidden forest": lambda: HiddenForest(n_estimators=1, n_clusters=2, random_state=0).fit(TABLE),
+    "a hidden forest": lambda: HiddenForest(n_estimators=1, n_clusters=2, random_state=0).fit(
+        TABLE
+    ),
     "clusters": lambda: cluster_points(TABLE, np.ones(len(TABLE)), 2, np.random.RandomState(0)),
     "regressions of ranges": censored,
     "rates of errors": lambda: CellErrorDetector(random_state=0).fit(TABLE),

@@ -41,7 +41,7 @@ from skpc._validation import (
     unmasked,
 )
 from skpc._warnings import collected, warn
-from skpc.domain import Domain, LogMass, events_of_table, present_rows
+from skpc.domain import Declared, Domain, LogMass, events_of_table, present_rows
 from skpc.domain.stated import holds_ranges, is_stated, split_ranges
 from skpc.variables.margins import MOST_BINS
 
@@ -51,14 +51,7 @@ CATEGORICAL_FEATURES = ("array-like", StrOptions({"auto", "from_dtype"}), None)
 _ANSWERED_CELLS = 2**20
 
 #: Parameters that say what the columns are.
-DECLARATIONS = (
-    "categorical_features",
-    "categories",
-    "margins",
-    "atoms",
-    "bounds",
-    "handle_unknown",
-)
+DECLARATIONS = Declared._fields[:-1]
 #: Largest number of bins of a numeric column where the user does not give one.
 _N_BINS = {"auto": MOST_BINS, "plain": 10}
 
@@ -258,10 +251,15 @@ class ColumnsEstimator(TableEstimator):
             return None
         return self.n_bins or _N_BINS[self.margins]
 
-    def _domain_of(self, table: Any, weight: Floats, **changed: Any) -> Domain:
-        """What the columns of a checked table are; some declarations may be others."""
-        declared = {name: getattr(self, name) for name in DECLARATIONS} | changed
-        return Domain.fit(table, sample_weight=weight, n_bins=self.bins_wanted, **declared)
+    @property
+    def declared(self) -> Declared:
+        """What the parameters say of the columns."""
+        return Declared(*(getattr(self, name) for name in DECLARATIONS))
+
+    def _domain_of(self, table: Any, weight: Floats, declared: Declared | None = None) -> Domain:
+        """What the columns of a checked table are."""
+        declared = declared or self.declared
+        return Domain.fit(table, declared, sample_weight=weight, n_bins=self.bins_wanted)
 
 
 def check_target(estimator: Any, y: Any, n_rows: int) -> Floats:

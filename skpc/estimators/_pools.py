@@ -237,9 +237,9 @@ def shared_domain(
                     f"{getattr(first_density, key)!r} of {first_name!r} and "
                     f"{getattr(density, key)!r} of {name!r}."
                 )
-    declared = {key: getattr(first_density, key) for key in DECLARATIONS}
     n_bins = max(n_bins, most_bins(densities) or 0)
-    return Domain.fit(table, sample_weight=weight, n_bins=n_bins or None, **declared)
+    declared = first_density.declared
+    return Domain.fit(table, declared, sample_weight=weight, n_bins=n_bins or None)
 
 
 def most_bins(densities: Sequence[tuple[str, Any]]) -> int | None:

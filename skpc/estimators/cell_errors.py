@@ -242,7 +242,8 @@ class CellErrorDetector(TableTransformer, ColumnsEstimator):
         A few of these would have shaped bins, lattices and ends as if they were right. Columns that
         determine each other stay apart: which of two cells is wrong is the question.
         """
-        domain = self._domain_of(table, weight, merges_columns=False)
+        declared = self.declared._replace(merges_columns=False)
+        domain = self._domain_of(table, weight, declared)
         rows = domain.encode(table)
         middle, reach = far_away(rows, weight, domain.is_categorical)
 
@@ -252,13 +253,11 @@ class CellErrorDetector(TableTransformer, ColumnsEstimator):
         self.domain_ = domain
         if is_far(rows).any():
             left = without_cells(table, is_far(rows))
-            known = domain.is_categorical
+            declared = declared._replace(categorical_features=domain.is_categorical)
             with warnings.catch_warnings():
                 # What there is to say of the columns has been said.
                 warnings.simplefilter("ignore")
-                self.domain_ = self._domain_of(
-                    left, weight, categorical_features=known, merges_columns=False
-                )
+                self.domain_ = self._domain_of(left, weight, declared)
         return is_far
 
     @property

@@ -169,9 +169,7 @@ class _Learner:
         start = TaughtTree(self._start(points, n_hidden), self.share)
         self.model = Stepwise(start, float(self.rows.weight.sum()), None)
 
-    def learn(
-        self, held_out: CodedRows, advance: Callable[[float], object]
-    ) -> Attempt:
+    def learn(self, held_out: CodedRows, advance: Callable[[float], object]) -> Attempt:
         """Run epochs until held-out rows gain no more."""
         n_rows = len(self.rows.weight)
         tolerated = _TOL * abs(float(self.model.log_likelihood(held_out.codes).mean()))

@@ -27,7 +27,7 @@ from skpc._validation import (
     objects_of,
 )
 from skpc._warnings import collected, warn
-from skpc.domain import Domain, named_columns, present_rows, read_events
+from skpc.domain import Declared, Domain, named_columns, present_rows, read_events
 from skpc.queries import Events
 from skpc.synthesis.cells import TableCells, rows_of
 from skpc.synthesis.ties import Ties
@@ -531,9 +531,7 @@ def _domain_of(table: Any) -> Domain:
         named = named_columns(table)
         return Domain.fit(
             table,
-            categorical_features=named,
-            handle_unknown="missing",
-            merges_columns=False,
+            Declared(categorical_features=named, handle_unknown="missing", merges_columns=False),
         )
 
 

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from scipy.stats import t
 
-from skpc.domain import Domain
+from skpc.domain import Declared, Domain
 from skpc.pooling.error_tails import ErrorTail
 
 
 def tail_of(values: np.ndarray, **declared) -> ErrorTail:
     rows = values[:, np.newaxis]
-    domain = Domain.fit(rows, **declared)
+    domain = Domain.fit(rows, Declared(**declared))
     return ErrorTail.fit(domain, 0, domain.encode(rows)[:, 0], np.ones(len(rows)))
 
 
