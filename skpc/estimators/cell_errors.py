@@ -37,7 +37,7 @@ from skpc.estimators.hidden_chow_liu import HiddenChowLiuTree
 from skpc.estimators.stacked_density import StackedDensity
 from skpc.estimators.table_mixture import TableMixture
 from skpc.learning.held_out import deal
-from skpc.pooling.error_tails import ErrorTail
+from skpc.pooling.error_tails import WrongCells
 from skpc.pooling.errors import (
     MEAN_RATE,
     CheckedCells,
@@ -230,8 +230,8 @@ class CellErrorDetector(TableTransformer, ColumnsEstimator):
             rows, weight = merge_rows(self.domain_.encode(table), weight)
             usual = np.where(is_far(rows), np.nan, rows)
             self._tails = [
-                ErrorTail.fit(self.domain_, column, cells, weight)
-                for column, cells in enumerate(usual.T)
+                WrongCells.fit(column, cells, weight)
+                for column, cells in zip(self.domain_, usual.T)
             ]
             self._learn(rows, usual, weight, random_state)
         return self

@@ -12,7 +12,7 @@ from skpc._validation import AT_LEAST_ONE, StrOptions
 from skpc.estimators._base import CircuitDensity
 from skpc.estimators._estimator import parameter
 from skpc.estimators._learner import EncodedChunks, TrainingData, complete_points
-from skpc.learning.hidden_tree import CodedRows, HiddenTree, TaughtTree, hidden_tree_circuit
+from skpc.learning.hidden_tree import HiddenTree, TaughtTree, hidden_tree_circuit
 from skpc.learning.hidden_tree_search import (
     MAX_EPOCHS,
     TreeChoice,
@@ -182,7 +182,7 @@ class HiddenChowLiuTree(CircuitDensity):
             # Too few rows to hold any out.
             rows_val = rows
             weight_val = weight
-        held_out = CodedRows(self.domain_.codes(rows_val), weight_val)
+        held_out = Rows(self.domain_.codes(rows_val), weight_val)
         n_hidden = None if self.n_hidden == "auto" else int(self.n_hidden)
         table = self._table(rows, weight)
         is_categorical = self.domain_.is_categorical
@@ -191,6 +191,6 @@ class HiddenChowLiuTree(CircuitDensity):
             return choose_hidden_tree(table, held_out, n_hidden, n_categories, seed, advance)
 
     def _table(self, rows: Floats, weight: Floats) -> TreeRows:
-        coded = CodedRows(self.domain_.codes(rows), weight)
+        coded = Rows(self.domain_.codes(rows), weight)
         points = complete_points(self.domain_, rows, weight)
         return TreeRows.from_codes(coded, points, self.domain_.n_states)

@@ -8,16 +8,18 @@ Rows pass up and down the tree as products of matrices: tables of k x k hidden s
 of as many numbers as a part of the table has rows. The result is a circuit.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
-from functools import reduce
+from functools import partial
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import gen_even_slices
 
-from skpc._arrays import Floats, Ints, added, offsets
-from skpc._threads import each
+from skpc._arrays import Floats, Ints, offsets
+from skpc._fitting import Rows
+from skpc._threads import slices
 from skpc.circuit import Circuit, CircuitBuilder
 from skpc.counting.column_laws import rows_like_columns
 from skpc.counting.trees import children_first
@@ -37,21 +39,6 @@ _SMALLEST = 1e-9
 _NEGLIGIBLE = 1e-6
 
 Codes = NDArray[Any]
-
-
-class CodedRows(NamedTuple):
-    """Rows of states.
-
-    Attributes
-    ----------
-    codes : ndarray of shape (n_rows, n_columns), int
-        State of each cell, -1 where missing.
-    weight : ndarray of shape (n_rows,)
-        Positive weights of the rows.
-    """
-
-    codes: Codes
-    weight: Floats
 
 
 class HiddenTree(NamedTuple):
@@ -89,8 +76,12 @@ class HiddenTree(NamedTuple):
 
     def log_likelihood(self, codes: Codes) -> Floats:
         """Log-likelihood (nats) of rows, missing cells summed out; shape (n_rows,)."""
-        parts = [_pass_up(self, codes[part])[2] for part in _parts(self, len(codes))]
+        parts = [_pass_up(self, codes[part])[2] for part in slices(len(codes), _part_rows(self))]
         return np.concatenate([np.empty(0), *parts])
+
+    def expected(self, codes: Codes, weight: Floats) -> Counts:
+        """The E-step, for rows of states and their weights; at least one row."""
+        return Rows(codes, weight, _part_rows(self)).total(partial(_counts, self))
 
 
 class Counts(NamedTuple):
@@ -198,34 +189,16 @@ class TaughtTree(NamedTuple):
     def expected(self, rows: Any, weight: Floats) -> Counts:
         """The E-step."""
         codes = rows if self.domain is None else self.domain.codes(rows)
-        return expected_counts(self.tree, CodedRows(codes, weight))
+        return self.tree.expected(codes, weight)
 
     def m_step(self, counts: Counts) -> Self:
         """The tree with the most probable parameters."""
         return self._replace(tree=counts.tree(self.tree.parent, self.share))
 
 
-def expected_counts(tree: HiddenTree, rows: CodedRows) -> Counts:
-    """The E-step.
-
-    Parameters
-    ----------
-    tree : HiddenTree
-    rows : CodedRows
-        At least one.
-
-    Returns
-    -------
-    Counts
-    """
-    tasks = ((tree, rows, part) for part in _parts(tree, len(rows.weight)))
-    return reduce(added, each(_counts, tasks, len(rows.weight) * tree.transition.size))
-
-
-def _parts(tree: HiddenTree, n_rows: int) -> list[slice]:
-    """Parts of the rows whose messages are held at a time."""
-    most_rows = max(1, min(_PART_ROWS, _PART_NUMBERS // (len(tree.parent) * tree.n_hidden)))
-    return list(gen_even_slices(n_rows, -(-n_rows // most_rows))) if n_rows else []
+def _part_rows(tree: HiddenTree) -> int:
+    """Rows whose messages are held at a time."""
+    return max(1, min(_PART_ROWS, _PART_NUMBERS // (len(tree.parent) * tree.n_hidden)))
 
 
 def _pass_up(tree: HiddenTree, codes: Codes) -> tuple[list[Floats], list[Floats], Floats]:
@@ -254,9 +227,7 @@ def _pass_up(tree: HiddenTree, codes: Codes) -> tuple[list[Floats], list[Floats]
     return below, message_to_parent, log_likelihood
 
 
-def _counts(tree: HiddenTree, rows: CodedRows, part: slice) -> Counts:
-    codes = rows.codes[part]
-    weight = rows.weight[part]
+def _counts(tree: HiddenTree, codes: Codes, weight: Floats) -> Counts:
     below, message_to_parent, _ = _pass_up(tree, codes)
     *columns, root = children_first(tree.parent)
     posterior = below

@@ -11,7 +11,7 @@ from skpc._fitting import Batches, Rows, Stepwise, Stop, best_of, learn
 from skpc.counting.clustering import cluster_points
 from skpc.learning.categorical import indicators, log_tables
 from skpc.learning.cutset import TREE, learn_cutset_network
-from skpc.learning.hidden_tree import CodedRows, Codes, Counts, HiddenTree, TaughtTree
+from skpc.learning.hidden_tree import Codes, Counts, HiddenTree, TaughtTree
 
 #: Numbers of hidden states to choose from. The walk begins with the one in the middle, or with one
 #: that is not below the number of categories.
@@ -51,7 +51,7 @@ class TreeRows(NamedTuple):
 
     Attributes
     ----------
-    rows : CodedRows
+    rows : Rows
         Distinct rows of states.
     points : ndarray of shape (n_rows, n_coordinates)
         The same as complete points, in which clusters are found.
@@ -61,19 +61,21 @@ class TreeRows(NamedTuple):
         Proportions of the states of each column, all of them positive.
     """
 
-    rows: CodedRows
+    rows: Rows
     points: Floats
     parent: Ints
     share: list[Floats]
 
     @classmethod
-    def from_codes(cls, rows: CodedRows, points: Floats, n_states: Ints) -> Self:
+    def from_codes(cls, rows: Rows, points: Floats, n_states: Ints) -> Self:
         """Find the tree and the proportions; ``n_states`` are those of each column."""
         state_ptr = offsets(n_states)
-        counts = rows.weight @ indicators(rows.codes, state_ptr) + 0.5
+        counts = rows.weight @ indicators(rows.rows, state_ptr) + 0.5
         share = np.split(np.exp(log_tables(counts[np.newaxis], state_ptr)[0]), state_ptr[1:-1])
         # Columns that do not vary hang at the first that does.
-        tree = learn_cutset_network(*rows, n_states, TREE._replace(ess=1.0)).trees[0]
+        tree = learn_cutset_network(rows.rows, rows.weight, n_states, TREE._replace(ess=1.0)).trees[
+            0
+        ]
         parent = np.full(len(n_states), tree.variables[0])
         parent[tree.variables] = np.where(tree.parent < 0, -1, tree.variables[tree.parent])
         return cls(rows, points, parent, share)
@@ -81,7 +83,7 @@ class TreeRows(NamedTuple):
 
 def choose_hidden_tree(
     table: TreeRows,
-    held_out: CodedRows,
+    held_out: Rows,
     n_hidden: int | None,
     n_categories: int,
     seed: int,
@@ -93,7 +95,7 @@ def choose_hidden_tree(
     ----------
     table : TreeRows
         Rows to learn from.
-    held_out : CodedRows
+    held_out : Rows
         Rows that choose when EM ends, the start, and the number of hidden states.
     n_hidden : int or None
         The number of hidden states; None chooses.
@@ -169,13 +171,13 @@ class _Learner:
         start = TaughtTree(self._start(points, n_hidden), self.share)
         self.model = Stepwise(start, float(self.rows.weight.sum()), None)
 
-    def learn(self, held_out: CodedRows, advance: Callable[[float], object]) -> Attempt:
+    def learn(self, held_out: Rows, advance: Callable[[float], object]) -> Attempt:
         """Run epochs until held-out rows gain no more."""
         n_rows = len(self.rows.weight)
-        tolerated = _TOL * abs(float(self.model.log_likelihood(held_out.codes).mean()))
+        tolerated = _TOL * abs(float(self.model.log_likelihood(held_out.rows).mean()))
         data = Batches(self.dealt, self.model.n_rows, _BATCH, n_rows)
         stop = Stop(MAX_EPOCHS * max(1, n_rows // _BATCH), tolerated, _PATIENCE)
-        fit = learn([self.model], data, stop, Rows(*held_out))
+        fit = learn([self.model], data, stop, held_out)
         advance(float(len(data.sizes)))
         # Epochs after the best model were in vain.
         n_epochs = int(np.searchsorted(np.cumsum(data.n_batches), fit.model.n_steps, side="right"))
@@ -195,7 +197,7 @@ class _Learner:
         n_batches = max(1, len(self.rows.weight) // size)
         order, weight = spread_rows(self.rows.weight, n_batches, self.random_state)
         for part in np.array_split(np.arange(len(order)), n_batches):
-            yield Rows(self.rows.codes[order[part]], weight[part])
+            yield Rows(self.rows.rows[order[part]], weight[part])
 
     def _start(self, points: Floats, n_hidden: int) -> HiddenTree:
         """A tree whose hidden states are clusters of rows, or these and one of two values each."""
@@ -204,7 +206,7 @@ class _Learner:
         start_rows = 20_000
         if len(chosen) > start_rows:
             chosen = self.random_state.choice(len(chosen), start_rows, replace=False)
-        codes = self.rows.codes[chosen]
+        codes = self.rows.rows[chosen]
         weight = self.rows.weight[chosen]
         n_clusters = n_hidden // 2 if self.by_value else n_hidden
         label = cluster_points(points[chosen], weight, n_clusters, self.random_state)

@@ -17,7 +17,7 @@ from scipy.stats import beta
 from skpc._arrays import Bools, Floats, Ints, offsets, one_or_each, weighted_quantiles
 from skpc._fitting import Parts, Rows, Stop, learn
 from skpc.domain import Domain, LogMass
-from skpc.pooling.error_tails import QUARTILES, SPREAD, ErrorTail
+from skpc.pooling.error_tails import QUARTILES, SPREAD, WrongCells
 
 #: The rate of errors is near this mean, as if it were that of so many cells a column; that of each
 #: column is near that of all, as if it were that of so many cells.
@@ -128,11 +128,11 @@ class CheckedCells(NamedTuple):
     log_aside: Floats
 
     @classmethod
-    def from_rows(cls, tails: list[ErrorTail], rows: Floats) -> Self:
+    def from_rows(cls, tails: list[WrongCells], rows: Floats) -> Self:
         """Cells of encoded rows, whose categories are known."""
         parts: Any = (
             np.column_stack([ask(tail, cells) for tail, cells in zip(tails, rows.T)])
-            for ask in (ErrorTail.log_density, ErrorTail.sizes, ErrorTail.can_be)
+            for ask in (WrongCells.log_density, WrongCells.sizes, WrongCells.can_be)
         )
         log_tail, size, can_be = parts
         log_aside = np.where(can_be | np.isnan(rows), np.nan, -np.inf)
@@ -140,7 +140,7 @@ class CheckedCells(NamedTuple):
 
     @classmethod
     def from_table(
-        cls, tails: list[ErrorTail], rows: Floats, unknown: Bools, mass: LogMass
+        cls, tails: list[WrongCells], rows: Floats, unknown: Bools, mass: LogMass
     ) -> tuple[Self, Floats]:
         """Cells of rows of a table, and what the states of a row that are known add to its density.
 
@@ -364,7 +364,7 @@ class Rates(NamedTuple):
     draws: Floats
 
     @classmethod
-    def given(cls, error_rate: Any, domain: Domain, tails: list[ErrorTail]) -> Self | None:
+    def given(cls, error_rate: Any, domain: Domain, tails: list[WrongCells]) -> Self | None:
         """The rates that a user says; None for "auto"."""
         if isinstance(error_rate, str):
             return None
@@ -382,7 +382,7 @@ class Rates(NamedTuple):
         return cls(rate, rate, rate, draws)
 
     @classmethod
-    def fit(cls, evidence: Evidence, weight: Floats, tails: list[ErrorTail]) -> Self:
+    def fit(cls, evidence: Evidence, weight: Floats, tails: list[WrongCells]) -> Self:
         """By EM; the rate of all columns together has a prior, and is the prior of each column."""
         start = RatesOfDraws(np.full(evidence.is_judged.shape[1], MEAN_RATE))
         rate = learn([start], Rows(evidence, weight), Stop(_ITERATIONS)).model.rate
@@ -393,7 +393,7 @@ class Rates(NamedTuple):
         return cls(rate * _misses(tails), low, high, rate)
 
 
-def _misses(tails: list[ErrorTail]) -> Floats:
+def _misses(tails: list[WrongCells]) -> Floats:
     """Probability by column that what a wrong cell may hold differs from the true value."""
     return np.array([1.0 - tail.hits for tail in tails])
 

@@ -424,6 +424,20 @@ class Law(NamedTuple):
         """Which values are atoms."""
         return states_among(self.atoms, self.reach, values) < len(self.atoms)
 
+    def cell_sizes(self, values: Floats) -> Floats:
+        """What turns the density at values into a probability; 0 where no value has one."""
+        if self.step > 0.0:
+            return np.full(np.shape(values), self.step)
+        return np.where(self.is_atom(values), 1.0, 0.0)
+
+    def can_be(self, values: Floats) -> Bools:
+        """Whether a column can have these values: within its bounds, on its lattice."""
+        is_inside = ~((values < self.bounds[0]) | (values > self.bounds[1]))
+        if self.step == 0.0:
+            return is_inside
+        off = np.abs(values - on_lattice(values, self.step, self.origin))
+        return is_inside & ~(off > OFF_LATTICE * self.step)
+
     @property
     def edges_of_ends(self) -> tuple[float, float]:
         """The ends of the cells of the last values."""
