@@ -528,15 +528,13 @@ class Domain:
         """The numbers of a table before any of them counts as the nearest state; NaN elsewhere."""
         return read_table(table, self.calendars).numbers
 
-    def encode_given(self, row: NDArray[np.object_], parameter: str = "given") -> Floats:
+    def encode_given(self, row: NDArray[np.object_]) -> Floats:
         """Translate rows that are given; their columns must be able to have their cells.
 
         Parameters
         ----------
         row : ndarray of shape (n_rows, n_features), object
             Such as :meth:`row` returns.
-        parameter : str, default="given"
-            Name of what gives them, for error messages.
 
         Returns
         -------
@@ -554,7 +552,7 @@ class Domain:
             contradicts = ~missing_cells(row[:, place]) & np.isnan(rows[:, face.source])
             for pair in row[contradicts][:1, [face.source, place]].tolist():
                 raise ValueError(
-                    f"{parameter} must have cells of {self[face.source].where} and {face.where} "
+                    f"given must have cells of {self[face.source].where} and {face.where} "
                     "that belong together as in fit, or leave one of them out; found "
                     f"{pair[0]!r} and {pair[1]!r}."
                 )
@@ -571,7 +569,7 @@ class Domain:
                 allowed = shorten(column.states)
             for cell in row[is_wrong, place][:1]:
                 raise ValueError(
-                    f"{parameter} must be in {allowed} in {column.where}, or leave the column out; "
+                    f"given must be in {allowed} in {column.where}, or leave the column out; "
                     f"found {cell!r}."
                 )
         return rows

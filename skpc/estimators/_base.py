@@ -516,7 +516,6 @@ class CircuitDensity(TableDensity):
         model = ParametrisedCircuit.from_rows(self.circuit_, sample.rows, sample.weight, counts)
         fit = learn([model], data, self._passes)
         self.circuit_ = fit.model.circuit
-        self._n_learned = data.n_rows
         return fit
 
     def reweighted(self, rows: Floats, weight: Floats) -> Self:

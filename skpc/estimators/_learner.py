@@ -262,8 +262,9 @@ class TableLearner(ColumnsEstimator, ABC):
     ) -> Any:
         """Learn the parameters from all rows of a large table, in memory or in chunks.
 
-        The structure has been learned from a sample of them, which has ``learned`` something. A
-        subclass that can do nothing with the others keeps what the sample says.
+        The structure has been learned from a sample of them, which has ``learned`` something; all
+        have the columns in the order of learning. A subclass that can do nothing with the others
+        keeps what the sample says.
         """
         n_rows = f"{sample.weight.sum():,.0f} of the {data.n_rows:,.0f} rows that come in chunks"
         warn(f"{type(self).__name__} learns from a sample of {n_rows}.")
@@ -311,11 +312,11 @@ class TableLearner(ColumnsEstimator, ABC):
         self._order = np.arange(len(columns))
         in_order = sample._replace(rows=sample.rows.take(columns, axis=1), rows_val=rows_val)
         learned = self._learn(in_order)
+        if more_rows is not None or len(sample.rows) < len(rows):
+            all_rows = (more_rows or Rows(rows, weight, _ROWS)).taken(columns)
+            self._refit(all_rows, in_order, learned)
+            self._n_learned = all_rows.n_rows
         self._take_columns(np.argsort(columns))
-        if more_rows is not None:
-            self._refit(more_rows, sample, learned)
-        elif len(sample.rows) < len(rows):
-            self._refit(Rows(rows, weight, _ROWS), sample, learned)
 
     def reordered(self, order: Ints) -> Self:
         """A copy that takes the columns of a table in another order.

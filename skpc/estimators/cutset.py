@@ -301,7 +301,7 @@ class CutsetNetworkBD(CircuitDensity):
 
     def _refit(self, data: Rows | EncodedChunks, sample: TrainingData, learned: Any) -> None:
         statistics = super()._refit(data, sample, learned).statistics
-        self.lower_bound_ = statistics.log_likelihood / self._n_learned
+        self.lower_bound_ = statistics.log_likelihood / data.n_rows
         self.weights_ = _root_weights(self.circuit_, self.weights_)
 
     def _network(self, rows: Floats, complete: Floats, weight: Floats) -> CutsetNetwork:

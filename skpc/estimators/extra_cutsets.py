@@ -216,16 +216,13 @@ class ExtraCutsets(CircuitDensity):
     def _refit(
         self, data: Rows | EncodedChunks, sample: TrainingData, learned: list[Circuit]
     ) -> None:
-        rows = sample.rows.take(self._order, axis=1)
         models = []
         for circuit in learned:
             counts = pseudo_counts_from(circuit, LIKE_SAMPLE)
-            model = ParametrisedCircuit.from_rows(circuit, rows, sample.weight, counts)
+            model = ParametrisedCircuit.from_rows(circuit, sample.rows, sample.weight, counts)
             models.append(model)
         apart = Apart(tuple(models))
         with threads(self.n_jobs):
-            models = learn([apart], data.taken(self._order), self._passes).model.models
+            models = learn([apart], data, self._passes).model.models
         circuits = [model.circuit for model in models]
-        circuit = mixture(circuits, np.full(len(circuits), 1.0 / len(circuits)))
-        self.circuit_ = circuit.taken(np.argsort(self._order))
-        self._n_learned = data.n_rows
+        self.circuit_ = mixture(circuits, np.full(len(circuits), 1.0 / len(circuits)))

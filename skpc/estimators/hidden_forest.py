@@ -248,13 +248,11 @@ class HiddenForest(CircuitDensity):
         self._masses = [self._masses[column] for column in order.tolist()]
 
     def _refit(self, data: Rows | EncodedChunks, sample: TrainingData, learned: Any) -> None:
-        domain = self.domain_.taken(self._order)
-        forest = TaughtForest.from_forest(cast("FineForest", self._forest), domain, data.n_rows)
-        data = data.taken(self._order)
+        forest = cast("FineForest", self._forest)
+        taught = TaughtForest.from_forest(forest, self.domain_, data.n_rows)
         with threads(self.n_jobs):
-            self._forest = learn([forest], data, self._passes).model.forest
+            self._forest = learn([taught], data, self._passes).model.forest
         self._made = {}
-        self._n_learned = data.n_rows
 
     def _learn(self, data: TrainingData) -> None:
         random_state = check_random_state(self.random_state)

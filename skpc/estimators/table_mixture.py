@@ -205,9 +205,7 @@ class TableMixture(CircuitDensity):
 
     def _refit(self, data: Rows | EncodedChunks, sample: TrainingData, learned: Any) -> None:
         mixture = self._mixture.of_size(data.n_rows)
-        data = data.taken(self._order)
         self._describe(learn([mixture], data, self._passes).model)
-        self._n_learned = data.n_rows
 
     def reweighted(self, rows: Floats, weight: Floats) -> Self:
         """A copy whose parameters are learned again from encoded rows of these weights."""

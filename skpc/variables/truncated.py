@@ -143,7 +143,7 @@ def censored_regression(
     """
     weighted = design * weight[:, np.newaxis]
     gram = weighted.T @ design
-    coef = np.linalg.solve(gram + np.diag(ridge), weighted.T @ scores)
+    coef: Floats = np.linalg.inv(gram + np.diag(ridge)) @ (weighted.T @ scores)
     total = weight.sum()
     centre = weight @ scores / total
     spread = float(np.sqrt(weight @ (scores - centre) ** 2 / total))
@@ -216,5 +216,5 @@ class CensoredNormal(NamedTuple):
         slope = sums.product - self.ridge * self.coef
         move = np.linalg.solve(self.gram + np.diag(self.ridge), slope)
         square = sums.square - 2.0 * move @ sums.product + move @ self.gram @ move
-        sd = max(math.sqrt(max(square / sums.weight, 0.0)), self.least)
+        sd = max(math.sqrt(max(float(square) / sums.weight, 0.0)), self.least)
         return self._replace(coef=self.coef + move, sd=sd)
