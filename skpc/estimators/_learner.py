@@ -30,11 +30,9 @@ from skpc._validation import (
     fit_context,
 )
 from skpc._warnings import collected, warn
-from skpc.counting.clustering import as_numbers
 from skpc.domain import (
     Domain,
     canonical_order,
-    column_moments,
     events_of_table,
     join_tables,
     merge_rows,
@@ -648,15 +646,3 @@ def _count_rows(
     if chunks.columns is not None:
         rows = rows.take(chunks.columns, axis=1)
     return len(rows), texts, count(rows, np.ones(len(rows)))
-
-
-def complete_points(domain: Domain, rows: Floats, weight: Floats) -> Floats:
-    """Rows as points for k-means; a missing coordinate is the mean of the others."""
-    n_states = np.where(domain.is_categorical, domain.n_states, 0)
-    point, observed = as_numbers(rows, n_states, *column_moments(rows, weight))
-    if observed is None:
-        return point
-    total = weight @ observed
-    # A coordinate that no row has is zero in all of them.
-    mean = weight @ point / np.where(total > 0.0, total, 1.0)
-    return point + (1.0 - observed) * mean

@@ -14,12 +14,11 @@ from skpc._fitting import Fit, Rows, Stop, progress
 from skpc._threads import threads
 from skpc._validation import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, Interval, StrOptions, fit_context
 from skpc.circuit import Circuit, mixture
-from skpc.domain import Domain
 from skpc.estimators._base import CircuitDensity
 from skpc.estimators._estimator import parameter
-from skpc.estimators._learner import EncodedChunks, TrainingData, complete_points
+from skpc.estimators._learner import EncodedChunks, TrainingData
 from skpc.learning.cutset import CutsetOptions, learn_cutset_network
-from skpc.learning.filling import fill_missing
+from skpc.learning.filling import complete_points, fill_missing
 from skpc.learning.mixture import (
     NetworkLearner,
     check_n_components,
@@ -271,7 +270,7 @@ class CutsetNetworkBD(CircuitDensity):
         with threads(self.n_jobs if self.n_components == 1 else None):
             tree = self._options._replace(max_depth=0, structured=False)
             learn_tree = partial(learn_cutset_network, n_states=self.domain_.n_states, options=tree)
-            complete = filled_rows(
+            complete = fill_missing(
                 self.domain_, rows, weight, learn_tree, self.n_components, random_state
             )
             self.param_ess_ = cast("float | None", self.param_ess)
@@ -411,22 +410,6 @@ class CutsetNetworkBD(CircuitDensity):
             stop = Stop(max(max_iter, 1), tol)
         fit = fit_to_rows(circuit, Rows(rows, weight), counts, stop)
         return cast("Circuit", fit.model.circuit)
-
-
-def filled_rows(
-    domain: Domain,
-    rows: Floats,
-    weight: Floats,
-    learn_tree: Callable[..., CutsetNetwork],
-    n_components: int,
-    random_state: np.random.RandomState,
-) -> Floats:
-    """Rows whose missing cells are drawn from a mixture of Chow-Liu trees."""
-    if not np.isnan(rows).any():
-        return rows
-    table = (rows, domain.codes(rows), weight)
-    points = partial(complete_points, domain)
-    return fill_missing(*table, learn_tree, points, domain.axes, n_components, random_state)
 
 
 def _missing_cells(rows: Floats, weight: Floats) -> float:

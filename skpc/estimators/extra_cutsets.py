@@ -21,8 +21,8 @@ from skpc.circuit import Circuit, mixture
 from skpc.estimators._base import LIKE_SAMPLE, CircuitDensity
 from skpc.estimators._estimator import parameter
 from skpc.estimators._learner import EncodedChunks, TrainingData
-from skpc.estimators.cutset import filled_rows
 from skpc.learning.cutset import TREE, learn_cutset_network
+from skpc.learning.filling import fill_missing
 from skpc.learning.network import cutset_circuit
 from skpc.learning.random_cuts import RandomCuts
 from skpc.learning.smoothing import learned_from_shown
@@ -194,7 +194,7 @@ class ExtraCutsets(CircuitDensity):
         cuts = RandomCuts(domain.n_states, self.param_ess, share, self.bootstrap, self.n_jobs)
         learn_tree = partial(learn_cutset_network, n_states=domain.n_states, options=TREE)
         with threads(self.n_jobs):
-            complete = filled_rows(domain, rows, weight, learn_tree, 1, random_state)
+            complete = fill_missing(domain, rows, weight, learn_tree, 1, random_state)
             codes = domain.codes(complete)
             if data.like is not None:
                 self.min_samples_split_ = data.like.min_samples_split_

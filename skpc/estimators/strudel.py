@@ -18,8 +18,8 @@ from skpc.domain import one_hot
 from skpc.estimators._base import CircuitDensity
 from skpc.estimators._estimator import parameter
 from skpc.estimators._learner import TrainingData
-from skpc.estimators.cutset import filled_rows
 from skpc.learning.cutset import TREE, learn_cutset_network
+from skpc.learning.filling import fill_missing
 from skpc.learning.strudel import StrudelNetwork, best_split, first_mixture
 from skpc.queries import log_likelihood
 from skpc.queries.flows import PseudoCounts, uniform_pseudo_counts
@@ -182,7 +182,7 @@ class Strudel(CircuitDensity):
     def _filled(self, rows: Floats, weight: Floats, random_state: Any) -> Floats:
         n_states = self.domain_.n_states
         learn_tree = partial(learn_cutset_network, n_states=n_states, options=TREE)
-        return filled_rows(self.domain_, rows, weight, learn_tree, 1, random_state)
+        return fill_missing(self.domain_, rows, weight, learn_tree, 1, random_state)
 
     def _split(
         self, complete: Floats, weight: Floats, score: Any, pattern: Any

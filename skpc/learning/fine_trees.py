@@ -18,7 +18,7 @@ from skpc._arrays import Floats, Ints, offsets
 from skpc._threads import each, slices
 from skpc.circuit import Circuit, CircuitBuilder
 from skpc.counting.trees import children_first
-from skpc.learning.hidden_tree import HiddenTree, add_hidden_tree
+from skpc.learning.hidden_tree import HiddenTree, add_hidden_tree, normalised
 from skpc.learning.state_laws import SMALLEST, Single, StateLaw, States
 
 #: Numbers of the messages of rows that are held at a time: more of them leave the cache.
@@ -234,11 +234,6 @@ class FineTree(NamedTuple):
         emission /= total[states.column]
         first_share = normalised(self.first.astype(np.float64))
         return self._replace(first=first_share, transition=transition, emission=emission)
-
-
-def normalised(table: Any) -> Any:
-    """The table with lines that sum to one."""
-    return table / table.sum(axis=-1, keepdims=True)
 
 
 class FineForest(NamedTuple):

@@ -18,17 +18,16 @@ from skpc._arrays import Floats, Ints, offsets
 from skpc._fitting import Batches, Parts, Rows, Stepwise, Stop, learn
 from skpc._threads import in_threads
 from skpc.counting.clustering import Centroids, Numbers
-from skpc.learning.cutset import TREE, learn_cutset_network
 from skpc.learning.fine_trees import (
     Batch,
     FineForest,
     FineTree,
     Statistics,
     indicator,
-    normalised,
     places,
 )
-from skpc.learning.hidden_tree_search import spread_rows
+from skpc.learning.hidden_tree import normalised
+from skpc.learning.hidden_tree_search import chow_liu_parents, spread_rows
 from skpc.learning.state_laws import Single, StateLaw, States
 
 #: Weights of a column itself, of its neighbours in the tree, and of the others in k-means, and its
@@ -342,11 +341,4 @@ def _chow_liu_tree(states: States, codes: Ints, weight: Floats, share: Floats) -
             group = np.unique(group.astype(np.int64), return_inverse=True)[1]
         n_groups.append(int(group.max()) + 1)
         grouped[:, v] = np.append(group, -1)[codes[:, v]]
-    n_states = np.array(n_groups)
-    # Columns that do not vary hang at the first that does.
-    tree = learn_cutset_network(
-        grouped.astype(np.int16), weight, n_states, TREE._replace(ess=1.0)
-    ).trees[0]
-    parent = np.full(len(n_states), tree.variables[0])
-    parent[tree.variables] = np.where(tree.parent < 0, -1, tree.variables[tree.parent])
-    return parent
+    return chow_liu_parents(grouped.astype(np.int16), weight, np.array(n_groups))

@@ -128,7 +128,7 @@ class Counts(NamedTuple):
         """The most probable parameters of a tree of the same columns, drawn to their counts."""
         state_ptr = offsets([table.shape[1] for table in tree.emission])
         parts = np.split(self.by_state.sum(axis=1) + 0.5, state_ptr[1:-1])
-        return self.tree(tree.parent, [_normalised(part) for part in parts])
+        return self.tree(tree.parent, [normalised(part) for part in parts])
 
     def tree(self, parent: Ints, share: Sequence[Floats]) -> HiddenTree:
         """The most probable parameters.
@@ -160,8 +160,8 @@ class Counts(NamedTuple):
         by_state = self.by_state + _EMISSION * column[:, np.newaxis] + like_column
         total = np.add.reduceat(by_state, state_ptr[:-1])
         by_state /= np.repeat(total, np.diff(state_ptr), axis=0)
-        first_share = _normalised(self.first + _TRANSITION / k)
-        transition = _normalised(self.transition + _TRANSITION * alone)
+        first_share = normalised(self.first + _TRANSITION / k)
+        transition = normalised(self.transition + _TRANSITION * alone)
         emission = [column_share.T for column_share in np.split(by_state, state_ptr[1:-1])]
         return HiddenTree(parent, first_share, transition, emission)
 
@@ -249,8 +249,9 @@ def _counts(tree: HiddenTree, codes: Codes, weight: Floats) -> Counts:
     return Counts(posterior[root].sum(axis=1), transition, by_state, squares)
 
 
-def _normalised(table: Floats) -> Floats:
-    return np.asarray(table / table.sum(axis=-1, keepdims=True))
+def normalised(table: Any) -> Any:
+    """The table with lines that sum to one."""
+    return table / table.sum(axis=-1, keepdims=True)
 
 
 def hidden_tree_circuit(tree: HiddenTree, axes: Sequence[Any] | None = None) -> Circuit:
@@ -321,4 +322,4 @@ def _sum(builder: CircuitBuilder, nodes: dict[int, int], probability: Floats) ->
 
 
 def _without_negligible(table: Floats) -> Floats:
-    return _normalised(np.where(table < _NEGLIGIBLE, 0.0, table))
+    return normalised(np.where(table < _NEGLIGIBLE, 0.0, table))

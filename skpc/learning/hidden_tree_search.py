@@ -72,13 +72,7 @@ class TreeRows(NamedTuple):
         state_ptr = offsets(n_states)
         counts = rows.weight @ indicators(rows.rows, state_ptr) + 0.5
         share = np.split(np.exp(log_tables(counts[np.newaxis], state_ptr)[0]), state_ptr[1:-1])
-        # Columns that do not vary hang at the first that does.
-        tree = learn_cutset_network(rows.rows, rows.weight, n_states, TREE._replace(ess=1.0)).trees[
-            0
-        ]
-        parent = np.full(len(n_states), tree.variables[0])
-        parent[tree.variables] = np.where(tree.parent < 0, -1, tree.variables[tree.parent])
-        return cls(rows, points, parent, share)
+        return cls(rows, points, chow_liu_parents(rows.rows, rows.weight, n_states), share)
 
 
 def choose_hidden_tree(
@@ -249,6 +243,15 @@ class _Learner:
         hidden[:, :n_clusters] = lower * label
         hidden[:, n_clusters : 2 * n_clusters] = (1.0 - lower) * label
         return hidden
+
+
+def chow_liu_parents(codes: Codes, weight: Floats, n_states: Ints) -> Ints:
+    """The parent of each column in the Chow-Liu tree of rows of states, -1 for the root."""
+    tree = learn_cutset_network(codes, weight, n_states, TREE._replace(ess=1.0)).trees[0]
+    # Columns that do not vary hang at the first that does.
+    parent = np.full(len(n_states), tree.variables[0])
+    parent[tree.variables] = np.where(tree.parent < 0, -1, tree.variables[tree.parent])
+    return parent
 
 
 def spread_rows(
