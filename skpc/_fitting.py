@@ -42,33 +42,27 @@ class Statistics:
         return type(self)(*map(added, vars(self).values(), vars(other).values()))
 
 
-class Parts(NamedTuple):
-    """Statistics of parts of a model that learn each by itself; log-likelihoods choose nothing."""
-
-    parts: tuple[Any, ...]
-    log_likelihood: float = 0.0
-
-
 class Apart(NamedTuple):
     """Models that learn from the same rows, each as if it were alone."""
 
     models: tuple[Any, ...]
 
-    def expected(self, rows: Any, weight: Floats) -> Parts:
+    def expected(self, rows: Any, weight: Floats) -> tuple[Any, ...]:
         """The E-step."""
-        return Parts(tuple(model.expected(rows, weight) for model in self.models))
+        return tuple(model.expected(rows, weight) for model in self.models)
 
-    def m_step(self, statistics: Parts) -> Self:
+    def m_step(self, statistics: tuple[Any, ...]) -> Self:
         """The next models."""
-        pairs = zip(self.models, statistics.parts)
+        pairs = zip(self.models, statistics)
         return type(self)(tuple(model.m_step(of_model) for model, of_model in pairs))
 
 
 class Parametrised(Protocol):
     """A model whose parameters can be learned.
 
-    It may have a ``log_prior`` (nats), which is added to the log-likelihood of all rows in the
-    objective. Where rows are held out, it has ``log_likelihood(rows)`` (nats, one a row) too.
+    Where the objective says when to stop, its statistics have the ``log_likelihood`` of the rows;
+    it may have a ``log_prior``, which is added to that (nats). Where rows are held out, it has
+    ``log_likelihood(rows)`` (nats, one a row) too.
     """
 
     def expected(self, rows: Any, weight: Floats) -> Any:
@@ -164,14 +158,10 @@ class Batches:
 
 
 class BatchCounts(NamedTuple):
-    """Statistics of a batch as those of all rows, of which it has a share.
-
-    Log-likelihoods of different batches do not compare.
-    """
+    """Statistics of a batch as those of all rows, of which it has a share."""
 
     counts: Any
     share: float
-    log_likelihood: float = np.nan
 
 
 class Stepwise(NamedTuple):
@@ -351,15 +341,16 @@ def _climb(
         # Batches are scored after all of them.
         is_scored = not isinstance(data, Batches) or data.is_between
         if held_out is not None and is_scored:
-            log_likelihood = model.log_likelihood(held_out.rows)
-            score = float(np.average(log_likelihood, weights=held_out.weight))
+            log_density = model.log_likelihood(held_out.rows)
+            score = float(np.average(log_density, weights=held_out.weight))
         if isinstance(data, Batches) and score - highest < stop.tol:
             data.grow()
         # No step follows the last model, so that only its score may need the rows.
         if not is_last or (held_out is None and stop.tol > -np.inf):
             statistics = data.total(model.expected)
             last_objective = objective
-            objective = statistics.log_likelihood + getattr(model, "log_prior", 0.0)
+            log_likelihood = getattr(statistics, "log_likelihood", np.nan)
+            objective = log_likelihood + getattr(model, "log_prior", 0.0)
             # No rows at all: the prior alone speaks.
             objective = objective / (data.n_rows or 1.0)
             rise = objective - last_objective

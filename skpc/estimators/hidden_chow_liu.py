@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from skpc._arrays import Floats, Ints
-from skpc._fitting import Apart, Rows, learn, progress
+from skpc._fitting import Rows, learn, progress
 from skpc._threads import threads
 from skpc._validation import AT_LEAST_ONE, StrOptions
 from skpc.estimators._base import CircuitDensity
@@ -168,8 +168,7 @@ class HiddenChowLiuTree(CircuitDensity):
     def _refit(self, data: Rows | EncodedChunks, sample: TrainingData, learned: TaughtTree) -> None:
         with threads(self.n_jobs):
             # By matrices: ten times as fast as by passes over the circuit of 64 hidden states.
-            fit = learn([Apart((learned,))], data, self._passes)
-        tree = fit.model.models[0].tree
+            tree = learn([learned], data, self._passes).model.tree
         self.circuit_ = hidden_tree_circuit(tree, self.domain_.axes)
 
     def _choose(

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from skpc._arrays import Floats, Ints, offsets
-from skpc._fitting import Batches, Parts, Rows, Stepwise, Stop, learn
+from skpc._fitting import Batches, Rows, Stepwise, Stop, learn
 from skpc._threads import in_threads
 from skpc.counting.clustering import Centroids, Numbers
 from skpc.learning.fine_trees import (
@@ -119,7 +119,7 @@ class TaughtForest(NamedTuple):
         by_member = np.split(log_margin.astype(np.float32), forest.ptr[1:-1], axis=1)
         return cls(forest, domain, n_taught, [np.ascontiguousarray(part) for part in by_member])
 
-    def expected(self, rows: Floats, weight: Floats) -> Parts:
+    def expected(self, rows: Floats, weight: Floats) -> tuple[Any, ...]:
         """The E-step for encoded rows."""
         states, shares, trees, ptr = self.forest
         codes = self.domain.codes(rows).astype(np.int64)
@@ -138,18 +138,18 @@ class TaughtForest(NamedTuple):
                 batch = chosen[is_tree], weight[is_taught][is_tree], states.ptr, tree.parent
                 patterns = Batch.from_codes(*batch)
                 counts.append(tree.expected(patterns, patterns.weight))
-        return Parts(tuple(counts))
+        return tuple(counts)
 
-    def m_step(self, counts: Parts) -> Self:
+    def m_step(self, counts: tuple[Any, ...]) -> Self:
         """The forest with parameters from statistics of all rows."""
         states = self.forest.states
         trees = []
-        for tree, tree_counts in zip(self.forest.trees, counts.parts):
+        for tree, tree_counts in zip(self.forest.trees, counts):
             margin = states.proportions(tree_counts.by_state.sum(axis=1) + states.share)
             learned = tree._replace(law=StateLaw.fit(states, margin)).m_step(tree_counts)
             trees.append(learned.settled())
         # A cluster without rows keeps some weight.
-        weight = np.array([tree_counts.first.sum() + 1.0 for tree_counts in counts.parts])
+        weight = np.array([tree_counts.first.sum() + 1.0 for tree_counts in counts])
         forest = self.forest._replace(weight=weight / weight.sum(), trees=trees)
         return self._replace(forest=forest)
 
@@ -195,10 +195,10 @@ class Cells(NamedTuple):
     place: Ints
     by_state: Any
 
-    def counted(self, posterior: Single, weight: Floats) -> Parts:
+    def counted(self, posterior: Single, weight: Floats) -> tuple[Any, ...]:
         """Expected weights of clusters, and of states in each of them."""
         counts = posterior * weight.astype(np.float32)[:, np.newaxis]
-        return Parts((counts.sum(axis=0), self.by_state @ np.tile(counts, (len(self.place), 1))))
+        return counts.sum(axis=0), self.by_state @ np.tile(counts, (len(self.place), 1))
 
 
 class Products(NamedTuple):
@@ -214,13 +214,13 @@ class Products(NamedTuple):
         posterior = np.exp(log_joint - log_joint.max(axis=1, keepdims=True))
         return posterior / posterior.sum(axis=1, keepdims=True)
 
-    def expected(self, cells: Cells, weight: Floats) -> Parts:
+    def expected(self, cells: Cells, weight: Floats) -> tuple[Any, ...]:
         """The E-step."""
         return cells.counted(self.posterior(cells), weight)
 
-    def m_step(self, statistics: Parts) -> Self:
+    def m_step(self, statistics: tuple[Any, ...]) -> Self:
         """The tables of clusters; missing cells say nothing."""
-        counts, by_state = statistics.parts
+        counts, by_state = statistics
         table = np.log(self.law.m_step(by_state))
         table = np.concatenate([table, np.zeros((1, len(counts)), np.float32)])
         return self._replace(log_share=np.log(counts + np.float32(1.0)), log_table=table)

@@ -15,7 +15,7 @@ from scipy.special import logit
 from scipy.stats import beta
 
 from skpc._arrays import Bools, Floats, Ints, offsets, one_or_each, weighted_quantiles
-from skpc._fitting import Parts, Rows, Stop, learn
+from skpc._fitting import Rows, Stop, learn
 from skpc.domain import Domain, LogMass
 from skpc.pooling.error_tails import QUARTILES, SPREAD, WrongCells
 
@@ -332,7 +332,7 @@ class RatesOfDraws(NamedTuple):
 
     rate: Floats
 
-    def expected(self, evidence: Evidence, weight: Floats) -> Parts:
+    def expected(self, evidence: Evidence, weight: Floats) -> tuple[Floats, ...]:
         """The E-step: the weight of the cells of each column, and of the wrong ones."""
         probability = evidence.draws(self.rate)
         # Factor by which rows raise the odds of the cells that are counted as wrong. Where the rest
@@ -340,11 +340,11 @@ class RatesOfDraws(NamedTuple):
         telling = 5.0
         least = telling * self.rate * (1.0 - probability)
         is_told = probability * (1.0 - self.rate) > least
-        return Parts((weight @ evidence.is_counted, weight @ (probability * is_told)))
+        return weight @ evidence.is_counted, weight @ (probability * is_told)
 
-    def m_step(self, statistics: Parts) -> Self:
+    def m_step(self, statistics: tuple[Floats, ...]) -> Self:
         """The rates of columns, drawn to that of all."""
-        n_cells, wrong = statistics.parts
+        n_cells, wrong = statistics
         n_prior = _PRIOR_CELLS * len(n_cells)
         shared = (wrong.sum() + MEAN_RATE * n_prior) / (n_cells.sum() + n_prior)
         rate = (wrong + shared * _COLUMN_CELLS) / (n_cells + _COLUMN_CELLS)

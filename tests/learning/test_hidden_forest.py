@@ -148,7 +148,7 @@ def test_few_rows_teach_all_members_and_many_are_dealt():
     for n_rows, n_taught in ((1e3, 2), (125_000.0, 2), (1e6, 1)):
         taught = TaughtForest.from_forest(forest, Coded(), n_rows)
         assert taught.n_taught == n_taught
-        parts = taught.expected(codes, weight).parts
+        parts = taught.expected(codes, weight)
         mass = np.array([counts.first.sum() for counts in parts])
         by_member = np.array([mass[:2].sum(), mass[2]])
         assert_allclose(by_member.sum(), 122.0 * n_taught, rtol=1e-6)
@@ -158,17 +158,17 @@ def test_few_rows_teach_all_members_and_many_are_dealt():
     batch = Batch.from_codes(codes, weight, forest.states.ptr, forest.trees[2].parent)
     truth = expected_of(forest.trees[2], batch)
     counts = taught.expected(codes, weight)
-    assert_allclose(counts.parts[2].transition, truth.transition, rtol=1e-6)
+    assert_allclose(counts[2].transition, truth.transition, rtol=1e-6)
     # Rows belong to the cluster that is most probable by the margins.
     margins = [np.log(np.append(tree.margin(forest.states), 1.0)) for tree in forest.trees[:2]]
     joint = [
         np.log(share) + sum(margin[place] for place in places(codes, forest.states.ptr))
         for share, margin in zip((0.2, 0.3), margins)
     ]
-    assert_allclose(counts.parts[0].first.sum(), 2.0 * (joint[0] > joint[1]).sum(), rtol=1e-6)
+    assert_allclose(counts[0].first.sum(), 2.0 * (joint[0] > joint[1]).sum(), rtol=1e-6)
     # Statistics of two parts of the rows add up.
     halves = [taught.expected(codes[part], weight[part]) for part in (slice(20), slice(20, None))]
-    for found, expected in zip(added(*halves).parts, counts.parts):
+    for found, expected in zip(added(*halves), counts):
         assert_allclose(found.by_state, expected.by_state, rtol=1e-4, atol=1e-5)
     learned = taught.m_step(counts).forest
     assert learned.weight.sum() == pytest.approx(1.0)
