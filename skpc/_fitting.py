@@ -421,17 +421,16 @@ def progress(total: float, what: str, verbose: int) -> Iterator[Callable[[float]
 
 
 def best_of(
-    attempts: Iterable[_Attempt],
-    score: Callable[[_Attempt], float],
-    patience: float = 1,
-    rounding: float = 1e-9,
+    attempts: Iterable[_Attempt], score: Callable[[_Attempt], float], patience: float = 1
 ) -> _Attempt:
     """The best of some attempts, made in turn until so many of them in a row are no better.
 
-    Among equals it is the first. Scores that differ by rounding, a part of the score, are equal:
-    else the unit of a column, which adds to all scores, would decide.
+    Among equals it is the first. Scores that differ by rounding are equal: else the unit of a
+    column, which adds to all scores, would decide.
     """
     best_attempts: list[_Attempt] = []
+    # A part of the score.
+    rounding = 1e-9
     highest = -np.inf
     waited = 0
     for attempt in attempts:
