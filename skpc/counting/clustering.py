@@ -1,7 +1,7 @@
 """Groups of similar rows, sharp or soft."""
 
 from dataclasses import dataclass
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -21,7 +21,7 @@ class Numbers(NamedTuple):
     """Rows as points: their Euclidean distances count a different category as one."""
 
     #: Coordinates, zero where missing; shape (n_rows, n_coordinates).
-    point: Floats
+    point: Any
     #: One where a coordinate is observed, zero where missing; None if nothing is missing.
     observed: Floats | None
 
