@@ -71,6 +71,14 @@ class Declared(NamedTuple):
         but in columns of strings :meth:`Domain.encode_with_mass` gives its probability.
     merges_columns : bool, default=True
         Whether columns that determine each other both ways are one variable.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc.domain import Declared, Domain
+    >>> stars = np.array([[1.0], [3.0], [5.0]])
+    >>> Domain.fit(stars, Declared(categories=[[1, 2, 3, 4, 5]]))[0].n_states
+    5
     """
 
     categorical_features: Any = "auto"

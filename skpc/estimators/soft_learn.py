@@ -289,9 +289,10 @@ class SoftLearnSPN(CircuitDensity):
             return super()._refit(data, sample, learned)
         circuit, tree, share = learned
         # The tree passes rows by matrices: five times as fast as the circuit does.
-        seen = sample.rows, sample.weight
-        counts = refinement_pseudo_counts(circuit, *seen, **_PSEUDO_COUNTS)
-        apart = Apart((ParametrisedCircuit.from_rows(circuit, *seen, counts), tree))
+        rows = sample.rows
+        weight = sample.weight
+        counts = refinement_pseudo_counts(circuit, rows, weight, **_PSEUDO_COUNTS)
+        apart = Apart((ParametrisedCircuit.from_rows(circuit, rows, weight, counts), tree))
         fit = learn([apart], data, self._passes)
         model, tree = fit.model.models
         self.circuit_ = tree.beside(model.circuit, share)
