@@ -168,6 +168,7 @@ PUBLIC = {
     "skpc.domain": [
         "Categories",
         "Column",
+        "Declared",
         "Domain",
         "Empty",
         "Face",
