@@ -1,11 +1,15 @@
-"""The leaves of a circuit under events: ranges and sets are other values of a leaf.
+"""Factors: functions of the cells of one column, and how a pass reads leaves under them.
 
-A leaf whose variable has statements reads a line of its own, as leaves of several variables do: the
-log probability of what an event says of its cell. Nothing else in a pass knows of events.
+Every question to a circuit is the expectation of a product of functions, one for each column. A
+value, a range, a set, weights of states and a kernel at a point differ only in what the leaves of
+their column say of them: ``log_expectation``. A leaf whose column has factors reads a line of its
+own, as leaves of several variables do, and nothing else in a pass knows of factors. The plain twin
+is ``tests/naive/factors.py``.
 """
 
-from collections.abc import Iterator
-from itertools import pairwise
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,14 +19,126 @@ from skpc._jit import TRUE, kernel
 from skpc._random import Streams, uniforms
 from skpc.circuit import Circuit
 from skpc.domain import group_rows
+from skpc.kernels import ColumnKernel, leaf_expectations
 from skpc.queries.passes.plan import Plan
 from skpc.queries.passes.rows import MultivariateReader, checked_cells
+from skpc.variables import Bins, Form, Normals, Points, ScoredNormals
 from skpc.variables.events import Events
 from skpc.variables.families import leaf_values
 from skpc.variables.gaussian_boxes import box_probabilities, conditional_form
 from skpc.variables.leaf_queries import with_lines
 from skpc.variables.leaves import Cells, LeafTable, leaf_of
 from skpc.variables.predictive import FormSum, WithinIntervals
+
+
+@dataclass(frozen=True, eq=False)
+class Factor(ABC):
+    """Functions of a column's missing cells, as lists of terms.
+
+    Parameters
+    ----------
+    row : ndarray of int of shape (n_terms,)
+        The row of each term, in increasing order. The terms of a row add up to its function; a row
+        without a term has the function that is one everywhere.
+    """
+
+    row: Ints
+
+    @abstractmethod
+    def log_expectation(self, leaves: Form, terms: slice) -> Floats:
+        """Log of the expectation of some terms under each leaf, shape (n_leaves, n_terms)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Intervals(Factor):
+    """Functions that are one where ``low < x <= high``; several disjoint ones in a row are a set.
+
+    Parameters
+    ----------
+    row : ndarray of int of shape (n_terms,)
+        The row of each interval, in increasing order.
+    low, high : ndarrays of shape (n_terms,)
+        Their ends; state ``s`` of a category is the interval from ``s - 0.5`` to ``s + 0.5``.
+    """
+
+    low: Floats
+    high: Floats
+
+    def log_expectation(self, leaves: Form, terms: slice) -> Floats:
+        """Log probability of some intervals under each leaf, shape (n_leaves, n_terms)."""
+        # Many rows say the same of a column.
+        distinct, number = group_rows(np.column_stack([self.low[terms], self.high[terms]]))
+        return leaves.log_between(*distinct.T)[:, number]
+
+
+@dataclass(frozen=True, eq=False)
+class Weights(Factor):
+    """Functions that have a weight for each state: soft evidence.
+
+    Parameters
+    ----------
+    row : ndarray of int of shape (n_terms,)
+        The rows that have weights, in increasing order.
+    weight : ndarray of shape (n_terms, n_states)
+        What each state of a category, or of a histogram axis, counts; not negative.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc.circuit import CircuitBuilder
+    >>> from skpc.queries import Weights, log_expectation
+    >>> builder = CircuitBuilder(n_states=[2])
+    >>> _ = builder.discrete(0, np.log([0.25, 0.75]))
+    >>> reading = Weights(np.array([0]), np.array([[0.9, 0.2]]))
+    >>> np.exp(log_expectation(builder.build(), [[np.nan]], {0: reading}))
+    array([0.375])
+    """
+
+    weight: Floats
+
+    def log_expectation(self, leaves: Form, terms: slice) -> Floats:
+        """Log of some mean weights under each leaf, shape (n_leaves, n_terms)."""
+        if not isinstance(leaves, Points | Bins):
+            raise TypeError(
+                "weights of states need a column of states (a category, or a histogram axis), but "
+                f"its leaves are {type(leaves).__name__}; say intervals of such numbers"
+            )
+        return log_or_inf(leaves.averages(self.weight[terms].T))
+
+
+@dataclass(frozen=True, eq=False)
+class AtPoints(Factor):
+    """Functions that are a kernel at a point: ``k(x, cell)``.
+
+    Parameters
+    ----------
+    row : ndarray of int of shape (n_terms,)
+        The row of each point, in increasing order.
+    kernel : ColumnKernel
+        The kernel; it must not be negative. It compares numbers that have scores by these.
+    cell : ndarray of shape (n_terms,)
+        The encoded cells of the points.
+    """
+
+    kernel: ColumnKernel
+    cell: Floats
+
+    def log_expectation(self, leaves: Form, terms: slice) -> Floats:
+        """Log of some expected kernels under each leaf, shape (n_leaves, n_terms)."""
+        cell = self.cell[terms]
+        if isinstance(leaves, ScoredNormals):
+            cell = leaves.column.transform(cell)
+        known = Normals(cell, np.zeros(len(cell)))
+        return log_or_inf(leaf_expectations(self.kernel, leaves, known))
+
+
+def factors_of(events: Events) -> dict[int, Factor]:
+    """The factor of each column that events have intervals of."""
+    factors: dict[int, Factor] = {}
+    for var in np.unique(events.column).tolist():
+        chosen = events.column == var
+        factors[var] = Intervals(events.event[chosen], events.low[chosen], events.high[chosen])
+    return factors
 
 
 @kernel
@@ -34,8 +150,8 @@ def log_leaf_values(
         leaf_values(leaf_of(leaves, chosen[line]), log_table, cells, n, TRUE, out, line)
 
 
-class EventReader(MultivariateReader):
-    """Evaluates leaves on the events that the rows of a pass stand for.
+class FactorReader(MultivariateReader):
+    """Evaluates leaves under the factors that the rows of a pass have.
 
     Parameters
     ----------
@@ -43,24 +159,32 @@ class EventReader(MultivariateReader):
         The circuit.
     events : Events
         Those of all rows; the known cells of the rows are theirs.
+    factors : mapping of int to Factor
+        Factors of other cells, by their columns.
     plan : Plan
         The plan of the circuit, in which leaves read their variables.
     """
 
-    def __init__(self, circuit: Circuit, events: Events, plan: Plan):
+    def __init__(
+        self, circuit: Circuit, events: Events, factors: Mapping[int, Factor], plan: Plan
+    ):
         super().__init__(circuit)
         self._circuit = circuit
         self.events = events
         self._leaf_table = plan.leaves
-        stated = {*np.unique(events.column).tolist()}
-        alone = [(var, leaf) for var, leaf in self.leaves.alone() if var in stated]
-        self._listed = np.concatenate([np.empty(0, np.int64), *(leaf for _, leaf in alone)])
-        bounds = offsets([len(leaf) for _, leaf in alone]).tolist()
-        #: Each stated variable with the leaves that have it alone, and their places among these.
-        self._alone = [
-            (*alone_group, slice(a, b)) for alone_group, (a, b) in zip(alone, pairwise(bounds))
-        ]
-        self._forms = [circuit.leaf_forms(var, leaf) for var, leaf in alone]
+        intervals = factors_of(events)
+        #: Each column with factors: its leaves, these, and the leaves' places among such leaves.
+        self._alone = []
+        listed = [np.empty(0, np.int64)]
+        begin = 0
+        for var, leaf in self.leaves.alone():
+            of_column = [group[var] for group in (intervals, factors) if var in group]
+            if of_column:
+                end = begin + len(leaf)
+                self._alone.append((var, leaf, of_column, slice(begin, end)))
+                listed.append(leaf)
+                begin = end
+        self._listed = np.concatenate(listed)
         first_line = self.n_features + 2 * self.n_leaves
         self.plan = plan._replace(leaves=with_lines(plan.leaves, self._listed, first_line))
 
@@ -70,10 +194,9 @@ class EventReader(MultivariateReader):
         return self.n_leaves + len(self._listed)
 
     def values(self, rows: Floats, start: int = 0, *, maximise: bool = False) -> Floats:
-        """Log values of these leaves on the events of some rows, shape (n_rows, n_lines).
+        """Log values of these leaves on the factors of some rows, shape (n_rows, n_lines).
 
-        A known cell has its density relative to the peak of the column, an interval its
-        probability.
+        A known cell has its density relative to the peak of the column.
         """
         n = len(rows)
         block_values = super().values(rows, start)
@@ -81,29 +204,24 @@ class EventReader(MultivariateReader):
         out = np.empty((len(self._listed), n))
         log_table = self._circuit.leaf_table
         log_leaf_values(self._leaf_table, log_table, cells, n, self._listed, out)
-        events = self.events.take(np.arange(start, start + n))
-        event = events.event
-        # Smaller probabilities have lost digits; the logs of those of normals are found from
-        # scratch.
-        few_digits = 1e-290
-        for (var, _, lines), form in zip(self._alone, self._forms):
-            chosen = np.flatnonzero(events.column == var)
-            if len(chosen):
-                # Many events say the same of a column.
-                ends = np.column_stack([events.low[chosen], events.high[chosen]])
-                distinct, kind = group_rows(ends)
-                stated, start_of = np.unique(event[chosen], return_index=True)
-                prob = form.between(*distinct.T)
-                log_prob = log_or_inf(prob)
-                is_far = (prob < few_digits).any(axis=0)
-                if is_far.any():
-                    log_prob[:, is_far] = form.log_between(*distinct[is_far].T)
-                # Some events have alternatives.
-                out[lines, stated] = np.logaddexp.reduceat(log_prob[:, kind], start_of, axis=1)
-        for place, group, scored in zip(self.place, self.groups, self.cells(rows, start)):
-            for event_rows, intervals in _alike(events, group.variables, np.isnan(scored.scores)):
-                prob = box_probabilities(group, self.columns, scored.scores[event_rows], intervals)
-                block_values[np.ix_(event_rows, place)] += log_or_inf(prob)
+        for var, leaf, factors, lines in self._alone:
+            leaves = self._circuit.leaf_forms(var, leaf)
+            for factor in factors:
+                terms = slice(*np.searchsorted(factor.row, [start, start + n]))
+                row, first_term = np.unique(factor.row[terms], return_index=True)
+                if len(row):
+                    log_values = factor.log_expectation(leaves, terms)
+                    # The terms of a row add up.
+                    sums = np.logaddexp.reduceat(log_values, first_term, axis=1)
+                    out[lines, row - start] = sums
+        if self.groups:
+            events = self.events.take(np.arange(start, start + n))
+            for place, group, scored in zip(self.place, self.groups, self.cells(rows, start)):
+                is_open = np.isnan(scored.scores)
+                for event_rows, intervals in _alike(events, group.variables, is_open):
+                    scores = scored.scores[event_rows]
+                    prob = box_probabilities(group, self.columns, scores, intervals)
+                    block_values[np.ix_(event_rows, place)] += log_or_inf(prob)
         return np.hstack([block_values, out.T])
 
     def fill(self, owner: Ints, streams: Any, rows: Floats, index: Ints | None = None) -> None:
@@ -151,7 +269,7 @@ class EventReader(MultivariateReader):
         Of a block, the first ``n_ranges`` stated columns are drawn; None stands for all.
         """
         is_missing = np.isnan(rows)
-        for var, leaf, _ in self._alone:
+        for var, leaf, _, _ in self._alone:
             chosen = np.flatnonzero(is_missing[:, var] & np.isin(owner[:, var], leaf))
             if len(chosen):
                 distinct, place = np.unique(owner[chosen, var], return_inverse=True)
