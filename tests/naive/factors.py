@@ -1,4 +1,4 @@
-"""Slow truth: the expectation of a product of functions, by every choice of children at the sums."""
+"""Slow truth: the expectation of a product of functions, by all choices of children at sums."""
 
 from __future__ import annotations
 
@@ -19,9 +19,7 @@ def expectation(circuit: Circuit, row: np.ndarray, expected) -> float:
     total = 0.0
     for weight, tree in induced_trees(circuit):
         parts = [
-            expected[var](leaf)
-            if var in expected
-            else naive.leaf_density(circuit, leaf, row[var])
+            expected[var](leaf) if var in expected else naive.leaf_density(circuit, leaf, row[var])
             for var, leaf in tree.items()
         ]
         total += weight * math.prod(parts)

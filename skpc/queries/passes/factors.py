@@ -165,9 +165,7 @@ class FactorReader(MultivariateReader):
         The plan of the circuit, in which leaves read their variables.
     """
 
-    def __init__(
-        self, circuit: Circuit, events: Events, factors: Mapping[int, Factor], plan: Plan
-    ):
+    def __init__(self, circuit: Circuit, events: Events, factors: Mapping[int, Factor], plan: Plan):
         super().__init__(circuit)
         self._circuit = circuit
         self.events = events
