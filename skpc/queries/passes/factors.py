@@ -59,6 +59,17 @@ class Intervals(Factor):
         The row of each interval, in increasing order.
     low, high : ndarrays of shape (n_terms,)
         Their ends; state ``s`` of a category is the interval from ``s - 0.5`` to ``s + 0.5``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc.circuit import CircuitBuilder
+    >>> from skpc.queries import Intervals, log_expectation
+    >>> builder = CircuitBuilder(n_states=[0])
+    >>> _ = builder.gaussian(0, mean=0.0, sd=1.0)
+    >>> below = Intervals(np.array([0]), np.array([-np.inf]), np.array([0.0]))
+    >>> np.exp(log_expectation(builder.build(), [[np.nan]], {0: below})).round(6)
+    array([0.5])
     """
 
     low: Floats
@@ -118,6 +129,18 @@ class AtPoints(Factor):
         The kernel; it must not be negative. It compares numbers that have scores by these.
     cell : ndarray of shape (n_terms,)
         The encoded cells of the points.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc.circuit import CircuitBuilder
+    >>> from skpc.kernels import RBF
+    >>> from skpc.queries import AtPoints, log_expectation
+    >>> builder = CircuitBuilder(n_states=[0])
+    >>> _ = builder.gaussian(0, mean=0.0, sd=1.0)
+    >>> point = AtPoints(np.array([0]), RBF(0.5), np.array([3.0]))
+    >>> np.exp(log_expectation(builder.build(), [[np.nan]], {0: point})).round(3)
+    array([0.075])
     """
 
     kernel: ColumnKernel
