@@ -33,7 +33,7 @@ from skpc.variables.atoms import (
 )
 from skpc.variables.histogram import TINY
 from skpc.variables.lattice import OFF_LATTICE, fit_lattice, on_lattice
-from skpc.variables.score import ATOMS, HEAD, Score, at_powers, bound, inverse_of, inverse_power
+from skpc.variables.score import ATOMS, HEAD, Score, bound, inverse_of, inverse_power
 from skpc.variables.score_fit import fitted_scores, score_around
 
 #: Rules of Gauss and Legendre on intervals of length 1, one after the other. All but the last are
@@ -324,7 +324,7 @@ class Law(NamedTuple):
         place_in_run, size = _runs(self.atoms, self.gap)
         between = self.atom_places + self.gap * ((place_in_run + 0.5) / size - 0.5)
         score = self.score
-        ends = at_powers(np.array(score, dtype=np.float64), np.array([score.low, score.high]))
+        ends = score.powers_of_ends()
         least = ends[0] if score.lower > -math.inf else -math.inf
         greatest = ends[1] if score.upper < math.inf else math.inf
         scores_of_atoms = np.clip(score.transform(between), least, greatest)
@@ -395,8 +395,7 @@ class Law(NamedTuple):
         if score.power == 1.0 and score[:2] == (-math.inf, math.inf) and not has_gaps:
             offset = score.centre + score.spread * mean - centre
             return np.array([offset, offset**2 + (score.spread * sd) ** 2])
-        flat = np.array(score, dtype=np.float64)
-        low, high = at_powers(flat, np.array([score.low, score.high]))
+        low, high = score.powers_of_ends()
         knots = [min(low, 0.0), min(max(0.0, low), high), max(high, 0.0), math.inf]
         if has_gaps:
             place_in_run, size = _runs(self.atoms, self.gap)
