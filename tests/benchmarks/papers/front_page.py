@@ -110,7 +110,7 @@ def front_page(lines: Sequence[Line], measured_s: float, estimated_s: float) -> 
             n_unversioned=sum(line.version == UNVERSIONED for line in old),
         )
     )
-    parts += [".. toctree::", "   :hidden:", "", *(f"   {paper}" for paper in PAPERS), ""]
+    parts += [".. toctree::", "   :hidden:", "", *(f"   {paper}" for paper in PAPERS), "   which_rows", ""]
     return "\n".join(parts)
 
 
