@@ -38,11 +38,10 @@ def faults(path: str) -> list[str]:
     """What numpydoc finds, in its words; of names that have no section of parameters, nothing."""
     doc = Validator(get_doc_object(Validator._load_obj(path)))
     found = [f"{code} {text}" for code, text in doc.parameter_mismatches if code in CODES]
-    for name in doc.doc_parameters:
-        kind = doc.parameter_type(name)
+    for name, (kind, description) in doc.doc_parameters.items():
         if not kind:
             found.append(f"{name} has no type")
-        if not doc.parameter_desc(name) and " of shape (" not in kind:
+        if not "".join(description).strip() and " of shape (" not in kind:
             found.append(f"{name} has no description")
     return found
 

@@ -1,10 +1,12 @@
 """Published figures in the guide are those of the one source, and ours beside them the ledger's."""
 
+import csv
 import re
 from pathlib import Path
 
 import pytest
 
+from tests.benchmarks.expected_predictor import HEADER
 from tests.benchmarks.papers import __main__ as papers
 from tests.benchmarks.papers.ledger import read_cache
 from tests.benchmarks.published import PUBLISHED, TABLES, column
@@ -219,6 +221,18 @@ def test_errors_beyond_a_bad_cut_are_those_of_the_ledger(name, sentence, keys):
     means = read_cache(DOC / "papers" / "measured.json")["soft/bad_cut"]["figures"]
     for text, key in zip(figures_of(name, sentence), keys, strict=True):
         assert is_shown(text, sum(abs(abs(mean) - 0.5) for mean in means[key]) / len(means[key]))
+
+
+def test_the_cells_in_which_an_expectation_is_ahead_are_those_of_the_table():
+    """``python -m tests.benchmarks.expected_predictor --write doc/user_guide`` writes it."""
+    with open(DOC / "user_guide" / "expected_predictor.csv", encoding="utf-8", newline="") as file:
+        rows = [*csv.DictReader(file)]
+    assert tuple(rows[0]) == HEADER
+    best = [float(row["best imputer"].split()[0]) for row in rows]
+    n_ahead = sum(float(row["expected"]) < loss for row, loss in zip(rows, best))
+    for page in ("expected_predictor", "choosing"):
+        text = " ".join((DOC / "user_guide" / f"{page}.rst").read_text(encoding="utf-8").split())
+        assert re.search(rf"every imputer in {n_ahead} of (these )?{len(rows)} cells", text), page
 
 
 def test_every_table_of_the_guide_with_rows_of_the_twenty_and_a_column_of_a_paper_is_checked():
