@@ -15,9 +15,6 @@ from skpc.queries import Events
 from skpc.queries.posteriors import expected_cells
 from skpc.variables import Predictive
 
-#: Draws that stand for ranges of other columns of a block.
-_DRAWS = 16
-
 
 class Density(Protocol):
     """A distribution of encoded rows, as a composing estimator asks it.
@@ -137,6 +134,8 @@ class CircuitAnswers(NamedTuple):
         closed form there: it is the mixture of some draws of these cells within their ranges. The
         draws do not know the range of the column, which counts once, when it cuts.
         """
+        # Draws that stand for ranges of other columns of a block.
+        draws = 16
         places = np.arange(self.domain.n_features)
         column_events = events.only(places == column)
         elsewhere = events.only(places != column)
@@ -147,7 +146,7 @@ class CircuitAnswers(NamedTuple):
             is_drawn = np.isin(places, beside)
             outside = elsewhere.only(~is_drawn)
             given = []
-            for seed in range(_DRAWS):
+            for seed in range(draws):
                 drawn = queries.sample_missing(self.circuit, elsewhere, seed)
                 rows = np.where(is_drawn & elsewhere.are_stated(), drawn, elsewhere.rows)
                 given.append(Events.from_intervals(rows, outside.event, *outside[2:]))

@@ -87,9 +87,9 @@ class CellErrorDetector(TableTransformer, ColumnsEstimator):
         What :meth:`transform` puts in the place of these cells, as ``complete`` does. None: they
         become missing.
     categorical_features : "auto", "from_dtype", None or array-like, default="auto"
-        Which columns are categorical: a boolean mask, column numbers, or names. "from_dtype":
-        those with a category dtype. "auto": these, strings, bools, and numeric columns of two
-        integers in 0..15, a few unusual ones apart (one in a thousand).
+        Which columns are categorical: a boolean mask, column numbers, or names. "from_dtype": those
+        with a category dtype. "auto": these, strings, bools, and numeric columns of two integers in
+        0..15, a few unusual ones apart (one in a thousand).
     categories : "auto" or list, default="auto"
         The states of each column as in OrdinalEncoder; None in the list lets the data of that
         column decide. A column with declared categories is categorical.

@@ -89,11 +89,10 @@ class CutsetNetworkBD(CircuitDensity):
         "auto": structural EM starts from clusters that share 30 % of each row, and if `param_ess`
         is not "auto", 20 iterations of EM on all parameters end it. "plain": neither, as in [1]_.
     categorical_features : "auto", "from_dtype", None or array-like, default="auto"
-        Which columns are categorical: a boolean mask, column numbers, or names. "from_dtype":
-        those with a category dtype. "auto": these, strings, bools, and numeric columns of two
-        integers in 0..15, a few unusual ones apart (one in a thousand); the folds of a
-        cross-validation can then disagree, so declare the columns or their ``categories`` where
-        that matters.
+        Which columns are categorical: a boolean mask, column numbers, or names. "from_dtype": those
+        with a category dtype. "auto": these, strings, bools, and numeric columns of two integers in
+        0..15, a few unusual ones apart (one in a thousand). The folds of a cross-validation can
+        then disagree, so declare the columns or their ``categories`` where that matters.
     categories : "auto" or list, default="auto"
         The states of each column as in OrdinalEncoder; None in the list lets the data of that
         column decide. A column with declared categories is categorical.
@@ -113,14 +112,13 @@ class CutsetNetworkBD(CircuitDensity):
         A dict from columns (names or numbers) to pairs (lower, upper), between which all values
         lie. None stands for a side without a bound. Used by ``margins="auto"``.
     handle_unknown : {"unseen", "missing", "error"}, default="unseen"
-        What to do with a category that has not been seen or declared: take it as missing, or
-        refuse it. "unseen" takes it as missing too, but in columns of strings log densities count
-        the probability of such a category, the share of the training rows whose category is seen
-        once.
+        What to do with a category that has not been seen or declared: take it as missing, or refuse
+        it. "unseen" takes it as missing too, but in columns of strings log densities count the
+        probability of such a category, the share of the training rows whose category is seen once.
     n_jobs : int, default=None
         Number of components learned at a time, by joblib, or of threads for a single network and
-        for answers. The result is the same. None means 1 unless in a ``joblib.parallel_config``
-        context.
+        for answers. None means 1 unless in a ``joblib.parallel_config`` context, and -1 all cores.
+        The result is the same.
     random_state : int, RandomState instance or None, default=None
         Seeds the k-means starts, and the draws that fill missing cells of training rows. A single
         network of complete rows is learned without chance.

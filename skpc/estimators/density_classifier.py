@@ -60,7 +60,7 @@ class DensityClassifier(ProbabilisticClassifier, PoolEstimator):
         cells removed at random.
     n_jobs : int, default=None
         Number of members and folds learned at a time, by joblib; None means 1 unless in a
-        ``joblib.parallel_config`` context.
+        ``joblib.parallel_config`` context, and -1 all cores. The result is the same.
     random_state : int, RandomState instance or None, default=None
         Deals the folds, removes cells, and seeds boosting and the default densities.
     verbose : int, default=0

@@ -57,9 +57,9 @@ class Strudel(CircuitDensity):
     tol : float, default=1e-4
         EM ends where held-out rows gain less than this (nats a row) in three iterations.
     categorical_features : "auto", "from_dtype", None or array-like, default="auto"
-        Which columns are categorical: a boolean mask, column numbers, or names. "from_dtype":
-        those with a category dtype. "auto": these, strings, bools, and numeric columns of two
-        integers in 0..15, a few unusual ones apart (one in a thousand).
+        Which columns are categorical: a boolean mask, column numbers, or names. "from_dtype": those
+        with a category dtype. "auto": these, strings, bools, and numeric columns of two integers in
+        0..15, a few unusual ones apart (one in a thousand).
     categories : "auto" or list, default="auto"
         The states of each column as in OrdinalEncoder; None in the list lets the data of that
         column decide. A column with declared categories is categorical.
@@ -73,15 +73,15 @@ class Strudel(CircuitDensity):
         A dict from columns (names or numbers) to pairs (lower, upper), between which all values
         lie. None stands for a side without a bound.
     handle_unknown : {"unseen", "missing", "error"}, default="unseen"
-        What to do with a category that has not been seen or declared: take it as missing, or
-        refuse it. "unseen" takes it as missing too, but in columns of strings log densities count
-        the probability of such a category, the share of the training rows whose category is seen
-        once.
+        What to do with a category that has not been seen or declared: take it as missing, or refuse
+        it. "unseen" takes it as missing too, but in columns of strings log densities count the
+        probability of such a category, the share of the training rows whose category is seen once.
     random_state : int, RandomState instance or None, default=None
         Seeds the held-out rows, the clusters that EM begins with, and the draws that fill missing
         cells of training rows.
     n_jobs : int, default=None
-        Threads for answers. The result is the same.
+        Threads for answers. None means 1 unless in a ``joblib.parallel_config`` context, and -1 all
+        cores. The result is the same.
     verbose : int, default=0
         Present as in other densities; nothing is printed.
 
