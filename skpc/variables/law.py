@@ -45,7 +45,6 @@ _RULES = np.hstack([np.polynomial.legendre.leggauss(size) for size in _SIZES])
 _NODES, _WEIGHTS = 0.5 * (_RULES + np.array([[1.0], [0.0]]))
 #: The rule of Gauss and Hermite for noise of standard deviation one.
 _HERMITE = np.polynomial.hermite_e.hermegauss(5)
-_NOISE = _HERMITE[0], _HERMITE[1] / _HERMITE[1].sum()
 #: Standard deviations around a mean beyond which a normal density counts for nothing.
 _REACH = 8.0
 #: Widest runs of atoms between which a quadrature has pieces of its own.
@@ -378,22 +377,22 @@ class Law(NamedTuple):
         knots_of_sd = 10.0
         means_of_knot = 4
         octave_bin = np.floor(bins_of_octave * np.log2(sd))
-        _, number_of_bin, count = np.unique(octave_bin, return_inverse=True, return_counts=True)
-        for number in np.flatnonzero(count > many_means).tolist():
-            members = np.flatnonzero(number_of_bin == number)
+        for number in np.unique(octave_bin):
+            members = np.flatnonzero(octave_bin == number)
             least = sd[members].min()
             noise = np.sqrt(sd[members] ** 2 - least**2)
-            nodes, weights = _NOISE if noise.any() else (np.zeros(1), np.ones(1))
+            nodes, weights = _HERMITE if noise.any() else (np.zeros(1), np.full(1, _SQRT_2_PI))
             places = mean[members] + noise * nodes[:, np.newaxis]
             low = places.min()
-            high = places.max()
-            n_knots = 2 + math.ceil(knots_of_sd * (high - low) / least)
-            if means_of_knot * n_knots < len(members):
-                knots = np.linspace(low, high, n_knots) if high > low else np.array([low])
-                at_knots = self._quadratures(knots, np.full(len(knots), least), centre)
-                if high > low:
-                    at_knots = weights @ CubicSpline(knots, at_knots, axis=1)(places)
-                moments[:, members] = at_knots
+            reach = knots_of_sd * (places.max() - low)
+            # Four knots at least: a cubic goes through them.
+            most_knots = len(members) / means_of_knot - 4.0
+            if len(members) > many_means and reach < most_knots * least:
+                n_knots = 4 + math.ceil(reach / least)
+                knots = low + least / knots_of_sd * np.arange(n_knots)
+                at_knots = self._quadratures(knots, np.full(n_knots, least), centre)
+                at_places = CubicSpline(knots, at_knots, axis=1)(places)
+                moments[:, members] = weights @ at_places / _SQRT_2_PI
                 is_alone[members] = False
         moments[:, is_alone] = self._quadratures(mean[is_alone], sd[is_alone], centre)
         return moments[0], moments[1]
