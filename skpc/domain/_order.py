@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from skpc._arrays import Bools, Floats, Ints
 from skpc._random import mix_words
 
-
 Signatures = NDArray[np.uint64]
 
 
