@@ -60,7 +60,8 @@ def uniform(streams: Streams, j: int) -> float:
 def uniforms(streams: Streams) -> Floats:
     """Draw a number from (0, 1) with each stream, as :func:`uniform` does."""
     streams += _GOLDEN
-    return (np.float64(mix_words(streams) >> np.uint64(11)) + 0.5) * 1.1102230246251565e-16
+    fractions = (mix_words(streams) >> np.uint64(11)).astype(np.float64)
+    return np.asarray((fractions + 0.5) * 1.1102230246251565e-16)
 
 
 @inlined
