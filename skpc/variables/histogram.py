@@ -17,8 +17,8 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from skpc._arrays import Bools, Floats, Ints, offsets
-from skpc._jit import ZERO, inlined, kernel
-from skpc._random import seed_streams, uniform
+from skpc._jit import inlined, kernel
+from skpc._random import Streams, start_streams, uniform
 
 #: Numbers of an axis, seen by kernels, that stand before its edges.
 HEAD = 5
@@ -475,7 +475,9 @@ class HistogramTable(NamedTuple):
     def draw(self, codes: Ints, rows: Floats, seed: int) -> Floats:
         """Encoded rows whose missing cells have these states; numbers are drawn from their bins."""
         filled = rows.copy()
-        _draw_rows(self.ptr, self.axis, np.uint64(seed), codes, filled)
+        # A row's draws do not depend on other rows.
+        streams = start_streams(np.uint64(seed), len(rows))
+        _draw_rows(self.ptr, self.axis, streams, codes, filled)
         return filled
 
 
@@ -558,16 +560,13 @@ def draw_in_state(axis: Floats, first_number: int, last: int, state: int, u: flo
     return low + u * (axis[begin + cell] - low)
 
 
-@kernel(new_arrays=True)
-def _draw_rows(ptr: Ints, axis: Floats, seed: np.uint64, codes: Ints, rows: Floats) -> None:
+@kernel
+def _draw_rows(ptr: Ints, axis: Floats, streams: Streams, codes: Ints, rows: Floats) -> None:
     """Replace NaN by the code of the cell, or by a draw from its state."""
-    streams = np.empty(1, dtype=np.uint64)
     for row in range(len(rows)):
-        # A row's draws do not depend on other rows.
-        seed_streams(seed, row, streams)
         for v in range(len(ptr) - 1):
             if np.isnan(rows[row, v]):
                 rows[row, v] = codes[row, v]
                 if ptr[v] < ptr[v + 1]:
-                    u = uniform(streams, ZERO)
+                    u = uniform(streams, row)
                     rows[row, v] = draw_in_state(axis, ptr[v], ptr[v + 1], codes[row, v], u)

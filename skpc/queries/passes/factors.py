@@ -315,8 +315,7 @@ class FactorReader(MultivariateReader):
         self, var: int, form: Any, chosen: Ints, streams: Streams, rows: Floats, events: Events
     ) -> None:
         """Draw a cell of some rows from the distributions of a form, within its intervals."""
-        u = np.empty(len(rows))
-        uniforms(streams, u)
+        u = uniforms(streams)
         chosen_events = events.take(chosen)
         low, high = chosen_events.only(np.arange(rows.shape[1]) == var).padded()
         within_sets = WithinIntervals(FormSum((form,)), low, high, np.ones(len(chosen)))
