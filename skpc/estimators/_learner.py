@@ -35,29 +35,17 @@ from skpc.domain import (
     Domain,
     canonical_order,
     column_moments,
-    events_of_table,
     join_tables,
     merge_rows,
     present_rows,
 )
-from skpc.domain.stated import (
-    check_stated,
-    filled_table,
-    holds_ranges,
-    is_stated,
-    split_ranges,
-)
+from skpc.domain.stated import holds_ranges, is_stated
 from skpc.estimators._estimator import (
     ColumnsEstimator,
     dask_chunks,
     is_lazy,
 )
-from skpc.estimators._ranges import (
-    drawn_by_column,
-    merged_events,
-    merged_table,
-    tell_of_many,
-)
+from skpc.estimators._ranges import domain_and_events, drawn_by_column, merged_events
 from skpc.learning.censored_regression import draws_given_rows
 from skpc.learning.held_out import hold_out
 from skpc.queries import Events
@@ -200,20 +188,12 @@ class TableLearner(ColumnsEstimator, ABC):
     def _fit_ranges(self, X: Any, sample_weight: Any) -> Self:
         """Learn from a table with ranges and sets; see :mod:`skpc.estimators._ranges`."""
         random_state = check_random_state(self.random_state)
-        checked, weight, _ = self._training_rows(X, sample_weight)
-        names = getattr(checked, "columns", None)
-        intervals = self._interval_columns
-        table, stated = split_ranges(checked, intervals)
-        check_stated(table, stated, names)
-        tell_of_many(stated, len(weight), names)
-        # Equal rows come together before anything is drawn for them.
-        merged, weight = merged_table(checked, weight)
-        table, stated = split_ranges(merged, intervals)
-        filled = filled_table(table, stated, weight, random_state)
-        domain, _, _ = self.prepare(filled, weight)
-        return self.fit_events(
-            domain, events_of_table(domain, domain.encode(table), stated), weight
+        table, weight, _ = self._training_rows(X, sample_weight)
+        domain, events = domain_and_events(
+            table, weight, self._interval_columns, random_state, lambda *rows: self.prepare(*rows)[0]
         )
+        events, weight, _ = merged_events(events, weight)
+        return self.fit_events(domain, events, weight)
 
     def fit_events(self, domain: Domain, events: Events, weight: Floats) -> Self:
         """Learn from encoded rows with ranges and sets, as :meth:`fit_rows` does from others.

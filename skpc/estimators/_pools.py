@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -11,8 +12,10 @@ from skpc._arrays import Floats, Ints
 from skpc._validation import BaseComposition
 from skpc.domain import Domain, LogMass, canonical_order, group_rows, merge_rows
 from skpc.estimators._estimator import DECLARATIONS, Estimator, TableEstimator, parameter
+from skpc.estimators._ranges import domain_and_events, merged_events
 from skpc.pooling.folds import given_splits, make_folds
 from skpc.pooling.pool import Member, labelled, learn_pool
+from skpc.queries import Events
 from skpc.variables.margins import MOST_BINS
 
 #: Up to this number of distinct rows the default densities may be those that cost most.
@@ -160,6 +163,33 @@ class PoolEstimator(Composition, TableEstimator):
         self._order = places[:-1]
         return rows[np.ix_(order.rows, places)], weight[order.rows], splits
 
+    def _labelled_events(
+        self,
+        densities: list[tuple[str, Any]],
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        checked: Any,
+        random_state: np.random.RandomState,
+    ) -> tuple[Events, Floats, Any]:
+        """The same of a table with ranges and sets, whose rows are events."""
+        table, weight, target = checked
+        refuse_without_ranges(densities, "Cells")
+        learn_domain = partial(shared_domain, densities, type(self).__name__)
+        intervals = densities[0][1]._interval_columns
+        self.domain_, events = domain_and_events(
+            table, weight, intervals, random_state, learn_domain
+        )
+        events = labelled(events, target)
+        is_categorical = np.append(self.domain_.is_categorical, is_classifier(self))
+        order = canonical_order(events.rows, weight, is_categorical).columns
+        label_place = self.domain_.n_features
+        self._order = order[order != label_place]
+        events = events.with_columns(np.append(self._order, label_place))
+        events, weight, distinct = merged_events(events, weight)
+        splits = given_splits(self.cv, X, y, sample_weight, distinct, is_classifier(self))
+        return events, weight, splits
+
     @property
     def _ordered_domain(self) -> Domain:
         """What the columns are, in the order of the members."""
@@ -213,6 +243,16 @@ def _is_pair(entry: Any) -> bool:
 def _refuse_repeated(names: list[str], parameter: str) -> None:
     if len(set(names)) < len(names):
         raise ValueError(f"The names of {parameter} must differ; got {names}. Rename one.")
+
+
+def refuse_without_ranges(densities: Sequence[tuple[str, Any]], what: str) -> None:
+    """Raise a TypeError if a density cannot learn from ranges."""
+    for name, density in densities:
+        if not getattr(density, "_takes_ranges", False):
+            raise TypeError(
+                f"{what} known as ranges need densities that are circuits, such as TableMixture; "
+                f"{name!r}, {density!r}, is none. Leave it out."
+            )
 
 
 def shared_domain(

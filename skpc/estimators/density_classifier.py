@@ -10,12 +10,16 @@ from sklearn.utils import check_random_state
 from skpc._arrays import Floats, Ints, log_or_inf
 from skpc._fitting import all_or_nothing
 from skpc._validation import StrOptions, fit_context
+from skpc.domain import LogMass
+from skpc.domain.stated import holds_ranges
 from skpc.estimators._estimator import ProbabilisticClassifier, check_labels, parameter
 from skpc.estimators._pools import PoolEstimator, check_rates
+from skpc.estimators._ranges import drawn_by_column
 from skpc.estimators.hidden_chow_liu import HiddenChowLiuTree
 from skpc.estimators.table_mixture import ClassMixture
 from skpc.pooling.classes import ClassData, ClassDensities
 from skpc.pooling.pool import Member
+from skpc.queries import Events
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -199,12 +203,21 @@ class DensityClassifier(ProbabilisticClassifier, PoolEstimator):
             self.class_count_ = np.bincount(code, weight)
             shares = self.class_count_ / self.class_count_.sum()
             self.class_prior_ = shares if self.priors is None else self._given_priors()
-            checked = table, weight, code
-            rows, weight, splits = self._labelled_rows(densities, X, y, sample_weight, checked)
-            rows, code = np.ascontiguousarray(rows[:, :-1]), rows[:, -1].astype(np.int64)
+            task = densities, X, y, sample_weight, (table, weight, code)
             members = self._members(densities)
+            events = None
+            if holds_ranges(table, getattr(densities[0][1], "_interval_columns", ())):
+                events, weight, splits = self._labelled_events(*task, random_state)
+                members = [member for member in members if member.is_density]
+                code = events.rows[:, -1].astype(np.int64)
+                events = events._replace(rows=np.ascontiguousarray(events.rows[:, :-1]))
+                rows = drawn_by_column(self._ordered_domain, events, weight, random_state)
+            else:
+                rows, weight, splits = self._labelled_rows(*task)
+                code = rows[:, -1].astype(np.int64)
+                rows = np.ascontiguousarray(rows[:, :-1])
             domain = self._ordered_domain
-            data = ClassData(domain, rows, code, self.classes_, log_or_inf(shares), rates)
+            data = ClassData(domain, rows, code, self.classes_, log_or_inf(shares), rates, events)
             self._learn_pool(data, members, weight, code, splits, random_state)
             self._describe(members)
         return self
@@ -260,6 +273,18 @@ class DensityClassifier(ProbabilisticClassifier, PoolEstimator):
                 f"{prior.sum():g}."
             )
         return prior
+
+    def _encode(self, X: Any) -> tuple[Any, Any]:
+        return self._events(X, is_scored=False)[:2]
+
+    def _encode_with_mass(self, X: Any) -> tuple[Any, Any, LogMass]:
+        return self._events(X)
+
+    def _events(self, X: Any, is_scored: bool = True) -> tuple[Any, Any, LogMass]:
+        table, rows, mass = super()._events(X, is_scored)
+        if isinstance(rows, Events):
+            return table, rows.with_columns(self._order), mass
+        return table, rows[:, self._order], mass
 
     def _log_posterior(self, rows: Floats) -> Floats:
         odds = log_or_inf(self.class_prior_) + self._pool.log_odds(rows)

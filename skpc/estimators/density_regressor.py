@@ -27,6 +27,7 @@ from skpc.estimators._pools import (
     PoolEstimator,
     check_rates,
     most_bins,
+    refuse_without_ranges,
     shared_domain,
 )
 from skpc.estimators._ranges import merged_events
@@ -265,12 +266,7 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
         random_state: np.random.RandomState,
     ) -> None:
         """Learn from targets some of which are ranges; see :mod:`skpc.pooling.censored`."""
-        for name, density in densities:
-            if not getattr(density, "_takes_ranges", False):
-                raise TypeError(
-                    "Targets known as ranges need densities that are circuits, such as "
-                    f"TableMixture; {name!r}, {density!r}, is none. Leave it out."
-                )
+        refuse_without_ranges(densities, "Targets")
         self._dates = None
         target = CensoredTarget.read(y)
         check_consistent_length(X, target.event)
