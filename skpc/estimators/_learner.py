@@ -49,6 +49,7 @@ from skpc.estimators._ranges import domain_and_events, drawn_by_column, merged_e
 from skpc.learning.censored_regression import draws_given_rows
 from skpc.learning.held_out import hold_out
 from skpc.queries import Events
+from skpc.variables.censored import even_draws
 
 #: In a table of more rows or more cells than these, a sample tells what the columns are and the
 #: structure of a model. The sample has at most this many rows and this many cells.
@@ -106,8 +107,6 @@ class TableLearner(ColumnsEstimator, ABC):
     _n_learned: float = field(init=False)
     #: The columns in the order in which they were learned from.
     _order: Ints = field(init=False)
-    #: Whether cells of tables may be ranges and sets.
-    _takes_ranges: ClassVar[bool] = False
     #: Whether columns are put into an order; the members of a pool do that themselves.
     _orders_columns: ClassVar[bool] = True
     #: Of more distinct rows, a sample of this size tells the structure, and all the parameters.
@@ -190,9 +189,12 @@ class TableLearner(ColumnsEstimator, ABC):
         random_state = check_random_state(self.random_state)
         table, weight, _ = self._training_rows(X, sample_weight)
         domain, events = domain_and_events(
-            table, weight, self._interval_columns, random_state, lambda *rows: self.prepare(*rows)[0]
+            table,
+            weight,
+            self._interval_columns,
+            random_state,
+            lambda *rows: self.prepare(*rows)[0],
         )
-        events, weight, _ = merged_events(events, weight)
         return self.fit_events(domain, events, weight)
 
     def fit_events(self, domain: Domain, events: Events, weight: Floats) -> Self:
@@ -223,13 +225,17 @@ class TableLearner(ColumnsEstimator, ABC):
         rows = draws_given_rows(domain, events, rows, weight, random_state)
         domain = domain.with_axes_of(rows, weight, self.bins_wanted)
         self._learn_rows(domain, TrainingData(*merge_rows(rows, weight)))
-        sets = [
-            place for place in np.unique(events.column).tolist() if domain[place].states is not None
-        ]
-        if sets:
+        sets = [p for p in np.unique(events.column).tolist() if domain[p].states is not None]
+        for place in sets:
             # The law of a column knows nothing of the rest of a row; what has been learned does.
-            drawn = self.row_density.draw_missing(events, random_state)
-            rows[:, sets] = np.where(events.are_stated(), drawn, np.nan)[:, sets]
+            is_place = np.arange(domain.n_features) == place
+            set_events = events.only(is_place)
+            index = np.flatnonzero(np.diff(set_events.ptr))
+            given = np.where(is_place, np.nan, rows)
+            known = set_events._replace(rows=given).take(index)
+            (cells,) = self.row_density.posteriors(known, [place])
+            rows[index, place] = even_draws(np.asarray(cells.probabilities), random_state)
+        if sets:
             self._learn_rows(domain, TrainingData(*merge_rows(rows, weight)))
         self._take_columns(np.argsort(columns))
         return self

@@ -195,12 +195,16 @@ class PoolEstimator(Composition, TableEstimator):
         """What the columns are, in the order of the members."""
         return self.domain_.taken(self._order)
 
-    def _encode(self, X: Any) -> tuple[Any, Floats]:
-        table, rows = super()._encode(X)
-        return table, rows[:, self._order]
+    def _encode(self, X: Any) -> tuple[Any, Any]:
+        return self._events(X, is_scored=False)[:2]
 
-    def _encode_with_mass(self, X: Any) -> tuple[Any, Floats, LogMass]:
-        table, rows, mass = super()._encode_with_mass(X)
+    def _encode_with_mass(self, X: Any) -> tuple[Any, Any, LogMass]:
+        return self._events(X)
+
+    def _events(self, X: Any, is_scored: bool = True) -> tuple[Any, Any, LogMass]:
+        table, rows, mass = super()._events(X, is_scored)
+        if isinstance(rows, Events):
+            return table, rows.with_columns(self._order), mass
         return table, rows[:, self._order], mass
 
     def _of_table(self, density: Any, n_more: int = 0) -> Any:

@@ -20,7 +20,6 @@ from skpc._validation import column_of, describe_column, objects_of
 from skpc._warnings import warn
 from skpc.domain import Domain, events_of_table, group_rows
 from skpc.domain.stated import (
-    Stated,
     check_stated,
     filled_codes,
     filled_numbers,
@@ -30,20 +29,6 @@ from skpc.domain.stated import (
 )
 from skpc.queries import Events
 from skpc.variables.censored import Ranges
-
-#: A column of which more cells than this part are ranges is told.
-_MOST = 0.5
-
-
-def tell_of_many(stated: dict[int, Stated], n_rows: int, names: Any) -> None:
-    """Warn of columns that are mostly known as ranges or sets."""
-    for place, stated_column in stated.items():
-        share = len(stated_column.rows) / n_rows
-        if share > _MOST:
-            warn(
-                f"Of the cells of {describe_column(place, names)}, {share:.0%} are ranges or "
-                "sets: what is between their ends comes from the shape that is most likely."
-            )
 
 
 def domain_and_events(
@@ -60,7 +45,13 @@ def domain_and_events(
     names = getattr(table, "columns", None)
     known_table, stated = split_ranges(table, interval_columns)
     check_stated(known_table, stated, names)
-    tell_of_many(stated, len(weight), names)
+    for place, stated_column in stated.items():
+        share = len(stated_column.rows) / len(weight)
+        if share > 0.5:
+            warn(
+                f"Of the cells of {describe_column(place, names)}, {share:.0%} are ranges or "
+                "sets: what is between their ends comes from the shape that is most likely."
+            )
     # Equal rows come together before anything is drawn for them.
     merged, merged_weight = merged_table(table, weight)
     split = split_ranges(merged, interval_columns)

@@ -10,7 +10,6 @@ from sklearn.utils import check_random_state
 from skpc._arrays import Floats, Ints, log_or_inf
 from skpc._fitting import all_or_nothing
 from skpc._validation import StrOptions, fit_context
-from skpc.domain import LogMass
 from skpc.domain.stated import holds_ranges
 from skpc.estimators._estimator import ProbabilisticClassifier, check_labels, parameter
 from skpc.estimators._pools import PoolEstimator, check_rates
@@ -161,6 +160,7 @@ class DensityClassifier(ProbabilisticClassifier, PoolEstimator):
 
     _usual = ("mixture", ClassMixture()), ("hidden", HiddenChowLiuTree())
     _lists = "density", "classifiers"
+    _takes_ranges = True
     _others = (
         "predict_proba",
         {"forest": "forest", "boosting": "classifier", "logistic": "logistic"},
@@ -273,18 +273,6 @@ class DensityClassifier(ProbabilisticClassifier, PoolEstimator):
                 f"{prior.sum():g}."
             )
         return prior
-
-    def _encode(self, X: Any) -> tuple[Any, Any]:
-        return self._events(X, is_scored=False)[:2]
-
-    def _encode_with_mass(self, X: Any) -> tuple[Any, Any, LogMass]:
-        return self._events(X)
-
-    def _events(self, X: Any, is_scored: bool = True) -> tuple[Any, Any, LogMass]:
-        table, rows, mass = super()._events(X, is_scored)
-        if isinstance(rows, Events):
-            return table, rows.with_columns(self._order), mass
-        return table, rows[:, self._order], mass
 
     def _log_posterior(self, rows: Floats) -> Floats:
         odds = log_or_inf(self.class_prior_) + self._pool.log_odds(rows)

@@ -57,9 +57,7 @@ class CensoredData(NamedTuple):
     def fit(self, member: Member, weight: Floats, seeds: Sequence[int]) -> Any:  # noqa: ARG002
         """See :class:`~skpc.pooling.pool.TrainingData`."""
         index = np.flatnonzero(weight > 0.0)
-        return fit_density(
-            member.model, self.target.domain, self.events.take(index), weight[index]
-        )
+        return fit_density(member.model, self.target.domain, self.events.take(index), weight[index])
 
     def predict(self, fitted: Any, fold: Fold) -> tuple[Floats, ...]:
         """Log score (nats) of what is known of the target of each test row."""

@@ -367,9 +367,7 @@ class ClassPool(NamedTuple):
         )
 
 
-def _rows_of_class(
-    rows: Any, weight: Floats, is_class: NDArray[np.bool_]
-) -> tuple[Any, Floats]:
+def _rows_of_class(rows: Any, weight: Floats, is_class: NDArray[np.bool_]) -> tuple[Any, Floats]:
     """The rows of a class; columns without a value there show those of all rows, as one row."""
     index = np.flatnonzero(is_class)
     has_ranges = isinstance(rows, Events)

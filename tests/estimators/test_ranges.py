@@ -183,7 +183,11 @@ def test_draws_of_imputations_lie_within_ranges_and_sets(draws):
     X = table(n=200)
     R = with_statements(X)
     imputer = MultipleImputer(
-        TableMixture(n_components=4, random_state=0), n_imputations=3, n_rounds=2, draws=draws, random_state=0
+        TableMixture(n_components=4, random_state=0),
+        n_imputations=3,
+        n_rounds=2,
+        draws=draws,
+        random_state=0,
     )
     imputer.fit(R)
     is_below = np.array([isinstance(cell, tuple) for cell in R.x])
