@@ -18,7 +18,6 @@ from skpc.estimators.hidden_chow_liu import HiddenChowLiuTree
 from skpc.estimators.table_mixture import ClassMixture
 from skpc.pooling.classes import ClassData, ClassDensities
 from skpc.pooling.pool import Member
-from skpc.queries import Events
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -127,6 +126,9 @@ class DensityClassifier(ProbabilisticClassifier, PoolEstimator):
     that of Bayes' rule [1]_. A pool costs about as much as fitting each member ``cv + 1`` times:
     what a member chooses, it chooses again in each fold, which would flatter it otherwise.
 
+    Where cells are known as ranges or sets, densities that are circuits learn from them and answer
+    exactly for them. To members that are no densities such a cell is missing in ``predict``.
+
     The density of class c, learned from rows of total weight n, is mixed with the density of all
     rows. The density of all rows has the weight 1 / (n + 1), that of one more row: the next row may
     be unlike all rows before. That bounds the price of a wrong prediction. With ``joint`` nothing
@@ -173,7 +175,8 @@ class DensityClassifier(ProbabilisticClassifier, PoolEstimator):
         Parameters
         ----------
         X : array-like or DataFrame of shape (n_samples, n_features)
-            Numbers and categories; NaN (or None) marks missing cells.
+            Numbers and categories; NaN (or None) marks missing cells. A cell may be a range or a
+            set; then ``classifiers`` stay out, which cannot learn from these.
         y : array-like of shape (n_samples,)
             Classes, numbers or strings. A single class is allowed.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -187,7 +190,8 @@ class DensityClassifier(ProbabilisticClassifier, PoolEstimator):
         Raises
         ------
         TypeError
-            If a density is not one of skpc, or a classifier has no ``predict_proba``.
+            If a density is not one of skpc, or a classifier has no ``predict_proba``, or ``X`` has
+            ranges and a density is no circuit.
         ValueError
             If the densities declare different columns, a name is there twice, the priors do not
             fit the classes, rates of missing cells are not in [0, 1), all cells are missing, one

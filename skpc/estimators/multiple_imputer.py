@@ -129,6 +129,10 @@ class MultipleImputer(TableEstimator):
     in :meth:`impute`, get draws of the density. Columns that name the rows are no predictors. Of a
     column of categories the 13 most frequent ones are told apart. Weights are counts.
 
+    Cells known as ranges or sets are drawn within them, by the density given the other cells as
+    they are filled now; regressions learn from these draws too. Neither ``delta`` nor ``passive``
+    moves them.
+
     With ``model`` the covariates of the analysis have regressions without its outcome, from all
     rows as they are filled now. Fifty candidates for a missing number, or all categories, are
     weighed by the density of the outcome given the row with each of them, under drawn coefficients
@@ -221,7 +225,8 @@ class MultipleImputer(TableEstimator):
         Parameters
         ----------
         X : array-like or DataFrame of shape (n_samples, n_features)
-            Numbers and categories; NaN (or None) marks missing cells.
+            Numbers and categories; NaN (or None) marks missing cells. A cell may be a range or a
+            set.
         y : Ignored
             Present for the API of scikit-learn. The outcome of an analysis is a column of ``X``.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -307,7 +312,8 @@ class MultipleImputer(TableEstimator):
         Parameters
         ----------
         X : array-like or DataFrame of shape (n_samples, n_features)
-            Rows; NaN (or None) marks missing cells. Mostly the rows of ``fit``.
+            Rows; NaN (or None) marks missing cells, and a cell may be a range or a set. Mostly the
+            rows of ``fit``.
         delta : dict, default=None
             How missing cells differ from observed ones in equal rows. The data cannot tell it: try
             several values (delta-adjusted pattern mixture). From columns (names or numbers) to
