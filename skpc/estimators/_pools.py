@@ -181,14 +181,17 @@ class PoolEstimator(Composition, TableEstimator):
             table, weight, intervals, random_state, learn_domain
         )
         events = labelled(events, target)
-        is_categorical = np.append(self.domain_.is_categorical, is_classifier(self))
-        order = canonical_order(events.rows, weight, is_categorical).columns
-        label_place = self.domain_.n_features
-        self._order = order[order != label_place]
-        events = events.with_columns(np.append(self._order, label_place))
+        self._order_columns(events.rows, weight)
+        events = events.with_columns(np.append(self._order, len(self._order)))
         events, weight, distinct = merged_events(events, weight)
         splits = given_splits(self.cv, X, y, sample_weight, distinct, is_classifier(self))
         return events, weight, splits
+
+    def _order_columns(self, rows: Floats, weight: Floats) -> None:
+        """Set an order of columns that does not depend on that of the table; targets come last."""
+        is_categorical = np.append(self.domain_.is_categorical, is_classifier(self))
+        order = canonical_order(rows, weight, is_categorical).columns
+        self._order = order[order != self.domain_.n_features]
 
     @property
     def _ordered_domain(self) -> Domain:

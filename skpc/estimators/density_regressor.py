@@ -12,7 +12,7 @@ from sklearn.utils import check_consistent_length, check_random_state, gen_batch
 from skpc._arrays import Floats, Ints
 from skpc._fitting import all_or_nothing
 from skpc._validation import check_n_samples, check_weight, fit_context
-from skpc.domain import LogMass, canonical_order
+from skpc.domain import LogMass
 from skpc.domain.stated import filled_numbers
 from skpc.estimators._censored_targets import (
     CensoredTarget,
@@ -276,11 +276,8 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
         target = target.take(present)
         self.domain_ = shared_domain(densities, type(self).__name__, table, weight)
         rows = self.domain_.encode(table)
-        # Columns come in an order that does not depend on that of the table.
-        is_categorical = np.append(self.domain_.is_categorical, False)
-        order = canonical_order(target.labelled(rows, None), weight, is_categorical).columns
+        self._order_columns(target.labelled(rows, None), weight)
         n_features = rows.shape[1]
-        self._order = order[order != n_features]
         features = self._ordered_domain
         if len(target.causes) > 1:
             self.event_codes_ = target.causes

@@ -27,12 +27,13 @@ from skpc.estimators.hidden_chow_liu import HiddenChowLiuTree
 from skpc.estimators.table_mixture import TableMixture
 from skpc.imputation import CombinedEstimates, combine_estimates
 from skpc.imputation.analysis import read_analysis
-from skpc.imputation.chains import Chains, gaps_of
+from skpc.imputation.chains import Chains, with_draws
 from skpc.imputation.mixing import FALSE_ALARMS, drifting_columns
 from skpc.imputation.passive import read_passive
 from skpc.learning.posterior import bootstrapped
 from skpc.pooling.folds import fit_best
 from skpc.queries import Events
+from skpc.variables.events import known_cells, stated_cells, taken
 
 #: Steps of data augmentation for each table. They start from parameters that are nearly draws.
 _N_STEPS = 10
@@ -279,7 +280,7 @@ class MultipleImputer(TableEstimator):
             # Equal rows have different cells.
             n_copies = copies(weight)
             index = np.repeat(np.arange(len(weight)), n_copies)
-            rows = rows.take(index) if isinstance(rows, Events) else rows[index]
+            rows = taken(rows, index)
             weight = np.repeat(weight / n_copies, n_copies)
             if is_chained:
                 self._chains = self._fit_chains(rows, weight, seeds)
@@ -295,11 +296,9 @@ class MultipleImputer(TableEstimator):
         rows = self.density_._events(table, is_scored=False)[1]
         if isinstance(rows, Events):
             rows, weight, _ = merged_events(rows, weight)
-            drawn = self.density_.row_density.draw_missing(rows, np.random.RandomState(0))
-            cells = np.where(rows.are_stated(), drawn, np.nan)
         else:
             rows, weight = merge_rows(rows, weight)
-            cells = rows
+        cells = with_draws(self.density_.row_density, rows, np.random.RandomState(0))
         self._was_incomplete = np.asarray(np.isnan(cells).any(axis=0))
         self._sd = column_moments(cells, weight)[1]
         if isinstance(rows, Events):
@@ -341,7 +340,7 @@ class MultipleImputer(TableEstimator):
         check_is_fitted(self)
         seeds = self._seeds()[1].tolist()
         table, rows, _ = self.density_._events(X, is_scored=False)
-        missing = gaps_of(rows)
+        missing = ~stated_cells(rows)
         shift, log_odds = self._shifts(delta)
         chains = self._chains
         with threads(self.n_jobs):
@@ -404,7 +403,7 @@ class MultipleImputer(TableEstimator):
             self.density_ if self.density else self.density_.heaviest(size_asked, share_asked)
         )
         density = density_asked.row_density
-        cells = rows.rows if isinstance(rows, Events) else rows
+        cells = known_cells(rows)
         analysis = None
         if self.model is not None:
             analysis = read_analysis(self.model, density.domain, cells)
@@ -549,10 +548,7 @@ def _drawn(
 ) -> Any:
     """The density under random weights of the rows, and after steps of data augmentation."""
     random_state = np.random.RandomState(seed)
-    cells = rows
-    if isinstance(rows, Events):
-        drawn = density.row_density.draw_missing(rows, random_state)
-        cells = np.where(rows.are_stated(), drawn, np.nan)
+    cells = with_draws(density.row_density, rows, random_state)
     density = start = density.reweighted(*bootstrapped(cells, weight, random_state))
     for _ in range(n_steps):
         filled = density.row_density.draw_missing(rows, random_state)

@@ -25,6 +25,7 @@ from skpc.imputation.regressions import (
     draw_states,
 )
 from skpc.queries import Events
+from skpc.variables.events import stated_cells
 
 #: Columns with fewer observed cells keep what the density has drawn.
 FEWEST_OBSERVED = 20
@@ -156,7 +157,7 @@ class Chains(NamedTuple):
     def fit(
         cls,
         density: Any,
-        rows: Floats | Events,
+        rows: Any,
         weight: Floats,
         seeds: Sequence[int],
         n_rounds: int,
@@ -184,10 +185,8 @@ class Chains(NamedTuple):
         """
         domain = density.domain
         said = rows
-        if isinstance(said, Events):
-            # Columns that are ranges alone have scales and levels too.
-            drawn = density.draw_missing(said, np.random.RandomState(seeds[0]))
-            rows = np.where(said.are_stated(), drawn, np.nan)
+        # Columns that are ranges alone have scales and levels too.
+        rows = with_draws(density, said, np.random.RandomState(seeds[0]))
         n_features = rows.shape[1]
         sources = _sources(n_features, analysis, passive)
         predictors = Predictors.fit(domain, rows, weight, sources)
@@ -242,7 +241,7 @@ class Chains(NamedTuple):
 
     def _run(self, rows: Floats | Events, seeds: Sequence[int], weight: Floats | None) -> Floats:
         """Fill rows; with weights of the rows, the coefficients are drawn too."""
-        missing = gaps_of(rows)
+        missing = ~stated_cells(rows)
         n_at_a_time = max(1, _CELLS // max(missing.size, 1))
         chains = np.arange(len(seeds))
         groups = np.array_split(chains, -(-len(seeds) // n_at_a_time))
@@ -424,9 +423,11 @@ class Chains(NamedTuple):
                     cells[lost, column] = function(cells[lost])
 
 
-def gaps_of(rows: Floats | Events) -> Bools:
-    """The cells of which nothing is known."""
-    return ~rows.are_stated() if isinstance(rows, Events) else np.isnan(rows)
+def with_draws(density: Any, rows: Any, random_state: np.random.RandomState) -> Floats:
+    """Encoded rows in which draws of a density stand for ranges and sets; gaps stay."""
+    if not isinstance(rows, Events):
+        return np.asarray(rows)
+    return np.where(rows.are_stated(), density.draw_missing(rows, random_state), np.nan)
 
 
 def _sources(n_features: int, analysis: Analysis | None, passive: Sequence[Any]) -> list[Ints]:

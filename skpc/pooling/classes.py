@@ -28,6 +28,7 @@ from skpc.pooling.pool import (
 )
 from skpc.pooling.weights import LogPool
 from skpc.queries import Events
+from skpc.variables.events import known_cells, stated_cells, taken
 
 
 class ClassDensities:
@@ -334,7 +335,7 @@ class ClassPool(NamedTuple):
         To members that are no densities, cells known as ranges and sets are missing.
         """
         used = np.flatnonzero(self.pool.weights.any(axis=0))
-        known = rows.rows if isinstance(rows, Events) else rows
+        known = known_cells(rows)
         with without_warnings(len(self.fitted) > 1):
             evidence = [
                 member.evidence(rows if isinstance(member, ClassDensities) else known)
@@ -369,18 +370,15 @@ class ClassPool(NamedTuple):
 
 def _rows_of_class(rows: Any, weight: Floats, is_class: NDArray[np.bool_]) -> tuple[Any, Floats]:
     """The rows of a class; columns without a value there show those of all rows, as one row."""
-    index = np.flatnonzero(is_class)
-    has_ranges = isinstance(rows, Events)
-    known = rows.rows if has_ranges else rows
-    stated = rows.are_stated() if has_ranges else ~np.isnan(rows)
-    class_rows = rows.take(index) if has_ranges else rows[index]
-    empty = ~stated[index].any(axis=0)
+    class_rows = taken(rows, np.flatnonzero(is_class))
+    class_weight = weight[is_class]
+    empty = ~stated_cells(class_rows).any(axis=0)
     if not empty.any():
-        return class_rows, weight[index]
-    shown_rows = np.where(empty, known, np.nan)
+        return class_rows, class_weight
+    shown_rows = np.where(empty, known_cells(rows), np.nan)
     shown = ~np.isnan(shown_rows).all(axis=1)
     as_one = weight[shown] / weight[shown].sum()
-    cells = np.vstack([known[index], shown_rows[shown]])
-    if has_ranges:
+    cells = np.vstack([known_cells(class_rows), shown_rows[shown]])
+    if isinstance(rows, Events):
         cells = Events.from_intervals(cells, class_rows.event, *class_rows[2:])
-    return cells, np.append(weight[index], as_one)
+    return cells, np.append(class_weight, as_one)

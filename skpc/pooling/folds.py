@@ -22,6 +22,7 @@ from skpc.domain import Domain, column_moments
 from skpc.learning.held_out import Split, deal
 from skpc.queries import Events
 from skpc.variables import Predictive
+from skpc.variables.events import stated_cells
 
 #: Number of folds, where nothing else is said; of fewer rows some remain empty.
 _USUAL = 5
@@ -175,8 +176,7 @@ def observed_fraction(rows: Floats | Events, domain: Domain) -> Floats:
     shown = ~domain.is_hidden
     if not shown.any():
         return np.ones(len(rows))
-    stated = rows.are_stated() if isinstance(rows, Events) else ~np.isnan(rows)
-    return np.asarray(stated[:, shown].mean(axis=1))
+    return np.asarray(stated_cells(rows)[:, shown].mean(axis=1))
 
 
 def fit_best(
