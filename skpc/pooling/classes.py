@@ -378,7 +378,7 @@ def _rows_of_class(rows: Any, weight: Floats, is_class: NDArray[np.bool_]) -> tu
     shown_rows = np.where(empty, known_cells(rows), np.nan)
     shown = ~np.isnan(shown_rows).all(axis=1)
     as_one = weight[shown] / weight[shown].sum()
-    cells = np.vstack([known_cells(class_rows), shown_rows[shown]])
+    cells: Any = np.vstack([known_cells(class_rows), shown_rows[shown]])
     if isinstance(rows, Events):
         cells = Events.from_intervals(cells, class_rows.event, *class_rows[2:])
     return cells, np.append(class_weight, as_one)
