@@ -156,7 +156,7 @@ class TableLearner(ColumnsEstimator, ABC):
                         "out, or pass the whole table."
                     )
                 X, is_whole = chunks.sample(self)
-            intervals = self._interval_columns
+            intervals = self.interval_columns
             if self._takes_ranges and chunks is None and holds_ranges(X, intervals):
                 if X_val is not None:
                     raise ValueError(
@@ -173,7 +173,7 @@ class TableLearner(ColumnsEstimator, ABC):
         return self
 
     @property
-    def _interval_columns(self) -> list[int]:
+    def interval_columns(self) -> list[int]:
         """The columns whose declared categories are intervals, which are values there."""
         categories = getattr(self, "categories", "auto")
         if isinstance(categories, str):
@@ -191,7 +191,7 @@ class TableLearner(ColumnsEstimator, ABC):
         domain, events = domain_and_events(
             table,
             weight,
-            self._interval_columns,
+            self.interval_columns,
             random_state,
             lambda *rows: self.prepare(*rows)[0],
         )

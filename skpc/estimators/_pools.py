@@ -176,7 +176,7 @@ class PoolEstimator(Composition, TableEstimator):
         table, weight, target = checked
         refuse_without_ranges(densities, "Cells")
         learn_domain = partial(shared_domain, densities, type(self).__name__)
-        intervals = densities[0][1]._interval_columns
+        intervals = densities[0][1].interval_columns
         self.domain_, events = domain_and_events(
             table, weight, intervals, random_state, learn_domain
         )

@@ -210,7 +210,7 @@ class DensityClassifier(ProbabilisticClassifier, PoolEstimator):
             task = densities, X, y, sample_weight, (table, weight, code)
             members = self._members(densities)
             events = None
-            if holds_ranges(table, getattr(densities[0][1], "_interval_columns", ())):
+            if holds_ranges(table, getattr(densities[0][1], "interval_columns", ())):
                 events, weight, splits = self._labelled_events(*task, random_state)
                 members = [member for member in members if member.is_density]
                 code = events.rows[:, -1].astype(np.int64)

@@ -293,7 +293,7 @@ class MultipleImputer(TableEstimator):
 
     def _distinct_rows(self, table: Any, weight: Floats) -> tuple[Any, Floats]:
         """Distinct encoded rows, events where cells are ranges, and their weights."""
-        rows = self.density_._events(table, is_scored=False)[1]
+        rows = self.density_.encode_events(table)[1]
         if isinstance(rows, Events):
             rows, weight, _ = merged_events(rows, weight)
         else:
@@ -339,7 +339,7 @@ class MultipleImputer(TableEstimator):
         """
         check_is_fitted(self)
         seeds = self._seeds()[1].tolist()
-        table, rows, _ = self.density_._events(X, is_scored=False)
+        table, rows = self.density_.encode_events(X)
         missing = ~stated_cells(rows)
         shift, log_odds = self._shifts(delta)
         chains = self._chains
