@@ -14,6 +14,7 @@ from skpc.domain import Domain
 from skpc.queries import Events
 from skpc.queries.posteriors import expected_cells
 from skpc.variables import Predictive
+from skpc.variables.events import known_cells
 
 
 class Density(Protocol):
@@ -113,7 +114,7 @@ class CircuitAnswers(NamedTuple):
             cells = dict(zip(apart, queries.posteriors(self.circuit, rows, apart)))
             cells |= {v: self._given_events(rows, v) for v in chosen if v not in cells}
         else:
-            rows = rows.rows if isinstance(rows, Events) else rows
+            rows = known_cells(rows)
             cells = dict(zip(chosen, queries.posteriors(self.circuit, rows, chosen)))
         return [
             Predictive(
@@ -188,5 +189,5 @@ class CircuitAnswers(NamedTuple):
 
     def draw_missing(self, rows: Any, random_state: np.random.RandomState) -> Floats:
         """See :class:`Density`."""
-        known = rows.rows if isinstance(rows, Events) else rows
+        known = known_cells(rows)
         return self.domain.values(queries.sample_missing(self.circuit, rows, random_state), known)

@@ -68,6 +68,10 @@ class TableDensity(EventAnswers, DensityMixin, TableLearner):
         """
         return self._encode(X)
 
+    def encode_events(self, X: Any) -> tuple[Any, Any]:
+        """The same for a table with ranges and sets: its rows are events then."""
+        return self._events(X, is_scored=False)[:2]
+
     @property
     @abstractmethod
     def _density(self) -> Density:

@@ -7,7 +7,7 @@ from functools import partial, wraps
 from inspect import signature
 from numbers import Number
 from types import FunctionType
-from typing import Any, Self, TypeVar, cast
+from typing import Any, ClassVar, Self, TypeVar, cast
 
 import joblib
 import numpy as np
@@ -137,6 +137,8 @@ class TableEstimator(Estimator):
     verbose: int = parameter(0, "verbose")
 
     domain_: Domain = field(init=False)
+    #: Whether cells of tables may be ranges and sets.
+    _takes_ranges: ClassVar[bool] = False
 
     def _training_rows(
         self,
@@ -184,7 +186,7 @@ class TableEstimator(Estimator):
         """
         check_is_fitted(self)
         domain = self.domain_
-        has_ranges = holds_ranges(X)
+        has_ranges = self._takes_ranges and holds_ranges(X)
         table = check_table(self, X, reset=False)
         stated: dict[int, Any] = {}
         if has_ranges:

@@ -12,7 +12,7 @@ from sklearn.utils import check_consistent_length, check_random_state, gen_batch
 from skpc._arrays import Floats, Ints
 from skpc._fitting import all_or_nothing
 from skpc._validation import check_n_samples, check_weight, fit_context
-from skpc.domain import LogMass, canonical_order
+from skpc.domain import LogMass
 from skpc.domain.stated import filled_numbers
 from skpc.estimators._censored_targets import (
     CensoredTarget,
@@ -27,6 +27,7 @@ from skpc.estimators._pools import (
     PoolEstimator,
     check_rates,
     most_bins,
+    refuse_without_ranges,
     shared_domain,
 )
 from skpc.estimators._ranges import merged_events
@@ -264,12 +265,7 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
         random_state: np.random.RandomState,
     ) -> None:
         """Learn from targets some of which are ranges; see :mod:`skpc.pooling.censored`."""
-        for name, density in densities:
-            if not getattr(density, "_takes_ranges", False):
-                raise TypeError(
-                    "Targets known as ranges need densities that are circuits, such as "
-                    f"TableMixture; {name!r}, {density!r}, is none. Leave it out."
-                )
+        refuse_without_ranges(densities, "Targets")
         self._dates = None
         target = CensoredTarget.read(y)
         check_consistent_length(X, target.event)
@@ -279,11 +275,8 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
         target = target.take(present)
         self.domain_ = shared_domain(densities, type(self).__name__, table, weight)
         rows = self.domain_.encode(table)
-        # Columns come in an order that does not depend on that of the table.
-        is_categorical = np.append(self.domain_.is_categorical, False)
-        order = canonical_order(target.labelled(rows, None), weight, is_categorical).columns
+        self._order_columns(target.labelled(rows, None), weight)
         n_features = rows.shape[1]
-        self._order = order[order != n_features]
         features = self._ordered_domain
         if len(target.causes) > 1:
             self.event_codes_ = target.causes
