@@ -16,10 +16,6 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-#: An archive may hold any number of bytes up to the first number; beyond it, the content is at most
-#: the second number times as large as the archive itself.
-_SMALL = 1 << 26
-_TIGHTEST = 100
 #: How the header of an array is read, by the version of its format.
 _HEADERS = {
     (1, 0): np.lib.format.read_array_header_1_0,
@@ -133,7 +129,11 @@ def _unpacked(archive: zipfile.ZipFile, file_size: int) -> dict[str, np.ndarray]
 
 
 def _is_too_tight(size: int, file_size: int) -> bool:
-    return size > max(_SMALL, _TIGHTEST * file_size)
+    # An archive may hold any number of bytes up to this one.
+    small = 1 << 26
+    # Beyond it, the content is at most so many times as large as the archive itself.
+    tightest = 100
+    return size > max(small, tightest * file_size)
 
 
 def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:

@@ -29,8 +29,6 @@ from skpc._threads import each, n_threads
 from skpc._warnings import one_fit
 
 _Attempt = TypeVar("_Attempt")
-#: Part of a score that is rounding, and what EM that goes on from the last attempt gains by that.
-_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,33 +42,27 @@ class Statistics:
         return type(self)(*map(added, vars(self).values(), vars(other).values()))
 
 
-class Parts(NamedTuple):
-    """Statistics of parts of a model that learn each by itself; log-likelihoods choose nothing."""
-
-    parts: tuple[Any, ...]
-    log_likelihood: float = 0.0
-
-
 class Apart(NamedTuple):
     """Models that learn from the same rows, each as if it were alone."""
 
     models: tuple[Any, ...]
 
-    def expected(self, rows: Any, weight: Floats) -> Parts:
+    def expected(self, rows: Any, weight: Floats) -> tuple[Any, ...]:
         """The E-step."""
-        return Parts(tuple(model.expected(rows, weight) for model in self.models))
+        return tuple(model.expected(rows, weight) for model in self.models)
 
-    def m_step(self, statistics: Parts) -> Self:
+    def m_step(self, statistics: tuple[Any, ...]) -> Self:
         """The next models."""
-        pairs = zip(self.models, statistics.parts)
+        pairs = zip(self.models, statistics)
         return type(self)(tuple(model.m_step(of_model) for model, of_model in pairs))
 
 
 class Parametrised(Protocol):
     """A model whose parameters can be learned.
 
-    It may have a ``log_prior`` (nats), which is added to the log-likelihood of all rows in the
-    objective. Where rows are held out, it has ``log_likelihood(rows)`` (nats, one a row) too.
+    Where the objective says when to stop, its statistics have the ``log_likelihood`` of the rows;
+    it may have a ``log_prior``, which is added to that (nats). Where rows are held out, it has
+    ``log_likelihood(rows)`` (nats, one a row) too.
     """
 
     def expected(self, rows: Any, weight: Floats) -> Any:
@@ -117,6 +109,105 @@ class Rows(NamedTuple):
             parts = each(count, ((self.rows[chunk], self.weight[chunk]) for chunk in group), np.inf)
             total = reduce(added, parts if total is None else [total, *parts])
         return total
+
+
+class Batches:
+    """Some rows in each step, for a :class:`Stepwise` model, which is scored after each epoch.
+
+    Parameters
+    ----------
+    deal : callable
+        ``deal(size)`` are the batches of an epoch, a sequence of :class:`Rows`.
+    n_rows : float
+        The weight of all rows.
+    size : int
+        Rows of the first batches.
+    most : int
+        Batches grow twofold, up to this, after an epoch that gains nothing.
+    """
+
+    def __init__(
+        self, deal: Callable[[int], Iterable[Rows]], n_rows: float, size: int = 1, most: int = 1
+    ):
+        self.deal = deal
+        self.n_rows = n_rows
+        self.size = size
+        self.most = most
+        #: The sizes of the batches of each epoch so far, and how many these were.
+        self.sizes = list[int]()
+        self.n_batches = list[int]()
+        self._left = list[Rows]()
+
+    @property
+    def is_between(self) -> bool:
+        """Whether all batches of an epoch have been counted."""
+        return not self._left
+
+    def grow(self) -> None:
+        """Larger batches from now on."""
+        self.size = min(2 * self.size, self.most)
+
+    def total(self, count: Callable[[Any, Floats], Any]) -> Any:
+        """``count(rows, weight)`` of the next batch."""
+        if self.is_between:
+            self._left = list(self.deal(self.size))[::-1]
+            self.sizes.append(self.size)
+            self.n_batches.append(len(self._left))
+        batch = self._left.pop()
+        return count(batch.rows, batch.weight)
+
+
+class BatchCounts(NamedTuple):
+    """Statistics of a batch as those of all rows, of which it has a share."""
+
+    counts: Any
+    share: float
+
+
+class Stepwise(NamedTuple):
+    """A model that learns from batches: each moves its statistics towards those of the batch.
+
+    Attributes
+    ----------
+    model : Parametrised
+        Its statistics have ``times(factor)``.
+    n_rows : float
+        The weight of all rows, of which a batch is an example.
+    least : float or None
+        The smallest step, as a part of the way to the statistics of a batch. None: three times the
+        share of the batch in all rows.
+    statistics : Statistics or None, default=None
+        Those that the model follows from.
+    n_steps : int, default=0
+        Steps that were taken.
+    """
+
+    model: Any
+    n_rows: float
+    least: float | None
+    statistics: Any = None
+    n_steps: int = 0
+
+    def log_likelihood(self, rows: Any) -> Floats:
+        """Log-likelihood (nats) of each row."""
+        return np.asarray(self.model.log_likelihood(rows))
+
+    def expected(self, rows: Any, weight: Floats) -> BatchCounts:
+        """The E-step for a batch."""
+        counts = self.model.expected(rows, weight)
+        share = float(weight.sum()) / self.n_rows
+        return BatchCounts(counts.times(1.0 / share), share)
+
+    def m_step(self, statistics: BatchCounts) -> Self:
+        """The model after a step."""
+        counts = statistics.counts
+        if self.statistics is not None:
+            # Steps become shorter, so that what single batches hold by chance evens out.
+            least = self.least or min(1.0, 3.0 * statistics.share)
+            step = max((self.n_steps + 2.0) ** -0.6, least)
+            counts = added(self.statistics.times(1.0 - step), counts.times(step))
+        model = self.model.m_step(counts)
+        return self._replace(model=model, statistics=counts, n_steps=self.n_steps + 1)
 
 
 class Stop(NamedTuple):
@@ -247,22 +338,30 @@ def _climb(
         statistics: Any = None
         score = np.nan
         rise = np.inf
+        # Batches are scored after all of them.
+        is_scored = not isinstance(data, Batches) or data.is_between
+        if held_out is not None and is_scored:
+            log_density = model.log_likelihood(held_out.rows)
+            score = float(np.average(log_density, weights=held_out.weight))
+        if isinstance(data, Batches) and score - highest < stop.tol:
+            data.grow()
         # No step follows the last model, so that only its score may need the rows.
         if not is_last or (held_out is None and stop.tol > -np.inf):
             statistics = data.total(model.expected)
             last_objective = objective
-            objective = statistics.log_likelihood + getattr(model, "log_prior", 0.0)
+            log_likelihood = getattr(statistics, "log_likelihood", np.nan)
+            objective = log_likelihood + getattr(model, "log_prior", 0.0)
             # No rows at all: the prior alone speaks.
-            score = objective = objective / (data.n_rows or 1.0)
+            objective = objective / (data.n_rows or 1.0)
             rise = objective - last_objective
-        if held_out is not None:
-            log_likelihood = model.log_likelihood(held_out.rows)
-            score = float(np.average(log_likelihood, weights=held_out.weight))
+            if held_out is None:
+                score = objective
         if score > best.score or not keeps_best:
             best = Fit(model, score, statistics)
-        # Differences of infinite scores are no reason to stop.
-        waited = waited + 1 if score - highest < stop.tol else 0
-        highest = max(highest, score)
+        if is_scored:
+            # Differences of infinite scores are no reason to stop.
+            waited = waited + 1 if score - highest < stop.tol else 0
+            highest = max(highest, score)
         # Where held-out rows are watched, a model that changes no more is no better for them.
         converged = waited >= stop.patience or (held_out is not None and rise < stop.tol)
         advance(1.0)
@@ -330,13 +429,15 @@ def best_of(
     column, which adds to all scores, would decide.
     """
     best_attempts: list[_Attempt] = []
+    # A part of the score.
+    rounding = 1e-9
     highest = -np.inf
     waited = 0
     for attempt in attempts:
         reached = score(attempt)
         waited += 1
-        rounding = _ROUNDING * abs(highest) if np.isfinite(highest) else 0.0
-        if not best_attempts or reached > highest + rounding:
+        least = highest + rounding * abs(highest) if np.isfinite(highest) else highest
+        if not best_attempts or reached > least:
             best_attempts = [attempt]
             highest = reached
             waited = 0

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpc._arrays import Floats
-from skpc._jit import inlined, kernel
+from skpc._jit import inlined
 
 Streams = NDArray[np.uint64]
 
@@ -18,28 +18,23 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _SHIFT = np.uint64(29)
 
 
-@inlined
-def mix_bits(word: Any) -> Any:
-    """Scramble a uint64: the finaliser of the SplitMix64 generator."""
+def mix_words(word: Any) -> Any:
+    """Scramble an array of uint64: the finaliser of the SplitMix64 generator."""
     # A change of one bit of the input changes half of the bits of the result.
     word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return word ^ (word >> np.uint64(31))
 
 
-@kernel
-def seed_streams(seed: Any, first: int, streams: Streams) -> None:
-    """Start the streams number ``first``, ``first + 1``, ... of a seed (uint64)."""
-    for j in range(len(streams)):
-        # Mixed twice, so that seeds and numbers that differ in one bit give unlike streams.
-        streams[j] = mix_bits(seed ^ mix_bits(np.uint64(first + j) + _GOLDEN))
+#: The same of one uint64, in kernels.
+mix_bits = inlined(mix_words)
 
 
 def start_streams(seed: Any, n_streams: int, first: int = 0) -> Streams:
     """The streams number ``first``, ``first + 1``, ... of a seed (uint64)."""
-    streams = np.empty(n_streams, np.uint64)
-    seed_streams(seed, first, streams)
-    return streams
+    number = np.arange(first, first + n_streams, dtype=np.uint64)
+    # Mixed twice, so that seeds and numbers that differ in one bit give unlike streams.
+    return np.asarray(mix_words(seed ^ mix_words(number + _GOLDEN)))
 
 
 def row_seeds(codes: NDArray[np.integer], seed: int) -> Streams:
@@ -62,11 +57,11 @@ def uniform(streams: Streams, j: int) -> float:
     return (np.float64(mix_bits(streams[j]) >> np.uint64(11)) + 0.5) * 1.1102230246251565e-16
 
 
-@kernel
-def uniforms(streams: Streams, out: Floats) -> None:
-    """Draw a number from (0, 1) with each stream."""
-    for j in range(len(streams)):
-        out[j] = uniform(streams, j)
+def uniforms(streams: Streams) -> Floats:
+    """Draw a number from (0, 1) with each stream, as :func:`uniform` does."""
+    streams += _GOLDEN
+    fractions = (mix_words(streams) >> np.uint64(11)).astype(np.float64)
+    return np.asarray((fractions + 0.5) * 1.1102230246251565e-16)
 
 
 @inlined

@@ -14,9 +14,7 @@ from skpc.domain import Domain
 from skpc.queries import Events
 from skpc.queries.posteriors import expected_cells
 from skpc.variables import Predictive
-
-#: Draws that stand for ranges of other columns of a block.
-_DRAWS = 16
+from skpc.variables.events import known_cells
 
 
 class Density(Protocol):
@@ -116,7 +114,7 @@ class CircuitAnswers(NamedTuple):
             cells = dict(zip(apart, queries.posteriors(self.circuit, rows, apart)))
             cells |= {v: self._given_events(rows, v) for v in chosen if v not in cells}
         else:
-            rows = rows.rows if isinstance(rows, Events) else rows
+            rows = known_cells(rows)
             cells = dict(zip(chosen, queries.posteriors(self.circuit, rows, chosen)))
         return [
             Predictive(
@@ -137,6 +135,8 @@ class CircuitAnswers(NamedTuple):
         closed form there: it is the mixture of some draws of these cells within their ranges. The
         draws do not know the range of the column, which counts once, when it cuts.
         """
+        # Draws that stand for ranges of other columns of a block.
+        draws = 16
         places = np.arange(self.domain.n_features)
         column_events = events.only(places == column)
         elsewhere = events.only(places != column)
@@ -147,7 +147,7 @@ class CircuitAnswers(NamedTuple):
             is_drawn = np.isin(places, beside)
             outside = elsewhere.only(~is_drawn)
             given = []
-            for seed in range(_DRAWS):
+            for seed in range(draws):
                 drawn = queries.sample_missing(self.circuit, elsewhere, seed)
                 rows = np.where(is_drawn & elsewhere.are_stated(), drawn, elsewhere.rows)
                 given.append(Events.from_intervals(rows, outside.event, *outside[2:]))
@@ -189,5 +189,5 @@ class CircuitAnswers(NamedTuple):
 
     def draw_missing(self, rows: Any, random_state: np.random.RandomState) -> Floats:
         """See :class:`Density`."""
-        known = rows.rows if isinstance(rows, Events) else rows
+        known = known_cells(rows)
         return self.domain.values(queries.sample_missing(self.circuit, rows, random_state), known)

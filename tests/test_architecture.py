@@ -51,19 +51,11 @@ MOST_NODES, MOST_NODES_OF_MODULE, MOST_NODES_OF_FUNCTION = 210_000, 3_200, 600
 PRONOUNS = {"found", "told", "seen", "own", "there", "mine", "asked", "here", "away", "gone"}
 PRONOUNS |= {"theirs", "ours"}
 MOST_PRONOUNS = 50
-#: Parameters of a function that is not compiled, keyword-only ones too, and functions that still
-#: have more: a domain is declared by ten facts, and two tests of columns are open.
+#: Parameters of a function that is not compiled, keyword-only ones too.
 MOST_PARAMETERS = 8
-LONGER = {"Domain.fit", "independence_test", "feature_importance_test"}
-#: Functions that decide by a tolerance or their patience when a loop ends. The first learns all
-#: parameters; the others are solvers of convex problems, clusterings, and learners that are not
-#: likelihoods of one model: each says what it is.
-LOOPS = {
-    "_fitting.py": "the loop of all learners, and that of attempts made in turn",
-    "counting/clustering.py": "k-means",
-    "learning/simplex.py": "Newton's steps to the weights of given densities",
-    "learning/hidden_tree_search.py": "batches of hidden trees, which grow",
-}
+#: The only home of loops that a tolerance or patience ends: that of all learners, and that of
+#: attempts made in turn.
+LOOPS = {"_fitting.py"}
 #: Kernels of more than seven arguments whose docstring does not name each of them.
 MOST_UNEXPLAINED_KERNELS = 0
 #: Comments for each 1,000 nodes, in the files that have kernels.
@@ -256,7 +248,7 @@ def test_functions_have_few_parameters():
                     and not is_compiled(node)
                     and n_parameters(node) > MOST_PARAMETERS
                 }
-    assert longer <= LONGER
+    assert not longer
 
 
 def is_tolerance(name: str) -> bool:
@@ -278,7 +270,7 @@ def test_one_loop_says_when_learning_ends():
         for node in nodes_of(path)
         if isinstance(node, (ast.For, ast.While)) and ends_by_tolerance(node)
     }
-    assert homes == {*LOOPS}
+    assert homes == LOOPS
 
 
 #: What records of the standard library have under such names.

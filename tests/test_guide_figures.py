@@ -1,13 +1,15 @@
 """Published figures in the guide are those of the one source, and ours beside them the ledger's."""
 
+import csv
 import re
 from pathlib import Path
 
 import pytest
 
+from tests.benchmarks.expected_predictor import HEADER
 from tests.benchmarks.papers import __main__ as papers
 from tests.benchmarks.papers.ledger import read_cache
-from tests.benchmarks.published import MESSAGE_KERNELS, PUBLISHED, TABLES, column
+from tests.benchmarks.published import PUBLISHED, TABLES, column
 
 DOC = Path(__file__).parents[1] / "doc"
 #: Page, what its table has as header, and the published column behind each of its columns.
@@ -61,12 +63,12 @@ TUNED = [
 #: File, a sentence with places for figures, and for each the measurement and its figure.
 SENTENCES = [
     (
-        "user_guide/soft_learn.rst",
+        "papers/which_rows.rst",
         "hard LearnSPN of skpc has # on validation rows and # on test rows",
         [("soft/tuned/nltcs", "hard", part) for part in ("valid", "test")],
     ),
     (
-        "user_guide/soft_learn.rst",
+        "papers/which_rows.rst",
         "nltcs gives # (LearnSPN) and # (SoftLearn) on validation rows, and # and # on test rows",
         [
             (f"soft/{assignment}/kmeans/nltcs", part)
@@ -76,7 +78,7 @@ SENTENCES = [
     ),
     *(
         (
-            "user_guide/soft_learn.rst",
+            "papers/which_rows.rst",
             sentence,
             [(f"soft/tuned/{name}", "hard", part) for part in ("valid", "test")],
         )
@@ -111,16 +113,6 @@ BAD_CUT = [
         ("soft 1", "soft 2", "soft 5", "soft 10", "soft 30", "hard"),
     ),
 ]
-#: What the guide calls the kernels of appendix C of kernel EP.
-KERNELS = {
-    "means and variances as numbers": "random features, mean-variance kernel",
-    "expected product, joint": "random features, expected product kernel, joint",
-    "sum of expected products": "random features, sum of expected product kernels",
-    "product of expected products": "random features, product of expected product kernels",
-    "Gaussian on joint embeddings (ours)": "random features, Gaussian kernel on joint embeddings",
-    "extremely random trees (above)": "extremely random trees",
-    "random forest (above)": "random forest",
-}
 
 
 def tables(page):
@@ -231,13 +223,16 @@ def test_errors_beyond_a_bad_cut_are_those_of_the_ledger(name, sentence, keys):
         assert is_shown(text, sum(abs(abs(mean) - 0.5) for mean in means[key]) / len(means[key]))
 
 
-def test_kernels_of_messages_are_those_of_appendix_c_and_of_the_ledger():
-    header = "kernel sampled, vs sampled sampled, vs exact exact, vs exact published"
-    cache = read_cache(DOC / "papers" / "measured.json")
-    for name, ours, *_, published in rows_of("kernel_ep", header):
-        assert float(published) == MESSAGE_KERNELS[KERNELS[name]][0]
-        figures = cache[f"ep/scaled/{KERNELS[name]}"]["figures"]
-        assert float(ours) == pytest.approx(figures["mean"], abs=6e-3)
+def test_the_cells_in_which_an_expectation_is_ahead_are_those_of_the_table():
+    """``python -m tests.benchmarks.expected_predictor --write doc/user_guide`` writes it."""
+    with open(DOC / "user_guide" / "expected_predictor.csv", encoding="utf-8", newline="") as file:
+        rows = [*csv.DictReader(file)]
+    assert tuple(rows[0]) == HEADER
+    best = [float(row["best imputer"].split()[0]) for row in rows]
+    n_ahead = sum(float(row["expected"]) < loss for row, loss in zip(rows, best))
+    for page in ("expected_predictor", "choosing"):
+        text = " ".join((DOC / "user_guide" / f"{page}.rst").read_text(encoding="utf-8").split())
+        assert re.search(rf"every imputer in {n_ahead} of (these )?{len(rows)} cells", text), page
 
 
 def test_every_table_of_the_guide_with_rows_of_the_twenty_and_a_column_of_a_paper_is_checked():

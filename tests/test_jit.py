@@ -21,7 +21,7 @@ from skpc._jit import (
     kernel,
     popcount,
 )
-from skpc._random import normal, seed_streams, uniform
+from skpc._random import normal, start_streams, uniform, uniforms
 
 ROOT = Path(__file__).parents[1]
 NEWEST = ["numba", "numpy", "scipy", "scikit-learn", "pandas"]
@@ -344,26 +344,29 @@ def test_popcount_counts_ones():
 
 
 @kernel
-def _draw(streams, uniforms, normals):
+def _draw(streams, numbers, normals):
     for j in range(len(streams)):
-        uniforms[j] = uniform(streams, j)
+        numbers[j] = uniform(streams, j)
         normals[j] = normal(streams, j)
 
 
 def test_streams_are_independent_of_their_neighbours_and_look_random():
     from scipy.stats import kstest, pearsonr
 
-    streams = np.empty(20_000, dtype=np.uint64)
-    seed_streams(np.uint64(5), 100, streams)
-    later = np.empty(10, dtype=np.uint64)
-    seed_streams(np.uint64(5), 150, later)
-    assert np.array_equal(streams[50:60], later)
-    uniforms, normals = np.empty(20_000), np.empty(20_000)
-    _draw(streams, uniforms, normals)
-    assert kstest(uniforms, "uniform").pvalue > 1e-3
+    streams = start_streams(np.uint64(5), 20_000, 100)
+    assert np.array_equal(streams[50:60], start_streams(np.uint64(5), 10, 150))
+    numbers, normals = np.empty(20_000), np.empty(20_000)
+    # Outside of kernels the same numbers are drawn.
+    assert np.array_equal(uniforms(streams.copy()), _drawn(streams, numbers, normals))
+    assert kstest(numbers, "uniform").pvalue > 1e-3
     assert kstest(normals, "norm").pvalue > 1e-3
-    assert pearsonr(uniforms[1:], uniforms[:-1]).pvalue > 1e-3
-    assert pearsonr(uniforms, normals).pvalue > 1e-3
+    assert pearsonr(numbers[1:], numbers[:-1]).pvalue > 1e-3
+    assert pearsonr(numbers, normals).pvalue > 1e-3
+
+
+def _drawn(streams, numbers, normals):
+    _draw(streams, numbers, normals)
+    return numbers
 
 
 @inlined

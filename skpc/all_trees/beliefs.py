@@ -13,194 +13,102 @@ They are an approximation all the same: estimates take them as a proposal. Witho
 are worth little (:mod:`skpc.all_trees.incomplete`). The plain twin is tests/naive/beliefs.py.
 """
 
+from typing import NamedTuple, Self
+
 import numpy as np
 
 from skpc._arrays import Floats, Ints
-from skpc._jit import internal_kernel, kernel
 from skpc._threads import slices
 from skpc.all_trees.determinants import eliminate_graphs, new_graphs
-from skpc.all_trees.tree_inference import TreeTables, span
-
-#: Edges that are less probable tell nothing.
-_FAINT = 1e-4
+from skpc.all_trees.tree_inference import TreeTables
 
 
-@kernel
-def _messages_to_parents(
-    trees: TreeTables,
-    codes: Ints,
-    belief: Floats,
-    below: Floats,
-    message: Floats,
-    average: Floats,
-    graphs: Floats,
-) -> None:
-    """What each variable tells a parent, from its own state or from what it hears from below.
+class _Row(NamedTuple):
+    """A row, in the states that its variables may be in; the root has one, the last.
 
     Parameters
     ----------
-    trees, codes
-        The trees, and the rows.
-    belief : array of shape (n_rows, n_states + 1)
-        Beliefs of the states.
-    below : array of shape (n_rows, n_states + 1)
-        What missing variables hear from below in each state.
-    message : array of shape (n_rows, n, n_states + 1)
-        Overwritten in the states in which a parent may be.
-    average : array of shape (n_rows, n, n + 1)
-        Overwritten with its averages over the beliefs of parents.
-    graphs : array of shape (n_groups, size, size + 1, n_lanes)
-        Overwritten with the weights of the edges given the row, each row a lane.
+    states : array of shape (m,)
+        Those states, among all of the trees.
+    starts : array of shape (n + 1,)
+        Where those of each variable begin.
+    unknown, variable : array of shape (n_unknown,)
+        Places of the states of missing variables, and their variables.
+    conditional : array of shape (m - 1, m)
+        Probability of a state given one of a parent.
+    belief, below : array of shape (m,)
+        Beliefs, and what missing variables hear from below; written over.
     """
-    ptr, conditional, into = trees
-    n_rows, n_variables = codes.shape
-    n_lanes = graphs.shape[3]
-    for row in range(n_rows):
-        code = codes[row]
-        heard = below[row]
-        row_belief = belief[row]
-        row_message = message[row]
-        for child in range(n_variables):
-            # One message serves all parents: it is read at their states.
-            sent = row_message[child]
-            sent[:] = 0.0
-            child_begin, child_end = span(ptr, code, child)
-            for state in range(child_begin, child_end):
-                for parent in range(n_variables + 1):
-                    begin, end = span(ptr, code, parent)
-                    for parent_state in range(begin, end):
-                        sent[parent_state] += heard[state] * conditional[state, parent_state]
-            for parent in range(n_variables + 1):
-                total = 0.0
-                begin, end = span(ptr, code, parent)
-                for parent_state in range(begin, end):
-                    total += row_belief[parent_state] * sent[parent_state]
-                average[row, child, parent] = total
-    # Lanes beyond the last row repeat it.
-    for lane in range(len(graphs) * n_lanes):
-        row = min(lane, n_rows - 1)
-        for child in range(n_variables):
-            graph = graphs[lane // n_lanes, child]
-            for parent in range(n_variables + 1):
-                weight = 0.0
-                if parent != child:
-                    weight = into[child, parent] * average[row, child, parent]
-                # A graph may have more vertices than variables; its root is always last.
-                place = -1
-                if parent < n_variables:
-                    place = parent
-                graph[place, lane % n_lanes] = weight
 
+    states: Ints
+    starts: Ints
+    unknown: Ints
+    variable: Ints
+    conditional: Floats
+    belief: Floats
+    below: Floats
 
-@internal_kernel
-def _hear_children(
-    ptr: Ints, variable: int, message: Floats, average: Floats, edge: Floats, heard: Floats
-) -> None:
-    """What every other variable tells a missing one, as far as it may be its child.
+    @classmethod
+    def from_codes(cls, trees: TreeTables, code: Ints) -> Self:
+        """A row whose missing variables are believed to be roots."""
+        ptr = trees.ptr
+        n_states = np.diff(ptr)
+        is_missing = np.append(code < 0, False)
+        variable = np.repeat(np.arange(len(n_states)), np.where(is_missing, n_states, 1))
+        known = np.where(is_missing, 0, np.append(code, 0))
+        starts = np.searchsorted(variable, np.arange(len(n_states)))
+        within = np.arange(len(variable)) - starts[variable]
+        states = ptr[variable] + known[variable] + within
+        unknown = np.flatnonzero(is_missing[variable])
+        conditional = trees.conditional[states[:-1, np.newaxis], states]
+        belief = np.ones(len(states))
+        belief[unknown] = conditional[unknown, -1]
+        below = np.ones(len(states))
+        return cls(states, starts, unknown, variable[unknown], conditional, belief, below)
 
-    ``heard`` of shape (n + 2, n_states + 1) is overwritten in the states of ``variable``; its last
-    row has the product, up to a factor.
-    """
-    # The least that a child may say of a state, and the least room that others leave an edge.
-    least = 1e-12
-    n_variables = len(message)
-    begin = ptr[variable]
-    end = ptr[variable + 1]
-    product = heard[n_variables + 1]
-    root_heard = heard[n_variables]
-    # The root says nothing: it has no cell.
-    for state in range(begin, end):
-        root_heard[state] = 1.0
-        product[state] = 1.0
-    for child in range(n_variables):
-        child_heard = heard[child]
-        for state in range(begin, end):
-            child_heard[state] = 1.0
+    def messages(self) -> tuple[Floats, Floats]:
+        """What each variable tells a parent in each state, and on average over its beliefs.
+
+        Shapes (n, m) and (n, n + 1).
+        """
+        heard = self.conditional * self.below[:-1, np.newaxis]
+        message = np.add.reduceat(heard, self.starts[:-1], axis=0)
+        return message, np.add.reduceat(message * self.belief, self.starts, axis=1)
+
+    def hear(self, message: Floats, average: Floats, edge: Floats) -> None:
+        """Update the beliefs of missing variables, from what they hear on all sides.
+
+        ``edge`` of shape (n, n + 1) has the probabilities of the edges into each variable.
+        """
+        # Edges that are less probable tell nothing.
+        faint = 1e-4
+        # The least that a child may say of a state, and the least room that others leave an edge.
+        least = 1e-12
+        variable = self.variable
+        into = edge[variable]  # (n_unknown, n + 1)
         # Who is the parent is not a child.
-        room = max(1.0 - edge[variable, child], least)
-        is_child = min(edge[child, variable] / room, 1.0)
-        if child == variable or is_child < _FAINT:
-            continue
-        for state in range(begin, end):
-            # One without the edge, the message with it, by the probability of the edge.
-            likelihood = message[child, state] / average[child, variable]
-            likelihood = 1.0 + is_child * (likelihood - 1.0)
-            child_heard[state] = max(likelihood, least)
-            product[state] *= child_heard[state]
-
-
-@kernel(new_arrays=True)
-def _update_beliefs(
-    trees: TreeTables,
-    codes: Ints,
-    message: Floats,
-    average: Floats,
-    inverse: Floats,
-    belief: Floats,
-    below: Floats,
-) -> None:
-    """The new beliefs of missing variables, from what they hear on all sides.
-
-    ``inverse`` is what elimination leaves of the graphs; the rest as for
-    :func:`_messages_to_parents`, ``belief`` and ``below`` overwritten.
-    """
-    ptr, conditional, into = trees
-    n_variables = codes.shape[1]
-    n_lanes = inverse.shape[3]
-    edge = np.empty((n_variables, n_variables + 1))
-    heard = np.empty((n_variables + 2, ptr[n_variables] + 1))
-    updated = np.empty(ptr[n_variables] + 1)
-    for row in range(len(codes)):
-        code = codes[row]
-        old = belief[row]
-        row_below = below[row]
-        # Graphs stand side by side in groups, one a lane.
-        place = row // n_lanes
-        group = inverse[place]
-        lane = row % n_lanes
-        row_average = average[row]
-        for variable in range(n_variables):
-            edge_row = edge[variable]
-            for parent in range(n_variables + 1):
-                edge_row[parent] = 0.0
-                if parent == variable:
-                    continue
-                # The probability of an edge over random trees is its weight times a resistance,
-                # which the root does not lower.
-                resistance = group[variable, variable, lane]
-                if parent < n_variables:
-                    resistance -= group[parent, variable, lane]
-                weight = into[variable, parent] * row_average[variable, parent]
-                edge_row[parent] = min(max(weight * resistance, 0.0), 1.0)
-        # All beliefs hear the old ones: the order of the variables does not matter.
-        updated[:] = old
-        for variable in range(n_variables):
-            if code[variable] >= 0:
-                continue
-            begin = ptr[variable]
-            end = ptr[variable + 1]
-            _hear_children(ptr, variable, message[row], row_average, edge, heard)
-            total = 0.0
-            for state in range(begin, end):
-                from_children = heard[n_variables + 1, state]
-                row_below[state] = from_children
-                updated[state] = 0.0
-                for parent in range(n_variables + 1):
-                    # What comes from a parent does not count among the children.
-                    if edge[variable, parent] >= _FAINT:
-                        from_parent = 0.0
-                        parent_begin, parent_end = span(ptr, code, parent)
-                        for parent_state in range(parent_begin, parent_end):
-                            from_parent += conditional[state, parent_state] * old[parent_state]
-                        by_edge = edge[variable, parent] / row_average[variable, parent]
-                        by_edge *= from_parent
-                        updated[state] += by_edge * from_children / heard[parent, state]
-                total += updated[state]
-            # What cannot be normalised stays as it was.
-            is_finite = 0.0 < total < np.inf
-            for state in range(begin, end):
-                updated[state] = updated[state] / total if is_finite else old[state]
-        old[:] = updated
+        room = np.maximum(1.0 - into[:, :-1].T, least)
+        is_child = np.minimum(edge[:, variable] / room, 1.0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            likelihood = message[:, self.unknown] / average[:, variable]
+            from_parent = np.add.reduceat(
+                self.conditional[self.unknown] * self.belief, self.starts, axis=1
+            )
+            from_parent *= into / average[variable]
+        # One without the edge, the message with it, by the probability of the edge.
+        likelihood = np.maximum(1.0 + is_child * (likelihood - 1.0), least)
+        # The root, the last row, says nothing: it has no cell.
+        heard = np.ones((len(edge) + 1, len(variable)))
+        np.copyto(heard[:-1], likelihood, where=is_child >= faint)
+        product = heard.prod(axis=0)
+        # What comes from a parent does not count among the children.
+        from_parent[into < faint] = 0.0
+        updated = product * (from_parent / heard.T).sum(axis=1)
+        total = np.bincount(variable, updated, len(edge))[variable]
+        # What cannot be normalised stays as it was. All beliefs hear the old ones.
+        is_finite = (total > 0.0) & (total < np.inf)
+        self.below[self.unknown] = product
+        self.belief[self.unknown[is_finite]] = updated[is_finite] / total[is_finite]
 
 
 def belief_propagation(trees: TreeTables, codes: Ints) -> Floats:
@@ -218,30 +126,33 @@ def belief_propagation(trees: TreeTables, codes: Ints) -> Floats:
     ndarray of shape (n_rows, n_states + 1)
         The state of the root is last.
     """
-    ptr = trees.ptr
     n_variables = codes.shape[1]
-    n_states = int(ptr[-1])
-    is_observed = codes >= 0
-    # They start as those of roots; observed cells are what they are.
-    root_belief = np.append(trees.conditional[:, -1], 1.0)
-    belief = np.repeat(root_belief[np.newaxis], len(codes), 0)
-    is_known = np.repeat(is_observed, np.diff(ptr)[:-1], axis=1)
-    belief[:, :-1][is_known] = 0.0
-    row, column = np.nonzero(is_observed)
-    belief[row, ptr[column] + codes[row, column]] = 1.0
-    # Few rows at a time, as a message has all states of all variables.
-    n_rows = 8
-    message = np.empty((n_rows, n_variables, n_states))
-    average = np.empty((n_rows, n_variables, n_variables + 1))
-    for rows in slices(len(codes), n_rows):
-        part_codes = codes[rows]
-        part_belief = belief[rows]
-        n_part = len(part_codes)
-        graphs = new_graphs(n_part, n_variables)
-        below = np.ones_like(part_belief)
+    beliefs = np.zeros((len(codes), int(trees.ptr[-1])))
+    # Few rows at a time, as a graph has all pairs of variables.
+    for part in slices(len(codes), 8):
+        rows = [_Row.from_codes(trees, code) for code in codes[part]]
+        graphs = new_graphs(len(rows), n_variables)
+        n_lanes = graphs.shape[3]
+        # Lanes beyond the last row repeat it.
+        lanes = np.minimum(np.arange(len(graphs) * n_lanes), len(rows) - 1)
         # Three rounds of messages come close to the truth; see above.
         for _ in range(3):
-            _messages_to_parents(trees, part_codes, part_belief, below, message, average, graphs)
-            eliminate_graphs(graphs, n_part, False, True)
-            _update_beliefs(trees, part_codes, message, average, graphs, part_belief, below)
-    return belief
+            heard = [row.messages() for row in rows]
+            weights = [trees.into * average for _, average in heard]
+            for lane, row in enumerate(lanes):
+                weight = weights[row]
+                np.fill_diagonal(weight, 0.0)
+                graph = graphs[lane // n_lanes, :n_variables, :, lane % n_lanes]
+                graph[:, :n_variables] = weight[:, :-1]
+                graph[:, -1] = weight[:, -1]
+            eliminate_graphs(graphs, len(rows), False, True)
+            for lane, row in enumerate(rows):
+                inverse = graphs[lane // n_lanes, :n_variables, :n_variables, lane % n_lanes]
+                # The probability of an edge over random trees is its weight times a resistance,
+                # which the root does not lower.
+                resistance = np.repeat(inverse.diagonal()[:, np.newaxis], n_variables + 1, axis=1)
+                resistance[:, :-1] -= inverse.T
+                row.hear(*heard[lane], np.clip(weights[lane] * resistance, 0.0, 1.0))
+        for belief, row in zip(beliefs[part], rows):
+            belief[row.states] = row.belief
+    return beliefs

@@ -53,10 +53,11 @@ def _propose(
     ``completions`` has shape (n_rows, n_draws, n), ``log_q`` (n_rows, n_draws).
     """
     size = completions.shape[1]
-    order = np.arange(size)
+    order = np.empty(size, np.int64)
     for row in range(len(codes)):
         # A row has the same draws whatever the others.
-        order[:] = np.arange(size)
+        for draw in range(size):
+            order[draw] = draw
         code = codes[row]
         row_proposal = proposal[row]
         log_q[row] = 0.0

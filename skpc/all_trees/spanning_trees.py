@@ -56,7 +56,6 @@ class Elimination(NamedTuple):
     probability: Floats
 
 
-@kernel(new_arrays=True)
 def eliminate(into: Floats) -> tuple[Elimination, float]:
     """Eliminate the vertices in turn; return also the log of the weight of all trees.
 
@@ -70,38 +69,27 @@ def eliminate(into: Floats) -> tuple[Elimination, float]:
         Weights into each vertex, those from the root last; zero on the diagonal.
     """
     n_vertices = len(into)
-    log_weight = 0.0
-    scaled = into.copy()
+    # A tree has one edge into each vertex: a factor of all of them changes no probability.
+    largest = np.maximum(into.max(axis=1, keepdims=True), _SMALLEST)
+    log_weight = float(np.log(largest).sum())
+    scaled = into / largest
+    left = scaled.copy()
     total = np.ones(n_vertices)
     probability = np.zeros((n_vertices + 1, n_vertices))
-    # A tree has one edge into each vertex: a factor of all of them changes no probability.
-    for v in range(n_vertices):
-        largest = max(into[v].max(), _SMALLEST)
-        scaled[v] /= largest
-        log_weight += math.log(largest)
-    left = scaled.copy()
-    # Vertices that follow k are its possible parents; they take over what went through it.
     for k in range(n_vertices):
-        parent = left[k, k + 1 :]
-        n_left = n_vertices - k
-        weight = 0.0
-        for u in range(n_left):
-            weight += parent[u]
+        # Vertices that follow k are its possible parents; they take over what went through it.
+        following = slice(k + 1, None)
+        parent = left[k, following]
+        weight = parent.sum()
         if weight < _SMALLEST:
             return Elimination(scaled, left, total, probability), -math.inf
         total[k] = weight
         log_weight += math.log(weight)
-        for u in range(n_left):
-            parent[u] /= weight
-            probability[k + 1 + u, k] = parent[u]
-        for v in range(k + 1, n_vertices):
-            vertex_left = left[v]
-            through = vertex_left[k]
-            if through > 0.0:
-                row = vertex_left[k + 1 :]
-                for u in range(n_left):
-                    row[u] += through * parent[u]
-                vertex_left[v] = 0.0
+        parent /= weight
+        probability[following, k] = parent
+        remaining = left[following, following]
+        remaining += left[following, k, np.newaxis] * parent
+        np.fill_diagonal(remaining, 0.0)
     return Elimination(scaled, left, total, probability), log_weight
 
 

@@ -45,7 +45,9 @@ def decision_circuit(
 
     Parameters
     ----------
-    n_states, axes
+    n_states : sequence of int
+        See :class:`CircuitBuilder`.
+    axes : sequence or None
         See :class:`CircuitBuilder`.
     decisions : Decisions
         All variables are decided on every way from the roots.

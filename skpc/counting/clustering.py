@@ -1,25 +1,98 @@
 """Groups of similar rows, sharp or soft."""
 
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy.sparse import csr_array
 from scipy.special import softmax
 
 from skpc._arrays import Floats, Ints
+from skpc._fitting import Rows, Statistics, Stop, learn
 from skpc._threads import product
 
 #: Rows whose distances are computed together.
 _ROWS = 4096
+#: Once no row moves to another cluster, less than this is gained.
+_NOTHING = 1e-300
 
 
 class Numbers(NamedTuple):
     """Rows as points: their Euclidean distances count a different category as one."""
 
     #: Coordinates, zero where missing; shape (n_rows, n_coordinates).
-    point: Floats
+    point: Any
     #: One where a coordinate is observed, zero where missing; None if nothing is missing.
     observed: Floats | None
+
+
+@dataclass(frozen=True, eq=False)
+class ClusterSums(Statistics):
+    """Weights and sums of the rows of each cluster, by coordinates; half squared distances."""
+
+    weight: Floats
+    total: Floats
+    log_likelihood: float
+
+
+class Centroids(NamedTuple):
+    """The model of k-means; see :class:`skpc._fitting.Parametrised`.
+
+    Each row belongs to the nearest centroid. A cluster that loses all its rows keeps its own.
+    """
+
+    centroid: Floats
+
+    @classmethod
+    def drawn(
+        cls,
+        numbers: Numbers,
+        weight: Floats,
+        n_clusters: int,
+        random_state: np.random.RandomState,
+    ) -> Self:
+        """Distinct rows, drawn in proportion to their weights."""
+        share = weight / weight.sum()
+        n_rows = len(numbers.point)
+        return cls(numbers.point[random_state.choice(n_rows, n_clusters, replace=False, p=share)])
+
+    def relative_distances(self, numbers: Numbers) -> Floats:
+        """Half the squared distances to the centroids, less that of each point to the origin."""
+        point, observed = numbers
+        square = 0.5 * self.centroid**2
+        length = 0.5 * np.einsum("ij,ij->i", self.centroid, self.centroid)
+        distance = np.empty((len(point), len(self.centroid)), point.dtype)
+        for begin in range(0, len(point), _ROWS):
+            rows = slice(begin, begin + _ROWS)
+            if observed is not None:
+                length = product(observed[rows], square.T)
+            distance[rows] = length - product(point[rows], self.centroid.T)
+        return distance
+
+    def nearest(self, numbers: Numbers) -> Ints:
+        """The number of the cluster of each row."""
+        return self.relative_distances(numbers).argmin(axis=1)
+
+    def expected(self, numbers: Numbers, weight: Floats) -> ClusterSums:
+        """The E-step: sums over the observed coordinates of the rows of each cluster."""
+        point, observed = numbers
+        distance = self.relative_distances(numbers)
+        label = distance.argmin(axis=1)
+        # One weight in each row, in the column of its cluster.
+        row_weight = weight.astype(point.dtype)
+        entries = row_weight, label, np.arange(len(point) + 1)
+        member = csr_array(entries, shape=distance.shape).T
+        total = np.bincount(label, weight, len(self.centroid)).astype(point.dtype)[:, np.newaxis]
+        if observed is not None:
+            total = member @ observed
+        closeness = -float(weight @ distance[np.arange(len(point)), label])
+        return ClusterSums(total, member @ point, closeness)
+
+    def m_step(self, sums: ClusterSums) -> Self:
+        """The weighted means of clusters."""
+        has_rows = sums.weight > 0
+        mean = sums.total / np.where(has_rows, sums.weight, 1)
+        return type(self)(np.where(has_rows, mean, self.centroid))
 
 
 def as_numbers(rows: Floats, n_states: Ints, mean: Floats, sd: Floats) -> Numbers:
@@ -97,19 +170,15 @@ def cluster_points(
     if n_clusters == 1:
         return np.ones((len(point), 1))
     points = Numbers(point - point.mean(axis=0), None)
-    # Centroids that move by less than this part of the variance of the points have converged.
-    variance = points.point.var(axis=0).mean()
-    tol = 1e-4 * variance
     # It would load half of scikit-learn with this package.
     from sklearn.cluster import kmeans_plusplus
 
     start, _ = kmeans_plusplus(
         points.point, n_clusters, sample_weight=weight, random_state=random_state
     )
-    centroid = _k_means(points, weight, start, max_iter, tol)
+    clusters = learn([Centroids(start)], Rows(points, weight), Stop(max_iter, _NOTHING)).model
     # Clusters without rows are left out.
-    nearest = _relative_distances(points, centroid).argmin(axis=1)
-    _, label = np.unique(nearest, return_inverse=True)
+    _, label = np.unique(clusters.nearest(points), return_inverse=True)
     return np.eye(label.max() + 1)[label]
 
 
@@ -141,60 +210,13 @@ def cluster_rows(
     ndarray of shape (n_rows, n_clusters)
         Euclidean distances.
     """
-    share = weight / weight.sum()
-    start = random_state.choice(len(numbers.point), n_clusters, replace=False, p=share)
-    centroid = _k_means(numbers, weight, numbers.point[start], max_iter)
-    square = 2.0 * _relative_distances(numbers, centroid)
+    start = Centroids.drawn(numbers, weight, n_clusters, random_state)
+    clusters = learn([start], Rows(numbers, weight), Stop(max_iter, _NOTHING)).model
+    square = 2.0 * clusters.relative_distances(numbers)
     length = np.einsum("ij,ij->i", numbers.point, numbers.point)
     square += length[:, np.newaxis]
     # Rounding may leave less than nothing of a point at its centroid.
     return np.sqrt(np.maximum(square, 0.0))
-
-
-def _k_means(
-    numbers: Numbers, weight: Floats, centroid: Floats, max_iter: int, tol: float = 0.0
-) -> Floats:
-    """The centroids of weighted k-means; a cluster that loses all its rows keeps its own."""
-    label = np.full(len(numbers.point), -1)
-    for _ in range(max_iter):
-        before = label
-        label = _relative_distances(numbers, centroid).argmin(axis=1)
-        if np.array_equal(label, before):
-            break
-        moved = _centroids(numbers, weight, label, centroid)
-        shift = ((moved - centroid) ** 2).sum()
-        centroid = moved
-        if shift <= tol:
-            break
-    return centroid
-
-
-def _relative_distances(numbers: Numbers, centroid: Floats) -> Floats:
-    """Half the squared distances to the centroids, less that of each point to the origin."""
-    point, observed = numbers
-    square = 0.5 * centroid**2
-    length = 0.5 * np.einsum("ij,ij->i", centroid, centroid)
-    distance = np.empty((len(point), len(centroid)))
-    for begin in range(0, len(point), _ROWS):
-        rows = slice(begin, begin + _ROWS)
-        if observed is not None:
-            length = product(observed[rows], square.T)
-        distance[rows] = length - product(point[rows], centroid.T)
-    return distance
-
-
-def _centroids(numbers: Numbers, weight: Floats, label: Ints, centroid: Floats) -> Floats:
-    """Weighted means of the observed coordinates of clusters."""
-    point, observed = numbers
-    shape = (len(point), len(centroid))
-    # One weight in each row, in the column of its cluster.
-    member = csr_array((weight, label, np.arange(len(point) + 1)), shape=shape).T
-    total = np.bincount(label, weight, len(centroid))[:, np.newaxis]
-    if observed is not None:
-        total = member @ observed
-    has_rows = total > 0
-    inverse = 1.0 / np.where(has_rows, total, 1.0)
-    return np.where(has_rows, member @ point * inverse, centroid)
 
 
 def soft_memberships(distance: Floats, beta: float) -> Floats:

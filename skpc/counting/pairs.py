@@ -11,8 +11,7 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from skpc._arrays import Codes, Floats, Ints, offsets
-from skpc._fast_math import fast_log
-from skpc._jit import internal_kernel, kernel, popcount
+from skpc._jit import kernel, popcount
 from skpc.counting.bit_rows import Words
 from skpc.counting.tables import Score
 from skpc.counting.trees import UNITS_PER_NAT
@@ -61,8 +60,10 @@ class Places(NamedTuple):
     def from_codes(cls, codes: Codes, weight: Floats, n_states: Ints) -> Self:
         """The places of the columns of some rows."""
         state_ptr = offsets(n_states + 1)
-        in_state = np.zeros(state_ptr[-1])
-        _count_states(codes, weight, state_ptr, in_state)
+        # Missing is the state before the others.
+        cells = codes + (state_ptr[:-1] + 1)
+        cell_weight = np.repeat(weight, len(n_states))
+        in_state = np.bincount(cells.ravel(), cell_weight, state_ptr[-1])
         occurs = in_state > 0.0
         column = np.repeat(np.arange(len(n_states)), n_states + 1)
         state = np.arange(len(column)) - state_ptr[column] - 1
@@ -93,15 +94,6 @@ class Places(NamedTuple):
     def are_complete(self) -> bool:
         """Whether no cell is missing."""
         return np.array_equal(self.observed, self.place_ptr[:-1])
-
-
-@kernel
-def _count_states(codes: Codes, weight: Floats, state_ptr: Ints, counts: Floats) -> None:
-    """Add the weight of each row to the state of each of its cells, missing first."""
-    for row in range(len(codes)):
-        code = codes[row]
-        for column in range(len(code)):
-            counts[state_ptr[column] + code[column] + 1] += weight[row]
 
 
 @kernel(new_arrays=True)
@@ -231,109 +223,88 @@ class Smoothing(NamedTuple):
     ----------
     scale : array of shape (m, m)
         What brings the rows in which two columns are observed to the weight of all rows.
+    cell, row : array of shape (m, m)
+        Pseudo-counts of a cell, and of a state of the first column.
     empty_cells : array of shape (m, m)
         x log x of the states of the second column that do not occur, for one of the first.
-    row : array of shape (m, m)
-        Pseudo-count of a state of the first column.
-    place_scale, place_cell : array of shape (m, n_places)
-        Scale and pseudo-count of each cell of a column and a place of another one.
-    is_complete : bool
-        Whether no cell is missing.
     """
 
     scale: Floats
-    empty_cells: Floats
+    cell: Floats
     row: Floats
-    place_scale: Floats
-    place_cell: Floats
-    is_complete: bool
+    empty_cells: Floats
 
 
-@kernel(new_arrays=True)
 def _add_places(
     counts: Floats, begin: int, places: Places, smoothing: Smoothing, sums: Floats
 ) -> None:
     """Add the cells of the places from ``begin`` on to the sums over each pair of columns.
 
-    The sums are x log x of all smoothed cells; the same of the states of the first column; the
-    entropy of the second column given the first, times the weight of the rows. Where cells are
-    missing, the last is what the first column tells of the second in rows that show both, each
-    predicted by the others and by one more that is like its column.
+    ``counts``, those of whole columns, are written over. The sums are x log x of all smoothed
+    cells; the same of the states of the first column; the entropy of the second column given the
+    first, times the weight of the rows; where cells are missing, :func:`_evidence`.
     """
-    place_ptr = places.place_ptr
-    observed = places.observed
-    n_columns = len(observed)
-    term = np.empty(counts.shape[1])
-    row_weight = np.empty(n_columns)
-    row_term = np.empty(n_columns)
-    # Shares of the places of the second column among the rows that show the first one.
-    share = places.weight.copy()
-    log_share = np.empty(counts.shape[1])
-    for i in range(len(counts)):
-        place = begin + i
-        row = counts[i]
-        a = places.column[place]
-        if place == place_ptr[a]:
-            share[:] = places.weight
-        # Missing cells are taken from the usual state, but tell nothing themselves.
-        if place < observed[a]:
-            share -= row
-            continue
-        if place == observed[a] and not smoothing.is_complete:
-            _to_shares(places, share, log_share)
-        scale = smoothing.place_scale[a]
-        cell = smoothing.place_cell[a]
-        empty_cells = smoothing.empty_cells[a]
-        pseudo_count = smoothing.row[a]
-        joint = sums[0, a]
-        margin = sums[1, a]
-        entropy = sums[2, a]
-        # Loops of their own over all places, and over all columns, vectorise.
-        for t in range(len(row)):
-            smoothed = row[t] * scale[t] + cell[t]
-            term[t] = smoothed * fast_log(smoothed)
-        for b in range(n_columns):
-            weight = 0.0
-            terms = 0.0
-            # Indices without a sign: nothing tests whether they count from the end.
-            for t in range(np.uint64(observed[b]), np.uint64(place_ptr[b + 1])):
-                weight += row[t]
-                terms += term[t]
-            row_weight[b] = weight * smoothing.scale[a, b]
-            row_term[b] = terms + empty_cells[b]
-        for b in range(n_columns):
-            smoothed = row_weight[b] + pseudo_count[b]
-            log = fast_log(smoothed)
-            joint[b] += row_term[b]
-            margin[b] += smoothed * log
-            entropy[b] += row_weight[b] * (log - row_term[b] / smoothed)
-        if smoothing.is_complete:
-            continue
-        for t in range(len(row)):
-            other_weight = max(row[t] - 1.0, 0.0) + share[t]
-            term[t] = row[t] * (fast_log(other_weight) - log_share[t])
-        for b in range(n_columns):
-            weight = 0.0
-            gain = 0.0
-            for t in range(np.uint64(observed[b]), np.uint64(place_ptr[b + 1])):
-                weight += row[t]
-                gain += term[t]
-            # Each cell is predicted by the other rows of its table, and one like the column.
-            gain -= weight * fast_log(max(weight - 1.0, 0.0) + 1.0)
-            sums[3, a, b] += gain
+    starts = places.place_ptr[:-1]
+    place = np.arange(begin, begin + len(counts))
+    if not places.are_complete:
+        is_observed = places.state >= 0
+        # Missing cells are taken from the usual state, but are not cells of the table.
+        counts *= is_observed
+        missing = place[~is_observed[place]]
+        place = place[is_observed[place]]
+        # The weight of each place in the rows that show the first column.
+        start = places.column[begin]
+        n_counted = places.column[begin + len(counts) - 1] + 1 - start
+        shown = np.repeat((places.weight * is_observed)[np.newaxis], n_counted, axis=0)
+        shown[places.column[missing] - start] -= counts[missing - begin]
+        counts = counts[place - begin]
+        line = places.column[place] - start
+        np.add.at(sums[3], line + start, _evidence(counts, shown, line, places))
+    column = places.column[place]
+    smoothed = _at_places(smoothing.cell, column, places)
+    if not places.are_complete:
+        counts *= _at_places(smoothing.scale, column, places)
+    smoothed += counts
+    terms = np.log(smoothed)
+    terms *= smoothed
+    if not places.are_complete:
+        terms *= is_observed
+    term = np.add.reduceat(terms, starts, axis=1) + smoothing.empty_cells[column]
+    weight = np.add.reduceat(counts, starts, axis=1)
+    row_weight = weight + smoothing.row[column]
+    log_weight = np.log(row_weight)
+    np.add.at(sums[0], column, term)
+    np.add.at(sums[1], column, row_weight * log_weight)
+    np.add.at(sums[2], column, weight * (log_weight - term / row_weight))
 
 
-@internal_kernel
-def _to_shares(places: Places, share: Floats, log_share: Floats) -> None:
-    """Turn weights of places into shares of their columns, and take their logs."""
-    for b in range(len(places.observed)):
-        begin = places.observed[b]
-        end = places.place_ptr[b + 1]
-        total = share[begin:end].sum()
-        for t in range(begin, end):
-            # A smaller share is what subtraction has left of no rows.
-            share[t] = max(share[t] / total, 1e-9) if total > 0.0 else 1.0
-            log_share[t] = np.log(share[t])
+def _at_places(square: Floats, column: Ints, places: Places) -> Floats:
+    """Numbers of pairs of columns, for each of some first columns and each place of the second."""
+    # Each first column is gathered once, as lines are copied sooner than gathered.
+    lines, line = np.unique(column, return_inverse=True)
+    return square[lines].take(places.column, axis=1)[line]
+
+
+def _evidence(counts: Floats, shown: Floats, line: Ints, places: Places) -> Floats:
+    """What each place tells of each column in the rows that show both: shape (n_counted, m).
+
+    Each cell is predicted by the other rows of its table, and by one more that is like its column.
+    ``shown`` has the weight of each place in the rows that show a first column, and ``line`` the
+    row there of each place that is counted.
+    """
+    starts = places.place_ptr[:-1]
+    total = np.add.reduceat(shown, starts, axis=1)[:, places.column]
+    share = np.divide(shown, total, out=np.ones_like(shown), where=total > 0.0)
+    # A smaller share is what subtraction has left of no rows.
+    share = np.maximum(share, 1e-9)
+    gain = np.maximum(counts - 1.0, 0.0)
+    gain += share[line]
+    np.log(gain, out=gain)
+    gain -= np.log(share)[line]
+    gain *= counts
+    weight = np.add.reduceat(counts, starts, axis=1)
+    log_others = np.log1p(np.maximum(weight - 1.0, 0.0))
+    return np.asarray(np.add.reduceat(gain, starts, axis=1) - weight * log_others)
 
 
 def inform(
@@ -353,9 +324,7 @@ def inform(
     n_empty = n_states + places.observed - places.place_ptr[1:]
     empty_cell = cell * np.log(cell)
     empty_row = row * np.log(row)
-    at_places = [square.take(places.column, axis=1) for square in (scale, cell)]
-    empty_cells = n_empty * empty_cell
-    smoothing = Smoothing(scale, empty_cells, row, at_places[0], at_places[1], places.are_complete)
+    smoothing = Smoothing(scale, cell, row, n_empty * empty_cell)
     n_empty_rows = n_empty[:, np.newaxis]
     sums = np.zeros((4, n_columns, n_columns))
     sums[0] = n_empty_rows * n_states * empty_cell
@@ -366,7 +335,8 @@ def inform(
     words = pack_states(codes, weight, places)
     for begin, end in zip(begins, [*begins[1:], len(places.weight)]):
         counts = count_pairs(codes, weight, places, begin, end, words)
-        _add_places(counts, begin, places, smoothing, sums)
+        if end > begin:
+            _add_places(counts, begin, places, smoothing, sums)
     joint, margin, entropy, evidence = sums
     smoothed = row * n_states[:, np.newaxis] + total
     information = (joint - margin - margin.T) / smoothed + np.log(smoothed)

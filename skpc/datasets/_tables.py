@@ -19,8 +19,6 @@ from skpc._validation import column_of, frame_library, missing_cells, unmasked
 from skpc.factor_graphs import FactorGraph, compile
 from skpc.queries import sample
 
-#: Joint states of the shorter side of a grid times its number of sites: a circuit of 2 GiB.
-_MOST_STATES = 2**20
 _MECHANISMS = ("mcar", "mar", "mnar")
 _CULTIVARS = np.array(["Barolo", "Grignolino", "Barbera"], dtype=object)
 
@@ -86,9 +84,11 @@ def make_ising(
 
 
 def _refuse_wide(rows: int, cols: int) -> None:
+    # Joint states of the shorter side of a grid times its number of sites: a circuit of 2 GiB.
+    most_states = 2**20
     short, long = sorted((rows, cols))
-    if rows * cols * 2**short > _MOST_STATES:
-        fitting = max(side for side in range(short) if long * side * 2**side <= _MOST_STATES)
+    if rows * cols * 2**short > most_states:
+        fitting = max(side for side in range(short) if long * side * 2**side <= most_states)
         raise ValueError(
             f"A grid of {rows} x {cols} is too wide for exact samples: if one side is {long}, the "
             f"other may be {fitting} at most. Make it narrower, or draw dependent samples by "

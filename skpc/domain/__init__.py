@@ -2,6 +2,7 @@
 
 from skpc.domain._categories import Categories
 from skpc.domain._column import Column
+from skpc.domain._declared import Declared
 from skpc.domain._domain import Domain, one_hot
 from skpc.domain._events import events_of_table as events_of_table
 from skpc.domain._events import read_events
@@ -25,6 +26,7 @@ from skpc.domain._tables import named_columns
 __all__ = [
     "Categories",
     "Column",
+    "Declared",
     "Domain",
     "Empty",
     "Face",

@@ -19,7 +19,7 @@ from skpc._arrays import Bools, Codes, Floats, Ints, offsets
 from skpc._threads import in_threads
 from skpc._validation import describe_column
 from skpc.domain._column import Column
-from skpc.domain._declared import column_numbers
+from skpc.domain._declared import Declared, column_numbers
 from skpc.variables import Histogram, Law, fit_histogram, plain_axis
 from skpc.variables.histogram import TINY
 from skpc.variables.margins import MOST_BINS
@@ -46,8 +46,7 @@ def fit_laws(
     rows: Floats,
     weight: Floats,
     columns: Sequence[Column],
-    atoms: Any,
-    bounds: Any,
+    declared: Declared,
     names: Sequence[Any] | None,
 ) -> list[Law | None]:
     """Learn what the numbers of each column can be; None for categories.
@@ -60,8 +59,8 @@ def fit_laws(
         Positive.
     columns : sequence of Column
         What the columns are, without laws.
-    atoms, bounds
-        See :meth:`skpc.domain.Domain.fit`.
+    declared : Declared
+        Atoms and bounds that are known.
     names : sequence or None
         Names of the columns of a DataFrame.
 
@@ -71,11 +70,12 @@ def fit_laws(
         If atoms or bounds are declared of a column that is not there or not numeric, or are not
         what they should be.
     """
-    atoms = _by_column({} if isinstance(atoms, str) else atoms, "atoms", len(columns), names)
-    bounds = _by_column(bounds, "bounds", len(columns), names)
+    named_atoms = None if isinstance(declared.atoms, str) else declared.atoms
+    atoms = _by_column(named_atoms, "atoms", len(columns), names)
+    bounds = _by_column(declared.bounds, "bounds", len(columns), names)
     laws = list[Law | None]()
-    for parameter, declared in (("atoms", atoms), ("bounds", bounds)):
-        for place in declared:
+    for parameter, places in (("atoms", atoms), ("bounds", bounds)):
+        for place in places:
             if columns[place].states is not None:
                 raise ValueError(
                     f"{parameter} must name numeric columns, but {columns[place].where} is "

@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +36,62 @@ _SPELLED = {
 
 #: The states of a column in the order of their codes; None for a column of numbers.
 States = NDArray[Any] | None
+
+
+class Declared(NamedTuple):
+    """What is known of the columns of a table before any cell is read.
+
+    Attributes
+    ----------
+    categorical_features : "auto", "from_dtype", None or array-like, default="auto"
+        Which columns are categorical: a boolean mask, column numbers, or names. "from_dtype": those
+        whose dtype is a category (pandas Categorical, polars Categorical and Enum). "auto": these,
+        but for three ordered categories or more of pandas, which are ordered states; strings,
+        bools, and numeric columns of two integers in 0..15 (with ``margins="plain"``, ordered
+        categories, and any integers in 0..15). Two samples of one table (the folds of a
+        cross-validation) can then disagree; declare the columns to be independent of the sample.
+        None: no column.
+    categories : "auto" or list, default="auto"
+        The states of each column, in order, as in OrdinalEncoder; None in the list lets the data of
+        that column decide. A column with declared categories is categorical. Dtypes declare
+        categories too (pandas Categorical, polars Enum, bool); otherwise the states are the values
+        observed.
+    margins : {"auto", "plain"}, default="auto"
+        "auto": learn the lattice, the atoms, the range and the score of each numeric column.
+        "plain": bins of equal mass and Gaussians of the values as they are, as in the papers.
+    atoms : "auto" or dict, default="auto"
+        A dict from columns to the values that are states of their own, for columns where these are
+        known. In other columns, and with "auto", they are the values that repeat much more than
+        their neighbours do.
+    bounds : dict or None, default=None
+        A dict from columns to pairs (lower, upper) between which all values lie; None for a side
+        without a bound.
+    handle_unknown : {"unseen", "missing", "error"}, default="unseen"
+        Whether an undeclared category is taken as missing or refused. "unseen": taken as missing,
+        but in columns of strings :meth:`Domain.encode_with_mass` gives its probability.
+    merges_columns : bool, default=True
+        Whether columns that determine each other both ways are one variable.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc.domain import Declared, Domain
+    >>> stars = np.array([[1.0], [3.0], [5.0]])
+    >>> Domain.fit(stars, Declared(categories=[[1, 2, 3, 4, 5]]))[0].n_states
+    5
+    """
+
+    categorical_features: Any = "auto"
+    categories: Any = "auto"
+    margins: str = "auto"
+    atoms: Any = "auto"
+    bounds: Any = None
+    handle_unknown: str = "unseen"
+    merges_columns: bool = True
+
+    def states_of(self, place: int) -> Any:
+        """The states of a column; None where its data decide."""
+        return None if isinstance(self.categories, str) else self.categories[place]
 
 
 def column_numbers(
@@ -102,13 +158,9 @@ def choose_categories(
     cells: Cells,
     weight: Floats,
     names: Sequence[Any] | None,
-    categorical_features: Any,
-    categories: Any,
-    most_states: int,
+    declared: Declared,
 ) -> tuple[States, ...]:
     """Choose the states of each categorical column; ``weight`` is that of the rows.
-
-    Small integers are categories if they are no more than ``most_states``.
 
     Returns
     -------
@@ -123,7 +175,7 @@ def choose_categories(
         holds a value.
     """
     n_columns = cells.numbers.shape[1]
-    listed = _check_categories(categories, n_columns, names)
+    listed = _check_categories(declared.categories, n_columns, names)
     integer_weight = _small_integers(cells.numbers, weight)
     observed = integer_weight[:, :-1].sum(axis=1)
     other_weight = integer_weight[:, _SMALL_INTEGERS]
@@ -135,10 +187,13 @@ def choose_categories(
     is_small = (observed > other_weight) & (
         other_weight <= [weight_without_say(column_weight) for column_weight in observed.tolist()]
     )
+    # With laws, small integers are categories where they are two.
+    most_states = MAX_STATES if declared.margins == "plain" else 2
     is_small &= (integer_weight[:, :_SMALL_INTEGERS] > 0.0).sum(axis=1) <= most_states
     is_small[list(cells.dates)] = False
-    is_categorical = _categorical_mask(cells, is_small, names, categorical_features)
-    if isinstance(categorical_features, str) and categorical_features == "auto":
+    chosen_columns = declared.categorical_features
+    is_categorical = _categorical_mask(cells, is_small, names, chosen_columns)
+    if isinstance(chosen_columns, str) and chosen_columns == "auto":
         _warn_of_strings(cells, listed, names)
     is_named = cells.named
     chosen: list[States] = []

@@ -28,6 +28,7 @@ from skpc.domain._categories import Categories, shorten
 from skpc.domain._column import Column, Summary
 from skpc.domain._declared import (
     MAX_STATES,
+    Declared,
     choose_categories,
     column_numbers,
     columns_named,
@@ -99,16 +100,10 @@ class Domain:
     def fit(
         cls,
         table: Any,
+        declared: Declared | None = None,
         *,
-        categorical_features: Any = "auto",
-        categories: Any = "auto",
         n_bins: int | None = None,
-        margins: str = "auto",
-        atoms: Any = "auto",
-        bounds: Any = None,
         sample_weight: Floats | None = None,
-        handle_unknown: str = "unseen",
-        merges_columns: bool = True,
     ) -> Domain:
         """Learn what the columns of a table are.
 
@@ -116,38 +111,12 @@ class Domain:
         ----------
         table : DataFrame or ndarray of shape (n_rows, n_features)
             As ``check_table`` returns it.
-        categorical_features : "auto", "from_dtype", None or array-like, default="auto"
-            Which columns are categorical: a boolean mask, column numbers, or names.
-            "from_dtype": those whose dtype is a category (pandas Categorical, polars Categorical
-            and Enum). "auto": these, but for three ordered categories or more of pandas, which are
-            ordered states; strings, bools, and numeric columns of two integers in 0..15 (with
-            ``margins="plain"``, ordered categories, and any integers in 0..15). Two samples of one
-            table (the folds of a cross-validation) can then disagree; declare the columns to be
-            independent of the sample. None: no column.
-        categories : "auto" or list, default="auto"
-            The states of each column, in order, as in OrdinalEncoder; None in the list lets the
-            data of that column decide. A column with declared categories is categorical. Dtypes
-            declare categories too (pandas Categorical, polars Enum, bool); otherwise the states
-            are the values observed.
+        declared : Declared, default=None
+            What is known of the columns. None: nothing.
         n_bins : int or None, default=None
             Largest number of bins of the axis of a numeric column. None: no axes.
-        margins : {"auto", "plain"}, default="auto"
-            "auto": learn the lattice, the atoms, the range and the score of each numeric column.
-            "plain": bins of equal mass and Gaussians of the values as they are, as in the papers.
-        atoms : "auto" or dict, default="auto"
-            A dict from columns to the values that are states of their own, for columns where these
-            are known. In other columns, and with "auto", they are the values that repeat much more
-            than their neighbours do.
-        bounds : dict or None, default=None
-            A dict from columns to pairs (lower, upper) between which all values lie; None for a
-            side without a bound.
         sample_weight : ndarray of shape (n_rows,) or None, default=None
             Positive: :func:`present_rows` leaves out the rows of weight zero.
-        handle_unknown : {"unseen", "missing", "error"}, default="unseen"
-            Whether an undeclared category is taken as missing or refused. "unseen": taken as
-            missing, but in columns of strings :meth:`encode_with_mass` gives its probability.
-        merges_columns : bool, default=True
-            Whether columns that determine each other both ways are one variable.
 
         Returns
         -------
@@ -165,26 +134,21 @@ class Domain:
         UserWarning
             If a column has no value or names the rows. No learner sees such a column.
         """
+        declared = declared or Declared()
+        handle_unknown = declared.handle_unknown
         _check_options(n_bins, handle_unknown)
         weight = np.ones(len(table)) if sample_weight is None else sample_weight
         cells = read_table(table, weight=weight)
         form = Form.from_table(table)
-        is_plain = margins == "plain"
-        if is_plain and (bounds is not None or not isinstance(atoms, str)):
+        is_plain = declared.margins == "plain"
+        if is_plain and (declared.bounds is not None or not isinstance(declared.atoms, str)):
             raise ValueError(
                 "margins='plain' has neither atoms nor bounds, but some are declared; leave them "
                 "out, or use margins='auto'."
             )
         if is_plain:
             cells.ordered.clear()
-        states = choose_categories(
-            cells,
-            weight,
-            form.names,
-            categorical_features,
-            categories,
-            most_states=MAX_STATES if is_plain else 2,
-        )
+        states = choose_categories(cells, weight, form.names, declared)
         is_strict = handle_unknown == "error"
         ranks = {
             place: order._replace(is_strict=is_strict)
@@ -194,7 +158,7 @@ class Domain:
         if ranks:
             cells = read_table(table, cells.dates | ranks)
         has_mass = handle_unknown == "unseen"
-        columns = first_columns(states, cells, weight, has_mass, form.names, categories)
+        columns = first_columns(states, cells, weight, form.names, declared)
         refuse_too_many(columns)
         domain = cls(tuple(columns), form, handle_unknown, is_plain)
         rows, _ = domain._encode_cells(cells)
@@ -203,9 +167,9 @@ class Domain:
             check_magnitude(rows[:, place], form.names, place)
         domain._warn_of_hidden()
         if not is_plain:
-            laws = fit_laws(rows, weight, columns, atoms, bounds, form.names)
+            laws = fit_laws(rows, weight, columns, declared, form.names)
             columns = [with_law(column, law) for column, law in zip(columns, laws)]
-        faces = fit_faces(rows, weight, columns) if merges_columns else {}
+        faces = fit_faces(rows, weight, columns) if declared.merges_columns else {}
         for place, face in faces.items():
             source = columns[face.source]
             if has_mass and not source.is_ordered:
@@ -223,9 +187,10 @@ class Domain:
         domain = replace(domain, columns=tuple(columns))
         rows = np.where(domain.is_hidden, 0.0, rows)
         axes = fit_axes(rows, weight, domain.columns, n_bins)
-        is_word = categorical_features is None or isinstance(categorical_features, str)
-        chosen = [] if is_word else domain.places(categorical_features, "").tolist()
-        why = reasons(domain.columns, cells, chosen, categories)
+        chosen = declared.categorical_features
+        is_word = chosen is None or isinstance(chosen, str)
+        named = [] if is_word else domain.places(chosen, "").tolist()
+        why = reasons(domain.columns, cells, named, declared)
         columns = [
             replace(column, axis=axis, why=column.why or reason)
             for column, axis, reason in zip(columns, axes, why)
@@ -563,15 +528,13 @@ class Domain:
         """The numbers of a table before any of them counts as the nearest state; NaN elsewhere."""
         return read_table(table, self.calendars).numbers
 
-    def encode_given(self, row: NDArray[np.object_], parameter: str = "given") -> Floats:
+    def encode_given(self, row: NDArray[np.object_]) -> Floats:
         """Translate rows that are given; their columns must be able to have their cells.
 
         Parameters
         ----------
         row : ndarray of shape (n_rows, n_features), object
             Such as :meth:`row` returns.
-        parameter : str, default="given"
-            Name of what gives them, for error messages.
 
         Returns
         -------
@@ -589,7 +552,7 @@ class Domain:
             contradicts = ~missing_cells(row[:, place]) & np.isnan(rows[:, face.source])
             for pair in row[contradicts][:1, [face.source, place]].tolist():
                 raise ValueError(
-                    f"{parameter} must have cells of {self[face.source].where} and {face.where} "
+                    f"given must have cells of {self[face.source].where} and {face.where} "
                     "that belong together as in fit, or leave one of them out; found "
                     f"{pair[0]!r} and {pair[1]!r}."
                 )
@@ -606,7 +569,7 @@ class Domain:
                 allowed = shorten(column.states)
             for cell in row[is_wrong, place][:1]:
                 raise ValueError(
-                    f"{parameter} must be in {allowed} in {column.where}, or leave the column out; "
+                    f"given must be in {allowed} in {column.where}, or leave the column out; "
                     f"found {cell!r}."
                 )
         return rows

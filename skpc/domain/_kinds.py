@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from skpc._arrays import Floats
 from skpc.domain._categories import Categories
 from skpc.domain._column import Column
+from skpc.domain._declared import Declared
 from skpc.domain._hidden import Empty, RowNames, name_rows
 from skpc.domain._mass import unseen_share, weight_of_values
 from skpc.domain._numbers import Numbers
@@ -22,12 +23,12 @@ def first_columns(
     states: Sequence[NDArray[Any] | None],
     cells: Cells,
     weight: Floats,
-    has_mass: bool,
     names: Sequence[Any] | None,
-    declared: Any,
+    declared: Declared,
 ) -> list[Column]:
     """The columns of a table before anything is known of its numbers."""
     columns = list[Column]()
+    has_mass = declared.handle_unknown == "unseen"
     for place, known in enumerate(states):
         name = place if names is None else names[place]
         calendar = cells.dates.get(place)
@@ -42,7 +43,7 @@ def first_columns(
         if place in cells.strings:
             weight_of = weight_of_values(cells.strings[place], weight)
             unseen = unseen_share(weight_of, known) if has_mass else 0.0
-            are_names = name_rows(weight_of) and not is_declared(declared, place)
+            are_names = name_rows(weight_of) and declared.states_of(place) is None
         if are_names:
             columns.append(RowNames(name=name, values=known, unseen=unseen))
         else:
@@ -58,25 +59,19 @@ def with_law(column: Column, law: Law | None) -> Column:
     return kind(name=column.name, law=law, unseen=law.unseen, calendar=column.calendar)
 
 
-def is_declared(declared: Any, place: int) -> bool:
-    """Whether ``categories`` of :meth:`Domain.fit` has states for a column."""
-    return not isinstance(declared, str) and declared[place] is not None
-
-
 def reasons(
-    columns: Sequence[Column], cells: Cells, chosen: Sequence[int], declared: Any
+    columns: Sequence[Column], cells: Cells, chosen: Sequence[int], declared: Declared
 ) -> Iterator[str]:
     """Why each column is of its kind.
 
-    ``chosen`` are the columns that a user has named in ``categorical_features``, and ``declared``
-    is ``categories`` of :meth:`Domain.fit`.
+    ``chosen`` are the columns that a user has named in ``categorical_features``.
     """
     for place, column in enumerate(columns):
         if isinstance(column, Empty):
             yield "no value in fit"
         elif isinstance(column, RowNames):
             yield "nearly every value is seen once"
-        elif is_declared(declared, place):
+        elif declared.states_of(place) is not None:
             yield "declared in categories"
         elif column.states is None:
             # A column of numbers that is declared categorical has states.

@@ -8,13 +8,15 @@ they are given. The plain twin is ``colours`` in tests/naive/domain.py.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skpc._arrays import Bools, Floats, Ints
-from skpc._jit import kernel
-from skpc._random import mix_bits
+from skpc._random import mix_words
+
+Signatures = NDArray[np.uint64]
 
 
 class Order(NamedTuple):
@@ -66,10 +68,11 @@ def canonical_order(rows: Floats, weight: Floats, is_categorical: Bools) -> Orde
         ranks[observed, column] = np.unique(rows[observed, column], return_inverse=True)[1]
     column_signature = is_categorical.astype(np.uint64)
     row_signature = weight.view(np.uint64).copy()
+    marks = mix_words(ranks.T.astype(np.uint64))
     n_signatures = 0
     before = -1
     while n_signatures > before:
-        _refine(ranks, column_signature, row_signature)
+        _refine(marks, column_signature, row_signature)
         before = n_signatures
         n_signatures = len(np.unique(column_signature)) + len(np.unique(row_signature))
     order = np.argsort(row_signature, kind="stable")
@@ -77,15 +80,14 @@ def canonical_order(rows: Floats, weight: Floats, is_categorical: Bools) -> Orde
     return Order(np.lexsort((column_signature, np.negative(greatest_weight))), order)
 
 
-@kernel
-def _refine(ranks: Any, column_signature: Any, row_signature: Any) -> None:
-    """Let the signatures of columns follow from those of rows, then the other way round."""
-    for j in range(ranks.shape[1]):
-        column_signature[j] = mix_bits(column_signature[j])
-    for i in range(ranks.shape[0]):
-        for j in range(ranks.shape[1]):
-            column_signature[j] += mix_bits(row_signature[i] ^ mix_bits(np.uint64(ranks[i, j])))
-    for i in range(ranks.shape[0]):
-        row_signature[i] = mix_bits(row_signature[i])
-        for j in range(ranks.shape[1]):
-            row_signature[i] += mix_bits(column_signature[j] ^ mix_bits(np.uint64(ranks[i, j])))
+def _refine(marks: Signatures, column_signature: Signatures, row_signature: Signatures) -> None:
+    """Let the signatures of columns follow from those of rows, then the other way round.
+
+    ``marks`` of shape (n_features, n_rows) tell the cells apart.
+    """
+    # One column at a time: what is made on the way stays in the cache.
+    row_sums = [mix_words(row_signature ^ cells).sum() for cells in marks]
+    column_signature[:] = mix_words(column_signature) + np.array(row_sums, dtype=np.uint64)
+    row_signature[:] = mix_words(row_signature)
+    for cells, signature in zip(marks, column_signature):
+        row_signature += mix_words(signature ^ cells)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from skpc._arrays import Bools, Floats, Ints
 from skpc._validation import column_of, describe_column, frame_library, missing_cells, objects_of
-from skpc.variables.censored import Ranges, Sets, filled_ranges, self_consistent
+from skpc.variables.censored import Ranges, Sets, even_draws, filled_ranges, self_consistent
 
 _SETS = (list, set, frozenset, np.ndarray)
 
@@ -243,10 +243,8 @@ def filled_codes(
     # A known cell is a set of one state.
     sets = Sets(np.vstack([np.eye(n_states, dtype=bool), held]))
     share = held * self_consistent(sets, np.append(count, weight[rows]), n_states)
-    reached = np.cumsum(share / share.sum(axis=1, keepdims=True), axis=1)
-    drawn = (random_state.random_sample((len(rows), 1)) >= reached[:, :-1]).sum(axis=1)
     filled = codes.copy()
-    filled[rows] = drawn
+    filled[rows] = even_draws(share, random_state)
     return filled
 
 

@@ -68,6 +68,10 @@ class TableDensity(EventAnswers, DensityMixin, TableLearner):
         """
         return self._encode(X)
 
+    def encode_events(self, X: Any) -> tuple[Any, Any]:
+        """The same for a table with ranges and sets: its rows are events then."""
+        return self._events(X, is_scored=False)[:2]
+
     @property
     @abstractmethod
     def _density(self) -> Density:
@@ -359,29 +363,27 @@ class TableDensity(EventAnswers, DensityMixin, TableLearner):
         """
         if not isinstance(level, Real) or not 0.0 < level < 1.0:
             raise ValueError(f"level must be a probability strictly between 0 and 1, got {level!r}")
-        table, said, _ = self._events(X, is_scored=False)
-        rows = said
+        table, rows, _ = self._events(X, is_scored=False)
         group = np.arange(len(table))
-        if isinstance(said, Events):
-            rows = said.rows
+        events = rows if isinstance(rows, Events) else None
+        if events is not None:
+            rows = events.rows
         else:
             rows, group = group_rows(rows)
-        lower = rows.copy()
-        upper = rows.copy()
+        levels = 0.5 - 0.5 * level, 0.5 + 0.5 * level
+        lower, upper = ends = rows.copy(), rows.copy()
         numbers = np.flatnonzero(~self.domain_.is_categorical)
+        faces = [face for face in self.domain_.faces.values() if face.holds_numbers]
         for part in gen_batches(len(rows), _ROWS):
-            chosen_rows = rows[part]
-            if isinstance(said, Events):
-                chosen_rows = said.take(np.arange(len(rows))[part])
-            for column, cells in zip(numbers, self._density.posteriors(chosen_rows, numbers)):
-                lower[part, column] = cells.quantile(0.5 - 0.5 * level)
-                upper[part, column] = cells.quantile(0.5 + 0.5 * level)
-            for face in self.domain_.faces.values():
-                if face.holds_numbers:
-                    (cells,) = self._density.posteriors(chosen_rows, [face.source])
-                    cells = of_face(cells, face)
-                    for ends, share in ((lower, 0.5 - 0.5 * level), (upper, 0.5 + 0.5 * level)):
-                        ends[part, face.place] = face.numbered(cells.quantile(share))
+            known = rows[part] if events is None else events.take(np.arange(len(rows))[part])
+            for column, cells in zip(numbers, self._density.posteriors(known, numbers)):
+                for end, share in zip(ends, levels):
+                    end[part, column] = cells.quantile(share)
+            for face in faces:
+                (cells,) = self._density.posteriors(known, [face.source])
+                cells = of_face(cells, face)
+                for end, share in zip(ends, levels):
+                    end[part, face.place] = face.numbered(cells.quantile(share))
         return self.domain_.fill(table, lower[group]), self.domain_.fill(table, upper[group])
 
     @by_chunks
@@ -516,7 +518,6 @@ class CircuitDensity(TableDensity):
         model = ParametrisedCircuit.from_rows(self.circuit_, sample.rows, sample.weight, counts)
         fit = learn([model], data, self._passes)
         self.circuit_ = fit.model.circuit
-        self._n_learned = data.n_rows
         return fit
 
     def reweighted(self, rows: Floats, weight: Floats) -> Self:

@@ -7,7 +7,7 @@ from functools import partial, wraps
 from inspect import signature
 from numbers import Number
 from types import FunctionType
-from typing import Any, Self, TypeVar, cast
+from typing import Any, ClassVar, Self, TypeVar, cast
 
 import joblib
 import numpy as np
@@ -41,7 +41,7 @@ from skpc._validation import (
     unmasked,
 )
 from skpc._warnings import collected, warn
-from skpc.domain import Domain, LogMass, events_of_table, present_rows
+from skpc.domain import Declared, Domain, LogMass, events_of_table, present_rows
 from skpc.domain.stated import holds_ranges, is_stated, split_ranges
 from skpc.variables.margins import MOST_BINS
 
@@ -51,14 +51,7 @@ CATEGORICAL_FEATURES = ("array-like", StrOptions({"auto", "from_dtype"}), None)
 _ANSWERED_CELLS = 2**20
 
 #: Parameters that say what the columns are.
-DECLARATIONS = (
-    "categorical_features",
-    "categories",
-    "margins",
-    "atoms",
-    "bounds",
-    "handle_unknown",
-)
+DECLARATIONS = Declared._fields[:-1]
 #: Largest number of bins of a numeric column where the user does not give one.
 _N_BINS = {"auto": MOST_BINS, "plain": 10}
 
@@ -144,6 +137,8 @@ class TableEstimator(Estimator):
     verbose: int = parameter(0, "verbose")
 
     domain_: Domain = field(init=False)
+    #: Whether cells of tables may be ranges and sets.
+    _takes_ranges: ClassVar[bool] = False
 
     def _training_rows(
         self,
@@ -191,7 +186,7 @@ class TableEstimator(Estimator):
         """
         check_is_fitted(self)
         domain = self.domain_
-        has_ranges = holds_ranges(X)
+        has_ranges = self._takes_ranges and holds_ranges(X)
         table = check_table(self, X, reset=False)
         stated: dict[int, Any] = {}
         if has_ranges:
@@ -258,10 +253,15 @@ class ColumnsEstimator(TableEstimator):
             return None
         return self.n_bins or _N_BINS[self.margins]
 
-    def _domain_of(self, table: Any, weight: Floats, **changed: Any) -> Domain:
-        """What the columns of a checked table are; some declarations may be others."""
-        declared = {name: getattr(self, name) for name in DECLARATIONS} | changed
-        return Domain.fit(table, sample_weight=weight, n_bins=self.bins_wanted, **declared)
+    @property
+    def declared(self) -> Declared:
+        """What the parameters say of the columns."""
+        return Declared(*(getattr(self, name) for name in DECLARATIONS))
+
+    def _domain_of(self, table: Any, weight: Floats, declared: Declared | None = None) -> Domain:
+        """What the columns of a checked table are."""
+        declared = declared or self.declared
+        return Domain.fit(table, declared, sample_weight=weight, n_bins=self.bins_wanted)
 
 
 def check_target(estimator: Any, y: Any, n_rows: int) -> Floats:

@@ -11,6 +11,7 @@ from skpc.domain import Domain, Face, read_events
 from skpc.queries import Events
 from skpc.variables import Points, Predictive
 from skpc.variables.dates import as_dates
+from skpc.variables.events import known_cells, taken
 
 
 class EventAnswers:
@@ -150,13 +151,12 @@ class EventAnswers:
     def means(self, rows: Any, columns: Any = None) -> Floats:
         """Rows filled by means; by the most probable state, where a column has labels as a face."""
         filled = self._density.means(rows, columns)
-        known = rows.rows if isinstance(rows, Events) else rows
+        known = known_cells(rows)
         for face in self.domain_.faces.values():
             missing = np.flatnonzero(np.isnan(known[:, face.source]))
             has_labels = not face.holds_numbers and self.domain_.is_ordered[face.source]
             if has_labels and len(missing):
-                rows_missing = rows.take(missing) if isinstance(rows, Events) else rows[missing]
-                (cells,) = self._density.posteriors(rows_missing, [face.source])
+                (cells,) = self._density.posteriors(taken(rows, missing), [face.source])
                 filled[missing, face.source] = face.source_cells[
                     _of_states(cells, face).argmax(axis=1)
                 ]

@@ -30,37 +30,24 @@ from skpc._validation import (
     fit_context,
 )
 from skpc._warnings import collected, warn
-from skpc.counting.clustering import as_numbers
 from skpc.domain import (
     Domain,
     canonical_order,
-    column_moments,
-    events_of_table,
     join_tables,
     merge_rows,
     present_rows,
 )
-from skpc.domain.stated import (
-    check_stated,
-    filled_table,
-    holds_ranges,
-    is_stated,
-    split_ranges,
-)
+from skpc.domain.stated import holds_ranges, is_stated
 from skpc.estimators._estimator import (
     ColumnsEstimator,
     dask_chunks,
     is_lazy,
 )
-from skpc.estimators._ranges import (
-    drawn_by_column,
-    merged_events,
-    merged_table,
-    tell_of_many,
-)
+from skpc.estimators._ranges import domain_and_events, drawn_by_column, merged_events
 from skpc.learning.censored_regression import draws_given_rows
 from skpc.learning.held_out import hold_out
 from skpc.queries import Events
+from skpc.variables.censored import even_draws
 
 #: In a table of more rows or more cells than these, a sample tells what the columns are and the
 #: structure of a model. The sample has at most this many rows and this many cells.
@@ -118,8 +105,6 @@ class TableLearner(ColumnsEstimator, ABC):
     _n_learned: float = field(init=False)
     #: The columns in the order in which they were learned from.
     _order: Ints = field(init=False)
-    #: Whether cells of tables may be ranges and sets.
-    _takes_ranges: ClassVar[bool] = False
     #: Whether columns are put into an order; the members of a pool do that themselves.
     _orders_columns: ClassVar[bool] = True
     #: Of more distinct rows, a sample of this size tells the structure, and all the parameters.
@@ -169,7 +154,7 @@ class TableLearner(ColumnsEstimator, ABC):
                         "out, or pass the whole table."
                     )
                 X, is_whole = chunks.sample(self)
-            intervals = self._interval_columns
+            intervals = self.interval_columns
             if self._takes_ranges and chunks is None and holds_ranges(X, intervals):
                 if X_val is not None:
                     raise ValueError(
@@ -186,7 +171,7 @@ class TableLearner(ColumnsEstimator, ABC):
         return self
 
     @property
-    def _interval_columns(self) -> list[int]:
+    def interval_columns(self) -> list[int]:
         """The columns whose declared categories are intervals, which are values there."""
         categories = getattr(self, "categories", "auto")
         if isinstance(categories, str):
@@ -200,20 +185,15 @@ class TableLearner(ColumnsEstimator, ABC):
     def _fit_ranges(self, X: Any, sample_weight: Any) -> Self:
         """Learn from a table with ranges and sets; see :mod:`skpc.estimators._ranges`."""
         random_state = check_random_state(self.random_state)
-        checked, weight, _ = self._training_rows(X, sample_weight)
-        names = getattr(checked, "columns", None)
-        intervals = self._interval_columns
-        table, stated = split_ranges(checked, intervals)
-        check_stated(table, stated, names)
-        tell_of_many(stated, len(weight), names)
-        # Equal rows come together before anything is drawn for them.
-        merged, weight = merged_table(checked, weight)
-        table, stated = split_ranges(merged, intervals)
-        filled = filled_table(table, stated, weight, random_state)
-        domain, _, _ = self.prepare(filled, weight)
-        return self.fit_events(
-            domain, events_of_table(domain, domain.encode(table), stated), weight
+        table, weight, _ = self._training_rows(X, sample_weight)
+        domain, events = domain_and_events(
+            table,
+            weight,
+            self.interval_columns,
+            random_state,
+            lambda *rows: self.prepare(*rows)[0],
         )
+        return self.fit_events(domain, events, weight)
 
     def fit_events(self, domain: Domain, events: Events, weight: Floats) -> Self:
         """Learn from encoded rows with ranges and sets, as :meth:`fit_rows` does from others.
@@ -243,13 +223,17 @@ class TableLearner(ColumnsEstimator, ABC):
         rows = draws_given_rows(domain, events, rows, weight, random_state)
         domain = domain.with_axes_of(rows, weight, self.bins_wanted)
         self._learn_rows(domain, TrainingData(*merge_rows(rows, weight)))
-        sets = [
-            place for place in np.unique(events.column).tolist() if domain[place].states is not None
-        ]
-        if sets:
+        sets = [p for p in np.unique(events.column).tolist() if domain[p].states is not None]
+        for place in sets:
             # The law of a column knows nothing of the rest of a row; what has been learned does.
-            drawn = self.row_density.draw_missing(events, random_state)
-            rows[:, sets] = np.where(events.are_stated(), drawn, np.nan)[:, sets]
+            is_place = np.arange(domain.n_features) == place
+            set_events = events.only(is_place)
+            index = np.flatnonzero(np.diff(set_events.ptr))
+            given = np.where(is_place, np.nan, rows)
+            known = set_events._replace(rows=given).take(index)
+            (cells,) = self.row_density.posteriors(known, [place])
+            rows[index, place] = even_draws(np.asarray(cells.probabilities), random_state)
+        if sets:
             self._learn_rows(domain, TrainingData(*merge_rows(rows, weight)))
         self._take_columns(np.argsort(columns))
         return self
@@ -262,8 +246,9 @@ class TableLearner(ColumnsEstimator, ABC):
     ) -> Any:
         """Learn the parameters from all rows of a large table, in memory or in chunks.
 
-        The structure has been learned from a sample of them, which has ``learned`` something. A
-        subclass that can do nothing with the others keeps what the sample says.
+        The structure has been learned from a sample of them, which has ``learned`` something; all
+        have the columns in the order of learning. A subclass that can do nothing with the others
+        keeps what the sample says.
         """
         n_rows = f"{sample.weight.sum():,.0f} of the {data.n_rows:,.0f} rows that come in chunks"
         warn(f"{type(self).__name__} learns from a sample of {n_rows}.")
@@ -311,11 +296,11 @@ class TableLearner(ColumnsEstimator, ABC):
         self._order = np.arange(len(columns))
         in_order = sample._replace(rows=sample.rows.take(columns, axis=1), rows_val=rows_val)
         learned = self._learn(in_order)
+        if more_rows is not None or len(sample.rows) < len(rows):
+            all_rows = (more_rows or Rows(rows, weight, _ROWS)).taken(columns)
+            self._refit(all_rows, in_order, learned)
+            self._n_learned = all_rows.n_rows
         self._take_columns(np.argsort(columns))
-        if more_rows is not None:
-            self._refit(more_rows, sample, learned)
-        elif len(sample.rows) < len(rows):
-            self._refit(Rows(rows, weight, _ROWS), sample, learned)
 
     def reordered(self, order: Ints) -> Self:
         """A copy that takes the columns of a table in another order.
@@ -647,15 +632,3 @@ def _count_rows(
     if chunks.columns is not None:
         rows = rows.take(chunks.columns, axis=1)
     return len(rows), texts, count(rows, np.ones(len(rows)))
-
-
-def complete_points(domain: Domain, rows: Floats, weight: Floats) -> Floats:
-    """Rows as points for k-means; a missing coordinate is the mean of the others."""
-    n_states = np.where(domain.is_categorical, domain.n_states, 0)
-    point, observed = as_numbers(rows, n_states, *column_moments(rows, weight))
-    if observed is None:
-        return point
-    total = weight @ observed
-    # A coordinate that no row has is zero in all of them.
-    mean = weight @ point / np.where(total > 0.0, total, 1.0)
-    return point + (1.0 - observed) * mean

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -11,8 +12,10 @@ from skpc._arrays import Floats, Ints
 from skpc._validation import BaseComposition
 from skpc.domain import Domain, LogMass, canonical_order, group_rows, merge_rows
 from skpc.estimators._estimator import DECLARATIONS, Estimator, TableEstimator, parameter
+from skpc.estimators._ranges import domain_and_events, merged_events
 from skpc.pooling.folds import given_splits, make_folds
 from skpc.pooling.pool import Member, labelled, learn_pool
+from skpc.queries import Events
 from skpc.variables.margins import MOST_BINS
 
 #: Up to this number of distinct rows the default densities may be those that cost most.
@@ -160,17 +163,51 @@ class PoolEstimator(Composition, TableEstimator):
         self._order = places[:-1]
         return rows[np.ix_(order.rows, places)], weight[order.rows], splits
 
+    def _labelled_events(
+        self,
+        densities: list[tuple[str, Any]],
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        checked: Any,
+        random_state: np.random.RandomState,
+    ) -> tuple[Events, Floats, Any]:
+        """The same of a table with ranges and sets, whose rows are events."""
+        table, weight, target = checked
+        refuse_without_ranges(densities, "Cells")
+        learn_domain = partial(shared_domain, densities, type(self).__name__)
+        intervals = densities[0][1].interval_columns
+        self.domain_, events = domain_and_events(
+            table, weight, intervals, random_state, learn_domain
+        )
+        events = labelled(events, target)
+        self._order_columns(events.rows, weight)
+        events = events.with_columns(np.append(self._order, len(self._order)))
+        events, weight, distinct = merged_events(events, weight)
+        splits = given_splits(self.cv, X, y, sample_weight, distinct, is_classifier(self))
+        return events, weight, splits
+
+    def _order_columns(self, rows: Floats, weight: Floats) -> None:
+        """Set an order of columns that does not depend on that of the table; targets come last."""
+        is_categorical = np.append(self.domain_.is_categorical, is_classifier(self))
+        order = canonical_order(rows, weight, is_categorical).columns
+        self._order = order[order != self.domain_.n_features]
+
     @property
     def _ordered_domain(self) -> Domain:
         """What the columns are, in the order of the members."""
         return self.domain_.taken(self._order)
 
-    def _encode(self, X: Any) -> tuple[Any, Floats]:
-        table, rows = super()._encode(X)
-        return table, rows[:, self._order]
+    def _encode(self, X: Any) -> tuple[Any, Any]:
+        return self._events(X, is_scored=False)[:2]
 
-    def _encode_with_mass(self, X: Any) -> tuple[Any, Floats, LogMass]:
-        table, rows, mass = super()._encode_with_mass(X)
+    def _encode_with_mass(self, X: Any) -> tuple[Any, Any, LogMass]:
+        return self._events(X)
+
+    def _events(self, X: Any, is_scored: bool = True) -> tuple[Any, Any, LogMass]:
+        table, rows, mass = super()._events(X, is_scored)
+        if isinstance(rows, Events):
+            return table, rows.with_columns(self._order), mass
         return table, rows[:, self._order], mass
 
     def _of_table(self, density: Any, n_more: int = 0) -> Any:
@@ -215,6 +252,16 @@ def _refuse_repeated(names: list[str], parameter: str) -> None:
         raise ValueError(f"The names of {parameter} must differ; got {names}. Rename one.")
 
 
+def refuse_without_ranges(densities: Sequence[tuple[str, Any]], what: str) -> None:
+    """Raise a TypeError if a density cannot learn from ranges."""
+    for name, density in densities:
+        if not getattr(density, "_takes_ranges", False):
+            raise TypeError(
+                f"{what} known as ranges need densities that are circuits, such as TableMixture; "
+                f"{name!r}, {density!r}, is none. Leave it out."
+            )
+
+
 def shared_domain(
     densities: Sequence[tuple[str, Any]], owner: str, table: Any, weight: Floats, n_bins: int = 0
 ) -> Domain:
@@ -237,9 +284,9 @@ def shared_domain(
                     f"{getattr(first_density, key)!r} of {first_name!r} and "
                     f"{getattr(density, key)!r} of {name!r}."
                 )
-    declared = {key: getattr(first_density, key) for key in DECLARATIONS}
     n_bins = max(n_bins, most_bins(densities) or 0)
-    return Domain.fit(table, sample_weight=weight, n_bins=n_bins or None, **declared)
+    declared = first_density.declared
+    return Domain.fit(table, declared, sample_weight=weight, n_bins=n_bins or None)
 
 
 def most_bins(densities: Sequence[tuple[str, Any]]) -> int | None:

@@ -9,6 +9,7 @@ EM on the rows as they are, with exact expectations within ranges, was tried: he
 ``lung`` by a TableMixture had a concordance of .55 after it and .61 before.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,24 +18,45 @@ from sklearn.utils import _safe_indexing
 from skpc._arrays import Floats, Ints
 from skpc._validation import column_of, describe_column, objects_of
 from skpc._warnings import warn
-from skpc.domain import Domain, group_rows
-from skpc.domain.stated import Stated, filled_codes, filled_numbers, is_stated
+from skpc.domain import Domain, events_of_table, group_rows
+from skpc.domain.stated import (
+    check_stated,
+    filled_codes,
+    filled_numbers,
+    filled_table,
+    is_stated,
+    split_ranges,
+)
 from skpc.queries import Events
 from skpc.variables.censored import Ranges
 
-#: A column of which more cells than this part are ranges is told.
-_MOST = 0.5
 
+def domain_and_events(
+    table: Any,
+    weight: Floats,
+    interval_columns: Any,
+    random_state: np.random.RandomState,
+    learn_domain: Callable[[Any, Floats], Domain],
+) -> tuple[Domain, Events]:
+    """What the columns of a checked table with ranges and sets are, and its rows.
 
-def tell_of_many(stated: dict[int, Stated], n_rows: int, names: Any) -> None:
-    """Warn of columns that are mostly known as ranges or sets."""
+    ``learn_domain`` learns the former from a table with draws in place of ranges, and its weights.
+    """
+    names = getattr(table, "columns", None)
+    known_table, stated = split_ranges(table, interval_columns)
+    check_stated(known_table, stated, names)
     for place, stated_column in stated.items():
-        share = len(stated_column.rows) / n_rows
-        if share > _MOST:
+        share = len(stated_column.rows) / len(weight)
+        if share > 0.5:
             warn(
                 f"Of the cells of {describe_column(place, names)}, {share:.0%} are ranges or "
                 "sets: what is between their ends comes from the shape that is most likely."
             )
+    # Equal rows come together before anything is drawn for them.
+    merged, merged_weight = merged_table(table, weight)
+    split = split_ranges(merged, interval_columns)
+    domain = learn_domain(filled_table(*split, merged_weight, random_state), merged_weight)
+    return domain, events_of_table(domain, domain.encode(known_table), stated)
 
 
 def merged_table(table: Any, weight: Floats) -> tuple[Any, Floats]:

@@ -37,7 +37,7 @@ from skpc.estimators.hidden_chow_liu import HiddenChowLiuTree
 from skpc.estimators.stacked_density import StackedDensity
 from skpc.estimators.table_mixture import TableMixture
 from skpc.learning.held_out import deal
-from skpc.pooling.error_tails import ErrorTail
+from skpc.pooling.error_tails import WrongCells
 from skpc.pooling.errors import (
     MEAN_RATE,
     CheckedCells,
@@ -87,9 +87,9 @@ class CellErrorDetector(TableTransformer, ColumnsEstimator):
         What :meth:`transform` puts in the place of these cells, as ``complete`` does. None: they
         become missing.
     categorical_features : "auto", "from_dtype", None or array-like, default="auto"
-        Which columns are categorical: a boolean mask, column numbers, or names. "from_dtype":
-        those with a category dtype. "auto": these, strings, bools, and numeric columns of two
-        integers in 0..15, a few unusual ones apart (one in a thousand).
+        Which columns are categorical: a boolean mask, column numbers, or names. "from_dtype": those
+        with a category dtype. "auto": these, strings, bools, and numeric columns of two integers in
+        0..15, a few unusual ones apart (one in a thousand).
     categories : "auto" or list, default="auto"
         The states of each column as in OrdinalEncoder; None in the list lets the data of that
         column decide. A column with declared categories is categorical.
@@ -230,8 +230,8 @@ class CellErrorDetector(TableTransformer, ColumnsEstimator):
             rows, weight = merge_rows(self.domain_.encode(table), weight)
             usual = np.where(is_far(rows), np.nan, rows)
             self._tails = [
-                ErrorTail.fit(self.domain_, column, cells, weight)
-                for column, cells in enumerate(usual.T)
+                WrongCells.fit(column, cells, weight)
+                for column, cells in zip(self.domain_, usual.T)
             ]
             self._learn(rows, usual, weight, random_state)
         return self
@@ -242,7 +242,8 @@ class CellErrorDetector(TableTransformer, ColumnsEstimator):
         A few of these would have shaped bins, lattices and ends as if they were right. Columns that
         determine each other stay apart: which of two cells is wrong is the question.
         """
-        domain = self._domain_of(table, weight, merges_columns=False)
+        declared = self.declared._replace(merges_columns=False)
+        domain = self._domain_of(table, weight, declared)
         rows = domain.encode(table)
         middle, reach = far_away(rows, weight, domain.is_categorical)
 
@@ -252,13 +253,11 @@ class CellErrorDetector(TableTransformer, ColumnsEstimator):
         self.domain_ = domain
         if is_far(rows).any():
             left = without_cells(table, is_far(rows))
-            known = domain.is_categorical
+            declared = declared._replace(categorical_features=domain.is_categorical)
             with warnings.catch_warnings():
                 # What there is to say of the columns has been said.
                 warnings.simplefilter("ignore")
-                self.domain_ = self._domain_of(
-                    left, weight, categorical_features=known, merges_columns=False
-                )
+                self.domain_ = self._domain_of(left, weight, declared)
         return is_far
 
     @property

@@ -14,12 +14,11 @@ from skpc._fitting import Fit, Rows, Stop, progress
 from skpc._threads import threads
 from skpc._validation import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, Interval, StrOptions, fit_context
 from skpc.circuit import Circuit, mixture
-from skpc.domain import Domain
 from skpc.estimators._base import CircuitDensity
 from skpc.estimators._estimator import parameter
-from skpc.estimators._learner import EncodedChunks, TrainingData, complete_points
+from skpc.estimators._learner import EncodedChunks, TrainingData
 from skpc.learning.cutset import CutsetOptions, learn_cutset_network
-from skpc.learning.filling import fill_missing
+from skpc.learning.filling import complete_points, fill_missing
 from skpc.learning.mixture import (
     NetworkLearner,
     check_n_components,
@@ -90,11 +89,10 @@ class CutsetNetworkBD(CircuitDensity):
         "auto": structural EM starts from clusters that share 30 % of each row, and if `param_ess`
         is not "auto", 20 iterations of EM on all parameters end it. "plain": neither, as in [1]_.
     categorical_features : "auto", "from_dtype", None or array-like, default="auto"
-        Which columns are categorical: a boolean mask, column numbers, or names. "from_dtype":
-        those with a category dtype. "auto": these, strings, bools, and numeric columns of two
-        integers in 0..15, a few unusual ones apart (one in a thousand); the folds of a
-        cross-validation can then disagree, so declare the columns or their ``categories`` where
-        that matters.
+        Which columns are categorical: a boolean mask, column numbers, or names. "from_dtype": those
+        with a category dtype. "auto": these, strings, bools, and numeric columns of two integers in
+        0..15, a few unusual ones apart (one in a thousand). The folds of a cross-validation can
+        then disagree, so declare the columns or their ``categories`` where that matters.
     categories : "auto" or list, default="auto"
         The states of each column as in OrdinalEncoder; None in the list lets the data of that
         column decide. A column with declared categories is categorical.
@@ -114,14 +112,13 @@ class CutsetNetworkBD(CircuitDensity):
         A dict from columns (names or numbers) to pairs (lower, upper), between which all values
         lie. None stands for a side without a bound. Used by ``margins="auto"``.
     handle_unknown : {"unseen", "missing", "error"}, default="unseen"
-        What to do with a category that has not been seen or declared: take it as missing, or
-        refuse it. "unseen" takes it as missing too, but in columns of strings log densities count
-        the probability of such a category, the share of the training rows whose category is seen
-        once.
+        What to do with a category that has not been seen or declared: take it as missing, or refuse
+        it. "unseen" takes it as missing too, but in columns of strings log densities count the
+        probability of such a category, the share of the training rows whose category is seen once.
     n_jobs : int, default=None
         Number of components learned at a time, by joblib, or of threads for a single network and
-        for answers. The result is the same. None means 1 unless in a ``joblib.parallel_config``
-        context.
+        for answers. None means 1 unless in a ``joblib.parallel_config`` context, and -1 all cores.
+        The result is the same.
     random_state : int, RandomState instance or None, default=None
         Seeds the k-means starts, and the draws that fill missing cells of training rows. A single
         network of complete rows is learned without chance.
@@ -271,7 +268,7 @@ class CutsetNetworkBD(CircuitDensity):
         with threads(self.n_jobs if self.n_components == 1 else None):
             tree = self._options._replace(max_depth=0, structured=False)
             learn_tree = partial(learn_cutset_network, n_states=self.domain_.n_states, options=tree)
-            complete = filled_rows(
+            complete = fill_missing(
                 self.domain_, rows, weight, learn_tree, self.n_components, random_state
             )
             self.param_ess_ = cast("float | None", self.param_ess)
@@ -301,7 +298,7 @@ class CutsetNetworkBD(CircuitDensity):
 
     def _refit(self, data: Rows | EncodedChunks, sample: TrainingData, learned: Any) -> None:
         statistics = super()._refit(data, sample, learned).statistics
-        self.lower_bound_ = statistics.log_likelihood / self._n_learned
+        self.lower_bound_ = statistics.log_likelihood / data.n_rows
         self.weights_ = _root_weights(self.circuit_, self.weights_)
 
     def _network(self, rows: Floats, complete: Floats, weight: Floats) -> CutsetNetwork:
@@ -411,22 +408,6 @@ class CutsetNetworkBD(CircuitDensity):
             stop = Stop(max(max_iter, 1), tol)
         fit = fit_to_rows(circuit, Rows(rows, weight), counts, stop)
         return cast("Circuit", fit.model.circuit)
-
-
-def filled_rows(
-    domain: Domain,
-    rows: Floats,
-    weight: Floats,
-    learn_tree: Callable[..., CutsetNetwork],
-    n_components: int,
-    random_state: np.random.RandomState,
-) -> Floats:
-    """Rows whose missing cells are drawn from a mixture of Chow-Liu trees."""
-    if not np.isnan(rows).any():
-        return rows
-    table = (rows, domain.codes(rows), weight)
-    points = partial(complete_points, domain)
-    return fill_missing(*table, learn_tree, points, domain.axes, n_components, random_state)
 
 
 def _missing_cells(rows: Floats, weight: Floats) -> float:

@@ -10,8 +10,10 @@ from sklearn.utils import check_random_state
 from skpc._arrays import Floats, Ints, log_or_inf
 from skpc._fitting import all_or_nothing
 from skpc._validation import StrOptions, fit_context
+from skpc.domain.stated import holds_ranges
 from skpc.estimators._estimator import ProbabilisticClassifier, check_labels, parameter
 from skpc.estimators._pools import PoolEstimator, check_rates
+from skpc.estimators._ranges import drawn_by_column
 from skpc.estimators.hidden_chow_liu import HiddenChowLiuTree
 from skpc.estimators.table_mixture import ClassMixture
 from skpc.pooling.classes import ClassData, ClassDensities
@@ -60,7 +62,7 @@ class DensityClassifier(ProbabilisticClassifier, PoolEstimator):
         cells removed at random.
     n_jobs : int, default=None
         Number of members and folds learned at a time, by joblib; None means 1 unless in a
-        ``joblib.parallel_config`` context.
+        ``joblib.parallel_config`` context, and -1 all cores. The result is the same.
     random_state : int, RandomState instance or None, default=None
         Deals the folds, removes cells, and seeds boosting and the default densities.
     verbose : int, default=0
@@ -124,6 +126,9 @@ class DensityClassifier(ProbabilisticClassifier, PoolEstimator):
     that of Bayes' rule [1]_. A pool costs about as much as fitting each member ``cv + 1`` times:
     what a member chooses, it chooses again in each fold, which would flatter it otherwise.
 
+    Where cells are known as ranges or sets, densities that are circuits learn from them and answer
+    exactly for them. To members that are no densities such a cell is missing in ``predict``.
+
     The density of class c, learned from rows of total weight n, is mixed with the density of all
     rows. The density of all rows has the weight 1 / (n + 1), that of one more row: the next row may
     be unlike all rows before. That bounds the price of a wrong prediction. With ``joint`` nothing
@@ -157,6 +162,7 @@ class DensityClassifier(ProbabilisticClassifier, PoolEstimator):
 
     _usual = ("mixture", ClassMixture()), ("hidden", HiddenChowLiuTree())
     _lists = "density", "classifiers"
+    _takes_ranges = True
     _others = (
         "predict_proba",
         {"forest": "forest", "boosting": "classifier", "logistic": "logistic"},
@@ -169,7 +175,8 @@ class DensityClassifier(ProbabilisticClassifier, PoolEstimator):
         Parameters
         ----------
         X : array-like or DataFrame of shape (n_samples, n_features)
-            Numbers and categories; NaN (or None) marks missing cells.
+            Numbers and categories; NaN (or None) marks missing cells. A cell may be a range or a
+            set; then ``classifiers`` stay out, which cannot learn from these.
         y : array-like of shape (n_samples,)
             Classes, numbers or strings. A single class is allowed.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -183,7 +190,8 @@ class DensityClassifier(ProbabilisticClassifier, PoolEstimator):
         Raises
         ------
         TypeError
-            If a density is not one of skpc, or a classifier has no ``predict_proba``.
+            If a density is not one of skpc, or a classifier has no ``predict_proba``, or ``X`` has
+            ranges and a density is no circuit.
         ValueError
             If the densities declare different columns, a name is there twice, the priors do not
             fit the classes, rates of missing cells are not in [0, 1), all cells are missing, one
@@ -199,12 +207,21 @@ class DensityClassifier(ProbabilisticClassifier, PoolEstimator):
             self.class_count_ = np.bincount(code, weight)
             shares = self.class_count_ / self.class_count_.sum()
             self.class_prior_ = shares if self.priors is None else self._given_priors()
-            checked = table, weight, code
-            rows, weight, splits = self._labelled_rows(densities, X, y, sample_weight, checked)
-            rows, code = np.ascontiguousarray(rows[:, :-1]), rows[:, -1].astype(np.int64)
+            task = densities, X, y, sample_weight, (table, weight, code)
             members = self._members(densities)
+            events = None
+            if holds_ranges(table, getattr(densities[0][1], "interval_columns", ())):
+                events, weight, splits = self._labelled_events(*task, random_state)
+                members = [member for member in members if member.is_density]
+                code = events.rows[:, -1].astype(np.int64)
+                events = events._replace(rows=np.ascontiguousarray(events.rows[:, :-1]))
+                rows = drawn_by_column(self._ordered_domain, events, weight, random_state)
+            else:
+                rows, weight, splits = self._labelled_rows(*task)
+                code = rows[:, -1].astype(np.int64)
+                rows = np.ascontiguousarray(rows[:, :-1])
             domain = self._ordered_domain
-            data = ClassData(domain, rows, code, self.classes_, log_or_inf(shares), rates)
+            data = ClassData(domain, rows, code, self.classes_, log_or_inf(shares), rates, events)
             self._learn_pool(data, members, weight, code, splits, random_state)
             self._describe(members)
         return self

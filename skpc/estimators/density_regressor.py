@@ -12,7 +12,7 @@ from sklearn.utils import check_consistent_length, check_random_state, gen_batch
 from skpc._arrays import Floats, Ints
 from skpc._fitting import all_or_nothing
 from skpc._validation import check_n_samples, check_weight, fit_context
-from skpc.domain import LogMass, canonical_order
+from skpc.domain import LogMass
 from skpc.domain.stated import filled_numbers
 from skpc.estimators._censored_targets import (
     CensoredTarget,
@@ -27,6 +27,7 @@ from skpc.estimators._pools import (
     PoolEstimator,
     check_rates,
     most_bins,
+    refuse_without_ranges,
     shared_domain,
 )
 from skpc.estimators._ranges import merged_events
@@ -35,7 +36,7 @@ from skpc.estimators.soft_learn import SoftLearnSPN
 from skpc.estimators.table_mixture import PoolMixture
 from skpc.pooling.censored import CensoredData, cumulative_incidences, log_scores
 from skpc.pooling.folds import given_splits
-from skpc.pooling.numbers import NumberData, Target
+from skpc.pooling.numbers import NumberData, value_law
 from skpc.pooling.pool import Member, labelled
 from skpc.variables.dates import Calendar, as_dates
 
@@ -82,7 +83,7 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
         cells removed at random.
     n_jobs : int, default=None
         Number of members and folds learned at a time, by joblib; None means 1 unless in a
-        ``joblib.parallel_config`` context.
+        ``joblib.parallel_config`` context, and -1 all cores. The result is the same.
     random_state : int, RandomState instance or None, default=None
         Deals the folds, removes cells, and seeds boosting and the default densities.
     verbose : int, default=0
@@ -228,12 +229,11 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
             y = self._numbers(y)
             checked = self._training_rows(X, sample_weight, y, check_target)
             rows, weight, splits = self._labelled_rows(densities, X, y, sample_weight, checked)
-            domain = self._ordered_domain
-            whole = domain.with_number(rows, weight, most_bins(densities))
+            whole = self._ordered_domain.with_number(rows, weight, most_bins(densities))
             rows, values = np.ascontiguousarray(rows[:, :-1]), rows[:, -1].copy()
             members = self._with_others(self._members_for(densities, len(rows)))
-            data = NumberData(rows, Target(whole, domain), values, rates)
-            group = data.target.states(values)
+            data = NumberData(rows, whole, values, rates)
+            group = value_law(whole).scores(values)[0]
             self._learn_pool(data, members, weight, group, splits, random_state)
             self._describe(1)
         return self
@@ -265,12 +265,7 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
         random_state: np.random.RandomState,
     ) -> None:
         """Learn from targets some of which are ranges; see :mod:`skpc.pooling.censored`."""
-        for name, density in densities:
-            if not getattr(density, "_takes_ranges", False):
-                raise TypeError(
-                    "Targets known as ranges need densities that are circuits, such as "
-                    f"TableMixture; {name!r}, {density!r}, is none. Leave it out."
-                )
+        refuse_without_ranges(densities, "Targets")
         self._dates = None
         target = CensoredTarget.read(y)
         check_consistent_length(X, target.event)
@@ -280,11 +275,8 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
         target = target.take(present)
         self.domain_ = shared_domain(densities, type(self).__name__, table, weight)
         rows = self.domain_.encode(table)
-        # Columns come in an order that does not depend on that of the table.
-        is_categorical = np.append(self.domain_.is_categorical, False)
-        order = canonical_order(target.labelled(rows, None), weight, is_categorical).columns
+        self._order_columns(target.labelled(rows, None), weight)
         n_features = rows.shape[1]
-        self._order = order[order != n_features]
         features = self._ordered_domain
         if len(target.causes) > 1:
             self.event_codes_ = target.causes
@@ -298,10 +290,10 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
         filled = rows.copy()
         filled[:, -1] = filled_numbers(target.cells, weight, random_state)
         whole = features.with_number(filled, weight, most_bins(densities))
-        events = target.events(rows, Target(whole, features).number)
+        events = target.events(rows, whole[features.n_features].law)
         self._last = target.last
         rates = check_rates(self.missing_rates)
-        data = CensoredData(events, Target(whole, features), n_features, rates)
+        data = CensoredData(events, whole, n_features, rates)
         members = self._members_for(densities, len(events.rows))
         self._learn_pool(data, members, weight, target.event, splits, random_state)
         self._describe(events.rows.shape[1] - n_features)
@@ -605,7 +597,7 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
         n_features = len(self._order)
         rows = rows[:, :n_features]
         labelled_rows = target.labelled(rows, self.event_codes_)
-        events = target.events(labelled_rows, pool.target.number)
+        events = target.events(labelled_rows, pool.law)
         scores = [
             log_scores(density.row_density, events, rows, n_features)
             for density in pool.densities.values()

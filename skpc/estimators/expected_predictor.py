@@ -92,12 +92,12 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
         Draws of the missing cells of a row, where the expectation is not exact. The standard error
         of such a mean is the standard deviation of the draws over ``sqrt(n_draws)``.
     categorical_features : "auto", "from_dtype", None or array-like, default="auto"
-        Which columns are categorical: a boolean mask, column numbers, or names. "from_dtype":
-        those with a category dtype. "auto": these, strings, bools, and numeric columns of two
-        integers in 0..15, a few unusual ones apart (one in a thousand). A density that is given
-        has its own.
+        Which columns are categorical: a boolean mask, column numbers, or names. "from_dtype": those
+        with a category dtype. "auto": these, strings, bools, and numeric columns of two integers in
+        0..15, a few unusual ones apart (one in a thousand). A density that is given has its own.
     n_jobs : int, default=None
-        Number of threads of ``fit`` and of predictions.
+        Number of threads of ``fit`` and of predictions. None means 1 unless in a
+        ``joblib.parallel_config`` context, and -1 all cores. The result is the same.
     random_state : int, RandomState instance or None, default=None
         Seeds the default density, the completion of training rows, and draws.
     verbose : int, default=0

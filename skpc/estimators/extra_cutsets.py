@@ -21,8 +21,8 @@ from skpc.circuit import Circuit, mixture
 from skpc.estimators._base import LIKE_SAMPLE, CircuitDensity
 from skpc.estimators._estimator import parameter
 from skpc.estimators._learner import EncodedChunks, TrainingData
-from skpc.estimators.cutset import filled_rows
 from skpc.learning.cutset import TREE, learn_cutset_network
+from skpc.learning.filling import fill_missing
 from skpc.learning.network import cutset_circuit
 from skpc.learning.random_cuts import RandomCuts
 from skpc.learning.smoothing import learned_from_shown
@@ -60,9 +60,9 @@ class ExtraCutsets(CircuitDensity):
         Equivalent sample size of the Dirichlet priors of a network at its root, divided by the
         number of branches at every cut.
     categorical_features : "auto", "from_dtype", None or array-like, default="auto"
-        Which columns are categorical: a boolean mask, column numbers, or names. "from_dtype":
-        those with a category dtype. "auto": these, strings, bools, and numeric columns of two
-        integers in 0..15, a few unusual ones apart (one in a thousand).
+        Which columns are categorical: a boolean mask, column numbers, or names. "from_dtype": those
+        with a category dtype. "auto": these, strings, bools, and numeric columns of two integers in
+        0..15, a few unusual ones apart (one in a thousand).
     categories : "auto" or list, default="auto"
         The states of each column as in OrdinalEncoder; None in the list lets the data of that
         column decide. A column with declared categories is categorical.
@@ -76,14 +76,14 @@ class ExtraCutsets(CircuitDensity):
         A dict from columns (names or numbers) to pairs (lower, upper), between which all values
         lie. None stands for a side without a bound.
     handle_unknown : {"unseen", "missing", "error"}, default="unseen"
-        What to do with a category that has not been seen or declared: take it as missing, or
-        refuse it. "unseen" takes it as missing too, but in columns of strings log densities count
-        the probability of such a category, the share of the training rows whose category is seen
-        once.
+        What to do with a category that has not been seen or declared: take it as missing, or refuse
+        it. "unseen" takes it as missing too, but in columns of strings log densities count the
+        probability of such a category, the share of the training rows whose category is seen once.
     random_state : int, RandomState instance or None, default=None
         Seeds the cuts, and the draws that fill missing cells of training rows.
     n_jobs : int, default=None
-        Networks learned at a time, by joblib, and threads for answers. The result is the same.
+        Networks learned at a time, by joblib, and threads for answers. None means 1 unless in a
+        ``joblib.parallel_config`` context, and -1 all cores. The result is the same.
     verbose : int, default=0
         Present as in other densities; nothing is printed.
 
@@ -194,7 +194,7 @@ class ExtraCutsets(CircuitDensity):
         cuts = RandomCuts(domain.n_states, self.param_ess, share, self.bootstrap, self.n_jobs)
         learn_tree = partial(learn_cutset_network, n_states=domain.n_states, options=TREE)
         with threads(self.n_jobs):
-            complete = filled_rows(domain, rows, weight, learn_tree, 1, random_state)
+            complete = fill_missing(domain, rows, weight, learn_tree, 1, random_state)
             codes = domain.codes(complete)
             if data.like is not None:
                 self.min_samples_split_ = data.like.min_samples_split_
@@ -216,16 +216,13 @@ class ExtraCutsets(CircuitDensity):
     def _refit(
         self, data: Rows | EncodedChunks, sample: TrainingData, learned: list[Circuit]
     ) -> None:
-        rows = sample.rows.take(self._order, axis=1)
         models = []
         for circuit in learned:
             counts = pseudo_counts_from(circuit, LIKE_SAMPLE)
-            model = ParametrisedCircuit.from_rows(circuit, rows, sample.weight, counts)
+            model = ParametrisedCircuit.from_rows(circuit, sample.rows, sample.weight, counts)
             models.append(model)
         apart = Apart(tuple(models))
         with threads(self.n_jobs):
-            models = learn([apart], data.taken(self._order), self._passes).model.models
+            models = learn([apart], data, self._passes).model.models
         circuits = [model.circuit for model in models]
-        circuit = mixture(circuits, np.full(len(circuits), 1.0 / len(circuits)))
-        self.circuit_ = circuit.taken(np.argsort(self._order))
-        self._n_learned = data.n_rows
+        self.circuit_ = mixture(circuits, np.full(len(circuits), 1.0 / len(circuits)))

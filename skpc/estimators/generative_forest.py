@@ -58,9 +58,9 @@ class GenerativeForest(ProbabilisticClassifier, ColumnsEstimator):
         Greatest number of bins of a numeric column in the tables of leaves, not counting its atoms
         and tails. None: the data decide, 20 at most. Trees cut between up to 255 values.
     categorical_features : "auto", "from_dtype", None or array-like, default="auto"
-        Which columns are categorical: a boolean mask, column numbers, or names. "from_dtype":
-        those with a category dtype. "auto": these, strings, bools, and numeric columns of two
-        integers in 0..15, a few unusual ones apart (one in a thousand).
+        Which columns are categorical: a boolean mask, column numbers, or names. "from_dtype": those
+        with a category dtype. "auto": these, strings, bools, and numeric columns of two integers in
+        0..15, a few unusual ones apart (one in a thousand).
     categories : "auto" or list, default="auto"
         The states of each column as in OrdinalEncoder; None in the list lets the data of that
         column decide. A column with declared categories is categorical.
@@ -71,14 +71,14 @@ class GenerativeForest(ProbabilisticClassifier, ColumnsEstimator):
         A dict from columns (names or numbers) to pairs (lower, upper), between which all values
         lie. None stands for a side without a bound.
     handle_unknown : {"unseen", "missing", "error"}, default="unseen"
-        What to do with a category that has not been seen or declared: take it as missing, or
-        refuse it. "unseen" takes it as missing too, but in columns of strings log densities count
-        the probability of such a category, the share of the training rows whose category is seen
-        once.
+        What to do with a category that has not been seen or declared: take it as missing, or refuse
+        it. "unseen" takes it as missing too, but in columns of strings log densities count the
+        probability of such a category, the share of the training rows whose category is seen once.
     random_state : int, RandomState instance or None, default=None
         Seeds the draws of rows and columns, and of the missing cells of training rows.
     n_jobs : int, default=None
-        Number of threads that grow trees, and that answer. The result does not depend on it.
+        Number of threads that grow trees, and that answer. None means 1 unless in a
+        ``joblib.parallel_config`` context, and -1 all cores. The result is the same.
     verbose : int, default=0
         With 1, a progress bar counts the trees (a line at the end where tqdm is not installed).
 

@@ -6,13 +6,14 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from skpc._arrays import Floats, Ints
-from skpc._fitting import Apart, Rows, learn, progress
+from skpc._fitting import Rows, learn, progress
 from skpc._threads import threads
 from skpc._validation import AT_LEAST_ONE, StrOptions
 from skpc.estimators._base import CircuitDensity
 from skpc.estimators._estimator import parameter
-from skpc.estimators._learner import EncodedChunks, TrainingData, complete_points
-from skpc.learning.hidden_tree import CodedRows, HiddenTree, TaughtTree, hidden_tree_circuit
+from skpc.estimators._learner import EncodedChunks, TrainingData
+from skpc.learning.filling import complete_points
+from skpc.learning.hidden_tree import HiddenTree, TaughtTree, hidden_tree_circuit
 from skpc.learning.hidden_tree_search import (
     MAX_EPOCHS,
     TreeChoice,
@@ -44,9 +45,9 @@ class HiddenChowLiuTree(CircuitDensity):
         Number of states of each hidden variable. "auto" chooses 2, 4, 8, 16, 32 or 64 by held-out
         rows.
     categorical_features : "auto", "from_dtype", None or array-like, default="auto"
-        Which columns are categorical: a boolean mask, column numbers, or names. "from_dtype":
-        those with a category dtype. "auto": these, strings, bools, and numeric columns of two
-        integers in 0..15, a few unusual ones apart (one in a thousand).
+        Which columns are categorical: a boolean mask, column numbers, or names. "from_dtype": those
+        with a category dtype. "auto": these, strings, bools, and numeric columns of two integers in
+        0..15, a few unusual ones apart (one in a thousand).
     categories : "auto" or list, default="auto"
         The states of each column as in OrdinalEncoder; None in the list lets the data of that
         column decide. A column with declared categories is categorical.
@@ -60,15 +61,14 @@ class HiddenChowLiuTree(CircuitDensity):
         A dict from columns (names or numbers) to pairs (lower, upper), between which all values
         lie. None stands for a side without a bound.
     handle_unknown : {"unseen", "missing", "error"}, default="unseen"
-        What to do with a category that has not been seen or declared: take it as missing, or
-        refuse it. "unseen" takes it as missing too, but in columns of strings log densities count
-        the probability of such a category, the share of the training rows whose category is seen
-        once.
+        What to do with a category that has not been seen or declared: take it as missing, or refuse
+        it. "unseen" takes it as missing too, but in columns of strings log densities count the
+        probability of such a category, the share of the training rows whose category is seen once.
     random_state : int, RandomState instance or None, default=None
         Seeds the starts, the order of the rows, and the choice of the rows held out.
     n_jobs : int, default=None
-        Number of threads that read parts of the rows, for answers too. The result does not depend
-        on it.
+        Number of threads that read parts of the rows, for answers too. None means 1 unless in a
+        ``joblib.parallel_config`` context, and -1 all cores. The result is the same.
     verbose : int, default=0
         With 1, a progress bar counts the epochs of all trees that are tried.
 
@@ -167,11 +167,8 @@ class HiddenChowLiuTree(CircuitDensity):
     def _refit(self, data: Rows | EncodedChunks, sample: TrainingData, learned: TaughtTree) -> None:
         with threads(self.n_jobs):
             # By matrices: ten times as fast as by passes over the circuit of 64 hidden states.
-            fit = learn([Apart((learned,))], data.taken(self._order), self._passes)
-        tree = fit.model.models[0].tree
-        circuit = hidden_tree_circuit(tree, learned.domain.axes)
-        self.circuit_ = circuit.taken(np.argsort(self._order))
-        self._n_learned = data.n_rows
+            tree = learn([learned], data, self._passes).model.tree
+        self.circuit_ = hidden_tree_circuit(tree, self.domain_.axes)
 
     def _choose(
         self, data: TrainingData, seed: int, random_state: np.random.RandomState
@@ -182,7 +179,7 @@ class HiddenChowLiuTree(CircuitDensity):
             # Too few rows to hold any out.
             rows_val = rows
             weight_val = weight
-        held_out = CodedRows(self.domain_.codes(rows_val), weight_val)
+        held_out = Rows(self.domain_.codes(rows_val), weight_val)
         n_hidden = None if self.n_hidden == "auto" else int(self.n_hidden)
         table = self._table(rows, weight)
         is_categorical = self.domain_.is_categorical
@@ -191,6 +188,6 @@ class HiddenChowLiuTree(CircuitDensity):
             return choose_hidden_tree(table, held_out, n_hidden, n_categories, seed, advance)
 
     def _table(self, rows: Floats, weight: Floats) -> TreeRows:
-        coded = CodedRows(self.domain_.codes(rows), weight)
+        coded = Rows(self.domain_.codes(rows), weight)
         points = complete_points(self.domain_, rows, weight)
         return TreeRows.from_codes(coded, points, self.domain_.n_states)

@@ -98,9 +98,9 @@ class HiddenForest(CircuitDensity):
     max_iter : int, default=10
         Number of epochs of EM.
     categorical_features : "auto", "from_dtype", None or array-like, default="auto"
-        Which columns are categorical: a boolean mask, column numbers, or names. "from_dtype":
-        those with a category dtype. "auto": these, strings, bools, and numeric columns of two
-        integers in 0..15, a few unusual ones apart (one in a thousand).
+        Which columns are categorical: a boolean mask, column numbers, or names. "from_dtype": those
+        with a category dtype. "auto": these, strings, bools, and numeric columns of two integers in
+        0..15, a few unusual ones apart (one in a thousand).
     categories : "auto" or list, default="auto"
         The states of each column as in OrdinalEncoder; None in the list lets the data of that
         column decide. A column with declared categories is categorical.
@@ -115,15 +115,15 @@ class HiddenForest(CircuitDensity):
         A dict from columns (names or numbers) to pairs (lower, upper), between which all values
         lie. None stands for a side without a bound.
     handle_unknown : {"unseen", "missing", "error"}, default="unseen"
-        What to do with a category that has not been seen or declared: take it as missing, or
-        refuse it. "unseen" takes it as missing too, but in columns of strings log densities count
-        the probability of such a category, the share of the training rows whose category is seen
-        once.
+        What to do with a category that has not been seen or declared: take it as missing, or refuse
+        it. "unseen" takes it as missing too, but in columns of strings log densities count the
+        probability of such a category, the share of the training rows whose category is seen once.
     random_state : int, RandomState instance or None, default=None
         Seeds the clusters, the order of the rows, and the choice of the rows held out.
     n_jobs : int, default=None
-        Number of threads that learn members, and that read parts of the rows for answers. The
-        result does not depend on it.
+        Number of threads that learn members, and that read parts of the rows for answers. None
+        means 1 unless in a ``joblib.parallel_config`` context, and -1 all cores. The result is the
+        same.
     verbose : int, default=0
         Present as in other densities; nothing is printed.
 
@@ -248,13 +248,11 @@ class HiddenForest(CircuitDensity):
         self._masses = [self._masses[column] for column in order.tolist()]
 
     def _refit(self, data: Rows | EncodedChunks, sample: TrainingData, learned: Any) -> None:
-        domain = self.domain_.taken(self._order)
-        forest = TaughtForest.from_forest(cast("FineForest", self._forest), domain, data.n_rows)
-        data = data.taken(self._order)
+        forest = cast("FineForest", self._forest)
+        taught = TaughtForest.from_forest(forest, self.domain_, data.n_rows)
         with threads(self.n_jobs):
-            self._forest = learn([forest], data, self._passes).model.forest
+            self._forest = learn([taught], data, self._passes).model.forest
         self._made = {}
-        self._n_learned = data.n_rows
 
     def _learn(self, data: TrainingData) -> None:
         random_state = check_random_state(self.random_state)

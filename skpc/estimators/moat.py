@@ -105,9 +105,9 @@ class MixtureOfAllTrees(TableDensity):
         joint completions, at most ``min(160 / n, 40_000 / n**3)`` times this number with ``n``
         columns (and 65,536), they are summed instead, and the answer is exact.
     categorical_features : "auto", "from_dtype", None or array-like, default="auto"
-        Which columns are categorical: a boolean mask, column numbers, or names. "from_dtype":
-        those with a category dtype. "auto": these, strings, bools, and numeric columns of two
-        integers in 0..15, a few unusual ones apart (one in a thousand).
+        Which columns are categorical: a boolean mask, column numbers, or names. "from_dtype": those
+        with a category dtype. "auto": these, strings, bools, and numeric columns of two integers in
+        0..15, a few unusual ones apart (one in a thousand).
     categories : "auto" or list, default="auto"
         The states of each column as in OrdinalEncoder; None in the list lets the data of that
         column decide. A column with declared categories is categorical.
@@ -127,18 +127,17 @@ class MixtureOfAllTrees(TableDensity):
         A dict from columns (names or numbers) to pairs (lower, upper), between which all values
         lie. None stands for a side without a bound. Used by ``margins="auto"``.
     handle_unknown : {"unseen", "missing", "error"}, default="unseen"
-        What to do with a category that has not been seen or declared: take it as missing, or
-        refuse it. "unseen" takes it as missing too, but in columns of strings log densities count
-        the probability of such a category, the share of the training rows whose category is seen
-        once.
+        What to do with a category that has not been seen or declared: take it as missing, or refuse
+        it. "unseen" takes it as missing too, but in columns of strings log densities count the
+        probability of such a category, the share of the training rows whose category is seen once.
     random_state : int, RandomState instance or None, default=None
         Seeds the rows held out, the mini-batches, the completions of training rows, and once and
         for all the trees that rows with missing cells are estimated with: asking a fitted estimator
         again gives the same answer.
     n_jobs : int, default=None
-        Number of threads that share the rows, for answers, and for gradients from fifty columns
-        on. None means 1 unless in a ``joblib.parallel_config`` context, and -1 all cores. The
-        results are the same.
+        Number of threads that share the rows, for answers, and for gradients from fifty columns on.
+        None means 1 unless in a ``joblib.parallel_config`` context, and -1 all cores. The result is
+        the same.
     verbose : int, default=0
         With 1, a progress bar counts the epochs (a line at the end where tqdm is not installed).
 

@@ -18,18 +18,22 @@ from skpc._threads import in_threads, threads
 from skpc._validation import Interval, StrOptions, fit_context
 from skpc._warnings import warn
 from skpc.domain import column_moments, merge_rows
+from skpc.domain.stated import holds_ranges
 from skpc.estimators._base import CircuitDensity
 from skpc.estimators._estimator import TableEstimator, parameter
+from skpc.estimators._ranges import merged_events
 from skpc.estimators.cutset import CutsetNetworkBD
 from skpc.estimators.hidden_chow_liu import HiddenChowLiuTree
 from skpc.estimators.table_mixture import TableMixture
 from skpc.imputation import CombinedEstimates, combine_estimates
 from skpc.imputation.analysis import read_analysis
-from skpc.imputation.chains import Chains
+from skpc.imputation.chains import Chains, with_draws
 from skpc.imputation.mixing import FALSE_ALARMS, drifting_columns
 from skpc.imputation.passive import read_passive
 from skpc.learning.posterior import bootstrapped
 from skpc.pooling.folds import fit_best
+from skpc.queries import Events
+from skpc.variables.events import known_cells, stated_cells, taken
 
 #: Steps of data augmentation for each table. They start from parameters that are nearly draws.
 _N_STEPS = 10
@@ -126,6 +130,10 @@ class MultipleImputer(TableEstimator):
     in :meth:`impute`, get draws of the density. Columns that name the rows are no predictors. Of a
     column of categories the 13 most frequent ones are told apart. Weights are counts.
 
+    Cells known as ranges or sets are drawn within them, by the density given the other cells as
+    they are filled now; regressions learn from these draws too. Neither ``delta`` nor ``passive``
+    moves them.
+
     With ``model`` the covariates of the analysis have regressions without its outcome, from all
     rows as they are filled now. Fifty candidates for a missing number, or all categories, are
     weighed by the density of the outcome given the row with each of them, under drawn coefficients
@@ -218,7 +226,8 @@ class MultipleImputer(TableEstimator):
         Parameters
         ----------
         X : array-like or DataFrame of shape (n_samples, n_features)
-            Numbers and categories; NaN (or None) marks missing cells.
+            Numbers and categories; NaN (or None) marks missing cells. A cell may be a range or a
+            set.
         y : Ignored
             Present for the API of scikit-learn. The outcome of an analysis is a column of ``X``.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -258,22 +267,20 @@ class MultipleImputer(TableEstimator):
             table, weight, _ = self._training_rows(X, sample_weight)
             seeds, _ = self._seeds()
             density = self.density
-            if density is None and is_chained:
+            # Held-out cells that are ranges say nothing of which default density is best.
+            if density is None and (is_chained or holds_ranges(table)):
                 density = TableMixture(random_state=self.random_state, verbose=self.verbose)
             if density is None:
                 self.density_ = self._fit_default(table, weight)
             else:
                 self.density_ = clone(density).fit(table, sample_weight=weight)
-            domain = self.density_.domain_
-            merged = merge_rows(domain.encode(table), weight)
-            self._was_incomplete = np.asarray(np.isnan(merged[0]).any(axis=0))
-            self._sd = column_moments(*merged)[1]
+            rows, weight = self._distinct_rows(table, weight)
             self.densities_ = [self.density_] * self.n_imputations
             self._chains = self.trace_ = None
-            rows, weight = with_some_cell(domain, *merged)
             # Equal rows have different cells.
             n_copies = copies(weight)
-            rows = np.repeat(rows, n_copies, axis=0)
+            index = np.repeat(np.arange(len(weight)), n_copies)
+            rows = taken(rows, index)
             weight = np.repeat(weight / n_copies, n_copies)
             if is_chained:
                 self._chains = self._fit_chains(rows, weight, seeds)
@@ -284,13 +291,28 @@ class MultipleImputer(TableEstimator):
                     self.densities_ = in_threads(draw, seeds.tolist())
         return self
 
+    def _distinct_rows(self, table: Any, weight: Floats) -> tuple[Any, Floats]:
+        """Distinct encoded rows, events where cells are ranges, and their weights."""
+        rows = self.density_.encode_events(table)[1]
+        if isinstance(rows, Events):
+            rows, weight, _ = merged_events(rows, weight)
+        else:
+            rows, weight = merge_rows(rows, weight)
+        cells = with_draws(self.density_.row_density, rows, np.random.RandomState(0))
+        self._was_incomplete = np.asarray(np.isnan(cells).any(axis=0))
+        self._sd = column_moments(cells, weight)[1]
+        if isinstance(rows, Events):
+            return rows, weight
+        return with_some_cell(self.density_.domain_, rows, weight)
+
     def impute(self, X: Any, delta: dict[Any, Any] | None = None) -> list[Any]:
         """Complete a table several times.
 
         Parameters
         ----------
         X : array-like or DataFrame of shape (n_samples, n_features)
-            Rows; NaN (or None) marks missing cells. Mostly the rows of ``fit``.
+            Rows; NaN (or None) marks missing cells, and a cell may be a range or a set. Mostly the
+            rows of ``fit``.
         delta : dict, default=None
             How missing cells differ from observed ones in equal rows. The data cannot tell it: try
             several values (delta-adjusted pattern mixture). From columns (names or numbers) to
@@ -317,7 +339,8 @@ class MultipleImputer(TableEstimator):
         """
         check_is_fitted(self)
         seeds = self._seeds()[1].tolist()
-        table, rows = self.density_.encode(X)
+        table, rows = self.density_.encode_events(X)
+        missing = ~stated_cells(rows)
         shift, log_odds = self._shifts(delta)
         chains = self._chains
         with threads(self.n_jobs):
@@ -326,18 +349,18 @@ class MultipleImputer(TableEstimator):
                 drawn = in_threads(draw_missing, zip(self.densities_, seeds))
                 probabilities = [partial(_posterior, density) for density in self.densities_]
             else:
-                self._check_gaps(chains, rows, shift, log_odds)
+                self._check_gaps(chains, missing, shift, log_odds)
                 drawn = list(chains.impute(rows, seeds))
                 probabilities = [
                     partial(chains.probabilities, chain) for chain in range(len(drawn))
                 ]
             for filled, cell_probabilities, seed in zip(drawn, probabilities, seeds):
                 random_state = np.random.RandomState(seed + 1)
-                _adjust(rows, log_odds, filled, cell_probabilities, random_state)
-            return self._shifted(table, rows, drawn, shift)
+                _adjust(missing, log_odds, filled, cell_probabilities, random_state)
+            return self._shifted(table, missing, drawn, shift)
 
     def _check_gaps(
-        self, chains: Chains, rows: Floats, shift: Floats, log_odds: dict[int, Floats]
+        self, chains: Chains, missing: Bools, shift: Floats, log_odds: dict[int, Floats]
     ) -> None:
         """Refuse to move columns that are computed; warn of gaps that no regression fills."""
         domain = self.density_.domain_
@@ -348,7 +371,7 @@ class MultipleImputer(TableEstimator):
                 f"{[domain[column].where for column in computed]}. Move the columns that these "
                 "are functions of."
             )
-        surprising = np.isnan(rows).any(axis=0) & ~self._was_incomplete
+        surprising = missing.any(axis=0) & ~self._was_incomplete
         surprising[[*chains.order, *computed]] = False
         if surprising.any():
             names = [domain[column].where for column in np.flatnonzero(surprising)]
@@ -357,10 +380,9 @@ class MultipleImputer(TableEstimator):
                 "from the density, not by a regression. Fit to a table that lacks such cells."
             )
 
-    def _shifted(self, table: Any, rows: Floats, drawn: list[Floats], shift: Floats) -> list[Any]:
+    def _shifted(self, table: Any, missing: Bools, drawn: list[Floats], shift: Floats) -> list[Any]:
         """Filled tables, the drawn numbers moved by ``shift``; shape (n_features,)."""
         domain = self.density_.domain_
-        missing = np.isnan(rows)
         shift = np.where(missing, shift, 0.0)
         drawn = [filled + shift for filled in drawn]
         if self._chains is not None:
@@ -371,7 +393,7 @@ class MultipleImputer(TableEstimator):
             warn(f"{share} lay beyond the ends of their columns, or between ordered states.")
         return [domain.fill(table, filled) for filled in drawn]
 
-    def _fit_chains(self, rows: Floats, weight: Floats, seeds: Ints) -> Chains:
+    def _fit_chains(self, rows: Floats | Events, weight: Floats, seeds: Ints) -> Chains:
         """Run the chains of regressions on the rows of ``fit``."""
         # Numbers in the covariances of the default mixture that chains ask, and else the share of
         # its weight: they ask about each row for each column in each round.
@@ -381,10 +403,11 @@ class MultipleImputer(TableEstimator):
             self.density_ if self.density else self.density_.heaviest(size_asked, share_asked)
         )
         density = density_asked.row_density
+        cells = known_cells(rows)
         analysis = None
         if self.model is not None:
-            analysis = read_analysis(self.model, density.domain, rows)
-        passive = read_passive(self.passive or {}, density.domain, rows)
+            analysis = read_analysis(self.model, density.domain, cells)
+        passive = read_passive(self.passive or {}, density.domain, cells)
         chains = Chains.fit(density, rows, weight, seeds.tolist(), self.n_rounds, analysis, passive)
         numbers = drifting_columns(chains.trace, self._sd)
         drifting = [density.domain[column].where for column in numbers]
@@ -517,7 +540,7 @@ class MultipleImputer(TableEstimator):
 
 def _drawn(
     density: Any,
-    rows: Floats,
+    rows: Floats | Events,
     weight: Floats,
     n_steps: int,
     advance: Callable[[float], object],
@@ -525,7 +548,8 @@ def _drawn(
 ) -> Any:
     """The density under random weights of the rows, and after steps of data augmentation."""
     random_state = np.random.RandomState(seed)
-    density = start = density.reweighted(*bootstrapped(rows, weight, random_state))
+    cells = with_draws(density.row_density, rows, random_state)
+    density = start = density.reweighted(*bootstrapped(cells, weight, random_state))
     for _ in range(n_steps):
         filled = density.row_density.draw_missing(rows, random_state)
         density = density.redrawn(filled, weight, random_state, start)
@@ -557,7 +581,7 @@ def _posterior(density: Any, filled: Floats, column: int) -> Floats:
     return np.asarray(density.row_density.posteriors(known, [column])[0].probabilities)
 
 
-def _drawn_cells(rows: Floats, task: tuple[Any, int]) -> Floats:
+def _drawn_cells(rows: Floats | Events, task: tuple[Any, int]) -> Floats:
     """The rows with missing cells drawn by a density, with a seed."""
     density, seed = task
     filled: Floats = density.row_density.draw_missing(rows, np.random.RandomState(seed))
@@ -565,7 +589,7 @@ def _drawn_cells(rows: Floats, task: tuple[Any, int]) -> Floats:
 
 
 def _adjust(
-    rows: Floats,
+    missing: Bools,
     log_odds: dict[int, Floats],
     drawn: Floats,
     probabilities: Callable[[Floats, int], Floats],
@@ -573,7 +597,7 @@ def _adjust(
 ) -> None:
     """Give the drawn categories of encoded rows other log odds, in place."""
     for column, added in log_odds.items():
-        lost = np.isnan(rows[:, column])
+        lost = missing[:, column]
         code = drawn[lost, column].astype(np.int64)
         before = probabilities(drawn[lost], column)
         after = before * np.exp(added - added.max())

@@ -108,9 +108,9 @@ class SoftLearnSPN(CircuitDensity):
         Greatest number of iterations of EM on all parameters. "auto": 50, but 0 in tables of
         numbers, where the structure gains more from the rows that refinement would hold out.
     categorical_features : "auto", "from_dtype", None or array-like, default="auto"
-        Which columns are categorical: a boolean mask, column numbers, or names. "from_dtype":
-        those with a category dtype. "auto": these, strings, bools, and numeric columns of two
-        integers in 0..15, a few unusual ones apart (one in a thousand).
+        Which columns are categorical: a boolean mask, column numbers, or names. "from_dtype": those
+        with a category dtype. "auto": these, strings, bools, and numeric columns of two integers in
+        0..15, a few unusual ones apart (one in a thousand).
     categories : "auto" or list, default="auto"
         The states of each column as in OrdinalEncoder; None in the list lets the data of that
         column decide. A column with declared categories is categorical.
@@ -125,10 +125,9 @@ class SoftLearnSPN(CircuitDensity):
         A dict from columns (names or numbers) to pairs (lower, upper), between which all values
         lie. None stands for a side without a bound. Used by ``margins="auto"``.
     handle_unknown : {"unseen", "missing", "error"}, default="unseen"
-        What to do with a category that has not been seen or declared: take it as missing, or
-        refuse it. "unseen" takes it as missing too, but in columns of strings log densities count
-        the probability of such a category, the share of the training rows whose category is seen
-        once.
+        What to do with a category that has not been seen or declared: take it as missing, or refuse
+        it. "unseen" takes it as missing too, but in columns of strings log densities count the
+        probability of such a category, the share of the training rows whose category is seen once.
     random_state : int, RandomState instance or None, default=None
         Seeds the starts of the clusterings and the choice of the rows held out.
     n_jobs : int, default=None
@@ -289,14 +288,13 @@ class SoftLearnSPN(CircuitDensity):
             return super()._refit(data, sample, learned)
         circuit, tree, share = learned
         # The tree passes rows by matrices: five times as fast as the circuit does.
-        rows = sample.rows.take(self._order, axis=1)
+        rows = sample.rows
         weight = sample.weight
         counts = refinement_pseudo_counts(circuit, rows, weight, **_PSEUDO_COUNTS)
         apart = Apart((ParametrisedCircuit.from_rows(circuit, rows, weight, counts), tree))
-        fit = learn([apart], data.taken(self._order), self._passes)
+        fit = learn([apart], data, self._passes)
         model, tree = fit.model.models
-        self.circuit_ = tree.beside(model.circuit, share).taken(np.argsort(self._order))
-        self._n_learned = data.n_rows
+        self.circuit_ = tree.beside(model.circuit, share)
         return fit
 
     def _learn_circuit(self, data: TrainingData, part: HeldOutRows | None = None) -> None:

@@ -57,9 +57,9 @@ class StackedDensity(Composition, TableDensity):
         there are more than 10,000 distinct rows, an int holds out one part of about 5,000 instead.
         None means five.
     categorical_features : "auto", "from_dtype", None or array-like, default="auto"
-        Which columns are categorical: a boolean mask, column numbers, or names. "from_dtype":
-        those with a category dtype. "auto": these, strings, bools, and numeric columns of two
-        integers in 0..15, a few unusual ones apart (one in a thousand).
+        Which columns are categorical: a boolean mask, column numbers, or names. "from_dtype": those
+        with a category dtype. "auto": these, strings, bools, and numeric columns of two integers in
+        0..15, a few unusual ones apart (one in a thousand).
     categories : "auto" or list, default="auto"
         The states of each column as in OrdinalEncoder; None in the list lets the data of that
         column decide. A column with declared categories is categorical.
@@ -70,12 +70,12 @@ class StackedDensity(Composition, TableDensity):
         A dict from columns (names or numbers) to pairs (lower, upper), between which all values
         lie. None stands for a side without a bound.
     handle_unknown : {"unseen", "missing", "error"}, default="unseen"
-        What to do with a category that has not been seen or declared: take it as missing, or
-        refuse it. "unseen" takes it as missing too, but in columns of strings log densities count
-        the probability of such a category, the share of the training rows whose category is seen
-        once.
+        What to do with a category that has not been seen or declared: take it as missing, or refuse
+        it. "unseen" takes it as missing too, but in columns of strings log densities count the
+        probability of such a category, the share of the training rows whose category is seen once.
     n_jobs : int, default=None
-        Number of members, and of folds of them, that joblib learns at a time.
+        Number of members, and of folds of them, that joblib learns at a time. None means 1 unless
+        in a ``joblib.parallel_config`` context, and -1 all cores. The result is the same.
     random_state : int, RandomState instance or None, default=None
         Seeds the default members and the folds. Members that are given have seeds of their own.
     verbose : int, default=0

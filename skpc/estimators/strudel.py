@@ -18,8 +18,8 @@ from skpc.domain import one_hot
 from skpc.estimators._base import CircuitDensity
 from skpc.estimators._estimator import parameter
 from skpc.estimators._learner import TrainingData
-from skpc.estimators.cutset import filled_rows
 from skpc.learning.cutset import TREE, learn_cutset_network
+from skpc.learning.filling import fill_missing
 from skpc.learning.strudel import StrudelNetwork, best_split, first_mixture
 from skpc.queries import log_likelihood
 from skpc.queries.flows import PseudoCounts, uniform_pseudo_counts
@@ -57,9 +57,9 @@ class Strudel(CircuitDensity):
     tol : float, default=1e-4
         EM ends where held-out rows gain less than this (nats a row) in three iterations.
     categorical_features : "auto", "from_dtype", None or array-like, default="auto"
-        Which columns are categorical: a boolean mask, column numbers, or names. "from_dtype":
-        those with a category dtype. "auto": these, strings, bools, and numeric columns of two
-        integers in 0..15, a few unusual ones apart (one in a thousand).
+        Which columns are categorical: a boolean mask, column numbers, or names. "from_dtype": those
+        with a category dtype. "auto": these, strings, bools, and numeric columns of two integers in
+        0..15, a few unusual ones apart (one in a thousand).
     categories : "auto" or list, default="auto"
         The states of each column as in OrdinalEncoder; None in the list lets the data of that
         column decide. A column with declared categories is categorical.
@@ -73,15 +73,15 @@ class Strudel(CircuitDensity):
         A dict from columns (names or numbers) to pairs (lower, upper), between which all values
         lie. None stands for a side without a bound.
     handle_unknown : {"unseen", "missing", "error"}, default="unseen"
-        What to do with a category that has not been seen or declared: take it as missing, or
-        refuse it. "unseen" takes it as missing too, but in columns of strings log densities count
-        the probability of such a category, the share of the training rows whose category is seen
-        once.
+        What to do with a category that has not been seen or declared: take it as missing, or refuse
+        it. "unseen" takes it as missing too, but in columns of strings log densities count the
+        probability of such a category, the share of the training rows whose category is seen once.
     random_state : int, RandomState instance or None, default=None
         Seeds the held-out rows, the clusters that EM begins with, and the draws that fill missing
         cells of training rows.
     n_jobs : int, default=None
-        Threads for answers. The result is the same.
+        Threads for answers. None means 1 unless in a ``joblib.parallel_config`` context, and -1 all
+        cores. The result is the same.
     verbose : int, default=0
         Present as in other densities; nothing is printed.
 
@@ -182,7 +182,7 @@ class Strudel(CircuitDensity):
     def _filled(self, rows: Floats, weight: Floats, random_state: Any) -> Floats:
         n_states = self.domain_.n_states
         learn_tree = partial(learn_cutset_network, n_states=n_states, options=TREE)
-        return filled_rows(self.domain_, rows, weight, learn_tree, 1, random_state)
+        return fill_missing(self.domain_, rows, weight, learn_tree, 1, random_state)
 
     def _split(
         self, complete: Floats, weight: Floats, score: Any, pattern: Any

@@ -60,9 +60,9 @@ class TableMixture(CircuitDensity):
         mixtures, and the tree. "states": one for each combination of categories and atoms,
         as far as rows suffice (see Notes). Only "auto" has a tree.
     categorical_features : "auto", "from_dtype", None or array-like, default="auto"
-        Which columns are categorical: a boolean mask, column numbers, or names. "from_dtype":
-        those with a category dtype. "auto": these, strings, bools, and numeric columns of two
-        integers in 0..15, a few unusual ones apart (one in a thousand).
+        Which columns are categorical: a boolean mask, column numbers, or names. "from_dtype": those
+        with a category dtype. "auto": these, strings, bools, and numeric columns of two integers in
+        0..15, a few unusual ones apart (one in a thousand).
     categories : "auto" or list, default="auto"
         The states of each column as in OrdinalEncoder; None in the list lets the data of that
         column decide. A column with declared categories is categorical.
@@ -73,10 +73,9 @@ class TableMixture(CircuitDensity):
         A dict from columns (names or numbers) to pairs (lower, upper), between which all values
         lie. None stands for a side without a bound.
     handle_unknown : {"unseen", "missing", "error"}, default="unseen"
-        What to do with a category that has not been seen or declared: take it as missing, or
-        refuse it. "unseen" takes it as missing too, but in columns of strings log densities count
-        the probability of such a category, the share of the training rows whose category is seen
-        once.
+        What to do with a category that has not been seen or declared: take it as missing, or refuse
+        it. "unseen" takes it as missing too, but in columns of strings log densities count the
+        probability of such a category, the share of the training rows whose category is seen once.
     random_state : int, RandomState instance or None, default=None
         Seeds the k-means clusters from which EM starts, and the choice of the rows held out.
     n_jobs : int, default=None
@@ -205,9 +204,7 @@ class TableMixture(CircuitDensity):
 
     def _refit(self, data: Rows | EncodedChunks, sample: TrainingData, learned: Any) -> None:
         mixture = self._mixture.of_size(data.n_rows)
-        data = data.taken(self._order)
         self._describe(learn([mixture], data, self._passes).model)
-        self._n_learned = data.n_rows
 
     def reweighted(self, rows: Floats, weight: Floats) -> Self:
         """A copy whose parameters are learned again from encoded rows of these weights."""

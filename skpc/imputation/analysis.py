@@ -9,7 +9,6 @@ from contextlib import suppress
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from scipy import stats
 from scipy.special import softmax
 
 from skpc._arrays import Bools, Floats, Ints, group_sums
@@ -17,6 +16,7 @@ from skpc.domain import Domain
 from skpc.imputation.passive import columns_read, with_any_cells
 from skpc.imputation.regressions import (
     Derivatives,
+    LinearDraw,
     LogitDraw,
     MatchedNumbers,
     Standardised,
@@ -74,25 +74,6 @@ class Proposals(NamedTuple):
             return cls(cells, np.log(weight))
 
 
-class NumberDraw(NamedTuple):
-    """Coefficients of a linear analysis with normal errors.
-
-    Parameters
-    ----------
-    coefficients : ndarray of shape (n_terms,)
-        A draw from their posterior.
-    sd : float
-        A draw of the standard deviation of the errors.
-    """
-
-    coefficients: Floats
-    sd: float
-
-    def log_density(self, values: Floats, design: Floats) -> Floats:
-        """Log density of outcomes, up to a constant."""
-        return np.asarray(stats.norm.logpdf(values, design @ self.coefficients, self.sd))
-
-
 class NearOutcomes(NamedTuple):
     """Coefficients of a linear analysis whose outcomes are those of rows with near predictions.
 
@@ -131,7 +112,7 @@ class NearOutcomes(NamedTuple):
 
 def draw_number(
     design: Floats, values: Floats, weight: Floats, random_state: np.random.RandomState
-) -> NumberDraw | NearOutcomes:
+) -> LinearDraw | NearOutcomes:
     """Draw the coefficients of a linear analysis, and choose how outcomes scatter.
 
     See :func:`draw_linear`. Every second row judges what the others say.
@@ -139,7 +120,7 @@ def draw_number(
     drawn = draw_linear(design, values, weight, random_state)
     # The errors of an exact relation are rounding: candidates are weighed by distance alone.
     rounding = np.spacing(np.abs(values).max())
-    normal = NumberDraw(drawn.coefficients, max(drawn.sd, rounding))
+    normal = drawn._replace(sd=max(drawn.sd, rounding))
     if len(values) < 2 * _N_NEAR:
         return normal
     predictions = design @ drawn.estimate
@@ -222,7 +203,7 @@ class RiskSets(NamedTuple):
         return np.cumsum(self.n_events / self.sums(risk))
 
 
-AnalysisDraw = NumberDraw | NearOutcomes | LogitDraw | HazardDraw
+AnalysisDraw = LinearDraw | NearOutcomes | LogitDraw | HazardDraw
 
 
 class Analysis(NamedTuple):

@@ -24,6 +24,8 @@ from skpc.imputation.regressions import (
     draw_logit,
     draw_states,
 )
+from skpc.queries import Events
+from skpc.variables.events import stated_cells
 
 #: Columns with fewer observed cells keep what the density has drawn.
 FEWEST_OBSERVED = 20
@@ -155,7 +157,7 @@ class Chains(NamedTuple):
     def fit(
         cls,
         density: Any,
-        rows: Floats,
+        rows: Any,
         weight: Floats,
         seeds: Sequence[int],
         n_rounds: int,
@@ -168,7 +170,7 @@ class Chains(NamedTuple):
         ----------
         density : Density
             The distribution of the rows.
-        rows : ndarray of shape (n_rows, n_features)
+        rows : ndarray of shape (n_rows, n_features), or Events
             Encoded, NaN where missing.
         weight : ndarray of shape (n_rows,)
             Positive; a weight of two counts as two rows.
@@ -182,6 +184,9 @@ class Chains(NamedTuple):
             Columns that are functions of others, the functions, and the columns that these read.
         """
         domain = density.domain
+        said = rows
+        # Columns that are ranges alone have scales and levels too.
+        rows = with_draws(density, said, np.random.RandomState(seeds[0]))
         n_features = rows.shape[1]
         sources = _sources(n_features, analysis, passive)
         predictors = Predictors.fit(domain, rows, weight, sources)
@@ -204,15 +209,15 @@ class Chains(NamedTuple):
             analysis,
             passive,
         )
-        chains._run(rows, seeds, weight)
+        chains._run(said, seeds, weight)
         return chains
 
-    def impute(self, rows: Floats, seeds: Sequence[int]) -> Floats:
+    def impute(self, rows: Floats | Events, seeds: Sequence[int]) -> Floats:
         """Fill the missing cells of rows by each chain, with the coefficients it has.
 
         Parameters
         ----------
-        rows : ndarray of shape (n_rows, n_features)
+        rows : ndarray of shape (n_rows, n_features), or Events
             Encoded, NaN where missing.
         seeds : sequence of int
             One for each chain.
@@ -234,27 +239,28 @@ class Chains(NamedTuple):
         # The candidates are all categories.
         return self._candidates(chain, design, filled, column, np.random.RandomState())[1]
 
-    def _run(self, rows: Floats, seeds: Sequence[int], weight: Floats | None) -> Floats:
+    def _run(self, rows: Floats | Events, seeds: Sequence[int], weight: Floats | None) -> Floats:
         """Fill rows; with weights of the rows, the coefficients are drawn too."""
-        n_at_a_time = max(1, _CELLS // max(rows.size, 1))
+        missing = ~stated_cells(rows)
+        n_at_a_time = max(1, _CELLS // max(missing.size, 1))
         chains = np.arange(len(seeds))
         groups = np.array_split(chains, -(-len(seeds) // n_at_a_time))
 
         def work(group: Ints) -> Floats:
             random_states = [np.random.RandomState(seeds[chain]) for chain in group]
-            return self._run_group(rows, group, random_states, weight)
+            return self._run_group(rows, missing, group, random_states, weight)
 
         return np.concatenate(in_threads(work, groups))
 
     def _run_group(
         self,
-        rows: Floats,
+        rows: Floats | Events,
+        missing: Bools,
         group: Ints,
         random_states: list[np.random.RandomState],
         weight: Floats | None,
     ) -> Floats:
         """The chains of a group, whose rows ask the density together; shape (n, *rows.shape)."""
-        missing = np.isnan(rows)
         filled = np.array([self.density.draw_missing(rows, random) for random in random_states])
         self.compute_passive(filled, missing)
         for round_number in range(self.n_rounds):
@@ -268,7 +274,7 @@ class Chains(NamedTuple):
                 if not lost.any():
                     continue
                 # Coefficients need all rows, draws only those without the cell.
-                chosen = lost if weight is None else np.ones(len(rows), dtype=bool)
+                chosen = lost if weight is None else np.ones(len(missing), dtype=bool)
                 group_rows = filled[:, chosen]
                 stacked = group_rows.reshape(-1, group_rows.shape[2])
                 expectation = self._expectation(stacked, column)
@@ -285,6 +291,8 @@ class Chains(NamedTuple):
                     filled[place, lost, column] = self._drawn(
                         chain, design, filled[place, lost], column, random
                     )
+            if isinstance(rows, Events):
+                self._draw_within(rows, filled, random_states)
             self.compute_passive(filled, missing)
             if weight is not None:
                 for column in self.order:
@@ -292,6 +300,20 @@ class Chains(NamedTuple):
                     moments = cells.mean(axis=1), cells.std(axis=1)
                     self.trace[:, group, round_number, column] = moments
         return filled
+
+    def _draw_within(
+        self, said: Events, filled: Floats, random_states: list[np.random.RandomState]
+    ) -> None:
+        """Draw cells known as ranges and sets given the others as they are now, in place."""
+        places = np.arange(said.rows.shape[1])
+        for column in np.unique(said.column).tolist():
+            column_events = said.only(places == column)
+            index = np.flatnonzero(np.diff(column_events.ptr))
+            events = column_events.take(index)
+            for cells, random in zip(filled, random_states):
+                given = np.where(places == column, np.nan, cells[index])
+                drawn = self.density.draw_missing(events._replace(rows=given), random)
+                cells[index, column] = drawn[:, column]
 
     def _design(self, rows: Floats, column: int, expectation: Floats) -> Floats:
         """What a column is regressed on, by the kind of its regression."""
@@ -399,6 +421,13 @@ class Chains(NamedTuple):
             if lost.any():
                 for cells in filled:
                     cells[lost, column] = function(cells[lost])
+
+
+def with_draws(density: Any, rows: Any, random_state: np.random.RandomState) -> Floats:
+    """Encoded rows in which draws of a density stand for ranges and sets; gaps stay."""
+    if not isinstance(rows, Events):
+        return np.asarray(rows)
+    return np.where(rows.are_stated(), density.draw_missing(rows, random_state), np.nan)
 
 
 def _sources(n_features: int, analysis: Analysis | None, passive: Sequence[Any]) -> list[Ints]:

@@ -20,8 +20,8 @@ from skpc.learning.gaussian_mixture import (
     MixtureRows,
     fit_gaussian_mixture,
 )
-from skpc.queries import Events
 from skpc.variables import Normals, Points, Predictive
+from skpc.variables.events import known_cells
 from skpc.variables.gaussians import Gaussians, conditionals
 from skpc.variables.patterns import Patterns
 
@@ -86,11 +86,11 @@ class LinearCells(NamedTuple):
 
     def log_density(self, rows: Any, given: Any = None) -> Floats:
         """Zero for each row: none is impossible. Of rows as a whole the model says nothing."""
-        return np.zeros(len(_cells(rows)))
+        return np.zeros(len(known_cells(rows)))
 
     def posteriors(self, rows: Any, columns: Sequence[int] | None = None) -> list[Predictive]:
         """See :class:`skpc.densities.Density`. Ranges and sets count as missing cells."""
-        rows = _cells(rows)
+        rows = known_cells(rows)
         domain = self.domain
         scores = one_hot(domain, rows)
         wanted = np.ones((1, len(rows)), dtype=bool)
@@ -115,7 +115,3 @@ class LinearCells(NamedTuple):
             number = domain[column].law
             answers.append(Predictive([form], known, labels[column], law=number))
         return answers
-
-
-def _cells(rows: Any) -> Floats:
-    return np.asarray(rows.rows if isinstance(rows, Events) else rows)

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
+from scipy import stats
 from scipy.special import log_softmax, softmax
 
 from skpc._arrays import Floats, Ints
@@ -60,6 +61,10 @@ class LinearDraw(NamedTuple):
     estimate: Floats
     coefficients: Floats
     sd: float
+
+    def log_density(self, values: Floats, design: Floats) -> Floats:
+        """Log density of numbers, up to a constant."""
+        return np.asarray(stats.norm.logpdf(values, design @ self.coefficients, self.sd))
 
 
 def draw_linear(
@@ -224,18 +229,14 @@ def mode_of(
 
 def _logit_curvature(scaled: Floats, prob: Floats, weight: Floats) -> Floats:
     """Minus the second derivatives of the log-likelihood, in blocks of two states."""
-    n_blocks = prob.shape[1]
     n_terms = scaled.shape[1]
-    curvature = np.empty((n_blocks, n_terms, n_blocks, n_terms))
-    for state in range(n_blocks):
-        for other_state in range(state + 1):
-            covariance = -prob[:, state] * prob[:, other_state]
-            if state == other_state:
-                covariance = prob[:, state] + covariance
-            block = (scaled * (weight * covariance)[:, np.newaxis]).T @ scaled
-            curvature[state, :, other_state, :] = block
-            curvature[other_state, :, state, :] = block.T
-    return curvature.reshape(n_blocks * n_terms, -1)
+    # All products of two states at once; a state with itself has its own variance besides.
+    products = (prob[:, :, np.newaxis] * scaled[:, np.newaxis]).reshape(len(prob), -1)
+    curvature = -(products * weight[:, np.newaxis]).T @ products
+    for state, state_weight in enumerate(prob.T * weight):
+        block = slice(state * n_terms, (state + 1) * n_terms)
+        curvature[block, block] += (scaled * state_weight[:, np.newaxis]).T @ scaled
+    return np.asarray(curvature)
 
 
 class Standardised(NamedTuple):

@@ -19,7 +19,7 @@ from sklearn.utils import check_random_state, gen_batches
 
 from skpc._arrays import Bools, Floats
 from skpc._validation import check_table
-from skpc.domain import Domain, column_moments, join_tables, named_columns, one_hot
+from skpc.domain import Declared, Domain, column_moments, join_tables, named_columns, one_hot
 
 #: Columns with fewer missing cells are not scored: so few rows would be learned from.
 FEWEST_MISSING = 10
@@ -221,9 +221,9 @@ def _domain(table: Any) -> Domain:
     """What the columns are, their numbers as they are: rivals fill in what lies between states."""
     return Domain.fit(
         table,
-        categorical_features=named_columns(table),
-        margins="plain",
-        handle_unknown="error",
+        Declared(
+            categorical_features=named_columns(table), margins="plain", handle_unknown="error"
+        ),
     )
 
 

@@ -11,7 +11,8 @@ from skpc._arrays import Floats, Ints
 from skpc.domain import Domain, one_hot
 from skpc.learning.factors import Factors
 from skpc.queries import Events
-from skpc.variables.truncated import censored_regression, truncated_quantiles
+from skpc.variables.censored import Ranges, filled_ranges
+from skpc.variables.truncated import censored_regression
 
 #: Weight of the ridge, in rows.
 _RIDGE = 3.0
@@ -103,13 +104,21 @@ class _Drawing:
         ranges = np.searchsorted(present, self.rows), low, high
         # The constant comes last.
         ridge = np.append(np.full(design.shape[1] - 1, _RIDGE), 0.0)
-        mean, sd, _ = censored_regression(
+        mean, _, _ = censored_regression(
             design[present], scores[present], ranges, weight[present], ridge
         )
-        centre = mean[ranges[0]]
-        level = random_state.random_sample(len(centre))
-        z = truncated_quantiles((low - centre) / sd, (high - centre) / sd, level)
-        drawn = self._with_law(np.clip(centre + sd * z, low, high), scores[self.rows])
+        place = ranges[0]
+        closed = np.ones((2, len(present)), dtype=bool)
+        closed[0, place] = False
+        closed[1, place] = np.isfinite(high)
+        lower = scores[present]
+        upper = lower.copy()
+        lower[place] = low
+        upper[place] = high
+        residuals = Ranges(lower - mean, upper - mean, closed)
+        drawn_residuals = _drawn_residuals(residuals, mean, weight[present], random_state)
+        drawn = np.clip((mean + drawn_residuals)[place], low, high)
+        drawn = self._with_law(drawn, scores[self.rows])
         if self.law is not None:
             drawn = self.law.values(self.law.inverse(drawn))
         is_inside = (self.low < drawn) & (drawn <= self.high)
@@ -129,3 +138,23 @@ class _Drawing:
             order = np.argsort(drawn[members], kind="stable")
             matched[members[order]] = np.sort(before[members])
         return matched
+
+
+def _drawn_residuals(
+    residuals: Ranges, mean: Floats, weight: Floats, random_state: np.random.RandomState
+) -> Floats:
+    """Residuals with draws within ranges, by their law in rows of about the same mean.
+
+    One law for all rows would be wrong where spread or shape follow the mean, above all where those
+    of some means are seldom known: a stratum has its own curve of Kaplan and Meier.
+    """
+    # Known cells of a stratum.
+    size = 100.0
+    order = np.lexsort((residuals.high, residuals.low, mean))
+    known = np.cumsum((weight * residuals.is_value)[order])
+    n_strata = max(1, int(known[-1] / size))
+    edges = known[-1] * np.arange(1, n_strata) / n_strata
+    drawn = np.empty(len(mean))
+    for index in np.split(order, np.searchsorted(known, edges)):
+        drawn[index] = filled_ranges(residuals.take(index), weight[index], random_state)
+    return drawn

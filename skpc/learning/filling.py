@@ -4,14 +4,12 @@ The trees have the edges of one Chow-Liu tree, and tables of their own. The mixt
 EM with missing cells fits it, and :func:`skpc.queries.sample_missing` draws.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Any
-
 import numpy as np
 
-from skpc._arrays import Codes, Floats
+from skpc._arrays import Floats
 from skpc._fitting import Stop
-from skpc.counting.clustering import cluster_points
+from skpc.counting.clustering import as_numbers, cluster_points
+from skpc.domain import Domain, column_moments
 from skpc.learning.mixture import Learn
 from skpc.learning.network import cutset_circuit
 from skpc.learning.shrinkage import Shrunken
@@ -33,13 +31,23 @@ _ENTRIES = 20_000
 _ROWS = 20_000
 
 
+def complete_points(domain: Domain, rows: Floats, weight: Floats) -> Floats:
+    """Rows as points for k-means; a missing coordinate is the mean of the others."""
+    n_states = np.where(domain.is_categorical, domain.n_states, 0)
+    point, observed = as_numbers(rows, n_states, *column_moments(rows, weight))
+    if observed is None:
+        return point
+    total = weight @ observed
+    # A coordinate that no row has is zero in all of them.
+    mean = weight @ point / np.where(total > 0.0, total, 1.0)
+    return point + (1.0 - observed) * mean
+
+
 def fill_missing(
+    domain: Domain,
     rows: Floats,
-    codes: Codes,
     weight: Floats,
     learn_tree: Learn,
-    points: Callable[[Floats, Floats], Floats],
-    axes: Sequence[Any] | None,
     n_components: int,
     random_state: np.random.RandomState,
 ) -> Floats:
@@ -47,18 +55,14 @@ def fill_missing(
 
     Parameters
     ----------
-    rows : array of shape (n_rows, n_features)
+    domain : Domain
+        What the columns are.
+    rows : ndarray of shape (n_rows, n_features)
         Encoded rows, NaN where missing.
-    codes : array of shape (n_rows, n_features)
-        Their states, -1 where missing.
-    weight : array of shape (n_rows,)
+    weight : ndarray of shape (n_rows,)
         Weights of the rows.
     learn_tree : callable
         Learns a network without cuts, a Chow-Liu tree, from codes with missing cells and weights.
-    points : callable
-        Makes points for k-means from encoded rows and their weights.
-    axes : sequence
-        See :func:`cutset_circuit`.
     n_components : int
         Least number of trees.
     random_state : RandomState
@@ -75,18 +79,20 @@ def fill_missing(
     >>> from functools import partial
     >>> from skpc.learning.cutset import TREE, learn_cutset_network
     >>> from skpc.learning.filling import fill_missing
+    >>> from skpc.domain import Domain
     >>> rows = np.repeat([[0, 0], [1, 1], [0, np.nan]], [400, 400, 100], axis=0)
-    >>> codes, weight = np.nan_to_num(rows, nan=-1.0).astype(np.int16), np.ones(900)
+    >>> domain = Domain.fit(rows)
     >>> learn = partial(
     ...     learn_cutset_network, n_states=np.array([2, 2]), options=TREE
     ... )
     >>> rng = np.random.RandomState(0)
-    >>> filled = fill_missing(
-    ...     rows, codes, weight, learn, lambda rows, _: rows, None, 1, rng
-    ... )
+    >>> filled = fill_missing(domain, rows, np.ones(900), learn, 1, rng)
     >>> bool((filled[:, 1] == filled[:, 0]).mean() > 0.97)
     True
     """
+    if not np.isnan(rows).any():
+        return rows
+    codes = domain.codes(rows)
     sampled = np.arange(len(rows))
     if len(rows) > _ROWS:
         sampled = random_state.choice(len(rows), _ROWS, replace=False)
@@ -103,9 +109,9 @@ def fill_missing(
     n_trees = max(n_components, int(n_trees), 1)
     clusters = np.ones((len(sampled), 1))
     if n_trees > 1:
-        some_points = points(some_rows, some_weight)
+        some_points = complete_points(domain, some_rows, some_weight)
         clusters = cluster_points(some_points, some_weight, n_trees, random_state)
-    tree = cutset_circuit(network, axes, _ESS)
+    tree = cutset_circuit(network, domain.axes, _ESS)
     trees = Shrunken([tree] * clusters.shape[1])
     # Number of rows, distributed like all rows, that are added to those of each component.
     strength = 3.0

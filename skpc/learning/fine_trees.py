@@ -18,7 +18,7 @@ from skpc._arrays import Floats, Ints, offsets
 from skpc._threads import each, slices
 from skpc.circuit import Circuit, CircuitBuilder
 from skpc.counting.trees import children_first
-from skpc.learning.hidden_tree import HiddenTree, add_hidden_tree
+from skpc.learning.hidden_tree import HiddenTree, add_hidden_tree, normalised
 from skpc.learning.state_laws import SMALLEST, Single, StateLaw, States
 
 #: Numbers of the messages of rows that are held at a time: more of them leave the cache.
@@ -178,13 +178,13 @@ class FineTree(NamedTuple):
         log_likelihood = log_scale[root] + np.log(below[root] @ self.first)
         return below, message_to_parent, log_likelihood[rows.above[root]]
 
-    def expected(self, rows: Batch) -> Statistics:
+    def expected(self, rows: Batch, weight: Single) -> Statistics:
         """The E-step."""
         posterior, message_to_parent, _ = self.pass_up(rows)
         *columns, root = children_first(self.parent)
         transition = np.zeros_like(self.transition)
         posterior[root] *= self.first
-        posterior[root] *= (rows.weight / posterior[root].sum(axis=1))[:, np.newaxis]
+        posterior[root] *= (weight / posterior[root].sum(axis=1))[:, np.newaxis]
         for v in reversed(columns):
             # Posterior of the hidden state of the parent, by what is not below this column alone.
             outside = posterior[self.parent[v]] / message_to_parent[v].take(rows.above[v], axis=0)
@@ -234,11 +234,6 @@ class FineTree(NamedTuple):
         emission /= total[states.column]
         first_share = normalised(self.first.astype(np.float64))
         return self._replace(first=first_share, transition=transition, emission=emission)
-
-
-def normalised(table: Any) -> Any:
-    """The table with lines that sum to one."""
-    return table / table.sum(axis=-1, keepdims=True)
 
 
 class FineForest(NamedTuple):

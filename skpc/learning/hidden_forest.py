@@ -7,28 +7,27 @@ by their seeds, is one density with equal weights. The trees are in
 :mod:`skpc.learning.fine_trees`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from scipy.sparse import csr_array
 from scipy.special import ndtri
 
-from skpc._arrays import Floats, Ints, added, offsets
-from skpc._fitting import Parts
+from skpc._arrays import Floats, Ints, offsets
+from skpc._fitting import Batches, Rows, Stepwise, Stop, learn
 from skpc._threads import in_threads
-from skpc.learning.cutset import TREE, learn_cutset_network
+from skpc.counting.clustering import Centroids, Numbers
 from skpc.learning.fine_trees import (
     Batch,
     FineForest,
     FineTree,
     Statistics,
     indicator,
-    normalised,
     places,
 )
-from skpc.learning.hidden_tree_search import spread_rows
+from skpc.learning.hidden_tree import normalised
+from skpc.learning.hidden_tree_search import chow_liu_parents, spread_rows
 from skpc.learning.state_laws import Single, StateLaw, States
 
 #: Weights of a column itself, of its neighbours in the tree, and of the others in k-means, and its
@@ -44,7 +43,6 @@ _MIXTURE_ROUNDS = 10
 #: Batches of an epoch, rows of each at least, and the last step towards the counts of a batch.
 _BATCHES = 8
 _BATCH_ROWS = 32
-_STEP_POWER = 0.6
 _LAST_STEP = 0.15
 #: Rows of a cluster for each hidden state, at least.
 _ROWS_OF_STATE = 6.0
@@ -121,7 +119,7 @@ class TaughtForest(NamedTuple):
         by_member = np.split(log_margin.astype(np.float32), forest.ptr[1:-1], axis=1)
         return cls(forest, domain, n_taught, [np.ascontiguousarray(part) for part in by_member])
 
-    def expected(self, rows: Floats, weight: Floats) -> Parts:
+    def expected(self, rows: Floats, weight: Floats) -> tuple[Any, ...]:
         """The E-step for encoded rows."""
         states, shares, trees, ptr = self.forest
         codes = self.domain.codes(rows).astype(np.int64)
@@ -138,19 +136,20 @@ class TaughtForest(NamedTuple):
             for number_of_tree, tree in enumerate(trees[ptr[member] : ptr[member + 1]]):
                 is_tree = label == number_of_tree
                 batch = chosen[is_tree], weight[is_taught][is_tree], states.ptr, tree.parent
-                counts.append(tree.expected(Batch.from_codes(*batch)))
-        return Parts(tuple(counts))
+                patterns = Batch.from_codes(*batch)
+                counts.append(tree.expected(patterns, patterns.weight))
+        return tuple(counts)
 
-    def m_step(self, counts: Parts) -> Self:
+    def m_step(self, counts: tuple[Any, ...]) -> Self:
         """The forest with parameters from statistics of all rows."""
         states = self.forest.states
         trees = []
-        for tree, tree_counts in zip(self.forest.trees, counts.parts):
+        for tree, tree_counts in zip(self.forest.trees, counts):
             margin = states.proportions(tree_counts.by_state.sum(axis=1) + states.share)
             learned = tree._replace(law=StateLaw.fit(states, margin)).m_step(tree_counts)
             trees.append(learned.settled())
         # A cluster without rows keeps some weight.
-        weight = np.array([tree_counts.first.sum() + 1.0 for tree_counts in counts.parts])
+        weight = np.array([tree_counts.first.sum() + 1.0 for tree_counts in counts])
         forest = self.forest._replace(weight=weight / weight.sum(), trees=trees)
         return self._replace(forest=forest)
 
@@ -178,23 +177,53 @@ def _clusters(
 ) -> Ints:
     """Labels of rows by a mixture of products, which starts from k-means."""
     points = np.hstack(_points(states, codes, states.share))
-    label = _k_means(points, weight, n_clusters, random_state)
+    label = _labels(points, weight, n_clusters, random_state)
     if n_clusters == 1:
         return label
     place = places(codes, states.ptr)
-    state_indicator = indicator(place.ravel(), int(states.ptr[-1]))
-    row_weight = weight.astype(np.float32)[:, np.newaxis]
+    cells = Cells(place, indicator(place.ravel(), int(states.ptr[-1])))
     law = StateLaw.fit(states, states.share)
-    posterior = np.eye(n_clusters, dtype=np.float32)[label]
-    for _ in range(_MIXTURE_ROUNDS):
-        counts = posterior * row_weight
-        table = np.log(law.m_step(state_indicator @ np.tile(counts, (len(place), 1))))
-        table = np.concatenate([table, np.zeros((1, n_clusters), np.float32)])
-        log_joint = np.log(counts.sum(axis=0) + np.float32(1.0))
-        log_joint = log_joint + sum(table.take(column, axis=0) for column in place)
+    unit = np.eye(n_clusters, dtype=np.float32)
+    start = Products(law, unit, unit).m_step(cells.counted(unit[label], weight))
+    mixture = learn([start], Rows(cells, weight), Stop(_MIXTURE_ROUNDS - 1)).model
+    return mixture.posterior(cells).argmax(axis=1)
+
+
+class Cells(NamedTuple):
+    """Rows as numbers of states, (n_columns, n_rows), and what adds these up by state."""
+
+    place: Ints
+    by_state: Any
+
+    def counted(self, posterior: Single, weight: Floats) -> tuple[Any, ...]:
+        """Expected weights of clusters, and of states in each of them."""
+        counts = posterior * weight.astype(np.float32)[:, np.newaxis]
+        return counts.sum(axis=0), self.by_state @ np.tile(counts, (len(self.place), 1))
+
+
+class Products(NamedTuple):
+    """A mixture of products over states; see :class:`skpc._fitting.Parametrised`."""
+
+    law: StateLaw
+    log_share: Single
+    log_table: Single
+
+    def posterior(self, cells: Cells) -> Single:
+        """The probability of each cluster for each row."""
+        log_joint = self.log_share + sum(self.log_table.take(v, axis=0) for v in cells.place)
         posterior = np.exp(log_joint - log_joint.max(axis=1, keepdims=True))
-        posterior /= posterior.sum(axis=1, keepdims=True)
-    return posterior.argmax(axis=1)
+        return posterior / posterior.sum(axis=1, keepdims=True)
+
+    def expected(self, cells: Cells, weight: Floats) -> tuple[Any, ...]:
+        """The E-step."""
+        return cells.counted(self.posterior(cells), weight)
+
+    def m_step(self, statistics: tuple[Any, ...]) -> Self:
+        """The tables of clusters; missing cells say nothing."""
+        counts, by_state = statistics
+        table = np.log(self.law.m_step(by_state))
+        table = np.concatenate([table, np.zeros((1, len(counts)), np.float32)])
+        return self._replace(log_share=np.log(counts + np.float32(1.0)), log_table=table)
 
 
 def _points(states: States, codes: Ints, share: Floats) -> list[Single]:
@@ -214,26 +243,15 @@ def _points(states: States, codes: Ints, share: Floats) -> list[Single]:
     return columns
 
 
-def _k_means(
+def _labels(
     points: Single, weight: Floats, n_clusters: int, random_state: np.random.RandomState
 ) -> Ints:
     """Labels of rows after some iterations of k-means from rows drawn at random."""
-    n_rows = len(points)
-    n_clusters = min(n_clusters, n_rows)
-    start = random_state.choice(n_rows, n_clusters, replace=False, p=weight / weight.sum())
-    centroid = points[start]
-    label = np.zeros(n_rows, dtype=np.int64)
-    for _ in range(_ROUNDS if n_clusters > 1 else 0):
-        closeness = points @ centroid.T
-        closeness -= np.einsum("ij,ij->i", centroid, centroid) / np.float32(2.0)
-        label = closeness.argmax(axis=1)
-        member = csr_array(
-            (weight.astype(np.float32), label, np.arange(n_rows + 1)), shape=(n_rows, n_clusters)
-        )
-        total = np.asarray(member.sum(axis=0))[:, np.newaxis]
-        # A cluster that loses all its rows keeps its centroid.
-        centroid = np.where(total > 0.0, member.T @ points / np.maximum(total, 1e-30), centroid)
-    return label
+    numbers = Numbers(points, None)
+    n_clusters = min(n_clusters, len(points))
+    start = Centroids.drawn(numbers, weight, n_clusters, random_state)
+    n_iter = _ROUNDS - 1 if n_clusters > 1 else 0
+    return learn([start], Rows(numbers, weight), Stop(n_iter)).model.nearest(numbers)
 
 
 def _learn_tree(
@@ -252,28 +270,15 @@ def _learn_tree(
         Batch.from_codes(codes[order[part]], pieces[part], states.ptr, tree.parent)
         for part in np.array_split(np.arange(len(order)), n_batches)
     ]
-    return _stepwise_em(tree, batches, settings.n_epochs, random_state).settled()
+    start = Stepwise(tree, float(weight.sum()), _LAST_STEP if n_batches > 1 else 1.0)
 
+    def shuffled(_: int) -> Iterator[Rows]:
+        """The batches of an epoch."""
+        for number in random_state.permutation(n_batches).tolist():
+            yield Rows(batches[number], batches[number].weight)
 
-def _stepwise_em(
-    model: Any, batches: Sequence[Batch], n_epochs: int, random_state: np.random.RandomState
-) -> Any:
-    """EM in steps: each moves the expected counts towards those of its batch.
-
-    A model has ``expected(rows) -> statistics``, which add up, and ``m_step(statistics) -> model``.
-    """
-    total = sum(float(batch.weight.sum()) for batch in batches)
-    counts = None
-    n_steps = 0
-    for _ in range(n_epochs):
-        for number in random_state.permutation(len(batches)).tolist():
-            batch = batches[number]
-            step = max((n_steps + 1.0) ** -_STEP_POWER, _LAST_STEP) if len(batches) > 1 else 1.0
-            new = model.expected(batch).times(step * total / float(batch.weight.sum()))
-            counts = new if counts is None else added(counts.times(1.0 - step), new)
-            model = model.m_step(counts)
-            n_steps += 1
-    return model
+    data = Batches(shuffled, start.n_rows)
+    return learn([start], data, Stop(settings.n_epochs * n_batches)).model.model.settled()
 
 
 def _start(
@@ -297,7 +302,7 @@ def _start(
         factor = np.where(is_neighbour, _NEIGHBOUR, _OTHER)
         factor[v] = _OWN
         scaled = points * factor.astype(np.float32)[column_of]
-        labels.append(_k_means(scaled, weight, n_hidden, random_state))
+        labels.append(_labels(scaled, weight, n_hidden, random_state))
     # EM begins as if these labels were known.
     unit = np.eye(n_hidden, dtype=np.float32)
     hidden = unit[np.array(labels)]
@@ -336,11 +341,4 @@ def _chow_liu_tree(states: States, codes: Ints, weight: Floats, share: Floats) -
             group = np.unique(group.astype(np.int64), return_inverse=True)[1]
         n_groups.append(int(group.max()) + 1)
         grouped[:, v] = np.append(group, -1)[codes[:, v]]
-    n_states = np.array(n_groups)
-    # Columns that do not vary hang at the first that does.
-    tree = learn_cutset_network(
-        grouped.astype(np.int16), weight, n_states, TREE._replace(ess=1.0)
-    ).trees[0]
-    parent = np.full(len(n_states), tree.variables[0])
-    parent[tree.variables] = np.where(tree.parent < 0, -1, tree.variables[tree.parent])
-    return parent
+    return chow_liu_parents(grouped.astype(np.int16), weight, np.array(n_groups))

@@ -8,16 +8,18 @@ Rows pass up and down the tree as products of matrices: tables of k x k hidden s
 of as many numbers as a part of the table has rows. The result is a circuit.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
-from functools import reduce
+from functools import partial
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import gen_even_slices
 
-from skpc._arrays import Floats, Ints, added, offsets
-from skpc._threads import each
+from skpc._arrays import Floats, Ints, offsets
+from skpc._fitting import Rows
+from skpc._threads import slices
 from skpc.circuit import Circuit, CircuitBuilder
 from skpc.counting.column_laws import rows_like_columns
 from skpc.counting.trees import children_first
@@ -37,21 +39,6 @@ _SMALLEST = 1e-9
 _NEGLIGIBLE = 1e-6
 
 Codes = NDArray[Any]
-
-
-class CodedRows(NamedTuple):
-    """Rows of states.
-
-    Attributes
-    ----------
-    codes : ndarray of shape (n_rows, n_columns), int
-        State of each cell, -1 where missing.
-    weight : ndarray of shape (n_rows,)
-        Positive weights of the rows.
-    """
-
-    codes: Codes
-    weight: Floats
 
 
 class HiddenTree(NamedTuple):
@@ -89,8 +76,12 @@ class HiddenTree(NamedTuple):
 
     def log_likelihood(self, codes: Codes) -> Floats:
         """Log-likelihood (nats) of rows, missing cells summed out; shape (n_rows,)."""
-        parts = [_pass_up(self, codes[part])[2] for part in _parts(self, len(codes))]
+        parts = [_pass_up(self, codes[part])[2] for part in slices(len(codes), _part_rows(self))]
         return np.concatenate([np.empty(0), *parts])
+
+    def expected(self, codes: Codes, weight: Floats) -> Counts:
+        """The E-step, for rows of states and their weights; at least one row."""
+        return Rows(codes, weight, _part_rows(self)).total(partial(_counts, self))
 
 
 class Counts(NamedTuple):
@@ -137,7 +128,7 @@ class Counts(NamedTuple):
         """The most probable parameters of a tree of the same columns, drawn to their counts."""
         state_ptr = offsets([table.shape[1] for table in tree.emission])
         parts = np.split(self.by_state.sum(axis=1) + 0.5, state_ptr[1:-1])
-        return self.tree(tree.parent, [_normalised(part) for part in parts])
+        return self.tree(tree.parent, [normalised(part) for part in parts])
 
     def tree(self, parent: Ints, share: Sequence[Floats]) -> HiddenTree:
         """The most probable parameters.
@@ -169,58 +160,45 @@ class Counts(NamedTuple):
         by_state = self.by_state + _EMISSION * column[:, np.newaxis] + like_column
         total = np.add.reduceat(by_state, state_ptr[:-1])
         by_state /= np.repeat(total, np.diff(state_ptr), axis=0)
-        first_share = _normalised(self.first + _TRANSITION / k)
-        transition = _normalised(self.transition + _TRANSITION * alone)
+        first_share = normalised(self.first + _TRANSITION / k)
+        transition = normalised(self.transition + _TRANSITION * alone)
         emission = [column_share.T for column_share in np.split(by_state, state_ptr[1:-1])]
         return HiddenTree(parent, first_share, transition, emission)
 
 
 class TaughtTree(NamedTuple):
-    """A tree whose tables are learned from the encoded rows of a large table.
+    """A tree whose tables are learned; see :class:`skpc._fitting.Parametrised`.
 
     Attributes
     ----------
     tree : HiddenTree
     share : list of ndarrays of shape (n_states,)
         See :meth:`Counts.tree`.
-    domain : Domain
-        Tells the states of encoded rows.
+    domain : Domain or None, default=None
+        Tells the states of encoded rows. None: rows are of states.
     """
 
     tree: HiddenTree
     share: list[Floats]
-    domain: Any
+    domain: Any = None
 
-    def expected(self, rows: Floats, weight: Floats) -> Counts:
+    def log_likelihood(self, codes: Codes) -> Floats:
+        """Log-likelihood (nats) of rows of states."""
+        return self.tree.log_likelihood(codes)
+
+    def expected(self, rows: Any, weight: Floats) -> Counts:
         """The E-step."""
-        return expected_counts(self.tree, CodedRows(self.domain.codes(rows), weight))
+        codes = rows if self.domain is None else self.domain.codes(rows)
+        return self.tree.expected(codes, weight)
 
     def m_step(self, counts: Counts) -> Self:
         """The tree with the most probable parameters."""
         return self._replace(tree=counts.tree(self.tree.parent, self.share))
 
 
-def expected_counts(tree: HiddenTree, rows: CodedRows) -> Counts:
-    """The E-step.
-
-    Parameters
-    ----------
-    tree : HiddenTree
-    rows : CodedRows
-        At least one.
-
-    Returns
-    -------
-    Counts
-    """
-    tasks = ((tree, rows, part) for part in _parts(tree, len(rows.weight)))
-    return reduce(added, each(_counts, tasks, len(rows.weight) * tree.transition.size))
-
-
-def _parts(tree: HiddenTree, n_rows: int) -> list[slice]:
-    """Parts of the rows whose messages are held at a time."""
-    most_rows = max(1, min(_PART_ROWS, _PART_NUMBERS // (len(tree.parent) * tree.n_hidden)))
-    return list(gen_even_slices(n_rows, -(-n_rows // most_rows))) if n_rows else []
+def _part_rows(tree: HiddenTree) -> int:
+    """Rows whose messages are held at a time."""
+    return max(1, min(_PART_ROWS, _PART_NUMBERS // (len(tree.parent) * tree.n_hidden)))
 
 
 def _pass_up(tree: HiddenTree, codes: Codes) -> tuple[list[Floats], list[Floats], Floats]:
@@ -249,9 +227,7 @@ def _pass_up(tree: HiddenTree, codes: Codes) -> tuple[list[Floats], list[Floats]
     return below, message_to_parent, log_likelihood
 
 
-def _counts(tree: HiddenTree, rows: CodedRows, part: slice) -> Counts:
-    codes = rows.codes[part]
-    weight = rows.weight[part]
+def _counts(tree: HiddenTree, codes: Codes, weight: Floats) -> Counts:
     below, message_to_parent, _ = _pass_up(tree, codes)
     *columns, root = children_first(tree.parent)
     posterior = below
@@ -273,8 +249,9 @@ def _counts(tree: HiddenTree, rows: CodedRows, part: slice) -> Counts:
     return Counts(posterior[root].sum(axis=1), transition, by_state, squares)
 
 
-def _normalised(table: Floats) -> Floats:
-    return np.asarray(table / table.sum(axis=-1, keepdims=True))
+def normalised(table: Any) -> Any:
+    """The table with lines that sum to one."""
+    return table / table.sum(axis=-1, keepdims=True)
 
 
 def hidden_tree_circuit(tree: HiddenTree, axes: Sequence[Any] | None = None) -> Circuit:
@@ -345,4 +322,4 @@ def _sum(builder: CircuitBuilder, nodes: dict[int, int], probability: Floats) ->
 
 
 def _without_negligible(table: Floats) -> Floats:
-    return _normalised(np.where(table < _NEGLIGIBLE, 0.0, table))
+    return normalised(np.where(table < _NEGLIGIBLE, 0.0, table))

@@ -1,15 +1,17 @@
 """Learn a Chow-Liu tree of hidden variables: its start, EM on batches of rows, its size."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from typing import NamedTuple, Self
 
 import numpy as np
 
-from skpc._arrays import Floats, Ints, added, copies, offsets, within
+from skpc._arrays import Floats, Ints, copies, offsets, within
+from skpc._fitting import Batches, Rows, Stepwise, Stop, best_of, learn
 from skpc.counting.clustering import cluster_points
 from skpc.learning.categorical import indicators, log_tables
 from skpc.learning.cutset import TREE, learn_cutset_network
-from skpc.learning.hidden_tree import CodedRows, Codes, Counts, HiddenTree, expected_counts
+from skpc.learning.hidden_tree import Codes, Counts, HiddenTree, TaughtTree
 
 #: Numbers of hidden states to choose from. The walk begins with the one in the middle, or with one
 #: that is not below the number of categories.
@@ -24,10 +26,6 @@ _BATCH = 512
 _TOL = 1e-4
 _PATIENCE = 3
 MAX_EPOCHS = 100
-#: Step t goes this far from the expected counts so far to those of the batch, but at least the
-#: share of the rows in the batch times the last number.
-_STEP_POWER = 0.6
-_STEP_SHARE = 3.0
 
 
 class TreeChoice(NamedTuple):
@@ -53,7 +51,7 @@ class TreeRows(NamedTuple):
 
     Attributes
     ----------
-    rows : CodedRows
+    rows : Rows
         Distinct rows of states.
     points : ndarray of shape (n_rows, n_coordinates)
         The same as complete points, in which clusters are found.
@@ -63,27 +61,23 @@ class TreeRows(NamedTuple):
         Proportions of the states of each column, all of them positive.
     """
 
-    rows: CodedRows
+    rows: Rows
     points: Floats
     parent: Ints
     share: list[Floats]
 
     @classmethod
-    def from_codes(cls, rows: CodedRows, points: Floats, n_states: Ints) -> Self:
+    def from_codes(cls, rows: Rows, points: Floats, n_states: Ints) -> Self:
         """Find the tree and the proportions; ``n_states`` are those of each column."""
         state_ptr = offsets(n_states)
-        counts = rows.weight @ indicators(rows.codes, state_ptr) + 0.5
+        counts = rows.weight @ indicators(rows.rows, state_ptr) + 0.5
         share = np.split(np.exp(log_tables(counts[np.newaxis], state_ptr)[0]), state_ptr[1:-1])
-        # Columns that do not vary hang at the first that does.
-        tree = learn_cutset_network(*rows, n_states, TREE._replace(ess=1.0)).trees[0]
-        parent = np.full(len(n_states), tree.variables[0])
-        parent[tree.variables] = np.where(tree.parent < 0, -1, tree.variables[tree.parent])
-        return cls(rows, points, parent, share)
+        return cls(rows, points, chow_liu_parents(rows.rows, rows.weight, n_states), share)
 
 
 def choose_hidden_tree(
     table: TreeRows,
-    held_out: CodedRows,
+    held_out: Rows,
     n_hidden: int | None,
     n_categories: int,
     seed: int,
@@ -95,7 +89,7 @@ def choose_hidden_tree(
     ----------
     table : TreeRows
         Rows to learn from.
-    held_out : CodedRows
+    held_out : Rows
         Rows that choose when EM ends, the start, and the number of hidden states.
     n_hidden : int or None
         The number of hidden states; None chooses.
@@ -120,96 +114,84 @@ def choose_hidden_tree(
         n_epochs += int(n_more)
         advance(n_more)
 
-    def attempt(size: int, by_value: bool) -> tuple[float, HiddenTree, TreeChoice]:
+    def attempt(size: int, by_value: bool) -> Attempt:
         return _Learner(table, size, by_value, seed).learn(held_out, count)
+
+    def best_attempt(attempts: Iterable[Attempt]) -> Attempt:
+        return best_of(attempts, Attempt.get_score)
 
     at_least = min(max(_MIDDLE, n_categories), _N_HIDDEN[-2])
     middle = n_hidden or next(size for size in _N_HIDDEN if size >= at_least)
     starts = (False, True) if middle > 1 else (False,)
-    attempts = [attempt(middle, by_value) for by_value in starts]
-    best = best_of_middle = max(attempts, key=lambda tried: tried[0])
+    best = best_of_middle = max((attempt(middle, start) for start in starts), key=Attempt.get_score)
+    by_value = best_of_middle.choice.by_value
     for sizes in (_N_HIDDEN, _N_HIDDEN[::-1]) if n_hidden is None else ():
-        for size in sizes[sizes.index(middle) + 1 :]:
-            tried = attempt(size, best_of_middle[2].by_value)
-            if tried[0] <= best[0]:
-                break
-            best = tried
+        others = (attempt(size, by_value) for size in sizes[sizes.index(middle) + 1 :])
+        best = best_attempt(chain([best_of_middle], others))
         if best is not best_of_middle:
             break
-    if best is not best_of_middle and best[2].n_hidden > 1:
+    if best is not best_of_middle and best.choice.n_hidden > 1:
         # The start that is better at one size need not be at another.
-        other_attempt = attempt(best[2].n_hidden, not best_of_middle[2].by_value)
-        best = max(best, other_attempt, key=lambda tried: tried[0])
+        best = best_attempt([best, attempt(best.choice.n_hidden, not by_value)])
     advance(float(max(MAX_EPOCHS - n_epochs, 0)))
-    return best[1:]
+    return best.tree, best.choice
 
 
 def learn_hidden_tree(table: TreeRows, choice: TreeChoice, seed: int) -> HiddenTree:
     """Learn a tree with the choices of another one; see :func:`choose_hidden_tree`."""
     learner = _Learner(table, choice.n_hidden, choice.by_value, seed)
-    for batch in choice.batches:
-        learner.run_epoch(batch)
-    return learner.tree
+    return learner.learn_again(choice.batches)
+
+
+class Attempt(NamedTuple):
+    """A tree, its mean log-likelihood of held-out rows, and how it was learned."""
+
+    score: float
+    tree: HiddenTree
+    choice: TreeChoice
+
+    def get_score(self) -> float:
+        """The score, for comparisons."""
+        return self.score
 
 
 class _Learner:
-    """A tree, and EM by steps."""
+    """A tree that learns by steps, from batches that grow."""
 
     def __init__(self, table: TreeRows, n_hidden: int, by_value: bool, seed: int):
         self.by_value = by_value
         self.rows, points, self.parent, self.share = table
         self.random_state = np.random.RandomState(seed)
-        self.tree = self._start(points, n_hidden)
-        self.counts: Counts | None = None
-        self.n_steps = 0
+        start = TaughtTree(self._start(points, n_hidden), self.share)
+        self.model = Stepwise(start, float(self.rows.weight.sum()), None)
 
-    def learn(
-        self, held_out: CodedRows, advance: Callable[[float], object]
-    ) -> tuple[float, HiddenTree, TreeChoice]:
-        """Run EM until held-out rows gain no more; their mean log-likelihood, and the best tree."""
-        batch = _BATCH
-        missed = 0
-        batches = list[int]()
-        best = self._score(held_out)
-        best_tree = self.tree
-        n_best = 0
-        while missed < _PATIENCE and len(batches) < MAX_EPOCHS:
-            self.run_epoch(batch)
-            advance(1.0)
-            batches.append(batch)
-            score = self._score(held_out)
-            if score > best + _TOL * abs(best):
-                missed = 0
-            else:
-                missed += 1
-                batch = min(2 * batch, len(self.rows.weight))
-            if score > best:
-                best = score
-                best_tree = self.tree
-                n_best = len(batches)
-        choice = TreeChoice(best_tree.n_hidden, self.by_value, tuple(batches[:n_best]))
-        return best, best_tree, choice
-
-    def run_epoch(self, batch: int) -> None:
-        """EM steps on batches of all rows."""
+    def learn(self, held_out: Rows, advance: Callable[[float], object]) -> Attempt:
+        """Run epochs until held-out rows gain no more."""
         n_rows = len(self.rows.weight)
-        total = self.rows.weight.sum()
-        n_batches = max(1, n_rows // batch)
+        tolerated = _TOL * abs(float(self.model.log_likelihood(held_out.rows).mean()))
+        data = Batches(self.dealt, self.model.n_rows, _BATCH, n_rows)
+        stop = Stop(MAX_EPOCHS * max(1, n_rows // _BATCH), tolerated, _PATIENCE)
+        fit = learn([self.model], data, stop, held_out)
+        advance(float(len(data.sizes)))
+        # Epochs after the best model were in vain.
+        n_epochs = int(np.searchsorted(np.cumsum(data.n_batches), fit.model.n_steps, side="right"))
+        tree = fit.model.model.tree
+        choice = TreeChoice(tree.n_hidden, self.by_value, tuple(data.sizes[:n_epochs]))
+        return Attempt(fit.score, tree, choice)
+
+    def learn_again(self, sizes: tuple[int, ...]) -> HiddenTree:
+        """Run epochs with batches of these sizes."""
+        n_steps = sum(max(1, len(self.rows.weight) // size) for size in sizes)
+        order = iter(sizes)
+        data = Batches(lambda _: self.dealt(next(order, _BATCH)), self.model.n_rows)
+        return learn([self.model], data, Stop(n_steps)).model.model.tree
+
+    def dealt(self, size: int) -> Iterator[Rows]:
+        """All rows, in batches of about this size."""
+        n_batches = max(1, len(self.rows.weight) // size)
         order, weight = spread_rows(self.rows.weight, n_batches, self.random_state)
         for part in np.array_split(np.arange(len(order)), n_batches):
-            batch_rows = CodedRows(self.rows.codes[order[part]], weight[part])
-            scale = total / batch_rows.weight.sum()
-            counts = expected_counts(self.tree, batch_rows).times(scale)
-            if self.counts is not None:
-                step = (self.n_steps + 2.0) ** -_STEP_POWER
-                step = max(step, min(1.0, _STEP_SHARE * len(part) / n_rows))
-                counts = added(self.counts.times(1.0 - step), counts.times(step))
-            self.n_steps = self.n_steps + 1
-            self.counts = counts
-            self.tree = counts.tree(self.parent, self.share)
-
-    def _score(self, held_out: CodedRows) -> float:
-        return float(np.average(self.tree.log_likelihood(held_out.codes), weights=held_out.weight))
+            yield Rows(self.rows.rows[order[part]], weight[part])
 
     def _start(self, points: Floats, n_hidden: int) -> HiddenTree:
         """A tree whose hidden states are clusters of rows, or these and one of two values each."""
@@ -218,7 +200,7 @@ class _Learner:
         start_rows = 20_000
         if len(chosen) > start_rows:
             chosen = self.random_state.choice(len(chosen), start_rows, replace=False)
-        codes = self.rows.codes[chosen]
+        codes = self.rows.rows[chosen]
         weight = self.rows.weight[chosen]
         n_clusters = n_hidden // 2 if self.by_value else n_hidden
         label = cluster_points(points[chosen], weight, n_clusters, self.random_state)
@@ -261,6 +243,15 @@ class _Learner:
         hidden[:, :n_clusters] = lower * label
         hidden[:, n_clusters : 2 * n_clusters] = (1.0 - lower) * label
         return hidden
+
+
+def chow_liu_parents(codes: Codes, weight: Floats, n_states: Ints) -> Ints:
+    """The parent of each column in the Chow-Liu tree of rows of states, -1 for the root."""
+    tree = learn_cutset_network(codes, weight, n_states, TREE._replace(ess=1.0)).trees[0]
+    # Columns that do not vary hang at the first that does.
+    parent = np.full(len(n_states), tree.variables[0])
+    parent[tree.variables] = np.where(tree.parent < 0, -1, tree.variables[tree.parent])
+    return parent
 
 
 def spread_rows(

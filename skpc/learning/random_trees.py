@@ -9,17 +9,15 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.sparse import csr_array
 from sklearn.tree import DecisionTreeClassifier
 
 from skpc._arrays import Floats, Ints
-from skpc._jit import TRUE, internal_kernel, kernel
+from skpc._jit import TRUE
 from skpc._threads import in_threads
 from skpc.domain import Domain
 from skpc.learning.forest import Forest, Layout, Tree, add_tree, lay_out
 
-#: What is known above a node counts in it as this many rows: of columns, and of the class.
-_TABLE_ROWS = 10.0
-_CLASS_ROWS = 0.3
 #: Least weights of leaves that compete. Small forests predict the rows that are in none of their
 #: bags, whole and with this share of their cells removed. Of many rows, some are enough.
 _LEAST = {"all": (2.0, 8.0), "class": (8.0,)}
@@ -68,33 +66,34 @@ def learn_forest(
 ) -> Forest:
     """Learn a forest from distinct encoded rows and their classes.
 
-    Parameters
-    ----------
-    domain : Domain
-        What the columns are, with bins of numbers.
-    rows : ndarray of shape (n_rows, n_features)
-        Encoded rows, NaN where missing.
-    class_weight : ndarray of shape (n_rows, n_classes)
-        The positive weight of each row under its class, 0 under the others.
-    options : ForestOptions
-    random_state : RandomState instance
-    advance : callable
-        Called with the number of trees that have just been grown.
+        Parameters
+        ----------
+        domain : Domain
+            What the columns are, with bins of numbers.
+        rows : ndarray of shape (n_rows, n_features)
+            Encoded rows, NaN where missing.
+        class_weight : ndarray of shape (n_rows, n_classes)
+            The positive weight of each row under its class, 0 under the others.
+        options : ForestOptions
+        random_state : RandomState instance
+        advance : callable
+            Called with the number of trees that have just been grown.
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skpc.domain import Domain
-    >>> from skpc.learning.random_trees import ForestOptions, learn_forest
-    >>> rows, class_weight = (
-    ...     np.repeat([[0.0], [1.0]], 50, axis=0),
-    ...     np.repeat(np.eye(2), 50, axis=0),
-    ... )
-    >>> data = Domain.fit(rows, n_bins=10), rows, class_weight
-    >>> forest = learn_forest(*data, ForestOptions(), np.random.RandomState(0))
-    >>> forest.posterior(np.array([[0.0], [np.nan]])).round(1)
-    array([[1. , 0. ],
-           [0.5, 0.5]])
+        Examples
+        --------
+        >>> import numpy as np
+    from scipy.sparse import csr_array
+        >>> from skpc.domain import Domain
+        >>> from skpc.learning.random_trees import ForestOptions, learn_forest
+        >>> rows, class_weight = (
+        ...     np.repeat([[0.0], [1.0]], 50, axis=0),
+        ...     np.repeat(np.eye(2), 50, axis=0),
+        ... )
+        >>> data = Domain.fit(rows, n_bins=10), rows, class_weight
+        >>> forest = learn_forest(*data, ForestOptions(), np.random.RandomState(0))
+        >>> forest.posterior(np.array([[0.0], [np.nan]])).round(1)
+        array([[1. , 0. ],
+               [0.5, 0.5]])
     """
     # Cuts of a column of numbers that trees choose from.
     cuts = 255
@@ -175,9 +174,7 @@ def _grow(data: Rows, least: float, options: ForestOptions, seed: int) -> _Grown
     """Grow a tree from rows whose missing cells are drawn from those of their class."""
     random_state = np.random.RandomState(seed)
     weight = data.weight
-    bins = data.bins.copy()
-    u = random_state.random_sample((bins < 0).sum())
-    fill(data, u, np.empty((data.n_classes + 1, len(bins))), bins)
+    bins = fill(data, random_state.random_sample((data.bins < 0).sum()))
     if options.bootstrap:
         # As many draws as rows at least, also where weights are small.
         n_draws = max(round(weight.sum()), len(weight))
@@ -196,31 +193,35 @@ def _grow(data: Rows, least: float, options: ForestOptions, seed: int) -> _Grown
     return _Grown(tree.tree_, tree.tree_.apply(position), weight)
 
 
-@kernel
-def fill(data: Rows, u: Floats, reached: Floats, bins: Ints) -> None:
-    """Draw missing cells by uniform numbers, one each, from those that rows of their class know.
+def fill(data: Rows, u: Floats) -> Ints:
+    """Draw missing bins by uniform numbers, one each, from those that rows of their class know.
 
-    Where none of these does, any row will do; a column without a cell gets its first bin.
-    ``reached`` is room for the weight of the rows that know a cell of a column, up to each row: of
-    each class, and of all; shape (n_classes + 1, n_rows).
+    Where none of these does, any row will do; a column without a cell gets its first bin. The
+    numbers are for the missing cells of the first column, then for those of the second, and so on.
     """
-    (n_rows, n_columns) = bins.shape
-    all_classes = data.n_classes
+    filled = data.bins.copy()
+    by_class = np.argsort(data.code, kind="stable")
     n_drawn = 0
-    for j in range(n_columns):
-        for c in range(len(reached)):
-            total = 0.0
-            for i in range(n_rows):
-                if data.bins[i, j] >= 0 and (c == data.code[i] or c == all_classes):
-                    total += data.weight[i]
-                reached[c, i] = total
-        for i in range(n_rows):
-            if bins[i, j] < 0:
-                c = data.code[i] if reached[data.code[i], -1] > 0.0 else all_classes
-                drawn = np.searchsorted(reached[c], u[n_drawn] * reached[c, -1], side="right")
-                # Nothing is reached where all rows lack the column.
-                bins[i, j] = bins[drawn, j] if drawn < n_rows else data.layout.first[j]
-                n_drawn += 1
+    for column, bins in enumerate(data.bins.T):
+        missing = np.flatnonzero(bins < 0)
+        heights = u[n_drawn : n_drawn + len(missing)]
+        n_drawn += len(missing)
+        known = by_class[bins[by_class] >= 0]
+        if not len(known):
+            filled[:, column] = data.layout.first[column]
+            continue
+        starts = np.searchsorted(data.code[known], np.arange(data.n_classes + 1))
+        begin = starts[data.code[missing]]
+        end = starts[data.code[missing] + 1]
+        has_none = begin == end
+        begin[has_none] = 0
+        end[has_none] = len(known)
+        reached = np.append(0.0, np.cumsum(data.weight[known]))
+        aims = reached[begin] + heights * (reached[end] - reached[begin])
+        drawn = np.searchsorted(reached[1:], aims, side="right")
+        # Rounding must not lead out of the class.
+        filled[missing, column] = bins[known[np.clip(drawn, begin, end - 1)]]
+    return filled
 
 
 def _with_tables(data: Rows, grown: _Grown, leaves: str) -> Tree:
@@ -242,101 +243,80 @@ def _with_tables(data: Rows, grown: _Grown, leaves: str) -> Tree:
         np.empty((n_leaves, n_tables, n_places)),
         *np.empty((2, n_leaves, n_columns), np.int64),
     )
-    counts = np.zeros((n_nodes, n_tables, n_places))
-    class_weight = np.zeros((n_nodes, n_classes))
-    _count(data, node, weight, counts, class_weight)
-    _shrink(data.layout, result, counts, class_weight, _TABLE_ROWS, _CLASS_ROWS)
+    # Weights of places and of classes in the nodes where rows end.
+    row, column = np.nonzero(data.bins >= 0)
+    table = node[row] * n_tables + data.code[row] % n_tables
+    entry = table * n_places + data.layout.place[data.bins[row, column]]
+    counts = np.bincount(entry, weight[row], n_nodes * n_tables * n_places)
+    class_weight = np.bincount(node * n_classes + data.code, weight, n_nodes * n_classes)
+    _shrink(
+        data.layout,
+        result,
+        counts.reshape(n_nodes, n_tables, n_places),
+        class_weight.reshape(n_nodes, n_classes),
+    )
     return result
 
 
-@kernel
-def _count(data: Rows, node: Ints, weight: Floats, counts: Floats, class_weight: Floats) -> None:
-    """Add up weights of places and of classes in the nodes where rows end.
-
-    Shapes (n_nodes, n_tables, n_places) and (n_nodes, n_classes).
-    """
-    for i, code in enumerate(data.code):
-        class_weight[node[i], code] += weight[i]
-        for cell in data.bins[i]:
-            if cell >= 0:
-                counts[node[i], code % counts.shape[1], data.layout.place[cell]] += weight[i]
-
-
-@kernel(new_arrays=True)
-def _shrink(
-    layout: Layout,
-    tree: Tree,
-    counts: Floats,
-    class_weight: Floats,
-    table_rows: float,
-    class_rows: float,
-) -> None:
-    """Turn the counts of the leaves of a tree into probabilities, from the root on.
-
-    ``table_rows`` and ``class_rows`` that are like those above it join the rows of a node.
-    """
-    n_nodes = len(counts)
+def _shrink(layout: Layout, tree: Tree, counts: Floats, class_weight: Floats) -> None:
+    """Turn the counts of the leaves of a tree into probabilities, from the root on."""
+    # What is known above a node counts in it as this many rows: of columns, and of the class.
+    table_rows = 10.0
+    class_rows = 0.3
+    n_nodes, n_tables, n_places = counts.shape
     n_columns = len(layout.first) - 1
-    n_places = counts.shape[2]
-    # Children stand behind their parents.
-    for node in range(n_nodes - 1, -1, -1):
-        if tree.column[node] >= 0:
-            counts[node] = counts[tree.left[node]] + counts[tree.right[node]]
-            class_weight[node] = class_weight[tree.left[node]] + class_weight[tree.right[node]]
+    # The inner nodes of each level, from the root on.
+    levels = []
+    level = np.zeros(1, np.int64)
+    while len(level := level[tree.column[level] >= 0]):
+        levels.append(level)
+        level = np.append(tree.left[level], tree.right[level])
+    for level in reversed(levels):
+        for total in (counts, class_weight):
+            total[level] = total[tree.left[level]] + total[tree.right[level]]
+    mass = class_weight.sum(axis=1, keepdims=True)
     # The box of each node, and the part of each place that is inside.
     low = np.zeros((n_nodes, n_columns), np.int64)
-    high = np.zeros((n_nodes, n_columns), np.int64)
-    inside = np.zeros((n_nodes, n_places))
-    first_place = np.zeros(n_columns + 1, np.int64)
-    mass = class_weight.sum(axis=1)
-    prior = np.zeros_like(counts[0])
-    for j in range(n_columns):
-        high[0, j] = layout.first[j + 1] - layout.first[j]
-        for s in range(layout.first[j], layout.first[j + 1]):
-            first_place[j + 1] = max(first_place[j + 1], layout.place[s] + 1)
-            inside[0, layout.place[s]] += layout.share[s]
-        # The tables of the classes are like that of all rows.
-        n = first_place[j + 1] - first_place[j]
-        places = slice(first_place[j], first_place[j + 1])
-        prior[:, places] = counts[0][:, places].sum(axis=0) + 1.0 / n
-    _blend(first_place, prior, table_rows, counts[0])
-    class_weight[0] = (class_weight[0] + class_rows / class_weight.shape[1]) / (
-        mass[0] + class_rows
-    )
-    for node in range(n_nodes):
-        column = tree.column[node]
-        leaf = tree.left[node]
-        if column < 0:
-            tree.low[leaf] = low[node]
-            tree.high[leaf] = high[node]
-            tree.log_joint[leaf] = np.log(class_weight[node] * (mass[node] / mass[0]))
-            # Outside of the box both are zero.
-            part = np.where(inside[node] > 0.0, inside[node], 1.0)
-            tree.log_table[leaf] = np.log(counts[node] / part)
-            continue
-        for child in (tree.left[node], tree.right[node]):
-            low[child] = low[node]
-            high[child] = high[node]
-            inside[child] = inside[node]
-            ends = high if child == tree.left[node] else low
-            ends[child, column] = tree.cut[node] + 1
-            inside[child, first_place[column] : first_place[column + 1]] = 0.0
-            for s in range(layout.first[column], layout.first[column + 1]):
-                if low[child, column] <= layout.position[s] < high[child, column]:
-                    inside[child, layout.place[s]] += layout.share[s]
-            part = np.where(inside[node] > 0.0, inside[node], 1.0)
-            _blend(first_place, counts[node] * (inside[child] / part), table_rows, counts[child])
-            class_weight[child] = class_weight[child] + class_rows * class_weight[node]
+    high = np.repeat(np.diff(layout.first)[np.newaxis], n_nodes, axis=0)
+    for level in levels:
+        left = tree.left[level]
+        right = tree.right[level]
+        for child in (left, right):
+            low[child] = low[level]
+            high[child] = high[level]
+        high[left, tree.column[level]] = tree.cut[level] + 1
+        low[right, tree.column[level]] = tree.cut[level] + 1
+    column_of_bin = np.repeat(np.arange(n_columns), np.diff(layout.first))
+    in_box = (low[:, column_of_bin] <= layout.position) & (layout.position < high[:, column_of_bin])
+    bins = np.arange(len(layout.place))
+    shares = csr_array((layout.share, (bins, layout.place)), (len(bins), n_places))
+    inside = in_box @ shares
+    # Outside of the box both are zero.
+    part = np.where(inside > 0.0, inside, 1.0)
+    starts = np.append(0, np.maximum.reduceat(layout.place, layout.first[:-1])[:-1] + 1)
+    n_places_of = np.diff(starts, append=n_places)
+
+    def blend(prior: Floats, counts: Floats) -> Floats:
+        """Probabilities, where each column gets rows more that are like the prior."""
+        of_columns = [np.add.reduceat(table, starts, axis=2) for table in (prior, counts)]
+        scale, total = (np.repeat(sums, n_places_of, axis=2) for sums in of_columns)
+        return (counts + table_rows / scale * prior) / (total + table_rows)
+
+    # The tables of the classes are like that of all rows.
+    prior = counts[:1].sum(axis=1, keepdims=True) + 1.0 / np.repeat(n_places_of, n_places_of)
+    counts[:1] = blend(np.repeat(prior, n_tables, axis=1), counts[:1])
+    class_weight[0] += class_rows / class_weight.shape[1]
+    class_weight[0] /= mass[0] + class_rows
+    for level in levels:
+        for child in (tree.left[level], tree.right[level]):
+            ratio = (inside[child] / part[level])[:, np.newaxis]
+            counts[child] = blend(counts[level] * ratio, counts[child])
+            class_weight[child] += class_rows * class_weight[level]
             class_weight[child] /= mass[child] + class_rows
-
-
-@internal_kernel
-def _blend(first_place: Ints, prior: Floats, n_rows: float, counts: Floats) -> None:
-    """Turn counts into probabilities: each column gets ``n_rows`` more that are like the prior."""
-    for j in range(len(first_place) - 1):
-        places = slice(first_place[j], first_place[j + 1])
-        for k in range(len(counts)):
-            weight = n_rows / prior[k, places].sum()
-            total = counts[k, places].sum() + n_rows
-            for place in range(places.start, places.stop):
-                counts[k, place] = (counts[k, place] + weight * prior[k, place]) / total
+    leaf = np.flatnonzero(tree.column < 0)
+    # Leaves are numbered in the order of nodes.
+    tree.low[:] = low[leaf]
+    tree.high[:] = high[leaf]
+    with np.errstate(divide="ignore"):
+        tree.log_joint[:] = np.log(class_weight[leaf] * (mass[leaf] / mass[0]))
+        tree.log_table[:] = np.log(counts[leaf] / part[leaf, np.newaxis])

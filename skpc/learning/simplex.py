@@ -1,13 +1,10 @@
 """Weights of known components: of densities in a mixture, and of predictions in a mean."""
 
 import numpy as np
-from scipy.optimize import nnls
+from scipy.optimize import minimize, nnls
 
 from skpc._arrays import Floats
 
-#: Steps end when the mean log density could gain no more than this, in nats.
-_TOL = 1e-11
-_MAX_ITER = 100
 #: Curvature that is added, as a part of all of it: densities that are alike share the weight.
 _RIDGE = 1e-8
 #: A component that would weigh less than this is left out.
@@ -15,7 +12,7 @@ _SMALLEST = 1e-3
 
 
 def mixture_weights(log_density: Floats, weight: Floats) -> Floats:
-    """Weights of given densities that maximise the likelihood of their mixture, by Newton's steps.
+    """Weights of given densities that maximise the likelihood of their mixture.
 
     Parameters
     ----------
@@ -46,30 +43,19 @@ def mixture_weights(log_density: Floats, weight: Floats) -> Floats:
     if not counts.any():
         return weights
     density = np.exp(log_density[counts] - best[counts, np.newaxis])
-    root_share = np.sqrt(weight[counts] / weight[counts].sum())
+    share = weight[counts] / weight[counts].sum()
 
-    def loss(weights: Floats) -> float:
-        with np.errstate(divide="ignore"):
-            return float(weights.sum() - root_share**2 @ np.log(density @ weights))
+    def loss(weights: Floats) -> tuple[float, Floats]:
+        mixed = density @ weights
+        # The least of this sums to one by itself.
+        value = float(weights.sum() - share @ np.log(mixed))
+        return value, 1.0 - (share / mixed) @ density
 
-    now = loss(weights)
-    for _ in range(_MAX_ITER):
-        scaled = density * (root_share / (density @ weights))[:, np.newaxis]
-        gain = root_share @ scaled
-        # What the likelihood could still gain.
-        if gain.max() - 1.0 < _TOL:
-            break
-        # The least of the parabola that is like the loss here, among weights that are not negative.
-        curvature = scaled.T @ scaled
-        ridge = _RIDGE * np.trace(curvature)
-        root = np.linalg.cholesky(curvature + ridge * np.eye(n_components)).T
-        aim = nnls(root, np.linalg.solve(root.T, 2.0 * gain - 1.0 + ridge * weights))[0]
-        step = 1.0
-        slope = (gain - 1.0) @ (aim - weights)
-        while step > _TOL and loss(weights + step * (aim - weights)) > now - 0.01 * step * slope:
-            step *= 0.5
-        weights = weights + step * (aim - weights)
-        now = loss(weights)
+    bounds = [(0.0, None)] * n_components
+    # To the last digits: small differences of likelihoods decide which components count.
+    options = {"ftol": 1e-15, "gtol": 1e-10, "maxiter": 1_000}
+    weights = minimize(loss, weights, jac=True, bounds=bounds, options=options).x
+    weights = weights / weights.sum()
     weights[weights < _SMALLEST] = 0.0
     return np.asarray(weights / weights.sum())
 

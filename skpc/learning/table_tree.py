@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from skpc._arrays import Floats, weighted_quantiles, whole_rows
+from skpc._fitting import Rows
 from skpc.circuit import CircuitBuilder
 from skpc.learning.hidden_tree import (
-    CodedRows,
     Codes,
     Counts,
     HiddenTree,
     add_hidden_tree,
-    expected_counts,
 )
 from skpc.learning.hidden_tree_search import (
     TreeChoice,
@@ -64,7 +63,7 @@ class TableTree(NamedTuple):
 
     def expected(self, columns: TableColumns, rows: Floats, weight: Floats) -> Counts:
         """The E-step, on encoded rows."""
-        return expected_counts(self.tree, CodedRows(_codes(columns, self.bins, rows), weight))
+        return self.tree.expected(_codes(columns, self.bins, rows), weight)
 
     def m_step(self, counts: Counts) -> TableTree:
         """The tree with parameters from counts of all rows."""
@@ -106,7 +105,7 @@ def choose_table_tree(
 ) -> tuple[TableTree, TreeChoice]:
     """Let held-out rows choose the number of hidden states, and how long EM goes on."""
     bins, table = _tree_rows(columns, rows, weight)
-    held_out = CodedRows(_codes(columns, bins, test_rows), test_weight)
+    held_out = Rows(_codes(columns, bins, test_rows), test_weight)
     is_category = ~np.isin(columns.tables, columns.numbers)
     most_states = int(np.diff(columns.state_ptr)[is_category].max(initial=1))
     tree, choice = choose_hidden_tree(
@@ -137,7 +136,7 @@ def _tree_rows(
     n_states[columns.numbers] = np.add(
         [len(scored_column.atoms) for scored_column in columns.scored], n_bins
     )
-    coded = CodedRows(_codes(columns, bins, rows), weight)
+    coded = Rows(_codes(columns, bins, rows), weight)
     return bins, TreeRows.from_codes(coded, columns.points(rows, weight), n_states)
 
 

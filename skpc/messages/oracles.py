@@ -120,6 +120,8 @@ class CompoundGammaFactor:
     ----------
     s1, r1, s2 : float, default=1.0
         Positive.
+    distributions : tuple of str, default=("gamma",)
+        Families of the incoming messages.
 
     Raises
     ------

@@ -236,6 +236,7 @@ class MessageFeatures(NamedTuple):
         n_inner, n_outer : int
             Numbers of features.
         random_state : RandomState instance
+            Draws frequencies and phases.
 
         Returns
         -------

@@ -15,18 +15,11 @@ from skpc.variables.ranks import Ranks
 # Two colours that people with any kind of colour vision can tell apart; shape tells them as well.
 BLUE, LIGHT_BLUE = "#0072B2", "#D3E8F5"
 ORANGE, LIGHT_ORANGE = "#D55E00", "#FBE6D3"
-_POINTS_PER_INCH = 72
 _FONT_SIZE = 9.0
-_SMALLEST_FIGURE = (3.0, 1.5)
 _GREY = "#4D4D4D"
 _WHITE = {"boxstyle": "square,pad=0.1", "edgecolor": "none", "facecolor": "white"}
 # All in ems.
 HALF_BOX = 0.95
-_PADDING = 0.5
-_STEEPNESS = 0.05
-_MARGIN = 1.5
-#: At some resolutions the letters of a line are rounded up to whole pixels, most of them.
-_ROUNDING = 1.1
 
 
 def _boxed(shape: str, edge: str, face: str, ha: str) -> dict[str, Any]:
@@ -68,16 +61,18 @@ class Page(NamedTuple):
     @classmethod
     def prepare(cls, ax: Any, width: float, height: float) -> Self:
         """Take the given axes, or new ones of the right size, and choose a font that fits."""
+        smallest_figure = (3.0, 1.5)
+        points_per_inch = 72
         if ax is None:
             import matplotlib.pyplot as plt
 
-            inches = [extent * _FONT_SIZE / _POINTS_PER_INCH for extent in (width, height)]
-            size = [max(pair) for pair in zip(inches, _SMALLEST_FIGURE)]
+            inches = [extent * _FONT_SIZE / points_per_inch for extent in (width, height)]
+            size = [max(pair) for pair in zip(inches, smallest_figure)]
             ax = plt.figure(figsize=size).add_axes((0.0, 0.0, 1.0, 1.0))
         ax.set_axis_off()
         figure_size = ax.figure.get_size_inches()
         box = ax.get_position()
-        points = _POINTS_PER_INCH * figure_size * (box.width, box.height)
+        points = points_per_inch * figure_size * (box.width, box.height)
         font_size = min(_FONT_SIZE, points[0] / width, points[1] / height)
         # Margins on both sides keep the drawing in proportion where there is room to spare.
         spare_x, spare_y = (points / font_size - (width, height)) / 2
@@ -124,6 +119,7 @@ class Block:
 
     def write(self, x: float, y: float, text: str, style: str) -> None:
         """Add a text and make room for it and its frame."""
+        padding = 0.5
         width = text_width(text)
         half_height = HALF_BOX
         if style == "upright":
@@ -131,8 +127,8 @@ class Block:
             width = 0.3
         start = x - width / 2 if _STYLES[style]["ha"] == "center" else x
         self.texts.append((x, y, text, style))
-        self.left = max(self.left, _PADDING - start)
-        self.right = max(self.right, start + width + _PADDING)
+        self.left = max(self.left, padding - start)
+        self.right = max(self.right, start + width + padding)
         self.height = max(self.height, y + half_height)
 
 
@@ -142,14 +138,17 @@ def draw_blocks(blocks: list[Block], gaps: tuple[float, float], key: str, ax: An
     Each block stands before those below it. ``gaps`` are the least distances between neighbours
     and between layers.
     """
+    # At some resolutions the letters of a line are rounded up to whole pixels, most of them.
+    rounding = 1.1
+    margin = 1.5
     x = _columns(blocks, gaps[0])
     y = _layers(blocks, x, gaps[1])
     drawn = max(position + block.right for position, block in zip(x, blocks))
-    width = max(drawn, _ROUNDING * text_width(key)) + 2 * _MARGIN
-    height = max(position + block.height for position, block in zip(y, blocks)) + 5 * _MARGIN
+    width = max(drawn, rounding * text_width(key)) + 2 * margin
+    height = max(position + block.height for position, block in zip(y, blocks)) + 5 * margin
     page = Page.prepare(ax, width, height)
     x = x + (width - drawn) / 2
-    y = y + _MARGIN
+    y = y + margin
     for number, block in enumerate(blocks):
         for arrow in block.arrows:
             page.edge([(x[number] + dx, y[number] + dy) for dx, dy in arrow], arrow=True)
@@ -163,7 +162,7 @@ def draw_blocks(blocks: list[Block], gaps: tuple[float, float], key: str, ax: An
             page.write(position[0], position[1], weight, "weight", 0.85)
         for dx, dy, text, style in block.texts:
             page.write(x[number] + dx, y[number] + dy, text, style)
-    page.write(width / 2, height - _MARGIN, key, "key")
+    page.write(width / 2, height - margin, key, "key")
     return page.ax
 
 
@@ -200,11 +199,12 @@ def _columns(blocks: list[Block], gap: float) -> Floats:
 
 def _layers(blocks: list[Block], x: Floats, gap: float) -> Floats:
     """The top of each block: that of its layer."""
+    steepness = 0.05
     room = np.zeros(1 + max(block.layer for block in blocks))
     for block in blocks:
         if block.texts and block.below:
             # Edges to far blocks need some height, or they would lie on each other.
-            needed = block.height + max(gap, _STEEPNESS * float(np.ptp(x[block.below])))
+            needed = block.height + max(gap, steepness * float(np.ptp(x[block.below])))
             room[block.layer] = max(room[block.layer], needed)
     return (np.cumsum(room) - room)[[block.layer for block in blocks]]
 

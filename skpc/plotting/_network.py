@@ -12,11 +12,8 @@ from skpc.plotting._drawing import HALF_BOX, Block, Names, draw_blocks, text_wid
 
 #: More boxes than this cannot be read on one page.
 _MAX_BOXES = 300
-# In ems.
-_GAPS = (1.5, 1.1)
+#: In ems.
 _PITCH = 2.3
-_INDENT = 1.8
-_LABEL_HEIGHT = 3.6
 
 
 class Vertex(NamedTuple):
@@ -119,6 +116,8 @@ def draw_network(parts: list[Cut | Forest], names: Names, max_depth: int | None,
 
     What lies more than ``max_depth`` edges below the root is counted, not drawn.
     """
+    # In ems.
+    gaps = (1.5, 1.1)
     writer = _Writer(names, max_depth)
     levels = _MAX_BOXES if max_depth is None else max_depth
     if len(parts) > 1:
@@ -129,7 +128,7 @@ def draw_network(parts: list[Cut | Forest], names: Names, max_depth: int | None,
     key = "square boxes: variables of a Chow-Liu tree"
     if isinstance(parts[0], Cut):
         key = f"round boxes: cuts; {key}"
-    return draw_blocks(writer.blocks, _GAPS, key, ax)
+    return draw_blocks(writer.blocks, gaps, key, ax)
 
 
 class _Writer:
@@ -143,13 +142,14 @@ class _Writer:
 
     def add(self, part: Cut | Forest, layer: int, levels: int, label: str = "") -> int:
         """Add a part and all below it; return the number of its block."""
+        label_height = 3.6
         block = Block(layer)
         number = len(self.blocks)
         self.blocks.append(block)
         y = HALF_BOX
         if label:
-            block.write(0.0, _LABEL_HEIGHT / 2, label, "label")
-            y += _LABEL_HEIGHT
+            block.write(0.0, label_height / 2, label, "label")
+            y += label_height
         if not isinstance(part, Cut):
             x = -text_width(self._names.variables[part[0].variable]) / 2
             for root in part:
@@ -169,16 +169,17 @@ class _Writer:
 
     def _list(self, block: Block, vertex: Vertex, x: float, y: float, levels: int) -> float:
         """Add a vertex and the tree below it, one line each; return where the next line is."""
+        indent = 1.8
         self._write_box(block, x, y, vertex.variable, "variable")
         line = y + _PITCH
         if levels == 0 and vertex.children:
-            block.write(x + _INDENT, line, f"+{vertex.n_variables - 1} more", "note")
+            block.write(x + indent, line, f"+{vertex.n_variables - 1} more", "note")
             return line + _PITCH
         for child in vertex.children:
             trunk = x + 0.4
-            end = x + _INDENT - 0.5
+            end = x + indent - 0.5
             block.arrows.append([(trunk, y + 0.8), (trunk, line), (end, line)])
-            line = self._list(block, child, x + _INDENT, line, levels - 1)
+            line = self._list(block, child, x + indent, line, levels - 1)
         return line
 
     def _write_box(self, block: Block, x: float, y: float, variable: int, style: str) -> str:

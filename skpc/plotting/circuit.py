@@ -13,11 +13,7 @@ from skpc.plotting._drawing import HALF_BOX, Block, Names, check_drawable, draw_
 from skpc.plotting._network import draw_network, read_network
 from skpc.variables import Bins, Points
 
-#: More nodes than this cannot be read on one page.
-_MAX_NODES = 200
-_GAPS = (1.0, 3.1)
 _KEY = "+ sum, with the weights of its edges; × product; below, the leaves"
-_MAX_WEIGHTS = 40
 
 
 class CircuitDisplay(ShowsParameters):
@@ -127,6 +123,8 @@ class CircuitDisplay(ShowsParameters):
         ImportError
             If matplotlib is not installed.
         """
+        # More nodes than this cannot be read on one page.
+        max_nodes = 200
         check_matplotlib_support(f"{type(self).__name__}.plot")
         if max_depth is not None and max_depth < 0:
             raise ValueError(f"max_depth must be None or at least 0, got {max_depth}")
@@ -139,9 +137,9 @@ class CircuitDisplay(ShowsParameters):
                 f"max_depth={max_depth} needs a cutset network, but this circuit is none; leave "
                 "max_depth out to draw it as a graph"
             )
-        elif self.circuit.n_nodes > _MAX_NODES:
+        elif self.circuit.n_nodes > max_nodes:
             raise ValueError(
-                f"a circuit that is not a cutset network is drawn up to {_MAX_NODES} nodes, this "
+                f"a circuit that is not a cutset network is drawn up to {max_nodes} nodes, this "
                 f"one has {self.circuit.n_nodes}; draw a smaller circuit, or look at its arrays "
                 "(kind, child_ptr, child)"
             )
@@ -153,8 +151,10 @@ class CircuitDisplay(ShowsParameters):
 
 def _draw_graph(circuit: Circuit, names: Names, ax: Any) -> Any:
     """Draw all nodes, root on top and leaves in one layer below, and return the axes."""
+    max_weights = 40
+    gaps = (1.0, 3.1)
     n_nodes = circuit.n_nodes
-    show_weights = (circuit.kind[circuit.edge_parent] == SUM).sum() <= _MAX_WEIGHTS
+    show_weights = (circuit.kind[circuit.edge_parent] == SUM).sum() <= max_weights
     height = np.zeros(n_nodes, dtype=np.int64)
     labels = _leaf_labels(circuit, names)
     blocks = []
@@ -175,7 +175,7 @@ def _draw_graph(circuit: Circuit, names: Names, ax: Any) -> Any:
         blocks.append(block)
     for block in blocks:
         block.layer += int(height[-1])
-    return draw_blocks(blocks[::-1], _GAPS, _KEY, ax)
+    return draw_blocks(blocks[::-1], gaps, _KEY, ax)
 
 
 def _leaf_labels(circuit: Circuit, names: Names) -> dict[int, str]:

@@ -12,10 +12,7 @@ from skpc._validation import check_matplotlib_support
 from skpc.domain import Domain
 from skpc.plotting._drawing import BLUE, LIGHT_BLUE, ORANGE, shown_value, variable_names
 
-# In inches.
-_ROW_SIZE = (9.0, 2.2)
 _TITLES = ("mean of the draws", "spread of the draws", "observed and drawn")
-_N_BINS = 20
 
 
 class ImputationDisplay(ShowsParameters):
@@ -123,6 +120,8 @@ class ImputationDisplay(ShowsParameters):
         ImputationDisplay
             This object, with ``ax_`` and ``figure_``.
         """
+        # In inches.
+        row_size = (9.0, 2.2)
         check_matplotlib_support(f"{type(self).__name__}.plot")
         from matplotlib.pyplot import subplots
 
@@ -134,7 +133,7 @@ class ImputationDisplay(ShowsParameters):
         if not len(chosen) or not has_chains[chosen].all():
             drawn = [name for name, has_some in zip(names, has_chains) if has_some]
             raise ValueError(f"columns must be among those that chains draw: {drawn}.")
-        size = (_ROW_SIZE[0], _ROW_SIZE[1] * len(chosen))
+        size = (row_size[0], row_size[1] * len(chosen))
         self.figure_, self.ax_ = subplots(
             len(chosen), 3, squeeze=False, figsize=size, layout="constrained"
         )
@@ -155,6 +154,7 @@ class ImputationDisplay(ShowsParameters):
 
     def _draw_cells(self, panel: Any, column: int) -> None:
         """Shares of observed cells as bars, and of drawn ones as a line for each table."""
+        n_bins = 20
         labels = self.domain[column].states
         cells = self.observed[column]
         if labels is not None:
@@ -162,7 +162,7 @@ class ImputationDisplay(ShowsParameters):
             shown = [shown_value(label) for label in labels]
             panel.set_xticks(np.arange(len(labels)), shown, rotation=20, fontsize="small")
         else:
-            edges = np.histogram_bin_edges(cells, _N_BINS)
+            edges = np.histogram_bin_edges(cells, n_bins)
         shares = np.histogram(cells, edges)[0] / max(len(cells), 1)
         panel.stairs(shares, edges, fill=True, color=LIGHT_BLUE)
         for drawn in self.drawn[column]:

@@ -23,11 +23,6 @@ from skpc.variables.predictive import FormSum
 
 #: More panels than this cannot be read on one page.
 _MAX_PANELS = 40
-_PANELS_A_ROW = 4
-# In inches.
-_PANEL_SIZE = (2.9, 2.4)
-_NARROWEST_PANEL = 2.4
-_MAX_BARS = 12
 
 
 class MarginalsDisplay(ShowsParameters):
@@ -189,15 +184,19 @@ class MarginalsDisplay(ShowsParameters):
 
 def _panels(ax: Any, count: int) -> np.ndarray:
     """One Axes a panel: new ones, parts of the one given, or the ones given."""
+    narrowest_panel = 2.4
+    # In inches.
+    panel_size = (2.9, 2.4)
+    panels_a_row = 4
     if ax is not None and (count == 1 or not hasattr(ax, "get_subplotspec")):
         given = np.array([ax] if hasattr(ax, "get_subplotspec") else ax, dtype=object).ravel()
         if len(given) != count:
             raise ValueError(f"ax must hold {count} Axes, one for each column, got {len(given)}")
         return given
-    n_columns = min(count, _PANELS_A_ROW)
+    n_columns = min(count, panels_a_row)
     if ax is None:
         n_rows = -(-count // n_columns)
-        size = (n_columns * _PANEL_SIZE[0], n_rows * _PANEL_SIZE[1])
+        size = (n_columns * panel_size[0], n_rows * panel_size[1])
         from matplotlib.pyplot import figure as new_figure
 
         figure = new_figure(figsize=size, layout="constrained")
@@ -206,7 +205,7 @@ def _panels(ax: Any, count: int) -> np.ndarray:
         figure = ax.figure
         ax.set_axis_off()
         width = ax.get_position().width * figure.get_size_inches()[0]
-        n_columns = max(1, min(n_columns, int(width / _NARROWEST_PANEL)))
+        n_columns = max(1, min(n_columns, int(width / narrowest_panel)))
         n_rows = -(-count // n_columns)
         grid = ax.get_subplotspec().subgridspec(n_rows, n_columns, wspace=0.4, hspace=1.1)
     cells = [grid[divmod(number, n_columns)] for number in range(count)]
@@ -217,8 +216,9 @@ def _draw_states(
     panel: Any, probability: Floats, categories: NDArray[Any], observed: float | None
 ) -> None:
     """Draw a bar for each category, the first one on top, and a mark on the observed one."""
+    max_bars = 12
     n_states = len(probability)
-    n_shown = n_states if n_states <= _MAX_BARS else _MAX_BARS - 1
+    n_shown = n_states if n_states <= max_bars else max_bars - 1
     rank = np.where(np.arange(n_states) == observed, np.inf, probability)
     shown = sorted(np.argsort(-rank, kind="stable")[:n_shown].tolist())
     labels = [shown_value(categories[state]) for state in shown]

@@ -11,15 +11,15 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.base import clone
 from sklearn.utils import gen_batches
 
 from skpc._arrays import Floats, log_or_inf
 from skpc._fitting import without_warnings
+from skpc.domain import Domain
 from skpc.learning.simplex import mixture_weights
 from skpc.pooling.folds import Fold
-from skpc.pooling.numbers import Gate, NumberPool, Target, possible_rows, target_distributions
-from skpc.pooling.pool import Member, OutOfFold, labelled
+from skpc.pooling.numbers import Gate, NumberPool, possible_rows, target_distributions
+from skpc.pooling.pool import Member, OutOfFold, fit_density, labelled
 from skpc.queries import Events
 
 #: Rows whose predictive distributions are held at a time.
@@ -33,8 +33,8 @@ class CensoredData(NamedTuple):
     ----------
     events : Events
         Encoded rows, then the cause if there are several, then the target.
-    target : Target
-        What they are. Its features have the cause as their last column, if there are several.
+    domain : Domain
+        What their columns are.
     n_features : int
         Number of columns of the rows alone.
     rates : sequence of float
@@ -42,7 +42,7 @@ class CensoredData(NamedTuple):
     """
 
     events: Events
-    target: Target
+    domain: Domain
     n_features: int
     rates: Sequence[float]
 
@@ -58,9 +58,7 @@ class CensoredData(NamedTuple):
     def fit(self, member: Member, weight: Floats, seeds: Sequence[int]) -> Any:  # noqa: ARG002
         """See :class:`~skpc.pooling.pool.TrainingData`."""
         index = np.flatnonzero(weight > 0.0)
-        return clone(member.model).fit_events(
-            self.target.domain, self.events.take(index), weight[index]
-        )
+        return fit_density(member.model, self.domain, self.events.take(index), weight[index])
 
     def predict(self, fitted: Any, fold: Fold) -> tuple[Floats, ...]:
         """Log score (nats) of what is known of the target of each test row."""
@@ -86,7 +84,7 @@ class CensoredData(NamedTuple):
         used = np.flatnonzero(mixture)
         weights = mixture[used]
         gate = Gate(used, np.log(weights)[np.newaxis], None)
-        return NumberPool(self.target, weights, mixture, scores, pooled, used.tolist(), gate)
+        return NumberPool(self.domain, weights, mixture, scores, pooled, used.tolist(), gate)
 
 
 def log_scores(density: Any, events: Events, rows: Floats, n_features: int) -> Floats:

@@ -27,6 +27,8 @@ from skpc.pooling.pool import (
     reweighed,
 )
 from skpc.pooling.weights import LogPool
+from skpc.queries import Events
+from skpc.variables.events import known_cells, stated_cells, taken
 
 
 class ClassDensities:
@@ -48,7 +50,7 @@ class ClassDensities:
         self.joint = joint
         self.class_count = class_count
 
-    def log_density(self, rows: Floats) -> Floats:
+    def log_density(self, rows: Floats | Events) -> Floats:
         """Log density of encoded rows given each class, shape (n_rows, n_classes).
 
         That of a class of its own is mixed with the density of all training rows, which weighs as
@@ -56,11 +58,10 @@ class ClassDensities:
         """
         if self.joint:
             return self._log_density_of_one(rows)
-        nothing = np.full(len(rows), -np.inf)
         log_density_of_classes = [
-            d.row_density.log_density(rows) if d else nothing for d in self.densities
+            d.row_density.log_density(rows) if d else -np.inf for d in self.densities
         ]
-        log_density = np.column_stack(log_density_of_classes)
+        log_density = np.stack(np.broadcast_arrays(*log_density_of_classes), axis=1)
         # That of a class without rows does not matter.
         weight = np.where(self.class_count > 0.0, self._weight_of_all(), 0.5)
         log_share = log_or_inf(self._shares())
@@ -68,7 +69,7 @@ class ClassDensities:
         mixed = np.logaddexp(np.log1p(-weight) + log_density, np.log(weight) + log_density_of_all)
         return np.where(self.class_count > 0.0, mixed, -np.inf)
 
-    def evidence(self, rows: Floats) -> Floats:
+    def evidence(self, rows: Floats | Events) -> Floats:
         """Log odds of the classes beyond the prior, shape (n_rows, n_classes); -inf if unseen."""
         return bounded_evidence(self.log_density(rows), self.class_count)
 
@@ -102,14 +103,14 @@ class ClassDensities:
         """Weight of the density of all classes in that of each class."""
         return 1.0 / (self.class_count + 1.0)
 
-    def _log_density_of_one(self, rows: Floats) -> Floats:
+    def _log_density_of_one(self, rows: Floats | Events) -> Floats:
         density = self.densities[0].row_density
         rows = labelled(rows)
         log_density = density.log_density(rows)
         # One question about the class instead of one for each class; a row that is too far away
         # for its density to be positive has no answer.
         near = blanked(rows, np.isneginf(log_density))
-        (label,) = density.posteriors(near, [rows.shape[1] - 1])
+        (label,) = density.posteriors(near, [density.domain.n_features - 1])
         return log_density[:, np.newaxis] + log_or_inf(label.probabilities) - self.log_prior
 
     def _class_alone(self) -> Floats:
@@ -197,6 +198,9 @@ class ClassData(NamedTuple):
         Log shares of the classes.
     rates : list of float
         Proportions of cells that are removed from copies of rows.
+    events : Events, default=None
+        The rows as they are, where cells are known as ranges and sets; ``rows`` have draws there,
+        which only tell where something is known.
     """
 
     domain: Domain
@@ -205,6 +209,7 @@ class ClassData(NamedTuple):
     classes: NDArray[Any]
     log_prior: Floats
     rates: list[float]
+    events: Events | None = None
 
     def without(self, fold: Fold) -> ClassData:
         """See :class:`~skpc.pooling.pool.TrainingData`."""
@@ -214,7 +219,9 @@ class ClassData(NamedTuple):
     def fit(self, member: Member, weight: Floats, seeds: Sequence[int]) -> ClassMember:
         """See :class:`~skpc.pooling.pool.TrainingData`."""
         is_present = weight > 0.0
-        rows = self.rows[is_present]
+        rows: Any = self.rows[is_present]
+        if self.events is not None:
+            rows = self.events.take(np.flatnonzero(is_present))
         code = self.code[is_present]
         weight = weight[is_present]
         count = np.bincount(code, weight, len(self.classes)).astype(np.float64)
@@ -238,12 +245,12 @@ class ClassData(NamedTuple):
         forest = learn_forest(self.domain, rows, class_weight, options, random_state)
         return ForestClassifier(forest, class_weight.sum(axis=0))
 
-    def _fit_joint(self, model: Any, rows: Floats, code: Ints, weight: Floats) -> list[Any]:
+    def _fit_joint(self, model: Any, rows: Any, code: Ints, weight: Floats) -> list[Any]:
         """Learn a density of rows and classes."""
         whole = self.domain.with_category(len(self.classes))
         return [fit_density(model, whole, labelled(rows, code), weight)]
 
-    def _fit_each_class(self, model: Any, rows: Floats, code: Ints, weight: Floats) -> list[Any]:
+    def _fit_each_class(self, model: Any, rows: Any, code: Ints, weight: Floats) -> list[Any]:
         """Learn a density of the rows of each class; None of a class without rows."""
         densities: list[Any] = []
         for c, name in enumerate(self.classes.tolist()):
@@ -264,8 +271,11 @@ class ClassData(NamedTuple):
         """
         if not isinstance(fitted, ClassDensities):
             return fitted.evidence(fold.test_rows), np.full(len(fold.test_rows), -np.inf)
+        rows: Any = fold.test_rows
+        if self.events is not None:
+            rows = self.events.take(fold.test_index).only(~np.isnan(rows))
         with without_warnings():
-            log_density = fitted.log_density(fold.test_rows)
+            log_density = fitted.log_density(rows)
         code = self.code[fold.test_index]
         labelled = (log_density + self.log_prior)[np.arange(len(code)), code]
         return bounded_evidence(log_density, fitted.class_count), labelled
@@ -319,16 +329,23 @@ class ClassPool(NamedTuple):
     used: list[int]
     fitted: Sequence[Any] = ()
 
-    def log_odds(self, rows: Floats) -> Floats:
-        """Log odds of the classes beyond their priors, shape (n_rows, n_classes)."""
+    def log_odds(self, rows: Floats | Events) -> Floats:
+        """Log odds of the classes beyond their priors, shape (n_rows, n_classes).
+
+        To members that are no densities, cells known as ranges and sets are missing.
+        """
         used = np.flatnonzero(self.pool.weights.any(axis=0))
+        known = known_cells(rows)
         with without_warnings(len(self.fitted) > 1):
-            evidence = [self.fitted[m].evidence(rows) for m in used.tolist()]
+            evidence = [
+                member.evidence(rows if isinstance(member, ClassDensities) else known)
+                for member in map(self.fitted.__getitem__, used.tolist())
+            ]
         pool = LogPool(self.pool.weights[:, used], self.pool.offsets)
         observed = observed_fraction(rows, self.domain)
         return pool.log_odds(np.stack(evidence, axis=1), observed)
 
-    def log_density(self, rows: Floats, log_prior: Floats) -> Floats:
+    def log_density(self, rows: Floats | Events, log_prior: Floats) -> Floats:
         """Log density of encoded rows under the mixture of the densities, shape (n_rows,)."""
         used = np.flatnonzero(self.mixture).tolist()
         with without_warnings(len(self.fitted) > 1):
@@ -351,14 +368,17 @@ class ClassPool(NamedTuple):
         )
 
 
-def _rows_of_class(
-    rows: Floats, weight: Floats, is_class: NDArray[np.bool_]
-) -> tuple[Floats, Floats]:
+def _rows_of_class(rows: Any, weight: Floats, is_class: NDArray[np.bool_]) -> tuple[Any, Floats]:
     """The rows of a class; columns without a value there show those of all rows, as one row."""
-    empty = np.isnan(rows[is_class]).all(axis=0)
+    class_rows = taken(rows, np.flatnonzero(is_class))
+    class_weight = weight[is_class]
+    empty = ~stated_cells(class_rows).any(axis=0)
     if not empty.any():
-        return rows[is_class], weight[is_class]
-    shown_rows = np.where(empty, rows, np.nan)
+        return class_rows, class_weight
+    shown_rows = np.where(empty, known_cells(rows), np.nan)
     shown = ~np.isnan(shown_rows).all(axis=1)
     as_one = weight[shown] / weight[shown].sum()
-    return np.vstack([rows[is_class], shown_rows[shown]]), np.append(weight[is_class], as_one)
+    cells: Any = np.vstack([known_cells(class_rows), shown_rows[shown]])
+    if isinstance(rows, Events):
+        cells = Events.from_intervals(cells, class_rows.event, *class_rows[2:])
+    return cells, np.append(class_weight, as_one)

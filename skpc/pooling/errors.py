@@ -15,8 +15,9 @@ from scipy.special import logit
 from scipy.stats import beta
 
 from skpc._arrays import Bools, Floats, Ints, offsets, one_or_each, weighted_quantiles
+from skpc._fitting import Rows, Stop, learn
 from skpc.domain import Domain, LogMass
-from skpc.pooling.error_tails import QUARTILES, SPREAD, ErrorTail
+from skpc.pooling.error_tails import QUARTILES, SPREAD, WrongCells
 
 #: The rate of errors is near this mean, as if it were that of so many cells a column; that of each
 #: column is near that of all, as if it were that of so many cells.
@@ -127,11 +128,11 @@ class CheckedCells(NamedTuple):
     log_aside: Floats
 
     @classmethod
-    def from_rows(cls, tails: list[ErrorTail], rows: Floats) -> Self:
+    def from_rows(cls, tails: list[WrongCells], rows: Floats) -> Self:
         """Cells of encoded rows, whose categories are known."""
         parts: Any = (
             np.column_stack([ask(tail, cells) for tail, cells in zip(tails, rows.T)])
-            for ask in (ErrorTail.log_density, ErrorTail.sizes, ErrorTail.can_be)
+            for ask in (WrongCells.log_density, WrongCells.sizes, WrongCells.can_be)
         )
         log_tail, size, can_be = parts
         log_aside = np.where(can_be | np.isnan(rows), np.nan, -np.inf)
@@ -139,7 +140,7 @@ class CheckedCells(NamedTuple):
 
     @classmethod
     def from_table(
-        cls, tails: list[ErrorTail], rows: Floats, unknown: Bools, mass: LogMass
+        cls, tails: list[WrongCells], rows: Floats, unknown: Bools, mass: LogMass
     ) -> tuple[Self, Floats]:
         """Cells of rows of a table, and what the states of a row that are known add to its density.
 
@@ -257,6 +258,11 @@ class Evidence(NamedTuple):
         total = np.where(total > 0.0, total, 1.0)
         return share / total[self.row, np.newaxis], peak + np.log(total)
 
+    @property
+    def is_counted(self) -> Bools:
+        """The cells that are judged, or set aside."""
+        return self.is_judged | ~np.isnan(self.log_aside)
+
     def probabilities(self, rate: Floats) -> Floats:
         """Probability that the true value of each cell differs, at these rates; 0 where missing."""
         return self.draws(rate) * (1.0 - self.chance)
@@ -321,6 +327,31 @@ class Evidence(NamedTuple):
         )
 
 
+class RatesOfDraws(NamedTuple):
+    """Rates of wrong cells by column; see :class:`skpc._fitting.Parametrised`."""
+
+    rate: Floats
+
+    def expected(self, evidence: Evidence, weight: Floats) -> tuple[Floats, ...]:
+        """The E-step: the weight of the cells of each column, and of the wrong ones."""
+        probability = evidence.draws(self.rate)
+        # Factor by which rows raise the odds of the cells that are counted as wrong. Where the rest
+        # of the row tells nothing, a rate would follow from the tails alone.
+        telling = 5.0
+        least = telling * self.rate * (1.0 - probability)
+        is_told = probability * (1.0 - self.rate) > least
+        return weight @ evidence.is_counted, weight @ (probability * is_told)
+
+    def m_step(self, statistics: tuple[Floats, ...]) -> Self:
+        """The rates of columns, drawn to that of all."""
+        n_cells, wrong = statistics
+        n_prior = _PRIOR_CELLS * len(n_cells)
+        shared = (wrong.sum() + MEAN_RATE * n_prior) / (n_cells.sum() + n_prior)
+        rate = (wrong + shared * _COLUMN_CELLS) / (n_cells + _COLUMN_CELLS)
+        # Rates of next to nothing would say which columns to look at, rather than rows.
+        return type(self)(np.clip(rate, _LEAST_RATE, _MOST_RATE))
+
+
 class Rates(NamedTuple):
     """Rates of errors by column, the ends of their intervals, and rates of draws, (n_features,).
 
@@ -333,7 +364,7 @@ class Rates(NamedTuple):
     draws: Floats
 
     @classmethod
-    def given(cls, error_rate: Any, domain: Domain, tails: list[ErrorTail]) -> Self | None:
+    def given(cls, error_rate: Any, domain: Domain, tails: list[WrongCells]) -> Self | None:
         """The rates that a user says; None for "auto"."""
         if isinstance(error_rate, str):
             return None
@@ -351,30 +382,18 @@ class Rates(NamedTuple):
         return cls(rate, rate, rate, draws)
 
     @classmethod
-    def fit(cls, evidence: Evidence, weight: Floats, tails: list[ErrorTail]) -> Self:
+    def fit(cls, evidence: Evidence, weight: Floats, tails: list[WrongCells]) -> Self:
         """By EM; the rate of all columns together has a prior, and is the prior of each column."""
-        n_cells = weight @ (evidence.is_judged | ~np.isnan(evidence.log_aside))
-        rate = np.full(len(n_cells), MEAN_RATE)
-        # Factor by which rows raise the odds of the cells that are counted as wrong.
-        telling = 5.0
-        for _ in range(_ITERATIONS):
-            probability = evidence.draws(rate)
-            # Where the rest of the row tells nothing, a rate would follow from the tails alone.
-            is_told = probability * (1.0 - rate) > telling * rate * (1.0 - probability)
-            wrong = weight @ (probability * is_told)
-            n_prior = _PRIOR_CELLS * len(n_cells)
-            shared = (wrong.sum() + MEAN_RATE * n_prior) / (n_cells.sum() + n_prior)
-            rate = (wrong + shared * _COLUMN_CELLS) / (n_cells + _COLUMN_CELLS)
-            # Rates of next to nothing would say which columns to look at, rather than rows.
-            rate = np.clip(rate, _LEAST_RATE, _MOST_RATE)
-        total = n_cells + _COLUMN_CELLS
+        start = RatesOfDraws(np.full(evidence.is_judged.shape[1], MEAN_RATE))
+        rate = learn([start], Rows(evidence, weight), Stop(_ITERATIONS)).model.rate
+        total = weight @ evidence.is_counted + _COLUMN_CELLS
         # As if the cells had been seen to be wrong or right.
         ends = beta.interval(_LEVEL, total * rate, total * (1.0 - rate))
         low, high = (end * _misses(tails) for end in ends)
         return cls(rate * _misses(tails), low, high, rate)
 
 
-def _misses(tails: list[ErrorTail]) -> Floats:
+def _misses(tails: list[WrongCells]) -> Floats:
     """Probability by column that what a wrong cell may hold differs from the true value."""
     return np.array([1.0 - tail.hits for tail in tails])
 

@@ -20,7 +20,9 @@ from skpc._threads import in_threads
 from skpc.densities import Density
 from skpc.domain import Domain, column_moments
 from skpc.learning.held_out import Split, deal
+from skpc.queries import Events
 from skpc.variables import Predictive
+from skpc.variables.events import stated_cells
 
 #: Number of folds, where nothing else is said; of fewer rows some remain empty.
 _USUAL = 5
@@ -169,12 +171,12 @@ def remove_cells(rows: Floats, rate: float, random_state: np.random.RandomState)
     return np.where(random_state.random_sample(rows.shape) < rate, np.nan, rows)
 
 
-def observed_fraction(rows: Floats, domain: Domain) -> Floats:
-    """The proportion of cells of each row that are observed, of the columns that learners see."""
+def observed_fraction(rows: Floats | Events, domain: Domain) -> Floats:
+    """The proportion of cells of each row of which something is known, of columns learners see."""
     shown = ~domain.is_hidden
     if not shown.any():
         return np.ones(len(rows))
-    return np.asarray((~np.isnan(rows[:, shown])).mean(axis=1))
+    return np.asarray(stated_cells(rows)[:, shown].mean(axis=1))
 
 
 def fit_best(

@@ -18,6 +18,7 @@ from skpc.pooling.pool import Member, OutOfFold, blanked, draw_by_source, fit_de
 from skpc.queries import Events
 from skpc.queries.passes.upward import refuse_impossible
 from skpc.variables import Predictive
+from skpc.variables.events import known_cells, taken
 
 #: Rows whose posteriors are held at a time.
 _ROWS = 1024
@@ -152,7 +153,7 @@ class DensityMixture(NamedTuple):
             member.posteriors(possible, columns)
             for member, possible in zip(self.members, _possible(rows, weights))
         ]
-        known = rows.rows if isinstance(rows, Events) else rows
+        known = known_cells(rows)
         chosen = range(known.shape[1]) if columns is None else columns
         return [
             Predictive.mixture(
@@ -164,11 +165,11 @@ class DensityMixture(NamedTuple):
     def means(self, rows: Any, columns: Sequence[int] | None = None) -> Floats:
         """See :class:`skpc.densities.Density`."""
         chosen = range(self.domain.n_features) if columns is None else columns
-        filled = (rows.rows if isinstance(rows, Events) else rows).copy()
+        filled = known_cells(rows).copy()
         incomplete = np.flatnonzero(np.isnan(filled[:, chosen]).any(axis=1))
         for start in range(0, len(incomplete), _ROWS):
             batch = incomplete[start : start + _ROWS]
-            for column, cells in zip(chosen, self.posteriors(_taken(rows, batch), chosen)):
+            for column, cells in zip(chosen, self.posteriors(taken(rows, batch), chosen)):
                 filled[batch, column] = cells.centres()
         return filled
 
@@ -202,7 +203,7 @@ class DensityMixture(NamedTuple):
             source,
             self.domain.n_features,
             lambda k, is_source: self.members[k].draw_missing(
-                _taken(rows, np.flatnonzero(is_source)), random_state
+                taken(rows, np.flatnonzero(is_source)), random_state
             ),
         )
 
@@ -222,18 +223,11 @@ class DensityMixture(NamedTuple):
         return np.asarray(softmax(joint, axis=1))
 
 
-def _taken(rows: Any, index: Any) -> Any:
-    """Some rows, or events."""
-    return rows.take(index) if isinstance(rows, Events) else rows[index]
-
-
 def _possible(rows: Any, weights: Floats) -> list[Any]:
     """The rows (or events) for each member, without the cells of those that it weighs nothing in.
 
     What it says of them does not count, and it would refuse a row that is impossible.
     """
-    if isinstance(rows, Events):
-        return [rows.only(weight[:, np.newaxis] > 0.0) for weight in weights.T]
     return [blanked(rows, weight == 0.0) for weight in weights.T]
 
 

@@ -35,76 +35,50 @@ _SMALLEST = 1e-3
 _DIGITS = 7
 
 
-class Target(NamedTuple):
-    """What kind of number a target is.
+def value_law(domain: Domain) -> Law:
+    """What the last column is, with its values as scores: its atoms and its lattice, if any."""
+    law = domain[domain.n_features - 1].law
+    return Law() if law is None else law._replace(score=Score())
 
-    Attributes
-    ----------
-    domain : Domain
-        What the columns are, the target being the last.
-    features : Domain
-        What the other columns are.
+
+def normals_around(
+    law: Law, mean: Floats, sd: Floats, weights: Floats, atoms: Floats
+) -> ScoredNormals:
+    """Mixtures of normals around one mean for each row, and atoms with these probabilities.
+
+    The normals are ``REGRESSOR_SCALES`` times as wide as the standard deviation of the row, and
+    have weights of shape (n_rows, n_scales).
     """
+    bulk = np.maximum(1.0 - atoms.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
+    means = np.broadcast_to(law.place(mean)[:, np.newaxis], weights.shape)
+    normals = Normals(means, sd[:, np.newaxis] * REGRESSOR_SCALES, bulk * weights)
+    return ScoredNormals(law, atoms * weights.sum(axis=1, keepdims=True), normals)
 
-    domain: Domain
-    features: Domain
 
-    @property
-    def number(self) -> Law | None:
-        """What the target is; None with plain margins."""
-        return self.domain[self.domain.n_features - 1].law
+def density_in_cells(step: float, form: Form, values: Floats) -> Floats:
+    """Log density (nats) of each distribution at a value of its own.
 
-    @property
-    def column(self) -> Law:
-        """The atoms of the target and its lattice, if any; its scores are its values."""
-        if self.number is None:
-            return Law(Score(), np.empty(0))
-        return self.number._replace(score=Score())
+    On a lattice it is the mean density in the cell of the value.
+    """
+    log_density = form.log_density(values)
+    # A smaller probability of a cell is taken from the density in its middle.
+    smallest_mass = 1e-10
+    if step > 0.0:
+        mass = form.below(values + step / 2) - form.below(values - step / 2)
+        # Differences of numbers close to one are rounding.
+        exact = mass > smallest_mass
+        log_density[exact] = np.log(mass[exact] / step)
+    return log_density
 
-    def states(self, values: Floats) -> Ints:
-        """The number of the atom that each value is; that of the other values comes after them."""
-        return self.column.scores(values)[0]
 
-    def is_rest(self, values: Floats) -> Any:
-        """Which values are no atoms."""
-        return self.states(values) == len(self.column.atoms)
-
-    def normals(self, mean: Floats, sd: Floats, weights: Floats, atoms: Floats) -> ScoredNormals:
-        """Mixtures of normals around one mean for each row, and atoms with these probabilities.
-
-        The normals are ``REGRESSOR_SCALES`` times as wide as the standard deviation of the row, and
-        have weights of shape (n_rows, n_scales).
-        """
-        bulk = np.maximum(1.0 - atoms.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
-        means = np.broadcast_to(self.column.place(mean)[:, np.newaxis], weights.shape)
-        normals = Normals(means, sd[:, np.newaxis] * REGRESSOR_SCALES, bulk * weights)
-        return ScoredNormals(self.column, atoms * weights.sum(axis=1, keepdims=True), normals)
-
-    def log_density(self, form: Form, values: Floats) -> Floats:
-        """Log density (nats) of each distribution at a value of its own.
-
-        On a lattice it is the mean density in the cell of the value.
-        """
-        step = self.column.step
-        log_density = form.log_density(values)
-        # A smaller probability of a cell is taken from the density in its middle.
-        smallest_mass = 1e-10
-        if step > 0.0:
-            mass = form.below(values + step / 2) - form.below(values - step / 2)
-            # Differences of numbers close to one are rounding.
-            exact = mass > smallest_mass
-            log_density[exact] = np.log(mass[exact] / step)
-        return log_density
-
-    def atom_probabilities(self, predictive: Predictive) -> Floats:
-        """Probability of each atom under each distribution, shape (n_rows, n_atoms)."""
-        n_rows = len(predictive.known)
-        form = FormSum(predictive.terms)
-        column = self.column
-        at_atoms = [form.log_density(np.full(n_rows, atom)) for atom in column.atoms.tolist()]
-        probability = np.exp(at_atoms).reshape(-1, n_rows).T * (column.step or 1.0)
-        # The sum may exceed one by rounding.
-        return probability / np.maximum(probability.sum(axis=1, keepdims=True), 1.0)
+def atom_probabilities(law: Law, predictive: Predictive) -> Floats:
+    """Probability of each atom under each distribution, shape (n_rows, n_atoms)."""
+    n_rows = len(predictive.known)
+    form = FormSum(predictive.terms)
+    at_atoms = [form.log_density(np.full(n_rows, atom)) for atom in law.atoms.tolist()]
+    probability = np.exp(at_atoms).reshape(-1, n_rows).T * (law.step or 1.0)
+    # The sum may exceed one by rounding.
+    return probability / np.maximum(probability.sum(axis=1, keepdims=True), 1.0)
 
 
 class TargetRegressor(NamedTuple):
@@ -158,7 +132,8 @@ class NumberData(NamedTuple):
     ----------
     rows : ndarray of shape (n_rows, n_features)
         Encoded rows.
-    target : Target
+    domain : Domain
+        What the columns of the rows are, and last the targets.
     values : ndarray of shape (n_rows,)
         The targets.
     rates : sequence of float
@@ -166,23 +141,27 @@ class NumberData(NamedTuple):
     """
 
     rows: Floats
-    target: Target
+    domain: Domain
     values: Floats
     rates: Sequence[float]
+
+    @property
+    def features(self) -> Domain:
+        """What the columns of the rows are."""
+        return self.domain.taken(np.arange(self.rows.shape[1]))
 
     def without(self, fold: Fold) -> NumberData:
         """See :class:`~skpc.pooling.pool.TrainingData`."""
         # Axes follow only the rows that the fold leaves to learn from.
         rows = labelled(self.rows, self.values)
-        domain = self.target.domain.with_axes_of(rows, fold.train_weight)
-        return self._replace(target=self.target._replace(domain=domain))
+        return self._replace(domain=self.domain.with_axes_of(rows, fold.train_weight))
 
     def fit(self, member: Member, weight: Floats, seeds: Sequence[int]) -> Any:
         """See :class:`~skpc.pooling.pool.TrainingData`; None where a regressor cannot learn."""
         if member.is_density:
             rows = labelled(self.rows, self.values)
-            return fit_density(member.model, self.target.domain, rows, weight)
-        is_learned = (weight > 0.0) & self.target.is_rest(self.values)
+            return fit_density(member.model, self.domain, rows, weight)
+        is_learned = (weight > 0.0) & ~value_law(self.domain).is_atom(self.values)
         with noted(f"This came from the member {member.name!r}. {NEEDED}"):
             training_data = self.rows[is_learned], self.values[is_learned], weight[is_learned]
             return self._fit_regressor(member.model, *training_data, seeds)
@@ -198,7 +177,7 @@ class NumberData(NamedTuple):
         if not len(values) or values.min() == values.max():
             return None
         share = weight / weight.sum()
-        features = self.target.features
+        features = self.features
         centre = float(share @ values)
         scale = float(np.sqrt(share @ (values - centre) ** 2))
         # Rounded far above the spacing of floats, so that trees are the same in any unit.
@@ -217,18 +196,18 @@ class NumberData(NamedTuple):
         """
         n_rows = len(fold.test_rows)
         rows = fold.test_rows
-        target = self.target
+        law = value_law(self.domain)
         if fitted is None or isinstance(fitted, TargetRegressor):
             mean, sd = np.full((2, n_rows), np.nan) if fitted is None else fitted.mean_and_sd(rows)
-            unknown = np.full((n_rows, 1 + len(target.column.atoms)), np.nan)
+            unknown = np.full((n_rows, 1 + len(law.atoms)), np.nan)
             return mean, sd**2, unknown[:, 0], unknown[:, 1:]
         values = self.values[fold.test_index]
         parts = []
         with without_warnings():
             for part in gen_batches(n_rows, _ROWS):
                 cells = target_distributions(fitted.row_density, rows[part])
-                log_density = target.log_density(FormSum(cells.terms), values[part])
-                atoms = target.atom_probabilities(cells)
+                log_density = density_in_cells(law.step, FormSum(cells.terms), values[part])
+                atoms = atom_probabilities(law, cells)
                 parts.append((cells.mean(), cells.variance(), log_density, atoms))
         return tuple(np.concatenate(predictions) for predictions in zip(*parts))
 
@@ -239,7 +218,7 @@ class NumberData(NamedTuple):
         used = np.flatnonzero(mixture)
         unknown = np.full(len(mixture), np.nan)
         gate = Gate(used, np.zeros((1, len(used))), None)
-        return NumberPool(self.target, mixture[used], mixture, unknown, np.nan, used.tolist(), gate)
+        return NumberPool(self.domain, mixture[used], mixture, unknown, np.nan, used.tolist(), gate)
 
 
 class Gate(NamedTuple):
@@ -266,7 +245,8 @@ class NumberPool(NamedTuple):
 
     Attributes
     ----------
-    target : Target
+    domain : Domain
+        What the columns of the rows are, and last the target.
     mixture : ndarray of shape (n_densities,)
         Weights of the densities among themselves. Their mixture gives the probabilities of atoms,
         which regressors do not know, and says how uncertain a target is.
@@ -285,7 +265,7 @@ class NumberPool(NamedTuple):
     fitted : list of density estimator, TargetRegressor or None
     """
 
-    target: Target
+    domain: Domain
     mixture: Floats
     weights: Floats
     member_log_densities: Floats
@@ -296,6 +276,11 @@ class NumberPool(NamedTuple):
     fitted: Sequence[Any] = ()
 
     @property
+    def law(self) -> Law | None:
+        """What the target is; None with plain margins."""
+        return self.domain[self.domain.n_features - 1].law
+
+    @property
     def densities(self) -> dict[int, Any]:
         """The density estimators that are used, by their numbers."""
         return {m: self.fitted[m] for m in self.used if m not in self.noise}
@@ -304,14 +289,14 @@ class NumberPool(NamedTuple):
         """Distribution of the target of each row."""
         forms = self._forms(rows)[0].values()
         unknown = np.full(len(rows), np.nan)
-        return Predictive([*chain(*forms)], unknown, law=self.target.number)
+        return Predictive([*chain(*forms)], unknown, law=self.law)
 
     def log_density_at(self, rows: Floats, values: Floats) -> Floats:
         """Log density (nats) of the target of each row at a value of its own."""
         form = FormSum(self.predictive(rows).terms)
         # Densities that nothing has weighed speak for themselves.
-        alone = self.gate.features is None
-        return form.log_density(values) if alone else self.target.log_density(form, values)
+        step = 0.0 if self.gate.features is None else value_law(self.domain).step
+        return density_in_cells(step, form, values)
 
     def log_density_of_rows(self, rows: Floats) -> Floats:
         """Log density (nats) of the rows themselves, whatever their targets."""
@@ -341,14 +326,13 @@ class NumberPool(NamedTuple):
     ) -> Floats:
         """Draws for some rows by a regressor."""
         column = form.column
-        number = self.target.number
         n_rows = len(row)
         prob = np.hstack([form.rest.rows, form.atom_prob])[row]
         part = np.arange(n_rows), _draw_columns(prob, 1, random_state)[:, 0]
         atoms = np.tile(column.atoms, (n_rows, 1))
         place = form.rest.mean[row] + form.rest.sd[row] * random_state.standard_normal((n_rows, 1))
         drawn = np.hstack([column.at_place(place), atoms])[part]
-        return drawn if number is None else number.values(drawn)
+        return drawn if self.law is None else self.law.values(drawn)
 
     def _forms(self, rows: Floats) -> tuple[dict[int, Sequence[Any]], Floats]:
         """What each member that is used adds to the distributions, and weights of components."""
@@ -359,10 +343,11 @@ class NumberPool(NamedTuple):
             }
         gating = np.ones((len(rows), 1))
         member = self.gate.member
+        law = value_law(self.domain)
         if self.gate.features is not None:
             mixed = Predictive.mixture([*cells_of_densities.values()], self.mixture)
             gating = self.gate.features.transform(rows, mixed.variance())
-            atoms = self.target.atom_probabilities(mixed)
+            atoms = atom_probabilities(law, mixed)
         weights = softmax(gating @ self.gate.coef, axis=1)
         forms: dict[int, Any] = {
             m: FormSum(member_cells.terms).scaled(weights[:, member == m]).forms
@@ -371,7 +356,7 @@ class NumberPool(NamedTuple):
         for m, noise in self.noise.items():
             mean, sd = self.fitted[m].mean_and_sd(rows)
             sd = noise.sds(sd, gating)
-            forms[m] = [self.target.normals(mean, sd, weights[:, member == m], atoms)]
+            forms[m] = [normals_around(law, mean, sd, weights[:, member == m], atoms)]
         return forms, weights
 
 
@@ -380,17 +365,17 @@ def _weigh(data: NumberData, is_density: NDArray[np.bool_], out_of_fold: OutOfFo
     values = data.values[out_of_fold.test_index]
     weight = out_of_fold.test_weight
     share = weight / weight.sum()
-    target = data.target
+    law = value_law(data.domain)
     mean, variance, log_density, atoms = out_of_fold.predictions
     mixture = mixture_weights(log_density[:, is_density], weight)
     spread = (mean - (mean[:, is_density] @ mixture)[:, np.newaxis]) ** 2 + variance
     spread = spread[:, is_density] @ mixture
     rows = out_of_fold.test_rows
     target_variance = float(data.values.var())
-    features = GatingFeatures.fit(target.features, rows, spread, target_variance)
+    features = GatingFeatures.fit(data.features, rows, spread, target_variance)
     gating = features.transform(rows, spread)
     atoms = np.tensordot(atoms[:, is_density], mixture, axes=(1, 0))
-    is_rest = target.is_rest(values)
+    is_rest = ~law.is_atom(values)
     is_learned = is_density | (~np.isnan(mean).any(axis=0) & is_rest.any())
     noise: dict[int, HeteroscedasticNoise] = {}
     components = {m: log_density[:, [m]] for m in np.flatnonzero(is_density).tolist()}
@@ -401,10 +386,12 @@ def _weigh(data: NumberData, is_density: NDArray[np.bool_], out_of_fold: OutOfFo
         noise[m] = HeteroscedasticNoise.fit(*rest_residuals)
         normals = mean[:, m], noise[m].sds(sd, gating)
         forms = [
-            target.normals(*normals, np.tile(scale_alone, (len(values), 1)), atoms)
+            normals_around(law, *normals, np.tile(scale_alone, (len(values), 1)), atoms)
             for scale_alone in np.eye(len(REGRESSOR_SCALES))
         ]
-        components[m] = np.column_stack([target.log_density(form, values) for form in forms])
+        components[m] = np.column_stack(
+            [density_in_cells(law.step, form, values) for form in forms]
+        )
         mean[:, m] = forms[0].means()
     member = np.repeat(
         list(components),
@@ -426,7 +413,7 @@ def _weigh(data: NumberData, is_density: NDArray[np.bool_], out_of_fold: OutOfFo
     noise = {m: member_noise for m, member_noise in noise.items() if counts[m]}
     mixture = mixture[counts[is_density]]
     used = np.flatnonzero(counts).tolist()
-    return NumberPool(target, mixture, weights, scores, pooled, used, gate, noise)
+    return NumberPool(data.domain, mixture, weights, scores, pooled, used, gate, noise)
 
 
 def _draw_columns(prob: Floats, n_draws: int, random_state: np.random.RandomState) -> Ints:

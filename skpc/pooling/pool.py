@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 from sklearn.utils.parallel import Parallel, delayed
 
 from skpc._arrays import Floats, Ints
@@ -17,6 +18,7 @@ from skpc._fitting import progress
 from skpc.domain import Domain, merge_rows
 from skpc.learning.simplex import mixture_weights
 from skpc.pooling.folds import Fold
+from skpc.queries import Events
 
 #: What is said of members that fail to learn.
 NEEDED = "Members learn from encoded rows, and must take missing cells and sample_weight."
@@ -147,12 +149,14 @@ def learn_pool(
     return pool._replace(fitted=used)
 
 
-def fit_density(model: Any, domain: Domain, rows: Floats, weight: Floats) -> Any:
+def fit_density(model: Any, domain: Domain, rows: Floats | Events, weight: Floats) -> Any:
     """Learn a density from the rows of positive weight, which may be equal.
 
     ``model`` is a density estimator, or what this has returned for all rows, which shows what to
-    choose.
+    choose. ``rows`` may be events; from these all is chosen again.
     """
+    if isinstance(rows, Events):
+        return clone(model).fit_events(domain, rows, weight)
     return model.refit(domain, *merge_rows(rows, weight))
 
 
@@ -164,13 +168,17 @@ def reweighed(mixture: Floats, log_density: Floats, weight: Floats) -> Floats:
     return weights
 
 
-def labelled(rows: Floats, target: Any = np.nan) -> Floats:
-    """Rows with what is to be predicted as a last column; NaN where it is unknown."""
+def labelled(rows: Any, target: Any = np.nan) -> Any:
+    """Rows, or events, with what is to be predicted as a last column; NaN where it is unknown."""
+    if isinstance(rows, Events):
+        return rows._replace(rows=labelled(rows.rows, target))
     return np.column_stack([rows, np.broadcast_to(target, len(rows))])
 
 
-def blanked(rows: Floats, which: Any) -> Floats:
-    """The rows, some of them without any cell."""
+def blanked(rows: Any, which: Any) -> Any:
+    """The rows, or events, some of them without any cell."""
+    if isinstance(rows, Events):
+        return rows.only(~which[:, np.newaxis])
     return np.where(which[:, np.newaxis], np.nan, rows)
 
 

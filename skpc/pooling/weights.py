@@ -195,7 +195,9 @@ class GatingFeatures(NamedTuple):
         """A constant one and both features, shape (n_rows, 3)."""
         raw = self._fraction_and_variance(rows, variance)
         inside = np.clip(raw, self.scaler.data_min_, self.scaler.data_max_)
-        return np.column_stack([np.ones(len(rows)), self.scaler.transform(inside)])
+        # Rounded far above the spacing of floats: optimisers see the same in any unit.
+        scaled = self.scaler.transform(inside).round(_DIGITS)
+        return np.column_stack([np.ones(len(rows)), scaled])
 
     def _fraction_and_variance(self, rows: Floats, variance: Floats) -> Floats:
         log_variance = np.log(np.maximum(variance, self.least))

@@ -1,5 +1,6 @@
 """How probable is a row, or some of its cells given others? What is the rest, given some?"""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -7,6 +8,7 @@ import numpy as np
 from skpc._arrays import Floats, check_variables
 from skpc._validation import unmasked
 from skpc.circuit import SUM, Circuit
+from skpc.queries.passes.factors import Factor
 from skpc.queries.passes.induced import EDGES_OF_A_VALUE, log_density, walkable
 from skpc.queries.passes.rows import check_events, check_rows
 from skpc.queries.passes.upward import Evaluator, feed_forward, refuse_impossible
@@ -60,6 +62,70 @@ def log_likelihood(circuit: Circuit, X: Any) -> Floats:
     if len(incomplete):
         out[incomplete] = feed_forward(circuit, rows[incomplete])
     return out
+
+
+def log_expectation(circuit: Circuit, X: Any, factors: Mapping[int, Factor]) -> Floats:
+    """Log of the expectation of a product of functions, one for each column, row by row.
+
+    Parameters
+    ----------
+    circuit : Circuit
+        The distribution.
+    X : array-like of shape (n_rows, n_features), or Events
+        Encoded rows, or events: known cells count with their densities, and intervals with their
+        probabilities, as in :func:`log_likelihood`.
+    factors : mapping of int to Intervals, Weights or AtPoints
+        Functions of missing cells, by their columns.
+
+    Returns
+    -------
+    ndarray of shape (n_rows,)
+        In nats; -inf where the expectation is zero.
+
+    Raises
+    ------
+    ValueError
+        If a cell with a function is known or has intervals, a row does not exist, or the column is
+        in a block of numbers (say intervals of these as events).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc.circuit import CircuitBuilder
+    >>> from skpc.kernels import RBF
+    >>> from skpc.queries import AtPoints, log_expectation
+    >>> builder = CircuitBuilder(n_states=[0])
+    >>> _ = builder.gaussian(0, mean=0.0, sd=1.0)
+    >>> points = AtPoints(np.array([0, 1]), RBF(0.5), np.array([0.0, 3.0]))
+    >>> nothing = np.full((2, 1), np.nan)
+    >>> np.exp(log_expectation(builder.build(), nothing, {0: points})).round(3)
+    array([0.707, 0.075])
+    """
+    rows, events = check_events(circuit, X)
+    if events is None:
+        none = np.empty(0, dtype=np.int64)
+        events = Events.from_intervals(rows, none, none, np.empty(0), np.empty(0))
+    stated = events.are_stated()
+    in_blocks = {var for group in circuit.multivariate for var in group.variables.tolist()}
+    for var, factor in factors.items():
+        if var in in_blocks:
+            raise ValueError(
+                f"functions of variable {var} are not known, as a block of numbers has it; ask for "
+                "intervals of it as Events, or use a density without blocks"
+            )
+        outside = np.flatnonzero((factor.row < 0) | (factor.row >= len(rows)))
+        if len(outside) or np.any(np.diff(factor.row) < 0):
+            raise ValueError(
+                f"the rows of a factor must increase from 0 to {len(rows) - 1} at most, got "
+                f"{factor.row}"
+            )
+        known = factor.row[stated[factor.row, var]]
+        if len(known):
+            raise ValueError(
+                f"a function is of a missing cell, but X[{known[0]}, {var}] is known or has "
+                "intervals; leave one of both out"
+            )
+    return feed_forward(circuit, rows, events, factors)
 
 
 def log_conditional(circuit: Circuit, X: Any, given: Any) -> Floats:

@@ -62,10 +62,12 @@ def fit_parameters(
     tol : float, default=1e-4
         EM stops if the objective rises by less than this, in nats per unit of weight. It is also
         the least rise of the validation likelihood that counts, in nats a row.
+
     Returns
     -------
     Circuit
         The same structure with new parameters.
+
     Raises
     ------
     ValueError

@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator
 from skpc._arrays import Bools, Floats
 from skpc._cells import missing_in, with_cells_of
 from skpc._validation import check_table
-from skpc.domain import Domain, join_tables
+from skpc.domain import Declared, Domain, join_tables
 
 
 class TableCells(NamedTuple):
@@ -128,7 +128,9 @@ def read_cells(tables: Sequence[Any], categorical_features: Any) -> list[TableCe
             ) from error
     together = join_tables(checked)
     # Each column speaks for itself, also where another one determines it.
-    domain = Domain.fit(together, categorical_features=categorical_features, merges_columns=False)
+    domain = Domain.fit(
+        together, Declared(categorical_features=categorical_features, merges_columns=False)
+    )
     values = TableCells.of_table(domain, together).values
     ends = np.cumsum([len(table) for table in checked])[:-1]
     return [TableCells(part, domain) for part in np.split(values, ends)]

@@ -19,8 +19,6 @@ from skpc.synthesis.cells import TableCells, read_cells
 from skpc.synthesis.rules import rules_of
 from skpc.synthesis.ties import read_tie
 
-#: Bins of a number beside a category, and folds of the classifier.
-_BINS = 10
 _FOLDS = 5
 
 
@@ -255,10 +253,12 @@ def _pairs(real: TableCells, drawn: TableCells) -> Any:
 
 def _codes(real: TableCells, cells: TableCells, j: int) -> Floats:
     """The codes of a column, or the bins of its numbers; a missing cell has a code of its own."""
+    # Bins of a number beside a category, and folds of the classifier.
+    bins = 10
     values = cells.values[:, j]
     real_cells = real.values[:, j]
     if not real.is_categorical[j]:
-        edges = np.histogram_bin_edges(real_cells[~np.isnan(real_cells)], _BINS)
+        edges = np.histogram_bin_edges(real_cells[~np.isnan(real_cells)], bins)
         values = np.where(np.isnan(values), np.nan, np.digitize(values, edges[1:-1]))
     return np.nan_to_num(values, nan=-1.0)
 

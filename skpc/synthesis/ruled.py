@@ -27,19 +27,15 @@ from skpc._validation import (
     objects_of,
 )
 from skpc._warnings import collected, warn
-from skpc.domain import Domain, named_columns, present_rows, read_events
+from skpc.domain import Declared, Domain, named_columns, present_rows, read_events
 from skpc.queries import Events
 from skpc.synthesis.cells import TableCells, rows_of
 from skpc.synthesis.ties import Ties
 
-#: Draws that estimate the probability of the rules, and those for a row with open cells.
-_N_DRAWS = 10_000
+#: Draws for a row with open cells.
 _N_OF_ROW = 200
-#: Fewest draws that tell whether too few keep the rules, and the share that is too small.
-_TRIALS = 1_000
+#: A smaller share of draws that keep the rules is too small.
 _FEWEST = 0.01
-#: Draws beyond the rows that are asked for.
-_MOST = 100_000
 #: Rows with open cells that are drawn for at a time.
 _ROWS = 250
 
@@ -215,6 +211,8 @@ class RuledDensity(DensityMixin, BaseEstimator):
             If a rule is not one, names columns that are not there or that it cannot be about, or is
             broken by a row; if fewer than one draw in a hundred keeps the rules; or as the density.
         """
+        # Draws that estimate the probability of the rules.
+        n_draws = 10_000
         with all_or_nothing(self):
             table = check_table(self, X, reset=True)
             weight = check_weight(sample_weight, len(table))
@@ -235,11 +233,11 @@ class RuledDensity(DensityMixin, BaseEstimator):
             self.log_normalizer_se_ = 0.0
             # What is computed is kept; the rest depends on the draws.
             if not all(tie.is_active for tie in self._ties.every):
-                _, is_kept = self._drawn(_N_DRAWS, check_random_state(0), self._known({}))
-                self._refuse_few(is_kept.sum(), _N_DRAWS)
+                _, is_kept = self._drawn(n_draws, check_random_state(0), self._known({}))
+                self._refuse_few(is_kept.sum(), n_draws)
                 share = is_kept.mean()
                 self.log_normalizer_ = float(np.log(share))
-                self.log_normalizer_se_ = float(np.sqrt((1.0 - share) / (share * _N_DRAWS)))
+                self.log_normalizer_se_ = float(np.sqrt((1.0 - share) / (share * n_draws)))
         return self
 
     def sample(self, n_samples: int = 1, random_state: Any = None, given: Any = None) -> Any:
@@ -266,6 +264,10 @@ class RuledDensity(DensityMixin, BaseEstimator):
             If ``given`` breaks a rule, or as the density; if fewer than one draw in a hundred keeps
             the rules and what is given.
         """
+        # Draws at a time, but for more rows that are asked for.
+        chunk = 100_000
+        # Fewest draws that tell whether too few keep the rules.
+        trials = 1_000
         check_is_fitted(self)
         n_samples = check_n_samples(n_samples)
         random_state = check_random_state(random_state)
@@ -278,12 +280,12 @@ class RuledDensity(DensityMixin, BaseEstimator):
             # A few more than on average are needed, or the last row takes many batches.
             size = int(np.ceil((n_samples - n_kept) / share)) + 10 * (share < 1.0)
             # Many draws for each row that is kept come in parts, for the sake of memory.
-            size = min(size, max(n_samples, _MOST))
+            size = min(size, max(n_samples, chunk))
             rows, is_kept = self._drawn(size, random_state, known)
             parts.append(rows[is_kept])
             n_tried += size
             n_kept += int(is_kept.sum())
-            if n_tried >= _TRIALS:
+            if n_tried >= trials:
                 self._refuse_few(n_kept, n_tried)
             # The next batch is as large as this one has been lucky.
             share = max(n_kept / max(n_tried, 1), _FEWEST)
@@ -531,9 +533,7 @@ def _domain_of(table: Any) -> Domain:
         named = named_columns(table)
         return Domain.fit(
             table,
-            categorical_features=named,
-            handle_unknown="missing",
-            merges_columns=False,
+            Declared(categorical_features=named, handle_unknown="missing", merges_columns=False),
         )
 
 

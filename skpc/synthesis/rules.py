@@ -24,11 +24,6 @@ from skpc._arrays import Floats
 from skpc.synthesis.cells import TableCells, read_cells
 from skpc.synthesis.ties import ROUNDING
 
-#: A rule that chance alone makes more probable than this, among all that were tried, is trivial.
-_LEVEL = 0.01
-#: Most values of a column that is the condition of a rule.
-_MOST_VALUES = 20
-
 
 class Rule(NamedTuple):
     """A rule that holds in a table.
@@ -147,18 +142,20 @@ def find_rules(X: Any, tolerance: float = 0.0, *, categorical_features: Any = "a
 
 def rules_of(cells: TableCells, tolerance: float = 0.0) -> Rules:
     """The rules of a table that has been read; see :func:`find_rules`."""
+    # A rule that chance alone makes more probable than this, among all that were tried, is trivial.
+    level = 0.01
     search = _Search(cells, tolerance)
     rules = [*search.equal(), *search.ordered(), *search.sums(), *search.determined()]
     rules += search.values({finding.rule for finding in rules})
     rules = [
         finding._replace(pvalue=min(1.0, finding.pvalue * search.n_tried)) for finding in rules
     ]
-    parts = search.parts_of_sums({finding.rule for finding in rules if finding.pvalue <= _LEVEL})
-    trivial = [finding for finding in rules if finding.pvalue > _LEVEL or finding.rule in parts]
+    parts = search.parts_of_sums({finding.rule for finding in rules if finding.pvalue <= level})
+    trivial = [finding for finding in rules if finding.pvalue > level or finding.rule in parts]
     sure = {
         finding.rule: finding
         for finding in rules
-        if finding.pvalue <= _LEVEL and finding.rule not in parts
+        if finding.pvalue <= level and finding.rule not in parts
     }
     return Rules(
         [finding for rule, finding in sure.items() if not _is_chained(rule, sure)], trivial
@@ -269,10 +266,12 @@ class _Search:
 
     def values(self, known: Collection[tuple[Any, ...]]) -> list[Rule]:
         """Values of a column that go with one of another, which does not determine it."""
+        # Most values of a column that is the condition of a rule.
+        most_values = 20
         rules = []
         for k, j in permutations(self.varied, 2):
             if (
-                self.n_values[k] > _MOST_VALUES
+                self.n_values[k] > most_values
                 or (self.names[k], "determines", self.names[j]) in known
             ):
                 continue

@@ -19,8 +19,6 @@ from skpc.synthesis.cells import TableCells
 
 #: Sums agree to this part of the greatest number of their columns.
 ROUNDING = 1e-9
-#: How often what is out of order is moved, and what follows from it is computed again.
-_MOST_ROUNDS = 10
 _KINDS = (
     '(a, "<=", b), (a, "==", b), (total, "==", ("sum", a, b)), the same with "+", constant, '
     '(a, "determines", b) or (a, "==", value, "if", b, "==", value)'
@@ -333,13 +331,15 @@ class Ties(NamedTuple):
 
         Orders are kept by raising later cells or lowering earlier ones, whichever changes less.
         """
+        # How often what is out of order is moved, and what follows from it is computed again.
+        most_rounds = 10
         # What known cells tell is known as well.
         settled_cells = self.propagated(np.where(is_free, np.nan, rows))
         rows = np.where(np.isnan(settled_cells), rows, settled_cells)
         is_free = is_free & np.isnan(settled_cells)
         rows = self.computed(rows, is_free)
         is_moved = np.zeros(rows.shape, dtype=bool)
-        for _ in range(_MOST_ROUNDS):
+        for _ in range(most_rounds):
             # A total that has been moved into an order moves its parts, not the other way round.
             ordered = self._in_order(rows, is_free)
             is_moved |= (ordered != rows) & is_free

@@ -180,6 +180,19 @@ def self_consistent(cells: Stretches | Sets, weight: Floats, n_parts: int) -> Fl
     return np.asarray(learn([even], Rows(cells, weight), _STOP).model.mass)
 
 
+def even_levels(n_levels: int, random_state: np.random.RandomState) -> Floats:
+    """Random numbers between zero and one, of which any that follow each other lie evenly."""
+    levels = np.modf(random_state.random_sample() + _GOLDEN * np.arange(n_levels))[0]
+    return np.asarray(levels)
+
+
+def even_draws(share: Floats, random_state: np.random.RandomState) -> Floats:
+    """States drawn for rows of shares, as often together as the shares say; shape (n_rows,)."""
+    reached = np.cumsum(share / share.sum(axis=1, keepdims=True), axis=1)
+    level = even_levels(len(share), random_state)
+    return np.asarray((level[:, np.newaxis] >= reached[:, :-1]).sum(axis=1), dtype=np.float64)
+
+
 class PowerNormal(NamedTuple):
     """A distribution of numbers whose powers are normal.
 
@@ -284,7 +297,7 @@ def filled_ranges(cells: Ranges, weight: Floats, random_state: np.random.RandomS
     # Cells of one range, or of ranges that are alike, follow each other.
     order = np.lexsort((cells.high, cells.low))
     order = order[~is_value[order]]
-    level = np.modf(random_state.random_sample() + _GOLDEN * np.arange(len(order)))[0]
+    level = even_levels(len(order), random_state)
     below = np.append(0.0, np.cumsum(support.mass))
     begin = below[support.first[order]]
     end = below[support.last[order] + 1]

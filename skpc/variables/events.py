@@ -1,6 +1,6 @@
 """Events: what is said of the cells of encoded rows, beside their values: ranges and sets."""
 
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -159,3 +159,18 @@ class Events(NamedTuple):
         holds[place] = False
         np.logical_or.at(holds, place, (self.low < rows[place]) & (rows[place] <= self.high))
         return holds
+
+
+def known_cells(rows: Any) -> Floats:
+    """The cells of encoded rows, or of events, whose values are known; NaN elsewhere."""
+    return np.asarray(rows.rows if isinstance(rows, Events) else rows)
+
+
+def stated_cells(rows: Any) -> Bools:
+    """The cells of encoded rows, or of events, of which something is known."""
+    return rows.are_stated() if isinstance(rows, Events) else ~np.isnan(rows)
+
+
+def taken(rows: Any, index: Any) -> Any:
+    """Some encoded rows, or events."""
+    return rows.take(index) if isinstance(rows, Events) else rows[index]

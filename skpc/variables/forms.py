@@ -55,6 +55,27 @@ class Form(ABC):
     def moments_between(self, low: Floats, high: Floats, centre: float) -> tuple[Floats, Floats]:
         """The parts of both moments that come from an interval ``low < x <= high`` of its own."""
 
+    def between(self, low: Floats, high: Floats) -> Floats:
+        """Probability under each distribution of each interval ``low < x <= high``.
+
+        Its shape is (n, n_intervals).
+        """
+        raise NotImplementedError(type(self).__name__)
+
+    def log_between(self, low: Floats, high: Floats) -> Floats:
+        """Log of :meth:`between`, in nats; each part of normals must be a distribution."""
+        prob = self.between(low, high)
+        log_prob = log_or_inf(prob)
+        # Smaller probabilities have lost digits: the logs of those of normals are found anew.
+        is_far = (prob < 1e-290).any(axis=0)
+        if is_far.any():
+            log_prob[:, is_far] = self.log_far_between(low[is_far], high[is_far])
+        return log_prob
+
+    def log_far_between(self, low: Floats, high: Floats) -> Floats:
+        """The same for intervals of tiny probabilities."""
+        return log_or_inf(self.between(low, high))
+
     def total(self) -> Floats:
         """Probability of each distribution: one, unless it is a part of a mixture."""
         return np.asarray(self.prob.sum(axis=1))
@@ -137,16 +158,9 @@ class Points(Form):
         return (self.prob * (self.value <= x[:, np.newaxis])).sum(axis=1)
 
     def between(self, low: Floats, high: Floats) -> Floats:
-        """Probability under each distribution of each interval ``low < x <= high``.
-
-        Its shape is (n, n_intervals).
-        """
+        """Probability under each distribution of each interval ``low < x <= high``."""
         value = self.value[:, np.newaxis]
         return self.averages(((low < value) & (value <= high)).astype(np.float64))
-
-    def log_between(self, low: Floats, high: Floats) -> Floats:
-        """Log of :meth:`between`, in nats."""
-        return log_or_inf(self.between(low, high))
 
     def moments_between(self, low: Floats, high: Floats, centre: float) -> tuple[Floats, Floats]:
         """The parts of both moments that come from an interval ``low < x <= high`` of its own."""
@@ -235,7 +249,7 @@ class Normals(Form):
         sd = self.sd[:, np.newaxis]
         return self.averages(normal_between((low - mean) / sd, (high - mean) / sd))
 
-    def log_between(self, low: Floats, high: Floats) -> Floats:
+    def log_far_between(self, low: Floats, high: Floats) -> Floats:
         """Log probability (nats) of each interval under each part, (n_parts, n_intervals)."""
         mean = self.mean[:, np.newaxis]
         sd = self.sd[:, np.newaxis]
@@ -328,10 +342,6 @@ class Bins(Form):
         """Probability under each distribution of each interval ``low < x <= high``."""
         return self.averages(self.axis.shares_between(low, high).T)
 
-    def log_between(self, low: Floats, high: Floats) -> Floats:
-        """Log of :meth:`between`, in nats."""
-        return log_or_inf(self.between(low, high))
-
     def moments_between(self, low: Floats, high: Floats, centre: float) -> tuple[Floats, Floats]:
         """The parts of both moments that come from an interval ``low < x <= high`` of its own."""
         parts = self.axis.moments_between(low, high, centre)
@@ -422,10 +432,11 @@ class ScoredNormals(Form):
         of_atoms = Points(self.column.atoms, self.atom_prob).between(low, high)
         return of_atoms + self.rest.between(*self.column.end_scores(low, high))
 
-    def log_between(self, low: Floats, high: Floats) -> Floats:
+    def log_far_between(self, low: Floats, high: Floats) -> Floats:
         """Log probability (nats) of each interval under each part, (n_parts, n_intervals)."""
-        of_atoms = Points(self.column.atoms, self.atom_prob).log_between(low, high)
-        return np.logaddexp(of_atoms, self.rest.log_between(*self.column.end_scores(low, high)))
+        of_atoms = log_or_inf(Points(self.column.atoms, self.atom_prob).between(low, high))
+        rest = self.rest.log_far_between(*self.column.end_scores(low, high))
+        return np.logaddexp(of_atoms, rest)
 
     def moments_between(self, low: Floats, high: Floats, centre: float) -> tuple[Floats, Floats]:
         """The parts of both moments that come from an interval ``low < x <= high`` of its own."""

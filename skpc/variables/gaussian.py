@@ -38,7 +38,7 @@ from skpc.variables.gaussians import (
     squared_distances,
     statistics,
 )
-from skpc.variables.histogram import BEYOND_END
+from skpc.variables.histogram import BEYOND_END, n_up_to
 from skpc.variables.leaves import (
     Cells,
     Column,
@@ -80,8 +80,9 @@ def state_of(column: Floats, first_number: int, n_states: int, x: float) -> int:
     """State of a value: the number of the atom it belongs to, or the last one."""
     begin = first_number + ATOMS
     reach = column[first_number + 2]
-    state = np.searchsorted(column[begin : begin + n_states - 1], x - reach)
-    is_atom = state < n_states - 1 and abs(x - column[begin + state]) <= reach
+    # Atoms are further apart than twice the reach, so that the last one below may be the one.
+    state = n_up_to(column, begin, n_states - 1, 0.0, x + reach) - 1
+    is_atom = state >= 0 and x - column[begin + state] <= reach
     return state if is_atom else n_states - 1
 
 
@@ -198,11 +199,6 @@ def _narrow_cell(u: float, width: float) -> float:
 
 
 @inlined
-def _is_narrow(u: float, width: float) -> bool:
-    return (u * width) ** 2 < _NARROW[0] and width * width < _NARROW[1]
-
-
-@inlined
 def log_gaussian(leaf: Leaf, table: Floats, cells: Cells, r: int) -> float:
     """Log density of a cell of row r relative to the highest peak of the variable."""
     # One entry for each state and one for a missing cell stand before the Gaussian.
@@ -244,7 +240,8 @@ def log_gaussian_line(
     relative = table[begin + 2]
     missing = table[begin + 3]
     edges = edge_line(cells, line)
-    if values[edges, 0] < np.inf:
+    has_cells = values[edges, 0] < np.inf
+    if has_cells:
         for r in range(n):
             low = values[edges, r]
             high = values[edges + 1, r]
@@ -252,19 +249,6 @@ def log_gaussian_line(
             width = (high - low) * inverse_sd
             value = relative + values[edges + 2, r] - 0.5 * u * u + _narrow_cell(u, width)
             lines[out, r] = value if values[line, r] == values[line, r] else missing
-        # The few wide or far cells come again: series of all would not vectorise.
-        for r in range(n):
-            low = values[edges, r]
-            high = values[edges + 1, r]
-            u = (0.5 * (low + high) - mean) * inverse_sd
-            width = (high - low) * inverse_sd
-            if not _is_narrow(u, width) and values[line, r] == values[line, r]:
-                value = relative + values[edges + 2, r]
-                if width < np.inf:
-                    value -= 0.5 * u * u
-                below = (low - mean) * inverse_sd
-                above = (high - mean) * inverse_sd
-                lines[out, r] = value + _log_cell(inverse_sd, u, width, below, above)
     else:
         for r in range(n):
             lines[out, r] = _log_normal(mean, inverse_sd, relative, missing, values[line, r])
@@ -272,6 +256,15 @@ def log_gaussian_line(
     if leaf.n_states > 1:
         for r in range(n):
             lines[out, r] += table[leaf.first + cells.codes[line, r]]
+    # The few wide or far cells come again: series of all would not vectorise.
+    for r in range(n if has_cells else 0):
+        low = values[edges, r]
+        high = values[edges + 1, r]
+        width = (high - low) * inverse_sd
+        square = ((0.5 * (low + high) - mean) * inverse_sd * width) ** 2
+        is_narrow = square < _NARROW[0] and width * width < _NARROW[1]
+        if not is_narrow and values[line, r] == values[line, r]:
+            lines[out, r] = log_gaussian(leaf, table, cells, r)
 
 
 @inlined

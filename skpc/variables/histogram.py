@@ -17,8 +17,8 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from skpc._arrays import Bools, Floats, Ints, offsets
-from skpc._jit import ZERO, inlined, kernel
-from skpc._random import seed_streams, uniform
+from skpc._jit import inlined, kernel
+from skpc._random import Streams, start_streams, uniform
 
 #: Numbers of an axis, seen by kernels, that stand before its edges.
 HEAD = 5
@@ -475,8 +475,27 @@ class HistogramTable(NamedTuple):
     def draw(self, codes: Ints, rows: Floats, seed: int) -> Floats:
         """Encoded rows whose missing cells have these states; numbers are drawn from their bins."""
         filled = rows.copy()
-        _draw_rows(self.ptr, self.axis, np.uint64(seed), codes, filled)
+        # A row's draws do not depend on other rows.
+        streams = start_streams(np.uint64(seed), len(rows))
+        _draw_rows(self.ptr, self.axis, streams, codes, filled)
         return filled
+
+
+@inlined
+def n_up_to(numbers: Floats, begin: int | np.int64, n: int, gap: float, x: float) -> int:
+    """How many of n increasing numbers are at most ``x``, with a ``gap`` cut out at each of them.
+
+    By halving: a search of numpy would take a second to compile in each kernel.
+    """
+    low = 0
+    high = n
+    while low < high:
+        middle = (low + high) // 2
+        if numbers[begin + middle] - gap * (middle + 0.5) <= x:
+            low = middle + 1
+        else:
+            high = middle
+    return low
 
 
 @inlined
@@ -488,7 +507,7 @@ def state_and_log_density(
     n_edges = (last - first_number - 9) // 5
     begin = first_number + HEAD
     # The cell is the number of edges that are not above the value.
-    cell = np.searchsorted(axis[begin : begin + n_edges], x, side="right")
+    cell = n_up_to(axis, begin, n_edges, 0.0, x)
     # Behind the edges: states, shares, log densities of the cells.
     place = begin + n_edges + cell
     log_density = axis[place + 2 * (n_edges + 1)]
@@ -541,16 +560,13 @@ def draw_in_state(axis: Floats, first_number: int, last: int, state: int, u: flo
     return low + u * (axis[begin + cell] - low)
 
 
-@kernel(new_arrays=True)
-def _draw_rows(ptr: Ints, axis: Floats, seed: np.uint64, codes: Ints, rows: Floats) -> None:
+@kernel
+def _draw_rows(ptr: Ints, axis: Floats, streams: Streams, codes: Ints, rows: Floats) -> None:
     """Replace NaN by the code of the cell, or by a draw from its state."""
-    streams = np.empty(1, dtype=np.uint64)
     for row in range(len(rows)):
-        # A row's draws do not depend on other rows.
-        seed_streams(seed, row, streams)
         for v in range(len(ptr) - 1):
             if np.isnan(rows[row, v]):
                 rows[row, v] = codes[row, v]
                 if ptr[v] < ptr[v + 1]:
-                    u = uniform(streams, ZERO)
+                    u = uniform(streams, row)
                     rows[row, v] = draw_in_state(axis, ptr[v], ptr[v + 1], codes[row, v], u)

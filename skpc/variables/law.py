@@ -33,7 +33,7 @@ from skpc.variables.atoms import (
 )
 from skpc.variables.histogram import TINY
 from skpc.variables.lattice import OFF_LATTICE, fit_lattice, on_lattice
-from skpc.variables.score import ATOMS, HEAD, Score, at_powers, bound, inverse_of, inverse_power
+from skpc.variables.score import ATOMS, HEAD, Score, bound, inverse_of, inverse_power
 from skpc.variables.score_fit import fitted_scores, score_around
 
 #: Rules of Gauss and Legendre on intervals of length 1, one after the other. All but the last are
@@ -43,6 +43,8 @@ _IN_SDS = (6.0, 9.0)
 _IN_SCORES = (3.0, 8.0)
 _RULES = np.hstack([np.polynomial.legendre.leggauss(size) for size in _SIZES])
 _NODES, _WEIGHTS = 0.5 * (_RULES + np.array([[1.0], [0.0]]))
+#: The rule of Gauss and Hermite for noise of standard deviation one.
+_HERMITE = np.polynomial.hermite_e.hermegauss(5)
 #: Standard deviations around a mean beyond which a normal density counts for nothing.
 _REACH = 8.0
 #: Widest runs of atoms between which a quadrature has pieces of its own.
@@ -324,7 +326,7 @@ class Law(NamedTuple):
         place_in_run, size = _runs(self.atoms, self.gap)
         between = self.atom_places + self.gap * ((place_in_run + 0.5) / size - 0.5)
         score = self.score
-        ends = at_powers(np.array(score, dtype=np.float64), np.array([score.low, score.high]))
+        ends = score.powers_of_ends()
         least = ends[0] if score.lower > -math.inf else -math.inf
         greatest = ends[1] if score.upper < math.inf else math.inf
         scores_of_atoms = np.clip(score.transform(between), least, greatest)
@@ -363,27 +365,34 @@ class Law(NamedTuple):
 
         By Gauss-Legendre quadrature between the places where the map is not smooth: the ends of the
         power transform and its middle, and the widest runs of atoms on a lattice. Of many means
-        with one standard deviation, a few have quadratures, and splines go through these.
+        with nearly one standard deviation, a few have quadratures under the least of them, and
+        splines go through these. A wider normal is such a normal with noise around its mean.
         """
         moments = np.empty((2, len(mean)))
-        distinct, number_of_sd, count = np.unique(sd, return_inverse=True, return_counts=True)
         is_alone = np.ones(len(mean), dtype=bool)
-        # Means with one standard deviation from which on splines go through some, knots of these in
-        # one standard deviation, and means for each knot that are worth it.
+        # Standard deviations in an octave that are told apart, and how many have splines; knots of
+        # these in one standard deviation, and means for each knot that are worth it.
+        bins_of_octave = 16.0
         many_means = 400
         knots_of_sd = 10.0
         means_of_knot = 4
-        for number in np.flatnonzero(count > many_means).tolist():
-            members = np.flatnonzero(number_of_sd == number)
-            low = mean[members].min()
-            high = mean[members].max()
-            n_knots = 2 + math.ceil(knots_of_sd * (high - low) / distinct[number])
-            if means_of_knot * n_knots < len(members):
-                knots = np.linspace(low, high, n_knots) if high > low else np.array([low])
-                at_knots = self._quadratures(knots, np.full(len(knots), distinct[number]), centre)
-                if high > low:
-                    at_knots = CubicSpline(knots, at_knots, axis=1)(mean[members])
-                moments[:, members] = at_knots
+        octave_bin = np.floor(bins_of_octave * np.log2(sd))
+        for number in np.unique(octave_bin):
+            members = np.flatnonzero(octave_bin == number)
+            least = sd[members].min()
+            noise = np.sqrt(sd[members] ** 2 - least**2)
+            nodes, weights = _HERMITE if noise.any() else (np.zeros(1), np.full(1, _SQRT_2_PI))
+            places = mean[members] + noise * nodes[:, np.newaxis]
+            low = places.min()
+            reach = knots_of_sd * (places.max() - low)
+            # Four knots at least: a cubic goes through them.
+            most_knots = len(members) / means_of_knot - 4.0
+            if len(members) > many_means and reach < most_knots * least:
+                n_knots = 4 + math.ceil(reach / least)
+                knots = low + least / knots_of_sd * np.arange(n_knots)
+                at_knots = self._quadratures(knots, np.full(n_knots, least), centre)
+                at_places = CubicSpline(knots, at_knots, axis=1)(places)
+                moments[:, members] = weights @ at_places / _SQRT_2_PI
                 is_alone[members] = False
         moments[:, is_alone] = self._quadratures(mean[is_alone], sd[is_alone], centre)
         return moments[0], moments[1]
@@ -395,8 +404,7 @@ class Law(NamedTuple):
         if score.power == 1.0 and score[:2] == (-math.inf, math.inf) and not has_gaps:
             offset = score.centre + score.spread * mean - centre
             return np.array([offset, offset**2 + (score.spread * sd) ** 2])
-        flat = np.array(score, dtype=np.float64)
-        low, high = at_powers(flat, np.array([score.low, score.high]))
+        low, high = score.powers_of_ends()
         knots = [min(low, 0.0), min(max(0.0, low), high), max(high, 0.0), math.inf]
         if has_gaps:
             place_in_run, size = _runs(self.atoms, self.gap)
@@ -423,6 +431,20 @@ class Law(NamedTuple):
     def is_atom(self, values: Floats) -> np.ndarray:
         """Which values are atoms."""
         return states_among(self.atoms, self.reach, values) < len(self.atoms)
+
+    def cell_sizes(self, values: Floats) -> Floats:
+        """What turns the density at values into a probability; 0 where no value has one."""
+        if self.step > 0.0:
+            return np.full(np.shape(values), self.step)
+        return np.where(self.is_atom(values), 1.0, 0.0)
+
+    def can_be(self, values: Floats) -> Bools:
+        """Whether a column can have these values: within its bounds, on its lattice."""
+        is_inside = ~((values < self.bounds[0]) | (values > self.bounds[1]))
+        if self.step == 0.0:
+            return is_inside
+        off = np.abs(values - on_lattice(values, self.step, self.origin))
+        return is_inside & ~(off > OFF_LATTICE * self.step)
 
     @property
     def edges_of_ends(self) -> tuple[float, float]:

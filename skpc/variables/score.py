@@ -17,6 +17,7 @@ import numpy as np
 from skpc._arrays import Floats
 from skpc._fast_math import fast_exp, fast_log
 from skpc._jit import ZERO, inlined, kernel
+from skpc.variables.histogram import n_up_to
 
 #: How near to a bound a value may come, as a part of the distance of typical ones.
 _NEAREST = 1e-12
@@ -79,6 +80,11 @@ class Score(NamedTuple):
         """Scores of ends of intervals; beyond a bound there is nothing."""
         scores = [np.where(x <= self.lower, -np.inf, self.transform(x)) for x in ends]
         return [np.where(x >= self.upper, np.inf, score) for x, score in zip(ends, scores)]
+
+    def powers_of_ends(self) -> Floats:
+        """The power transform at the ends of the range."""
+        plain = Score(power=self.power, low=self.low, high=self.high)
+        return plain.transform(np.array([self.low, self.high]))
 
     def _of_values(self, x: Floats) -> tuple[Floats, Floats]:
         z = np.empty(np.shape(x))
@@ -289,44 +295,16 @@ def _values(score: Floats, z: Floats, x: Floats) -> None:
         x[i] = value_of(inverse, z[i]) if z[i] == z[i] else np.nan
 
 
-def at_powers(score: Floats, u: Floats) -> Floats:
-    """The power transform at ends of the range."""
-    z = np.empty(len(u))
-    _transformed(score, u, z)
-    return z
-
-
-@kernel
-def _transformed(score: Floats, u: Floats, z: Floats) -> None:
-    for i in range(len(u)):
-        z[i] = _power(u[i], score[4])
-
-
 @inlined
 def place_of(column: Floats, begin_of_column: int | np.int64, n_atoms: int, x: float) -> float:
     """The place of a value that is no atom; see :meth:`skpc.variables.Law.place`."""
     gap = column[begin_of_column + 4]
-    if gap == 0.0 or n_atoms == 0:
-        return x
-    begin = begin_of_column + ATOMS
     # The atoms whose cells begin at or before the value.
-    n_below = np.searchsorted(column[begin : begin + n_atoms], x + 0.5 * gap, side="right")
-    return x - gap * n_below
+    return x - gap * n_up_to(column, begin_of_column + ATOMS, n_atoms, 0.0, x + 0.5 * gap)
 
 
 @inlined
 def value_at(column: Floats, begin_of_column: int | np.int64, n_atoms: int, place: float) -> float:
     """The value at a place; see :meth:`skpc.variables.Law.at_place`."""
     gap = column[begin_of_column + 4]
-    if gap == 0.0 or n_atoms == 0:
-        return place
-    # The cuts at or before the place, by halving.
-    low = 0
-    high = n_atoms
-    while low < high:
-        middle = (low + high) // 2
-        if column[begin_of_column + ATOMS + middle] - gap * (middle + 0.5) <= place:
-            low = middle + 1
-        else:
-            high = middle
-    return place + gap * low
+    return place + gap * n_up_to(column, begin_of_column + ATOMS, n_atoms, gap, place)

@@ -8,7 +8,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from skpc.all_trees.density import AllTreesDensity
 from skpc.all_trees.parameters import ComponentParameters, DirectedParameters, UndirectedParameters
-from skpc.domain import Domain
+from skpc.domain import Declared, Domain
 from skpc.queries import log_likelihood
 
 NAN = np.nan
@@ -23,7 +23,7 @@ def random_density(kind, seed=0):
     rows = np.column_stack(
         [rng.integers(0, 3, 200), rng.gamma(2.0, size=200), rng.integers(0, 2, 200)]
     )
-    domain = Domain.fit(rows, categorical_features=[0, 2], n_bins=4)
+    domain = Domain.fit(rows, Declared(categorical_features=[0, 2]), n_bins=4)
     parameters = ComponentParameters(kind(np.concatenate([[0], np.cumsum(domain.n_states)])), 2)
     n_states, n = int(domain.n_states.sum()), 3
     size = n * (n + 1) + n_states * (n_states + 1)

@@ -8,7 +8,7 @@ from skpc._random import row_seeds
 from skpc.all_trees.density import AllTreesDensity
 from skpc.all_trees.incomplete import draw_rows, estimate_missing, local_modes
 from skpc.all_trees.parameters import ComponentParameters, DirectedParameters, UndirectedParameters
-from skpc.domain import Domain
+from skpc.domain import Declared, Domain
 from skpc.queries import log_likelihood
 from tests.naive.all_trees import all_rows
 
@@ -148,7 +148,7 @@ def test_a_sampled_mixture_of_trees_approaches_the_mixture_of_all():
     mixture = random_mixture(DirectedParameters, 2)
     every = np.array(all_rows(N_STATES))
     truth = mixture.log_likelihood(mixture.models[0].states_of(every))
-    domain = Domain.fit(every.astype(float), categorical_features=range(4))
+    domain = Domain.fit(every.astype(float), Declared(categorical_features=range(4)))
     density, gaps = AllTreesDensity(mixture, domain, 0, "auto", 100), []
     for n_trees in (1, 30, 3000):
         circuit = density.sampled_circuit(n_trees, np.random.RandomState(0))

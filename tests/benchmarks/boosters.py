@@ -19,6 +19,7 @@ import itertools
 import time
 import warnings
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -30,7 +31,7 @@ from sklearn.impute import IterativeImputer, KNNImputer
 from sklearn.preprocessing import OrdinalEncoder
 
 from skpc import CutsetNetworkBD, ExpectedPredictor
-from tests.benchmarks.expected_predictor import CLASSES, load
+from tests.benchmarks.expected_predictor import CLASSES, load, write
 from tests.naive.shapley import shapley_values
 
 N_COLUMNS, N_TRUTH = 6, 2000
@@ -62,6 +63,9 @@ def speed(options: argparse.Namespace) -> None:
 
 
 def imputers(options: argparse.Namespace) -> None:
+    labels = {"expected": "expected", "iterative": "IterativeImputer", "KNN": "KNNImputer"}
+    labels["native"] = "default directions"
+    table = [("table, removed", *labels.values())]
     for name in options.tables:
         X, y = load(name, 4000)
         # Codes are numbers for all of them: imputers and models see the same matrix.
@@ -103,10 +107,15 @@ def imputers(options: argparse.Namespace) -> None:
             for method, true in truth.items():
                 answers = {label: ask[method](rows) for label, rows in completed.items()}
                 answers["expected"] = getattr(model, method)(holes)
-                report(f"{name:12}{rate:.1f} {method:18}", true, answers)
+                error = report(f"{name:12}{rate:.1f} {method:18}", true, answers)
+                if method == margin:
+                    cells = (f"{error[label]:.2f}" for label in labels)
+                    table.append((f"{name}, {100 * rate:.0f} %", *cells))
+    if options.write:
+        write(options.write, "boosters", table)
 
 
-def report(title: str, true: np.ndarray, answers: dict[str, np.ndarray]) -> None:
+def report(title: str, true: np.ndarray, answers: dict[str, np.ndarray]) -> dict[str, float]:
     """Root mean squared errors, and how far the expectation is below the best of the others.
 
     ``z`` is the difference of squared errors over its paired standard error.
@@ -121,6 +130,7 @@ def report(title: str, true: np.ndarray, answers: dict[str, np.ndarray]) -> None
     z = gain.mean() / (gain.std(ddof=1) / np.sqrt(len(gain)))
     shown = "  ".join(f"{label} {each:.4f}" for label, each in error.items())
     print(f"{title} {shown}  z {z:+.1f} ({best})", flush=True)
+    return error
 
 
 def shapley(options: argparse.Namespace) -> None:
@@ -166,6 +176,7 @@ def main() -> None:
     parser.add_argument("--test", type=int, default=None)
     parser.add_argument("--tables", nargs="*", default=[*CLASSES, "schooling", "diabetes"])
     parser.add_argument("--density", choices=["default", "cutset"], default="default")
+    parser.add_argument("--write", type=Path, help="folder of the guide's tables")
     options = parser.parse_args()
     options.test = options.test or (20 if options.part == "shapley" else 500)
     warnings.simplefilter("ignore")

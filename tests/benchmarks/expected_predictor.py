@@ -1,7 +1,7 @@
 """A forest's expected predictions under missing cells, against imputers in front of it.
 
     SKPC_DATA=... python -m tests.benchmarks.expected_predictor [--tables bank ...] [--rows N]
-        [--test N] [--splits N] [--density default|cutset]
+        [--test N] [--splits N] [--density default|cutset] [--write doc/user_guide]
 
 A forest of 100 trees of 31 leaves learns from complete rows; cells of test rows are removed at 0,
 .3, .5 and .7. Log loss, or root mean squared error in standard deviations, of the same forest
@@ -17,9 +17,11 @@ against means of draws: mean of z^2 in [.75, 1.3], none above 4.5; 5 ms a row.
 from __future__ import annotations
 
 import argparse
+import csv
 import time
 import warnings
 from copy import copy
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -41,6 +43,7 @@ from tests.benchmarks.numbers_tables import load_diabetes
 RATES = (0.0, 0.3, 0.5, 0.7)
 CLASSES = ("bank", "electricity", "segment", "cmc")
 N_DRAWS = 2000
+HEADER = ("table, removed", "expected", "best imputer", "masked copies")
 
 
 def load(name: str, n_rows: int) -> tuple[pd.DataFrame, np.ndarray]:
@@ -77,8 +80,18 @@ def masked_copies(X, y, classes, rng):
     return model.fit(copies, np.tile(y, len(RATES)))
 
 
-def measure(name: str, options: argparse.Namespace) -> None:
-    """Losses at each rate over all splits, and how far expectations are from means of draws."""
+def write(folder: Path, name: str, rows: list) -> None:
+    """A table of the guide."""
+    with (folder / f"{name}.csv").open("w", encoding="utf-8", newline="") as out:
+        csv.writer(out, lineterminator="\n").writerows(rows)
+
+
+def measure(name: str, options: argparse.Namespace) -> list[tuple[str, ...]]:
+    """Losses at each rate over all splits, and how far expectations are from means of draws.
+
+    Returns the rows of the guide.
+    """
+    rows = []
     X, y = load(name, options.rows)
     classes = np.unique(y) if name in CLASSES else None
     splits = [split(X, y, classes, options, number) for number in range(options.splits)]
@@ -86,8 +99,11 @@ def measure(name: str, options: argparse.Namespace) -> None:
         parts = [losses_of for of_rates, _ in splits for at, losses_of, _ in of_rates if at == rate]
         spent = np.mean([time for of_rates, _ in splits for at, _, time in of_rates if at == rate])
         each = {label: np.concatenate([part[label] for part in parts]) for label in parts[0]}
-        show(name, rate, each, spent, classes is None)
+        row = show(name, rate, each, spent, classes is None)
+        if rate > 0.0:
+            rows.append(row)
     print(f"{name}: {splits[0][1]}", flush=True)
+    return rows
 
 
 def split(X: pd.DataFrame, y: np.ndarray, classes, options: argparse.Namespace, number: int):
@@ -140,7 +156,8 @@ def split(X: pd.DataFrame, y: np.ndarray, classes, options: argparse.Namespace, 
     return of_rates, fitted
 
 
-def show(name: str, rate: float, each: dict, spent: float, is_root: bool) -> None:
+def show(name: str, rate: float, each: dict, spent: float, is_root: bool) -> tuple[str, ...]:
+    """Print a line, and return the row of the guide."""
     loss = {label: float(rows.mean()) for label, rows in each.items()}
     best = min(list(loss)[1:-1], key=lambda label: loss[label])
     errors = []
@@ -153,6 +170,10 @@ def show(name: str, rate: float, each: dict, spent: float, is_root: bool) -> Non
     shown = "  ".join(f"{label} {one:.3f}" for label, one in loss.items())
     shown += f"  +-{errors[0]:.3f} (best imputer: {best}), +-{errors[1]:.3f} (copies)"
     print(f"{name} {rate:.1f}  {shown}  {1e3 * spent:.1f} ms a row", flush=True)
+    imputer = "completion" if best == "completed" else best
+    title = f"{name}, {100 * rate:.0f} %"
+    best_loss = f"{loss[best]:.3f} ({imputer})"
+    return title, f"{loss['expected']:.3f}", best_loss, f"{loss['copies']:.3f}"
 
 
 def with_tails(density):
@@ -191,10 +212,12 @@ def main() -> None:
     parser.add_argument("--test", type=int, default=500)
     parser.add_argument("--splits", type=int, default=1)
     parser.add_argument("--density", choices=["default", "cutset"], default="default")
+    parser.add_argument("--write", type=Path, help="folder of the guide's tables")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
-    for name in options.tables:
-        measure(name, options)
+    rows = [row for name in options.tables for row in measure(name, options)]
+    if options.write:
+        write(options.write, "expected_predictor", [HEADER, *rows])
 
 
 if __name__ == "__main__":

@@ -2,8 +2,9 @@
 
     python -m tests.benchmarks.fast_paths [names ...]
 
-A special path stays where it is at least twice as fast as the plain code on a shape that is named
-here. Plain is what the package does where the path does not apply, or a twin in ``tests/naive``.
+A special path stays where it is at least three times as fast as the plain code on a shape that is
+named here. Plain is what the package does where the path does not apply, or a twin in
+``tests/naive``.
 The two must agree. They run in turn; the factor is the ratio of the medians of CPU seconds of one
 thread (of threads themselves: of seconds that passed).
 """
@@ -50,7 +51,7 @@ from skpc.variables.score import Score
 from tests.naive import fast_math
 
 #: Below this a special path is to be deleted.
-PAYS = 2.0
+PAYS = 3.0
 _REPEATS = 7
 
 

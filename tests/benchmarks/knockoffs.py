@@ -52,10 +52,9 @@ def by_skpc(X: np.ndarray, y: np.ndarray, seed: int) -> np.ndarray:
         scoring=lambda fitted, X, y: -np.square(fitted.predict(X) - y).mean(),
         n_draws=199,
         cv=2,
-        q=_Q,
         random_state=seed,
     )
-    return result.columns["selected"].to_numpy()
+    return (result.columns["adjusted"] <= _Q).to_numpy()
 
 
 def main() -> None:

@@ -310,7 +310,10 @@ def importance(repeats: int) -> None:
             cv=2,
             random_state=seed,
         )
-        selected, null = result.columns["selected"].to_numpy(), ~(matters | np.roll(matters, 1))
+        selected, null = (
+            (result.columns["adjusted"] <= 0.1).to_numpy(),
+            ~(matters | np.roll(matters, 1)),
+        )
         pvalues.extend(result.columns["pvalue"][null])
         wrong = [(selected & ~true).sum() for true in (matters, ~null)]
         share = [count / max(selected.sum(), 1) for count in wrong]

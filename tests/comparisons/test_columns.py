@@ -112,7 +112,7 @@ def test_a_column_cannot_be_in_two_sets():
         independence_test(siblings(20, seed=0), 0, "nothing")
 
 
-def test_columns_that_matter_are_selected():
+def test_columns_that_matter_are_found():
     X = table(300, seed=1, missing=0.1)
     X["noise"] = np.random.default_rng(0).normal(size=300)
     y = np.where(X["kind"].eq("large") ^ (np.random.default_rng(1).random(300) < 0.1), "b", "a")
@@ -128,7 +128,7 @@ def test_columns_that_matter_are_selected():
         random_state=0,
     )
     columns = result.columns
-    assert columns["selected"].tolist() == [False, True, False, False]
+    assert (columns["adjusted"] <= 0.1).tolist() == [False, True, False, False]
     assert columns["statistic"].idxmax() == "kind"
     expected = stats.false_discovery_control(columns["pvalue"])
     np.testing.assert_allclose(columns["adjusted"], expected)
@@ -157,7 +157,7 @@ def test_pvalues_of_a_column_without_effect_are_uniform():
     assert stats.kstest(useless, "uniform").pvalue > 0.01
 
 
-def test_number_of_draws_lets_one_column_be_selected():
+def test_number_of_draws_lets_one_column_be_found():
     X, y = siblings(60, seed=0), np.arange(60) % 2
     frame = pd.DataFrame(X, columns=list("abc"))
     frame["target"] = y + 0.01 * X[:, 0]
@@ -166,10 +166,9 @@ def test_number_of_draws_lets_one_column_be_selected():
         frame,
         y,
         density=CutsetNetworkBD(random_state=0),
-        q=0.2,
         cv=2,
         random_state=0,
     )
-    # One more than 2 * 4 / 0.2 draws.
-    assert result.columns["pvalue"].min() == pytest.approx(1.0 / 41.0)
-    assert result.columns["selected"].tolist() == [False, False, False, True]
+    # One more than 20 * 4 draws.
+    assert result.columns["pvalue"].min() == pytest.approx(1.0 / 81.0)
+    assert (result.columns["adjusted"] <= 0.1).tolist() == [False, False, False, True]

@@ -15,7 +15,7 @@ from skpc.comparisons.two_sample import (
     squared_discrepancies,
     standardised_differences,
 )
-from skpc.domain import Domain
+from skpc.domain import Declared, Domain
 from skpc.kernels import ExponentialHamming
 from skpc.queries import expected_gram
 from tests.naive import comparisons as naive
@@ -76,7 +76,7 @@ def test_scores_of_pairs_equal_plain_loops():
     codes = rng.integers(0, [2, 3, 4], size=(40, 3)).astype(float)
     codes[:, 1] = np.where(rng.random(40) < 0.8, codes[:, 0], codes[:, 1])
     codes[rng.random(codes.shape) < 0.2] = np.nan
-    domain = Domain.fit(codes, categories=[range(2), range(3), range(4)])
+    domain = Domain.fit(codes, Declared(categories=[range(2), range(3), range(4)]))
     result = PairScores(domain).score_cells(codes)
     np.testing.assert_allclose(result, naive.pair_scores(codes, [2, 3, 4]))
     assert np.nanstd(result[:, 0]) > 0.05

@@ -27,7 +27,7 @@ def test_the_clusters_are_those_of_scikit_learn(table, n_clusters, max_iter):
     point = TABLES[table]
     weight = RNG.integers(1, 4, len(point)) * 1.0
     for seed in range(3):
-        means = KMeans(n_clusters, n_init=1, max_iter=max_iter, random_state=seed)
+        means = KMeans(n_clusters, n_init=1, max_iter=max_iter, tol=0.0, random_state=seed)
         expected = np.unique(means.fit(point, sample_weight=weight).labels_, return_inverse=True)[1]
         random_state = np.random.RandomState(seed)
         membership = cluster_points(point, weight, n_clusters, random_state, max_iter)

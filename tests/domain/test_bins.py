@@ -7,12 +7,12 @@ from math import lgamma
 import numpy as np
 import pytest
 
-from skpc.domain import Domain
+from skpc.domain import Declared, Domain
 from skpc.domain._bins import _ESS, _log_bayes_factor
 
 
 def n_bins(X, weight=None, **options):
-    domain = Domain.fit(X, n_bins=20, sample_weight=weight, **options)
+    domain = Domain.fit(X, Declared(**options), n_bins=20, sample_weight=weight)
     return [axis.n_states - len(axis.atoms) for axis in domain.axes]
 
 
@@ -97,16 +97,16 @@ def test_draws_of_skew_positive_columns_are_positive():
 @pytest.mark.parametrize("declared", [{"atoms": {0: [0.0]}}, {"bounds": {0: (0.0, None)}}])
 def test_plain_columns_have_neither_atoms_nor_bounds(declared):
     with pytest.raises(ValueError, match="has neither atoms nor bounds"):
-        Domain.fit(np.arange(40.0)[:, np.newaxis], margins="plain", **declared)
+        Domain.fit(np.arange(40.0)[:, np.newaxis], Declared(margins="plain", **declared))
 
 
 def test_a_column_is_declared_once():
     pd = pytest.importorskip("pandas")
     table = pd.DataFrame({"price": np.arange(40.0)})
     with pytest.raises(ValueError, match="names column 'price' twice"):
-        Domain.fit(table, atoms={0: [1.0], "price": [2.0]})
+        Domain.fit(table, Declared(atoms={0: [1.0], "price": [2.0]}))
 
 
 def test_atoms_that_are_no_numbers_are_refused_by_column():
     with pytest.raises(ValueError, match="atoms of column 0 must be a list of finite numbers"):
-        Domain.fit(np.arange(40.0)[:, np.newaxis], atoms={0: ["x"]})
+        Domain.fit(np.arange(40.0)[:, np.newaxis], Declared(atoms={0: ["x"]}))

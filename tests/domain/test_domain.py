@@ -15,7 +15,7 @@ from hypothesis.extra import numpy as hnp
 from sklearn.base import BaseEstimator, DensityMixin
 
 from skpc._validation import check_table, check_weight
-from skpc.domain import Domain, _rows, column_moments, merge_rows, present_rows
+from skpc.domain import Declared, Domain, _rows, column_moments, merge_rows, present_rows
 from skpc.variables import fit_histogram
 from tests.naive import domain as naive
 from tests.scikit_checks import parametrize_with_checks
@@ -85,7 +85,9 @@ def test_auto_takes_strings_bools_and_small_integers_as_categories():
 
 
 def test_states_that_were_observed_become_codes_in_order():
-    domain = Domain.fit(np.array([[3.0], [np.nan], [-0.0], [7.0], [3.0]]), categorical_features=[0])
+    domain = Domain.fit(
+        np.array([[3.0], [np.nan], [-0.0], [7.0], [3.0]]), Declared(categorical_features=[0])
+    )
     assert domain[0].states.tolist() == [0, 3, 7]
     rows = domain.encode(np.array([[7.0], [0.0], [5.0], [np.nan], [3.0]]))
     np.testing.assert_array_equal(rows.ravel(), [2, 0, np.nan, np.nan, 1])
@@ -106,17 +108,19 @@ def test_states_that_were_observed_become_codes_in_order():
 )
 def test_columns_are_chosen_by_mask_number_or_name(choice, expected):
     frame = pd.DataFrame({"a": [1.0, 99.0], "b": [0, 1], "c": [-2.5, 3.5]})
-    domain = Domain.fit(frame, categorical_features=choice)
+    domain = Domain.fit(frame, Declared(categorical_features=choice))
     assert np.flatnonzero(domain.is_categorical).tolist() == expected
 
 
 def test_from_dtype_takes_columns_of_category_dtype_alone():
-    domain = Domain.fit(pandas_frame().drop(columns="text"), categorical_features="from_dtype")
+    domain = Domain.fit(
+        pandas_frame().drop(columns="text"), Declared(categorical_features="from_dtype")
+    )
     assert [n for n, c in zip(domain.feature_names, domain.is_categorical) if c] == [
         "category",
         "level",
     ]
-    domain = Domain.fit(polars_frame().drop("text"), categorical_features="from_dtype")
+    domain = Domain.fit(polars_frame().drop("text"), Declared(categorical_features="from_dtype"))
     assert np.flatnonzero(domain.is_categorical).tolist() == [1, 2]
 
 
@@ -131,10 +135,10 @@ def test_dtypes_declare_their_categories_in_order():
 
 def test_declared_categories_keep_their_order_and_make_a_column_categorical():
     table = object_table(["b", 30.0], ["a", 10.0])
-    domain = Domain.fit(table, categories=[["b", "c", "a"], [30, 20, 10]])
+    domain = Domain.fit(table, Declared(categories=[["b", "c", "a"], [30, 20, 10]]))
     np.testing.assert_array_equal(domain.encode(table), [[0, 0], [2, 2]])
     assert domain.n_states.tolist() == [3, 3]
-    some = Domain.fit(table, categories=[["b", "c", "a"], None])
+    some = Domain.fit(table, Declared(categories=[["b", "c", "a"], None]))
     assert some.n_states.tolist() == [3, 0]
 
 
@@ -166,13 +170,15 @@ def test_declared_categories_keep_their_order_and_make_a_column_categorical():
     ],
 )
 def test_impossible_options_are_refused_with_the_value_found(options, message):
+    declared = {key: options[key] for key in options if key != "n_bins"}
+    n_bins = options.get("n_bins")
     with pytest.raises(ValueError, match=message):
-        Domain.fit(np.array([[1.0, 0.5], [2.0, 1.5]]), **options)
+        Domain.fit(np.array([[1.0, 0.5], [2.0, 1.5]]), Declared(**declared), n_bins=n_bins)
 
 
 def test_an_unknown_column_name_is_refused_with_the_known_ones():
     with pytest.raises(ValueError, match=r"'c', which is not a column.*\['a', 'b'\]"):
-        Domain.fit(pd.DataFrame({"a": [1], "b": [2]}), categorical_features=["c"])
+        Domain.fit(pd.DataFrame({"a": [1], "b": [2]}), Declared(categorical_features=["c"]))
 
 
 def test_rows_of_weight_zero_are_not_there():
@@ -190,8 +196,8 @@ def test_rows_of_weight_zero_are_not_there():
 def test_too_many_observed_categories_are_refused_by_name():
     frame = pd.DataFrame({"id": np.arange(1_001) + 0.5})
     with pytest.raises(ValueError, match="column 'id' has 1001"):
-        Domain.fit(frame, categorical_features=["id"])
-    assert Domain.fit(frame[1:], categorical_features=["id"]).n_states.tolist() == [1_000]
+        Domain.fit(frame, Declared(categorical_features=["id"]))
+    assert Domain.fit(frame[1:], Declared(categorical_features=["id"])).n_states.tolist() == [1_000]
 
 
 LARGE = 2**53
@@ -220,13 +226,15 @@ def test_large_integers_as_categories_stay_apart_or_are_refused_by_name(library)
     message = "round to equal floats; found 9007199254740993 in column .*Turn them into strings"
     merged = [LARGE, LARGE + 1] * 10
     with pytest.raises(ValueError, match=message):
-        Domain.fit(checked(merged), categorical_features=[0])
+        Domain.fit(checked(merged), Declared(categorical_features=[0]))
     with pytest.raises(ValueError, match=message):
-        Domain.fit(checked(merged), categories=[[LARGE, LARGE + 1], None])
+        Domain.fit(checked(merged), Declared(categories=[[LARGE, LARGE + 1], None]))
     if library != "category":
-        assert not Domain.fit(checked(merged), categorical_features=None).is_categorical.any()
+        assert not Domain.fit(
+            checked(merged), Declared(categorical_features=None)
+        ).is_categorical.any()
     apart = checked([LARGE, LARGE + 2] * 10)
-    domain = Domain.fit(apart, categorical_features=[0])
+    domain = Domain.fit(apart, Declared(categorical_features=[0]))
     np.testing.assert_array_equal(domain.encode(apart)[:, 0], [0.0, 1.0] * 10)
     with pytest.raises(ValueError, match=message):
         domain.encode(checked([LARGE + 2, LARGE + 1]))
@@ -236,7 +244,7 @@ def test_strings_in_a_column_declared_numeric_are_refused_by_name():
     frame = pd.DataFrame({"kind": ["a", "b"], "size": [1.0, 2.0]})
     for choice in (None, ["size"], "from_dtype"):
         with pytest.raises(ValueError, match="column 'kind' holds strings such as 'a'"):
-            Domain.fit(frame, categorical_features=choice)
+            Domain.fit(frame, Declared(categorical_features=choice))
 
 
 # ---------------------------------------------------------------- encode
@@ -252,7 +260,7 @@ def test_encoding_equals_a_loop_over_cells():
         rng.choice([-2.5, 1e9, np.nan], 60),
     ]
     table = np.column_stack([column.astype(object) for column in columns])
-    domain = Domain.fit(table[:30], categories=[None, [12.0, 3.0], None, None, [1e9, 7]])
+    domain = Domain.fit(table[:30], Declared(categories=[None, [12.0, 3.0], None, None, [1e9, 7]]))
     states = [None if c.states is None else c.states.tolist() for c in domain]
     np.testing.assert_array_equal(domain.encode(table), naive.encode(table.tolist(), states))
 
@@ -270,7 +278,7 @@ def test_encoded_float_arrays_come_back_themselves():
 def test_encoding_numbers_equals_a_loop_over_cells_and_leaves_the_table_alone(X, states):
     X[0] = states[0]
     before = X.copy()
-    domain = Domain.fit(X, categories=[states, [1, 0, *range(2, 9)], None])
+    domain = Domain.fit(X, Declared(categories=[states, [1, 0, *range(2, 9)], None]))
     expected = naive.encode(
         X.tolist(), [None if c.states is None else c.states.tolist() for c in domain]
     )
@@ -282,7 +290,7 @@ def test_an_unknown_category_is_missing_or_refused():
     known, foreign = object_table(["a", 1.0], ["b", 2.0]), object_table(["a", 1.0], ["c", 3.0])
     rows = Domain.fit(known).encode(foreign)
     np.testing.assert_array_equal(rows, [[0, 0], [np.nan, np.nan]])
-    strict = Domain.fit(known, handle_unknown="error")
+    strict = Domain.fit(known, Declared(handle_unknown="error"))
     with pytest.raises(
         ValueError, match=r"unknown category 'c' in column 0, row 1; .*\['a', 'b'\]"
     ):
@@ -290,7 +298,7 @@ def test_an_unknown_category_is_missing_or_refused():
     with pytest.raises(ValueError, match=r"unknown category 3.0 in column 1, row 0"):
         strict.encode(object_table(["a", 3.0]))
     with pytest.raises(ValueError, match=r"unknown category 2.0 in column 1, row 1"):
-        Domain.fit(known, categories=[None, [1, 5]], handle_unknown="error")
+        Domain.fit(known, Declared(categories=[None, [1, 5]], handle_unknown="error"))
 
 
 def test_the_kind_of_a_column_must_stay_the_one_of_fit():
@@ -431,7 +439,7 @@ def test_codes_equal_counting_the_edges_below(n_bins):
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.normal(size=500), rng.integers(0, 3, 500), rng.normal(size=500)])
     X[rng.random(X.shape) < 0.2] = np.nan
-    domain = Domain.fit(X, n_bins=n_bins, margins="plain")
+    domain = Domain.fit(X, Declared(margins="plain"), n_bins=n_bins)
     X[:4, 0] = [*domain.axes[0][0][:2], -1e300, 1e300]
     codes = domain.codes(domain.encode(X))
     assert codes.dtype == np.int16
@@ -474,17 +482,17 @@ def test_numbers_are_learned_column_by_column():
     np.testing.assert_array_equal(rain.atoms, [0.0])
     np.testing.assert_array_equal(domain.axes[0].atoms, [0.0])
     assert domain[0].law is rain
-    assert not any(Domain.fit(rain_frame(), margins="plain").laws)
-    assert Domain.fit(rain_frame(), margins="plain").is_plain
+    assert not any(Domain.fit(rain_frame(), Declared(margins="plain")).laws)
+    assert Domain.fit(rain_frame(), Declared(margins="plain")).is_plain
 
 
 @pytest.mark.parametrize("column", ["rain", 0])
 def test_atoms_and_bounds_are_declared_by_name_or_number(column):
     frame = rain_frame()
-    domain = Domain.fit(frame, atoms={column: [0.0, 2.0]}, bounds={column: (None, 100.0)})
+    domain = Domain.fit(frame, Declared(atoms={column: [0.0, 2.0]}, bounds={column: (None, 100.0)}))
     np.testing.assert_array_equal(domain.laws[0].atoms, [0.0, 2.0])
     assert domain.laws[0].score[:2] == (-np.inf, 100.0)
-    np.testing.assert_array_equal(Domain.fit(frame, atoms={column: []}).laws[0].atoms, [])
+    np.testing.assert_array_equal(Domain.fit(frame, Declared(atoms={column: []})).laws[0].atoms, [])
 
 
 @pytest.mark.parametrize(
@@ -503,7 +511,7 @@ def test_atoms_and_bounds_are_declared_by_name_or_number(column):
 )
 def test_impossible_atoms_and_bounds_are_refused(options, error, message):
     with pytest.raises(error, match=message):
-        Domain.fit(rain_frame(), **options)
+        Domain.fit(rain_frame(), Declared(**options))
 
 
 def test_drawn_rows_snap_to_values_and_observed_cells_stay():
@@ -532,8 +540,8 @@ def test_a_number_more_is_what_it_would_be_in_the_table(order, n_bins, margins):
     # Targets may go on beyond those of the table, but not beyond zero where they end there.
     lower = 0.0 if order[-1] == "rain" else None
     bounds = {order[-1]: (lower, None)} if margins == "auto" else None
-    whole = Domain.fit(frame, n_bins=n_bins, margins=margins, bounds=bounds)
-    domain = Domain.fit(frame[order[:-1]], n_bins=n_bins, margins=margins)
+    whole = Domain.fit(frame, Declared(margins=margins, bounds=bounds), n_bins=n_bins)
+    domain = Domain.fit(frame[order[:-1]], Declared(margins=margins), n_bins=n_bins)
     more = domain.with_number(whole.encode(frame), np.ones(len(frame)), n_bins)
     assert (more[2].law is None) == (margins == "plain")
     np.testing.assert_equal(more[2].law, whole[2].law)
@@ -548,7 +556,7 @@ def test_axes_of_other_rows_are_those_of_a_domain_that_has_seen_no_others(margin
     X = np.exp(rng.normal(size=(400, 2)))
     X[:100, 0] = 0.0
     weight = 0.5 + rng.random(400)
-    domain, some = Domain.fit(X, n_bins=5, margins=margins), slice(50, 250)
+    domain, some = Domain.fit(X, Declared(margins=margins), n_bins=5), slice(50, 250)
     again = domain.with_axes_of(X[some], weight[some])
     if margins == "plain":
         assert again.axes == domain.axes
@@ -600,9 +608,8 @@ def test_codes_of_a_column_without_axis_are_refused():
 def fit_numeric(values, weight, n_bins, margins="plain"):
     return Domain.fit(
         np.asarray(values)[:, None].copy(),
-        categorical_features=None,
+        Declared(categorical_features=None, margins=margins),
         n_bins=n_bins,
-        margins=margins,
         sample_weight=weight,
     )
 
@@ -655,7 +662,7 @@ def test_a_pandas_integer_column_with_missing_cells_turns_to_floats_and_a_bool_t
 
 def test_bools_that_were_taken_as_numbers_are_rounded():
     for frame in (pd.DataFrame({"a": [True, False]}), pl.DataFrame({"a": [True, False]})):
-        domain = Domain.fit(frame, categorical_features=None)
+        domain = Domain.fit(frame, Declared(categorical_features=None))
         assert not domain.is_categorical.any()
         assert domain.decode(np.array([[0.3], [0.7], [-2.0]]))["a"].to_list() == [
             False,
@@ -717,7 +724,7 @@ def test_filling_a_column_that_is_all_missing_takes_the_kind_of_the_domain():
 
 def test_filling_a_float_array_keeps_every_bit():
     X = np.array([[-0.0, np.nan], [5e-324, 1.0], [np.nan, 0.5], [8.5, 2.0]])
-    domain = Domain.fit(X, categorical_features=None)
+    domain = Domain.fit(X, Declared(categorical_features=None))
     filled = domain.fill(X, np.full(X.shape, 9.0))
     expected = X.copy()
     expected[np.isnan(X)] = 9.0

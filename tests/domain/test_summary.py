@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from skpc import CutsetNetworkBD, DensityRegressor
-from skpc.domain import Domain
+from skpc.domain import Declared, Domain
 
 N_ROWS = 300
 
@@ -39,7 +39,7 @@ def table():
 def fit(frame, **parameters):
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Some columns")
-        return Domain.fit(frame, **parameters)
+        return Domain.fit(frame, Declared(**parameters))
 
 
 def test_every_column_has_a_line_of_what_it_is_and_why():
@@ -126,20 +126,22 @@ def test_the_text_needs_no_pandas(monkeypatch):
 )
 def test_what_is_declared_is_the_reason(parameters, column, kind, why):
     frame = pd.DataFrame({"a": ["a", "b"] * 20, "n": [0, 1, 2, 1] * 10})
-    line = Domain.fit(frame, **parameters).to_frame().iloc[column]
+    line = Domain.fit(frame, Declared(**parameters)).to_frame().iloc[column]
     assert line["kind"] == kind
     assert line["why"].startswith(why)
 
 
 def test_words_for_all_columns_decide_too():
     frame = pd.DataFrame({"n": [0, 1, 2, 1] * 10})
-    of_none = Domain.fit(frame, categorical_features=None).to_frame()
-    of_dtype = Domain.fit(frame, categorical_features="from_dtype").to_frame()
+    of_none = Domain.fit(frame, Declared(categorical_features=None)).to_frame()
+    of_dtype = Domain.fit(frame, Declared(categorical_features="from_dtype")).to_frame()
     of_auto = Domain.fit(frame).to_frame()
     assert [*of_none["why"], *of_dtype["why"], *of_auto["why"]] == ["few values"] * 3
     frame["n"] //= 2
     assert [*Domain.fit(frame).to_frame()["why"]] == ["few whole numbers in 0..15"]
-    assert [*Domain.fit(frame, categorical_features=None).to_frame()["why"]] == ["few values"]
+    assert [*Domain.fit(frame, Declared(categorical_features=None)).to_frame()["why"]] == [
+        "few values"
+    ]
 
 
 def test_polars_and_arrays_and_saved_domains_say_the_same():

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skpc import CutsetNetworkBD, HiddenChowLiuTree, SoftLearnSPN, TableMixture
-from skpc.domain import Domain
+from skpc.domain import Declared, Domain
 from tests.naive import ordered
 from tests.naive import unseen as naive
 
@@ -37,7 +37,9 @@ def names(n_rows, first=0):
 def test_unseen_mass_equals_counting_the_values_that_are_seen_once(rows, declared):
     cells, weight = zip(("a", 1.0), *rows)
     categories = declared if declared == "auto" else [declared]
-    domain = Domain.fit(strings(cells), sample_weight=np.array(weight), categories=categories)
+    domain = Domain.fit(
+        strings(cells), Declared(categories=categories), sample_weight=np.array(weight)
+    )
     states = domain[0].states.tolist()
     assert domain[0].unseen == pytest.approx(naive.unseen_mass(cells, weight, states))
 
@@ -74,7 +76,9 @@ def test_only_columns_of_strings_have_unseen_mass_and_only_by_default():
     )
     assert [column.unseen > 0 for column in Domain.fit(frame)] == [True, True] + [False] * 4
     for other in ("missing", "error"):
-        assert not any(column.unseen for column in Domain.fit(frame, handle_unknown=other))
+        assert not any(
+            column.unseen for column in Domain.fit(frame, Declared(handle_unknown=other))
+        )
 
 
 def test_what_cells_add_equals_a_loop_over_cells():
@@ -135,15 +139,15 @@ def test_a_column_names_rows_if_most_of_fifty_values_are_seen_once(cells, expect
 
 def test_declared_categories_and_numbers_never_name_rows():
     cells = names(200)
-    assert Domain.fit(strings(cells), categories=[cells]).n_states.tolist() == [200]
+    assert Domain.fit(strings(cells), Declared(categories=[cells])).n_states.tolist() == [200]
     numbers = np.arange(200.0)[:, np.newaxis] + 100
-    assert Domain.fit(numbers, categorical_features=[0]).n_states.tolist() == [200]
+    assert Domain.fit(numbers, Declared(categorical_features=[0])).n_states.tolist() == [200]
 
 
 @pytest.mark.filterwarnings("ignore:Some columns seem to name the rows")
 @pytest.mark.parametrize("handle_unknown", ["unseen", "missing", "error"])
 def test_names_are_uniform_and_new_ones_are_never_refused(handle_unknown):
-    domain = Domain.fit(strings(names(100)), handle_unknown=handle_unknown)
+    domain = Domain.fit(strings(names(100)), Declared(handle_unknown=handle_unknown))
     table = strings(["row 7", "row 100", None])
     rows, mass = domain.encode_with_mass(table)
     np.testing.assert_array_equal(rows, 0.0)
@@ -225,7 +229,7 @@ def test_columns_without_values_are_one_state_and_are_warned_of_by_name(frame):
 @pytest.mark.parametrize("handle_unknown", ["unseen", "missing", "error"])
 def test_whatever_comes_later_in_a_column_without_values_stays_and_says_nothing(handle_unknown):
     frame = pd.DataFrame({"size": [1.5, 2.5], "void": [np.nan, np.nan]})
-    domain = Domain.fit(frame, handle_unknown=handle_unknown)
+    domain = Domain.fit(frame, Declared(handle_unknown=handle_unknown))
     for later in ([3.5, np.nan], ["text", None], [True, None]):
         table = frame.assign(void=np.array(later, dtype=object))
         rows, mass = domain.encode_with_mass(table)
@@ -248,7 +252,7 @@ def test_numbers_stay_an_array_of_numbers_beside_a_column_without_values():
 @pytest.mark.filterwarnings("ignore:Some columns have no value")
 def test_declared_states_of_a_column_without_values_do_not_matter():
     X = np.array([[0.0, np.nan], [1.0, np.nan]])
-    assert Domain.fit(X, categories=[[0, 1], [3, 4]]).n_states.tolist() == [2, 1]
+    assert Domain.fit(X, Declared(categories=[[0, 1], [3, 4]])).n_states.tolist() == [2, 1]
 
 
 def test_a_table_without_any_value_is_refused():
@@ -350,7 +354,7 @@ def test_unseen_values_of_new_rows_are_about_as_frequent_as_they_are_probable():
 
 def test_declared_atoms_that_no_row_holds_are_no_unseen_values():
     X = counts()[:, [0]]
-    number = Domain.fit(X, atoms={0: [*range(-4, 24, 2)]}).laws[0]
+    number = Domain.fit(X, Declared(atoms={0: [*range(-4, 24, 2)]})).laws[0]
     points = 2.0 * np.arange(-3000, 3000)
     others = points[~number.is_atom(points)]
     assert 2.0 * np.exp(number.log_unseen(others)).sum() == pytest.approx(number.unseen)
@@ -358,7 +362,7 @@ def test_declared_atoms_that_no_row_holds_are_no_unseen_values():
 
 def test_what_is_off_the_lattice_is_improbable_and_what_is_beyond_the_bounds_impossible():
     X = counts()
-    domain = Domain.fit(X, bounds={0: (0, None)})
+    domain = Domain.fit(X, Declared(bounds={0: (0, None)}))
     visits, stars, doses, _ = domain.laws
     # Halves between all half stars, and doses near one that was seen.
     assert np.isfinite(stars.log_unseen(np.array([2.25]))).all()

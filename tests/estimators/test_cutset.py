@@ -315,7 +315,7 @@ def test_the_structure_score_of_incomplete_rows_is_that_of_their_completion(monk
     def completed(domain, rows, *others):
         return np.where(np.isnan(rows), 0.0, rows)
 
-    monkeypatch.setattr(cutset, "filled_rows", completed)
+    monkeypatch.setattr(cutset, "fill_missing", completed)
     found, expected = (CutsetNetworkBD().fit(table) for table in (holes, np.nan_to_num(holes)))
     assert found.score_criterion_ == pytest.approx(expected.score_criterion_, rel=1e-12)
 

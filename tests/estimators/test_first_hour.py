@@ -28,7 +28,7 @@ from skpc import (
 from skpc._fitting import all_or_nothing
 from skpc._threads import in_threads, threads
 from skpc._warnings import collected, warn
-from skpc.estimators._learner import complete_points
+from skpc.learning.filling import complete_points
 from skpc.synthesis import RuledDensity, find_rules, table_report
 
 DENSITY = TableMixture(n_components=2, random_state=0)

@@ -17,7 +17,7 @@ from skpc import (
     SoftLearnSPN,
     TableMixture,
 )
-from skpc.domain import Domain
+from skpc.domain import Declared, Domain
 
 LEVELS = ["low", "mid", "high", "top", "never"]
 DENSITIES = [
@@ -93,14 +93,18 @@ def test_other_categories_are_missing_in_rows_and_refused_where_given():
     ids=str,
 )
 def test_declared_columns_are_categories(parameters):
-    assert Domain.fit(table(), **parameters).is_categorical.tolist() == [False, True]
+    assert Domain.fit(table(), Declared(**parameters)).is_categorical.tolist() == [False, True]
 
 
 def test_two_ordered_categories_are_categories_and_other_columns_may_be_declared():
     X = table()
     X["side"] = pd.Categorical(np.where(X["x"] > 0, "r", "l"), ["l", "r"], ordered=True)
     assert Domain.fit(X).is_categorical.tolist() == [False, False, True]
-    assert Domain.fit(X, categorical_features=["side"]).is_ordered.tolist() == [False, True, False]
+    assert Domain.fit(X, Declared(categorical_features=["side"])).is_ordered.tolist() == [
+        False,
+        True,
+        False,
+    ]
 
 
 def test_the_domain_says_what_they_are():

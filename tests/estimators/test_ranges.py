@@ -8,10 +8,12 @@ from numpy.testing import assert_allclose
 from skpc import (
     CircuitImputer,
     CutsetNetworkBD,
+    DensityClassifier,
     ExpectedKernelSVC,
     ExpectedKernelSVR,
     HiddenChowLiuTree,
     MixtureOfAllTrees,
+    MultipleImputer,
     SoftLearnSPN,
     StackedDensity,
     TableMixture,
@@ -164,6 +166,112 @@ def test_stacks_and_imputers_take_ranges():
     imputer = CircuitImputer(CutsetNetworkBD(), strategy="sample", random_state=0)
     filled = imputer.set_output(transform="pandas").fit_transform(R)
     assert (filled.x[is_below] <= LIMIT).all()
+
+
+def with_statements(X):
+    """Values below a limit as ranges, some categories as sets, and gaps."""
+    rng = np.random.default_rng(3)
+    R = below_limit(X)
+    R["kind"] = with_cells(X.kind, (rng.random(len(X)) < 0.3) & (X.kind != "r"), {"p", "q"})
+    R["a"] = X.a.where(rng.random(len(X)) > 0.1)
+    R.loc[rng.random(len(X)) < 0.1, "x"] = None
+    return R
+
+
+@pytest.mark.parametrize("draws", ["regressions", "density"])
+def test_draws_of_imputations_lie_within_ranges_and_sets(draws):
+    X = table(n=200)
+    R = with_statements(X)
+    imputer = MultipleImputer(
+        TableMixture(n_components=4, random_state=0),
+        n_imputations=3,
+        n_rounds=2,
+        draws=draws,
+        random_state=0,
+    )
+    imputer.fit(R)
+    is_below = np.array([isinstance(cell, tuple) for cell in R.x])
+    is_set = np.array([isinstance(cell, set) for cell in R.kind])
+    is_known = ~is_below & R.x.notna()
+    # What delta moves are cells of which nothing is known.
+    for tables in (imputer.impute(R), imputer.impute(R, {"x": 5.0, "kind": {"r": 9.0}})):
+        for filled in tables:
+            assert not filled.isna().any().any()
+            assert (filled.x[is_below] <= LIMIT).all()
+            assert (filled.x[is_known] == X.x[is_known]).all()
+            assert set(filled.kind[is_set]) <= {"p", "q"}
+    assert len({filled.x[is_below].mean() for filled in tables}) == 3
+
+
+def test_chains_draw_ranges_as_the_density_does_given_the_other_cells():
+    X = table()
+    R = below_limit(X)
+    density = CutsetNetworkBD(random_state=0)
+    imputer = MultipleImputer(density, n_imputations=40, n_rounds=1, random_state=0).fit(R)
+    is_below = (X.x < LIMIT).to_numpy()
+    drawn = np.array([filled.x[is_below] for filled in imputer.impute(R)])
+    mean = imputer.density_.complete(R).x[is_below].to_numpy()
+    error = (drawn.mean(axis=0) - mean) / (drawn.std(axis=0) / np.sqrt(40.0) + 1e-9)
+    assert (np.abs(error) < 4.5).all()
+
+
+def test_a_classifier_answers_for_ranges_by_the_rule_of_bayes():
+    X = table(n=300)
+    R = below_limit(X).drop(columns="kind")
+    density = CutsetNetworkBD(random_state=0)
+    model = DensityClassifier(density, joint=True, classifiers=None).fit(R, X.kind)
+    some = R[10:30]
+    (joint,) = model.densities_["density joint"]
+    is_range = np.array([isinstance(cell, tuple) for cell in some.x])
+    assert 0 < is_range.sum() < 20
+    given = [{0: a, 1: (None, LIMIT)} for a in some.a[is_range]]
+    expected = np.column_stack([joint.probability({2: code}, given=given) for code in range(3)])
+    assert_allclose(model.predict_proba(some)[is_range], expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("joint", [False, "auto"])
+def test_a_classifier_learns_more_from_ranges_than_from_gaps(joint):
+    X = table(n=300)
+    X["kind"] = np.where(X.a > 0.3, "p", "q")
+    edges = np.array([-9.0, -0.8, 0.3, 9.0])
+    place = np.searchsorted(edges, X.a)
+    cells = [(edges[k - 1], edges[k]) for k in place]
+    is_range = np.random.default_rng(0).random(300) < 0.7
+    column = X.a.to_numpy(dtype=object).copy()
+    for row in np.flatnonzero(is_range).tolist():
+        column[row] = cells[row]
+    model = DensityClassifier(CutsetNetworkBD(random_state=0), joint=joint, random_state=0)
+    with pytest.warns(UserWarning, match="Of the cells of column 'a'"):
+        model.fit(X[["x"]].assign(a=column), X.kind)
+    # Members that cannot learn from ranges stay out.
+    assert all(name.startswith("density") for name in model.member_names_)
+    T = table(1, 1000)
+    T["kind"] = np.where(T.a > 0.3, "p", "q")
+    said = pd.Series([(edges[k - 1], edges[k]) for k in np.searchsorted(edges, T.a)], dtype=object)
+    right = {
+        name: (model.predict(T[["x"]].assign(a=a)) == T.kind).mean()
+        for name, a in {"values": T.a, "ranges": said, "gaps": np.nan}.items()
+    }
+    # A range tells the class here as well as a value does.
+    assert min(right["values"], right["ranges"]) > 0.97 > right["gaps"] + 0.1
+    assert np.isfinite(model.score_samples(T[["x"]].assign(a=said))).all()
+
+
+def test_a_pool_of_values_answers_for_ranges():
+    X = table(n=200)
+    model = DensityClassifier(CutsetNetworkBD(), classifiers=("logistic",), random_state=0)
+    model.fit(X[["a", "x"]], X.kind)
+    R = below_limit(X)[["a", "x"]]
+    assert_allclose(model.predict_proba(R).sum(axis=1), 1.0)
+
+
+def test_a_classifier_of_ranges_does_not_depend_on_orders():
+    X = below_limit(table(n=120))
+    y = X.pop("kind")
+    make = lambda: DensityClassifier(CutsetNetworkBD(random_state=0), random_state=0)  # noqa: E731
+    model = make().fit(X, y)
+    again = make().fit(X[["x", "a"]].iloc[::-1], y.iloc[::-1])
+    assert_allclose(again.predict_proba(X[["x", "a"]]), model.predict_proba(X), atol=1e-8)
 
 
 @pytest.mark.parametrize(

@@ -18,14 +18,13 @@ from skpc.imputation.analysis import (
     Analysis,
     HazardDraw,
     NearOutcomes,
-    NumberDraw,
     Proposals,
     draw_hazards,
     draw_number,
     read_analysis,
 )
 from skpc.imputation.passive import read_passive
-from skpc.imputation.regressions import LogitDraw, draw_logit
+from skpc.imputation.regressions import LinearDraw, LogitDraw, draw_logit
 from tests.naive import imputation as naive
 
 RIDGE = 0.1
@@ -240,7 +239,7 @@ def test_candidates_are_weighed_by_the_density_of_the_outcome(outcome):
     beta = np.array([0.1, 0.7, -0.4])
     times, cumulative = np.array([0.2, 0.5, 1.0]), np.array([0.1, 0.4, 0.9])
     draw = {
-        "y": NumberDraw(beta, 0.8),
+        "y": LinearDraw(beta, beta, 0.8),
         "yes": LogitDraw(np.zeros((1, 3)), beta[np.newaxis]),
     }.get(outcome, HazardDraw(beta, beta, times, cumulative))
     weight = analysis.weighed(draw, Proposals(cells, np.log(prior)), rows, 1)

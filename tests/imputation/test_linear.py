@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import skpc.imputation.linear as linear
-from skpc.domain import Domain, merge_rows
+from skpc.domain import Declared, Domain, merge_rows
 from skpc.imputation.linear import LinearCells
 from skpc.queries import Events
 from tests.naive import linear as naive
@@ -22,7 +22,7 @@ def mixed(n_rows: int = 60, seed: int = 0):
     X = np.column_stack([size, state, other, flag])
     X[rng.random(X.shape) < 0.25] = np.nan
     X[np.isnan(X).all(axis=1), 0] = 0.5
-    domain = Domain.fit(X, categorical_features=[1, 3])
+    domain = Domain.fit(X, Declared(categorical_features=[1, 3]))
     rows, weight = merge_rows(domain.encode(X), rng.integers(1, 4, n_rows).astype(float))
     return domain, rows, weight
 
@@ -83,7 +83,7 @@ def test_units_and_the_order_of_columns_change_nothing():
     truth = LinearCells.fit(domain, rows, weight, 0.3).posteriors(rows)
     order, unit = np.array([3, 2, 0, 1]), np.array([1.0, 1e6, 1e-6, 1.0])
     again = rows[:, order] * unit
-    other = Domain.fit(again, categorical_features=[0, 3])
+    other = Domain.fit(again, Declared(categorical_features=[0, 3]))
     answers = LinearCells.fit(other, again, weight, 0.3).posteriors(again)
     for place, column in enumerate(order):
         if truth[column].labels is None:
@@ -96,7 +96,9 @@ def test_units_and_the_order_of_columns_change_nothing():
 
 def test_a_column_of_one_value_and_a_state_without_rows_are_known():
     X = np.column_stack([np.full(40, 7.5), np.tile([0.0, 1.0], 20), np.arange(40.0)])
-    domain = Domain.fit(X, categorical_features=[1], categories=[None, [0.0, 1.0, 2.0], None])
+    domain = Domain.fit(
+        X, Declared(categorical_features=[1], categories=[None, [0.0, 1.0, 2.0], None])
+    )
     cells = LinearCells.fit(domain, *merge_rows(domain.encode(X), np.ones(40)), 0.3)
     constant, state = cells.posteriors(np.full((1, 3), np.nan), [0, 1])
     assert constant.mean() == pytest.approx(7.5)

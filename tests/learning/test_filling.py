@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
+from skpc.domain import Declared, Domain
 from skpc.learning import filling
 from skpc.learning.cutset import TREE, learn_cutset_network
 from skpc.learning.filling import fill_missing
@@ -14,18 +15,10 @@ from skpc.learning.filling import fill_missing
 def fill(codes, n_states, n_components=1, seed=0):
     rows = np.where(codes < 0, np.nan, codes.astype(float))
     learn = partial(learn_cutset_network, n_states=np.array(n_states), options=TREE)
-    points = partial(np.nan_to_num, nan=0.5)
+    states = [np.arange(float(count)) for count in n_states]
+    domain = Domain.fit(rows, Declared(categories=states, merges_columns=False))
     random_state = np.random.RandomState(seed)
-    return fill_missing(
-        rows,
-        codes,
-        np.ones(len(codes)),
-        learn,
-        lambda rows, weight: points(rows),
-        None,
-        n_components,
-        random_state,
-    )
+    return fill_missing(domain, rows, np.ones(len(codes)), learn, n_components, random_state)
 
 
 @pytest.fixture(scope="module")

@@ -203,9 +203,9 @@ def test_missing_cells_are_drawn_from_those_of_their_class_or_of_all_rows():
     bins[rng.random(bins.shape) < 0.4] = -1
     # No row of a class knows a column, and no row another one.
     bins[code == 1, 0] = bins[:, 2] = -1
-    uniform, filled = rng.random((bins < 0).sum()), bins.copy()
+    uniform = rng.random((bins < 0).sum())
     layout = Layout(first, *(np.zeros(12, dtype) for dtype in (int, int, float)))
-    fill(Rows(layout, bins, code, weight, 3), uniform, np.empty((4, 40)), filled)
+    filled = fill(Rows(layout, bins, code, weight, 3), uniform)
     assert_array_equal(filled, naive.fill(bins, code, weight, uniform, first[:-1]))
 
 

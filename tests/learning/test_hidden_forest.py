@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from skpc import HiddenForest
 from skpc._arrays import added, offsets
 from skpc.learning.fine_bins import fine_axis, n_fine_bins
-from skpc.learning.fine_trees import Batch, FineForest, FineTree, places
+from skpc.learning.fine_trees import Batch, FineForest, FineTree, Statistics, places
 from skpc.learning.hidden_forest import TaughtForest, TreeSettings, learn_forest
 from skpc.learning.state_laws import StateLaw, States
 from skpc.queries import log_likelihood
@@ -53,6 +53,10 @@ def plain(states: States, tree: FineTree) -> tuple:
     return tree.parent, tree.first, tree.transition, tables
 
 
+def expected_of(tree: FineTree, batch: Batch) -> Statistics:
+    return tree.expected(batch, batch.weight)
+
+
 @pytest.mark.parametrize("parent", PARENTS, ids=str)
 def test_the_likelihood_sums_over_trees_and_hidden_states(parent):
     states = random_states(len(parent), seed=0)
@@ -74,7 +78,7 @@ def test_expected_counts_are_sums_over_hidden_states(parent):
     states = random_states(len(parent), seed=2)
     tree, codes = random_tree(states, parent, 3, seed=3), random_codes(states, 15, seed=4)
     weight = np.random.default_rng(5).uniform(0.5, 2.0, 15)
-    counts = tree.expected(Batch.from_codes(codes, weight, states.ptr, tree.parent))
+    counts = expected_of(tree, Batch.from_codes(codes, weight, states.ptr, tree.parent))
     first, transition, emission = naive.expected_counts(*plain(states, tree), codes, weight)
     # Weights and indicators are float32.
     assert_allclose(counts.first, first, rtol=1e-5)
@@ -90,7 +94,7 @@ def test_rows_that_share_patterns_count_as_if_they_did_not():
     # The two leaves, and what lies above them, have far fewer patterns than rows.
     assert max(len(batch.place[v]) for v in (2, 3)) <= 5
     assert len(batch.place[1]) < 400
-    counts = tree.expected(batch)
+    counts = expected_of(tree, batch)
     first, transition, emission = naive.expected_counts(*plain(states, tree), codes, weight)
     assert_allclose(counts.first, first, rtol=1e-5)
     assert_allclose(counts.transition, transition, rtol=1e-5, atol=1e-6)
@@ -145,7 +149,7 @@ def test_few_rows_teach_all_members_and_many_are_dealt():
     for n_rows, n_taught in ((1e3, 2), (125_000.0, 2), (1e6, 1)):
         taught = TaughtForest.from_forest(forest, Coded(), n_rows)
         assert taught.n_taught == n_taught
-        parts = taught.expected(codes, weight).parts
+        parts = taught.expected(codes, weight)
         mass = np.array([counts.first.sum() for counts in parts])
         by_member = np.array([mass[:2].sum(), mass[2]])
         assert_allclose(by_member.sum(), 122.0 * n_taught, rtol=1e-6)
@@ -153,19 +157,19 @@ def test_few_rows_teach_all_members_and_many_are_dealt():
     # A member of one tree counts as that tree does.
     taught = TaughtForest.from_forest(forest, Coded(), 61.0)
     batch = Batch.from_codes(codes, weight, forest.states.ptr, forest.trees[2].parent)
-    truth = forest.trees[2].expected(batch)
+    truth = expected_of(forest.trees[2], batch)
     counts = taught.expected(codes, weight)
-    assert_allclose(counts.parts[2].transition, truth.transition, rtol=1e-6)
+    assert_allclose(counts[2].transition, truth.transition, rtol=1e-6)
     # Rows belong to the cluster that is most probable by the margins.
     margins = [np.log(np.append(tree.margin(forest.states), 1.0)) for tree in forest.trees[:2]]
     joint = [
         np.log(share) + sum(margin[place] for place in places(codes, forest.states.ptr))
         for share, margin in zip((0.2, 0.3), margins)
     ]
-    assert_allclose(counts.parts[0].first.sum(), 2.0 * (joint[0] > joint[1]).sum(), rtol=1e-6)
+    assert_allclose(counts[0].first.sum(), 2.0 * (joint[0] > joint[1]).sum(), rtol=1e-6)
     # Statistics of two parts of the rows add up.
     halves = [taught.expected(codes[part], weight[part]) for part in (slice(20), slice(20, None))]
-    for found, expected in zip(added(*halves).parts, counts.parts):
+    for found, expected in zip(added(*halves), counts):
         assert_allclose(found.by_state, expected.by_state, rtol=1e-4, atol=1e-5)
     learned = taught.m_step(counts).forest
     assert learned.weight.sum() == pytest.approx(1.0)

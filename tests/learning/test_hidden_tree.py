@@ -5,8 +5,9 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from skpc import HiddenChowLiuTree
+from skpc._fitting import Rows
 from skpc._threads import threads
-from skpc.learning.hidden_tree import CodedRows, HiddenTree, expected_counts, hidden_tree_circuit
+from skpc.learning.hidden_tree import HiddenTree, hidden_tree_circuit
 from skpc.learning.hidden_tree_search import (
     TreeRows,
     choose_hidden_tree,
@@ -62,12 +63,12 @@ def test_the_circuit_of_a_tree_has_its_likelihood(parent):
 @pytest.mark.parametrize("n_jobs", [None, 2])
 def test_expected_counts_are_sums_over_all_hidden_states(parent, n_jobs, monkeypatch):
     tree = random_tree(parent, 3, seed=4)
-    rows = CodedRows(random_rows(tree, 15, seed=5), np.random.default_rng(6).uniform(1, 3, 15))
+    rows = Rows(random_rows(tree, 15, seed=5), np.random.default_rng(6).uniform(1, 3, 15))
     monkeypatch.setattr("skpc.learning.hidden_tree._PART_ROWS", 4)
     monkeypatch.setattr("skpc._threads._WORTH_IT", 0.0)
     with threads(n_jobs):
-        found = expected_counts(tree, rows)
-    first, transition, emission = naive.expected_counts(*tree, *rows)
+        found = tree.expected(rows.rows, rows.weight)
+    first, transition, emission = naive.expected_counts(*tree, rows.rows, rows.weight)
     assert_allclose(found.first, first, rtol=1e-10)
     assert_allclose(found.transition, transition, rtol=1e-10, atol=1e-12)
     by_state = np.concatenate([np.transpose(table) for table in emission])
@@ -76,12 +77,12 @@ def test_expected_counts_are_sums_over_all_hidden_states(parent, n_jobs, monkeyp
 
 def test_an_em_step_raises_the_likelihood_of_its_rows():
     tree = random_tree([-1, 0, 1, 1], 3, seed=7)
-    rows = CodedRows(random_rows(tree, 400, seed=8), np.ones(400))
+    rows = Rows(random_rows(tree, 400, seed=8), np.ones(400))
     share = [np.full(table.shape[1], 1 / table.shape[1]) for table in tree.emission]
-    before = tree.log_likelihood(rows.codes).mean()
+    before = tree.log_likelihood(rows.rows).mean()
     for _ in range(5):
-        tree = expected_counts(tree, rows).tree(tree.parent, share)
-        after = tree.log_likelihood(rows.codes).mean()
+        tree = tree.expected(rows.rows, rows.weight).tree(tree.parent, share)
+        after = tree.log_likelihood(rows.rows).mean()
         assert after > before
         before = after
 
@@ -101,7 +102,7 @@ def sampled(tree, n_rows, seed):
 
 
 def table_of(codes, n_states):
-    rows = CodedRows(codes, np.ones(len(codes)))
+    rows = Rows(codes, np.ones(len(codes)))
     return TreeRows.from_codes(rows, codes.astype(float), np.array(n_states))
 
 
@@ -110,7 +111,7 @@ def test_a_tree_of_hidden_variables_is_learned_nearly_as_good_as_the_true_one():
     codes, held_out, fresh = (
         sampled(true, n, seed) for n, seed in ((8000, 0), (1000, 1), (3000, 2))
     )
-    table, watched = table_of(codes, [4] * 6), CodedRows(held_out, np.ones(1000))
+    table, watched = table_of(codes, [4] * 6), Rows(held_out, np.ones(1000))
     tree, choice = choose_hidden_tree(table, watched, None, 2, 0, lambda done: None)
     best = true.log_likelihood(fresh).mean()
     assert tree.log_likelihood(fresh).mean() > best - 0.03

@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from skpc._fitting import Stop
-from skpc.domain import Domain, merge_rows
+from skpc.domain import Declared, Domain, merge_rows
 from skpc.learning.gaussian_mixture import (
     TAILS,
     GaussianMixture,
@@ -48,7 +48,7 @@ def table(n_rows=40, missing=0.25, seed=0):
 
 def cells_of(X):
     """The columns and cells of a table, with weights."""
-    domain = Domain.fit(X, categorical_features=[1], atoms={2: [0.0]})
+    domain = Domain.fit(X, Declared(categorical_features=[1], atoms={2: [0.0]}))
     rows, weight = merge_rows(domain.encode(X), 1.0 + np.arange(len(X)) % 3)
     columns = TableColumns.from_rows(rows, weight, domain.n_states, domain.laws)
     return columns, columns.cells(rows), weight, rows, domain

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import norm
 
 from skpc import SoftLearnSPN, TableMixture
-from skpc.domain import Domain
+from skpc.domain import Declared, Domain
 from skpc.learning.hidden_tree import Counts
 from skpc.learning.hidden_tree_search import TreeChoice
 from skpc.learning.table_mixture import TableColumns, TableRows, table_circuit
@@ -30,7 +30,7 @@ def _table(n_rows=600, seed=0):
 @pytest.fixture(scope="module")
 def learned():
     rows = _table()
-    domain = Domain.fit(rows, categorical_features=[0])
+    domain = Domain.fit(rows, Declared(categorical_features=[0]))
     weight = np.ones(len(rows))
     columns = TableColumns.from_rows(rows, weight, domain.n_states, domain.laws)
     tree = learn_table_tree(columns, rows, weight, TreeChoice(2, True, (128, 256)), 0)
@@ -86,7 +86,7 @@ def test_a_value_of_a_lattice_that_repeats_has_a_bin_of_its_own():
     rng = np.random.default_rng(0)
     whole = np.where(rng.random(800) < 0.05, 500.0, rng.integers(0, 1000, 800))
     rows = np.column_stack([rng.integers(0, 2, 800), whole]).astype(float)
-    domain = Domain.fit(rows, categorical_features=[0], atoms={1: []})
+    domain = Domain.fit(rows, Declared(categorical_features=[0], atoms={1: []}))
     columns = TableColumns.from_rows(rows, np.ones(800), domain.n_states, domain.laws)
     tree = learn_table_tree(columns, rows, np.ones(800), TreeChoice(2, False, (256,)), 0)
     points = np.unique(whole)
@@ -171,7 +171,7 @@ def test_ordered_states_alone_have_a_tree_beside_a_network_and_categories_alone_
     noise = np.random.default_rng(1).integers(0, 2, (600, 6))
     X = np.array([0.0, 50.0, 100.0, 250.0, 500.0])[kind[:, np.newaxis] + noise]
     for features, has_tree in (([], True), (list(range(6)), False)):
-        domain = Domain.fit(X, categorical_features=features).without_bins()
+        domain = Domain.fit(X, Declared(categorical_features=features)).without_bins()
         assert domain.is_ordered.all() == has_tree
         rows = domain.encode(X)
         table = TableRows.from_domain(domain, rows[:450], np.ones(450))

@@ -109,6 +109,7 @@ def fill(bins, code, weight, uniform, first):
     filled, uniform = [list(row) for row in bins], iter(uniform)
     for column, nothing in enumerate(first):
         known = [i for i, row in enumerate(bins) if row[column] >= 0]
+        known.sort(key=lambda i: code[i])
         for i, row in enumerate(bins):
             if row[column] < 0:
                 donors = [k for k in known if code[k] == code[i]] or known

@@ -18,7 +18,7 @@ from skpc import (
     TableMixture,
 )
 from skpc.circuit import CircuitBuilder
-from skpc.domain import Domain, merge_rows
+from skpc.domain import Declared, Domain, merge_rows
 from skpc.estimators._fillers import LinearFiller
 from skpc.learning.held_out import deal
 from skpc.learning.simplex import mean_weights
@@ -85,7 +85,7 @@ def explained(densities, held, weight, left):
 def test_scores_of_removed_cells_are_those_of_listed_completions(score, lost):
     X, _ = chain(120)
     X[np.random.default_rng(1).random(X.shape) < lost] = np.nan
-    domain = Domain.fit(X, n_bins=20, categorical_features=[*range(6)])
+    domain = Domain.fit(X, Declared(categorical_features=[*range(6)]), n_bins=20)
     rows, weight = merge_rows(domain.encode(X), np.random.default_rng(0).random(120) + 0.5)
     random_state = np.random.RandomState(0)
     fold = Fold.from_split(rows, next(deal(weight, 5, random_state)), [0.3], random_state)
@@ -112,7 +112,7 @@ def zeros_and_amounts(unit: float = 1.0):
     weight = rng.random(400) + 0.5
     densities = []
     for atoms in ({0: [0.0]}, {0: []}):
-        domain = Domain.fit(X, n_bins=20, atoms=atoms)
+        domain = Domain.fit(X, Declared(atoms=atoms), n_bins=20)
         densities.append(SoftLearnSPN(random_state=0).fit_rows(domain, X[:300], weight[:300]))
     held = X[300:].copy()
     held[::7, 1] = np.nan
@@ -146,7 +146,7 @@ def test_the_explained_proportion_is_that_of_completions():
 
 def test_a_column_that_does_not_vary_has_no_part_in_the_explained_proportion():
     X = np.column_stack([chain(120)[0], np.full(120, 0.1), np.repeat(7.3, 120)])
-    domain = Domain.fit(X, categorical_features=[0, 1, 2, 3, 4, 5, 6], n_bins=20)
+    domain = Domain.fit(X, Declared(categorical_features=[0, 1, 2, 3, 4, 5, 6]), n_bins=20)
     rows = domain.encode(X)
     density = CutsetNetworkBD().fit_rows(domain, *merge_rows(rows, np.ones(120)))
     left = rows.copy()
@@ -172,7 +172,7 @@ def test_incomplete_or_few_rows_have_the_structured_network(machine):
 
 def test_densities_score_nothing_where_no_cell_was_removed():
     X, y = chain(40)
-    domain = Domain.fit(X, n_bins=20, categorical_features=[*range(6)])
+    domain = Domain.fit(X, Declared(categorical_features=[*range(6)]), n_bins=20)
     rows, weight = merge_rows(domain.encode(X[:1]), np.ones(1))
     densities = [SoftLearnSPN().fit_rows(domain, rows, weight)]
     complete = rows, weight, rows

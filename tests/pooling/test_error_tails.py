@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 from scipy.stats import t
 
-from skpc.domain import Domain
-from skpc.pooling.error_tails import ErrorTail
+from skpc.domain import Declared, Domain
+from skpc.pooling.error_tails import WrongCells
 
 
-def tail_of(values: np.ndarray, **declared) -> ErrorTail:
+def tail_of(values: np.ndarray, **declared) -> WrongCells:
     rows = values[:, np.newaxis]
-    domain = Domain.fit(rows, **declared)
-    return ErrorTail.fit(domain, 0, domain.encode(rows)[:, 0], np.ones(len(rows)))
+    domain = Domain.fit(rows, Declared(**declared))
+    return WrongCells.fit(domain[0], domain.encode(rows)[:, 0], np.ones(len(rows)))
 
 
 def test_numbers_have_three_student_tails_around_their_median():

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skpc.domain import Domain
-from skpc.pooling.error_tails import SPREAD, ErrorTail
+from skpc.domain import Domain, Numbers
+from skpc.pooling.error_tails import SPREAD, WrongCells
 from skpc.pooling.errors import (
     MEAN_RATE,
     CheckedCells,
@@ -21,7 +21,7 @@ from tests.naive import cell_errors as naive
 from tests.zoo import random_circuit, random_deterministic_circuit, random_rows
 
 #: A column of which no two cells are alike.
-NO_HITS = ErrorTail(None, 0.0, 1.0, np.empty(0), 0.0)
+NO_HITS = WrongCells(Numbers())
 
 
 class Answers:

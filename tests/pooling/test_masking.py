@@ -8,7 +8,7 @@ from sklearn.metrics import log_loss
 from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier
 
-from skpc.domain import Domain
+from skpc.domain import Declared, Domain
 from skpc.pooling.folds import remove_cells
 from skpc.pooling.masking import LinearOnCompletions, MaskingEnsemble
 
@@ -87,7 +87,7 @@ def table(n_rows: int = 200):
     kind, size = rng.integers(0, 3, n_rows), rng.normal(size=n_rows)
     rows = np.column_stack([kind, size, size + 0.3 * rng.normal(size=n_rows), np.ones(n_rows)])
     value = kind + 2.0 * size + 0.1 * rng.normal(size=n_rows)
-    domain = Domain.fit(rows, categorical_features=[0], margins="plain")
+    domain = Domain.fit(rows, Declared(categorical_features=[0], margins="plain"))
     return domain.encode(rows), (value > 1.0).astype(float), value, domain
 
 

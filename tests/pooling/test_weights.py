@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.special import logsumexp, softmax
 
-from skpc.domain import Domain
+from skpc.domain import Declared, Domain
 from skpc.pooling.weights import GatingFeatures, HeteroscedasticNoise, LogPool, fit_gate
 from tests.naive.pool import penalised_loss, pooled_probabilities
 from tests.naive.regressor import noise_variance, pool_score
@@ -120,7 +120,7 @@ def test_rows_that_are_impossible_to_all_members_do_not_count():
 
 def test_gating_features_have_one_range_and_stay_within_it():
     rows = np.array([[0.0, 1.0], [1.0, np.nan], [np.nan, np.nan]])
-    domain, variance = Domain.fit(rows[:, :2], margins="plain"), np.exp([1.0, 2.0, 5.0])
+    domain, variance = Domain.fit(rows[:, :2], Declared(margins="plain")), np.exp([1.0, 2.0, 5.0])
     gating = GatingFeatures.fit(domain, rows, variance, 1.0)
     features = np.column_stack([np.ones(3), [2.0, 0.0, -2.0], [-2.0, -1.0, 2.0]])
     assert_allclose(gating.transform(rows, variance), features, atol=1e-12)

@@ -18,12 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints, offsets, ranges
-from skpc._jit import inlined, internal_kernel, kernel
+from skpc._jit import internal_kernel, kernel
 from skpc.circuit import LEAF, PRODUCT, SUM, Circuit, Structure
 from skpc.queries.passes.plan import remembered
 from skpc.queries.passes.rows import over_chunks, refuse_cell
 from skpc.variables import Columns
-from skpc.variables.families import read_cell
+from skpc.variables.families import log_sum, read_cell
 from skpc.variables.leaf_queries import only_possible_states, only_states
 from skpc.variables.leaves import column_of, states_of_leaves
 
@@ -235,6 +235,7 @@ def walk(
         if bad == -2:
             out[r] = np.nan
             continue
+        out[r, n_roots] = -np.inf
         for k in range(n_roots):
             root = first_root + k
             total = base + value[root]
@@ -264,9 +265,9 @@ def walk(
                     decided[depth] = var
                     depth += 1
             out[r, k] = total
+            out[r, n_roots] = log_sum(out[r, n_roots], total)
             if counts:
                 taken[k, -1] = n
-        out[r, n_roots] = _log_sum(out[r, :n_roots])
         for k in range(n_roots if counts else 0):
             # A single part has all rows, also those that its parameters make impossible.
             share = 1.0 if n_roots == 1 else math.exp(out[r, k] - out[r, n_roots])
@@ -274,20 +275,6 @@ def walk(
                 for t in range(taken[k, -1]):
                     count[taken[k, t]] += weight[r] * share
     return -1
-
-
-@inlined
-def _log_sum(logs: Floats) -> float:
-    """Log of the sum of exponentials."""
-    peak = -np.inf
-    total = 0.0
-    for log in logs:
-        peak = max(peak, log)
-    if len(logs) == 1 or peak == -np.inf:
-        return peak
-    for log in logs:
-        total += math.exp(log - peak)
-    return peak + math.log(total)
 
 
 def _walk_rows(

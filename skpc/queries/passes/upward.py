@@ -4,7 +4,8 @@
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ from skpc._fast_math import fast_exp
 from skpc._jit import TRUE, inlined, internal_kernel, kernel
 from skpc._threads import slices
 from skpc.circuit import Circuit
-from skpc.queries.passes.events import EventReader, log_leaf_values
+from skpc.queries.passes.factors import Factor, FactorReader, log_leaf_values
 from skpc.queries.passes.plan import Plan, Tables, plan_of, tables_of, tables_with
 from skpc.queries.passes.rows import (
     CHUNK,
@@ -38,6 +39,7 @@ QUOTIENT = 3
 N_SCRATCH = 3
 #: Rows of a batch where they are not: a line of values takes 4 KiB, the live ones stay in cache.
 _BATCH = 512
+NO_FACTORS: Mapping[int, Factor] = MappingProxyType({})
 #: Largest number of values of leaves that are not read off single cells, held at a time.
 _MOST_VALUES = 1 << 23
 
@@ -196,6 +198,8 @@ class Evaluator:
         Rows a batch; None fits the values of a batch into the cache.
     events : Events, default=None
         What rows stand for, each row for its event; None for their cells alone.
+    factors : mapping of int to Factor, default={}
+        Factors of other missing cells, by their columns; for ``batches`` alone.
     """
 
     def __init__(
@@ -206,6 +210,7 @@ class Evaluator:
         keep: bool = True,
         size: int | None = None,
         events: Events | None = None,
+        factors: Mapping[int, Factor] = NO_FACTORS,
     ):
         self.circuit = circuit
         self.maximise = maximise
@@ -221,8 +226,8 @@ class Evaluator:
         else:
             self.tables = tables_of(circuit)
         self.reader = MultivariateReader(circuit)
-        if events is not None and len(events.column):
-            self.reader = EventReader(circuit, events, self.plan)
+        if events is not None and (len(events.column) or factors):
+            self.reader = FactorReader(circuit, events, factors, self.plan)
             self.plan = self.reader.plan
         # A node takes the line of one that nobody reads any more, unless all are kept.
         self.n_lines = len(self.plan.is_sum) if keep else self.program.n_slots
@@ -311,12 +316,17 @@ class Evaluator:
         return Batch(index, cells, lines, in_logs, log_root)
 
 
-def feed_forward(circuit: Circuit, rows: Floats, events: Events | None = None) -> Floats:
+def feed_forward(
+    circuit: Circuit,
+    rows: Floats,
+    events: Events | None = None,
+    factors: Mapping[int, Factor] = NO_FACTORS,
+) -> Floats:
     """Log-likelihood of rows by a pass over all edges, missing cells integrated out.
 
-    Rows may stand for ``events``, whose known cells they have.
+    Rows may stand for ``events``, whose known cells they have, and have ``factors`` besides.
     """
-    evaluator = Evaluator(circuit, keep=False, events=events)
+    evaluator = Evaluator(circuit, keep=False, events=events, factors=factors)
     out = np.empty(len(rows))
 
     def work(part: Floats, start: int) -> None:

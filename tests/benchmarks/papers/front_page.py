@@ -110,7 +110,8 @@ def front_page(lines: Sequence[Line], measured_s: float, estimated_s: float) -> 
             n_unversioned=sum(line.version == UNVERSIONED for line in old),
         )
     )
-    parts += [".. toctree::", "   :hidden:", "", *(f"   {paper}" for paper in PAPERS), ""]
+    pages = [*PAPERS, "which_rows"]
+    parts += [".. toctree::", "   :hidden:", "", *(f"   {page}" for page in pages), ""]
     return "\n".join(parts)
 
 
