@@ -63,7 +63,7 @@ class Places(NamedTuple):
         # Missing is the state before the others.
         cells = codes + (state_ptr[:-1] + 1)
         cell_weight = np.repeat(weight, len(n_states))
-        in_state = np.bincount(cells.ravel(), cell_weight, state_ptr[-1])
+        in_state = np.bincount(cells.ravel(), cell_weight, state_ptr[-1]).astype(np.float64)
         occurs = in_state > 0.0
         column = np.repeat(np.arange(len(n_states)), n_states + 1)
         state = np.arange(len(column)) - state_ptr[column] - 1

@@ -247,8 +247,10 @@ def _with_tables(data: Rows, grown: _Grown, leaves: str) -> Tree:
     row, column = np.nonzero(data.bins >= 0)
     table = node[row] * n_tables + data.code[row] % n_tables
     entry = table * n_places + data.layout.place[data.bins[row, column]]
-    counts = np.bincount(entry, weight[row], n_nodes * n_tables * n_places)
-    class_weight = np.bincount(node * n_classes + data.code, weight, n_nodes * n_classes)
+    n_entries = n_nodes * n_tables * n_places
+    counts = np.bincount(entry, weight[row], n_entries).astype(np.float64)
+    class_entry = node * n_classes + data.code
+    class_weight = np.bincount(class_entry, weight, n_nodes * n_classes).astype(np.float64)
     _shrink(
         data.layout,
         result,
