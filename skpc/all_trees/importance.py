@@ -209,9 +209,8 @@ def _draw_trees(
     out.log_likelihood[0] = log_total + largest + math.log(total / n_samples)
     out.effective_sample_size[0] = total**2 / (weight**2).sum()
     # The first streams of the seed have drawn the trees.
-    n_streams = max(n_samples, out.draws.shape[1])
-    streams = start_streams(seed[0], n_streams, first=n_samples)
     height = uniform_heights(seed, out.draws.shape[1], 2)[0]
+    streams = start_streams(seed[0], n_samples + len(height), first=n_samples)
     # A tree by its weight, then the missing cells given this tree.
     chosen = np.searchsorted(np.cumsum(weight)[:-1], height * total)
     if method in ("auto", "collapsed"):
@@ -238,11 +237,9 @@ def _walk(trees: TreeTables, parent: Ints, streams: Streams, states: Ints) -> No
     """
     for step in range(len(states)):
         draw_each(trees, parent[np.newaxis], streams[step:], states[step : step + 1])
-        certain = np.zeros(trees.ptr[-1])
-        certain[trees.ptr[:-2] + states[step]] = 1.0
-        # The virtual root has one state.
-        certain[-1] = 1.0
-        weight = trees.into * guide(trees, states[step], certain)
+        cells = trees.ptr[:-2] + states[step]
+        # The virtual root has one state, the last.
+        weight = trees.into * trees.conditional[cells][:, np.append(cells, trees.ptr[-2])]
         parent = draw_trees(weight, 1, streams[step])[0][0]
 
 

@@ -3,7 +3,6 @@
 Cuts of whole levels give structured-decomposable circuits.
 """
 
-import math
 from collections.abc import Callable
 from itertools import islice
 from typing import Any, NamedTuple
@@ -219,10 +218,10 @@ def chains_are_better(
             for chains in (False, True)
         )
         gain = chain - star
-        total += float(held[is_held] @ gain)
-        squares += float(held[is_held] @ gain**2)
+        total += held[is_held] @ gain
+        squares += held[is_held] @ gain**2
     # The standard error of the sum, were there no gain.
-    return total > 2.0 * math.sqrt(squares)
+    return total > 2.0 * squares**0.5
 
 
 class _Search(NamedTuple):
