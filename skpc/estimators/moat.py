@@ -256,7 +256,7 @@ class MixtureOfAllTrees(TableDensity):
         n_rows = len(codes)
         n_steps = 1.0
         if options.solver == "adam":
-            n_rows = min(n_rows, options.epoch_rows)
+            n_rows = int(min(n_rows, options.epoch_rows))
             n_steps = max(1.0, min(weight.sum(), options.epoch_rows) / options.batch_size)
         n_incomplete = float((codes < 0).any(axis=1).mean()) * n_rows
         self._tell_costs(n_rows, n_incomplete, n_steps)
