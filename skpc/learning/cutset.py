@@ -218,8 +218,8 @@ def chains_are_better(
             for chains in (False, True)
         )
         gain = chain - star
-        total += held[is_held] @ gain
-        squares += held[is_held] @ gain**2
+        total += float(held[is_held] @ gain)
+        squares += float(held[is_held] @ gain**2)
     # The standard error of the sum, were there no gain.
     return total > 2.0 * squares**0.5
 
