@@ -42,7 +42,7 @@ def estimate_missing(
         States, -1 where missing.
     seeds : array of shape (n_rows,), uint64
         What the draws for each row start from.
-    method : {"auto", "collapsed"}
+    method : {"auto", "collapsed", "importance", "gibbs"}
         How rows with many missing cells are estimated.
     n_samples : int
         Number of trees sampled for each of them, or greatest number of completions; rows with no

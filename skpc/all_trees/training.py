@@ -28,6 +28,7 @@ class TrainingOptions(NamedTuple):
     n_iter_no_change: int
     learning_rate: str
     averaging: bool
+    epoch_rows: float = EPOCH_ROWS
 
 
 class Adam(NamedTuple):
@@ -263,7 +264,7 @@ def train_trees(
     watch = Training(parameters, vector, options, advance)
     adam = Adam.from_size(len(vector))
     refresh = rows.missing.any() or (validation is not None and validation.missing.any())
-    n_rows = min(int(_copies(rows.weight).sum()), EPOCH_ROWS)
+    n_rows = int(min(_copies(rows.weight).sum(), options.epoch_rows))
     n_steps = options.max_iter * _n_batches(n_rows, options.batch_size)
     while refresh or not watch.scores:
         model = parameters.model(vector)

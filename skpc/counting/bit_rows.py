@@ -46,22 +46,25 @@ class BitRows:
         Rows without the padding.
     variables : array of shape (m,)
         The variable of each column.
+    chains : bool, default=False
+        Which of equal trees is taken, see :func:`.maximum_spanning_tree`.
     """
 
-    def __init__(self, words: Words, n_rows: int, variables: Ints):
+    def __init__(self, words: Words, n_rows: int, variables: Ints, chains: bool = False):
         self.words = words
         self.variables = variables
+        self._chains = chains
         self._n_rows = n_rows
         self._plogp_tables: dict[float, Ints] = {}
 
     @classmethod
-    def pack(cls, codes: Codes, weight: Floats, variables: Ints) -> Self:
+    def pack(cls, codes: Codes, weight: Floats, variables: Ints, chains: bool = False) -> Self:
         """Pack coded rows, each as often as its weight says."""
         repeats = weight.astype(np.int64)
         bits = codes.T.astype(np.uint8)
         parts = slices(codes.shape[1], _COLUMNS)
         words = np.hstack([_packed(np.repeat(bits[part], repeats, axis=1)) for part in parts])
-        return cls(words, int(repeats.sum()), variables)
+        return cls(words, int(repeats.sum()), variables, chains)
 
     def state_counts(self, column: int) -> Floats:
         """Weight of the rows in each state of a column."""
@@ -97,7 +100,7 @@ class BitRows:
         """The rows in a state of a column, without that column."""
         words = np.delete(self._select(column, state), column, axis=1)
         n_rows = int(self.state_counts(column)[state])
-        return type(self)(words, n_rows, np.delete(self.variables, column))
+        return type(self)(words, n_rows, np.delete(self.variables, column), self._chains)
 
     def _select(self, column: int, state: int) -> Words:
         """The words of the rows in a state of a column."""
@@ -130,7 +133,7 @@ class BitRows:
         plogp = self._plogp_table(score)
         margin = margin.astype(np.int64)
         _compare_pairs(pairs, ones, n_rows, columns, plogp, margin, units, row_sums)
-        maximum_spanning_tree(units, parent)
+        maximum_spanning_tree(units, parent, self._chains)
         # Entropies are smoothed, the proportions of the branches are not: the published networks
         # come out only so.
         counts = counts[:, columns]

@@ -33,10 +33,20 @@ class WeightedRows:
         Positive weights.
     variables, n_states : array of shape (m,)
         Variable of each column and its number of states.
+    chains : bool, default=False
+        Which of equal trees is taken, see :func:`.maximum_spanning_tree`.
     """
 
-    def __init__(self, codes: Codes, weight: Floats, variables: Ints, n_states: Ints):
+    def __init__(
+        self,
+        codes: Codes,
+        weight: Floats,
+        variables: Ints,
+        n_states: Ints,
+        chains: bool = False,
+    ):
         self.variables = variables
+        self.chains = chains
         self.total_weight = float(weight.sum())
         self._codes = codes
         self._weight = weight
@@ -111,7 +121,7 @@ class WeightedRows:
         codes = np.delete(self._codes.take(row, axis=0), column, axis=1)
         variables = np.delete(self.variables, column)
         n_states = np.delete(self._n_states, column)
-        return type(self)(codes, weight, variables, n_states)
+        return type(self)(codes, weight, variables, n_states, self.chains)
 
     @property
     def is_complete(self) -> bool:
@@ -146,7 +156,7 @@ def trees_along_shared_edges(nodes: Sequence[WeightedRows], score: Score) -> Sco
         units += node_units
         entropy += left_over
     parent = np.empty(n_columns, np.int64)
-    maximum_spanning_tree(units, parent)
+    maximum_spanning_tree(units, parent, nodes[0].chains)
     is_told = parent >= 0
     if not all(node.is_complete for node in nodes):
         is_told &= units[parent, np.arange(n_columns)] > NO_INFORMATION
@@ -173,7 +183,12 @@ Rows = BitRows | WeightedRows
 
 
 def node_rows(
-    codes: Codes, weight: Floats, n_states: Ints, variables: Ints, as_bits: bool = True
+    codes: Codes,
+    weight: Floats,
+    n_states: Ints,
+    variables: Ints,
+    as_bits: bool = True,
+    chains: bool = False,
 ) -> Rows:
     """The rows of a node, ready to be counted: as bits where these suffice, else with weights.
 
@@ -187,6 +202,8 @@ def node_rows(
         Number of states of each column, and the variable it shows.
     as_bits : bool, default=True
         Whether rows may be counted as bits, which have no :meth:`WeightedRows.tree_along`.
+    chains : bool, default=False
+        Which of equal trees is taken, see :func:`.maximum_spanning_tree`.
 
     Raises
     ------
@@ -205,8 +222,8 @@ def node_rows(
     n_columns = len(n_states)
     check_memory(3.0 * n_columns**2, f"The pairs of {n_columns:,} columns", "Choose fewer columns.")
     if as_bits and fits_bits(codes, weight, n_states):
-        return BitRows.pack(codes, weight, variables)
-    return WeightedRows(codes, weight, variables, n_states)
+        return BitRows.pack(codes, weight, variables, chains)
+    return WeightedRows(codes, weight, variables, n_states, chains)
 
 
 def count_state_pairs(codes: NDArray[np.integer], weight: Floats, n_states: Ints) -> Floats:

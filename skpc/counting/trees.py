@@ -60,16 +60,19 @@ class ScoredTrees(NamedTuple):
 
 
 @kernel(new_arrays=True)
-def maximum_spanning_tree(weight: Ints, parent: Ints) -> None:
+def maximum_spanning_tree(weight: Ints, parent: Ints, chains: bool) -> None:
     """Find the maximum spanning tree of a complete graph by Prim's algorithm.
 
     Parameters
     ----------
     weight : array of shape (m, m)
-        Information in units, of which what is above the diagonal counts; of equal ones the lowest
-        vertex wins.
+        Information in units, of which what is above the diagonal counts; of vertices with equal
+        information the lowest one joins next.
     parent : array of shape (m,)
         Overwritten with the tree, rooted at vertex 0 whose parent is -1.
+    chains : bool
+        The parent of a vertex, of those with equal information, is the one that joined last, so
+        that columns with the same rows make a chain. False: the one that joined first, a star.
     """
     n_vertices = len(parent)
     best = np.empty(n_vertices, np.int64)
@@ -84,7 +87,8 @@ def maximum_spanning_tree(weight: Ints, parent: Ints) -> None:
         for vertex in range(n_vertices):
             information = max(weight[min(newest, vertex), max(newest, vertex)], NO_INFORMATION)
             # -2 marks the vertices of the tree.
-            if best[vertex] != -2 and information > best[vertex]:
+            is_better = information > best[vertex] or (chains and information == best[vertex])
+            if best[vertex] != -2 and is_better:
                 best[vertex] = information
                 parent[vertex] = newest
             if best[vertex] > best[following]:

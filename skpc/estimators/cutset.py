@@ -17,7 +17,7 @@ from skpc.circuit import Circuit, mixture
 from skpc.estimators._base import CircuitDensity
 from skpc.estimators._estimator import parameter
 from skpc.estimators._learner import EncodedChunks, TrainingData
-from skpc.learning.cutset import CutsetOptions, learn_cutset_network
+from skpc.learning.cutset import CutsetOptions, chains_are_better, learn_cutset_network
 from skpc.learning.filling import complete_points, fill_missing
 from skpc.learning.mixture import (
     NetworkLearner,
@@ -307,14 +307,17 @@ class CutsetNetworkBD(CircuitDensity):
         verbose = self.verbose if self.n_components == 1 else 0
         with progress(weight.sum(), "rows", verbose) as advance:
             network = self._learner(advance)(codes, weight)
+        chains = chains_are_better(network, codes, weight, self._learner())
+        learn = partial(self._learner(), chains=chains)
         shown = codes
         if np.isnan(rows).any():
             # Edges of trees rest on what is shown: draws follow from noise that others follow.
             shown = self.domain_.codes(rows)
-            learned = self._learner()(shown, weight, cuts=network.variable)
+        if chains or shown is not codes:
+            learned = learn(shown, weight, cuts=network.variable)
             network = replace(learned, score=network.score)
         if self.param_ess == "auto":
-            self.param_ess_ = choose_param_ess(network, codes, weight, self._learner(), shown)
+            self.param_ess_ = choose_param_ess(network, codes, weight, learn, shown)
         return network
 
     def _shrunken(

@@ -17,7 +17,6 @@ from skpc._warnings import warn
 from skpc.all_trees.density import AllTreesDensity
 from skpc.all_trees.parameters import ComponentParameters, DirectedParameters, UndirectedParameters
 from skpc.all_trees.training import (
-    EPOCH_ROWS,
     Adam,
     IncompleteRows,
     TrainingOptions,
@@ -65,6 +64,12 @@ class MixtureOfAllTrees(TableDensity):
         missing, "undirected" is the better choice: see Notes.
     n_components : int, default=1
         Number of such mixtures; with several, the model is a mixture of them.
+    schedule : {"auto", "paper"}, default="auto"
+        "paper": training as in [1]_, by Adam at a constant rate, which takes all rows in each of
+        ``max_iter`` epochs, and returns the parameters of the epoch that is best on rows held out:
+        batches of 1,024 rows at a rate of 0.05, or from 500 columns on of 64 rows at 0.01.
+        ``solver``, ``learning_rate_init``, ``learning_rate``, ``averaging``, ``batch_size``,
+        ``tol`` and ``n_iter_no_change`` have no effect then.
     solver : {"adam", "lbfgs"}, default="adam"
         "adam": mini-batches. "lbfgs": all rows at a time, for small tables.
     learning_rate_init : float, default=0.05
@@ -93,12 +98,14 @@ class MixtureOfAllTrees(TableDensity):
         See ``tol``.
     alpha : float, default=1.0
         Pseudo-count of each table that training starts from, shared out among its cells.
-    inference : {"auto", "collapsed"}, default="auto"
+    inference : {"auto", "collapsed", "importance", "gibbs"}, default="auto"
         How rows with missing cells are estimated. "auto" draws completions, and sums over all trees
         for each; where completions are worth little, and with more than 220 columns, it draws trees
         in view of the observed cells, and sums out the missing ones in each. "collapsed" is the way
-        of [1]_: it draws trees without a look at the row, and weighs them by it. "importance" and
-        "gibbs" mean "auto", and warn.
+        of [1]_: it draws trees without a look at the row, and weighs them by it. "importance" draws
+        the missing cells in each of these trees too, rather than to sum them out. "gibbs":
+        marginals and draws by a Markov chain, which draws a tree given all cells and the missing
+        cells given the tree; a chain tells no likelihoods, which are those of "collapsed".
     n_inference_samples : int, default=1000
         Trees drawn for a row, from each component; or fewer completions, until the likelihood is
         known to ``sqrt(8 / n_inference_samples)`` of its value (and to a fifth). If a row has few
@@ -203,6 +210,7 @@ class MixtureOfAllTrees(TableDensity):
 
     orientation: str = parameter("directed", StrOptions({"directed", "undirected"}))
     n_components: int = parameter(1, AT_LEAST_ONE)
+    schedule: str = parameter("auto", StrOptions({"auto", "paper"}))
     solver: str = parameter("adam", StrOptions({"adam", "lbfgs"}))
     learning_rate_init: float = parameter(0.05, POSITIVE)
     learning_rate: str = parameter("cosine", StrOptions({"cosine", "constant"}))
@@ -230,7 +238,6 @@ class MixtureOfAllTrees(TableDensity):
         self._set_parameters(self._parameters(), vector)
 
     def _learn(self, data: TrainingData) -> None:
-        self._warn_of_former_inference()
         random_state = self._seeded()
         rows = data.rows
         weight = data.weight
@@ -247,9 +254,9 @@ class MixtureOfAllTrees(TableDensity):
         options = self._options(weight.sum(), codes.shape[1])
         n_rows = len(codes)
         n_steps = 1.0
-        if self.solver == "adam":
-            n_rows = min(n_rows, EPOCH_ROWS)
-            n_steps = max(1.0, min(weight.sum(), EPOCH_ROWS) / options.batch_size)
+        if options.solver == "adam":
+            n_rows = int(min(n_rows, options.epoch_rows))
+            n_steps = max(1.0, min(weight.sum(), options.epoch_rows) / options.batch_size)
         n_incomplete = float((codes < 0).any(axis=1).mean()) * n_rows
         self._tell_costs(n_rows, n_incomplete, n_steps)
         with progress(self.max_iter, "epochs", self.verbose) as advance, threads(self.n_jobs):
@@ -293,7 +300,6 @@ class MixtureOfAllTrees(TableDensity):
             negative or all zero, no cell has a known value, or if no column of the first call has
             more than one value.
         """
-        self._warn_of_former_inference()
         with all_or_nothing(self):
             if hasattr(self, "domain_"):
                 rows, weight = self._learn_more(X, sample_weight)
@@ -311,14 +317,6 @@ class MixtureOfAllTrees(TableDensity):
             with threads(self.n_jobs):
                 self._take_steps(codes, weight)
         return self
-
-    def _warn_of_former_inference(self) -> None:
-        if self.inference in ("importance", "gibbs"):
-            warn(
-                f"inference={self.inference!r} means 'auto' since version 0.3, and will be refused "
-                "from 0.4 on. Set inference='auto', or 'collapsed' for the sampler of the paper.",
-                FutureWarning,
-            )
 
     def _take_steps(self, codes: Ints, weight: Floats) -> None:
         """Take Adam once through distinct rows of states."""
@@ -391,7 +389,19 @@ class MixtureOfAllTrees(TableDensity):
         return ComponentParameters(kind(offsets(self.domain_.n_states)), self.n_components)
 
     def _options(self, total: float, n_features: int) -> TrainingOptions:
-        options = TrainingOptions(*(getattr(self, name) for name in TrainingOptions._fields))
+        *parameters, _ = TrainingOptions._fields
+        options = TrainingOptions(*(getattr(self, name) for name in parameters))
+        if self.schedule == "paper":
+            is_wide = n_features >= 500
+            return options._replace(
+                solver="adam",
+                learning_rate_init=0.01 if is_wide else 0.05,
+                batch_size=64 if is_wide else 1024,
+                n_iter_no_change=options.max_iter,
+                learning_rate="constant",
+                averaging=False,
+                epoch_rows=np.inf,
+            )
         if options.batch_size != "auto":
             return options
         return options._replace(batch_size=usual_batch_size(total, n_features))
@@ -450,8 +460,7 @@ class MixtureOfAllTrees(TableDensity):
 
     @property
     def _density(self) -> AllTreesDensity:
-        method = "collapsed" if self.inference == "collapsed" else "auto"
-        settings = self._seed, method, self.n_inference_samples, self.n_jobs
+        settings = self._seed, self.inference, self.n_inference_samples, self.n_jobs
         return AllTreesDensity(self.mixture_, self.domain_, *settings)
 
 

@@ -39,8 +39,8 @@ def estimator(method):
     return estimates
 
 
-ALGORITHMS = [estimator(method) for method in ("auto", "collapsed")]
-auto_estimates, collapsed_estimates = ALGORITHMS
+ALGORITHMS = [estimator(method) for method in ("auto", "collapsed", "importance")]
+auto_estimates, collapsed_estimates, importance_estimates = ALGORITHMS
 CODES = {
     (3, 2): [[-1, -1], [2, -1], [-1, 0], [1, 1]],
     (2, 5, 3): [[-1, -1, -1], [1, -1, -1], [-1, 4, 0], [0, 2, 1]],
@@ -73,6 +73,22 @@ def test_estimates_are_as_close_to_the_sum_over_all_trees_as_they_say(n_states, 
         assert ((found.draws[row] >= 0) & (found.draws[row] < n_states)).all()
     if estimates is not auto_estimates:
         assert (found.effective_sample_size <= 20_000 * (1 + 1e-12)).all()
+
+
+def test_a_chain_of_trees_and_cells_visits_states_as_often_as_they_are_probable():
+    n_states = 2, 5, 3
+    forests, root, given, tables, into = random_mixture(n_states, seed=1)
+    codes = CODES[n_states]
+    n_draws = 200
+    found = estimator("gibbs")(tables, into, codes, range(4), n_samples=4000, n_draws=n_draws)
+    collapsed = collapsed_estimates(tables, into, codes, range(4), n_samples=4000)
+    np.testing.assert_array_equal(found.log_likelihood, collapsed.log_likelihood)
+    begins = tables.ptr[:-2]
+    for row, code in enumerate(codes):
+        expected = naive.mixture_marginals(forests, code, root, given)
+        np.testing.assert_allclose(found.marginals[row], expected, atol=0.04)
+        drawn = np.bincount((begins + found.draws[row]).ravel(), minlength=len(expected)) / n_draws
+        np.testing.assert_allclose(drawn, expected, atol=5 * np.sqrt(0.25 / n_draws))
 
 
 @pytest.mark.parametrize("n_states", CODES)

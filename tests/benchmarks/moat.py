@@ -2,7 +2,7 @@
 
     export SKPC_DATA=... OMP_NUM_THREADS=1
     python -m tests.benchmarks.moat [names ...] [--orientation directed undirected]
-        [--components K] [--epochs N] [--rate R] [--batch B] [--plain]
+        [--components K] [--epochs N] [--rate R] [--batch B] [--paper]
     python -m tests.benchmarks.moat --speed [--columns 16 69 ...]
     python -m tests.benchmarks.moat --conditional [--orientation ...]
     python -m tests.benchmarks.moat --missing [--orientation ...]
@@ -17,8 +17,8 @@ machine, and to bare calls of LAPACK's factorisation and inverse.
 
 Conditional: mean absolute error of the marginals of the missing columns of nltcs against exact
 enumeration, over 20 test rows with random evidence of each size. "estimator" is what the estimator
-does: "auto", unless there are so few completions that it sums them. "importance" draws the cells
-in each tree too, and "gibbs" is a Markov chain of trees and cells.
+does: "auto", unless there are so few completions that it sums them. Other methods are values of
+``inference``.
 
 Missing: digits (64 binary columns) with missing cells: effective sample sizes, and
 their errors against 20,000 trees; what rows with missing cells cost, also in tables of numbers.
@@ -44,13 +44,10 @@ from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 
 from skpc import CutsetNetworkBD, MixtureOfAllTrees
-from skpc._random import start_streams
 from skpc.all_trees.all_trees import AllTrees, Components
 from skpc.all_trees.determinants import expected_edges, log_tree_weights
-from skpc.all_trees.importance import estimate_rows, guide
+from skpc.all_trees.importance import estimate_rows
 from skpc.all_trees.incomplete import estimate_missing
-from skpc.all_trees.spanning_trees import draw_trees
-from skpc.all_trees.tree_inference import draw_each
 from skpc.datasets import fetch_debd, make_missing
 from skpc.domain import merge_rows
 from skpc.queries import log_likelihood
@@ -69,7 +66,7 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=50)
     parser.add_argument("--rate", type=float, default=0.05)
     parser.add_argument("--batch", type=int, default=0, help="0 is auto")
-    parser.add_argument("--plain", action="store_true", help="constant rate, plain iterates")
+    parser.add_argument("--paper", action="store_true", help="the schedule of the paper")
     parser.add_argument("--speed", action="store_true")
     parser.add_argument("--columns", type=int, nargs="+", default=[16, 69, 100, 180, 500, 889])
     parser.add_argument("--conditional", action="store_true")
@@ -105,9 +102,7 @@ def fitted(name: str, orientation: str, options: argparse.Namespace) -> tuple[An
         max_iter=options.epochs,
         learning_rate_init=options.rate,
         batch_size=options.batch or "auto",
-        learning_rate="constant" if options.plain else "cosine",
-        averaging=not options.plain,
-        n_iter_no_change=options.epochs if options.plain else 5,
+        schedule="paper" if options.paper else "auto",
         categories=[[0, 1]] * data.n_features,
         random_state=0,
     )
@@ -210,7 +205,7 @@ def _lapack_seconds(n: int, symmetric: bool) -> float:
 
 
 def _conditionals(orientations: list[str]) -> None:
-    options = argparse.Namespace(components=1, epochs=50, rate=0.05, batch=0)
+    options = argparse.Namespace(components=1, epochs=50, rate=0.05, batch=0, paper=False)
     _print_row(["orientation", "evidence", "method", "samples", "error", "ESS", "ms/row"])
     for orientation in orientations:
         model, _, data = fitted("nltcs", orientation, options)
@@ -220,46 +215,6 @@ def _conditionals(orientations: list[str]) -> None:
             for row in codes:
                 row[rng.permutation(16)[n_observed:]] = -1
             _print_errors(model, codes, orientation, n_observed)
-
-
-def _drawn_cells(model: AllTrees, codes: np.ndarray, seed: int, n: int) -> tuple[Any, Any]:
-    """Importance sampling of trees and cells: shares of ones, and effective sample sizes."""
-    ones, sizes = np.empty(codes.shape), np.empty(len(codes))
-    for i, row in enumerate(codes):
-        # One tree each: its draw is one of the missing cells given the tree.
-        seeds = np.arange(n, dtype=np.uint64) + np.uint64(1_000_003 * (seed + i))
-        one_tree = estimate_rows("collapsed", model, np.repeat(row[np.newaxis], n, 0), seeds, 1)
-        weight = np.exp(one_tree.log_likelihood - one_tree.log_likelihood.max())
-        ones[i] = weight @ one_tree.draws[:, 0] / weight.sum()
-        sizes[i] = weight.sum() ** 2 / (weight**2).sum()
-    return ones, sizes
-
-
-def _gibbs(model: AllTrees, codes: np.ndarray, seed: int, n: int) -> tuple[Any, Any]:
-    """Shares of ones on the way of a Markov chain that starts from a few completions."""
-    random_state = np.random.RandomState(seed)
-    seeds = np.arange(len(codes), dtype=np.uint64)
-    state = estimate_rows("auto", model, codes, seeds, 30).draws[:, 0]
-    total = np.zeros(codes.shape)
-    for sweep in range(n + n // 10):
-        state = _redrawn(model, codes, state, random_state)
-        total += state if sweep >= n // 10 else 0.0
-    return total / n, np.full(len(codes), np.nan)
-
-
-def _redrawn(
-    model: AllTrees, codes: np.ndarray, filled: np.ndarray, random_state: np.random.RandomState
-) -> np.ndarray:
-    """Draw the tree of each row given all its cells, then its missing cells given the tree."""
-    trees, again, parents = model.tree_tables(), codes.copy(), np.empty_like(codes)
-    seeds = random_state.randint(2**31, size=len(codes) + 1).astype(np.uint64)
-    for row, seed in enumerate(seeds[1:]):
-        # No cell is missing from what is filled: nothing is averaged.
-        belief = np.zeros(trees.ptr[-1])
-        belief[np.append(trees.ptr[:-2] + filled[row], -1)] = 1.0
-        parents[row] = draw_trees(trees.into * guide(trees, filled[row], belief), 1, seed)[0][0]
-    draw_each(trees, parents, start_streams(seeds[0], len(codes)), again)
-    return again
 
 
 def _of_estimator(method: str) -> Sampler:
@@ -281,8 +236,8 @@ def _whole_estimator(model: AllTrees, codes: np.ndarray, seed: int, n: int) -> t
 SAMPLERS: dict[str, Sampler] = {
     "auto": _of_estimator("auto"),
     "collapsed": _of_estimator("collapsed"),
-    "importance": _drawn_cells,
-    "gibbs": _gibbs,
+    "importance": _of_estimator("importance"),
+    "gibbs": _of_estimator("gibbs"),
 }
 
 
@@ -343,7 +298,7 @@ def _incomplete_rows(orientations: list[str]) -> None:
 def _speeds_of_incomplete_rows(orientations: list[str]) -> None:
     warnings.simplefilter("ignore", ConvergenceWarning)
     _print_row(["orientation", "missing", "rows", "summed", "rows/s", "log_p", "marginals"])
-    options = argparse.Namespace(components=1, epochs=50, rate=0.05, batch=0)
+    options = argparse.Namespace(components=1, epochs=50, rate=0.05, batch=0, paper=False)
     for orientation in orientations:
         model, _, data = fitted("nltcs", orientation, options)
         test = data.test.astype(float)

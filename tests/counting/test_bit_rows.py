@@ -87,7 +87,7 @@ def binary_tree(codes, pseudo_count):
     table = plogp(np.arange(n + 1) + pseudo_count)
     columns = np.arange(m, dtype=np.uint32)
     bit_rows._compare_pairs(pairs, ones, n, columns, table, margin, units, row_sums)
-    maximum_spanning_tree(units, parent)
+    maximum_spanning_tree(units, parent, chains=False)
     return parent.tolist(), row_sums
 
 

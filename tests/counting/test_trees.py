@@ -56,9 +56,9 @@ def test_a_long_chain_needs_no_recursion():
     assert tree_circuit([2] * m, parent, log_prob).n_nodes == 6 * (m - 1) + 1
 
 
-def prim(weight):
+def prim(weight, chains=False):
     parent = np.empty(len(weight), np.int64)
-    maximum_spanning_tree(weight, parent)
+    maximum_spanning_tree(weight, parent, chains)
     return parent.tolist()
 
 
@@ -79,4 +79,5 @@ def test_the_tree_weighs_as_much_as_the_one_of_scipy(m):
 
 def test_of_equal_weights_the_first_vertices_win():
     assert prim(np.full((5, 5), 7)) == [-1, 0, 0, 0, 0]
+    assert prim(np.full((5, 5), 7), chains=True) == [-1, 0, 1, 2, 3]
     assert prim(np.zeros((3, 3), np.int64)) == [-1, 0, 0]

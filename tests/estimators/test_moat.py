@@ -130,7 +130,7 @@ def test_the_estimate_of_a_likelihood_comes_close_and_its_error_is_told():
     assert_allclose(model.score_samples(incomplete), exact, atol=4 / np.sqrt(size))
 
 
-@pytest.mark.parametrize("inference", ["auto", "collapsed"])
+@pytest.mark.parametrize("inference", ["auto", "collapsed", "importance", "gibbs"])
 def test_a_column_given_the_others_is_never_more_than_certain(inference):
     X = chain_rows(500, 18)
     model = MixtureOfAllTrees(orientation="undirected", max_iter=10, random_state=0).fit(X)
@@ -241,22 +241,29 @@ def test_both_ways_to_estimate_answer_the_same_questions():
     model = MixtureOfAllTrees(max_iter=5, n_inference_samples=300, random_state=0).fit(X)
     incomplete = np.full((1, 14), np.nan)
     incomplete[0, [2, 7]] = 1.0, 1.0
-    auto, collapsed = (
+    auto, collapsed, importance, gibbs = (
         np.array([p.probabilities[0, 1] for p in model.marginals(incomplete)])
-        for model.inference in ("auto", "collapsed")
+        for model.inference in ("auto", "collapsed", "importance", "gibbs")
     )
     assert (auto != collapsed).any()
-    assert_allclose(auto, collapsed, atol=0.12)
+    for other in (collapsed, importance, gibbs):
+        assert_allclose(auto, other, atol=0.12)
 
 
-@pytest.mark.parametrize("inference", ["importance", "gibbs"])
-def test_former_ways_to_estimate_warn_and_mean_auto(inference):
-    X = chain_rows(100, 12)
-    auto = MixtureOfAllTrees(max_iter=2, n_inference_samples=50, random_state=0).fit(X)
-    with pytest.warns(FutureWarning, match=f"inference='{inference}' means 'auto'"):
-        model = clone(auto).set_params(inference=inference).fit(X)
-    incomplete = with_missing_cells(X[:8], 0.8)
-    assert_array_equal(model.score_samples(incomplete), auto.score_samples(incomplete))
+def test_the_schedule_of_the_paper_overrides_that_of_the_estimator():
+    X = chain_rows(3000, 4)
+    told = {"learning_rate": "constant", "averaging": False, "batch_size": 1024, "tol": 1e-9}
+    told |= {"n_iter_no_change": 8, "max_iter": 8, "random_state": 0}
+    expected = MixtureOfAllTrees(**told).fit(X, X_val=X[:500])
+    model = MixtureOfAllTrees(schedule="paper", solver="lbfgs", max_iter=8, random_state=0)
+    model.fit(X, X_val=X[:500])
+    assert_array_equal(model.scores_, expected.scores_)
+    assert_array_equal(model.score_samples(X), expected.score_samples(X))
+    # All rows are taken in each epoch, however many there are.
+    for n_columns, batch_size, rate in ((499, 1024, 0.05), (500, 64, 0.01)):
+        options = model._options(1e6, n_columns)
+        assert (options.batch_size, options.learning_rate_init) == (batch_size, rate)
+        assert options.epoch_rows == np.inf
 
 
 @pytest.mark.parametrize("n_components", [1, 2])

@@ -1,4 +1,5 @@
 import pickle
+from functools import partial
 from itertools import product
 
 import numpy as np
@@ -6,7 +7,12 @@ import pytest
 
 from skpc._threads import threads
 from skpc.counting import rows as _rows
-from skpc.learning.cutset import CutsetOptions, learn_cutset_network
+from skpc.learning.cutset import (
+    TREE,
+    CutsetOptions,
+    chains_are_better,
+    learn_cutset_network,
+)
 from skpc.learning.network import cutset_circuit
 from tests.naive import cutset as naive
 
@@ -258,3 +264,31 @@ def test_progress_counts_the_rows_that_have_reached_a_leaf():
     network = learn(codes, np.ones(500), (3, 2, 4, 2, 3), advance=told.append)
     assert network.n_cuts > 0
     assert sum(told) == pytest.approx(500)
+
+
+@pytest.mark.parametrize("general", [False, True])
+def test_chains_are_for_columns_that_change_along_a_line_and_stars_for_single_errors(
+    general, request
+):
+    if general:
+        request.getfixturevalue("general_counts")
+    rng = np.random.default_rng(0)
+    along = (np.arange(40) < rng.integers(0, 400, (200, 1))).astype(np.int16)
+    apart = np.repeat(rng.integers(0, 2, (200, 1)), 40, axis=1).astype(np.int16)
+    (wrong,) = np.nonzero(rng.random(200) < 0.15)
+    apart[wrong, rng.integers(1, 40, len(wrong))] ^= 1
+    learn_tree = partial(learn_cutset_network, n_states=np.full(40, 2), options=TREE)
+    weight = np.ones(200)
+    decided = [
+        chains_are_better(learn_tree(codes, weight), codes, weight, learn_tree)
+        for codes in (along, apart)
+    ]
+    assert decided == [True, False]
+
+
+def test_without_ties_no_rows_are_held_out(monkeypatch):
+    codes = random_codes(300, [2, 3, 2, 4], seed=0)
+    learn_network = partial(learn_cutset_network, n_states=np.array([2, 3, 2, 4]))
+    weight = np.random.default_rng(0).gamma(2.0, 1.0, 300)
+    monkeypatch.setattr("skpc.learning.cutset.quarters", None)
+    assert not chains_are_better(learn_network(codes, weight), codes, weight, learn_network)

@@ -437,7 +437,7 @@ BOX = (
     BoxRow(
         "one network, BD score",
         "table_1",
-        "the same networks, but for ties of the score: our choice is worse on ad, better on bbc",
+        "the same networks, but for ties of the score: our choice is better on ad and bbc",
         "CNetBD",
     ),
     BoxRow(

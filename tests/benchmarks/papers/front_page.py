@@ -58,7 +58,7 @@ is
 """
 #: What is known of the reasons of rows that are short like with like.
 WHY_SHORT = (
-    "Single networks that are short (20ng, ad) or ahead (eachmovie, r52, bbc, ad) have the "
+    "Single networks that are short (20ng) or ahead (eachmovie, r52, bbc, ad) have the "
     "published sizes: where scores tie, the order of the columns chooses. Structural EM ends "
     "lower than in the paper on six sets, for a reason that is not known: other starts by "
     "k-means do not close the gap on retail. Ten candidates for a cut miss better ones on two "
