@@ -80,6 +80,7 @@ class TableTree(NamedTuple):
             _, mean, sd = self.bins[places[v]]
             # The first normal goes with the atoms; those of the other bins are shared.
             n_first = len(log_prob) - len(mean) + 1
+            # The first normal and the atoms are one leaf: their weights are added.
             weight = np.logaddexp.reduce(log_prob[:n_first])
             atoms_leaf = builder.scored(
                 v, log_prob[:n_first] - weight, float(mean[0]), float(sd[0])
@@ -153,7 +154,9 @@ def _bins(points: Floats, mass: Floats, columns: TableColumns, place: int) -> Sc
         edges = weighted_quantiles(points, mass.cumsum(), np.arange(1, n_bins), n_bins)
         if columns.scored[place].step > 0.0:
             is_repeated = mass >= max(_REPEATED * mass.sum(), _ROWS_OF_VALUE)
+            # Edges at a value and at the one before give it a bin of its own.
             edges = np.append(edges, points[is_repeated | np.append(is_repeated[1:], False)])
+        # Above an edge at the greatest score would be an empty bin.
         edges = np.unique(edges[edges < points[-1]])
         place_of = np.searchsorted(edges, points)
         total = np.bincount(place_of, mass)
