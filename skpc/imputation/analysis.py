@@ -58,7 +58,7 @@ class Proposals(NamedTuple):
         if not isinstance(regression, MatchedNumbers):
             prob = regression.probabilities(design)
             cells = np.broadcast_to(np.arange(float(prob.shape[1])), prob.shape)
-            # A probability that has underflown to zero has no logarithm.
+            # A probability that has underflowed to zero has no logarithm.
             return cls(cells, np.log(np.maximum(prob, np.finfo(float).tiny)))
         aims = design @ regression.coefficients
         # Candidates of a missing number that are weighed.
@@ -364,7 +364,7 @@ def draw_hazards(
         mean = sets.sums(risk[:, np.newaxis] * terms) / at_risk[:, np.newaxis]
         # Each row counts by the hazard that it has been under.
         exposure = risk * np.append(0.0, sets.cumulative(risk))[before]
-        # The second moments of all risk sets together, shape (n_terms, n_terms): none has its own.
+        # Second moments are summed over all risk sets at once, shape (n_terms, n_terms).
         second = (terms * exposure[:, np.newaxis]).T @ terms
         curvature = second - (mean * sets.n_events[:, np.newaxis]).T @ mean
         log_likelihood = event_weight @ log_risk - sets.n_events @ np.log(at_risk)

@@ -112,7 +112,7 @@ class Predictors(NamedTuple):
             if self.domain.is_categorical[source]:
                 terms.append((cells == levels).astype(np.float64))
             elif self.hazard and source == self.hazard[0]:
-                # Covariates depend on the cumulative hazard at a time rather than on the time.
+                # For proportional hazards the term is the cumulative hazard, not the time itself.
                 terms.append(np.interp(cells, *self.hazard[1:]))
             else:
                 terms.append((cells - self.centre[source]) / self.spread[source])

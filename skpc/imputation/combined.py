@@ -258,7 +258,7 @@ def combine_estimates(
     forward, back, slope = _TRANSFORMS[transform]
     n_tables = len(value)
     gradient = slope(value)
-    # The delta method: (n_tables, n_estimates, n_estimates) become those on the other scale.
+    # The delta method brings covariances, (n_tables, n_estimates, n_estimates), to this scale.
     covariance *= gradient[:, :, np.newaxis] * gradient[:, np.newaxis]
     value = forward(value)
     mean = value.mean(axis=0)
@@ -366,7 +366,7 @@ def _joint_test(value: Floats, within: Floats, df_complete: float | None) -> dic
     mean = value.mean(axis=0)
     # Of a single estimate this function returns a number.
     between = np.cov(value.T).reshape(k, k)
-    # The test takes the increase in variance as equal in all directions: it is their mean.
+    # The test takes the increase in variance as equal in all directions: their mean stands for it.
     increase = (1.0 + 1.0 / n_tables) * np.trace(np.linalg.solve(within, between)) / k
     statistic = mean @ np.linalg.solve(within, mean) / (k * (1.0 + increase))
     df = _joint_df(float(increase), k, n_tables, df_complete)

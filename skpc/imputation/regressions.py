@@ -367,7 +367,7 @@ class MatchedNumbers(NamedTuple):
         window = middle[:, np.newaxis] + around
         donors = np.clip(window, 0, n_donors - 1)
         distance = np.abs(self.predictions[donors] - aims[:, np.newaxis])
-        # A place beyond the ends is no donor, though clipping has given it the last one.
+        # A place beyond an end is no donor, though clipping has given it the donor there.
         distance[donors != window] = np.inf
         nearest = np.argsort(distance, axis=1, kind="stable")[:, :n_nearest]
         donors = np.take_along_axis(donors, nearest, axis=1)

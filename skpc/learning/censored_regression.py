@@ -51,7 +51,7 @@ def draws_given_rows(
     for _ in range(sweeps if len(columns) > 1 else 1):
         for column in columns:
             other_places = places[(places != column) & ~domain.is_hidden]
-            # It is made anew for each column: it has the draws just made in the others.
+            # The design is made anew each time: it has the draws just made in other columns.
             design = _completed(domain.taken(other_places), filled[:, other_places], weight)
             drawing = _Drawing(domain[column].law, events.only(places == column))
             filled[:, column] = drawing.drawn(design, filled[:, column], weight, random_state)
@@ -158,7 +158,7 @@ def _drawn_residuals(
     # Known cells of a stratum.
     size = 100.0
     order = np.lexsort((residuals.high, residuals.low, mean))
-    # Strata have about as many known cells each, for these tell the shape of the law.
+    # Strata have about equally many known cells, for these tell the shape of the law.
     known = np.cumsum((weight * residuals.is_value)[order])
     n_strata = max(1, int(known[-1] / size))
     edges = known[-1] * np.arange(1, n_strata) / n_strata

@@ -203,7 +203,7 @@ def chains_are_better(
     """
     alternative = learn(codes, weight, cuts=network.variable, chains=True)
     pairs = zip(network.trees, alternative.trees)
-    # Where nothing ties, both rules learn the same trees: there is nothing to compare.
+    # Where no information ties, both rules have learned the same trees.
     if all(np.array_equal(star.parent, chain.parent) for star, chain in pairs):
         return False
     total = 0.0

@@ -159,7 +159,7 @@ def _steps(matrix: Floats, noise: Floats, n_factors: int, n_steps: int) -> tuple
         root = np.sqrt(noise)[:, np.newaxis]
         for _ in range(products if step else first_products):
             basis = np.linalg.qr(matrix @ (basis / root) / root)[0]
-        # Eigenvectors within the subspace come from a matrix that is as small as this.
+        # Eigenvectors within the subspace come from a matrix that is as small as it is.
         inner = basis.T @ (matrix @ (basis / root) / root)
         strength, vectors = np.linalg.eigh(inner)
         basis = basis @ vectors

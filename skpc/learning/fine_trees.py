@@ -96,7 +96,7 @@ class Batch:
             for child in np.flatnonzero(parent == v).tolist():
                 key = key * len(place[child]) + pattern[child]
                 n_keys *= len(place[child])
-            # Of more possible keys than rows hardly two are equal: each row stays its own pattern.
+            # More possible keys than rows are not worth counting: each row stays its own pattern.
             if n_keys <= n_rows:
                 is_used = np.bincount(key, minlength=n_keys) > 0
                 # The keys that occur are numbered without gaps.
@@ -156,7 +156,7 @@ class FineTree(NamedTuple):
         Returns what cell and subtrees say of each hidden variable, up to a factor of each pattern,
         shape (n_patterns, k); what each variable says of its parent; and log-likelihoods of rows.
         """
-        # The greatest evidence of each state is one, so that products stay near one as well.
+        # Evidence is relative to the greatest of each state: products underflow less soon.
         peak = self.emission.max(axis=1, keepdims=True)
         # The row behind those of all states is for missing cells, which tell nothing.
         missing = np.ones((1, self.emission.shape[1]), self.emission.dtype)
@@ -198,7 +198,7 @@ class FineTree(NamedTuple):
             pattern_rows = rows.of_pattern[v]
             if pattern_rows is not None:
                 outside = pattern_rows @ outside
-            # At this point `posterior[v]` still is the message from below: (k, k) of all patterns.
+            # `posterior[v]` still is what comes from below; the sum over patterns is (k, k).
             transition[v] = self.transition[v] * (outside.T @ posterior[v])
             posterior[v] *= outside @ self.transition[v]
         by_state = rows.of_state @ np.concatenate(posterior)

@@ -150,7 +150,7 @@ class Forest(NamedTuple):
         codes = np.empty((n_rows, len(first_bins) - 1), np.int64)
         for column, bins in enumerate(map(slice, first_bins, first_bins[1:])):
             low, high = (ends[leaf, column, np.newaxis] for ends in (tree.low, tree.high))
-            # A place at the edge of a box has bins on both sides of it.
+            # A place at the edge of a box may have bins inside and outside of it.
             in_box = (low <= position[bins]) & (position[bins] < high)
             below = np.cumsum(mass[:, bins] * in_box, axis=1)
             u = random_state.random_sample((n_rows, 1)) * below[:, -1:]

@@ -198,7 +198,7 @@ class GaussianMixture(NamedTuple):
         joint = (-0.5 / self.width**2)[:, np.newaxis] * square[self.component]
         joint += log_base[self.component]
         joint += np.log(self.proportion)[:, np.newaxis]
-        # Each observed number is so much wider.
+        # The root of the determinant has the width as a factor for each observed number.
         joint -= np.multiply.outer(np.log(self.width), n_observed)
         return np.asarray(joint)
 

@@ -236,7 +236,7 @@ def _counts(tree: HiddenTree, codes: Codes, weight: Floats) -> Counts:
     *columns, root = children_first(tree.parent)
     posterior = below
     transition = np.zeros_like(tree.transition)
-    # Over its likelihood, what a row says sums to its weight.
+    # Divided by its likelihood, each row sums to its weight.
     posterior[root] *= weight / (tree.first @ below[root]) * tree.first[:, np.newaxis]
     for v in reversed(columns):
         # Posterior of the hidden state of the parent, by what is not below this column alone.

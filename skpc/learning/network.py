@@ -79,8 +79,8 @@ class CutsetNetwork:
     def n_parameters(self) -> int:
         """Number of free parameters of the trees and the decisions."""
         decisions = int((np.diff(self.child_ptr)[self.variable >= 0] - 1).sum())
-        # A tree that several leaves share counts at each of them.
         n_in_tree = np.array([tree.tables.n_parameters for tree in self.trees])
+        # A tree that several leaves share counts at each of them.
         return decisions + int(n_in_tree[self.leaf[self.leaf >= 0]].sum())
 
     def branches(self, node: int) -> Ints:

@@ -244,7 +244,7 @@ def _with_tables(data: Rows, grown: _Grown, leaves: str) -> Tree:
     n_tables = n_classes if leaves == "class" else 1
     result = Tree(
         np.where(is_leaf, -1, tree.feature),
-        # Ranks are whole numbers, which the fraction of a threshold does not divide.
+        # Ranks are whole, so that a threshold says the same without its fraction.
         np.floor(tree.threshold).astype(np.int64),
         np.where(is_leaf, np.cumsum(is_leaf) - 1, tree.children_left),
         tree.children_right.astype(np.int64),

@@ -114,10 +114,10 @@ class TableColumns(NamedTuple):
         unit = np.ones(len(is_number))
         share = np.ones(state_ptr[-1])
         total = float(weight.sum())
-        # Shares, centres and scales come from cells, which the rest of the columns tells.
+        # The ones hold a place: shares, centres and scales come from the cells, which this reads.
         columns = cls(is_number, scored, tables, state_ptr, share, unit, unit, total, axes)
         codes, scores = columns.codes_and_scores(rows)
-        # The ones that are there keep states without rows possible.
+        # Shares begin with ones, which keep states without rows possible.
         share += weight @ indicators(codes, state_ptr)
         for begin, end in zip(state_ptr, state_ptr[1:]):
             share[begin:end] /= share[begin:end].sum()

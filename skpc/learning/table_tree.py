@@ -80,7 +80,6 @@ class TableTree(NamedTuple):
             _, mean, sd = self.bins[places[v]]
             # The first normal goes with the atoms; those of the other bins are shared.
             n_first = len(log_prob) - len(mean) + 1
-            # The first normal and the atoms are one leaf: their weights are added.
             weight = np.logaddexp.reduce(log_prob[:n_first])
             atoms_leaf = builder.scored(
                 v, log_prob[:n_first] - weight, float(mean[0]), float(sd[0])
