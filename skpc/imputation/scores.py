@@ -124,7 +124,8 @@ def energy_i_score(X: Any, imputer: Any, n_draws: int = 50, random_state: Any = 
     scale = _scale(domain, rows)
     seeds = check_random_state(random_state).randint(2**31 - 1, size=n_draws).tolist()
     # An imputer with `fit_impute` draws two tables at least, of which one is enough.
-    filled = _draws(imputer, domain, rows, seeds[:2])[0]
+    n_fills = 2 if hasattr(imputer, "fit_impute") else 1
+    filled = _draws(imputer, domain, rows, seeds[:n_fills])[0]
     scores = []
     weights = []
     for column in np.flatnonzero(n_missing >= FEWEST_MISSING):

@@ -66,34 +66,33 @@ def learn_forest(
 ) -> Forest:
     """Learn a forest from distinct encoded rows and their classes.
 
-        Parameters
-        ----------
-        domain : Domain
-            What the columns are, with bins of numbers.
-        rows : ndarray of shape (n_rows, n_features)
-            Encoded rows, NaN where missing.
-        class_weight : ndarray of shape (n_rows, n_classes)
-            The positive weight of each row under its class, 0 under the others.
-        options : ForestOptions
-        random_state : RandomState instance
-        advance : callable
-            Called with the number of trees that have just been grown.
+    Parameters
+    ----------
+    domain : Domain
+        What the columns are, with bins of numbers.
+    rows : ndarray of shape (n_rows, n_features)
+        Encoded rows, NaN where missing.
+    class_weight : ndarray of shape (n_rows, n_classes)
+        The positive weight of each row under its class, 0 under the others.
+    options : ForestOptions
+    random_state : RandomState instance
+    advance : callable
+        Called with the number of trees that have just been grown.
 
-        Examples
-        --------
-        >>> import numpy as np
-    from scipy.sparse import csr_array
-        >>> from skpc.domain import Domain
-        >>> from skpc.learning.random_trees import ForestOptions, learn_forest
-        >>> rows, class_weight = (
-        ...     np.repeat([[0.0], [1.0]], 50, axis=0),
-        ...     np.repeat(np.eye(2), 50, axis=0),
-        ... )
-        >>> data = Domain.fit(rows, n_bins=10), rows, class_weight
-        >>> forest = learn_forest(*data, ForestOptions(), np.random.RandomState(0))
-        >>> forest.posterior(np.array([[0.0], [np.nan]])).round(1)
-        array([[1. , 0. ],
-               [0.5, 0.5]])
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc.domain import Domain
+    >>> from skpc.learning.random_trees import ForestOptions, learn_forest
+    >>> rows, class_weight = (
+    ...     np.repeat([[0.0], [1.0]], 50, axis=0),
+    ...     np.repeat(np.eye(2), 50, axis=0),
+    ... )
+    >>> data = Domain.fit(rows, n_bins=10), rows, class_weight
+    >>> forest = learn_forest(*data, ForestOptions(), np.random.RandomState(0))
+    >>> forest.posterior(np.array([[0.0], [np.nan]])).round(1)
+    array([[1. , 0. ],
+           [0.5, 0.5]])
     """
     # Cuts of a column of numbers that trees choose from.
     cuts = 255

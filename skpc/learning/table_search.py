@@ -184,7 +184,7 @@ class TreeBeside(NamedTuple):
 def weigh_tree(log_densities: Floats, tree: Floats | None, weight: Floats) -> tuple[Floats, float]:
     """Weights of densities among themselves, and of a tree beside them, by held-out rows.
 
-    ``others`` and ``tree`` are log densities, shapes (n_rows, n_others) and (n_rows,). A tree that
+    ``log_densities`` and ``tree`` are of shapes (n_rows, n_densities) and (n_rows,). A tree that
     is worth hardly any weight gets none.
     """
     weights = mixture_weights(log_densities, weight)

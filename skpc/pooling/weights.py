@@ -185,7 +185,7 @@ class GatingFeatures(NamedTuple):
     def fit(cls, domain: Domain, rows: Floats, variance: Floats, target_variance: float) -> Self:
         """Learn it from test rows and the variances of their targets.
 
-        Variances below a part of ``of_target``, the variance of all targets, count as that.
+        Variances below a part of ``target_variance``, that of all targets, count as that part.
         """
         # Variances below this part of that of the target count as this.
         smallest_variance = 1e-8
