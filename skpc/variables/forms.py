@@ -521,7 +521,7 @@ def likely_parts(form: Form) -> Form:
     if not isinstance(form, ScoredNormals) or form.rest.mean.ndim == 1:
         return form
     prob = form.rest.rows
-    # As many parts as the distribution with the most likely ones has.
+    # Arrays are rectangular: each keeps as many parts as the one with the most likely parts.
     n_kept = max(int((prob > NOTHING).sum(axis=1).max(initial=0)), 1)
     kept = np.argpartition(-prob, n_kept - 1, axis=1)[:, :n_kept]
     parts = (form.rest.mean, form.rest.sd, prob)

@@ -377,7 +377,7 @@ def _bins(cells: Floats, is_atom: Bools, is_gap: Bools, n_bins: int, n_rows: flo
     zero is another matter.
     """
     state = np.full(len(cells), n_bins)
-    # Atoms come behind all bins, each with a state of its own.
+    # Atoms are numbered behind the bins that were asked for.
     state[is_atom] += 1 + np.arange(is_atom.sum())
     number = 0
     filled = 0.0
