@@ -96,6 +96,7 @@ def _law(values: Floats, weight: Floats, column: Column, atoms: Any, bounds: Any
         atoms = calendar.numbers_of(atoms, f"The atoms of {column.where}").tolist()
     if calendar is not None and bounds is not None:
         ends = calendar.numbers_of(bounds, f"The bounds of {column.where}").tolist()
+        # Missing dates stand for sides without a bound.
         bounds = [None if end != end else end for end in ends]
     is_ranks = isinstance(calendar, Ranks)
     if isinstance(calendar, Ranks):
@@ -108,6 +109,7 @@ def _law(values: Floats, weight: Floats, column: Column, atoms: Any, bounds: Any
     points = None if atoms is None else _atoms(atoms, column)
     limits = None if bounds is None else _bounds(bounds, values, column)
     law = Law.fit(values, weight, points, limits)
+    # No other category can come, but only a positive share marks ordered states.
     return law._replace(unseen=TINY) if is_ranks and law.is_ordered else law
 
 
@@ -155,13 +157,16 @@ def fit_axes(
     step = 1 + len(rows) // _MOST_ROWS
     rows = rows[::step]
     weight = weight[::step]
+    # The numbers of bins of all columns, from the start up to twice as many.
     sizes = [start]
     most_bins = np.minimum(2 * start, n_bins)
     while (sizes[-1] < most_bins).any():
         finer = np.maximum(sizes[-1] + 1, np.rint(sizes[-1] * _FACTOR).astype(np.int64))
         sizes.append(np.minimum(finer, most_bins))
+    # The codes have shape (n_numbers, n_columns, n_rows), the score (n_columns, n_numbers).
     codes = _codes(rows, margins, np.array(sizes))
     score = _scores(codes, _partners(codes[0], weight), weight, is_number)
+    # Without evidence that columns depend on each other, the fewest bins are enough.
     best = np.where(score.max(axis=1) > 0.0, score.argmax(axis=1), 0)
     chosen = np.array(sizes)[best, np.arange(len(margins))].tolist()
     return [None if m is None else m.binned(size) for m, size in zip(margins, chosen)]
@@ -228,9 +233,11 @@ def _codes(rows: Floats, margins: Sequence[Histogram | None], numbers: Ints) -> 
         if margin is None:
             codes[:, column] = np.where(missing, -1, values)
             continue
+        # Cells of values are found once: numbers of bins only differ in how they group cells.
         cell = margin.cells(values)
         for level, number in zip(codes, numbers[:, column].tolist()):
             state = margin.binned_states(number).astype(np.int16)
+            # With its default mode, numpy would fill a buffer first.
             np.take(state, cell, out=level[column], mode="clip")
         codes[:, column, missing] = -1
     return codes
@@ -243,6 +250,7 @@ def _scores(codes: Codes, partners: Ints, weight: Floats, is_number: Bools) -> F
     score_of_pair: dict[tuple[int, ...], Floats] = {}
     for column in np.flatnonzero(is_number).tolist():
         for partner in partners[column].tolist():
+            # A pair of numbers has one score, which counts for both of them.
             pair = [min(column, partner), max(column, partner)]
             if tuple(pair) not in score_of_pair:
                 levels = zip(codes[:, pair], n_states[:, pair])
@@ -255,6 +263,7 @@ def _scores(codes: Codes, partners: Ints, weight: Floats, is_number: Bools) -> F
 
 def _log_bayes_factor(codes: Codes, n_states: Ints, weight: Floats) -> float:
     """Log of the marginal likelihood of dependence over that of independence, in nats."""
+    # One number for each pair of states, so that counting makes their table.
     cell = codes[0].astype(np.int64) * n_states[1] + codes[1]
     missing = (codes < 0).any(axis=0)
     if missing.any():
@@ -267,6 +276,7 @@ def _log_bayes_factor(codes: Codes, n_states: Ints, weight: Floats) -> float:
 
 def _log_evidence(counts: Floats) -> float:
     """Log marginal likelihood (BDeu) of a table of counts."""
+    # The equivalent sample is spread evenly over the cells.
     gained = gammaln(counts + _ESS / counts.size) - gammaln(_ESS / counts.size)
     return float(gained.sum() + gammaln(_ESS) - gammaln(_ESS + counts.sum()))
 
@@ -291,12 +301,16 @@ def _partners(codes: Codes, weight: Floats) -> Ints:
 
     def partners(column: int) -> Ints:
         places = slice(int(ptr[column]), int(ptr[column + 1]))
+        # A state without any row must not divide by zero.
         expected = np.maximum(np.multiply.outer(count[places], count / weight.sum()), 1e-300)
         contingency = np.square(weighted[places] @ indicator.T - expected) / expected
+        # From (states of the column, states of all columns) to one number for each column.
         strength = np.add.reduceat(contingency.sum(axis=0), ptr[:-1])
         # More states leave more to chance.
         strength /= np.maximum(n_others[column] * n_others, 1)
+        # A column is not a partner of itself.
         strength[column] = -1.0
         return np.argsort(-strength, kind="stable")[:_PARTNERS]
 
+    # Among few columns, the last one in the order is the column itself.
     return np.array(in_threads(partners, range(len(codes))))[:, : len(codes) - 1]

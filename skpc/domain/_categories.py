@@ -25,6 +25,7 @@ class Categories(Column):
 
     def encode(self, cells: Cells, place: int) -> tuple[Floats, Bools]:
         """Codes of the cells; see :meth:`Column.encode`."""
+        # An integer that float64 does not hold could be taken for another category.
         if place not in cells.strings:
             refuse_rounded(cells.rounded.get(place), self.where)
         codes = codes_of(cells, place, self.states)
@@ -48,6 +49,7 @@ def codes_of(cells: Cells, place: int, states: NDArray[Any]) -> Floats:
     strings = cells.strings.get(place)
     if strings is not None:
         return encode_strings(strings, states)
+    # Cells that were read as numbers are none of these strings.
     if states.dtype == object:
         return np.full(len(cells.numbers), np.nan)
     return encode_numbers(cells.numbers[:, place], states)
@@ -55,8 +57,10 @@ def codes_of(cells: Cells, place: int, states: NDArray[Any]) -> Floats:
 
 def encode_numbers(column: Floats, states: NDArray[Any]) -> Floats:
     """Codes of the numbers of a column, NaN where it is missing or no state."""
+    # A search needs increasing states, but users declare them in any order.
     order = np.argsort(states)
     values = states[order].astype(np.float64)
+    # What is above the last state is compared with it, and differs.
     place = np.minimum(np.searchsorted(values, column), len(values) - 1)
     return np.where(values[place] == column, order[place], np.nan)
 

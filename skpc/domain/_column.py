@@ -95,6 +95,7 @@ class Column(ABC):
     @property
     def labels(self) -> Any:
         """What codes or ranks stand for, as users know it; None for other numbers."""
+        # Of the calendars only ranks have labels; those of dates have none.
         return getattr(self.calendar, "labels", self.states)
 
     @property

@@ -149,6 +149,7 @@ def _small_integers(numbers: Floats, weight: Floats) -> Floats:
     total = np.empty((numbers.shape[1], _SMALL_INTEGERS + 2))
     for column, count_of_column in zip(numbers.T, total):
         is_small = (column >= 0) & (column < _SMALL_INTEGERS) & (column == np.floor(column))
+        # Behind the small integers are a place for other numbers, and one for missing cells.
         kind = np.where(is_small, column, _SMALL_INTEGERS + np.isnan(column)).astype(np.int64)
         count_of_column[:] = np.bincount(kind, weight, len(count_of_column))
     return total
@@ -177,6 +178,7 @@ def choose_categories(
     n_columns = cells.numbers.shape[1]
     listed = _check_categories(declared.categories, n_columns, names)
     integer_weight = _small_integers(cells.numbers, weight)
+    # The last place counts missing cells.
     observed = integer_weight[:, :-1].sum(axis=1)
     other_weight = integer_weight[:, _SMALL_INTEGERS]
     if not observed.any() and not cells.strings:
@@ -190,6 +192,7 @@ def choose_categories(
     # With laws, small integers are categories where they are two.
     most_states = MAX_STATES if declared.margins == "plain" else 2
     is_small &= (integer_weight[:, :_SMALL_INTEGERS] > 0.0).sum(axis=1) <= most_states
+    # Dates are numbers, however small these are.
     is_small[list(cells.dates)] = False
     chosen_columns = declared.categorical_features
     is_categorical = _categorical_mask(cells, is_small, names, chosen_columns)
@@ -198,6 +201,7 @@ def choose_categories(
     is_named = cells.named
     chosen: list[States] = []
     for column in range(n_columns):
+        # The numbers of a column of strings are all missing, but its cells need not be.
         if observed[column] == 0 and column not in cells.strings:
             states: States = np.empty(0)
         elif listed[column] is not None:
@@ -206,6 +210,7 @@ def choose_categories(
             _refuse_strings(cells, column, names)
             states = None
         elif not is_named[column] and not other_weight[column]:
+            # All numbers are small integers here, of which the weights say which occur.
             states = np.flatnonzero(integer_weight[column, :_SMALL_INTEGERS]) + 0.0
         else:
             states = _observed_or_declared(cells, column, names)
@@ -230,6 +235,7 @@ def _warn_of_strings(cells: Cells, listed: Sequence[States], names: Sequence[Any
 
 def _spell(pattern: str, strings: NDArray[np.object_]) -> bool:
     """Whether nine in ten of the strings of a column have a pattern."""
+    # Each distinct string is matched once, however often it comes.
     counts = Counter(cell for cell in strings.tolist() if cell is not None)
     n_fitting = sum(counts[cell] for cell in counts if re.fullmatch(pattern, str(cell)))
     # The part of the cells of a column that must.
@@ -252,6 +258,7 @@ def _observed_or_declared(cells: Cells, column: int, names: Sequence[Any] | None
                 "Convert it by astype('category'), or list its categories."
             )
         return np.array(observed, dtype=object)
+    # Adding zero leaves no -0.0 among the states.
     values = np.unique(cells.numbers[:, column]) + 0.0
     return values[~np.isnan(values)]
 
@@ -289,6 +296,7 @@ def _check_states(entry: Any, column: int, names: Sequence[Any] | None) -> NDArr
     refuse_rounded(rounded_integer(cells, values), where)
     if len(set(values.tolist())) < len(values):
         raise ValueError(f"The categories of {where} repeat a value: {cells.tolist()!r}.")
+    # Bools were read as numbers; as states they are bools again.
     return values.astype(bool) if is_bool else values
 
 
@@ -305,6 +313,7 @@ def _categorical_mask(
         if categorical_features == "auto":
             mask |= is_small
             mask[[*cells.strings, *cells.bools]] = True
+            # Ordered categories are ordered states, and so numbers.
             mask[list(cells.ordered)] = False
         return mask
     or_else = "'auto', 'from_dtype', None, "

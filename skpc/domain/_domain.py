@@ -146,15 +146,18 @@ class Domain:
                 "margins='plain' has neither atoms nor bounds, but some are declared; leave them "
                 "out, or use margins='auto'."
             )
+        # Plain margins know no ordered states: ordered categories stay categories.
         if is_plain:
             cells.ordered.clear()
         states = choose_categories(cells, weight, form.names, declared)
         is_strict = handle_unknown == "error"
+        # Ordered categories that do not count as categories become numbers, their ranks.
         ranks = {
             place: order._replace(is_strict=is_strict)
             for place, order in cells.ordered.items()
             if states[place] is None
         }
+        # The ranks were not known at the first reading: the table is read again with them.
         if ranks:
             cells = read_table(table, cells.dates | ranks)
         has_mass = handle_unknown == "unseen"
@@ -162,16 +165,20 @@ class Domain:
         refuse_too_many(columns)
         domain = cls(tuple(columns), form, handle_unknown, is_plain)
         rows, _ = domain._encode_cells(cells)
+        # Declared categories may leave a column without any cell that a learner could use.
         domain._refuse_empty_columns(rows)
+        # Later steps take powers of the numbers, which must not overflow.
         for place in np.flatnonzero(~domain.is_categorical).tolist():
             check_magnitude(rows[:, place], form.names, place)
         domain._warn_of_hidden()
         if not is_plain:
             laws = fit_laws(rows, weight, columns, declared, form.names)
             columns = [with_law(column, law) for column, law in zip(columns, laws)]
+        # Laws come before faces: a column of ordered states is the source of its faces.
         faces = fit_faces(rows, weight, columns) if declared.merges_columns else {}
         for place, face in faces.items():
             source = columns[face.source]
+            # The law of ordered states gives their share; of categories the largest one counts.
             if has_mass and not source.is_ordered:
                 least = least_share(float(weight.sum()))
                 unseen = max(source.unseen, columns[place].unseen, least)
@@ -185,12 +192,15 @@ class Domain:
             for column in columns
         ]
         domain = replace(domain, columns=tuple(columns))
+        # Hidden columns, now the faces among them, have one state in whatever looks at the rows.
         rows = np.where(domain.is_hidden, 0.0, rows)
         axes = fit_axes(rows, weight, domain.columns, n_bins)
+        # Only columns that a user has named give that as their reason; words such as "auto" do not.
         chosen = declared.categorical_features
         is_word = chosen is None or isinstance(chosen, str)
         named = [] if is_word else domain.places(chosen, "").tolist()
         why = reasons(domain.columns, cells, named, declared)
+        # A face has its reason already; any other column gets the one just found.
         columns = [
             replace(column, axis=axis, why=column.why or reason)
             for column, axis, reason in zip(columns, axes, why)
@@ -321,6 +331,7 @@ class Domain:
     def has_bins(self) -> bool:
         """Whether all columns of numbers have axes, not only those of ordered states."""
         has_axis = [axis is not None for axis in self.axes]
+        # Numbers without bins have no states, so that no column may be without.
         return any(has_axis) and bool(self.n_states.all())
 
     @cached_property
@@ -329,6 +340,7 @@ class Domain:
 
         It is 0 in columns of numbers that have no states.
         """
+        # log1p keeps the digits of small probabilities, which a difference from one would lose.
         return np.log1p(-np.array([column.unseen for column in self]))
 
     @cached_property
@@ -358,6 +370,7 @@ class Domain:
 
     def taken(self, order: Ints) -> Domain:
         """The domain of rows with their columns in another order, ``rows[:, order]``."""
+        # The inverse of the order says where each column has gone, which faces need to know.
         places = np.argsort(order)
         columns = tuple(self[place].moved(places) for place in order.tolist())
         return replace(self, columns=columns, form=self.form.taken(order))
@@ -392,6 +405,7 @@ class Domain:
             # Targets may go on beyond those of the table.
             law = Law.of_target(rows[:, -1], weight, atoms)
         target = with_law(Numbers(), law)
+        # The number of bins is chosen by what pairs of columns say, so all columns take part.
         if n_bins is not None and self.n_states.all():
             axes = fit_axes(rows, weight, (*self.columns, target), n_bins)
             target = replace(target, axis=axes[-1])
@@ -416,6 +430,7 @@ class Domain:
         rows, weight = present_rows(rows, weight)
         columns = list[Column]()
         if n_bins is not None:
+            # What a hidden column holds must have no part in the axes.
             shown = np.where(self.is_hidden, 0.0, rows)
             axes = fit_axes(shown, weight, self.columns, n_bins)
             return self._with(map(lambda column, axis: replace(column, axis=axis), self, axes))
@@ -424,6 +439,7 @@ class Domain:
             law = column.law
             is_empty = np.isnan(values).all()
             if axis and law and not column.is_ordered and not is_empty:
+                # Atoms have states of their own: only the other states are bins.
                 n_bins = max(axis.n_states - len(axis.atoms), 1)
                 column = replace(column, axis=fit_histogram(values, weight, law).binned(n_bins))
             columns.append(column)
@@ -469,6 +485,7 @@ class Domain:
         """
         for place, column in enumerate(self):
             if column.law is not None:
+                # Only the cells that were missing have been drawn.
                 cells = slice(None) if rows is None else np.isnan(rows[:, place])
                 drawn[cells, place] = column.nearest(drawn[cells, place])
         return drawn
@@ -549,6 +566,7 @@ class Domain:
         cells = read_table(row, self.calendars, names=self.feature_names)
         rows, unknown = self._encode_cells(cells)
         for place, face in self.faces.items():
+            # A face that contradicts its source, or has an unknown value, makes the source missing.
             contradicts = ~missing_cells(row[:, place]) & np.isnan(rows[:, face.source])
             for pair in row[contradicts][:1, [face.source, place]].tolist():
                 raise ValueError(
@@ -556,6 +574,7 @@ class Domain:
                     "that belong together as in fit, or leave one of them out; found "
                     f"{pair[0]!r} and {pair[1]!r}."
                 )
+        # A cell is lost if it was given, but no number could be read from it.
         is_lost = ~missing_cells(row) & np.isnan(cells.numbers)
         for place in np.flatnonzero(~self.is_hidden).tolist():
             column = self[place]
@@ -564,6 +583,7 @@ class Domain:
             is_wrong = is_lost[:, place] | (values < lower) | (values > upper)
             allowed = ", ".join(text_of(end, column.calendar) for end in (lower, upper))
             allowed = f"[{allowed}]"
+            # Cells of categories are wrong if they have no state; strings have no numbers at all.
             if column.states is not None:
                 is_wrong = unknown.get(place, np.zeros(len(row), dtype=bool))
                 allowed = shorten(column.states)
@@ -576,6 +596,7 @@ class Domain:
 
     def with_given(self, drawn: Floats, row: NDArray[np.object_]) -> Floats:
         """Drawn encoded rows that have the given cells of ordered states, whether seen or not."""
+        # Encoding moves an unseen number to the nearest state: the given one takes its place again.
         cells = self.numbers_in(row)[0]
         return np.where(self.is_ordered & ~np.isnan(cells), cells, drawn)
 
@@ -605,6 +626,7 @@ class Domain:
                 f"shape (n_rows, {self.n_features}), got {type(rows).__name__}{kind} of shape "
                 f"{np.shape(rows)}"
             )
+        # Kernels are compiled for one flavour of array, contiguous and writable.
         rows = np.require(rows, np.float64, ("C", "W"))
         if not all_are_cells(rows, self._n_codes):
             self._refuse_cells(rows)
@@ -626,6 +648,7 @@ class Domain:
         ValueError
             If a numeric column has no axis, or the rows are not :meth:`checked`.
         """
+        # A column without states has no codes: asking for its axis raises the error.
         if not self.n_states.all():
             self.axis_of(int(self.n_states.argmin()))
         return self.axis_table.states(self.checked(rows))
@@ -647,6 +670,7 @@ class Domain:
             where the dtype holds integers. Where nothing changes this is ``rows`` itself.
         """
         form = self.form if like is None else Form.from_table(like)
+        # An array of codes that stand for themselves is decoded already.
         if form.library == "numpy" and self._holds_codes and not self.calendars:
             return rows
         cells = [column.decode(rows, place) for place, column in enumerate(self)]
@@ -662,8 +686,10 @@ class Domain:
         for place, column in enumerate(self):
             if isinstance(column, RowNames):
                 number = np.flatnonzero(column.values == strings.get(place, [None])[0])
+                # No known name is given: names are uniform, so that each row draws one.
                 if not len(number):
                     number = random_state.randint(len(column.values), size=len(rows))
+                # Code 0 is a missing cell, so names are numbered from one.
                 rows[:, place] = number + 1.0
         return rows
 
@@ -723,7 +749,9 @@ class Domain:
         if library is None or list(table.columns) != names[:column] + names[column + 1 :]:
             return table
         columns = [column_of(table, position) for position in range(len(names) - 1)]
+        # What encoded zeros stand for has the dtype that the column had in fit.
         known = column_of(self.decode(np.zeros((len(table), len(names)))), column)
+        # The column has been made for the library of fit; any other library takes a list.
         if self.form.library != library:
             known = known.to_list()
         # The array of a pandas Series knows no index.
@@ -750,6 +778,7 @@ class Domain:
         """
         names = self.feature_names
         n_columns = self.n_features
+        # A pandas Series is one row, whose index has the names.
         if hasattr(given, "to_frame") and hasattr(given, "index"):
             given = given.to_frame().T
         if names is not None and frame_library(given) is not None:
@@ -796,6 +825,7 @@ class Domain:
         # Where the table holds codes already, only ordered states may be other cells than these.
         places = np.flatnonzero(self.is_ordered).tolist()
         if cells.strings or not self._holds_codes or not all_are_cells(rows, self._n_codes):
+            # Codes go into a copy: the numbers may be the array of the user itself.
             rows = rows.copy()
             places = list(range(len(self)))
         for place in places:
@@ -804,15 +834,18 @@ class Domain:
             codes, is_unknown = column.encode(cells, place)
             if is_unknown.any():
                 unknown[place] = is_unknown
+                # Nor may an array that has needed no copy so far be changed.
                 rows = rows.copy() if rows is cells.numbers else rows
                 if self.handle_unknown == "error" and isinstance(column, Categories):
                     self._refuse_unknown(cells, place, int(is_unknown.argmax()))
             if rows is not cells.numbers:
                 rows[:, place] = codes
+        # Faces come last: their cells tell or contradict the codes of their sources.
         for face in self.faces.values():
             contradicts = face.join(rows, unknown, cells)
             if self.handle_unknown == "error" and contradicts.any():
                 self._refuse_contradiction(face, cells, int(contradicts.argmax()))
+            # Such a contradiction is a missing cell, and not an unseen state.
             if self.handle_unknown == "missing" and contradicts.any():
                 unknown[face.source] = unknown[face.source] & ~contradicts
         return rows, unknown
@@ -824,12 +857,14 @@ class Domain:
 
     def _log_mass(self, unknown: Mapping[int, Bools], cells: Cells) -> LogMass:
         """What the cells of a table add; ``unknown`` says which of a column are no known state."""
+        # Shape (n_rows, n_columns that add something); NaN stays where a cell is missing.
         added = np.full((len(cells.numbers), len(self._with_mass)), np.nan)
         is_unseen = np.zeros(added.shape, dtype=bool)
         is_observed = {v: cells.observed(v) for v in self.faces}
         for number, place in enumerate(self._with_mass.tolist()):
             column = self[place]
             is_unseen[:, number] = unknown.get(place, False)
+            # The state of a source is told by its own cell, or by that of any of its faces.
             is_told = cells.observed(place)
             for face in self.faces.values():
                 if face.source == place:
@@ -874,6 +909,7 @@ class Domain:
     def _refuse_other_kind(self, cells: Cells, place: int) -> None:
         was_string = self[place].holds_strings
         is_string = place in cells.strings
+        # A column without any cell can be read as either kind.
         is_empty = not is_string and np.isnan(cells.numbers[:, place]).all()
         if was_string is None or was_string == is_string or is_empty:
             return
@@ -958,6 +994,7 @@ def one_hot(domain: Domain, rows: Floats) -> Floats:
            [1. , 0. , 2.5]])
     """
     parts = []
+    # The values have shape (n_rows, 1), so that comparing them with states makes columns.
     for column, values in zip(domain, rows.T[:, :, np.newaxis]):
         if column.states is None:
             parts.append(values)
@@ -969,6 +1006,7 @@ def one_hot(domain: Domain, rows: Floats) -> Floats:
 
 def _check_options(n_bins: Any, handle_unknown: Any) -> None:
     check_option("handle_unknown", handle_unknown, ("unseen", "missing", "error"))
+    # A bool is an integer for Python, but not a number of bins.
     is_integer = isinstance(n_bins, Integral) and not isinstance(n_bins, bool)
     if n_bins is not None and not (is_integer and 1 <= n_bins <= MAX_STATES - 2):
         raise ValueError(

@@ -101,6 +101,7 @@ def read_events(
                 (place,) = column_numbers(np.array([name]), len(domain), names, parameter).tolist()
                 statements[name] = _Statements(domain, place, parameter, [])
             column = statements[name]
+            # Where the states are intervals themselves, such a cell is a value.
             if _is_statement(cell) and not column.has_states_like(cell):
                 column.add(event, cell)
             elif values_are_known:
@@ -108,6 +109,7 @@ def read_events(
             elif not _is_missing(cell):
                 column.said.append((event, cell, cell, _LOW | _HIGH))
     rows = np.full(values.shape, np.nan)
+    # Encoding also checks the values, and lets faces tell their sources.
     if values_are_known:
         rows = domain.encode_given(values)
     return _events_of(rows, [*statements.values()]), values
@@ -144,7 +146,9 @@ def events_of_table(domain: Domain, rows: Floats, stated: Mapping[int, Stated]) 
 def _events_of(rows: Floats, statements: list[Any]) -> Events:
     """Encoded rows and what is said of their columns."""
     stated = [column for column in statements if column.said]
+    # No model has a column for a face: what is said of it is said of its source below.
     parts = [column.intervals() for column in stated if not isinstance(column.column, Face)]
+    # An empty part, so that there is something to concatenate.
     parts.append((np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0), np.empty(0)))
     events = Events.from_intervals(rows, *map(np.concatenate, zip(*parts)))
     nothing = np.full_like(rows, np.nan)
@@ -162,6 +166,7 @@ def _listed(said: Any, parameter: str) -> list[Mapping[Any, Any]]:
     if isinstance(said, Mapping):
         return [said]
     if frame_library(said) is not None:
+        # As objects, cells such as tuples and dates stay what they are.
         cells = [objects_of(column_of(said, place)) for place in range(said.shape[1])]
         return [dict(zip(said.columns, row)) for row in zip(*cells)]
     if isinstance(said, list | tuple) and all(isinstance(statement, Mapping) for statement in said):
@@ -173,6 +178,7 @@ def _listed(said: Any, parameter: str) -> list[Mapping[Any, Any]]:
 
 
 def _is_missing(cell: Any) -> bool:
+    # The most common types are never missing, and need no array to tell.
     is_plain = isinstance(cell, str | int)
     return not is_plain and bool(missing_cells(np.array([cell], dtype=object))[0])
 
@@ -228,6 +234,7 @@ class _Statements(NamedTuple):
 
     def intervals(self) -> tuple[Ints, Ints, Floats, Floats]:
         """Events, columns, and ends of intervals ``low < x <= high``."""
+        # The tuples become one sequence each of events, lower ends, upper ends and flags.
         event, *ends, flags = zip(*self.said)
         columns = np.full(len(event), self.place)
         column = self.column
@@ -251,6 +258,7 @@ class _Statements(NamedTuple):
             high = np.where(is_beyond, low, high)
         for place in np.flatnonzero(is_value & (low == high) & ~is_beyond)[:1]:
             needed = "the tuple (a, b) for a range, as a number that is no atom has probability 0,"
+            # In a set this is an error; alone it is an event of probability zero, with a warning.
             if flags[place] & _OF_SET:
                 self.refuse(needed, ends[0][place])
             warn(
@@ -262,12 +270,14 @@ class _Statements(NamedTuple):
     def _ends(self, ends: Any) -> tuple[Floats, Floats]:
         """Numbers of lower and upper ends, infinite where there is none."""
         low, high = map(self._numbers, ends)
+        # An end without a number is open.
         return np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)
 
     def intervals_of_source(self, face: Face) -> tuple[Ints, Ints, Floats, Floats]:
         """What is said of a face as intervals of its source: one for each state that is meant."""
         event, *ends, flags = zip(*self.said)
         if self.has_order:
+            # Ends of shape (n_statements, 1) meet values of shape (n_states,).
             low, high = (end[:, np.newaxis] for end in self._ends(ends))
             has_low, has_high = (np.array(flags)[:, np.newaxis] & flag for flag in (_LOW, _HIGH))
             values = face.values
@@ -278,6 +288,7 @@ class _Statements(NamedTuple):
             is_meant = codes[:, np.newaxis] == np.arange(len(face.values))
         statement, place = np.nonzero(is_meant)
         states = face.source_cells[place]
+        # Numbers have the cells of their law, categories the interval around each code.
         law = self.domain[face.source].law
         if law is None:
             lower = states - 0.5
@@ -298,6 +309,7 @@ class _Statements(NamedTuple):
         cells[:] = values
         read = read_cells(cells, self.place, self.domain.feature_names)[0]
         encode: Any = encode_strings if read.dtype == object else encode_numbers
+        # Strings are looked up among strings only, and numbers among numbers.
         is_kind = states is not None and (states.dtype == object) == (read.dtype == object)
         codes = encode(read, states) if is_kind else np.full(len(values), np.nan)
         for place in np.flatnonzero(np.isnan(codes))[:1]:
@@ -315,6 +327,7 @@ class _Statements(NamedTuple):
                 # Another category is no missing cell here: what is said of it would be lost.
                 calendar = calendar._replace(is_strict=True)
             return calendar.numbers_of(cells, f"{self.parameter} in {self.column.where}")
+        # The conversion below would take a string such as "3" for a number.
         for end in (text for text in ends if isinstance(text, str | bytes)):
             self.refuse("numbers", end)
         try:

@@ -98,6 +98,7 @@ class Face(Hidden):
 
     def state_numbers(self, source_values: Floats) -> Floats:
         """The numbers of the states of encoded cells of the source; NaN where missing."""
+        # Cells between two states count as the nearer one.
         middles = self.source_cells[:-1] + np.diff(self.source_cells) / 2.0
         number = np.searchsorted(middles, source_values, side="right")
         return np.where(np.isnan(source_values), np.nan, number)
@@ -114,8 +115,10 @@ class Face(Hidden):
         source = rows[:, self.source]
         state = codes_of(cells, self.place, self.values)
         is_new = unknown.get(self.source, np.zeros(len(rows), dtype=bool))
+        # A source with an unknown state is NaN like a missing one, but no face may fill it.
         is_told = np.isnan(source) & ~np.isnan(state) & ~is_new
         source[is_told] = self.source_cells[state[is_told].astype(np.intp)]
+        # NaN differs from every number: an unknown value of this column contradicts, too.
         contradicts = cells.observed(self.place) & (self.state_numbers(source) != state)
         source[contradicts] = np.nan
         if contradicts.any():
@@ -147,6 +150,7 @@ def fit_faces(rows: Floats, weight: Floats, columns: Sequence[Column]) -> dict[i
         categories only. Columns of categories that are numbers are no faces of each other.
     """
     states_of = dict(_columns_of_states(rows, columns))
+    # Columns can only be one variable if they have equally many states.
     by_size: dict[int, list[int]] = {}
     for place, states in states_of.items():
         by_size.setdefault(len(states), []).append(place)
@@ -183,6 +187,7 @@ def _columns_of_states(rows: Floats, columns: Sequence[Column]) -> Iterator[tupl
         elif column.law is None or not most_states:
             continue
         else:
+            # A few rows already show that most numbers have too many values.
             codes = np.unique(rows[:_FEW_ROWS, place])
             if len(codes) <= most_states:
                 codes = np.unique(rows[:, place])
@@ -219,11 +224,14 @@ def _candidates(
     for start, block in zip(starts, blocks):
         indicators = _indicators(sample, block, states_of)
         for partner_start, partner in zip(starts, blocks):
+            # Whether states meet in a row: (columns x states, partner columns x states).
             meet = indicators.T @ _indicators(sample, partner, states_of) > 0.0
             # The most states of one column that a state of the other meets.
             meet = meet.reshape(len(block), size, len(partner), size)
             most_met = np.maximum(meet.sum(axis=3).max(axis=1), meet.sum(axis=1).max(axis=2))
+            # Places within the blocks become places among all columns.
             for pair in np.argwhere(most_met <= 1) + [start, partner_start]:
+                # Each pair comes twice, and each column also meets itself.
                 if pair[0] < pair[1]:
                     yield int(pair[0]), int(pair[1])
 
@@ -247,6 +255,7 @@ def _face(
     is_complete = ~np.isnan(rows[:, [source, place]]).any(axis=1)
     cells = rows[is_complete][:, [source, place]]
     pairs, pair_number = np.unique(cells, axis=0, return_inverse=True)
+    # Each state of either column must be in exactly one pair.
     is_one_to_one = np.array_equal(np.sort(pairs[:, 1]), states_of[place])
     if not is_one_to_one or not np.array_equal(pairs[:, 0], states_of[source]):
         return None

@@ -75,12 +75,14 @@ class RowNames(Hidden):
     def encode(self, cells: Cells, place: int) -> tuple[Floats, Bools]:
         """The one state, and which names are new; see :meth:`Column.encode`."""
         codes, _ = super().encode(cells, place)
+        # A missing cell has no code either, but its name is not a new one.
         is_unknown = np.isnan(codes_of(cells, place, self.values)) & cells.observed(place)
         return codes, is_unknown
 
     @property
     def log_known(self) -> float:
         """What an observed cell of a known name adds to log densities (nats)."""
+        # Names are uniform: each has an equal part of what the known ones have together.
         return super().log_known - math.log(len(self.values))
 
     def summary(self) -> Summary:

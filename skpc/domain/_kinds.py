@@ -35,11 +35,13 @@ def first_columns(
         if known is None:
             columns.append(Numbers(name=name, calendar=calendar))
             continue
+        # A column without any value in fit has an empty list of states.
         if not len(known):
             columns.append(Empty(name=name, calendar=calendar))
             continue
         unseen = 0.0
         are_names = False
+        # Only strings have a share for unseen states, and only strings can name the rows.
         if place in cells.strings:
             weight_of = weight_of_values(cells.strings[place], weight)
             unseen = unseen_share(weight_of, known) if has_mass else 0.0

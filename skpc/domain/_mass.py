@@ -74,16 +74,20 @@ class LogMass(NamedTuple):
         # Most tables have no such column, and a single row is answered in a tenth of a millisecond.
         if not len(self.columns):
             return log_density
+        # A cell that is given adds nothing to the density of the others.
         counts = np.isin(self.columns, [] if given is None else given, invert=True)
         return np.asarray(log_density + np.nansum(self.added[:, counts], axis=1))
 
     def with_cells(self, log_cells: Floats) -> Floats:
         """Log densities of the cells of rows."""
         log_cells = log_cells.copy()
+        # The model has no density for an unseen state: what is added is all there is.
         density = np.where(self.is_unseen, 0.0, log_cells[:, self.columns])
         log_cells[:, self.columns] = density + self.added
+        # A face tells the same as its source, and so has its density.
         for column, source, is_observed, _ in self.faces:
             log_cells[:, column] = np.where(is_observed, log_cells[:, source], np.nan)
+        # A source that only a face has told has no cell of its own.
         for _, source, _, is_observed in self.faces:
             log_cells[~is_observed, source] = np.nan
         return log_cells
@@ -93,6 +97,7 @@ def weight_of_values(cells: NDArray[np.object_], weight: Floats) -> dict[str, fl
     """Total weight of each value of a column, None being missing, whatever the order of rows."""
     number: dict[Any, int] = {None: 0}
     group = np.array([number.setdefault(cell, len(number)) for cell in cells.tolist()])
+    # Exact sums do not depend on the order of the rows.
     total = exact_group_sums(group, weight).tolist()
     return {value: total[i] for value, i in number.items() if value is not None}
 
@@ -103,11 +108,13 @@ def unseen_share(weight_of: Mapping[str, float], states: NDArray[Any]) -> float:
     Cells that hold something else already count in full, whatever they hold.
     """
     known = set(states.tolist())
+    # fsum rounds once, so that the order of the values does not matter.
     n_cells = math.fsum(weight_of.values())
     n_unseen = sum(
         weight if value not in known else float(is_once(weight))
         for value, weight in weight_of.items()
     )
+    # Known states keep at least half of the probability.
     return min(max(n_unseen / n_cells, least_share(n_cells)), 0.5)
 
 

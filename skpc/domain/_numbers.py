@@ -44,8 +44,10 @@ class Numbers(Column):
         law = self.law
         calendar = self.calendar
         low, high, *bounds = (text_of(x, calendar) for x in (law.low, law.high, *law.bounds))
+        # The bounds of ordered categories are the ranks of their ends, which say nothing more.
         has_bounds = np.isfinite(law.bounds).any() and self.labels is None
         values = f"{low} to {high}" + (f" in [{', '.join(bounds)}]" if has_bounds else "")
+        # A step or an origin of zero is left out.
         lattice = " from ".join(f"{part:.9g}" for part in (law.step, law.origin) if part)
         atoms = listed(as_dates(law.atoms, calendar))
         return summary._replace(values=values, atoms=atoms, lattice=lattice)

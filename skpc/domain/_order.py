@@ -61,22 +61,27 @@ def canonical_order(rows: Floats, weight: Floats, is_categorical: Bools) -> Orde
     """
     # Weights that differ by rounding alone are the same: 0.1 + 0.2 and 0.3.
     weight = weight.astype(np.float32).astype(np.float64)
+    # Ranks stay the same when the unit of a column changes.
     ranks = np.full(rows.shape, -1)
     ranks[:, is_categorical] = np.nan_to_num(rows[:, is_categorical], nan=-1.0)
     for column in np.flatnonzero(~is_categorical):
         observed = ~np.isnan(rows[:, column])
         ranks[observed, column] = np.unique(rows[observed, column], return_inverse=True)[1]
+    # Signatures begin with what needs no order: kinds of columns, and weights of rows.
     column_signature = is_categorical.astype(np.uint64)
     row_signature = weight.view(np.uint64).copy()
     marks = mix_words(ranks.T.astype(np.uint64))
     n_signatures = 0
     before = -1
+    # Signatures that differ go on to differ, so that a count that stays the same is final.
     while n_signatures > before:
         _refine(marks, column_signature, row_signature)
         before = n_signatures
         n_signatures = len(np.unique(column_signature)) + len(np.unique(row_signature))
     order = np.argsort(row_signature, kind="stable")
+    # The sum runs in the order of the rows found here: so it rounds alike, however they came.
     greatest_weight = [np.bincount(column[order] + 1, weight[order]).max() for column in ranks.T]
+    # The last key of lexsort counts most: columns with a very frequent value come first.
     return Order(np.lexsort((column_signature, np.negative(greatest_weight))), order)
 
 

@@ -47,6 +47,7 @@ def all_are_cells(rows: Floats, n_states: Floats) -> bool:
 
 def _bits(rows: Floats) -> NDArray[np.uint64]:
     """The bits of cells, with one zero and one NaN."""
+    # Adding zero turns -0.0 into 0.0.
     cells = rows + 0.0
     cells[np.isnan(cells)] = np.nan
     return cells.view(np.uint64)
@@ -57,6 +58,7 @@ def _hash_rows(rows: Floats) -> Ints:
     hashes = np.empty(len(rows), np.uint64)
     size = 1 + _CELLS // max(1, rows.shape[1])
     for start in range(0, len(rows), size):
+        # Transposed, so that each step below works on one contiguous column of the chunk.
         word = _bits(rows[start : start + size]).T.copy()
         # A product carries bits upwards only, and small numbers differ only in their top bits as
         # floats; the shifts bring these down.
@@ -64,6 +66,7 @@ def _hash_rows(rows: Floats) -> Ints:
         word *= CELL_MULTIPLIER
         word ^= word >> np.uint64(29)
         state = np.full(word.shape[1], _SEED)
+        # The state is multiplied after each column, so that the order of columns matters.
         for column in word:
             state ^= column
             state *= STATE_MULTIPLIER
@@ -128,6 +131,7 @@ def group_rows(rows: Floats) -> tuple[Floats, Ints]:
     """
     rows = np.asarray(rows, dtype=np.float64)
     hashes = _hash_rows(rows)
+    # Equal rows have equal hashes, so that sorting puts them next to each other.
     order = np.argsort(hashes)
     bits = _bits(rows[order])
     is_new = _differ_from_before(bits)
@@ -200,6 +204,7 @@ def present_rows(table: Any, weight: Floats) -> tuple[Any, Floats]:
     present = weight > 0.0
     if present.all():
         return table, weight
+    # Arrays and pandas take a mask as an index, polars takes it as a filter.
     if frame_library(table) == "polars":
         return table.filter(present), weight[present]
     return getattr(table, "iloc", table)[present], weight[present]
@@ -241,7 +246,9 @@ def join_tables(tables: Sequence[Any]) -> Any:
     library = frame_library(tables[0])
     if library is None:
         return np.concatenate(tables)
+    # pandas would repeat the indices of the parts.
     options = {"ignore_index": True} if library == "pandas" else {}
+    # As there are DataFrames of the library, its module has been imported.
     return sys.modules[library].concat(tables, **options)
 
 
@@ -270,7 +277,9 @@ def column_moments(rows: Floats, weight: Floats) -> tuple[Floats, Floats]:
     observed = ~np.isnan(rows)
     cell_weight = observed * weight[:, np.newaxis]
     total = cell_weight.sum(axis=0)
+    # A column without cells must not divide by zero.
     positive_total = np.where(total > 0, total, 1.0)
+    # A missing cell has weight zero, but a product with NaN would still be NaN.
     value = np.where(observed, rows, 0.0)
     mean = (cell_weight * value).sum(axis=0) / positive_total
     variance = (cell_weight * (value - mean) ** 2).sum(axis=0) / positive_total

@@ -30,6 +30,7 @@ class OrderedStates(Numbers):
         values = cells.numbers[:, place]
         is_unknown = ~np.isnan(values) & ~self.law.is_atom(values)
         if is_unknown.any():
+            # The numbers may be the array of the user itself.
             values = values.copy()
             values[is_unknown] = self.law.values(values[is_unknown])
         return values, is_unknown

@@ -76,6 +76,7 @@ def _described(library: str, dtype: Any) -> _Description:
     """The dtype of a column without classes of its library."""
     kind = _kind_of(dtype)
     if library == "polars":
+        # The base type has the name alone, without a time unit or a time zone.
         name = str(dtype.base_type())
         if kind == "category":
             return (name, dtype.categories.to_list())
@@ -83,8 +84,10 @@ def _described(library: str, dtype: Any) -> _Description:
     import pandas as pd
 
     if kind == "category":
+        # The states of a category have a dtype of their own, which is described in the same way.
         states = dtype.categories
         return ("category", states.tolist(), _described(library, states.dtype), bool(dtype.ordered))
+    # The name of a dtype of strings tells neither its storage nor what a missing cell is.
     if isinstance(dtype, pd.StringDtype):
         return ("string", dtype.storage, dtype.na_value is pd.NA)
     return (str(dtype),)
@@ -108,6 +111,7 @@ def _restored(library: str, description: _Description) -> Any:
         return pd.CategoricalDtype(pd.Index(states, dtype=_restored(library, inner)), ordered)
     if name == "string" and made_with:
         storage, is_na = made_with
+        # Only strings whose missing cells are NaN must ask for that: pandas.NA is the default.
         return pd.StringDtype(storage) if is_na else pd.StringDtype(storage, na_value=np.nan)
     return pd.api.types.pandas_dtype(name)
 
@@ -117,6 +121,7 @@ def _kind_of(dtype: Any) -> str:
 
     The letters "b", "i", "u" and "f" stand for bools and numbers, "M" and "m" for dates.
     """
+    # Only dtypes of polars know their base type.
     if not hasattr(dtype, "base_type"):
         return "category" if str(dtype) == "category" else dtype.kind
     name = str(dtype.base_type())
@@ -160,6 +165,7 @@ class Cells:
     def observed(self, column: int) -> Bools:
         """Which cells of a column are not missing."""
         strings = self.strings.get(column)
+        # This comparison goes cell by cell, which "is not None" would not.
         return ~np.isnan(self.numbers[:, column]) if strings is None else strings != None  # noqa: E711
 
     @property
@@ -170,6 +176,7 @@ class Cells:
 
     def value(self, row: int, column: int) -> Any:
         """What a cell holds."""
+        # A slice of one cell is still an array, whose tolist makes values of Python.
         return self.strings.get(column, self.numbers[:, column])[row : row + 1].tolist()[0]
 
 
@@ -203,7 +210,9 @@ def read_table(
     for column in range(table.shape[1]):
         series = column_of(table, column)
         where = describe_column(column, names)
+        # In fit, columns are searched for dates; later each is read as fit has read it.
         scale = None if dates is None else dates.get(column)
+        # Columns of objects count too, as they may hold dates of Python.
         if dates is None and _kind_of(series.dtype) in {"M", "m", "O"}:
             scale = Calendar.fit(series, weight, where)
         if scale is None:
@@ -253,10 +262,13 @@ def _read_column(cells: Cells, series: Any, column: int, names: Sequence[Any] | 
             return
     else:
         if hasattr(series, "iloc"):
+            # The many ways in which pandas marks missing cells all become NaN.
             values = series.to_numpy(dtype=np.float64, na_value=np.nan)
         else:
+            # As there is a Series of polars, its module has been imported.
             values = series.cast(sys.modules["polars"].Float64).to_numpy()
         check_finite(values, names, column)
+        # Only large integers can have been rounded: the slow way by objects is for these.
         objects = objects_of(series) if are_large(values).any() else values
         is_bool = kind == "b"
     cells.numbers[:, column] = values
@@ -288,6 +300,7 @@ def write_table(
         A pandas DataFrame lends its index.
     """
     if form.library == "numpy":
+        # The array can only have a dtype for dates if all columns share it.
         is_array = len(dates) == len(columns) and len({d.stored for d in dates.values()}) == 1
         dated = {
             column: as_dates(columns[column], scale) if is_array else scale.objects(columns[column])
@@ -306,6 +319,7 @@ def fill_table(table: Any, decoded: Any) -> Any:
     library = frame_library(table)
     if library is None:
         missing = missing_cells(table)
+        # Arrays of objects and of dates hold any filled cell; others take the dtype of these cells.
         filled = table.astype(table.dtype if table.dtype.kind in "OmM" else decoded.dtype)
         filled[missing] = decoded[missing]
         return filled
@@ -319,6 +333,7 @@ def _fill_pandas(series: Any, source: Any) -> Any:
     missing = series.isna().to_numpy(dtype=bool)
     if not missing.any() or source.isna().all():
         return series
+    # The dtype cannot hold what fills it: a category becomes wider, others become objects.
     if series.dtype != source.dtype:
         series = series.astype(source.dtype if _kind_of(series.dtype) == "category" else object)
     return series.where(~missing, source)
@@ -326,6 +341,7 @@ def _fill_pandas(series: Any, source: Any) -> Any:
 
 def _fill_polars(series: Any, source: Any) -> Any:
     missing = series.is_null()
+    # polars tells NaN from null, but both are missing cells.
     if series.dtype.is_float():
         missing = missing | series.is_nan().fill_null(False)
     if not missing.any() or source.null_count() == len(source):
@@ -340,6 +356,7 @@ def _write_column(column: NDArray[Any], dtype: Any, calendar: Scale | None, libr
     elif calendar is not None:
         is_plain = isinstance(dtype, np.dtype)
         is_object = str(dtype) == "object"
+        # A dtype of numpy has no time zone: dates that have one need a dtype of the library.
         fits = _kind_of(dtype) in {"M", "m"} and not (calendar.zone and is_plain) or is_object
         # The dates of numpy have nanoseconds, those of Python time zones.
         is_fine = calendar.zone is None and calendar.stored.endswith("[ns]")
@@ -351,6 +368,7 @@ def _write_column(column: NDArray[Any], dtype: Any, calendar: Scale | None, libr
     if is_number and kind in {"i", "u"}:
         column = _whole_numbers(column, dtype)
     elif is_number and kind == "b":
+        # A number between False and True becomes the nearer one of them.
         column = (column >= 0.5).astype(object)
         column[missing] = None
     write = _pandas_series if library == "pandas" else _polars_series
@@ -359,6 +377,7 @@ def _write_column(column: NDArray[Any], dtype: Any, calendar: Scale | None, libr
 
 def _whole_numbers(column: Floats, dtype: Any) -> Floats:
     """Round to the integers that a dtype can hold; NaN stays."""
+    # Dtypes of pandas that have missing cells know the dtype of numpy that they are made of.
     name = str(getattr(dtype, "numpy_dtype", dtype)).lower()
     # float64 does not hold all integers of 128 bits anyway.
     limits = np.iinfo(name.replace("128", "64"))
@@ -374,14 +393,17 @@ def _pandas_series(column: NDArray[Any], dtype: Any, kind: str, missing: Bools) 
 
     is_plain = isinstance(dtype, np.dtype)
     is_number = column.dtype == np.float64
+    # Without any value, pandas could not infer the dtype.
     if missing.all() and not is_plain:
         return pd.Series([None] * len(column), dtype=dtype)
     if kind == "category":
         states = dtype.categories
+        # Categories that the dtype does not list widen it; otherwise they would become missing.
         foreign = [v for v in pd.unique(column[~missing]) if v not in states]
         widened = states.append(pd.Index(foreign)) if foreign else states
         return pd.Series(pd.Categorical(column, categories=widened, ordered=dtype.ordered))
     if kind not in {"b", "i", "u", "f"}:
+        # Numbers can stay where the column holds objects; else pandas infers a dtype for them.
         fits = not is_number or str(dtype) == "object"
         return pd.Series(column, dtype=dtype if fits else None)
     # Only numpy's own integers and bools cannot say "missing".
@@ -393,6 +415,7 @@ def _pandas_series(column: NDArray[Any], dtype: Any, kind: str, missing: Bools) 
 def _polars_series(column: NDArray[Any], dtype: Any, kind: str, missing: Bools) -> Any:
     import polars as pl
 
+    # Without any value, polars could not infer the dtype.
     if missing.all():
         return pl.Series([None] * len(column), dtype=dtype)
     if column.dtype == np.float64:
@@ -402,6 +425,7 @@ def _polars_series(column: NDArray[Any], dtype: Any, kind: str, missing: Bools) 
     if kind == "category":
         states = dtype.categories
         foreign = series.filter(~series.is_in(states.to_list())).drop_nulls().unique()
+        # Foreign categories are sorted, so that the dtype does not depend on the order of rows.
         return series.cast(pl.Enum([*states, *foreign.sort()]))
     is_text = series.dtype == pl.String
     fits = dtype in (pl.String, pl.Categorical) if is_text else dtype == pl.Boolean

@@ -43,6 +43,7 @@ def _is_kind(kind: type) -> bool:
 
 def _are_stated(column: Any) -> bool:
     """Whether any cell of a column is a range or a set."""
+    # A column holds many cells of few types: each type is judged once.
     return any(map(_is_kind, set(map(type, objects_of(column).tolist()))))
 
 
@@ -50,6 +51,7 @@ def _columns_of_objects(table: Any) -> Iterator[tuple[int, Any]]:
     """The columns of a table that may hold ranges, as they are."""
     if frame_library(table) == "pandas":
         for place, dtype in enumerate(table.dtypes):
+            # Columns of other dtypes cannot hold tuples, sets or intervals.
             if str(dtype) == "object" or str(dtype).startswith("interval"):
                 yield place, column_of(table, place)
     elif isinstance(table, np.ndarray) and table.dtype == object and table.ndim == 2:
@@ -96,9 +98,11 @@ def split_ranges(table: Any, interval_columns: Any = ()) -> tuple[Any, dict[int,
         for row, cell in enumerate(cells.tolist()):
             if is_stated(cell):
                 values[row] = _single(cell)
+                # A range without ends is a missing cell.
                 says_nothing = isinstance(cell, tuple) and cell == (None, None)
                 if values[row] is None and not says_nothing:
                     statements[row] = cell
+        # Without its ranges and sets the column may hold numbers only.
         columns[place] = _as_numbers(values)
         if statements:
             rows = np.array([*statements], dtype=np.int64)
@@ -109,6 +113,7 @@ def split_ranges(table: Any, interval_columns: Any = ()) -> tuple[Any, dict[int,
 def _single(cell: Any) -> Any:
     """The only value that a range or set holds; None if there are several."""
     if hasattr(cell, "closed_left"):
+        # An interval that is open at an end cannot hold a single value.
         cell = (cell.left, cell.right) if cell.closed == "both" else ()
     values = [*cell]
     is_range = isinstance(cell, tuple)
@@ -119,6 +124,7 @@ def _single(cell: Any) -> Any:
 def _as_numbers(values: NDArray[np.object_]) -> NDArray[Any]:
     """The cells of a column as floats, if they are numbers."""
     present = values[~missing_cells(values)]
+    # Bools and some strings could be converted too, but are no numbers.
     if any(
         isinstance(cell, bool) or not np.isscalar(cell) or isinstance(cell, str) for cell in present
     ):
@@ -140,6 +146,7 @@ def with_columns(table: Any, columns: dict[int, NDArray[Any]]) -> Any:
         if isinstance(copy, np.ndarray):
             copy[:, place] = values
         else:
+            # A place is unique where names of columns repeat.
             copy.isetitem(place, values)
     if isinstance(copy, np.ndarray):
         parts = [_as_numbers(copy[:, place]) for place in range(copy.shape[1])]
@@ -157,8 +164,10 @@ def ends_of(cell: Any) -> tuple[float, float, bool, bool]:
     if isinstance(cell, _SETS):
         numbers = np.asarray([*cell], dtype=np.float64)
         return float(numbers.min()), float(numbers.max()), True, True
+    # NaN, which differs from itself, is an open end as None is.
     low = -np.inf if cell[0] is None or cell[0] != cell[0] else float(cell[0])
     high = np.inf if cell[1] is None or cell[1] != cell[1] else float(cell[1])
+    # Infinity itself belongs to no range.
     return low, high, closed[0] and low > -np.inf, closed[1] and high < np.inf
 
 
@@ -186,6 +195,7 @@ def refuse_wrong(
             try:
                 low, high, holds_low, holds_high = ends_of(cell)
             except (TypeError, ValueError):
+                # NaN fails the comparison below, as ends in the wrong order do.
                 low = np.nan
                 high = np.nan
             if not low < high:
@@ -203,6 +213,7 @@ def ranges_of(values: Floats, stated: Stated) -> Ranges:
     missing = np.isnan(values)
     low[missing] = -np.inf
     high[missing] = np.inf
+    # Shape (2, n_cells): both ends of a value belong to it; a missing cell has none.
     closed = np.tile(~missing, (2, 1))
     if len(stated.rows):
         *ends, holds_low, holds_high = zip(*map(ends_of, stated.cells))
@@ -214,6 +225,7 @@ def ranges_of(values: Floats, stated: Stated) -> Ranges:
 def filled_numbers(cells: Ranges, weight: Floats, random_state: np.random.RandomState) -> Floats:
     """The values of a column, draws from its law within its ranges, and NaN where it is missing."""
     filled = np.full(len(weight), np.nan)
+    # Cells without any end are missing, and stay so.
     stated_cells = np.flatnonzero(np.isfinite(cells.low) | np.isfinite(cells.high))
     filled[stated_cells] = filled_ranges(
         cells.take(stated_cells), weight[stated_cells], random_state
@@ -242,6 +254,7 @@ def filled_codes(
     count = np.bincount(codes[known].astype(np.intp), weight[known], n_states)
     # A known cell is a set of one state.
     sets = Sets(np.vstack([np.eye(n_states, dtype=bool), held]))
+    # Probability of each state of each set, up to a factor: (n_stated, n_states).
     share = held * self_consistent(sets, np.append(count, weight[rows]), n_states)
     filled = codes.copy()
     filled[rows] = even_draws(share, random_state)

@@ -44,6 +44,7 @@ def distinct(values: Floats, weight: Floats) -> tuple[Floats, Floats]:
     points = values[observed][order]
     weight = weight[observed][order]
     is_first = np.append(True, points[1:] != points[:-1])[: len(points)]
+    # Of values that differ by rounding alone, the smallest stands for all.
     is_first[is_first] = np.append(True, are_apart(points[is_first]))[: len(points)]
     return points[is_first], exact_group_sums(np.cumsum(is_first) - 1, weight)
 
@@ -55,6 +56,7 @@ def are_apart(points: Floats) -> np.ndarray:
     """
     size = np.abs(points)
     typical = np.median(size) if len(size) else 0.0
+    # A difference is judged by its greater end, or by a typical value if that is greater.
     nearby = np.maximum(np.maximum(size[1:], size[:-1]), typical)
     nearby = np.minimum(nearby, largest_size(points))
     return np.asarray(np.diff(points) > np.maximum(ROUNDING_OF_VALUES * nearby, TINY))
@@ -64,9 +66,11 @@ def largest_size(points: Floats) -> float:
     """The largest magnitude that sets the size of rounding among increasing values."""
     if len(points) < 2:
         return math.inf
+    # The outer tenths are left out, so that no wild value widens the spread.
     outer = len(points) // 10
     low = float(points[outer])
     high = float(points[-1 - outer])
+    # Values that spread over a few neighbouring floats differ by rounding alone.
     is_one = high - low <= _FEW_FLOATS * max(abs(low), abs(high))
     return math.inf if is_one else _MOST_SPREADS * (high - low)
 
@@ -91,16 +95,20 @@ def cell_cuts(points: Floats, mass: Floats, atoms: Floats) -> Floats:
     median a block has about the square root of the number of rows; near the ends, where the density
     is steep, it has fewer. An atom between two values is the end of their cells.
     """
+    # Cells end halfway between values; an atom that lies there takes the place of that border.
     border = np.concatenate([points[:1], middles(points), points[-1:]])
     place = np.searchsorted(points, atoms)
     between = (place > 0) & (place < len(points))
     border[place[between]] = atoms[between]
     below = np.append(0.0, np.cumsum(mass))
     total = below[-1]
+    # Blocks have equal lengths in log-odds of the rank, and so fewer rows near the ends.
     block = np.floor(0.25 * math.sqrt(total) * logit((below + 0.5) / (total + 1.0)))
     is_edge = np.append(True, block[1:] > block[:-1])
+    # An atom between two values ends a block, and so does the last value.
     is_edge[place[between]] = True
     is_edge[-1] = True
+    # Within a block the borders follow the mass; the outer ends of all cells are no cuts.
     return np.asarray(np.interp(below, below[is_edge], border[is_edge])[1:-1])
 
 
@@ -138,6 +146,7 @@ def repeated_points(points: Floats, mass: Floats, step: float) -> Floats:
         distance = np.abs(points[near] - points[place])
         nearest = np.argsort(distance, kind="stable")[:_NEAREST]
         n_near = len(nearest)
+        # On a lattice the points without rows count as neighbours, too.
         if has_lattice:
             n_near = max(2 * round(float(distance[nearest].max()) / step), 1)
         around = mass[near[nearest]].sum() / n_near
@@ -146,6 +155,7 @@ def repeated_points(points: Floats, mass: Floats, step: float) -> Floats:
         often |= mass[place] >= by_count and mass[place] >= times * around
         if often or (mass[place] >= by_count and _is_isolated(points, place)):
             chosen.append(place)
+    # The heaviest come first, as atoms beyond the greatest number are dropped.
     chosen.sort(key=lambda place: -mass[place])
     # Most atoms without a lattice, and on one: as many, or one for this many rows.
     max_atoms = 8
@@ -170,5 +180,6 @@ def _is_isolated(points: Floats, place: int) -> bool:
 def states_among(atoms: Floats, reach: float, values: Floats) -> Ints:
     """The number of the atom that each value is; the number of atoms for all other values."""
     place = np.searchsorted(atoms, values - reach)
+    # Values above all atoms are compared with NaN, and so are near none.
     near = np.append(atoms, np.nan)[place]
     return np.where(np.abs(near - values) <= reach, place, len(atoms))

@@ -107,9 +107,11 @@ def fit_support(cells: Ranges, weight: Floats) -> Support:
     place = np.unique(np.column_stack([number, side]), axis=0, return_inverse=True)[1].ravel()
     # At one place upper ends come first: nothing lies between an upper and a lower end there.
     order = np.lexsort((~is_high, place))
+    # An innermost range is a lower end that an upper end follows.
     turns = np.flatnonzero(~is_high[order[:-1]] & is_high[order[1:]])
     opens = order[turns]
     closes = order[turns + 1]
+    # A cell may be in all the parts that lie between its own ends.
     first_part = np.searchsorted(place[opens], place[:n_cells])
     last_part = np.searchsorted(place[closes], place[n_cells:], side="right") - 1
     mass = self_consistent(Stretches(first_part, last_part), weight, len(opens))
@@ -188,6 +190,7 @@ def even_levels(n_levels: int, random_state: np.random.RandomState) -> Floats:
 
 def even_draws(share: Floats, random_state: np.random.RandomState) -> Floats:
     """States drawn for rows of shares, as often together as the shares say; shape (n_rows,)."""
+    # Cumulated shares, (n_rows, n_states): a level stands for the state whose step it meets.
     reached = np.cumsum(share / share.sum(axis=1, keepdims=True), axis=1)
     level = even_levels(len(share), random_state)
     return np.asarray((level[:, np.newaxis] >= reached[:, :-1]).sum(axis=1), dtype=np.float64)
@@ -219,10 +222,13 @@ class PowerNormal(NamedTuple):
         chosen = np.append(np.flatnonzero(is_value), ranged[::step])
         low = cells.low[chosen]
         high = cells.high[chosen]
+        # Each chosen range also stands for those that were left out.
         mass = np.where(is_value, weight, step * weight)[chosen]
         rows = np.flatnonzero(low < high)
         finite = np.concatenate([low[np.isfinite(low)], high[np.isfinite(high)]])
+        # Powers are for positive numbers only.
         is_positive = (finite >= 0.0).all()
+        # EM starts from the middle of a range, or from its only finite end.
         middle = np.where(np.isfinite(low), low, high)
         middle = np.where(np.isfinite(high - low), 0.5 * (low + high), middle)
         is_positive &= (middle > 0.0).all()
@@ -233,6 +239,7 @@ class PowerNormal(NamedTuple):
             constant = np.ones((len(low), 1))
             start = law.scores(middle)
             mean, sd, objective = censored_regression(constant, start, ends, mass, np.zeros(1))
+            # Densities of values gain the slope of the power: so powers can be compared.
             if power is not None:
                 objective += (power - 1.0) * float(mass[low == high] @ np.log(low[low == high]))
             if objective > best:
@@ -258,6 +265,7 @@ class PowerNormal(NamedTuple):
             return scores
         if self.power == 0.0:
             return np.exp(scores)
+        # Scores that no power reaches become the end of the range.
         return np.maximum(1.0 + self.power * scores, 0.0) ** (1.0 / self.power)
 
     def within(self, low: Floats, high: Floats, level: Floats) -> Floats:
@@ -265,6 +273,7 @@ class PowerNormal(NamedTuple):
         begin, end = ((self.scores(side) - self.mean) / self.sd for side in (low, high))
         z = truncated_quantiles(begin, end, level)
         drawn = self.numbers(self.mean + self.sd * z)
+        # Rounding must not leave the range.
         return np.clip(drawn, low, high)
 
 
@@ -298,12 +307,15 @@ def filled_ranges(cells: Ranges, weight: Floats, random_state: np.random.RandomS
     order = np.lexsort((cells.high, cells.low))
     order = order[~is_value[order]]
     level = even_levels(len(order), random_state)
+    # Levels turn into probabilities between those that the law gives to the ends of each cell.
     below = np.append(0.0, np.cumsum(support.mass))
     begin = below[support.first[order]]
     end = below[support.last[order] + 1]
     reached = begin + level * (end - begin)
     part = np.searchsorted(below, reached, side="right") - 1
+    # Rounding must not choose a part that the cell cannot be in.
     part = np.clip(part, support.first[order], support.last[order])
+    # How far into its part a draw goes, from 0 to 1.
     inside = (reached - below[part]) / np.maximum(support.mass[part], 1e-300)
     inside = np.clip(inside, 0.0, 1.0)
     # A value that does not repeat stands for what lies half the way to its neighbours.
@@ -317,9 +329,11 @@ def filled_ranges(cells: Ranges, weight: Floats, random_state: np.random.RandomS
     ]
     low = np.where(spreads, room[0], support.low)[part]
     high = np.where(spreads, room[1], support.high)[part]
+    # The room around a value may be wider than the cell.
     low = np.maximum(low, cells.low[order])
     high = np.minimum(high, cells.high[order])
     drawn = low + inside * (np.where(np.isfinite(high - low), high - low, 0.0))
+    # Inside a range that no end divides, draws follow a normal law of powers.
     is_open = ~is_point[part]
     if is_open.any():
         law = PowerNormal.fit(cells, weight)

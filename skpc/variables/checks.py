@@ -49,6 +49,7 @@ def _check_axis(var: int, axis: Histogram) -> None:
     upper = axis[2]
     if edges.ndim != 1 or len(edges) < 1 or not np.all(np.isfinite(edges)):
         raise ValueError(f"the axis of variable {var} needs at least one finite edge, got {edges}")
+    # Edges that are far apart may have an infinite width, which is refused below.
     with np.errstate(over="ignore"):
         width = np.diff(edges)
     if not np.all((width > 0) & (width < np.inf)):
@@ -69,6 +70,7 @@ def _check_axis(var: int, axis: Histogram) -> None:
         raise ValueError(f"the axis of variable {var} needs {len(edges) + 1} cells")
     if not np.array_equal(np.unique(states), np.arange(axis.n_states)):
         raise ValueError(f"the cells of variable {var} need states from 0 on, got {states}")
+    # Shares are parts of a state, and sum to one in each of them.
     total = np.bincount(states.astype(np.int64), shares)
     if not (np.all(shares >= 0) and np.all(np.abs(total - 1.0) <= TOLERANCE)):
         raise ValueError(f"the shares of the states of variable {var} must sum to 1, got {total}")
@@ -89,6 +91,7 @@ def _check_column(var: int, column: Law) -> None:
             f"{sizes}"
         )
     score = column.score
+    # The power is judged alone: bounds, centre and spread are checked by themselves.
     shape = score._replace(lower=-np.inf, upper=np.inf, centre=0.0, spread=1.0)
     ends = np.clip([score.low, score.high], -_FAR, _FAR)
     finite = np.isfinite([score.centre, score.spread, score.power]).all()
@@ -129,6 +132,7 @@ def check_families(leaves: Leaves, n_states: Ints, axis_ptr: Ints, axis: Floats)
     scope = leaves.scope
     node = leaves.node
     owner = leaves.owner
+    # Neighbours in the list of scopes that belong to one leaf must increase.
     wrong = np.flatnonzero((np.diff(owner) == 0) & (np.diff(scope) <= 0))
     if len(wrong):
         leaf = int(owner[wrong[0]])
@@ -161,7 +165,9 @@ def check_params(leaves: Leaves, param: Floats, n_states: Ints) -> None:
     """Refuse parameters of leaves that are not a distribution, by the node of the first one."""
     states = states_of_leaves(leaves, n_states)
     if len(states.leaf):
+        # A log probability above zero is wrong anyway; here it must not overflow.
         total = np.add.reduceat(np.exp(np.minimum(param[states.param], 1.0)), states.begin)
+        # Written so that NaN is wrong, too.
         wrong = np.flatnonzero(~(np.abs(total - 1.0) <= TOLERANCE))
         if len(wrong):
             raise ValueError(
@@ -193,6 +199,7 @@ def check_gaussians(variables: list[int], mean: Floats, covariance: Floats) -> N
         raise ValueError(f"the block of variables {variables} needs finite means and covariances")
     for matrix in covariance:
         uneven = np.abs(matrix - matrix.T).max()
+        # Only positive definite matrices have a Cholesky factor.
         if uneven > _UNEVEN * np.abs(matrix).max() or lapack.dpotrf(matrix, lower=1)[1]:
             raise ValueError(
                 f"the covariance of the block of variables {variables} must be symmetric and "

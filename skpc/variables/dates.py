@@ -91,15 +91,19 @@ class Calendar(NamedTuple):
         is_counted = ~np.isnat(moments) & (weight > 0.0)
         moments = moments[is_counted]
         weight = weight[is_counted]
+        # The name of the dtype without the sign of its byte order.
         plain = cls(moments.dtype.str[1:], zone)
         calendars = [plain._replace(unit=unit) for unit in _UNITS]
+        # Durations have no months.
         months = moments.astype("M8[M]") if plain.stored[0] == "M" else moments[:0]
         # The dates of fewer different months may be the same days of these by chance.
         fewest_months = 3
         if len(np.unique(months)) >= fewest_months:
             day = 1 + int(np.median((moments.astype("M8[D]") - months).astype(np.int64)))
+            # Last days of months come before the median day: shorter months would hide them.
             calendars[:0] = [plain._replace(unit="M", day=each) for each in (31, day)]
         unusual = weight_without_say(float(weight.sum()))
+        # Units go from long to short, so that the longest of those that fit is taken.
         for calendar in calendars:
             off = calendar._starts(calendar._counts(moments)) != moments
             if weight[off].sum() <= unusual:
@@ -121,12 +125,14 @@ class Calendar(NamedTuple):
         """
         moments, zone = read_dates(values, where) or (None, None)
         if moments is None or (moments.dtype.kind, zone) != (self.stored[0], self.zone):
+            # A column without any cell suits every dtype.
             cells = objects_of(values)
             for cell in cells[~missing_cells(cells)].reshape(-1)[:1]:
                 zone = f" of the time zone {self.zone}" if self.zone else " without a time zone"
                 what_was_found = f"found {cell!r}. See pandas.to_datetime and pandas.to_timedelta."
                 raise TypeError(f"{where} must hold {self.kind}{zone} as in fit; {what_was_found}")
             return np.full(cells.shape, np.nan)
+        # In days, the range is checked before anything can overflow.
         day = moments.astype(self._dtype("D")).astype(np.int64)
         outside = moments[~np.isnat(moments) & (day != np.clip(day, *self._days))]
         if len(outside):
@@ -137,11 +143,13 @@ class Calendar(NamedTuple):
             )
         count = self._counts(moments)
         start = self._starts(count)
+        # A fraction is one of its own unit, as months differ in length.
         part = (moments - start) / (self._starts(count + 1) - start)
         return np.asarray(count - self.origin + part)
 
     def dates(self, numbers: Floats) -> NDArray[Any]:
         """The nearest dates or durations, as numpy holds them in local time; NaT for NaN."""
+        # The last unit of the last day is the one before the day that follows.
         days = np.array(self._days, self._dtype("D")) + np.array([0, 1])
         low, high = days.astype(self._dtype(self.unit)).astype(np.int64) - [0, 1]
         near = np.clip(np.rint(np.nan_to_num(numbers)), -_LARGE, _LARGE).astype(np.int64)
@@ -153,6 +161,7 @@ class Calendar(NamedTuple):
     def objects(self, numbers: Floats) -> NDArray[np.object_]:
         """The nearest dates or durations, as Python holds them; None for NaN."""
         cells = self.dates(numbers)
+        # Python has no unit below microseconds.
         cells = cells.astype(self.stored if self.stored == "M8[D]" else self._dtype("us"))
         cells = cells.astype(object)
         if self.zone is not None:
@@ -166,6 +175,7 @@ class Calendar(NamedTuple):
 
     def lengths(self, numbers: Floats) -> NDArray[Any]:
         """Durations of so many units; a month lasts 30.44 days."""
+        # In months this is 400 years, after which the calendar repeats itself.
         length_of_4800 = np.diff(self._starts(np.array([0, 4800]))) / np.timedelta64(1, "us")
         return np.asarray(numbers * (length_of_4800 / 4800)).astype("m8[us]")
 
@@ -191,12 +201,14 @@ class Calendar(NamedTuple):
         if not self.day:
             return start
         one_day = np.timedelta64(1, "D")
+        # In a month that is too short, its last day takes the place of the day.
         last_day = (count + 1).astype(start.dtype).astype("M8[D]") - one_day
         return np.minimum(start.astype("M8[D]") + (self.day - 1) * one_day, last_day)
 
     def _counts(self, moments: NDArray[Any]) -> Ints:
         """Whole units from the start of 1970 up to each date."""
         count = moments.astype(self._dtype(self.unit)).astype(np.int64)
+        # Where the day of a month is still to come, the count is one less.
         return np.asarray(count - (moments < self._starts(count)))
 
 
@@ -249,6 +261,7 @@ def read_dates(values: Any, where: str) -> tuple[NDArray[Any], str | None] | Non
     if str(dtype).startswith(_DTYPES) and (zone is None or hasattr(values, "dt")):
         if zone is not None:
             is_pandas = hasattr(values, "iloc")
+            # Local times stay as they are: only the zone is taken off.
             values = (values.dt.tz_localize if is_pandas else values.dt.replace_time_zone)(None)
         return np.asarray(values), zone and str(zone)
     cells = objects_of(values)

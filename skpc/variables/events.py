@@ -62,6 +62,7 @@ class Events(NamedTuple):
         low, high : ndarrays of shape (n_intervals,)
             Their ends. Two equal intervals count once.
         """
+        # One number for each cell of an event, by which its intervals are grouped.
         key = event * rows.shape[1] + column
         order = np.lexsort((high, low, key))
         key = key[order]
@@ -72,6 +73,7 @@ class Events(NamedTuple):
         cell = rows.ravel()[key]
         # What a known cell fulfils says nothing more, and what it contradicts is impossible.
         is_kept = is_new & ~np.isin(key, key[(low < cell) & (cell <= high)])
+        # The intervals left of a known cell contradict it, and become empty.
         high = np.where(np.isnan(cell), np.maximum(low, high), low)
         key = key[is_kept]
         low = low[is_kept]
@@ -121,6 +123,7 @@ class Events(NamedTuple):
         """
         count = np.diff(self.ptr)
         place = (self.event, within(np.diff(self.ptr)))
+        # Lines are filled up with empty intervals, from zero to zero.
         low, high = np.zeros((2, len(count), count.max(initial=1)))
         low[count == 0, 0] = -np.inf
         high[count == 0, 0] = np.inf
@@ -134,6 +137,7 @@ class Events(NamedTuple):
         key_of_self, key_of_other = (
             each.event * n_features + each.column for each in (self, other)
         )
+        # Intervals are ordered by their keys, so that those of a cell stand together.
         first_match = np.searchsorted(key_of_self, key_of_other)
         last = np.searchsorted(key_of_self, key_of_other, side="right")
         # All pairs of alternatives of a column that both lists have statements about.
@@ -141,6 +145,7 @@ class Events(NamedTuple):
         matched = np.repeat(np.arange(len(key_of_other)), last - first_match)
         alone = ~np.isin(key_of_self, key_of_other)
         new = last == first_match
+        # Cells of one list keep their intervals; those of both get the overlaps of all pairs.
         key = np.concatenate([key_of_self[alone], key_of_other[new], key_of_self[matches]])
         low, high = (
             np.concatenate([x[alone], y[new], pick(x[matches], y[matched])])
@@ -156,6 +161,7 @@ class Events(NamedTuple):
         """Which cells of some rows, one for each event, are as these say; shape of ``rows``."""
         place = (self.event, self.column)
         holds = np.ones(rows.shape, dtype=bool)
+        # The intervals of a cell are alternatives, so that one of them is enough.
         holds[place] = False
         np.logical_or.at(holds, place, (self.low < rows[place]) & (rows[place] <= self.high))
         return holds

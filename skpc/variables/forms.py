@@ -214,12 +214,14 @@ class Normals(Form):
     def rows(self) -> Floats:
         """Probabilities of the parts under each distribution, shape (n, n_parts)."""
         prob = np.asarray(self.prob)
+        # Without a second dimension each part is a distribution by itself.
         return prob if prob.ndim == 2 else np.diag(np.broadcast_to(prob, self.mean.shape))
 
     def averages(self, values: Floats) -> Floats:
         """Averages of values of the parts, one or several for each, under each distribution."""
         if np.ndim(self.prob) < 2:
             return np.asarray((self.prob * values.T).T)
+        # Shared parts make a product of matrices; a distribution with parts of its own has a sum.
         of_all = self.mean.ndim == 1
         return np.asarray(self.prob @ values if of_all else (self.prob * values).sum(axis=1))
 
@@ -366,8 +368,10 @@ class Bins(Form):
         """The part without atoms, with its probability."""
         state = self.axis.states
         share = np.where(np.isnan(self.axis.points), self.axis.shares, 0.0)
+        # What the atoms leave of each state.
         left = np.bincount(state, share)
         if not left.any():
+            # Tiny and not zero, so that each distribution has a mean and quantiles.
             return Bins(self.axis, np.full(self.prob.shape, _TINY))
         axis = self.axis._replace(state=state, share=share / np.where(left > 0.0, left, 1.0)[state])
         return Bins(axis, np.where(left > 0.0, self.prob * left + _TINY, 0.0))
@@ -450,6 +454,7 @@ class ScoredNormals(Form):
         states = np.column_stack([self.atom_prob, self.rest.prob])
         has_atoms = len(self.column.atoms) > 0
         of_rest = self.rest.modes(highest)[1]
+        # With atoms, states compete by their probabilities; without any, the density counts.
         value = log_or_inf(states.max(axis=1)) if has_atoms else of_rest
         return self.column.modes(states, self.rest.mean), value
 
@@ -460,9 +465,11 @@ class ScoredNormals(Form):
         """
         state, score = self.column.scores(x)
         is_atom = state < len(self.column.atoms)
+        # Values that are no atoms have the last state, here a column of zeros.
         none = np.zeros((len(self.atom_prob), 1))
         padded = np.hstack([self.atom_prob, none])
         of_atoms = log_or_inf(padded[np.arange(len(padded)), state])
+        # On a lattice an atom fills its cell, which is one step wide.
         if self.column.step > 0.0:
             of_atoms -= math.log(self.column.step)
         of_rest = self.rest.log_density(np.where(is_atom, 0.0, score))
@@ -514,6 +521,7 @@ def likely_parts(form: Form) -> Form:
     if not isinstance(form, ScoredNormals) or form.rest.mean.ndim == 1:
         return form
     prob = form.rest.rows
+    # Arrays are rectangular: each keeps as many parts as the one with the most likely parts.
     n_kept = max(int((prob > NOTHING).sum(axis=1).max(initial=0)), 1)
     kept = np.argpartition(-prob, n_kept - 1, axis=1)[:, :n_kept]
     parts = (form.rest.mean, form.rest.sd, prob)
@@ -545,14 +553,17 @@ def bisected(reached: Callable[[Floats], Any], n: int) -> Floats:
     # wherever the number is.
     low, high = (_turned(np.full(n, end).view(np.int64)) for end in (-np.inf, np.inf))
     for _ in range(64):
+        # The mean of two integers, without a sum that overflows.
         middle = (low & high) + ((low ^ high) >> 1)
         with np.errstate(over="ignore", invalid="ignore"):
             holds = reached(_turned(middle).view(np.float64))
         high = np.where(holds, middle, high)
         low = np.where(holds, low, middle)
+    # Adding zero turns -0.0 into 0.0.
     return _turned(high).view(np.float64) + 0.0
 
 
 def _turned(bits: Ints) -> Ints:
     """Bits of floats as whole numbers of the same order, or back."""
+    # The bits of negative floats have the reverse order, and are inverted but for the sign.
     return bits ^ ((bits >> 63) & np.int64(2**63 - 1))

@@ -147,6 +147,7 @@ def _tail(x: float) -> float:
 @internal_kernel
 def _log_wide_cell(low: float, high: float) -> float:
     """Log mass of a standard normal between two numbers."""
+    # Mirrored, so that the middle is not below the mean: there small masses keep their digits.
     if low + high < 0.0:
         low, high = -high, -low
     if low < _FAR:
@@ -210,12 +211,14 @@ def log_gaussian(leaf: Leaf, table: Floats, cells: Cells, r: int) -> float:
     z = cells.values[line, r]
     # A cell that holds an atom has no score: the Gaussian takes it as missing.
     value = _log_normal(mean, inverse_sd, table[begin + 2], table[begin + 3], z)
+    # On a lattice the mass of the cell counts, if there is a score.
     if z == z and cells.values[edges, 0] < np.inf:
         low = cells.values[edges, r]
         high = cells.values[edges + 1, r]
         value = table[begin + 2] + cells.values[edges + 2, r]
         u = (0.5 * (low + high) - mean) * inverse_sd
         width = (high - low) * inverse_sd
+        # The next term is relative to the density in the middle, which an endless cell lacks.
         if width < np.inf:
             value -= 0.5 * u * u
         value += _log_cell(
@@ -356,6 +359,7 @@ def updated(statistic: Floats, param: Floats, prior: Prior) -> Floats:
     """
     (mean, sd) = param
     (observed, total, square, missing) = statistic
+    # Numbers of shape (n_leaves,) become matrices of shape (n_leaves, 1, 1).
     matrix = (slice(None), np.newaxis, np.newaxis)
     # A missing cell adds its variance, and nothing to the sum of distances from the mean.
     sums = (observed + missing, total[:, np.newaxis], (square + missing * sd**2)[matrix])
@@ -388,6 +392,7 @@ def _m_step(
     shift = scale * (total + prior.weight[:, np.newaxis] * offset)
     square = square + prior.weight[:, np.newaxis, np.newaxis] * like_column
     smallest = identity * (_SMALLEST_SD * prior.sd[..., np.newaxis]) ** 2
+    # Squares around the old means become variances around the new ones.
     updated = scale[:, :, np.newaxis] * square - _outer(shift, shift) + smallest
     used = (count > 0)[:, np.newaxis]
     mean = np.where(used, mean + shift, mean)
@@ -474,6 +479,7 @@ class MultivariateGaussian(NamedTuple):
     def log_values(self, cells: ScoredCells, columns: Columns) -> Floats:
         """Log densities of rows relative to the peaks; shape (n_rows, n_leaves)."""
         values = log_densities(self.gaussians, cells.scores, cells.patterns).T
+        # Each observed score counts relative to the peak of its variable.
         peaks = ~np.isnan(cells.scores) @ columns.log_peak[self.variables]
         values = values - peaks[:, np.newaxis]
         # A state alone has probability one.
@@ -501,9 +507,11 @@ class MultivariateGaussian(NamedTuple):
         place = np.argmax(~np.isnan(scores), axis=1)
         mean = self.gaussians.mean.T[place]
         sd = np.sqrt(np.diagonal(self.gaussians.covariance, axis1=1, axis2=2)).T[place]
+        # Shape (n_rows, 1), against means and deviations of shape (n_rows, n_leaves).
         low, high, scale = edges[row, place].T[:, :, np.newaxis]
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
             log_mass = np.log(normal_between((low - mean) / sd, (high - mean) / sd))
+            # The scale has the width of a cell only where that is finite.
             width = np.where(np.isinf(high - low), 1.0, high - low)
             distance = (scores[row, place][:, np.newaxis] - mean) / sd
             gain = log_mass + scale - np.log(width) + np.log(sd) + 0.5 * (distance**2 + _LOG_2_PI)
@@ -540,6 +548,7 @@ class MultivariateGaussian(NamedTuple):
 
     def _of_states(self, place: int, codes: Ints) -> Floats:
         """Log probabilities of states of a column, 0 where missing; shape (n_rows, n_leaves)."""
+        # The code -1 of a missing cell takes the last column, which is zero.
         log_prob_missing = np.zeros((len(self.leaf), 1))
         return np.hstack([self.log_prob_of(place), log_prob_missing])[:, codes].T
 
@@ -557,6 +566,7 @@ class MultivariateGaussian(NamedTuple):
         for place, codes in enumerate(cells.codes.T):
             begin = self.state_ptr[place]
             end = self.state_ptr[place + 1]
+            # A missing cell counts for each state with its probability, others for their own state.
             counts[:, begin:end] *= (weight @ (codes < 0))[:, np.newaxis]
             counts[:, begin:end] += weight @ (codes[:, np.newaxis] == np.arange(end - begin))
         _, first_moment, second_moment = statistics(
@@ -583,6 +593,7 @@ class MultivariateGaussian(NamedTuple):
         """New means and covariances, one a row; see :func:`_m_step`."""
         n = len(self.leaf)
         d = len(self.variables)
+        # Behind the states come sums of distances, sums of their products, and the whole flow.
         entries = statistic[self._entries(leaves)][:, self.log_prob.shape[1] :]
         sums = (entries[:, -1], entries[:, :d], entries[:, d:-1].reshape(n, d, d))
         mean, covariance = _m_step(*self.gaussians[:2], sums, prior)
@@ -613,6 +624,8 @@ def split_params(
     """Log probabilities of states, means and covariances of the leaves of a scope."""
     n = int(n_states[variables].sum())
     d = len(variables)
+    # A row for each leaf: log probabilities of states, means, covariances.
     chosen = param[leaves.param_ptr[leaf][:, np.newaxis] + np.arange(n + d * (d + 1))]
     log_prob, mean, covariance = np.split(chosen, [n, n + d], axis=1)
+    # Copies are contiguous, as compiled code needs them.
     return log_prob.copy(), mean.copy(), covariance.reshape(-1, d, d).copy()

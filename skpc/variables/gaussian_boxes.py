@@ -41,6 +41,7 @@ def conditional_form(
     place : int
         Place of the column in the scope.
     """
+    # Shape (n_leaves, n_rows): each row wants its own leaf.
     is_own = np.arange(len(leaves.leaf))[:, np.newaxis] == leaf
     # Pairs of rows and leaves that are not marked stay without an answer.
     mean, sd = conditionals(leaves.gaussians, *cells[1:], np.ascontiguousarray(is_own))
@@ -54,8 +55,10 @@ def conditional_form(
 
 def _given(leaves: MultivariateGaussian, places: Ints, scores: Floats) -> tuple[Floats, Floats]:
     """Means of scores of rows under each leaf, and covariances, given the known scores."""
+    # The same cells are known in all rows, so that the first row tells which.
     known = np.flatnonzero(~np.isnan(scores[0]))
     (mean, covariance) = leaves.gaussians[:2]
+    # Both have shape (n_leaves, n_known, n_places): they carry known scores to the stated ones.
     across = covariance[:, known][:, :, places]
     gain = np.linalg.solve(covariance[:, known][:, :, known], across)
     moved = np.einsum("nlk,lkp->nlp", scores[:, np.newaxis, known] - mean[:, known], gain)
@@ -98,15 +101,18 @@ def box_probabilities(
     for position, (place, (low, high)) in enumerate(intervals.items()):
         column = columns.axis_of(leaves.variables[place])
         prob = np.exp(leaves.log_prob_of(place))
+        # Shape (n_rows, n_intervals, n_atoms).
         held = (low[..., np.newaxis] < column.atoms) & (column.atoms <= high[..., np.newaxis])
         options.append([(held.any(axis=1) @ prob[:, :-1].T, None)])
         ends = (end.T for end in column.end_scores(low, high))
         options[-1] += [(prob[:, -1], (position, *side)) for side in zip(*ends)]
     total = np.zeros(mean.shape[:2])
+    # The answer is a sum over all ways to choose an option of each column.
     for weights, sides in (zip(*choice) for choice in itertools.product(*options)):
         weight = np.prod(np.broadcast_arrays(total, *weights)[1:], axis=0)
         stated_sides = [side for side in sides if side is not None]
         if len(stated_sides) == 1:
+            # The score of a single column is normal, which has a closed form.
             ((position, *box),) = stated_sides
             sd = np.sqrt(covariance[:, position, position])
             weight *= normal_between(
@@ -114,6 +120,7 @@ def box_probabilities(
             )
         elif stated_sides:
             chosen, *box = (np.array(part) for part in zip(*stated_sides))
+            # Quadratures are slow: only pairs that the chosen atoms leave possible get one.
             for row, leaf in np.argwhere(weight > 0.0).tolist():
                 normal = mean[row, leaf, chosen], covariance[leaf][np.ix_(chosen, chosen)]
                 weight[row, leaf] *= _in_box(*normal, *(end[:, row] for end in box))
@@ -125,6 +132,7 @@ def _in_box(mean: Floats, covariance: Floats, low: Floats, high: Floats) -> floa
     """Probability of a box of one normal distribution, to one percent."""
     # The tolerance of scipy is absolute: it follows the size of the answer.
     tolerance = 1e-5
+    # No answer is near infinity, so that two answers at least are compared.
     values = [np.inf]
     # Largest number of ranges on one leaf, and the greatest relative error of their probability.
     most_ranges = 8

@@ -23,6 +23,7 @@ def fill_modes(
 ) -> None:
     """Fill the missing cells of rows by the most probable ones; see :func:`draw_missing`."""
     chosen_rows = np.flatnonzero(reached >= 0)
+    # Shape (n_leaves, n_rows): each row wants the leaf that it has reached.
     wanted = reached == np.arange(len(leaves.leaf))[:, np.newaxis]
     # The most probable scores are their means.
     modes = conditionals(leaves.gaussians, *cells[1:], wanted)[0][reached[chosen_rows], chosen_rows]
@@ -98,6 +99,7 @@ def draw_missing(
                 else:
                     order[n] = place
                     n += 1
+        # The covariance in the order of this row: observed scores, then those to draw.
         for i in range(n):
             for j in range(n):
                 block[i, j] = covariances[k, order[i], order[j]]
@@ -109,6 +111,7 @@ def draw_missing(
             for j in range(i):
                 mean += root[i, j] * white[j]
             if i < n_observed:
+                # An observed score tells its own innovation.
                 white[i] = (scores[r, place] - mean) / root[i, i]
             else:
                 var = variables[place]
@@ -202,6 +205,7 @@ def conditional_normals(
         unobserved_means = np.flatnonzero(~observed[d:])
         # Only leaves that some row can reach are worth an inverse.
         used = np.flatnonzero(reached[row].any(axis=0))
+        # The pairs of a used leaf and a row of the pattern that reaches it, leaf by leaf.
         leaf, member = np.nonzero(reached[row][:, used].T)
         mean = np.where(missing, expected[used[leaf], row[member]], known[row[member]])
         # The inverse of this part of the precision is the covariance given the observed scores.
@@ -210,6 +214,7 @@ def conditional_normals(
         ]
         covariance = np.zeros((len(used), d, d))
         covariance[:, unobserved_means[:, np.newaxis], unobserved_means] = np.linalg.inv(block)
+        # Observed atoms have no score, but are known: their variance is zero, too.
         covariance *= np.logical_and.outer(missing, missing)
         count = np.bincount(leaf, minlength=len(used))
         parts.append((row[member], mean, count, used, np.tile(missing, (len(used), 1)), covariance))

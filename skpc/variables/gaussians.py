@@ -163,6 +163,7 @@ def squared_distances(
         log_det[group, patterns.order] = filled.log_det
 
     each(measure, zip(_groups(shape[0], scores)), float(scores.size) * gaussians.mean.size)
+    # A difference of infinities belongs to a row that is infinitely far away.
     square[np.isnan(square)] = np.inf
     return square, np.where(patterns.n_observed > 0, log_det, 0.0)
 
@@ -208,6 +209,7 @@ def statistics(
 
     def add(group: slice) -> None:
         weights = weight[group].take(patterns.order, axis=1)
+        # Rows that weigh nothing in all these components are left out.
         chosen = np.flatnonzero(weights.any(axis=0))
         weights = weights.take(chosen, axis=1)
         spread_weights = spread_weight[group].take(patterns.order[chosen], axis=1)
@@ -217,6 +219,7 @@ def statistics(
         square[group] = product(weighted.transpose(0, 2, 1), filled.distance) + filled.spread
 
     each(add, zip(_groups(len(total), scores)), float(scores.size) * gaussians.mean.size)
+    # Only the lower halves of the spreads were added up: they are mirrored.
     lower = np.tril(square)
     return weight.sum(axis=1), total, lower + np.tril(lower, -1).transpose(0, 2, 1)
 
@@ -273,6 +276,7 @@ def leave_one_out(gaussians: Gaussians, scores: Floats, patterns: Patterns) -> F
     for p, (columns, n_missing) in enumerate(zip(patterns.columns, patterns.n_missing.tolist())):
         rows = columns[:n_missing, np.newaxis]
         observed_columns = columns[n_missing:]
+        # Shape (n_components, n_missing, n_observed).
         cross = precision[:, rows, observed_columns]
         explained = cross * np.linalg.solve(precision[:, rows, rows.T], cross)
         strength[:, p, observed_columns] -= explained.sum(axis=1)
@@ -281,6 +285,7 @@ def leave_one_out(gaussians: Gaussians, scores: Floats, patterns: Patterns) -> F
         strengths = strength[k, patterns.pattern]
         # The square of a cell that no Gaussian can have may overflow.
         with np.errstate(over="ignore", invalid="ignore"):
+            # For each cell, its strength times its distance from the mean given the other cells.
             residual = product(distance, precision[k])
             values = 0.5 * (np.log(strengths) - _LOG_2_PI - residual**2 / strengths)
         log_density[k, patterns.order] = np.where(observed, values, 0.0)
@@ -334,6 +339,7 @@ class Filled(NamedTuple):
         with np.errstate(over="ignore", invalid="ignore"):
             mapped = product(distance, gaussians.precision[group])
         log_det = np.repeat(gaussians.log_det[group, np.newaxis], len(rows), axis=1)
+        # Empty arrays tell the kernel that nobody wants covariances.
         spread = np.zeros((0 if weight is None else len(log_det), d, d))
         variance = np.zeros((len(log_det), 0 if weight is None else len(rows), d))
         filled = cls(distance, mapped, log_det, spread, variance)

@@ -90,9 +90,11 @@ class Histogram(NamedTuple):
     def from_flat(cls, flat: Floats) -> Self:
         """Read an axis from the stretch of an array that kernels see."""
         lower_scale, upper_scale, low, high, step = flat[:HEAD].tolist()
+        # An edge has five numbers, its own and four of a cell; there is one more cell than edges.
         n_edges = (len(flat) - HEAD - 4) // 5
         edges = flat[HEAD : HEAD + n_edges]
         cells = flat[HEAD + n_edges :]
+        # Log densities follow from all the others, and are not read back.
         state, share, _, point = cells.reshape(4, -1)
         shares = state.astype(int), share, point
         return cls(edges, lower_scale, upper_scale, *shares, low, high, step)
@@ -139,8 +141,10 @@ class Histogram(NamedTuple):
     @property
     def log_densities(self) -> Floats:
         """Greatest log density (nats) of each cell within its state."""
+        # A cell without a share has a log density of minus infinity.
         with np.errstate(divide="ignore"):
             width = np.where(self._is_mass, 1.0, self.widths)
+            # A tail that ends is denser; on a lattice it counts with the mean density of a cell.
             width[[0, -1]] *= self._tails / self._in_cells
             return np.asarray(np.log(self.shares) - np.log(width))
 
@@ -155,6 +159,7 @@ class Histogram(NamedTuple):
     @property
     def _in_cells(self) -> Floats:
         """Mean densities in cells of the lattice, by those in their middles, in the two tails."""
+        # The limit of sinh(x) / x is one at zero, where the quotient itself is NaN.
         half = np.maximum(0.5 * self.step / self._scales, TINY)
         return np.sinh(half) / half
 
@@ -170,6 +175,7 @@ class Histogram(NamedTuple):
     @property
     def _is_mass(self) -> np.ndarray:
         """Which cells are point masses."""
+        # An atom may be zero, which has no size: the edges have one.
         size = np.fmax(np.abs(self.points), float(np.median(np.abs(self.edges))))
         narrow = self.widths <= np.maximum(POINT * size, TINY)
         return narrow & ~np.isnan(self.points)
@@ -198,6 +204,7 @@ class Histogram(NamedTuple):
         if self.weight == 0.0:
             # Cells without an atom follow one that ends at half the way, or begins there.
             place = np.flatnonzero(~np.isnan(point))
+            # Distances between cells and atoms, of shape (n_cells, n_atoms).
             return np.abs(np.arange(len(point))[:, np.newaxis] - place).argmin(axis=1)
         # No bin goes on beyond a wide gap: what lies there is a code, not a neighbour.
         width = np.r_[0.0, np.diff(self.edges), 0.0]
@@ -307,11 +314,13 @@ class Histogram(NamedTuple):
         edges = self.edges - centre
         clipped = [np.clip(end, self.edges[:-1], self.edges[1:]) - centre for end in ends]
         width = np.diff(self.edges)
+        # Integrals of x and of its square over what lies inside, divided by the width of the cell.
         inner = [(clipped[1] ** k - clipped[0] ** k) / (k * width) for k in (2, 3)]
         # The distance from its edge is exponential in a tail.
         tails = list[Floats]()
         for sign, edge, scale, left in zip((-1, 1), edges[[0, -1]], self._scales, self._tails):
             reached = [np.clip(end, self.low, self.high) - centre for end in ends]
+            # In the lower tail the upper end of an interval is the one near the edge.
             near, far = (np.maximum(sign * (end - edge), 0.0)[:, 0] for end in reached[::sign])
             mass, first_moment, second_moment = exponential_moments(near / scale, far / scale)
             first_moment = sign * scale * first_moment
@@ -349,6 +358,7 @@ class Histogram(NamedTuple):
 def exponential_moments(near: Floats, far: Floats) -> tuple[Floats, Floats, Floats]:
     """The parts of the mass and of two moments of an exponential variable between two numbers."""
     at_far = np.exp(-far)
+    # At infinity nothing is left, but infinity times zero would be NaN.
     reached = np.where(at_far > 0.0, far, 0.0)
     at_near = np.exp(-near)
     mass = at_near - at_far
@@ -367,6 +377,7 @@ def _bins(cells: Floats, is_atom: Bools, is_gap: Bools, n_bins: int, n_rows: flo
     zero is another matter.
     """
     state = np.full(len(cells), n_bins)
+    # Atoms are numbered behind the bins that were asked for.
     state[is_atom] += 1 + np.arange(is_atom.sum())
     number = 0
     filled = 0.0
@@ -378,6 +389,7 @@ def _bins(cells: Floats, is_atom: Bools, is_gap: Bools, n_bins: int, n_rows: flo
     for mass, is_apart in zip(
         cells[other_cells].tolist(), (is_atom | is_gap)[other_cells - 1].tolist()
     ):
+        # A bin ends once it holds enough, and the mass has reached the next multiple of 1 / n_bins.
         full = filled >= enough and below + mass / 2.0 >= (number + 1) / n_bins
         if full or (is_apart and filled >= least_filled and 1.0 - below >= least_filled):
             number = max(number + 1, int((below + mass / 2.0) * n_bins))
@@ -386,6 +398,7 @@ def _bins(cells: Floats, is_atom: Bools, is_gap: Bools, n_bins: int, n_rows: flo
         filled += mass
         below += mass
     state[other_cells] = numbers
+    # A last bin of too few rows joins the one before.
     if filled < min(enough, least_filled):
         last = state == number
         state[last] = state[(state < number)].max(initial=0) if number else 0

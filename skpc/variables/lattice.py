@@ -30,6 +30,7 @@ def on_lattice(values: Floats, step: float, origin: float) -> Floats:
         return np.asarray(np.rint(values * round(decimals)) / round(decimals) + 0.0)
     nearest = origin + step * np.rint((values - origin) / step)
     scaled = step * 10.0**_MAX_DECIMALS
+    # A step that is no decimal number has no digits to round to.
     if abs(scaled - round(scaled)) > 1e-3:
         return np.asarray(nearest)
     digits = max(0, _MAX_DECIMALS - math.floor(math.log10(step)) - 6)
@@ -49,6 +50,7 @@ def fit_lattice(points: Floats, mass: Floats) -> tuple[float, float]:
         whole, off = _off_lattice(points, decimals)
         if mass[off].sum() > unusual or off.all():
             continue
+        # A single value is left, which only shows whether it is a whole number.
         if off.sum() == len(points) - 1:
             return (1.0, 0.0) if float(points[~off][0]).is_integer() else (0.0, 0.0)
         multiples, place = np.unique(whole[~off].astype(np.int64), return_inverse=True)
@@ -56,6 +58,7 @@ def fit_lattice(points: Floats, mass: Floats) -> tuple[float, float]:
             # With so few decimals, values this close are equal.
             continue
         step = _common_step(multiples, group_sums(place, mass[~off]), unusual - mass[off].sum())
+        # So many points are as good as a line without a lattice.
         if (multiples[-1] - multiples[0]) / step > _MAX_POINTS:
             return 0.0, 0.0
         origin = int(multiples[len(multiples) // 2]) % step
@@ -66,6 +69,7 @@ def fit_lattice(points: Floats, mass: Floats) -> tuple[float, float]:
 def _decimals(points: Floats) -> list[int]:
     """Decimals that are tried: those of ordinary numbers, and those of the unit of the values."""
     usual = list(range(_MAX_DECIMALS + 1))
+    # If half of the values are zero, the greatest one shows the unit.
     size = float(np.median(np.abs(points))) or float(np.abs(points).max())
     if size == 0.0:
         return usual
@@ -93,6 +97,7 @@ def _scaled_lattice(points: Floats, mass: Floats) -> tuple[float, float]:
 
 def _lattice_of_step(points: Floats, mass: Floats, step: float) -> tuple[float, float]:
     """The lattice of about this step, if all values but unusual ones lie on it."""
+    # Distances from a value in the middle are small, and so keep their digits.
     distance = points - points[len(points) // 2]
     for _ in range(2):
         multiples = np.rint(distance / step)
@@ -104,6 +109,7 @@ def _lattice_of_step(points: Floats, mass: Floats, step: float) -> tuple[float, 
         ends = np.flatnonzero(~off)[[0, -1]]
         step = float(np.diff(distance[ends])[0] / np.diff(multiples[ends])[0])
     origin = float(points[len(points) // 2] % step)
+    # An origin next to zero or to a whole step is zero but for rounding.
     return step, origin if min(origin, step - origin) > OFF_LATTICE * step else 0.0
 
 
@@ -127,6 +133,7 @@ def _common_step(multiples: Ints, mass: Floats, unusual: float) -> int:
     after = np.gcd.accumulate(distance[::-1])[::-1]
     step = int(before[-1])
     if len(distance) > _FEW_MULTIPLES:
+        # The divisor of all but one of the numbers, for each of them.
         without = np.gcd(np.append(0, before[:-1]), np.append(after[1:], 0))
         step = max(step, int(np.where(mass <= unusual, without, 0).max()))
     return step

@@ -167,9 +167,11 @@ class Law(NamedTuple):
             is_all = are_states(points, mass)
             atoms = points if is_all else repeated_points(points, mass, step)
         atoms = np.unique(np.asarray(atoms, dtype=float))
+        # Rounding follows a typical size, which a wild value does not change.
         size = float(min(np.median(np.abs(points)), largest_size(points)))
         rounding = max(ROUNDING_OF_VALUES * size, 0.1 * TINY)
         ends = bounds or _NO_BOUNDS
+        # On a lattice all of its cell is the atom; elsewhere only what differs by rounding is.
         law = cls(
             atoms=atoms,
             step=step,
@@ -200,6 +202,7 @@ class Law(NamedTuple):
         if not len(other_points):
             score = score_around(points, mass, ends)
             return law._replace(score=score, linear_score=score)
+        # Scores are fitted to places, between those where the outermost cells end.
         lower, upper = law.place(np.array(law.edges_of_ends)).tolist()
         places = law.place(other_points)
         scores = fitted_scores(places, mass_of_others, (lower, upper), bounds is None)
@@ -233,12 +236,14 @@ class Law(NamedTuple):
             (1.0, self.high, points[-1], crowds[1]),
         ):
             is_atom = bool(self.is_atom(np.array([outermost]))[0])
+            # An atom beyond all other values is an end.
             if is_atom and outermost != innermost:
                 ends.append(outermost)
             elif crowd:
                 # Not beyond zero, if all values are on one side of it.
                 end = outermost + sign * widened
                 end = 0.0 if outermost * sign <= 0.0 < end * sign else end
+                # On a lattice the end is a point of it.
                 if self.step > 0.0:
                     end = outermost + sign * self.step * math.floor(
                         abs(end - outermost) / self.step
@@ -276,6 +281,7 @@ class Law(NamedTuple):
         low = float(self.atoms[0])
         high = float(self.atoms[-1])
         size = high - low
+        # What the states leave between them: points of the lattice, or the whole line.
         room = size + step - step * len(self.atoms)
         scale = max(_TAIL * size, step)
         beyond = np.maximum(low - values, values - high)
@@ -287,6 +293,7 @@ class Law(NamedTuple):
             )
         has_room = room > 0.5 * step
         lower, upper = self.bounds
+        # Inside, below and above: each part that can have a value gets the same share.
         n_parts = has_room + (low - step >= lower) + (high + step <= upper)
         part = math.log(self.unseen / max(int(n_parts), 1))
         inside = -math.log(room if has_room else size + step)
@@ -308,6 +315,7 @@ class Law(NamedTuple):
         if self.gap == 0.0 or not len(self.atoms):
             return x
         n_below = np.searchsorted(self.atoms - 0.5 * self.gap, x, side="right")
+        # All of a cell is at the place of its atom; behind it, the widths so far are taken off.
         in_cell = np.append(-np.inf, self.atom_places)[n_below]
         return np.maximum(x - self.gap * n_below, in_cell)
 
@@ -323,10 +331,12 @@ class Law(NamedTuple):
         """
         state = states_among(self.atoms, self.reach, x)
         is_atom = state < len(self.atoms)
+        # All atoms of a run are at one place: there they are spread over the width of a cell.
         place_in_run, size = _runs(self.atoms, self.gap)
         between = self.atom_places + self.gap * ((place_in_run + 0.5) / size - 0.5)
         score = self.score
         ends = score.powers_of_ends()
+        # Without a bound the score has no end that an atom could cross.
         least = ends[0] if score.lower > -math.inf else -math.inf
         greatest = ends[1] if score.upper < math.inf else math.inf
         scores_of_atoms = np.clip(score.transform(between), least, greatest)
@@ -357,6 +367,7 @@ class Law(NamedTuple):
         With atoms, all other values together compete by their probability: a density would
         depend on the unit of the column.
         """
+        # The last state, that of all other values, stands for none of the atoms.
         values = np.append(self.atoms, np.nan)[state_prob.argmax(axis=1)]
         return np.where(np.isnan(values), self.inverse(mean), values)
 
@@ -382,6 +393,7 @@ class Law(NamedTuple):
             least = sd[members].min()
             noise = np.sqrt(sd[members] ** 2 - least**2)
             nodes, weights = _HERMITE if noise.any() else (np.zeros(1), np.full(1, _SQRT_2_PI))
+            # Shape (n_nodes, n_members): the means, moved by the noise.
             places = mean[members] + noise * nodes[:, np.newaxis]
             low = places.min()
             reach = knots_of_sd * (places.max() - low)
@@ -401,6 +413,7 @@ class Law(NamedTuple):
         """Both moments, each by a quadrature of its own; shape (2, n)."""
         score = self.score
         has_gaps = self.gap > 0.0 and len(self.atoms) > 0
+        # Under a linear score the moments have a closed form.
         if score.power == 1.0 and score[:2] == (-math.inf, math.inf) and not has_gaps:
             offset = score.centre + score.spread * mean - centre
             return np.array([offset, offset**2 + (score.spread * sd) ** 2])
@@ -481,6 +494,7 @@ class Law(NamedTuple):
         n_atoms = np.searchsorted(self.atoms, values, side="right")
         last_atom = np.append(-np.inf, self.atoms)[n_atoms]
         next_atom = np.append(self.atoms, np.inf)[n_atoms]
+        # The edge lies below the next atom, and not below the last one.
         return np.maximum(np.minimum(edge, np.nextafter(next_atom, -np.inf)), last_atom)
 
     def intervals(self, low: Floats, high: Floats, closed: Bools) -> tuple[Floats, Floats]:
@@ -518,6 +532,7 @@ class Law(NamedTuple):
             return on_lattice(inside, self.step, self.origin)
         if not len(self.seen):
             return inside
+        # A value of the column stays itself, be it in a cell or an atom between cells.
         known = self.known(inside)
         values_of_cells = self.seen[np.searchsorted(self.cuts, inside)]
         nearest = np.where(np.isnan(known), values_of_cells, known)
@@ -526,6 +541,7 @@ class Law(NamedTuple):
 
 def _runs(atoms: Floats, width: float) -> tuple[Ints, Ints]:
     """The number of each atom among its neighbours on a lattice, and how many these are."""
+    # Neighbours on a lattice are one step apart, but for rounding.
     begins = np.append(True, np.diff(atoms) > 1.5 * width)[: len(atoms)]
     run = np.cumsum(begins) - 1
     run_begins = np.flatnonzero(begins)
@@ -540,6 +556,7 @@ def _crowd_ends(points: Floats, mass: Floats) -> tuple[bool, bool]:
     if outer > _MOST_OUTER or size <= _LEAST_RANGE * np.abs(points[[0, -1]]).max():
         return False, False
     place = (points - points[0]) / size
+    # A uniform column would have twice this mass in either outer part.
     least = 0.5 * outer * total
     return bool(mass[place < outer].sum() >= least), bool(mass[place > 1.0 - outer].sum() >= least)
 

@@ -52,10 +52,14 @@ def lay_out(node: Ints, family: Ints, scope_ptr: Ints, scope: Ints, n_states: In
         ]
         for name in ("N_PARAMS", "N_ENTRIES")
     )
+    # Parameters begin with the states of all variables of the scope.
     params = np.add.reduceat(n_states[scope], scope_ptr[:-1])
+    # A block of d variables has d means, and d times d covariances.
     params += np.where(is_block, size * (size + 1), n_params)
     n_states_of_leaf = np.where(is_block, 0, n_states[var])
+    # One more entry: for a missing cell, or for the whole flow of a block.
     entries = np.where(is_block, params, n_states_of_leaf + n_entries) + 1
+    # Each block has two lines behind those of all variables.
     line = np.where(is_block, len(n_states) + 2 * (np.cumsum(is_block) - 1), var)
     places = (offsets(params), offsets(entries))
     return Leaves(node, family, scope_ptr, scope, var, line, n_states_of_leaf, *places)
@@ -97,6 +101,7 @@ def only_possible_states(leaves: Leaves, param: Floats) -> Ints:
     possible = param > -np.inf
     begin = leaves.param_ptr[:-1]
     place = np.where(possible, np.arange(len(param)), -1)
+    # Where one state alone is possible, the last possible one is it.
     last = np.maximum.reduceat(place, begin) - begin
     alone = np.add.reduceat(possible, begin, dtype=np.int64) == 1
     return np.where(alone & only_states(leaves), last, -1)
@@ -116,6 +121,7 @@ def variable_of_two_families(leaves: Leaves) -> int:
     """A variable whose leaves are of several families; -1 if there is none."""
     family = _families_of_scopes(leaves)
     family_of_variable = np.zeros(leaves.scope.max() + 1, dtype=np.int64)
+    # The last leaf of each variable decides: a leaf of another family differs from it.
     family_of_variable[leaves.scope] = family
     in_two_families = leaves.scope[family_of_variable[leaves.scope] != family]
     return int(in_two_families[0]) if len(in_two_families) else -1
@@ -227,6 +233,7 @@ def mode_tables(
     for var, leaf in leaves.alone():
         form = forms_of(leaves, param, columns, var, leaf)
         mode[leaf], best[leaf] = form.modes(float(columns.log_peak[var]))
+    # A leaf that has been conditioned on a value adds nothing for its missing cell.
     table[_missing_entry(leaves)] = np.where(np.isnan(observed), best, 0.0)
     return table, mode
 
@@ -339,6 +346,7 @@ def counts_like_columns(
 def log_prior(leaves: Leaves, param: Floats, columns: Columns, prior: Prior) -> float:
     """Log-likelihood (nats) of the pseudo-counts that :func:`updated_param` adds."""
     states = states_of_leaves(leaves, columns.n_states).param
+    # A state of probability zero would add zero times infinity.
     states = states[param[states] > -np.inf]
     total = prior.weight[states] @ param[states]
     for formula, leaf, rows in formula_params(leaves, param):
@@ -381,8 +389,10 @@ def _scored_form(
     end = leaves.scope_ptr[leaf + 1]
     first_param = leaves.param_ptr[leaf]
     n_states = offsets(columns.n_states[leaves.scope])
+    # The states of earlier variables of the scope come before those of this one.
     states = first_param + n_states[entry] - n_states[begin]
     prob = np.exp(param[states[:, np.newaxis] + np.arange(columns.n_states[var])])
+    # Moments come behind the states of all variables of the scope.
     means = first_param + n_states[end] - n_states[begin]
     place = entry - begin
     size = end - begin
@@ -413,6 +423,7 @@ def posterior_lines(leaves: Leaves, param: Floats, columns: Columns, wanted: Any
     """
     are_states = only_states(leaves)
     is_wanted = np.add.reduceat(np.asarray(wanted)[leaves.scope], leaves.scope_ptr[:-1]) > 0
+    # Leaves of states have a feature for each state; any other leaf has the constant one.
     sizes = np.where(are_states, leaves.n_states, 1)
     feature = np.ones(sizes.sum())
     chosen = np.repeat(are_states, np.diff(leaves.param_ptr))
@@ -432,6 +443,7 @@ def lines_of(leaves: Leaves, columns: Columns, lines: Lines, var: int) -> Ints:
     """The lines from which the posterior of a variable is put together."""
     leaf = leaves.with_variable(var)
     if columns.family[var] in WITH_STATES_ALONE:
+        # The leaves of states share their lines, so that any leaf of them knows all.
         return lines.first[leaf[0]] + np.arange(columns.n_states[var])
     return lines.first[leaf]
 

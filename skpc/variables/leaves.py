@@ -251,12 +251,14 @@ def states_of_leaves(leaves: Leaves, n_states: Ints) -> States:
     owner = leaves.owner
     size = n_states[leaves.scope]
     before = offsets(size)
+    # How many states of the same leaf come before those of each of its variables.
     before = before[:-1] - before[leaves.scope_ptr[:-1]][owner]
     # Numbers without states have nothing to list.
     has_states = np.flatnonzero(size > 0)
     leaf = owner[has_states]
     size = size[has_states]
     before = before[has_states]
+    # The states of all variables are numbered one variable after the other.
     offset = np.cumsum(n_states) - n_states
     leaf_begins = (leaves.param_ptr[leaf] + before, leaves.first[leaf] + before)
     starts = (*leaf_begins, offset[leaves.scope[has_states]])
@@ -267,6 +269,7 @@ def axis_in(flat: Floats) -> Histogram | Law | None:
     """What the stretch of a variable holds that kernels read; None where that is empty."""
     if not len(flat):
         return None
+    # The record of a law begins with zero, that of an axis with the positive scale of a tail.
     return Law.from_flat(flat) if flat[0] == 0.0 else Histogram.from_flat(flat)
 
 

@@ -134,6 +134,7 @@ def _margin(points: Floats, mass: Floats, law: Law) -> tuple[Floats, Floats]:
     z = points if has_grid else law.transform(points)
     n_cells = round(size / step) + 1 if has_grid else _GRID
     width = step if has_grid else (z[-1] - z[0]) / (n_cells - 1)
+    # Cells lie around the points of the grid.
     ends = z[0] + width * (np.arange(n_cells + 1) - 0.5)
     place = np.clip(np.searchsorted(ends, z, side="right") - 1, 0, n_cells - 1)
     below = np.append(0.0, np.cumsum(_smoothed(place, mass, n_cells, tied=step > 0.0)))
@@ -144,16 +145,20 @@ def _margin(points: Floats, mass: Floats, law: Law) -> tuple[Floats, Floats]:
     edges = edges[chosen]
     below = below[chosen]
     if step > 0.0:
+        # Edges move halfway between points of the lattice.
         edges = law.origin + step * (np.floor((edges - law.origin) / step) + 0.5)
         edges[-1] = points[-1] + step / 2.0
         edges[0] = points[0] - step / 2.0
+        # Of edges that have become the same, the last one counts, with the mass below it.
         edges, last = np.unique(edges[::-1], return_index=True)
         below = below[::-1][last]
         below[0] = 0.0
     else:
         low, high = law.ends
+        # The outermost edges lie a little beyond the values, but not beyond the ends.
         edges[0] = max(edges[0], low, points[0] - _WIDENED * size)
         edges[-1] = min(edges[-1], high, points[-1] + _WIDENED * size)
+        # An edge belongs to the cell above it: the greatest value must lie below the last one.
         edges[-1] = max(edges[-1], np.nextafter(points[-1], np.inf))
     apart = np.append(True, are_apart(edges))
     return edges[apart], below[apart]
@@ -161,6 +166,7 @@ def _margin(points: Floats, mass: Floats, law: Law) -> tuple[Floats, Floats]:
 
 def _coarser(below: Floats, ends: Floats) -> Ints:
     """Edges of the grid between which the mass, or the distance, is about a cell's."""
+    # Mass and distance each rise from 0 to 1, so that a cell is narrow where either is large.
     progress = below + (ends - ends[0]) / (ends[-1] - ends[0])
     wanted = np.linspace(0.0, 2.0, _CELLS + 1)
     chosen = np.unique(np.searchsorted(progress, wanted[1:-1]))
@@ -175,6 +181,7 @@ def _smoothed(place: Ints, mass: Floats, n_cells: int, tied: bool) -> Floats:
     """
     count = np.bincount(place, mass, n_cells).astype(np.float64)
     total = float(mass.sum())
+    # A little mass everywhere, so that no likelihood is zero.
     background = 1.0 / (n_cells * (total + 1.0))
     response, self_weight = (part[0 if tied else 1 :] for part in _heat(n_cells))
     # A reflected signal is filtered by products of its cosine transform.
@@ -202,6 +209,7 @@ def _heat(n_cells: int) -> tuple[Floats, Floats]:
     bandwidths = _BANDWIDTHS[n_cells >= _BANDWIDTHS, np.newaxis]
     response = np.exp(bandwidths**2 * (np.cos(np.pi / n_cells * np.arange(n_cells)) - 1.0))
     waves = dct(np.eye(n_cells), axis=0, norm="ortho")
+    # The diagonals of the smoothing matrices, of shape (n_bandwidths, n_cells).
     return response, response @ waves**2
 
 
@@ -227,6 +235,7 @@ def _with_atoms(edges: Floats, cumulated: Floats, law: Law) -> tuple[Floats, Flo
     tolerance = 1e-6 * (end - begin)
     places = edges[:, np.newaxis]
     inside = (places >= begin - tolerance) & (places <= end + tolerance)
+    # Edges within the cell of an atom give way to the ends of this cell.
     merged = np.unique(np.concatenate([edges[~inside.any(axis=1)], begin, end]))
     # Neighbouring atoms share an edge, which rounding may have made two.
     merged = merged[np.append(True, np.diff(merged) > law.reach)]
@@ -248,6 +257,7 @@ def _masses(cumulated: Floats, point: Floats, beyond: float, tail_mass: Floats) 
     inner /= max(inner.sum(), 1e-300)
     gap = ~is_atom & (inner <= 0.0)
     if gap.any():
+        # Cells in which nothing was seen share the mass that the others give up.
         inner *= 1.0 - beyond
         inner[gap] = beyond / gap.sum()
     inner *= 1.0 - tail_mass.sum()
@@ -263,6 +273,7 @@ def _tail_scales(points: Floats, mass: Floats, law: Law) -> tuple[float, float]:
     scales = []
     # Tails start from the mean excess of this many of the outermost rows.
     tail_rows = 10.0
+    # The lower tail is the upper one of the reversed values.
     for values, weight in ((points[::-1], mass[::-1]), (points, mass)):
         from_end = np.cumsum(weight[::-1])[::-1]
         outer = from_end <= max(tail_rows, weight[-1]) * (1.0 + ROUNDING)

@@ -59,6 +59,7 @@ class Patterns(NamedTuple):
         order = np.argsort(pattern, kind="stable").astype(np.int64, copy=False)
         pattern = np.sort(pattern)
         observed = observed[first_row]
+        # False sorts before True, and a stable sort keeps the order of the columns.
         columns = np.argsort(observed, axis=1, kind="stable")
         n_missing = (~observed).sum(axis=1)
         return cls(order, offsets(size), observed, columns, n_missing, pattern, n_observed)

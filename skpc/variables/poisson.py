@@ -85,6 +85,7 @@ def draw_poisson(rate: float, streams: Streams, j: int) -> float:
         # The exponential of a larger rate would underflow.
         step = min(rate, _RATE_OF_A_DRAW)
         rate -= step
+        # Exponential times pass the step where the product of uniform numbers passes exp(-step).
         left = uniform(streams, j)
         while left > math.exp(-step):
             left *= uniform(streams, j)
@@ -126,6 +127,7 @@ def updated(statistic: Floats, param: Floats, prior: Prior) -> Floats:
     (rate,) = param
     (observed, total, missing) = statistic
     count = observed + missing + prior.weight
+    # A missing cell counts with the rate so far, a cell of the prior with the mean of its column.
     total = total + missing * rate + prior.weight * prior.mean
     mean = np.clip(total / np.where(count > 0, count, 1.0), _SMALLEST_RATE, GREATEST_RATE)
     return np.where(count > 0, mean, param)

@@ -81,6 +81,7 @@ class FormSum(Form):
 
     def without_atoms(self) -> Self:
         """The part without atoms, with its probability."""
+        # Points are nothing but atoms.
         without_points = (form for form in self.forms if not isinstance(form, Points))
         return type(self)(tuple(form.without_atoms() for form in without_points))
 
@@ -116,6 +117,7 @@ class WithinIntervals(Form):
 
     def below(self, x: Floats) -> Floats:
         """Probability under each distribution that a draw is at most its own ``x``."""
+        # What lies in each interval up to x.
         pieces = [
             self.form.below(np.clip(x, low, high)) - self.form.below(low)
             for low, high in zip(self.low.T, self.high.T)
@@ -147,6 +149,7 @@ class WithinIntervals(Form):
     def moments_between(self, low: Floats, high: Floats, centre: float) -> tuple[Floats, Floats]:
         """The parts of both moments that come from an interval ``low < x <= high`` of its own."""
         ends = np.maximum(self.low, low[:, np.newaxis]), np.minimum(self.high, high[:, np.newaxis])
+        # Two intervals that do not meet have an empty one in common.
         return replace(self, low=ends[0], high=np.maximum(*ends)).moments(centre)
 
     def scaled(self, weight: Floats) -> Self:
@@ -276,9 +279,11 @@ class Predictive:
             It has ``probabilities`` in a column of categories only.
         """
         whole = WithinIntervals(FormSum(self.terms), low, high, np.ones(len(self.known)))
+        # The intervals of a row may be impossible, which must not divide by zero.
         weight = 1.0 / np.maximum(whole.total(), _LEAST)
         terms: list[Any] = [replace(whole, weight=weight)]
         if self.labels is not None:
+            # Categories remain categories, of which those outside the intervals are impossible.
             codes = np.tile(self.terms[0].value, (len(weight), 1)).T
             held = np.column_stack([whole.holds(code) for code in codes])
             prob = self.terms[0].prob * held * weight[:, np.newaxis]
@@ -296,6 +301,7 @@ class Predictive:
         observed = np.flatnonzero(~np.isnan(self.known))
         state = self.known[observed].astype(np.intp)
         if isinstance(term, Bins):
+            # A state on both sides of an atom is split, so that columns are in increasing order.
             edges, shares = term.axis.stretches()
             prob = prob @ shares
             state = np.searchsorted(edges, self.known[observed], side="right")
@@ -365,6 +371,7 @@ class Predictive:
         if points.shape not in ((), known.shape):
             raise ValueError(f"x must be one number or {len(known)}, one a row; got {points.shape}")
         edges = np.broadcast_to(points, known.shape)
+        # A draw becomes the value in whose cell it lies: all of the cells of values up to x count.
         edges = edges if self.law is None else self.law.upper_edges(edges)
         return np.where(np.isnan(known), np.clip(form.below(edges), 0.0, 1.0), known <= points)
 
@@ -388,6 +395,7 @@ class Predictive:
             raise ValueError(f"level must be a probability strictly between 0 and 1, got {level!r}")
         form, known = self._numbers()
         quantiles = form.quantiles(level)
+        # Values of the column can lie on a lattice, or repeat: quantiles are such values.
         if self.law is not None:
             quantiles = self.law.values(quantiles)
         return as_dates(np.where(np.isnan(known), quantiles, known), self.dates)
@@ -421,8 +429,10 @@ class Predictive:
                 "probabilities, or to_frame()"
             )
         value = labels.astype(np.float64)
+        # Points must increase, but labels come in any order.
         order = np.argsort(labels)
         prob = self.terms[0].prob[:, order]
+        # Missing cells get any valid code here, and NaN below.
         code = np.where(np.isnan(self.known), 0, self.known).astype(np.intp)
         known = np.where(np.isnan(self.known), np.nan, value[code])
         return FormSum((Points(value[order], prob),)), known
@@ -455,6 +465,7 @@ def _joined(terms: list[Any]) -> list[Any]:
     joined: dict[Any, Any] = {}
     for term in terms:
         if isinstance(term, Points | Bins):
+            # Terms of the same points, or of the same axis, have the same bytes here.
             parts = term.value if isinstance(term, Points) else term.axis.flat
             same = joined.get(parts.tobytes())
             joined[parts.tobytes()] = replace(same, prob=same.prob + term.prob) if same else term

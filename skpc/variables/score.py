@@ -69,6 +69,7 @@ class Score(NamedTuple):
     def inverse(self, z: Floats) -> Floats:
         """Values of scores; NaN stays."""
         x = np.empty(np.shape(z))
+        # A new array is contiguous, so that ravel gives its own memory to the kernel.
         _values(np.array(self, dtype=np.float64), np.ravel(z), x.ravel())
         return x
 
@@ -126,6 +127,7 @@ def _unbound(
             v += change
         if upper < math.inf:
             last = upper
+            # Softening the lower bound has moved the upper one as well.
             if lower > -math.inf:
                 last += _softened(upper - lower, soft)[0]
             change, change_of_slope = _softened(last - v, soft)
@@ -172,6 +174,7 @@ def _restored(v: float, bound: float, side: float, soft: float) -> float:
 @inlined
 def _logarithm(distance: float, centre: float, end: float) -> tuple[float, float]:
     """Logarithm of a distance, linear beyond that of ``end``; also the log slope there."""
+    # No value is nearer to the bound than a tiny part of a typical distance.
     least = _NEAREST * math.exp(centre)
     if distance <= math.exp(end):
         v = math.log(max(distance, least))
@@ -262,9 +265,11 @@ def bound(inverse: Inverse, u: float) -> float:
     v = inverse.centre + inverse.spread * u
     if inverse.soft > 0.0:
         if upper < math.inf:
+            # Where the upper bound lies once the lower one has been softened.
             last = upper
             if lower > -math.inf:
                 last += _softened(upper - lower, inverse.soft)[0]
+            # The bounds are undone in reverse, so the upper one comes first.
             v = _restored(v, last, -1.0, inverse.soft)
         return v if lower == -math.inf else _restored(v, lower, 1.0, inverse.soft)
     # The exponential of anything greater would overflow.
@@ -272,6 +277,7 @@ def bound(inverse: Inverse, u: float) -> float:
     if lower > -math.inf and upper < math.inf:
         return lower + (upper - lower) / (1.0 + fast_exp(min(-v, greatest_log)))
     if lower > -math.inf:
+        # Beyond the range the exponential goes on along its tangent.
         inner = min(v, inverse.centre + inverse.spread * inverse.high)
         return lower + fast_exp(inner) * (1.0 + (v - inner))
     if upper < math.inf:

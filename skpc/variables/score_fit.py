@@ -34,13 +34,16 @@ def fitted_scores(
 ) -> tuple[Score, Score]:
     """A linear score, and that of the power and bounds that make values most likely as normal."""
     cumulated = np.cumsum(mass)
+    # More quantiles than there are rows or values would show nothing new.
     n_levels = min(_SKETCH, max(len(places), whole_rows(mass.sum())))
     levels = 2 * np.arange(n_levels) + 1
     sketch = weighted_quantiles(places, cumulated, levels, 2 * n_levels)
     scores = [_on_line(places, cumulated, bounds, 0.0)]
+    # Ends that nobody has declared may also be soft, so that only values near them change.
     if is_soft and np.isfinite(bounds).any():
         scores.append(_on_line(places, cumulated, bounds, _SOFT * _spread(places, cumulated)))
     linear = scores[-1]
+    # So few values do not tell powers apart.
     if n_levels >= _ENOUGH:
         scores += [score._replace(power=power) for score in scores for power in _POWERS.tolist()]
     # Among equals, the first: a logarithm, and the identity.
@@ -67,6 +70,7 @@ def _on_line(places: Floats, cumulated: Floats, bounds: tuple[float, float], sof
         typical = math.log(max(float(np.median(distance)), TINY))
         centre = typical if lower > -math.inf else -typical
     score = Score(*bounds, centre=centre, low=-math.inf, high=math.inf, soft=soft)
+    # The transform takes the centre off, which is put back here; the spread is still one.
     line = centre + score.transform(places)
     centre = float(weighted_quantiles(line, cumulated, np.array([1]), 2)[0])
     spread = _spread(line, cumulated)
@@ -78,5 +82,6 @@ def _on_line(places: Floats, cumulated: Floats, bounds: tuple[float, float], sof
 def _spread(line: Floats, cumulated: Floats) -> float:
     """Half the distance between the first and the last tenth of increasing numbers."""
     decile, centre, last = weighted_quantiles(line, cumulated, np.array([1, 5, 9]), 10)
+    # If most numbers are equal, their range or their size stands for the spread.
     spread = 0.5 * float(last - decile) or 0.5 * float(line[-1] - line[0])
     return max(spread or abs(float(centre)) or 1.0, TINY)

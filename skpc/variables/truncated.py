@@ -203,6 +203,7 @@ class CensoredNormal(NamedTuple):
         square = residual * residual
         place = rows.place
         ends = ((end - mean[place]) / self.sd for end in (rows.low, rows.high))
+        # Where a score is known as a range, expectations within it take its place.
         log_density[place], residual[place], square[place] = truncated_normal(*ends)
         return Residuals(
             float(weight.sum()),
@@ -213,8 +214,10 @@ class CensoredNormal(NamedTuple):
 
     def m_step(self, sums: Residuals) -> Self:
         """Least squares around the line so far."""
+        # The gradient at the line so far; as squares are quadratic, one step is exact.
         slope = sums.product - self.ridge * self.coef
         move = np.linalg.solve(self.gram + np.diag(self.ridge), slope)
+        # Squares around the new line, from sums around the line so far.
         square = sums.square - 2.0 * move @ sums.product + move @ self.gram @ move
         sd = max(math.sqrt(max(float(square) / sums.weight, 0.0)), self.least)
         return self._replace(coef=self.coef + move, sd=sd)
