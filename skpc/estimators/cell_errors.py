@@ -325,7 +325,7 @@ class CellErrorDetector(TableTransformer, ColumnsEstimator):
         order = np.argsort(-probability, axis=None, kind="stable")
         sure = probability.ravel()[order]
         mass = np.repeat(weight, probability.shape[1])[order]
-        # The surest cells are marked, as many as keep the share of right ones among them small.
+        # The surest cells are marked, as many as keep the share of right ones below fdr.
         enough = np.flatnonzero(np.cumsum(mass * (1.0 - sure)) <= self.fdr * np.cumsum(mass))
         if len(enough):
             self.threshold_ = float(sure[enough[-1]])
@@ -430,7 +430,7 @@ class CellErrorDetector(TableTransformer, ColumnsEstimator):
             Log densities in nats; finite, however absurd a cell is.
         """
         _, cells, added = self._examine(X)
-        # Members that judge together are no density of rows; what they are mixed to is one.
+        # Members that judge together are no density of rows, as the fitted density itself is.
         evidence = cells.judge(Consensus([self.density_.row_density]))
         return evidence.log_density(self._rates.draws) + added
 

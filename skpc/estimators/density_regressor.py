@@ -243,7 +243,7 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
     def _members_for(self, densities: list[tuple[str, Any]], n_rows: int) -> list[Member]:
         """The densities that learn from so many distinct rows."""
         if self.density is None:
-            # The mixture costs more, and is for tables of few rows.
+            # Of many rows the network costs less than the mixture, and knows more.
             left_out = "soft" if n_rows <= FEW_ROWS else "mixture"
             densities = [estimator for estimator in densities if estimator[0] != left_out]
         return [Member(name, estimator, True) for name, estimator in densities]

@@ -368,7 +368,7 @@ class CircuitImputer(TableTransformer, TableEstimator):
         for kind, columns in zip(_KINDS, (~is_categorical, is_categorical)):
             # Columns that do not vary have no errors to weigh members by.
             if (variance[columns] > 0.0).any():
-                # Columns of variance zero are left out of the errors: these are of the other kind.
+                # With variance zero, columns of the other kind are left out of the errors.
                 wanted = variance * columns
                 errors = [
                     np.column_stack(
