@@ -425,6 +425,7 @@ class TableDensity(EventAnswers, DensityMixin, TableLearner):
         """
         check_is_fitted(self, "domain_")
         chosen = int(self.domain_.places([column], "column")[0])
+        # A frame may lack the column: what stands in for it is not looked at.
         table, rows = self._encode(self.domain_.with_column(X, chosen))
         faces = self.domain_.faces
         hidden = rows.copy()
@@ -439,6 +440,7 @@ class TableDensity(EventAnswers, DensityMixin, TableLearner):
             hidden[:, chosen] = np.nan
         hidden[:, source] = self.means(hidden, [source])[:, source]
         cells = column_of(self.domain_.decode(self.domain_.within_ends(hidden), like=table), chosen)
+        # Cells of frames, and dates, have their dtypes already.
         if not isinstance(cells, np.ndarray) or chosen in self.domain_.calendars:
             return cells
         states = faces[chosen].values if chosen in faces else self.domain_[chosen].states
@@ -545,6 +547,7 @@ class CircuitDensity(TableDensity):
         -------
         CircuitDensity
         """
+        # The copy shares all but the parameters.
         again = copy(self)
         counts = pseudo_counts_from(self.circuit_, 1.0)
         fit = fit_to_rows(self.circuit_, Rows(rows, weight), counts, REWEIGHTED)

@@ -247,8 +247,8 @@ class HiddenForest(CircuitDensity):
         if self._forest is None:
             super()._take_columns(order)
         else:
-            TableLearner._take_columns(self, order)
             # The method of CircuitDensity would make the circuit only to put it in order.
+            TableLearner._take_columns(self, order)
             self._made = {}
         self._masses = [self._masses[column] for column in order.tolist()]
 

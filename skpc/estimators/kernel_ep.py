@@ -249,6 +249,7 @@ class KernelEPOperator(RegressorMixin, Estimator):
                 "refit_features needs the rows that were learned from, and they have not been "
                 "kept; make the estimator with keep_rows=True."
             )
+        # Each call of partial_fit has kept a pair of its own.
         rows, targets = (np.concatenate(parts) for parts in zip(*self._rows))
         with all_or_nothing(self):
             self._start(rows, targets, self._moments(rows))
@@ -303,6 +304,7 @@ class KernelEPOperator(RegressorMixin, Estimator):
         """
         mean, std = self.predict(X, return_std=True)
         n_samples = check_n_samples(n_samples)
+        # (n_rows, n_outputs, n_samples), without outputs where the targets had none.
         noise = check_random_state(random_state).normal(size=(*mean.shape, n_samples))
         return np.asarray(mean[..., np.newaxis] + std[..., np.newaxis] * noise)
 
@@ -336,6 +338,7 @@ class KernelEPOperator(RegressorMixin, Estimator):
         scale = targets.std(axis=0)
         # The deviation of a constant target is rounding.
         constant = scale <= 1e-14 * np.abs(targets).max(axis=0)
+        # Later rows are standardised by these figures of the first ones.
         self.y_mean_ = targets.mean(axis=0)
         self.y_scale_ = np.where(constant | (not self.standardize), 1.0, scale)
         noise = self._for_each("noise_variance", n_outputs, "outputs")

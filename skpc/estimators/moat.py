@@ -389,6 +389,7 @@ class MixtureOfAllTrees(TableDensity):
         parameters = self._parameters()
         n_states = self.domain_.n_states
         vector = start_trees(parameters, codes, weight, n_states, self.alpha, random_state)
+        # partial_fit counts its averages from here on, also after a fit.
         self._adam = Adam.from_size(len(vector))
         return parameters, vector
 
