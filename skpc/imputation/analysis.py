@@ -58,11 +58,13 @@ class Proposals(NamedTuple):
         if not isinstance(regression, MatchedNumbers):
             prob = regression.probabilities(design)
             cells = np.broadcast_to(np.arange(float(prob.shape[1])), prob.shape)
+            # A probability that has underflowed to zero has no logarithm.
             return cls(cells, np.log(np.maximum(prob, np.finfo(float).tiny)))
         aims = design @ regression.coefficients
         # Candidates of a missing number that are weighed.
         n_candidates = 50
         donors, weight = regression.nearest(aims, n_candidates, random_state)
+        # Donors lend their errors, not their numbers: the prediction stays that of the row.
         errors = predictors.scaled(column, regression.values) - regression.predictions
         proposed = aims[:, np.newaxis] + errors[donors]
         # The observed number that is nearest.
@@ -70,6 +72,7 @@ class Proposals(NamedTuple):
         places = predictors.scaled(column, values)
         middles = 0.5 * (places[1:] + places[:-1])
         cells = values[np.searchsorted(middles, proposed)]
+        # Where there are fewer donors than candidates, the others weigh nothing.
         with np.errstate(divide="ignore"):
             return cls(cells, np.log(weight))
 
@@ -102,6 +105,7 @@ class NearOutcomes(NamedTuple):
         upto = np.searchsorted(self.predictions, predictions, side="right")
         # A fifth of few rows: more would be near to all.
         n_near = min(_N_NEAR, len(self.values) // 5)
+        # The window is centred on all rows that have the same prediction, however many.
         start = np.clip((below + upto - n_near) // 2, 0, len(self.values) - n_near)
         near = self.values[start[:, np.newaxis] + np.arange(n_near)]
         distance = (values[:, np.newaxis] - near) / self.reach
@@ -160,6 +164,7 @@ class HazardDraw(NamedTuple):
     def log_density(self, design: Floats, times: Floats, is_event: Bools) -> Floats:
         """Log density of times given the terms of their rows, up to a constant."""
         log_risk = design @ self.coefficients
+        # Before the time of any event, the cumulative hazard is zero.
         before = np.searchsorted(self.times, times, side="right")
         cumulative = np.append(0.0, self.cumulative)[before]
         return np.asarray(is_event * log_risk - cumulative * np.exp(log_risk))
@@ -190,12 +195,14 @@ class RiskSets(NamedTuple):
         """The risk sets of weighed rows with these times, events or censored."""
         event_times, place = np.unique(times[is_event], return_inverse=True)
         order = np.argsort(-times, kind="stable")
+        # Rows stand by falling times: those at risk are the ones up to the last of that time.
         n_at_risk = np.searchsorted(-times[order], -event_times, side="right")
         n_events = group_sums(place, weight[is_event])
         return cls(event_times, n_events, order, n_at_risk)
 
     def sums(self, values: Floats) -> Floats:
         """Sums over the rows at risk at each time; shape (n_times, ...)."""
+        # The rows at risk later are among those at risk before: one cumulated sum has all of them.
         return np.asarray(np.cumsum(values[self.order], axis=0)[self.n_at_risk - 1])
 
     def cumulative(self, risk: Floats) -> Floats:
@@ -235,6 +242,7 @@ class Analysis(NamedTuple):
         if self.kind != "hazards":
             return ()
         sets = RiskSets.of(*self._times(rows), weight)
+        # Where the risk of all rows is one, Breslow's hazard is that of Nelson and Aalen.
         cumulative = sets.cumulative(weight)
         spread = np.std(cumulative)
         standard = (cumulative - cumulative.mean()) / (spread if spread > 0.0 else 1.0)
@@ -267,6 +275,7 @@ class Analysis(NamedTuple):
         design = self.design(rows)
         if self.kind == "linear":
             return draw_number(design, rows[:, self.outcome[0]], weight, random_state)
+        # The last draw is near the new one, so that Newton's method needs few steps from there.
         start = None if last is None else last.standardised
         if self.kind == "logistic":
             states = rows[:, self.outcome[0]].astype(np.int64)
@@ -300,6 +309,7 @@ class Analysis(NamedTuple):
         ndarray of shape (n_rows, n_candidates)
             Their probabilities.
         """
+        # Candidates stand below each other, shape (n_rows * n_candidates, n_features).
         repeated = np.repeat(rows, proposals.cells.shape[1], axis=0)
         repeated[:, column] = proposals.cells.ravel()
         log_density = self.log_density(draw, repeated).reshape(proposals.cells.shape)
@@ -333,6 +343,7 @@ def draw_hazards(
     start : ndarray of shape (n_terms,), default=None
         Coefficients of standardised terms to begin with.
     """
+    # Under random weights of the rows (the Bayesian bootstrap), the mode is a draw.
     weight = random_state.standard_gamma(weight)
     standard = Standardised.fit(design, weight)
     terms = standard.design
@@ -345,12 +356,15 @@ def draw_hazards(
 
     def derivatives(coefficients: Floats) -> Derivatives:
         log_risk = terms @ coefficients
+        # The baseline takes up a constant, without which risks may overflow.
         log_risk -= log_risk.max()
         risk = weight * np.exp(log_risk)
         at_risk = sets.sums(risk)
+        # Mean terms of the rows at risk at each time, shape (n_times, n_terms).
         mean = sets.sums(risk[:, np.newaxis] * terms) / at_risk[:, np.newaxis]
         # Each row counts by the hazard that it has been under.
         exposure = risk * np.append(0.0, sets.cumulative(risk))[before]
+        # Second moments are summed over all risk sets at once, shape (n_terms, n_terms).
         second = (terms * exposure[:, np.newaxis]).T @ terms
         curvature = second - (mean * sets.n_events[:, np.newaxis]).T @ mean
         log_likelihood = event_weight @ log_risk - sets.n_events @ np.log(at_risk)
@@ -390,6 +404,7 @@ class ProductTerms(NamedTuple):
                 factor = rows[:, [column]]
                 if self.n_states[column]:
                     factor = (factor == np.arange(1.0, self.n_states[column])).astype(np.float64)
+                # Each term so far times each of the column, shape (n_rows, n_terms * n_indicators).
                 product = (product[:, :, np.newaxis] * factor[:, np.newaxis]).reshape(len(rows), -1)
             terms.append(product)
         return np.concatenate(terms, axis=1)
@@ -588,6 +603,7 @@ def _read_formula(formula: str, domain: Domain, rows: Floats) -> tuple[str, Form
         )
     try:
         terms = FormulaTerms.fit(right, domain, rows)
+    # It is not the formula that is wrong where no library can read it.
     except ImportError:
         raise
     except Exception as error:

@@ -72,6 +72,7 @@ class Predictors(NamedTuple):
             cells = rows[observed, column]
             if domain.is_categorical[column]:
                 count = np.bincount(cells.astype(np.int64), weight[observed])
+                # The most frequent category is the reference, without an indicator.
                 frequent = np.argsort(-count, kind="stable")[1 : MOST_LEVELS + 1]
                 levels.append(frequent[count[frequent] > 0.0])
                 is_useful[column] &= len(levels[column]) > 0
@@ -111,6 +112,7 @@ class Predictors(NamedTuple):
             if self.domain.is_categorical[source]:
                 terms.append((cells == levels).astype(np.float64))
             elif self.hazard and source == self.hazard[0]:
+                # For proportional hazards the term is the cumulative hazard, not the time itself.
                 terms.append(np.interp(cells, *self.hazard[1:]))
             else:
                 terms.append((cells - self.centre[source]) / self.spread[source])
@@ -244,6 +246,7 @@ class Chains(NamedTuple):
         missing = ~stated_cells(rows)
         n_at_a_time = max(1, _CELLS // max(missing.size, 1))
         chains = np.arange(len(seeds))
+        # As few groups as keep the cells of each within what is held.
         groups = np.array_split(chains, -(-len(seeds) // n_at_a_time))
 
         def work(group: Ints) -> Floats:
@@ -264,6 +267,7 @@ class Chains(NamedTuple):
         filled = np.array([self.density.draw_missing(rows, random) for random in random_states])
         self.compute_passive(filled, missing)
         for round_number in range(self.n_rounds):
+            # Draws of covariates are weighed by the analysis, whose coefficients come before them.
             if self.analysis is not None and weight is not None:
                 for chain, cells, random in zip(group, filled, random_states):
                     start = self.analyses[chain]
@@ -275,6 +279,7 @@ class Chains(NamedTuple):
                     continue
                 # Coefficients need all rows, draws only those without the cell.
                 chosen = lost if weight is None else np.ones(len(missing), dtype=bool)
+                # (n_chains, n_rows, n_features): the density answers for all chains at once.
                 group_rows = filled[:, chosen]
                 stacked = group_rows.reshape(-1, group_rows.shape[2])
                 expectation = self._expectation(stacked, column)
@@ -291,6 +296,7 @@ class Chains(NamedTuple):
                     filled[place, lost, column] = self._drawn(
                         chain, design, filled[place, lost], column, random
                     )
+            # Regressions cannot read ranges and sets: the density draws such cells anew.
             if isinstance(rows, Events):
                 self._draw_within(rows, filled, random_states)
             self.compute_passive(filled, missing)
@@ -311,6 +317,7 @@ class Chains(NamedTuple):
             index = np.flatnonzero(np.diff(column_events.ptr))
             events = column_events.take(index)
             for cells, random in zip(filled, random_states):
+                # The cell is open again, but for what the event says of it.
                 given = np.where(places == column, np.nan, cells[index])
                 drawn = self.density.draw_missing(events._replace(rows=given), random)
                 cells[index, column] = drawn[:, column]
@@ -319,6 +326,7 @@ class Chains(NamedTuple):
         """What a column is regressed on, by the kind of its regression."""
         if self._is_pooled(column):
             return expectation
+        # The outcome is drawn from the very model by which the tables will be analysed.
         if self.analysis is not None and column in self.analysis.outcome:
             return self.analysis.design(rows)
         return self.predictors.design(rows, column, expectation)

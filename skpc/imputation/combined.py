@@ -177,6 +177,7 @@ class CombinedEstimates:
             raise ValueError(f"level must be a probability between 0 and 1, got {level!r}")
         forward, back, slope = _TRANSFORMS[self.transform]
         estimate = self.table["estimate"].to_numpy()
+        # The table has the errors of estimates as they are; the interval is on the other scale.
         error = self.table["std_error"].to_numpy() * slope(estimate)
         half = stats.t.ppf(0.5 + 0.5 * level, self.table["df"].to_numpy()) * error
         ends = {"lower": back(forward(estimate) - half), "upper": back(forward(estimate) + half)}
@@ -257,10 +258,12 @@ def combine_estimates(
     forward, back, slope = _TRANSFORMS[transform]
     n_tables = len(value)
     gradient = slope(value)
+    # The delta method brings covariances, (n_tables, n_estimates, n_estimates), to this scale.
     covariance *= gradient[:, :, np.newaxis] * gradient[:, np.newaxis]
     value = forward(value)
     mean = value.mean(axis=0)
     within = covariance.mean(axis=0)
+    # The mean of few estimates varies itself, by a part 1 / n_tables of their variance.
     between = (1.0 + 1.0 / n_tables) * value.var(axis=0, ddof=1)
     total = within.diagonal() + between
     df = _degrees_of_freedom(between / total, n_tables, df_complete)
@@ -292,6 +295,7 @@ def _labels(estimates: Any, variances: Any) -> Any:
     )
     reference: Any = axes_of_estimates[0] if axes_of_estimates else None
     if reference is not None:
+        # An axis of variances speaks of estimates only if it has their labels, in any order.
         axes_of_estimates += [axis for axis in axes_of_variances if {*axis} == {*reference}]
     for labels in axes_of_estimates:
         if not labels.equals(reference):
@@ -325,12 +329,14 @@ def _checked(
         )
     value = value.reshape(len(value), -1)
     if not is_joint:
+        # From here on, variances are diagonal matrices: (n_tables, n_estimates, n_estimates).
         spread = spread.reshape(value.shape)[:, :, np.newaxis] * np.eye(value.shape[1])
     if not (np.isfinite(value).all() and np.isfinite(spread).all()):
         raise ValueError("estimates and variances must be finite; leave out what has no estimate")
     smallest = np.diagonal(spread, axis1=1, axis2=2).min()
     if not smallest > 0.0:
         raise ValueError(f"variances must be positive, found {smallest:g}")
+    # At the ends of its range a transform is infinite.
     low, high = {"fisher": (-1.0, 1.0), "logit": (0.0, 1.0)}.get(transform, (-np.inf, np.inf))
     outside = value[(value <= low) | (value >= high)]
     if len(outside):
@@ -343,9 +349,11 @@ def _checked(
 
 def _degrees_of_freedom(share: Floats, n_tables: int, df_complete: float | None) -> Floats:
     """Barnard-Rubin degrees of freedom; ``share`` of the variance lies between the tables."""
+    # Tables that do not differ have infinitely many degrees of freedom.
     with np.errstate(divide="ignore"):
         inverse = share**2 / (n_tables - 1.0)
         if df_complete is not None and np.isfinite(df_complete):
+            # Those by the tables and those by the rows combine by the sum of their inverses.
             inverse = inverse + 1.0 / (
                 (df_complete + 1.0) / (df_complete + 3.0) * df_complete * (1.0 - share)
             )
@@ -356,7 +364,9 @@ def _joint_test(value: Floats, within: Floats, df_complete: float | None) -> dic
     """The test D1 of Li, Raghunathan and Rubin: are all estimates zero?"""
     n_tables, k = value.shape
     mean = value.mean(axis=0)
+    # Of a single estimate this function returns a number.
     between = np.cov(value.T).reshape(k, k)
+    # The test takes the increase in variance as equal in all directions: their mean stands for it.
     increase = (1.0 + 1.0 / n_tables) * np.trace(np.linalg.solve(within, between)) / k
     statistic = mean @ np.linalg.solve(within, mean) / (k * (1.0 + increase))
     df = _joint_df(float(increase), k, n_tables, df_complete)
@@ -367,8 +377,10 @@ def _joint_test(value: Floats, within: Floats, df_complete: float | None) -> dic
 def _joint_df(increase: float, k: int, n_tables: int, df_complete: float | None) -> float:
     """Degrees of freedom of the denominator, from the relative increase in variance."""
     t = k * (n_tables - 1.0)
+    # Where tables do not differ, the test is that of complete rows.
     if increase == 0.0:
         return np.inf if df_complete is None else float(df_complete)
+    # The formulas further down need a positive t - 4; few tables have one of their own.
     if t <= 4.0:
         large = 0.5 * t * (1.0 + 1.0 / k) * (1.0 + 1.0 / increase) ** 2
         return large if df_complete is None else min(large, df_complete)
@@ -376,6 +388,7 @@ def _joint_df(increase: float, k: int, n_tables: int, df_complete: float | None)
     large = 4.0 + (t - 4.0) * (1.0 + 1.0 / a) ** 2
     if df_complete is None or np.isinf(df_complete):
         return large
+    # The factor is that of Barnard and Rubin, for rows without missing cells.
     v = (df_complete + 1.0) / (df_complete + 3.0) * df_complete
     c1 = v - 2.0 * (1.0 + a)
     c2 = v - 4.0 * (1.0 + a)
@@ -430,6 +443,7 @@ def long_table(tables: Sequence[Any], original: Any = None) -> Any:
         )
     joined = join_tables(parts)
     n_rows = len(parts[0])
+    # The original table has the number 0; without it, numbers begin with 1.
     numbers = np.arange(len(parts)) + (original is None)
     names = getattr(joined, "columns", np.arange(joined.shape[1]))
     columns = [np.repeat(numbers, n_rows), np.tile(np.arange(n_rows), len(parts))]

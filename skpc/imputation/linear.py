@@ -65,6 +65,7 @@ class LinearCells(NamedTuple):
         scores = one_hot(domain, rows)
         mean, sd = column_moments(scores, weight)
         patterns = Patterns.from_scores(scores)
+        # There are no tables of states: indicators of categories count as numbers.
         states = np.zeros((len(rows), 0))
         nothing = np.zeros(len(rows))
         fit = fit_gaussian_mixture(
@@ -95,6 +96,7 @@ class LinearCells(NamedTuple):
         scores = one_hot(domain, rows)
         wanted = np.ones((1, len(rows)), dtype=bool)
         moments = conditionals(self.gaussians, scores, Patterns.from_scores(scores), wanted)
+        # Of the one component: shape (n_rows, n_coordinates), indicators among them.
         mean, sd = (moment[0] for moment in moments)
         # Observed cells are known, but have a distribution as well.
         sd[sd == 0.0] = np.finfo(np.float64).tiny
@@ -108,6 +110,7 @@ class LinearCells(NamedTuple):
             if labels[column] is None:
                 form: Any = Normals(mean[:, part], sd[:, part], np.ones((len(rows), 1)))
             else:
+                # Means of indicators are linear in the other columns, and may be no probabilities.
                 share = np.clip(mean[:, part], _SMALLEST_SHARE, 1.0)
                 share /= share.sum(axis=1, keepdims=True)
                 form = Points(np.arange(float(share.shape[1])), share)

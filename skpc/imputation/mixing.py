@@ -45,8 +45,10 @@ def drifting_columns(trace: Floats, spread: Floats) -> Ints:
     change = trace[:, :, -1] - trace[:, :, (n_rounds - 1) // 2]
     mean = change.mean(axis=1)
     error = change.std(axis=1, ddof=1) / np.sqrt(n_chains)
+    # Columns that are not drawn have NaN; where all chains change alike, the error is zero.
     with np.errstate(divide="ignore", invalid="ignore"):
         pvalue = 2.0 * stats.t.sf(np.abs(mean) / error, n_chains - 1)
+    # The mean and the standard deviation of each column that is drawn are tests of their own.
     n_tests = np.isfinite(mean).sum()
     # A drift of less than this part of the spread of the column changes no analysis.
     least_drift = 0.05

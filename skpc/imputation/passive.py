@@ -32,6 +32,7 @@ class PassiveColumn(NamedTuple):
         column = self.domain[self.column]
         table = self.domain.decode(self.domain.within_ends(rows))
         try:
+            # As objects categories stay what they are; mixed ones would become strings.
             cells = np.asarray(self.function(table), dtype=object)
         except (AttributeError, KeyError) as error:
             # As a rule the function names a column that is not there.
@@ -112,15 +113,18 @@ def read_passive(
 def with_any_cells(rows: Floats) -> Floats:
     """Encoded rows with an observed cell of its column in the place of each missing one."""
     observed = ~np.isnan(rows)
+    # The first row that has a cell of the column lends it.
     return np.where(observed, rows, rows[observed.argmax(axis=0), np.arange(rows.shape[1])])
 
 
 def columns_read(function: Callable[[Any], Any], rows: Floats) -> Ints:
     """The columns that a function of complete encoded rows reads: it notices that they change."""
+    # The order is fixed: what a function reads is the same for all seeds.
     order = np.random.RandomState(0).permutation(len(rows))
     values = function(rows)
     read = []
     for column in range(rows.shape[1]):
+        # Cells of other rows are cells that the column can have, so that the function takes them.
         shuffled = rows.copy()
         shuffled[:, column] = rows[order, column]
         if not np.array_equal(function(shuffled), values):

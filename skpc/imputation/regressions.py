@@ -97,9 +97,12 @@ def draw_linear(
     estimate = inverse @ (weighted.T @ (values - centre))
     residual = values - centre - standard.design @ estimate
     squares = weight @ residual**2
+    # Constant terms, whose scale is infinite, cost no degree of freedom.
     freedom = max(n_rows - np.isfinite(standard.scale).sum(), 1.0)
     sd = float(np.sqrt(squares / random_state.chisquare(freedom)))
+    # The factor of the inverse gives independent noise the covariance of coefficients.
     noise = sd * np.linalg.cholesky(inverse) @ random_state.normal(size=n_terms)
+    # The constant gets back what was subtracted from the values.
     estimate[0] += centre
     return LinearDraw(standard.restored(estimate), standard.restored(estimate + noise), sd)
 
@@ -157,6 +160,7 @@ def draw_logit(
     -------
     LogitDraw
     """
+    # The Bayesian bootstrap: the mode under random weights is a draw from the posterior.
     weight = random_state.standard_gamma(weight)
     standard = Standardised.fit(design, weight)
     shape = n_states - 1, design.shape[1]
@@ -210,6 +214,7 @@ def mode_of(
     """
     mode: Any = start.ravel()
     highest = -np.inf
+    # The first step goes nowhere: it tells how high the start is.
     step = np.zeros_like(mode)
     for _ in range(n_steps):
         log_density, slope, curvature = derivatives(mode + step)
@@ -221,6 +226,7 @@ def mode_of(
         highest = log_density
         step = np.linalg.solve(curvature, slope)
         longest = np.abs(step).max()
+        # The curvature here says little about places further away.
         step /= max(longest / _LONGEST_STEP, 1.0)
         if longest < _SMALL_STEP:
             break
@@ -259,6 +265,7 @@ class Standardised(NamedTuple):
     def fit(cls, design: Floats, weight: Floats) -> Self:
         """Standardise the columns of a design but for the first, which is constant one."""
         centre = weight @ design / weight.sum()
+        # The constant stays one, so that its coefficient is the intercept.
         centre[0] = 0.0
         centred = design - centre
         scale = np.sqrt(weight @ centred**2 / weight.sum())
@@ -270,6 +277,7 @@ class Standardised(NamedTuple):
     def restored(self, coefficients: Floats) -> Floats:
         """Coefficients of the columns as they were; shape (..., n_terms)."""
         term_coefficients = coefficients / self.scale
+        # What centring has taken from the terms belongs to the constant.
         term_coefficients[..., 0] -= term_coefficients @ self.centre
         return np.asarray(term_coefficients)
 
@@ -277,6 +285,7 @@ class Standardised(NamedTuple):
 def draw_states(prob: Floats, random_state: np.random.RandomState) -> Floats:
     """Draw a state for each row of probabilities, of shape (n_rows, n_states)."""
     below = np.cumsum(prob, axis=1)
+    # Rows need not sum to one: the last of the cumulated weights is their total.
     chance = random_state.random_sample((len(prob), 1)) * below[:, -1:]
     return np.asarray((below <= chance).sum(axis=1), dtype=np.float64)
 
@@ -358,6 +367,7 @@ class MatchedNumbers(NamedTuple):
         window = middle[:, np.newaxis] + around
         donors = np.clip(window, 0, n_donors - 1)
         distance = np.abs(self.predictions[donors] - aims[:, np.newaxis])
+        # A place beyond an end is no donor, though clipping has given it the donor there.
         distance[donors != window] = np.inf
         nearest = np.argsort(distance, axis=1, kind="stable")[:, :n_nearest]
         donors = np.take_along_axis(donors, nearest, axis=1)
@@ -365,10 +375,12 @@ class MatchedNumbers(NamedTuple):
         # Any donor with the same prediction will do, else all rows would share a few.
         start = np.searchsorted(self.predictions, self.predictions[donors], side="left")
         stop = np.searchsorted(self.predictions, self.predictions[donors], side="right")
+        # Donors of one prediction are a stretch of the cumulated weights: a place in it is drawn.
         below = np.append(0.0, np.cumsum(self.weight))
         mass = below[stop] - below[start]
         place = below[start] + random_state.random_sample(donors.shape) * mass
         chosen = np.searchsorted(below, place, side="right") - 1
+        # Rounding at the ends of a stretch may lead out of it.
         return np.clip(chosen, start, stop - 1), mass / (stop - start) * is_donor
 
     def draw(self, design: Floats, random_state: np.random.RandomState) -> Floats:
@@ -415,6 +427,7 @@ class PooledCategories(NamedTuple):
         random_state : RandomState
         """
         each = np.arange(len(states))
+        # Random weights of the rows make the mode a draw, as those of other regressions.
         weight = random_state.standard_gamma(weight)
         # A normal prior around one: as they are, the probabilities are a fair guess.
         start = np.ones(1)

@@ -123,11 +123,14 @@ def energy_i_score(X: Any, imputer: Any, n_draws: int = 50, random_state: Any = 
     n_missing = missing.sum(axis=0)
     scale = _scale(domain, rows)
     seeds = check_random_state(random_state).randint(2**31 - 1, size=n_draws).tolist()
-    filled = _draws(imputer, domain, rows, seeds[:2])[0]
+    # An imputer with `fit_impute` draws two tables at least, of which one is enough.
+    n_fills = 2 if hasattr(imputer, "fit_impute") else 1
+    filled = _draws(imputer, domain, rows, seeds[:n_fills])[0]
     scores = []
     weights = []
     for column in np.flatnonzero(n_missing >= FEWEST_MISSING):
         test = _test_rows(missing, column)
+        # A column of one value in its test rows tells nothing about imputers.
         if len(np.unique(rows[test, column])) > 1:
             columns = np.flatnonzero(~missing[test].any(axis=0))
             part = domain.taken(columns)
@@ -241,6 +244,7 @@ def _draws(imputer: Any, domain: Domain, rows: Floats, seeds: list[int]) -> list
         completed = imputer.fit_impute(table)
     else:
         names = [name for name in imputer.get_params() if name.endswith("random_state")]
+        # Without a seed, all draws would be the same: one is enough.
         completed = [
             imputer.set_params(**dict.fromkeys(names, seed)).fit_transform(table)
             for seed in (seeds if names else seeds[:1])
@@ -250,6 +254,7 @@ def _draws(imputer: Any, domain: Domain, rows: Floats, seeds: list[int]) -> list
             f"imputer must keep the rows and columns of its table, shape {rows.shape}; found "
             f"shape {completed[0].shape}"
         )
+    # Observed cells stay, whatever the imputer returns in their place.
     draws = [np.where(np.isnan(rows), domain.encode(filled), rows) for filled in completed]
     if np.isnan(draws).any():
         raise ValueError(
@@ -262,6 +267,7 @@ def _test_rows(missing: Bools, column: np.intp) -> Bools:
     """The rows that have a column, and the one that is observed beside it most often."""
     test = ~missing[:, column]
     n_beside = (~missing[test]).sum(axis=0)
+    # The column itself is no predictor.
     n_beside[column] = -1
     return test & ~missing[:, n_beside.argmax()]
 

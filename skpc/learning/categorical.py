@@ -29,6 +29,7 @@ def indicators(codes: NDArray[np.integer], state_ptr: Ints) -> Any:
     row, column = np.nonzero(codes >= 0)
     state = state_ptr[column] + codes[row, column]
     shape = len(codes), int(state_ptr[-1])
+    # `nonzero` lists the cells row by row, the order of a sparse array: none is sorted again.
     row_ptr = offsets(np.bincount(row, minlength=len(codes)))
     sparse = csr_array((np.ones(len(row)), state, row_ptr), shape=shape)
     # Up to this number of states, products with indicators are faster if these are not sparse.

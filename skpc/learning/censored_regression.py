@@ -47,9 +47,11 @@ def draws_given_rows(
     filled = rows.copy()
     # Passes over all columns with ranges.
     sweeps = 2
+    # A single such column is regressed on cells that do not change: once is enough.
     for _ in range(sweeps if len(columns) > 1 else 1):
         for column in columns:
             other_places = places[(places != column) & ~domain.is_hidden]
+            # The design is made anew each time: it has the draws just made in other columns.
             design = _completed(domain.taken(other_places), filled[:, other_places], weight)
             drawing = _Drawing(domain[column].law, events.only(places == column))
             filled[:, column] = drawing.drawn(design, filled[:, column], weight, random_state)
@@ -63,6 +65,7 @@ def _completed(domain: Domain, rows: Floats, weight: Floats) -> Floats:
         if law is not None:
             scores[:, place] = law.scaled(rows[:, place])
     features = one_hot(domain, scores)
+    # Factors take no column that is empty or constant; these functions pass over NaN.
     varies = np.fmax.reduce(features) > np.fmin.reduce(features)
     features = features[:, varies]
     constant = np.ones((len(rows), 1))
@@ -108,6 +111,7 @@ class _Drawing:
             design[present], scores[present], ranges, weight[present], ridge
         )
         place = ranges[0]
+        # A known value is a range from itself to itself; ranges are open below, as bins are.
         closed = np.ones((2, len(present)), dtype=bool)
         closed[0, place] = False
         closed[1, place] = np.isfinite(high)
@@ -117,10 +121,12 @@ class _Drawing:
         upper[place] = high
         residuals = Ranges(lower - mean, upper - mean, closed)
         drawn_residuals = _drawn_residuals(residuals, mean, weight[present], random_state)
+        # Adding the mean again may round a draw out of its range.
         drawn = np.clip((mean + drawn_residuals)[place], low, high)
         drawn = self._with_law(drawn, scores[self.rows])
         if self.law is not None:
             drawn = self.law.values(self.law.inverse(drawn))
+        # The law may round a draw to a number beyond its range: the cell keeps its former draw.
         is_inside = (self.low < drawn) & (drawn <= self.high)
         filled = values.copy()
         filled[self.rows] = np.where(is_inside, drawn, values[self.rows])
@@ -135,6 +141,7 @@ class _Drawing:
         alike = 10
         for number in np.flatnonzero(np.bincount(kind) >= alike).tolist():
             members = np.flatnonzero(kind == number)
+            # The new draws say which row has the smallest number, those of before what it is.
             order = np.argsort(drawn[members], kind="stable")
             matched[members[order]] = np.sort(before[members])
         return matched
@@ -151,6 +158,7 @@ def _drawn_residuals(
     # Known cells of a stratum.
     size = 100.0
     order = np.lexsort((residuals.high, residuals.low, mean))
+    # Strata have about equally many known cells, for these tell the shape of the law.
     known = np.cumsum((weight * residuals.is_value)[order])
     n_strata = max(1, int(known[-1] / size))
     edges = known[-1] * np.arange(1, n_strata) / n_strata

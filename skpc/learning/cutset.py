@@ -135,6 +135,7 @@ def learn_cutset_network(
     CutsetNetwork(n_features=3, n_cuts=1, n_parameters=7)
     """
     advance = advance or (lambda weight: None)
+    # A column of one state tells nothing; one stays if all are so, for a tree has a node.
     varied = np.flatnonzero(n_states > 1)
     if len(varied) == 0:
         varied = np.zeros(1, np.int64)
@@ -202,6 +203,7 @@ def chains_are_better(
     """
     alternative = learn(codes, weight, cuts=network.variable, chains=True)
     pairs = zip(network.trees, alternative.trees)
+    # Where no information ties, both rules have learned the same trees.
     if all(np.array_equal(star.parent, chain.parent) for star, chain in pairs):
         return False
     total = 0.0
@@ -243,7 +245,9 @@ class _Search(NamedTuple):
                     visited.append(Visited(above, -1, np.empty(0), tree))
                 advance(sum(group.weight))
                 continue
+            # The score of a cut has that of the trees below, in place of the trees of the group.
             score += cut.score - group.trees.score
+            # Reversed, for a stack hands out last what it got first: states come in their order.
             pending += reversed(_groups_below(group, cut, number=len(visited)))
             variable = int(group.nodes[0].variables[cut.column])
             for above, counts in zip(group.above, cut.counts):
@@ -266,11 +270,13 @@ class _Search(NamedTuple):
             # A level is not cut into more branches than there are rows: all its nodes are cut,
             # also those without rows, and their number multiplies at each level.
             fits = not self.options.structured or len(counts) * len(counts[0]) <= total_weight
+            # A column with one state in all these rows would leave the other branches empty.
             return fits and bool(np.count_nonzero(sum(counts)) > 1)
 
         best = None
         highest = group.trees.score
         columns = _promising_columns(group.trees.entropy, self.options.n_candidates, may_cut)
+        # A cut counts all pairs of columns in all rows.
         n_products = len(columns) * total_weight * len(group.trees.entropy) ** 2
         # A cut must raise the score by more than this part of it: less may be rounding.
         tolerance = 1e-11
@@ -283,6 +289,7 @@ class _Search(NamedTuple):
     def _try_cut(self, group: _Group, column: int) -> _Cut:
         """A cut on a column."""
         counts = [node.state_counts(column) for node in group.nodes]
+        # A node without rows, as levels have them, gets its proportions from pseudo-counts alone.
         smoothed = [table + group.prior.pseudo_count(1, len(table)) for table in counts]
         proportions = [table / table.sum() for table in smoothed]
         prior = group.prior.after_cut(len(counts[0]))
@@ -292,6 +299,7 @@ class _Search(NamedTuple):
             (rows,) = group.nodes
             (proportion,) = proportions
             below = rows.branch_trees(column, prior, proportion)
+        # The states of the cut are a table of the node, and score as one.
         score = sum(group.prior.of_tables(CountTables.from_states(table)) for table in counts)
         score += sum(trees.score for trees in below)
         return _Cut(column, counts, proportions, below, score)
@@ -311,9 +319,11 @@ def _groups_below(group: _Group, cut: _Cut, number: int) -> list[_Group]:
     branches = _branches(group, cut.column, cut.proportions)
     weight = np.concatenate(cut.counts).tolist()
     n_states = len(cut.counts[0])
+    # Branches stand node by node, one for each state.
     above = [number + place // n_states for place in range(len(branches))]
     prior = group.prior.after_cut(n_states)
     depth = group.depth + 1
+    # Branches of a level stay one group; otherwise, each branch becomes its own.
     size = len(branches) // len(cut.below)
     parts = gen_batches(len(branches), size)
     return [
@@ -329,9 +339,11 @@ def _promising_columns(
 
     Those of equal entropy come in their order, so that rounding does not decide.
     """
+    # A cut on the only column would leave nothing below it.
     if len(entropy) < 2:
         return []
     order = np.argsort(entropy, kind="stable")
     is_more = np.diff(entropy[order]) > _ENTROPY_TOLERANCE * len(entropy)
+    # Greater steps number the classes of equal entropy; within these, columns keep their order.
     order = order[np.lexsort((order, np.append(0, np.cumsum(is_more))))]
     return list(islice(filter(may_cut, order.tolist()), n_candidates))

@@ -57,7 +57,9 @@ class Factors(NamedTuple):
         observed = ~np.isnan(values)
         weights = observed * weight[:, np.newaxis]
         mean, scale = column_moments(values, weight)
+        # A missing cell stands at the mean, where it adds nothing to sums of products.
         units = np.where(observed, values - mean, 0.0) / scale
+        # Weight of the rows that have both columns of a pair, shape (n_columns, n_columns).
         in_both = product(weights.T, observed.astype(np.float64))
         sums = product((units * weights).T, units)
         correlation = sums / np.where(in_both > 0.0, in_both, 1.0)
@@ -65,6 +67,7 @@ class Factors(NamedTuple):
         strongest = slice(max(0, len(mean) - n_factors), None)
         # Variance of a column that no factor explains, at least, as a share of that of the column.
         smallest_noise = 0.003
+        # Correlations of pairs from different rows may have negative eigenvalues: no factors.
         beyond = np.maximum(strength[strongest] - smallest_noise, 0.0)
         loadings = direction[:, strongest] * np.sqrt(beyond)
         noise = np.maximum(1.0 - (loadings**2).sum(axis=1), smallest_noise)
@@ -91,6 +94,7 @@ class Factors(NamedTuple):
         ndarray of shape (n_rows, n_columns)
         """
         units = (values - self.mean) / self.scale
+        # The values are in units already, so that the distribution must be, too.
         standard = self._replace(mean=np.zeros_like(self.mean), scale=np.ones_like(self.scale))
         every_row = np.ones((1, len(values)), dtype=bool)
         return conditionals(standard.gaussians(), units, Patterns.from_scores(units), every_row)[0][
@@ -149,14 +153,17 @@ def _steps(matrix: Floats, noise: Floats, n_factors: int, n_steps: int) -> tuple
     products = 2
     first_products = 6
     spare = 8
+    # The seed is fixed: a covariance always has the same factors.
     basis = np.random.RandomState(0).standard_normal((d, min(d, n_factors + spare)))
     for step in range(n_steps):
         root = np.sqrt(noise)[:, np.newaxis]
         for _ in range(products if step else first_products):
             basis = np.linalg.qr(matrix @ (basis / root) / root)[0]
+        # Eigenvectors within the subspace come from a matrix that is as small as it is.
         inner = basis.T @ (matrix @ (basis / root) / root)
         strength, vectors = np.linalg.eigh(inner)
         basis = basis @ vectors
+        # In its own unit noise has variance one in each direction; factors have what is beyond.
         beyond = np.sqrt(np.maximum(strength[-n_factors:] - 1.0, 0.0))
         loadings = root * basis[:, -n_factors:] * beyond
         noise = np.maximum(variance - (loadings**2).sum(axis=1), _SMALLEST_SHARE * variance)

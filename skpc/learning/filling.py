@@ -116,4 +116,5 @@ def fill_missing(
     # Number of rows, distributed like all rows, that are added to those of each component.
     strength = 3.0
     fitted = trees.fitted(some_rows, some_weight, clusters, strength, _STOP)
+    # All rows are filled, not only those that the mixture was learned from.
     return sample_missing(fitted, rows, random_state)

@@ -71,7 +71,9 @@ def fine_axis(values: Floats, weight: Floats, law: Law, n_bins: int) -> tuple[Hi
         is_apart = are_apart(finer)
         is_far = np.append(True, is_apart) & np.append(is_apart | ~is_edge[1:], True)
         finer = finer[is_edge | is_far]
+    # The middle of a part lies safely within its cell, where an end might belong to the next.
     middles = finer[:-1] + np.diff(finer) / 2.0
+    # Below the first and above the last edge are the tails, cells of their own.
     cell_of = np.concatenate([[0], margin.cells(middles), [len(margin.edges)]])
     # Within a cell of the margin, mass goes by width; a tail is not divided.
     part = np.concatenate([[1.0], np.diff(finer), [1.0]])
@@ -92,6 +94,7 @@ def _cuts(points: Floats, mass: Floats, law: Law, n_bins: int) -> Floats:
         return np.empty(0)
     below = np.cumsum(mass)
     levels = np.arange(1, n_bins) / n_bins * below[-1]
+    # A bin ends with the point at which the mass reaches a level.
     last = np.searchsorted(below, levels)
     if law.step == 0.0 and not len(law.seen):
         last = last[last < len(points) - 1]
@@ -99,6 +102,7 @@ def _cuts(points: Floats, mass: Floats, law: Law, n_bins: int) -> Floats:
     n_values = int(max(_MOST_VALUES, below[-1] / _ROWS_FOR_EACH))
     by_mass = np.argsort(-mass, kind="stable")[:n_values]
     often = by_mass[mass[by_mass] >= _ROWS_OF_VALUE]
+    # Cuts behind a frequent value and behind the one before it give it a bin.
     last = np.concatenate([last, often, often - 1])
     is_inner = (last >= 0) & (last < len(points) - 1)
     return np.unique(law.upper_edges(points[last[is_inner]]))

@@ -90,15 +90,19 @@ class Batch:
         a_row = list(pattern)
         order = children_first(parent)
         for v in order:
+            # The digits of a key are the state, 0 where missing, and the patterns of children.
             key = codes[:, v] + 1
             n_keys = int(ptr[v + 1] - ptr[v]) + 1
             for child in np.flatnonzero(parent == v).tolist():
                 key = key * len(place[child]) + pattern[child]
                 n_keys *= len(place[child])
+            # More possible keys than rows are not worth counting: each row stays its own pattern.
             if n_keys <= n_rows:
                 is_used = np.bincount(key, minlength=n_keys) > 0
+                # The keys that occur are numbered without gaps.
                 pattern[v] = (np.cumsum(is_used) - 1)[key]
                 a_row[v] = np.empty(np.count_nonzero(is_used), np.int64)
+                # Any row of a pattern will do: the last one that is written stays.
                 a_row[v][pattern[v]] = np.arange(n_rows)
                 place[v] = row_place[v][a_row[v]]
         root = order[-1]
@@ -152,7 +156,9 @@ class FineTree(NamedTuple):
         Returns what cell and subtrees say of each hidden variable, up to a factor of each pattern,
         shape (n_patterns, k); what each variable says of its parent; and log-likelihoods of rows.
         """
+        # Evidence is relative to the greatest of each state: products underflow less soon.
         peak = self.emission.max(axis=1, keepdims=True)
+        # The row behind those of all states is for missing cells, which tell nothing.
         missing = np.ones((1, self.emission.shape[1]), self.emission.dtype)
         evidence = np.concatenate([self.emission / peak, missing])
         log_peak = np.append(np.log(peak.astype(np.float64)), 0.0)
@@ -184,6 +190,7 @@ class FineTree(NamedTuple):
         *columns, root = children_first(self.parent)
         transition = np.zeros_like(self.transition)
         posterior[root] *= self.first
+        # From here on, posteriors are sums over the rows of a pattern, weights included.
         posterior[root] *= (weight / posterior[root].sum(axis=1))[:, np.newaxis]
         for v in reversed(columns):
             # Posterior of the hidden state of the parent, by what is not below this column alone.
@@ -191,6 +198,7 @@ class FineTree(NamedTuple):
             pattern_rows = rows.of_pattern[v]
             if pattern_rows is not None:
                 outside = pattern_rows @ outside
+            # `posterior[v]` still is what comes from below; the sum over patterns is (k, k).
             transition[v] = self.transition[v] * (outside.T @ posterior[v])
             posterior[v] *= outside @ self.transition[v]
         by_state = rows.of_state @ np.concatenate(posterior)
@@ -198,6 +206,7 @@ class FineTree(NamedTuple):
 
     def m_step(self, counts: Statistics) -> Self:
         """The most probable parameters, given pseudo-counts."""
+        # Pseudo-counts follow the margin of the column: without rows, it ignores its parent.
         alone = counts.transition.sum(axis=1, keepdims=True) + np.float32(1e-9)
         first_share = counts.first + np.float32(_TRANSITION / len(counts.first))
         transition = counts.transition + np.float32(_TRANSITION) * normalised(alone)
@@ -264,12 +273,14 @@ class FineForest(NamedTuple):
         size = max(1, _NUMBERS // (codes.shape[1] * n_hidden))
         tasks = [(self, codes[part]) for part in slices(len(codes), size)]
         work = float(len(codes)) * sum(tree.transition.size for tree in self.trees)
+        # A table without rows has no parts, and the empty one stands for them.
         return np.concatenate([np.empty(0), *each(_log_likelihood, tasks, work)])
 
     def draw(self, n_rows: int, random_state: np.random.RandomState) -> Ints:
         """Draw rows of states."""
         counts = random_state.multinomial(n_rows, self.weight)
         drawn = [_draw(*pair, self.states.ptr, random_state) for pair in zip(self.trees, counts)]
+        # Rows stand tree by tree, an order that a sample must not show.
         return np.concatenate(drawn)[random_state.permutation(n_rows)]
 
     def circuit(self, axes: Sequence[Any]) -> Circuit:
@@ -277,6 +288,7 @@ class FineForest(NamedTuple):
         builder = CircuitBuilder(np.diff(self.states.ptr), axes)
         roots = []
         for tree in self.trees:
+            # A hidden tree has for each column a table of shape (k, n_states).
             tables = [table.T for table in np.split(tree.emission, self.states.ptr[1:-1])]
             plain = HiddenTree(tree.parent, tree.first, tree.transition, tables)
             roots.append(add_hidden_tree(builder, plain, builder.discrete))
@@ -312,4 +324,5 @@ def _drawn(table: Floats, row: Ints, random_state: np.random.RandomState) -> Int
     # The rows stand end to end on a line, each of length one.
     ends = (below / below[:, -1:] + np.arange(len(table))[:, np.newaxis]).ravel()
     place = np.searchsorted(ends, row + random_state.random_sample(len(row)), side="right")
+    # Rounding at the ends of a row may lead into its neighbour.
     return np.clip(place - row * table.shape[1], 0, table.shape[1] - 1)

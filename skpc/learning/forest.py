@@ -142,12 +142,15 @@ class Forest(NamedTuple):
     ) -> tuple[Ints, Ints]:
         n_classes = tree.log_joint.shape[1]
         (first_bins, position, place, share) = self.layout
+        # Leaf and class are drawn together, from (n_leaves, n_classes) end to end.
         joint = softmax(tree.log_joint.ravel())
         leaf, code = np.divmod(random_state.choice(len(joint), n_rows, p=joint), n_classes)
+        # Shape (n_rows, n_bins): tables have places, of which each bin has a share.
         mass = np.exp(tree.log_table[leaf, code % tree.log_table.shape[1]])[:, place] * share
         codes = np.empty((n_rows, len(first_bins) - 1), np.int64)
         for column, bins in enumerate(map(slice, first_bins, first_bins[1:])):
             low, high = (ends[leaf, column, np.newaxis] for ends in (tree.low, tree.high))
+            # A place at the edge of a box may have bins inside and outside of it.
             in_box = (low <= position[bins]) & (position[bins] < high)
             below = np.cumsum(mass[:, bins] * in_box, axis=1)
             u = random_state.random_sample((n_rows, 1)) * below[:, -1:]
@@ -202,6 +205,7 @@ def _order_by_class(table: Floats) -> Ints:
     """
     total = table.sum(axis=1, keepdims=True)
     prior = table.sum(axis=0) / table.sum()
+    # A row of the prior draws the shares of rare categories to it.
     difference = (table + prior) / (total + 1.0) - prior
     direction = np.linalg.svd(np.sqrt(total) * difference)[2][0]
     return np.argsort(np.argsort(difference @ direction, kind="stable"))
@@ -217,6 +221,7 @@ def _refined(
     axis = domain.axis_of(column)
     number = domain[column].law
     points, mass = distinct(cells, weight)
+    # Behind a point that takes the mass to another level is a cut.
     level = np.floor(np.cumsum(mass) * ((n_cuts + 1) / mass.sum()) * (1.0 + ROUNDING))
     is_cut = np.diff(level) > 0.0 if len(points) > n_cuts else slice(None)
     cuts = (points[:-1] + 0.5 * np.diff(points))[is_cut]
@@ -229,6 +234,7 @@ def _refined(
     whole |= distance <= ROUNDING * np.abs(cuts)
     edges = np.unique(np.append(axis.edges, cuts[~whole]))
     cell = np.append(0, np.searchsorted(axis.edges, edges, side="right"))
+    # Parts of a cell share it by width; tails are whole.
     part = np.concatenate([[1.0], np.diff(edges) / axis.widths[cell[1:-1]], [1.0]])
     bins = axis._replace(edges=edges, state=None, share=None, point=axis.points[cell])
     # The least part of its place that a bin may be: all of a box may lie in it.
@@ -280,6 +286,7 @@ def _joint(
                 for k in range(n_tables):
                     density[k, r] += tree.log_table[reached[r], k, place[cell]]
     for c in range(len(joint)):
+        # Without the greatest of its terms, the sum could underflow.
         top = -math.inf
         for r in range(n_reached):
             top = max(top, density[c % n_tables, r] + tree.log_joint[reached[r], c])

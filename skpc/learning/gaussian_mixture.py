@@ -198,6 +198,7 @@ class GaussianMixture(NamedTuple):
         joint = (-0.5 / self.width**2)[:, np.newaxis] * square[self.component]
         joint += log_base[self.component]
         joint += np.log(self.proportion)[:, np.newaxis]
+        # The root of the determinant has the width as a factor for each observed number.
         joint -= np.multiply.outer(np.log(self.width), n_observed)
         return np.asarray(joint)
 
@@ -223,6 +224,7 @@ class GaussianMixture(NamedTuple):
 
     def by_component(self, by_width: Floats) -> Floats:
         """Sums over the widths of each component, shape (n_components, n_rows)."""
+        # The Gaussians of a component stand next to each other: their sums are of segments.
         first_widths = np.searchsorted(self.component, np.arange(len(self.weights)))
         return np.asarray(np.add.reduceat(by_width, first_widths, axis=0))
 
@@ -231,6 +233,7 @@ class GaussianMixture(NamedTuple):
         n_components, d = self.gaussians.mean.shape
         full = d * (d + 1) // 2
         n_in_covariance = min(d * (n_factors + 1), full) if n_factors else full
+        # The last probability of a table follows from the others.
         n_in_tables = int(state_ptr[-1]) - (len(state_ptr) - 1)
         return n_components * (d + n_in_covariance + n_in_tables) + len(self.width) - 1
 
@@ -272,6 +275,7 @@ class Sums(Statistics):
         cls, model: GaussianMixture, rows: MixtureRows, weight: Floats, log_likelihood: float = 0.0
     ) -> Self:
         """The sums, from the weight of each row in each Gaussian."""
+        # Shape (n_components, n_widths of each, n_rows), from all widths end to end.
         weight = weight.reshape(len(model.weights), -1, weight.shape[1])
         component_weight = weight.sum(axis=1)
         by_width = weight.sum(axis=2)
@@ -283,6 +287,7 @@ class Sums(Statistics):
         )
         counts = np.asarray(component_weight @ rows.states)
         total = component_weight.sum(axis=0)
+        # Rows that the background has taken have nothing to divide.
         total[total == 0.0] = 1.0
         squares = np.einsum("kr,kr,r->k", component_weight, component_weight, 1.0 / total)
         return cls(model.gaussians.mean, *sums, by_width, counts, squares, log_likelihood)
@@ -302,6 +307,7 @@ class Sums(Statistics):
     def moments(self) -> tuple[Floats, Floats]:
         """Means of components, and scatters about them."""
         weight = np.maximum(self.weight, _NOTHING)[:, np.newaxis]
+        # Sums are about a centre near the mean, which keeps their digits, and move to it here.
         shift = self.total / weight
         around = weight[:, :, np.newaxis] * shift[:, :, np.newaxis] * shift[:, np.newaxis]
         return self.centre + shift, self.square - around
@@ -405,6 +411,7 @@ class ParametrisedMixture(NamedTuple):
         if not n_tables:
             return np.zeros_like(counts)
         sizes = np.diff(prior.state_ptr)
+        # Cells of all components end to end, shape (n_components * n_states,).
         component, state = np.divmod(np.arange(counts.size), counts.shape[1])
         column = np.repeat(np.arange(n_tables), sizes)
         table = component * n_tables + column[state]
@@ -498,6 +505,7 @@ def _covariances(
     count = count[:, np.newaxis, np.newaxis]
     covariance = scatter + prior_rows * prior.covariance + added * target
     covariance /= count + prior_rows + added
+    # Rounding must leave it symmetric.
     return np.asarray(0.5 * (covariance + covariance.transpose(0, 2, 1)))
 
 
@@ -507,6 +515,7 @@ def to_responsibilities(joint: Floats, rows: MixtureRows, background_weight: flo
     if background_weight > 0.0:
         joint += math.log1p(-background_weight)
         log_background = math.log(background_weight) + rows.background
+    # The greatest of the terms is taken out, so that their sum does not underflow.
     highest = np.maximum(joint.max(axis=0), log_background)
     joint -= highest
     np.exp(joint, out=joint)

@@ -48,13 +48,16 @@ def deal(
     if group is None:
         group = np.zeros(len(weight), dtype=np.int64)
     order = random_state.permutation(len(weight))
+    # A stable sort leaves the order within each group random.
     order = order[np.argsort(group[order], kind="stable")]
     unit = min(1.0, float(weight.mean()))
     end = np.cumsum(weight[order]) / unit
     begin = np.append(0.0, end[:-1])
     for fold in range(int(n_folds)):
+        # Rows lie end to end on a line of units, which go to the folds in turn.
         n_units = _units_of_fold(end, fold, n_folds) - _units_of_fold(begin, fold, n_folds)
         share = n_units / (end - begin)
+        # Ends on the line are sums with rounding: whole rows must stay whole.
         share[share < ROUNDING] = 0.0
         share[share > 1.0 - ROUNDING] = 1.0
         held = np.empty(len(weight))

@@ -126,9 +126,11 @@ class TaughtForest(NamedTuple):
         number = np.arange(len(rows))
         counts = []
         for member, log_margin in enumerate(self.log_margin):
+            # Rows go round the members, each of which is taught by the same share of them.
             is_taught = (number - member) % len(self.log_margin) < self.n_taught
             chosen = codes[is_taught]
             log_share = np.log(shares[ptr[member] : ptr[member + 1]])
+            # Shape (n_rows, n_clusters): log probabilities of cells by the margins, which add up.
             cluster = sum(
                 (log_margin.take(place, axis=0) for place in places(chosen, states.ptr)), log_share
             )
@@ -184,6 +186,7 @@ def _clusters(
     cells = Cells(place, indicator(place.ravel(), int(states.ptr[-1])))
     law = StateLaw.fit(states, states.share)
     unit = np.eye(n_clusters, dtype=np.float32)
+    # These tables only hold a place: the M-step replaces them.
     start = Products(law, unit, unit).m_step(cells.counted(unit[label], weight))
     mixture = learn([start], Rows(cells, weight), Stop(_MIXTURE_ROUNDS - 1)).model
     return mixture.posterior(cells).argmax(axis=1)
@@ -198,6 +201,7 @@ class Cells(NamedTuple):
     def counted(self, posterior: Single, weight: Floats) -> tuple[Any, ...]:
         """Expected weights of clusters, and of states in each of them."""
         counts = posterior * weight.astype(np.float32)[:, np.newaxis]
+        # Cells stand column by column, each with the posterior of its row.
         return counts.sum(axis=0), self.by_state @ np.tile(counts, (len(self.place), 1))
 
 
@@ -222,7 +226,9 @@ class Products(NamedTuple):
         """The tables of clusters; missing cells say nothing."""
         counts, by_state = statistics
         table = np.log(self.law.m_step(by_state))
+        # The row behind those of all states is for missing cells.
         table = np.concatenate([table, np.zeros((1, len(counts)), np.float32)])
+        # A row more keeps each cluster alive; posteriors do not need shares that sum to one.
         return self._replace(log_share=np.log(counts + np.float32(1.0)), log_table=table)
 
 
@@ -234,8 +240,10 @@ def _points(states: States, codes: Ints, share: Floats) -> list[Single]:
         state_coordinates = np.eye(end - begin) - share[begin:end]
         if states.is_increasing[v]:
             state_coordinates = score[begin:end, np.newaxis]
+        # Columns have the same variance, however many coordinates they have.
         variance = float(share[begin:end] @ (state_coordinates**2).sum(axis=1))
         scaled = state_coordinates / np.sqrt(variance or 1.0)
+        # A missing cell, code -1, reads the last line.
         coordinates_of_codes = np.vstack([scaled, np.zeros((1, scaled.shape[1]))]).astype(
             np.float32
         )
@@ -270,6 +278,7 @@ def _learn_tree(
         Batch.from_codes(codes[order[part]], pieces[part], states.ptr, tree.parent)
         for part in np.array_split(np.arange(len(order)), n_batches)
     ]
+    # A single batch has all rows, and its counts replace those of before.
     start = Stepwise(tree, float(weight.sum()), _LAST_STEP if n_batches > 1 else 1.0)
 
     def shuffled(_: int) -> Iterator[Rows]:
@@ -338,7 +347,9 @@ def _chow_liu_tree(states: States, codes: Ints, weight: Floats, share: Floats) -
             # Of many categories, the rarest are one group.
             rank = np.argsort(np.argsort(-share[begin:end], kind="stable"))
             group = np.minimum(place if states.is_increasing[v] else rank, _TREE_GROUPS - 1)
+            # Groups that no state belongs to leave no gaps in the numbers.
             group = np.unique(group.astype(np.int64), return_inverse=True)[1]
         n_groups.append(int(group.max()) + 1)
+        # A missing cell, code -1, reads the last number, and stays missing.
         grouped[:, v] = np.append(group, -1)[codes[:, v]]
     return chow_liu_parents(grouped.astype(np.int16), weight, np.array(n_groups))

@@ -115,6 +115,7 @@ class Counts(NamedTuple):
         """The counts of ``n_rows`` rows that are distributed like a tree."""
         transition = np.zeros_like(tree.transition)
         hidden = [tree.first] * len(tree.parent)
+        # Parents come before their children, and the root has been settled.
         for v in children_first(tree.parent)[-2::-1]:
             transition[v] = hidden[tree.parent[v]][:, np.newaxis] * tree.transition[v]
             hidden[v] = transition[v].sum(axis=0)
@@ -147,11 +148,13 @@ class Counts(NamedTuple):
         """
         k = len(self.first)
         state_ptr = offsets([len(column_share) for column_share in share])
+        # A state of the parent without rows gets the margin of the column.
         alone = self.transition.sum(axis=1, keepdims=True) + _SMALLEST
         alone /= alone.sum(axis=2, keepdims=True)
         column = np.maximum(np.concatenate(share), _SMALLEST)
         # Expected weight of the rows in each hidden state of a column, missing cells among them.
         hidden = np.where((parent < 0)[:, np.newaxis], self.first, self.transition.sum(axis=1))
+        # A column has a table for each hidden state; cells are (n_states, k), line by line.
         state, table = np.divmod(np.arange(self.by_state.size), k)
         table += k * np.repeat(np.arange(len(share)), np.diff(state_ptr))[state]
         cells = self.by_state.ravel(), table, state, hidden.ravel(), column, state_ptr
@@ -217,6 +220,7 @@ def _pass_up(tree: HiddenTree, codes: Codes) -> tuple[list[Floats], list[Floats]
     message_to_parent = [np.empty(0)] * len(order)
     log_likelihood = np.zeros(n_rows)
     for v in order:
+        # Products over many columns would underflow.
         greatest = below[v].max(axis=0)
         below[v] /= greatest
         log_likelihood += np.log(greatest)
@@ -232,6 +236,7 @@ def _counts(tree: HiddenTree, codes: Codes, weight: Floats) -> Counts:
     *columns, root = children_first(tree.parent)
     posterior = below
     transition = np.zeros_like(tree.transition)
+    # Divided by its likelihood, each row sums to its weight.
     posterior[root] *= weight / (tree.first @ below[root]) * tree.first[:, np.newaxis]
     for v in reversed(columns):
         # Posterior of the hidden state of the parent, by what is not below this column alone.
@@ -316,6 +321,7 @@ def add_hidden_tree(
 def _sum(builder: CircuitBuilder, nodes: dict[int, int], probability: Floats) -> int:
     """A sum over the hidden states of a column."""
     states = np.flatnonzero(probability).tolist()
+    # A single node has the weight one, and needs no sum.
     if len(states) == 1:
         return nodes[states[0]]
     return builder.sum([nodes[state] for state in states], np.log(probability[states]))

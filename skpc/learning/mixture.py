@@ -181,6 +181,7 @@ def learn_mixture(
     weight = data.weight[:, np.newaxis]
     models = [blank.m_step(Memberships(weight * share)) for share in starts]
     is_alone = all(len(model.networks) == 1 for model in models)
+    # The networks of the starts were a step; a single one would be learned again as it is.
     max_iter = 0 if is_alone else stop.max_iter - 1
     fit = learn(models, data, stop._replace(max_iter=max_iter, patience=_PATIENCE), verbose=verbose)
     return fit._replace(n_iter=fit.n_iter + 1, converged=fit.converged or is_alone)

@@ -80,6 +80,7 @@ class CutsetNetwork:
         """Number of free parameters of the trees and the decisions."""
         decisions = int((np.diff(self.child_ptr)[self.variable >= 0] - 1).sum())
         n_in_tree = np.array([tree.tables.n_parameters for tree in self.trees])
+        # A tree that several leaves share counts at each of them.
         return decisions + int(n_in_tree[self.leaf[self.leaf >= 0]].sum())
 
     def branches(self, node: int) -> Ints:
@@ -110,6 +111,7 @@ def frozen_network(
     visited: list[Visited], n_states: Ints, prior: Score, score: float
 ) -> CutsetNetwork:
     """The network of nodes, parents before children, siblings in the order of their states."""
+    # Branches that no row takes share one tree, which is listed once.
     trees = {id(node.tree): node.tree for node in visited if node.tree is not None}
     place = {key: i for i, key in enumerate(trees)}
     return CutsetNetwork(
@@ -185,6 +187,7 @@ def cutset_circuit(
                 (np.full(size, built[node]), np.arange(size), branches, np.zeros(size, np.int64))
             )
             continue
+        # A tree that several leaves share is built once.
         if leaf not in group_of_leaf:
             tree = network.trees[leaf]
             n_tables_before = len(tables)

@@ -98,6 +98,7 @@ def drawn_sums(
     to_responsibilities(share, rows, model.prior.background_weight)
     # Rows above the last sum belong to the background.
     is_drawn = np.cumsum(share, axis=0) > random_state.random_sample(len(weight))
+    # Of all Gaussians up to whose sum the number lies, the first one is drawn.
     is_drawn[1:] &= ~is_drawn[:-1].copy()
     return Sums.from_rows(model.mixture, rows, is_drawn * weight)
 
@@ -124,9 +125,11 @@ def drawn_parameters(
     n_before = np.zeros(d) if params.factorised else np.arange(d)
     half = np.tril(random_state.standard_normal((n_components, d, d)), -1) * (not params.factorised)
     np.einsum("kii->ki", half)[:] = np.sqrt(random_state.chisquare(n_rows - 1.0 - n_before))
+    # Times its transpose it is the inverse Wishart matrix; times noise, the error of the mean.
     root = np.linalg.cholesky(gaussians.covariance) @ np.linalg.inv(half).transpose(0, 2, 1)
     root *= np.sqrt(n_rows)[:, :, np.newaxis]
     error = (root @ random_state.standard_normal((n_components, d, 1)))[:, :, 0]
+    # Rows in wide Gaussians tell less about the mean, and have less weight here.
     n_of_mean = np.maximum(sums.weight + n_like_start, 1.0)
     mean = gaussians.mean + error / np.sqrt(n_of_mean)[:, np.newaxis]
     return fitted._replace(
@@ -143,6 +146,7 @@ def _with_rows_like(
     """Sums about a model, with rows for each component that are like it at the start."""
     like_start = Sums.from_model(start._replace(weights=np.ones(len(sums.weight))), n_rows)
     shift = start.gaussians.mean - model.gaussians.mean
+    # Sums are about the means of the model, from which those at the start differ.
     outer = shift[:, :, np.newaxis] * shift[:, np.newaxis]
     mass = like_start.weight[:, np.newaxis]
     return replace(

@@ -98,6 +98,7 @@ class RandomCuts(NamedTuple):
                 )
                 rows = codes[held > 0]
                 joint = [log_density(network, rows) for network in networks]
+                # Networks weigh the same: to divide by their number would only add a constant.
                 total += float(held[held > 0] @ logsumexp(joint, axis=0))
             return total
 
@@ -122,6 +123,7 @@ def _grow(
         weight = drawn[drawn > 0].astype(np.float64)
     variables = np.flatnonzero(cuts.n_states > 1)
     if not len(variables):
+        # Where no column varies one stays, for a tree has a node.
         variables = np.zeros(1, np.int64)
     may_cut = random_state.permutation(variables)[: cuts.n_columns]
     if shown is not None:
@@ -139,6 +141,7 @@ def _grow(
             candidates = random_state.permutation(np.intersect1d(may_cut, variables))
             cut = _first_cut(candidates, codes, row, rows_weight, cuts.n_states)
         if cut is None:
+            # Trees at leaves are learned from the cells as they were before they were filled.
             cells = codes if shown is None else shown
             leaf = np.ascontiguousarray(cells[np.ix_(row, variables)])
             counted = node_rows(leaf, rows_weight, cuts.n_states[variables], variables)
@@ -148,6 +151,7 @@ def _grow(
         other_variables = variables[variables != column]
         below = score.after_cut(len(counts))
         state = codes[row, column]
+        # Reversed, for a stack hands out last what it got first: states come in their order.
         pending += [
             (row[state == s], other_variables, below, len(visited))
             for s in reversed(range(len(counts)))
@@ -201,6 +205,8 @@ def _of_tree(tree: ChowLiuTree, prior: Score, codes: Codes) -> Floats:
     tables = smoothed_log_probabilities(tree.tables, prior)
     start = offsets([table.size for table in tables])[:-1]
     cells = codes[:, tree.variables].astype(np.int64)
+    # The root has one line in its table; its parent, -1, would read the last column.
     above = np.where(tree.tables.n_parent_states == 1, 0, cells[:, tree.parent])
+    # Tables stand end to end, with a line for each state of the parent.
     place = start + above * tree.tables.n_states + cells
     return np.asarray(np.concatenate([table.ravel() for table in tables])[place].sum(axis=1))

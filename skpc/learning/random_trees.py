@@ -66,34 +66,33 @@ def learn_forest(
 ) -> Forest:
     """Learn a forest from distinct encoded rows and their classes.
 
-        Parameters
-        ----------
-        domain : Domain
-            What the columns are, with bins of numbers.
-        rows : ndarray of shape (n_rows, n_features)
-            Encoded rows, NaN where missing.
-        class_weight : ndarray of shape (n_rows, n_classes)
-            The positive weight of each row under its class, 0 under the others.
-        options : ForestOptions
-        random_state : RandomState instance
-        advance : callable
-            Called with the number of trees that have just been grown.
+    Parameters
+    ----------
+    domain : Domain
+        What the columns are, with bins of numbers.
+    rows : ndarray of shape (n_rows, n_features)
+        Encoded rows, NaN where missing.
+    class_weight : ndarray of shape (n_rows, n_classes)
+        The positive weight of each row under its class, 0 under the others.
+    options : ForestOptions
+    random_state : RandomState instance
+    advance : callable
+        Called with the number of trees that have just been grown.
 
-        Examples
-        --------
-        >>> import numpy as np
-    from scipy.sparse import csr_array
-        >>> from skpc.domain import Domain
-        >>> from skpc.learning.random_trees import ForestOptions, learn_forest
-        >>> rows, class_weight = (
-        ...     np.repeat([[0.0], [1.0]], 50, axis=0),
-        ...     np.repeat(np.eye(2), 50, axis=0),
-        ... )
-        >>> data = Domain.fit(rows, n_bins=10), rows, class_weight
-        >>> forest = learn_forest(*data, ForestOptions(), np.random.RandomState(0))
-        >>> forest.posterior(np.array([[0.0], [np.nan]])).round(1)
-        array([[1. , 0. ],
-               [0.5, 0.5]])
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc.domain import Domain
+    >>> from skpc.learning.random_trees import ForestOptions, learn_forest
+    >>> rows, class_weight = (
+    ...     np.repeat([[0.0], [1.0]], 50, axis=0),
+    ...     np.repeat(np.eye(2), 50, axis=0),
+    ... )
+    >>> data = Domain.fit(rows, n_bins=10), rows, class_weight
+    >>> forest = learn_forest(*data, ForestOptions(), np.random.RandomState(0))
+    >>> forest.posterior(np.array([[0.0], [np.nan]])).round(1)
+    array([[1. , 0. ],
+           [0.5, 0.5]])
     """
     # Cuts of a column of numbers that trees choose from.
     cuts = 255
@@ -118,8 +117,10 @@ def _chosen(
     """What the tables of a leaf are of, and its least weight."""
     kinds = list(_LEAST) if options.leaves == "auto" else [options.leaves]
     candidates: list[tuple[str, float]] = []
+    # With a single class, tables of a class are those of all rows.
     for kind in kinds[: data.n_classes]:
         n_entries = (data.layout.place.max() + 1.0) * data.n_classes ** (kind == "class")
+        # Leaves of this weight are so few that the tables of all trees keep to the entries.
         enough = options.n_estimators * data.weight.sum() * n_entries / _ENTRIES
         given = options.min_samples_leaf
         sizes = np.maximum(_LEAST[kind], enough) if given == "auto" else [float(given)]
@@ -134,6 +135,7 @@ def _chosen(
     share = data.weight / data.weight.sum()
     copies = [np.where(removed < rate, -1, data.bins) for rate in _RATES]
     seeds = random_state.randint(2**31, size=_FEW_TREES).tolist()
+    # Only a bag leaves out rows, by which candidates are judged.
     options = options._replace(bootstrap=True)
     grown: dict[float, list[_Grown]] = {}
     best = candidates[0]
@@ -141,6 +143,7 @@ def _chosen(
     # Tables of classes are sure of more than they know: they must gain this many standard errors.
     errors = 3.0
     for kind, size in candidates:
+        # Tables of either kind are made from the same trees.
         if size not in grown:
             grown[size] = in_threads(partial(_grow, data, size, options), seeds)
         new_losses = _losses(data, grown[size], kind, copies)
@@ -166,6 +169,7 @@ def _losses(data: Rows, grown: list[_Grown], leaves: str, copies: list[Ints]) ->
     total = np.zeros((len(copies), len(data.code), data.n_classes))
     for grown_tree, predictions in zip(grown, in_threads(predict, grown)):
         total[:, grown_tree.weight == 0.0] += predictions
+    # Half a tree that knows nothing is added: a row that is in all bags has a finite loss.
     known = total[:, np.arange(len(data.code)), data.code] + 0.5 / data.n_classes
     return np.asarray(-np.log(known / (total.sum(axis=2) + 0.5)).mean(axis=0))
 
@@ -180,12 +184,14 @@ def _grow(data: Rows, least: float, options: ForestOptions, seed: int) -> _Grown
         n_draws = max(round(weight.sum()), len(weight))
         counts = random_state.multinomial(n_draws, weight / weight.sum())
         weight = counts * (weight.sum() / n_draws)
+    # Trees of scikit-learn take float32, in which ranks are exact.
     position = data.layout.position[bins].astype(np.float32)
     drawn = weight > 0.0
     n_columns = bins.shape[1]
     max_features = options.max_features
     if max_features == "auto":
         max_features = min(n_columns, round(2.0 * n_columns**0.5))
+    # scikit-learn takes no greater share than a half.
     share = min(least / weight.sum(), 0.5)
     tree = DecisionTreeClassifier(
         max_features=max_features, min_weight_fraction_leaf=share, random_state=random_state
@@ -206,6 +212,7 @@ def fill(data: Rows, u: Floats) -> Ints:
         missing = np.flatnonzero(bins < 0)
         heights = u[n_drawn : n_drawn + len(missing)]
         n_drawn += len(missing)
+        # The rows that have the cell, class by class: those of a class are a stretch.
         known = by_class[bins[by_class] >= 0]
         if not len(known):
             filled[:, column] = data.layout.first[column]
@@ -236,6 +243,7 @@ def _with_tables(data: Rows, grown: _Grown, leaves: str) -> Tree:
     n_tables = n_classes if leaves == "class" else 1
     result = Tree(
         np.where(is_leaf, -1, tree.feature),
+        # Ranks are whole, so that a threshold says the same without its fraction.
         np.floor(tree.threshold).astype(np.int64),
         np.where(is_leaf, np.cumsum(is_leaf) - 1, tree.children_left),
         tree.children_right.astype(np.int64),
@@ -275,6 +283,7 @@ def _shrink(layout: Layout, tree: Tree, counts: Floats, class_weight: Floats) ->
         level = np.append(tree.left[level], tree.right[level])
     for level in reversed(levels):
         for total in (counts, class_weight):
+            # Rows have been counted in leaves; a node has those of the nodes below.
             total[level] = total[tree.left[level]] + total[tree.right[level]]
     mass = class_weight.sum(axis=1, keepdims=True)
     # The box of each node, and the part of each place that is inside.
@@ -311,6 +320,7 @@ def _shrink(layout: Layout, tree: Tree, counts: Floats, class_weight: Floats) ->
     class_weight[0] /= mass[0] + class_rows
     for level in levels:
         for child in (tree.left[level], tree.right[level]):
+            # The prior of a child is what its parent says of the part of the box that it has.
             ratio = (inside[child] / part[level])[:, np.newaxis]
             counts[child] = blend(counts[level] * ratio, counts[child])
             class_weight[child] += class_rows * class_weight[level]

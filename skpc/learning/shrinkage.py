@@ -117,6 +117,7 @@ def learn_shrunken_mixture(
     separate_paths = []
     shared_paths = []
     for train_weight, held in quarters(weight):
+        # There cannot be more components than rows.
         if train_weight.sum() < learner.n_components:
             continue
         taught = training.with_weight(train_weight)
@@ -145,9 +146,11 @@ def learn_shrunken_mixture(
         for paths in (separate_paths, shared_paths)
     )
     best = max(separate, shared, key=lambda attempt: attempt.score)
+    # The circuit of an attempt is that of the first quarter held out.
     first_fit = firsts[0]
     if separate.score > 0 and safe_mean(shared.gain - separate.gain, test_weight) <= 0:
         best = separate
+    # The circuit has learned from some of the rows, and divides all of them.
     start = posterior(best.circuit, training.complete)
     if best is shared:
         return finished(first_fit, [network] * start.shape[1], start, best.strength)
@@ -221,6 +224,7 @@ class Shrunken(NamedTuple):
         strength = _FIRST
         while strength <= max(_LAST, taught.weight.sum()):
             circuit = self.fitted(*taught[1:], start, strength)
+            # Each strength begins with what the one before it has found.
             start = posterior(circuit, taught.complete)
             circuit = taught.as_they_are(circuit, self.prior(strength))
             yield strength, log_likelihood(circuit, held_out) - log_density_alone, circuit

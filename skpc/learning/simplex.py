@@ -42,6 +42,7 @@ def mixture_weights(log_density: Floats, weight: Floats) -> Floats:
     weights = np.full(n_components, 1.0 / n_components)
     if not counts.any():
         return weights
+    # Only ratios within a row matter, and these do not underflow.
     density = np.exp(log_density[counts] - best[counts, np.newaxis])
     share = weight[counts] / weight[counts].sum()
 

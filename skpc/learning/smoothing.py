@@ -114,6 +114,7 @@ def held_out_log_likelihood(
     """
     added, table_begins = entries_of(circuit, *even)
     sizes = np.diff(table_begins, append=len(added))
+    # Beside each entry stands the total of its table, shape (n_entries,).
     total, added_total = (
         np.repeat(np.add.reduceat(counts, table_begins), sizes) for counts in (learned, added)
     )
@@ -170,6 +171,7 @@ def learned_from_shown(
     owner = np.concatenate([parent[decides], circuit.n_nodes + leaf])
     variable = np.concatenate([structure.decision_var[parent[decides]], leaves.var[leaf]])
     missing = np.average(~shown, axis=0, weights=weight)
+    # Columns without missing cells keep their pseudo-counts.
     factor = 1.0 + missing * (evidence_factors(count, added, owner, variable) - 1.0)
     edge = even.edge.copy()
     param = even.param.copy()
@@ -213,6 +215,7 @@ def drawn_to_columns(
     table = np.repeat(np.arange(len(states.leaf)), states.size)[is_table]
     count = statistic[states.entry[is_table]]
     missing = missing_counts(*leaves, statistic)[place]
+    # Rows that lack the cell belong to the leaf as well.
     mass = np.bincount(table, count + missing, len(states.leaf)).astype(np.float64)
     codes = read_cells(circuit.columns, rows)[0]
     share = np.concatenate(column_shares(codes, weight, circuit.n_states))

@@ -191,6 +191,7 @@ class SoftLearner:
                 # The last digits hang on the unit, and tests of independence may hang on them.
                 points[:, v] = number.scaled(rows[:, v]).round(_DIGITS)
                 self.n_atoms[v] = len(number.atoms)
+        # The state behind all atoms is that of plain numbers: these alone have scores.
         scores = np.where((self.codes == self.n_atoms) & self.is_number, points, np.nan)
         self.mean, self.sd = column_moments(scores, weight)
         self.scores = (scores - self.mean) / self.sd
@@ -291,10 +292,12 @@ class SoftLearner:
                 content = part.rows, columns, part.weight, part.row_weight, False, part.shrinkage
                 factors.append(content)
                 continue
+            # Rows that differ in other columns alone become one row.
             same = group_rows(self.points[np.ix_(part.rows, columns)])[1]
             rows = part.rows[np.unique(same, return_index=True)[1]]
             weight = group_sums(same, part.weight)
             row_weight = group_sums(same, part.row_weight)
+            # The target has a line for each number of the part, in the order of its columns.
             number_columns = chosen[self.is_number[part.columns]]
             target = part.shrinkage.target[np.ix_(number_columns, number_columns)]
             shrinkage = part.shrinkage._replace(target=target)
@@ -309,6 +312,7 @@ class SoftLearner:
         clusters = []
         for column in membership.T:
             weight = part.weight * column
+            # A row leaves a cluster that has too small a part of its undivided weight.
             is_member = (weight > 0) & (weight >= self.options.prune * part.row_weight)
             if is_member.any():
                 weights = weight[is_member], part.row_weight[is_member]
@@ -371,6 +375,7 @@ class SoftLearner:
         covariance = gaussians.covariance[0] * np.outer(
             self.sd[number_columns], self.sd[number_columns]
         )
+        # The tables of atoms stay as they are in leaves; the block replaces their normals.
         log_probs = [leaf[2] for leaf in leaves if leaf[0] == "scored"]
         if len(number_columns) == 1:
             sd = float(np.sqrt(covariance[0, 0]))
@@ -436,6 +441,7 @@ class SoftLearner:
         stop = self.options.stop
         params = MixtureParams(len(start), USUAL_STRENGTH, prior_strength=strength)
         fit = fit_split(rows, part.weight, start, prior, params, stop)
+        # The clusters of the fitted mixture are scored, not those of k-means.
         start = fit.model.responsibilities(rows)
         split = score_split(
             rows, part.weight, start, prior, strength, stop, self.n_folds, random_state
@@ -446,6 +452,7 @@ class SoftLearner:
         fit = fit_split(rows, part.weight, start, prior, split.several, stop)
         sums = fit.statistics
         mixture_params = split.several
+        # What is below is shrunk to what the clusters here have in common.
         within = pooled(sums.moments[1], sums.by_width.sum(), prior, mixture_params)
         part = part._replace(shrinkage=Shrinkage(within, mixture_params.strength))
         return part, fit.model.responsibilities(rows).T
@@ -459,6 +466,7 @@ class SoftLearner:
         for place in np.flatnonzero(self.is_number[part.columns]):
             v = part.columns[place]
             bins = quantile_bins(self.scores[part.rows, v], part.weight)
+            # A cell without a score is an atom, or missing, and keeps its code.
             codes[:, place] = np.where(bins < 0, codes[:, place], bins + self.n_atoms[v])
         n_states = np.where(self.is_number, self.n_atoms + TEST_BINS, self.n_states)
         return codes, part.weight, n_states[part.columns]

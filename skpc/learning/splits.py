@@ -101,6 +101,7 @@ def score_split(
     """
     n_rows = len(weight)
     n_folds = min(n_folds, n_rows)
+    # The place of a row in a random order says its fold, and its place therein.
     place, fold = np.divmod(random_state.permutation(n_rows), n_folds)
     is_scored = place < (_MOST_HELD_OUT if rows.are_costly else n_rows)
 
@@ -119,10 +120,12 @@ def score_split(
     )
     starts = (np.ones((1, n_rows)), alone), (responsibility, mixture_params)
     tasks = ((number, *start) for start in starts for number in range(n_folds))
+    # EM runs once for each fold; strengths are compared by their M-steps alone.
     fits = each(fit, tasks, float(n_rows) * prior.covariance.size)
     alone, reached_alone = _best(
         fits[:n_folds], [alone._replace(prior_strength=s) for s in _STRENGTHS]
     )
+    # Strengths are chosen in turn, from that on which suits a single component.
     mixture_params = mixture_params._replace(prior_strength=alone.prior_strength)
     candidates = [mixture_params._replace(strength=strength) for strength in _STRENGTHS_WITHIN]
     mixture_params, _ = _best(fits[n_folds:], candidates)
@@ -271,6 +274,7 @@ def correlated(
     offset[np.isnan(offset)] = 0.0
     weighted = weight[:, np.newaxis] * offset
     weights = weight[:, np.newaxis] * observed
+    # Moments of a pair are from the rows that have both, shape (n_numbers, n_numbers).
     total = product(weights.T, observed)
     count = np.where(total > 0.0, total, 1.0)
     mean = product(weighted.T, observed) / count

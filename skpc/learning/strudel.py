@@ -87,6 +87,7 @@ class StrudelNetwork:
         self._weight = weight
         self._n_states = n_states
         self._axes = axes
+        # Marks the rows of a branch while it is copied; none between splits.
         self._mark = np.zeros(len(codes), dtype=bool)
         n_features = len(n_states)
         parent = _parents(tree, n_features)
@@ -100,6 +101,7 @@ class StrudelNetwork:
                 self._scope[above] |= self._scope[variable]
                 children[above].append(variable)
         self._heap: list[tuple[float, int, _Sum, int]] = []
+        # Numbers break ties in the heap, for sums cannot be compared.
         self._number = count()
         every = np.arange(len(codes))
         products: list[list[_Product]] = [[] for _ in range(n_features)]
@@ -120,6 +122,7 @@ class StrudelNetwork:
 
     def _listed(self, node: _Sum) -> _Sum:
         """Remember the edges of a sum as candidates for splits."""
+        # A split is by a variable below that tells something of another one.
         if len(self._scope[node.place]) > 2:
             for number, edge in enumerate(node.edges):
                 flow = float(self._weight[edge.rows].sum())
@@ -185,10 +188,12 @@ class StrudelNetwork:
         self, node: Any, variable: int, state: int, made: dict[int, _Sum | _Product]
     ) -> Any:
         """A copy of a node for the marked rows, in which a variable has one state."""
+        # Its state is known: the branch replaces the sum, which the marked rows leave.
         if isinstance(node, _Sum) and node.variable == variable:
             edge = node.edges[state]
             edge.rows = edge.rows[~self._mark[edge.rows]]
             return edge.target
+        # Whatever leads here has decided on the state, so that this can be shared.
         if isinstance(node, _Product) and node.variable == variable:
             return node
         if id(node) in made:
@@ -222,6 +227,7 @@ class StrudelNetwork:
             is_sum = isinstance(node, _Sum)
             below = [edge.target for edge in node.edges] if is_sum else node.below
             missing = [part for part in below if id(part) not in made]
+            # A node waits for its children on a stack: recursion might go too deep.
             if missing:
                 waiting += missing
                 continue

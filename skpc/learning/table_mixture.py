@@ -114,8 +114,10 @@ class TableColumns(NamedTuple):
         unit = np.ones(len(is_number))
         share = np.ones(state_ptr[-1])
         total = float(weight.sum())
+        # The ones hold a place: shares, centres and scales come from the cells, which this reads.
         columns = cls(is_number, scored, tables, state_ptr, share, unit, unit, total, axes)
         codes, scores = columns.codes_and_scores(rows)
+        # Shares begin with ones, which keep states without rows possible.
         share += weight @ indicators(codes, state_ptr)
         for begin, end in zip(state_ptr, state_ptr[1:]):
             share[begin:end] /= share[begin:end].sum()
@@ -164,6 +166,7 @@ class TableColumns(NamedTuple):
             varies &= ~np.isnan(scores).all(axis=0)
             varying = self.numbers[varies]
             factors = Factors.fit(points[:, varying], weight)
+            # Completed cells are in units of standard deviations, and become scores again.
             points[:, varying] = (
                 factors.completed(points[:, varying]) * factors.scale + factors.mean
             )
@@ -465,6 +468,7 @@ class _Maker:
         for v, scored, scale in zip(columns.numbers, columns.scored, columns.scale):
             n_states[v] = scored.n_states
             axes[v] = scored._replace(smallest_sd=SMALLEST_SD * float(scale))
+        # Only circuits with the same axes can be mixed.
         if like is not None:
             axes = [like.structure.axis_of(v) for v in range(n_features)]
         self.builder = CircuitBuilder(n_states, axes)
@@ -475,6 +479,7 @@ class _Maker:
         numbers = self.columns.numbers.tolist()
         if numbers:
             places = np.flatnonzero(model.component == k)
+            # A number without atoms has a single state, of log probability zero.
             log_probs = [tables.get(v, np.zeros(1)) for v in numbers]
             mean = model.gaussians.mean[k]
             covariance = model.gaussians.covariance[k]

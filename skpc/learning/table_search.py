@@ -184,7 +184,7 @@ class TreeBeside(NamedTuple):
 def weigh_tree(log_densities: Floats, tree: Floats | None, weight: Floats) -> tuple[Floats, float]:
     """Weights of densities among themselves, and of a tree beside them, by held-out rows.
 
-    ``others`` and ``tree`` are log densities, shapes (n_rows, n_others) and (n_rows,). A tree that
+    ``log_densities`` and ``tree`` are of shapes (n_rows, n_densities) and (n_rows,). A tree that
     is worth hardly any weight gets none.
     """
     weights = mixture_weights(log_densities, weight)
@@ -205,6 +205,7 @@ def learn_chosen(
 ) -> LearnedMixture:
     """Learn the mixtures that have been chosen; see :func:`learn_table_mixture`."""
     candidates = choices.candidates
+    # Candidates that are mixed have the same scores, and so the same columns.
     columns = _columns_for(table, candidates[0])
     whole = _Learner(columns, table.rows, table.weight, seed)
     # What is left of the tolerance where chosen mixtures are learned from rows of many missingness
@@ -250,6 +251,7 @@ class _Learner:
             points = self.points
             if number:
                 scales = np.random.RandomState(self.seed + number)
+                # Squared, so that few columns count for much in each start.
                 points = points * scales.standard_exponential(points.shape[1]) ** 2
             combinations = _combinations(self.columns, self.cells.states, params.crossed)
             clusters = [
@@ -275,6 +277,7 @@ class _Learner:
 
     def fit_like(self, params: MixtureParams) -> GaussianMixture:
         """The same, from the last mixture of like parameters that was tried: that is nearer."""
+        # EM goes on from mixtures that were shrunk more or less, but are alike otherwise.
         path = params._replace(strength=0.0, to_diagonal=0.0)
         before = self.fitted.get(path)
         model = self.fit(params) if before is None else self._fit_from([before], params)
@@ -311,6 +314,7 @@ class _Search:
         self.seed = seed
         self.log_densities: dict[Candidate, Floats] = {}
         self.learners: dict[Candidate, list[tuple[_Learner, MixtureRows]]] = {}
+        # Each part has to teach all components, the smallest one too.
         n_rows = min((part.weight.sum() for part in parts), default=0.0)
         self.n_numbers = int((table.n_states == 0).sum())
         is_wide = self.n_numbers > _WIDE * table.weight.sum()
@@ -382,6 +386,7 @@ class _Search:
         log_densities = np.array([self.log_densities[candidate] for candidate in near]).T
         tree, log_density_of_tree = self._try_tree() if self.has_tables else (None, None)
         weights, tree_weight = weigh_tree(log_densities, log_density_of_tree, self.test_weight)
+        # The heaviest candidate stays, even where many share the weight.
         are_kept = weights >= min(_SMALLEST, weights.max())
         chosen = [candidate for candidate, is_kept in zip(near, are_kept) if is_kept]
         tree = tree if tree_weight > 0.0 else None
@@ -401,6 +406,7 @@ class _Search:
         return choice, np.concatenate(log_density_of_parts)
 
     def _learners(self, candidate: Candidate) -> list[tuple[_Learner, MixtureRows]]:
+        # Learners depend on the scores of columns, not on the mixture.
         scores_alike = candidate._replace(params=MixtureParams(1))
         if scores_alike not in self.learners:
             columns = _columns_for(self.table, candidate)
@@ -414,6 +420,7 @@ class _Search:
         return self.learners[scores_alike]
 
     def _try(self, candidates: Iterable[Candidate]) -> None:
+        # All candidates are tried, however many of them are no better.
         self.best = best_of([self.best, *candidates], self.score, math.inf)
 
     def _walk(self, name: str, values: Sequence[Any]) -> None:

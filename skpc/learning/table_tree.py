@@ -153,7 +153,9 @@ def _bins(points: Floats, mass: Floats, columns: TableColumns, place: int) -> Sc
         edges = weighted_quantiles(points, mass.cumsum(), np.arange(1, n_bins), n_bins)
         if columns.scored[place].step > 0.0:
             is_repeated = mass >= max(_REPEATED * mass.sum(), _ROWS_OF_VALUE)
+            # Edges at a value and at the one before give it a bin of its own.
             edges = np.append(edges, points[is_repeated | np.append(is_repeated[1:], False)])
+        # Above an edge at the greatest score would be an empty bin.
         edges = np.unique(edges[edges < points[-1]])
         place_of = np.searchsorted(edges, points)
         total = np.bincount(place_of, mass)

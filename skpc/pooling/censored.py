@@ -83,6 +83,7 @@ class CensoredData(NamedTuple):
             pooled = float(share @ log_density_of_mixture)
         used = np.flatnonzero(mixture)
         weights = mixture[used]
+        # A constant feature alone: rows all have the same weights.
         gate = Gate(used, np.log(weights)[np.newaxis], None)
         return NumberPool(self.domain, weights, mixture, scores, pooled, used.tolist(), gate)
 
@@ -107,6 +108,7 @@ def log_scores(density: Any, events: Events, rows: Floats, n_features: int) -> F
         given[:, :n_features] = rows[part]
         # A row too far away says nothing of its target.
         given = possible_rows(density, given)
+        # What was blanked in a row that is too far away stays so in the joint event.
         known_rows = np.where(places < n_features, given, said.rows)
         joint = Events.from_intervals(known_rows, said.event, *said[2:])
         scores.append(density.log_density(joint) - density.log_density(given))
@@ -124,6 +126,7 @@ def cumulative_incidences(pool: NumberPool, rows: Floats, n_causes: int, times: 
         place = rows.shape[1] - 1
         (cause_cells,) = density.posteriors(possible_rows(density, labelled(rows)), [place])
         prob = np.asarray(cause_cells.probabilities)
+        # Times are asked for under each cause, which counts by its probability in the row.
         for cause in range(n_causes):
             given = rows.copy()
             given[:, place] = cause

@@ -86,6 +86,7 @@ class ClassDensities:
                 self.densities[0].row_density.draw_missing(alone, random_state)[:, :-1]
             )
         shares = self._shares()
+        # A part of the rows of a class comes from all classes, as in its density.
         another_class = random_state.choice(len(shares), len(code), p=shares)
         from_all_classes = random_state.random_sample(len(code)) < self._weight_of_all()[code]
         return draw_by_source(
@@ -137,6 +138,7 @@ class MaskingClassifier(NamedTuple):
     def evidence(self, rows: Floats) -> Floats:
         """Log odds of the classes beyond those of the training rows; -inf for unseen classes."""
         prior = self.class_count / self.class_count.sum()
+        # Where there is no ensemble, the prior stays, and is no evidence.
         probability = np.tile(prior, (len(rows), 1))
         if self.ensemble is not None and len(rows):
             classes = self.ensemble.models[0].classes_
@@ -228,6 +230,7 @@ class ClassData(NamedTuple):
         if member.is_density:
             learn = self._fit_joint if member.joint else self._fit_each_class
             return ClassDensities(learn(member.model, rows, code, weight), member.joint, count)
+        # Classifiers refuse to learn from a single class.
         if (count > 0.0).sum() == 1:
             return MaskingClassifier(None, count)
         if member.model == "forest":
@@ -241,6 +244,7 @@ class ClassData(NamedTuple):
     ) -> ForestClassifier:
         """Learn a random forest, which needs no masked copies."""
         options = ForestOptions(leaves="auto", min_samples_leaf="auto")
+        # Shape (n_rows, n_classes): a row weighs in the column of its class alone.
         class_weight = weight[:, np.newaxis] * (code[:, np.newaxis] == np.arange(len(self.classes)))
         forest = learn_forest(self.domain, rows, class_weight, options, random_state)
         return ForestClassifier(forest, class_weight.sum(axis=0))
@@ -292,6 +296,7 @@ class ClassData(NamedTuple):
             observed = observed_fraction(out_of_fold.test_rows, self.domain)
             truth = observed, self.code[out_of_fold.test_index], weight, self.log_prior
             pool = LogPool.fit(evidence, *truth)
+            # A member's own loss is that of a pool which has no other one.
             alone = LogPool.equal(1, len(self.classes))
             losses = np.array([alone.log_loss(evidence[:, [m]], *truth) for m in range(n_members)])
             log_loss = pool.log_loss(evidence, *truth)

@@ -62,11 +62,13 @@ class WrongCells(NamedTuple):
             quarters = np.arange(1, 4)
             low, middle, high = weighted_quantiles(points, np.cumsum(mass), quarters, 4).tolist()
             sd = math.sqrt(float(mass @ (points - middle) ** 2))
+            # Where most values are equal the quartiles are, too, and another number has to do.
             spread = (high - low) / QUARTILES or sd or abs(middle) or 1.0
             # A lattice that not all values are on is no law.
             is_strict = bool(wrong.can_be(points).all())
             wrong = cls(column, middle, spread, is_strict=is_strict)
         size = wrong.sizes(points)
+        # By chance a wrong cell holds the true value, where values have probabilities at all.
         by_tail = mass @ (np.exp(wrong.log_density(points)) * size)
         by_margin = mass**2 @ (size > 0.0)
         hits = float((1.0 - SPREAD) * by_margin + SPREAD * by_tail)

@@ -149,6 +149,7 @@ class CheckedCells(NamedTuple):
         cells = cls.from_rows(tails, rows)
         log_tail_of_unknown = np.array([tail.log_density(np.zeros(1))[0] for tail in tails])
         log_tail = np.where(unknown, log_tail_of_unknown, cells.log_tail)
+        # A category that is not known has no probability in any row.
         log_aside = np.where(unknown, -np.inf, cells.log_aside)
         # Ordered states that were not seen have probabilities, whatever the rest of the row.
         possible = mass.is_unseen & np.isnan(log_aside[:, mass.columns])
@@ -171,6 +172,7 @@ class CheckedCells(NamedTuple):
         absurd = margins < self.log_tail - _ABSURD
         rows = np.where(absurd, np.nan, self.rows)
         log_aside = np.where(absurd, -np.inf, self.log_aside)
+        # A wrong cell holds what its column holds elsewhere, or something far from it.
         log_error = np.logaddexp(
             np.log1p(-SPREAD) + np.where(np.isnan(rows), -np.inf, margins),
             np.log(SPREAD) + self.log_tail,
@@ -182,8 +184,10 @@ class CheckedCells(NamedTuple):
         lines = []
         for _ in range(1 + _CHAIN):
             log_density, log_rest = density.without_cells(rows)
+            # Densities of numbers may be so great that the next line would overflow.
             log_cells = np.minimum(log_density[:, np.newaxis] - log_rest, _ABSURD)
             same = np.minimum(self.size[active] * np.exp(log_cells), 1.0)
+            # A later line judges a cell without the wrong ones; what is said of taken cells stays.
             chance[active] = np.where(np.isnan(rows), chance[active], same)
             log_joint = np.column_stack([log_rest + log_error[active], log_density])
             log_joint = np.where(np.isnan(log_joint), -np.inf, log_joint)
@@ -202,6 +206,7 @@ class CheckedCells(NamedTuple):
         # The next line says without rounding what a line says of the cell that it takes.
         for (before, _, log_joint), (after, is_taken, _) in pairwise(lines):
             line, column = np.nonzero(is_taken)
+            # Rows of a line are among those of the line before, in the same order.
             log_joint[np.searchsorted(before, after)[line], column] = -np.inf
         row, taken, log_joint = (np.concatenate(part) for part in zip(*lines))
         is_judged = ~np.isnan(self.rows) & ~absurd
@@ -251,6 +256,7 @@ class Evidence(NamedTuple):
         score = self.log_joint + (self.taken @ odds)[:, np.newaxis]
         score[:, :-1] += odds
         peak = np.full(len(self.is_judged), _LEAST)
+        # Hypotheses of a row stand in several lines, which need a common scale to be summed.
         np.maximum.at(peak, self.row, score.max(axis=1))
         share = np.exp(score - peak[self.row, np.newaxis])
         total = np.bincount(self.row, share.sum(axis=1), len(peak))
@@ -271,6 +277,7 @@ class Evidence(NamedTuple):
         """Probability that each cell holds a draw, which may be the true value."""
         share, _ = self._shares(rate)
         wrong = np.zeros(self.is_judged.shape)
+        # A cell is wrong where a hypothesis adds it, and in the whole line that has taken it.
         np.add.at(wrong, self.row, share[:, :-1] + self.taken * share.sum(axis=1, keepdims=True))
         log_odds = logit(rate) + self.log_error - self.log_aside
         aside = 1.0 / (1.0 + np.exp(-np.minimum(log_odds, _ABSURD)))
@@ -309,6 +316,7 @@ class Evidence(NamedTuple):
         share[~self.taken.any(axis=1), -1] = 0.0
         n_cells = weight @ self.is_judged.sum(axis=1)
         n_doubted = weight @ self.probabilities(suspected).sum(axis=1)
+        # In all, no more is distrusted than the largest rate allows.
         if n_doubted > _MOST_RATE * n_cells:
             share *= _MOST_RATE * n_cells / n_doubted
         line, cell = np.nonzero(share)

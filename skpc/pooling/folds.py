@@ -145,6 +145,7 @@ def given_splits(
     """
     if cv is None or isinstance(cv, Integral):
         return int(cv or _USUAL)
+    # Rows without weight are not among the distinct ones.
     number = np.full(len(X), -1)
     weight = np.ones(len(number)) if sample_weight is None else np.asarray(sample_weight, float)
     number[weight > 0.0] = distinct

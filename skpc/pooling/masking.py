@@ -89,6 +89,7 @@ class MaskingEnsemble(NamedTuple):
             model = with_categories(model, domain)
         fitted = []
         for random_state in map(np.random.RandomState, seeds):
+            # Copies stand below each other as tiled targets do, (n_rates * n_rows, n_features).
             copies = np.concatenate([remove_cells(rows, rate, random_state) for rate in rates])
             with one_thread():
                 if isinstance(model, str) and model in _LINEAR:
@@ -132,6 +133,7 @@ def _boosting(
 ) -> Any:
     """Boosting with the settings that are best for one row in five, held out."""
     n_rows = len(copies) // n_rates
+    # Classes have even parts in what is held out, and none is held out as a whole.
     group = target[:n_rows].astype(np.int64) if are_classes else np.zeros(n_rows, np.int64)
     nothing = np.zeros(n_rows)
     _, dealt = next(deal(np.ones(n_rows), _HELD_OUT, random_state, group), (nothing, nothing))
@@ -142,8 +144,10 @@ def _boosting(
         learning_rate=_RATE,
         random_state=int(random_state.randint(2**31)),
     )
+    # So few rows leave none to hold out, and the settings stay as they are.
     if not dealt.any():
         return model
+    # A copy that stayed would give away the answer of a row held out.
     held = np.tile(dealt > 0.0, n_rates)
     train, test = (
         (copies[is_part], target[is_part], None if weight is None else weight[is_part])

@@ -58,6 +58,7 @@ class RowData(NamedTuple):
     def weigh(self, mixture: Floats, out_of_fold: OutOfFold | None) -> RowPool:
         """Weights that maximise the likelihood of the test rows."""
         if out_of_fold is None:
+            # Members that explain a row equally well get equal weights.
             return RowPool.weigh(np.zeros((1, len(mixture))), np.ones(1))
         return RowPool.weigh(out_of_fold.predictions[0], out_of_fold.test_weight)
 
@@ -179,6 +180,7 @@ class DensityMixture(NamedTuple):
         candidates = np.array(
             [m.modes(possible_rows) for m, possible_rows in zip(self.members, possible)]
         )
+        # A member has seen nothing of rows impossible to it: their known cells come back.
         candidates = np.where(np.isnan(rows), candidates, rows)
         log_density = np.array([self.log_density(candidate) for candidate in candidates])
         return np.asarray(candidates[log_density.argmax(axis=0), np.arange(len(rows))])

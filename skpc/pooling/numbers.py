@@ -49,6 +49,7 @@ def normals_around(
     The normals are ``REGRESSOR_SCALES`` times as wide as the standard deviation of the row, and
     have weights of shape (n_rows, n_scales).
     """
+    # Atoms that have rounded up to all of the mass still leave something to the normals.
     bulk = np.maximum(1.0 - atoms.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
     means = np.broadcast_to(law.place(mean)[:, np.newaxis], weights.shape)
     normals = Normals(means, sd[:, np.newaxis] * REGRESSOR_SCALES, bulk * weights)
@@ -217,6 +218,7 @@ class NumberData(NamedTuple):
             return _weigh(self, mixture > 0.0, out_of_fold)
         used = np.flatnonzero(mixture)
         unknown = np.full(len(mixture), np.nan)
+        # Coefficients of zero give all densities the same weight.
         gate = Gate(used, np.zeros((1, len(used))), None)
         return NumberPool(self.domain, mixture[used], mixture, unknown, np.nan, used.tolist(), gate)
 
@@ -353,6 +355,7 @@ class NumberPool(NamedTuple):
             m: FormSum(member_cells.terms).scaled(weights[:, member == m]).forms
             for m, member_cells in cells_of_densities.items()
         }
+        # Regressors are in a pool only if it has features, so that `atoms` are known.
         for m, noise in self.noise.items():
             mean, sd = self.fitted[m].mean_and_sd(rows)
             sd = noise.sds(sd, gating)
@@ -368,12 +371,14 @@ def _weigh(data: NumberData, is_density: NDArray[np.bool_], out_of_fold: OutOfFo
     law = value_law(data.domain)
     mean, variance, log_density, atoms = out_of_fold.predictions
     mixture = mixture_weights(log_density[:, is_density], weight)
+    # The variance of a mixture is that within members, and that of their means.
     spread = (mean - (mean[:, is_density] @ mixture)[:, np.newaxis]) ** 2 + variance
     spread = spread[:, is_density] @ mixture
     rows = out_of_fold.test_rows
     target_variance = float(data.values.var())
     features = GatingFeatures.fit(data.features, rows, spread, target_variance)
     gating = features.transform(rows, spread)
+    # (n_rows, n_densities, n_atoms) weighed by (n_densities,) gives (n_rows, n_atoms).
     atoms = np.tensordot(atoms[:, is_density], mixture, axes=(1, 0))
     is_rest = ~law.is_atom(values)
     is_learned = is_density | (~np.isnan(mean).any(axis=0) & is_rest.any())
@@ -392,6 +397,7 @@ def _weigh(data: NumberData, is_density: NDArray[np.bool_], out_of_fold: OutOfFo
         components[m] = np.column_stack(
             [density_in_cells(law.step, form, values) for form in forms]
         )
+        # Atoms have their part in the mean; normals of all widths share it.
         mean[:, m] = forms[0].means()
     member = np.repeat(
         list(components),
@@ -399,6 +405,7 @@ def _weigh(data: NumberData, is_density: NDArray[np.bool_], out_of_fold: OutOfFo
     )
     log_density = np.hstack([*components.values()])
     scales = [REGRESSOR_SCALES if m in noise else np.ones(1) for m in components]
+    # A regressor is scored by the normal that is as wide as its noise.
     is_unscaled = np.concatenate(scales) == 1.0
     coef = fit_gate(log_density, mean[:, member], values, gating, weight, is_unscaled)
     log_weight = log_softmax(gating @ coef, axis=1)
@@ -408,7 +415,9 @@ def _weigh(data: NumberData, is_density: NDArray[np.bool_], out_of_fold: OutOfFo
     pooled = float(share @ np.logaddexp.reduce(log_density + log_weight, axis=1))
     counts = weights >= _SMALLEST
     weights[~counts] = 0.0
+    # Densities that weigh little still tell atoms, and how uncertain targets are.
     counts[is_density] |= mixture > 0.0
+    # The softmax of those that stay shares out the weights of those left out.
     gate = Gate(member[counts[member]], coef[:, counts[member]], features)
     noise = {m: member_noise for m, member_noise in noise.items() if counts[m]}
     mixture = mixture[counts[is_density]]

@@ -202,6 +202,7 @@ def _predict_fold(
 def _gather(folds: Sequence[Fold], predictions: list[tuple[Floats, ...]]) -> OutOfFold:
     """Predictions of all members for a fold, those for another, and so on, side by side."""
     n_members = len(predictions) // len(folds)
+    # Predictions stand fold by fold, and within a fold member by member.
     member_predictions = [zip(*predictions[m::n_members]) for m in range(n_members)]
     joined = [
         [np.concatenate(fold_predictions) for fold_predictions in member]

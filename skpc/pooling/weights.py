@@ -90,6 +90,7 @@ class LogPool(NamedTuple):
         shares = np.hstack([1.0 - observed, observed])
         # The score of each row and class is linear in u and v.
         factors = shares[:, np.newaxis, :, np.newaxis] * evidence.swapaxes(1, 2)[:, :, np.newaxis]
+        # Shape (n_rows * n_classes, 2 * n_members): the factors of u, then those of v.
         factors = factors.reshape(-1, 2 * n_members)
         # Log pool: strengths, in rows, of the pull of mean weights towards equal ones and of
         # offsets towards zero, and of the pull of the weights of complete rows towards those of
@@ -98,6 +99,7 @@ class LogPool(NamedTuple):
         prior_rows_apart = 3.0
         near = prior_rows / 4.0
         apart = prior_rows_apart
+        # The squares of (u + v) / 2 and of u - v as a form of u and v, for each member.
         pairs = np.array([[near + apart, near - apart], [near - apart, near + apart]])
         pull = block_diag(np.kron(pairs, np.eye(n_members)), prior_rows * np.eye(n_classes))
         start = np.append(np.full(2 * n_members, 1.0 / n_members), np.zeros(n_classes))
@@ -107,6 +109,7 @@ class LogPool(NamedTuple):
             score = log_prior + observed * b + (factors @ w).reshape(-1, n_classes)
             log_prob = log_softmax(score, axis=1)
             excess = weight[:, np.newaxis] * np.exp(log_prob)
+            # The slope of the loss in scores: probabilities less the truth.
             excess[own_class] -= weight
             slope = np.append(excess.ravel() @ factors, (excess * observed).sum(axis=0))
             pulled = pull @ (free - start)
@@ -182,7 +185,7 @@ class GatingFeatures(NamedTuple):
     def fit(cls, domain: Domain, rows: Floats, variance: Floats, target_variance: float) -> Self:
         """Learn it from test rows and the variances of their targets.
 
-        Variances below a part of ``of_target``, the variance of all targets, count as that.
+        Variances below a part of ``target_variance``, that of all targets, count as that part.
         """
         # Variances below this part of that of the target count as this.
         smallest_variance = 1e-8
@@ -265,6 +268,7 @@ def fit_gate(
         pooled = (weights * mean).sum(axis=1)
         gap = pooled - target
         error = float(share @ gap**2) + _LEAST
+        # A component with more weight draws the mean to its own, by their difference.
         push = (share * gap)[:, np.newaxis] * (mean - pooled[:, np.newaxis]) / error
         slope = log_share[:, np.newaxis] * (weights - np.exp(joint - together[:, np.newaxis]))
         slope += push * weights
@@ -322,6 +326,7 @@ class HeteroscedasticNoise(NamedTuple):
             return float(share @ (np.log(variance) + ratio)), slope @ features
 
         coef = minimize(loss, start, jac=True, method="L-BFGS-B").x
+        # The constant brings the variance back to the unit of the residuals.
         coef[0] += np.log(mean_square)
         return cls(coef, max(least * mean_square, np.finfo(np.float64).tiny))
 
