@@ -184,10 +184,13 @@ class TableDensity(EventAnswers, DensityMixin, TableLearner):
         else:
             events = None
             domain = self.domain_
+            # Only a dict can state ranges; its values become a row.
             if isinstance(given, Mapping):
                 events, given = read_events(domain, given, "given", values_are_known=True)
             given = domain.row(given)
+            # Ranges tie the draws of a row together; values alone leave cells to fill.
             if events is not None and len(events.column):
+                # Only for its error: what is given must be possible.
                 self._log_known(events)
                 drawn = self._density.draw(n_samples, random_state, events)
             else:
@@ -226,6 +229,7 @@ class TableDensity(EventAnswers, DensityMixin, TableLearner):
         """
         table, rows, _ = self._events(X, is_scored=False)
         marginals = Marginals(self._density.posteriors(rows))
+        # A face has no distribution of its own: that of its source is translated.
         for face in self.domain_.faces.values():
             marginals[face.place] = of_face(marginals[face.source], face)
         for column, cells in enumerate(marginals):
@@ -317,8 +321,10 @@ class TableDensity(EventAnswers, DensityMixin, TableLearner):
         contradicts = mass.is_unseen[:, place]
         if not contradicts.any():
             return
+        # The source is one of the columns that contradict each other.
         columns = [f.place for f in self.domain_.faces.values() if f.source == source]
         for column in (source, *columns):
+            # All the others are hidden, so that this column alone tells the state.
             is_hidden = np.isin(np.arange(scores.shape[1]), (source, *columns))
             is_hidden[column] = False
             alone = without_cells(table, np.tile(is_hidden, (len(scores), 1)))
@@ -365,6 +371,7 @@ class TableDensity(EventAnswers, DensityMixin, TableLearner):
             raise ValueError(f"level must be a probability strictly between 0 and 1, got {level!r}")
         table, rows, _ = self._events(X, is_scored=False)
         group = np.arange(len(table))
+        # Equal rows have equal ends, and are asked about once; events are taken as they come.
         events = rows if isinstance(rows, Events) else None
         if events is not None:
             rows = events.rows
@@ -379,6 +386,7 @@ class TableDensity(EventAnswers, DensityMixin, TableLearner):
             for column, cells in zip(numbers, self._density.posteriors(known, numbers)):
                 for end, share in zip(ends, levels):
                     end[part, column] = cells.quantile(share)
+            # The ends of the source become numbers of the face.
             for face in faces:
                 (cells,) = self._density.posteriors(known, [face.source])
                 cells = of_face(cells, face)
@@ -417,12 +425,14 @@ class TableDensity(EventAnswers, DensityMixin, TableLearner):
         """
         check_is_fitted(self, "domain_")
         chosen = int(self.domain_.places([column], "column")[0])
+        # A frame may lack the column: what stands in for it is not looked at.
         table, rows = self._encode(self.domain_.with_column(X, chosen))
         faces = self.domain_.faces
         hidden = rows.copy()
         # Other faces of the column tell it, but not its own cells.
         source = faces[chosen].source if chosen in faces else chosen
         if any(face.source == source for face in faces.values()):
+            # Encoding fills the source from any face, so that the cells are taken away before.
             is_chosen = np.arange(rows.shape[1]) == chosen
             without_column = without_cells(table, np.tile(is_chosen, (len(rows), 1)))
             hidden = self.domain_.encode_with_mass(without_column)[0].copy()
@@ -430,6 +440,7 @@ class TableDensity(EventAnswers, DensityMixin, TableLearner):
             hidden[:, chosen] = np.nan
         hidden[:, source] = self.means(hidden, [source])[:, source]
         cells = column_of(self.domain_.decode(self.domain_.within_ends(hidden), like=table), chosen)
+        # Cells of frames, and dates, have their dtypes already.
         if not isinstance(cells, np.ndarray) or chosen in self.domain_.calendars:
             return cells
         states = faces[chosen].values if chosen in faces else self.domain_[chosen].states
@@ -536,6 +547,7 @@ class CircuitDensity(TableDensity):
         -------
         CircuitDensity
         """
+        # The copy shares all but the parameters.
         again = copy(self)
         counts = pseudo_counts_from(self.circuit_, 1.0)
         fit = fit_to_rows(self.circuit_, Rows(rows, weight), counts, REWEIGHTED)

@@ -31,6 +31,7 @@ def with_margin(model: Any) -> Any:
     >>> with_margin(Ridge())
     Ridge()
     """
+    # A frozen model does not show the library that it comes from.
     inner = model.estimator if isinstance(model, FrozenEstimator) else model
     faces = {"xgboost": XGBoostModel, "lightgbm": LightGBMModel, "catboost": CatBoostModel}
     face = faces.get(type(inner).__module__.partition(".")[0])
@@ -125,6 +126,7 @@ class BoosterModel(BaseEstimator):
     def feature_names_in_(self) -> Any:
         """Names of the columns, where the model has them."""
         names = self.names
+        # Names that only count the columns came from the library, and tables need not have them.
         if names is None or [*names] == [f"{self.counted}{v}" for v in range(len(names))]:
             raise AttributeError("The model was trained without names of columns.")
         return np.array(names, dtype=object)
@@ -152,6 +154,7 @@ class BoosterModel(BaseEstimator):
         if not self.is_bare:
             return np.asarray(self.model.predict_proba(X), dtype=np.float64)
         margin = self.decision_function(X)
+        # Two classes share one margin, more have one each.
         name = "softmax" if margin.ndim > 1 else "expit"
         return linked(name, margin.reshape(len(margin), -1))
 
@@ -184,6 +187,7 @@ class XGBoostModel(BoosterModel):
     def n_classes(self) -> int:
         """See :class:`BoosterModel`."""
         objective = self._learner["objective"]["name"]
+        # Two classes have num_class 0, as regressions do.
         if objective.startswith("binary:"):
             return 2
         return int(self._learner["learner_model_param"]["num_class"])
@@ -203,14 +207,17 @@ class XGBoostModel(BoosterModel):
     def trees(self, rows_of: RowsOf) -> list[Tree]:
         """See :class:`BoosterModel`."""
         # A bare booster answers by all its trees.
+        # A model that was stopped early predicts by the trees up to its best iteration.
         is_stopped = not self.is_bare and "best_iteration" in self._booster.attributes()
         n_iterations = self.model.best_iteration + 1 if is_stopped else -1
+        # A model may take a number for missing; a bare booster takes NaN alone.
         missing = float(getattr(self.model, "missing", np.nan))
         return xgboost_trees(self._learner["gradient_booster"], n_iterations, missing)
 
     def states(self, labels: list[Any], declared: dict[int, list[Any]]) -> dict[int, list[Any]]:
         """See :class:`BoosterModel`."""
         saved = self._learner["gradient_booster"]
+        # DART keeps its trees one level deeper.
         encoded = saved.get("gbtree", saved)["model"].get("cats", {}).get("enc", ())
         states = dict(declared)
         for column, listed in enumerate(encoded):
@@ -278,6 +285,7 @@ class LightGBMModel(BoosterModel):
 
     def states(self, labels: list[Any], declared: dict[int, list[Any]]) -> dict[int, list[Any]]:
         """See :class:`BoosterModel`."""
+        # LightGBM lists the categories of such columns in their order, without their numbers.
         return dict(zip(declared, self._booster.pandas_categorical or declared.values()))
 
 
@@ -303,6 +311,7 @@ class CatBoostModel(BoosterModel):
     def predict(self, X: Any) -> Any:
         """See :class:`BoosterModel`."""
         answer = super().predict(X)
+        # CatBoost answers with a column where there are several classes.
         return answer[:, 0] if answer.shape[1:] == (1,) else answer
 
     def trees(self, rows_of: RowsOf) -> list[Tree]:
@@ -331,6 +340,7 @@ def link_of(margin: Floats, answer: Floats) -> str | None:
     """
     scale = np.abs(answer).max(initial=0.0)
     for name in LINKS:
+        # Where exp is not the link, a large margin may overflow, and does not match then.
         with np.errstate(over="ignore"):
             value = linked(name, margin)
         # Models of single precision have seven digits.

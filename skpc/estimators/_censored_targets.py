@@ -47,6 +47,7 @@ class CensoredTarget(NamedTuple):
     @classmethod
     def _from_intervals(cls, y: Any) -> Self:
         cells_of_y = objects_of(y)
+        # Ranges are split from tables: the target becomes one of a single column.
         table, stated_columns = split_ranges(cells_of_y.reshape(-1, 1))
         values = table[:, 0]
         stated = stated_columns.get(0, Stated(np.empty(0, dtype=np.int64), []))
@@ -56,10 +57,12 @@ class CensoredTarget(NamedTuple):
         except (TypeError, ValueError) as error:
             raise ValueError(f"y must hold numbers and ranges of numbers; {error}.") from error
         says_nothing = np.isneginf(cells.low) & np.isposinf(cells.high)
+        # A loop over one row at most: the first wrong one is named.
         for row in np.flatnonzero(says_nothing | np.isinf(cells.low) & cells.is_value)[:1].tolist():
             raise ValueError(
                 f"y must say something of each target; found {cells_of_y[row]!r} in row {row}."
             )
+        # A value is an event that was seen; what is known as a range is censored.
         return cls(cells, cells.is_value.astype(np.int64))
 
     @classmethod
@@ -71,6 +74,7 @@ class CensoredTarget(NamedTuple):
                 "risk would need a likelihood of their own. Leave the field out."
             )
         event, time = (np.asarray(y[name]) for name in names)
+        # Integers are codes from 0 on, booleans say whether an event was seen; all else is refused.
         is_code = event >= 0 if event.dtype.kind in "iu" else np.full(event.shape, False)
         is_code |= event.dtype.kind == "b"
         for row in np.flatnonzero(~is_code)[:1].tolist():
@@ -96,6 +100,7 @@ class CensoredTarget(NamedTuple):
     def labelled(self, rows: Floats, codes: Ints | None) -> Floats:
         """Rows with the cause, if there are several, and the target; NaN where these are open."""
         if codes is not None:
+            # Codes may leave out numbers, the states of a column do not.
             cause = np.searchsorted(codes, self.event).astype(np.float64)
             rows = labelled(rows, np.where(self.event > 0, cause, np.nan))
         return labelled(rows, np.where(self.cells.is_value, self.cells.low, np.nan))
@@ -105,10 +110,12 @@ class CensoredTarget(NamedTuple):
         index = np.flatnonzero(~self.cells.is_value)
         low, high, closed = self.cells.take(index)
         if law is None:
+            # Intervals of events are open below and closed above: other ends move by one float.
             low = np.where(closed[0], np.nextafter(low, -np.inf), low)
             high = np.where(closed[1] | np.isinf(high), high, np.nextafter(high, -np.inf))
         else:
             low, high = law.intervals(low, high, closed)
+        # The target is the last column of labelled rows.
         column = np.full(len(index), rows.shape[1] - 1)
         return Events.from_intervals(rows, index, column, low, high)
 
@@ -155,8 +162,11 @@ def concordance(cells: Ranges, risk: Floats, weight: Floats) -> float:
     holds_low, holds_high = cells.closed
     for begin in range(0, len(risk), _ROWS):
         part = slice(begin, begin + _ROWS)
+        # In shape (n_part, n_rows): the target of a line ends before that of a column begins.
         high = cells.high[part, np.newaxis]
+        # Ranges that share an end are in order, unless both hold it.
         touches = (high == cells.low) & ~(holds_high[part, np.newaxis] & holds_low)
+        # A pair counts with the weights of both; that of the line follows below.
         pairs = ((high < cells.low) | touches) * weight
         gap = risk[part, np.newaxis] - risk
         right = (gap > 0.0) + 0.5 * (gap == 0.0)

@@ -72,6 +72,7 @@ class Estimator(BaseEstimator):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        # A call enters by a public method: BLAS and OpenMP have one thread until it returns.
         for name, method in list(vars(cls).items()):
             if isinstance(method, FunctionType) and not name.startswith("_"):
                 setattr(cls, name, one_thread()(method))
@@ -104,10 +105,12 @@ class Estimator(BaseEstimator):
         ValueError
             If a parameter does not exist, or is that of an estimator that was not given.
         """
+        # What the same call sets counts too: an estimator and its parameters may come together.
         given = self.get_params(deep=False) | params
         for key in params:
             name, separator, nested = key.partition("__")
             is_density = separator and name in ("density", "estimators") and name in given
+            # scikit-learn's own error would only say that None, or a list, has no set_params.
             if is_density and not hasattr(given[name], "set_params"):
                 # Every estimator takes this density, and a parameter that may be a list this list.
                 is_list = isinstance(given[name], list | tuple) or name == "estimators"
@@ -150,10 +153,13 @@ class TableEstimator(Estimator):
     ) -> tuple[Any, Floats, Any]:
         """The checked table, its weights and its targets, without the rows of weight zero."""
         table = check_table(self, X, reset=reset)
+        # Where there is no y, numbers that nobody reads keep what is returned alike.
         target = np.empty(len(table)) if check_y is None else check_y(self, y, len(table))
         weight = check_weight(sample_weight, len(table))
+        # A weight of zero equals the absence of the row: not even the domain may see it.
         rows, row_weight = present_rows(table, weight)
         _warn_of_scale(row_weight)
+        # Only a fit announces its table: a stream would have a line for each of its parts.
         n_columns = self.n_features_in_
         text = f"{type(self).__name__}: {len(row_weight):,} rows of {n_columns:,} columns"
         announce(text, self.verbose if reset else 0)
@@ -190,6 +196,7 @@ class TableEstimator(Estimator):
         table = check_table(self, X, reset=False)
         stated: dict[int, Any] = {}
         if has_ranges:
+            # In a column whose states are intervals, an interval is a value and no statement.
             states = {place: column.labels for place, column in enumerate(domain)}
             has_intervals = [
                 p
@@ -203,6 +210,7 @@ class TableEstimator(Estimator):
         if not has_ranges:
             return table, rows, mass
         events = events_of_table(domain, rows, stated)
+        # The mass of known cells has been counted: what is new has a statement, but no value.
         is_new = events.are_stated() & np.isnan(events.rows)
         return table, events, mass.with_stated(is_new, domain.log_seen)
 
@@ -297,6 +305,7 @@ def check_target(estimator: Any, y: Any, n_rows: int) -> Floats:
                     f"y must hold numbers; found {cell!r} of type {type(cell).__name__} in row "
                     f"{row}. Turn dates into numbers: days since the first one, for example."
                 )
+    # Objects and strings may hold numbers all the same; else the error names the value.
     if values.dtype.kind in "OUS":
         try:
             values = values.astype(np.float64)
@@ -331,6 +340,7 @@ def check_labels(estimator: Any, y: Any, n_rows: int) -> NDArray[Any]:
         If ``y`` mixes strings and other things.
     """
     labels = _one_for_each_row(estimator, y, n_rows)
+    # The kinds are those of the user's cells, as NumPy makes strings of mixed lists.
     kinds = kinds_of_cells(objects_of(y).reshape(-1).tolist())
     if kinds == {"bool"}:
         # In a column of objects, or of a dtype that can say "missing".
@@ -391,14 +401,17 @@ def by_chunks(method: _Method) -> _Method:
 
     @wraps(method)
     def answer(self: Any, X: Any, *args: Any, **kwargs: Any) -> Any:
+        # A dask collection is answered where its chunks are, each of them by this function.
         if is_lazy(X):
             return _lazily(signature(method).bind(self, X, *args, **kwargs).arguments, answer, X)
+        # Tables of pyarrow and narwhals are answered as what they wrap, and turned back.
         frame = native(X)
         if frame is not X:
             frame_answers = _several(answer(self, frame, *args, **kwargs))
             answers = tuple(like_native(each, frame, X) for each in frame_answers)
             return answers if len(answers) > 1 else answers[0]
         with threads(getattr(self, "n_jobs", None)):
+            # Chunks bound the memory of large arrays of numbers; all else is answered at once.
             is_numbers = isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "biuf"
             if not is_numbers or len(X) < 2 or X.size <= _ANSWERED_CELLS:
                 return method(self, X, *args, **kwargs)
@@ -426,6 +439,7 @@ def _side_by_side(call: dict[str, Any], answer: Callable[..., Any], X: Any) -> A
         note = f"Rows are counted from row {chunk.start} of X, the first of a chunk."
         with noted(note), collected() as warnings:
             part = answer(**(arguments | {"X": X[chunk]}))
+        # The first chunk is done before threads begin, so that no two of them allocate.
         if not wholes:
             wholes.extend(
                 np.empty((len(X), *part_answer.shape[1:]), part_answer.dtype)
@@ -433,6 +447,7 @@ def _side_by_side(call: dict[str, Any], answer: Callable[..., Any], X: Any) -> A
             )
         for whole, part_answer in zip(wholes, _several(part)):
             whole[chunk] = part_answer
+        # In reverse, so that the first warning of each kind is the one that stays.
         texts = {kind: f"{text} {note}" for text, kind in reversed(warnings)}
         return isinstance(part, tuple), texts
 
@@ -443,6 +458,7 @@ def _side_by_side(call: dict[str, Any], answer: Callable[..., Any], X: Any) -> A
         # An infinite cell is named by its row in the whole.
         check_finite(X)
         raise
+    # Among chunks too, the first warning of each kind stays.
     warned = {kind: text for _, texts in reversed(written) for kind, text in texts.items()}
     for kind, text in warned.items():
         warn(text, kind)
@@ -456,7 +472,9 @@ def _several(answer: Any) -> tuple[Any, ...]:
 def _seeded(call: dict[str, Any], n_chunks: int) -> list[dict[str, Any]]:
     """The arguments for each chunk."""
     if call.get("random_state") is None:
+        # Without a seed there is nothing to share out: each chunk draws anew.
         return [call] * n_chunks
+    # With one seed in common, rows at the same places of two chunks would have the same draws.
     seeds = check_random_state(call["random_state"]).randint(2**31, size=n_chunks)
     return [call | {"random_state": int(seed)} for seed in seeds]
 
@@ -465,16 +483,19 @@ def _lazily(call: dict[str, Any], answer: Callable[..., Any], X: Any) -> Any:
     """The answer for a dask collection, as dask arrays and DataFrames."""
     from dask import delayed as task
 
+    # The answer for one row tells dask the kinds and dtypes of all.
     head = X.head(1, npartitions=-1) if hasattr(X, "head") else X[:1].compute()
     head_answer = answer(**(call | {"X": head}))
     head_answers = _several(head_answer)
     chunks = dask_chunks(X)
+    # Each task gets a chunk in place of the whole table.
     del call["X"]
     seeded = zip(_seeded(call, len(chunks)), chunks)
     parts = [
         task(_of_chunk)(partial(answer, **seeded_call), chunk, head_answers)
         for seeded_call, chunk in seeded
     ]
+    # A DataFrame of dask does not know the sizes of its partitions.
     sizes = X.chunks[0] if hasattr(X, "chunks") else [np.nan] * len(parts)
     answers = [
         _collection([part[i] for part in parts], sizes, head_part)
@@ -486,6 +507,7 @@ def _lazily(call: dict[str, Any], answer: Callable[..., Any], X: Any) -> Any:
 def _of_chunk(
     answer: Callable[..., Any], chunk: Any, head_answers: tuple[Any, ...]
 ) -> tuple[Any, ...]:
+    # A chunk without rows is not asked about: its answers are those of the head without rows.
     return _several(answer(X=chunk)) if len(chunk) else tuple(head[:0] for head in head_answers)
 
 

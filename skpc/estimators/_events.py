@@ -93,6 +93,7 @@ class EventAnswers:
             known, _ = read_events(self.domain_, given, "given", values_are_known=True)
             events, known = _side_by_side(events, known)
             log_known = self._log_known(known)
+            # What was known has its shares of seen states already; only new statements add theirs.
             newly_stated = events.are_stated() & ~known.are_stated()
             value = self._density.log_density(events.joined(known)) - log_known
         # Rounding must not make a probability greater than one.
@@ -134,14 +135,17 @@ class EventAnswers:
         check_is_fitted(self, "domain_")
         place_asked = int(self.domain_.places([column], "column")[0])
         face = self.domain_.faces.get(place_asked)
+        # A face is asked about by its source, and translated in the end.
         chosen = place_asked if face is None else face.source
         said = {} if given is None else given
         known, _ = read_events(self.domain_, said, "given", values_are_known=True)
+        # Only for its error: what is known must be possible.
         self._log_known(known)
         is_chosen = np.arange(self.domain_.n_features) == chosen
         # Ranges of the column itself only cut its distribution given all else.
         (cells,) = self._density.posteriors(known.only(~is_chosen), [chosen])
         column_events = known.only(is_chosen)
+        # A cell that is known has all the mass, whatever the rest of its row says.
         cells.known = column_events.rows[:, chosen]
         if len(column_events.column):
             cells = cells.within(*column_events.padded())
@@ -154,6 +158,7 @@ class EventAnswers:
         known = known_cells(rows)
         for face in self.domain_.faces.values():
             missing = np.flatnonzero(np.isnan(known[:, face.source]))
+            # The mean of ordered states may lie between two of them, where no label is.
             has_labels = not face.holds_numbers and self.domain_.is_ordered[face.source]
             if has_labels and len(missing):
                 (cells,) = self._density.posteriors(taken(rows, missing), [face.source])
@@ -177,6 +182,7 @@ class EventAnswers:
         for event in np.flatnonzero(np.isneginf(log_known))[:1].tolist():
             single_event = known.take(np.array([event]))
             columns = np.arange(self.domain_.n_features)
+            # The cell that is impossible by itself, if there is one, helps most in the error.
             alone = [
                 self._density.log_density(single_event.only(columns == column))
                 for column in columns
@@ -193,12 +199,15 @@ class EventAnswers:
 
 def of_face(cells: Predictive, face: Face) -> Predictive:
     """The distributions of a column that tells the same as the one that these are about."""
+    # States of the source are in the order of its values, which need not be that of the face.
     order = np.argsort(face.values)
     known = face.state_numbers(cells.known)
     values = face.values[order]
     prob = _of_states(cells, face)[:, order]
     labels = None if face.holds_numbers else values
+    # Categories stand at their codes, numbers at themselves.
     points = values if face.holds_numbers else np.arange(float(len(values)))
+    # By the numbers of states in the source; the last entry, number -1, is for missing cells.
     points_of_states = np.append(points[np.argsort(order)], np.nan)
     known = points_of_states[np.where(np.isnan(known), -1, known).astype(np.intp)]
     return Predictive([Points(points, prob)], known, labels, cells.index)
@@ -209,6 +218,7 @@ def _of_states(cells: Predictive, face: Face) -> Floats:
     if cells.labels is not None:
         return np.asarray(cells.probabilities)
     states = face.source_cells.tolist()
+    # A state has the mass by which the distribution function rises there.
     below = [cells.cdf(np.nextafter(state, -np.inf)) for state in states]
     prob = np.transpose([cells.cdf(state) for state in states]) - np.transpose(below)
     return np.asarray(prob / prob.sum(axis=1, keepdims=True))
@@ -219,4 +229,5 @@ def _side_by_side(events: Events, known: Events) -> list[Events]:
     sizes = len(events.rows), len(known.rows)
     if min(sizes) not in (1, max(sizes)):
         raise ValueError(f"given must have one event, or {sizes[0]}, one for each; got {sizes[1]}")
+    # A single event answers to all numbers: modulo one, each of them is 0.
     return [each.take(np.arange(max(sizes)) % len(each.rows)) for each in (events, known)]

@@ -25,6 +25,7 @@ class LinearFiller(TableDensity):
     _orders_columns = False
 
     def _learn(self, data: TrainingData) -> None:
+        # Regressions read numbers, and no bins of these.
         self.domain_ = self.domain_.without_bins()
         self._cells = LinearCells.fit(self.domain_, data.rows, data.weight, self.strength)
 

@@ -87,6 +87,7 @@ class TrainingData(NamedTuple):
         if len(self.rows) <= most_rows:
             return self
         drawn = np.random.RandomState(0).permutation(len(self.rows))[: int(most_rows)]
+        # Sorted, so that the sample has its rows in the order of all.
         drawn.sort()
         return self._replace(rows=self.rows[drawn], weight=self.weight[drawn])
 
@@ -153,6 +154,7 @@ class TableLearner(ColumnsEstimator, ABC):
                         "sample_weight needs a table in memory, but X comes in chunks. Leave it "
                         "out, or pass the whole table."
                     )
+                # A sample tells the columns and the structure; parameters need all chunks.
                 X, is_whole = chunks.sample(self)
             intervals = self.interval_columns
             if self._takes_ranges and chunks is None and holds_ranges(X, intervals):
@@ -165,6 +167,7 @@ class TableLearner(ColumnsEstimator, ABC):
             if X_val is not None:
                 X_val = domain.encode(check_table(self, X_val, reset=False))
             more_rows = None
+            # A sample that is the whole table leaves nothing to read.
             if chunks is not None and not is_whole:
                 more_rows = EncodedChunks(chunks, domain, self.n_jobs, float(chunks.n_rows))
             self._learn_rows(domain, TrainingData(rows, weight, X_val), more_rows)
@@ -219,8 +222,10 @@ class TableLearner(ColumnsEstimator, ABC):
             columns = canonical_order(events.rows, weight, domain.is_categorical).columns
         domain = domain.taken(columns)
         events, weight, _ = merged_events(events.with_columns(columns), weight)
+        # First by the law of each column, then given what else is known of the row.
         rows = drawn_by_column(domain, events, weight, random_state)
         rows = draws_given_rows(domain, events, rows, weight, random_state)
+        # Bins are laid over the draws that densities learn from.
         domain = domain.with_axes_of(rows, weight, self.bins_wanted)
         self._learn_rows(domain, TrainingData(*merge_rows(rows, weight)))
         sets = [p for p in np.unique(events.column).tolist() if domain[p].states is not None]
@@ -228,13 +233,16 @@ class TableLearner(ColumnsEstimator, ABC):
             # The law of a column knows nothing of the rest of a row; what has been learned does.
             is_place = np.arange(domain.n_features) == place
             set_events = events.only(is_place)
+            # The rows that have a set in this column.
             index = np.flatnonzero(np.diff(set_events.ptr))
+            # Of this column the set alone is known, of the others what fills them now.
             given = np.where(is_place, np.nan, rows)
             known = set_events._replace(rows=given).take(index)
             (cells,) = self.row_density.posteriors(known, [place])
             rows[index, place] = even_draws(np.asarray(cells.probabilities), random_state)
         if sets:
             self._learn_rows(domain, TrainingData(*merge_rows(rows, weight)))
+        # Back into the order of the table.
         self._take_columns(np.argsort(columns))
         return self
 
@@ -287,15 +295,18 @@ class TableLearner(ColumnsEstimator, ABC):
         order = canonical_order(rows, weight, domain.is_categorical)
         columns = np.arange(domain.n_features)
         if self._orders_columns:
+            # The choices of a like density belong to its order of the columns.
             columns = order.columns if data.like is None else data.like._order
         rows_val = None if data.rows_val is None else data.rows_val.take(columns, axis=1)
         rows = rows[order.rows]
         weight = weight[order.rows]
         sample = data._replace(rows=rows, weight=weight).sampled(self._most_rows)
         self._take_domain(domain.taken(columns))
+        # As long as it learns, the order of the columns is its own; in the end it is the table's.
         self._order = np.arange(len(columns))
         in_order = sample._replace(rows=sample.rows.take(columns, axis=1), rows_val=rows_val)
         learned = self._learn(in_order)
+        # The structure comes from a sample, the parameters come from all rows.
         if more_rows is not None or len(sample.rows) < len(rows):
             all_rows = (more_rows or Rows(rows, weight, _ROWS)).taken(columns)
             self._refit(all_rows, in_order, learned)
@@ -321,6 +332,7 @@ class TableLearner(ColumnsEstimator, ABC):
     def _take_columns(self, order: Ints) -> None:
         """Put the columns of what has been learned into another order."""
         self._take_domain(self.domain_.taken(order))
+        # The inverse says where each column stands now.
         self._order = np.argsort(order)[self._order]
 
     def _take_domain(self, domain: Domain) -> None:
@@ -331,6 +343,7 @@ class TableLearner(ColumnsEstimator, ABC):
         if names and all(isinstance(name, str) for name in names):
             self.feature_names_in_ = np.array(names, dtype=object)
         elif hasattr(self, "feature_names_in_"):
+            # Names of an earlier fit must not stay.
             del self.feature_names_in_
 
     def _learn_more(self, X: Any, sample_weight: Any) -> tuple[Floats, Floats]:
@@ -449,10 +462,12 @@ class TableChunks:
             return cls(partial(_record_batches, X))
         if is_from("polars", X) and hasattr(X, "collect_batches"):
             return cls(X.collect_batches)
+        # A mapped file may be larger than memory; any other array is in it already.
         if isinstance(X, np.memmap) and X.ndim == 2 and X.size > _CELLS:
             rows = max(1, _CELLS // X.shape[1])
             return cls(lambda: (np.asarray(X[part]) for part in gen_batches(len(X), rows)))
         if isinstance(X, Iterator):
+            # An iterator ends after one pass, so its chunks are kept in a file for later ones.
             return cls(kept(map(native, X)))
         return cls(partial(_read_anew, X)) if callable(X) else None
 
@@ -470,6 +485,7 @@ class TableChunks:
         if self._tasks is None:
             run = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")
             parts = run(delayed(counted)(*chunk) for chunk in enumerate(self._read()))
+            # The first part begins the sum; no chunks at all have no rows and no total.
             sizes, total = reduce(added, parts, next(parts, ([], None)))
         else:
             sizes, total = _total_of_tasks(self._tasks, counted)
@@ -497,6 +513,7 @@ class TableChunks:
         is_whole : bool
         """
         first_chunk = next((chunk for chunk in self._read() if len(chunk)), None)
+        # A pass for the sizes alone, which say how large a share of the rows is drawn.
         self.total(lambda number, chunk: 0)
         if first_chunk is None or not self.n_rows:
             raise ValueError(
@@ -510,7 +527,9 @@ class TableChunks:
         if size < self.n_rows:
             # The keys of all rows might not fit the memory. These are about twice as many as drawn.
             likely = (2.0 * size + 20.0) / self.n_rows
+            # Keys depend on the number and size of a chunk: each pass has the same ones.
             keys = [key[key < likely] for key in map(_keys, itertools.count(), self.sizes or ())]
+            # As many rows as are wanted have smaller keys than the one of this rank.
             limit = float(np.partition(np.concatenate(keys), size)[size])
         return join_tables(self.total(partial(_draw, self.reader, limit))), size >= self.n_rows
 
@@ -627,6 +646,7 @@ def _count_rows(
         with collected() as warnings:
             table = check_table(chunks.table.reader, chunk, reset=False)
             rows, _ = domain.encode_with_mass(table)
+        # Rows of chunks have no weights: any numbers do here.
         rows, _ = with_some_cell(domain, rows, np.empty(len(rows)))
         texts = [f"{text} (Row of chunk {number}.)" for text, _ in warnings]
     if chunks.columns is not None:

@@ -63,8 +63,10 @@ class Composition(BaseComposition, Estimator):
             The estimator.
         """
         for attribute in self._lists:
+            # Names of lists and of members are taken out here; what is left are other parameters.
             given = params.pop(attribute, getattr(self, attribute))
             new = [(e[0], params.pop(e[0], e[1])) if _is_pair(e) else e for e in _entries(given)]
+            # A parameter whose members stay is left the object that it was.
             setattr(self, attribute, type(given)(new) if new != [*_entries(given)] else given)
         super().set_params(**params)
         return self
@@ -115,6 +117,7 @@ class PoolEstimator(Composition, TableEstimator):
         """Names and densities, as given or by default."""
         if self.density is not None:
             return self._named("density")
+        # Only default densities need a seed: given ones have their own.
         seed = int(random_state.randint(2**31))
         return [(name, clone(model).set_params(random_state=seed)) for name, model in self._usual]
 
@@ -150,16 +153,20 @@ class PoolEstimator(Composition, TableEstimator):
         self.domain_ = shared_domain(densities, type(self).__name__, table, weight, n_bins)
         rows = labelled(self.domain_.encode(table), target)
         distinct = group_rows(rows)[1]
+        # Folds that a user gives are about rows of the table, and become those of distinct rows.
         splits = given_splits(self.cv, X, y, sample_weight, distinct, is_classifier(self))
         rows, weight = merge_rows(rows, weight)
+        # The target is a column too: of categories for a classifier, else of numbers.
         is_categorical = np.append(self.domain_.is_categorical, is_classifier(self))
         order = canonical_order(rows, weight, is_categorical)
         places = np.arange(rows.shape[1])
         if all(isinstance(model, str) for _, model in named_models):
             # Models of the user's may name columns by their places in the table.
             places = np.append(order.columns[order.columns != places[-1]], places[-1])
+        # The folds follow their rows into the new order.
         if isinstance(splits, list):
             splits = [(train_weight[order.rows], held[order.rows]) for train_weight, held in splits]
+        # The target comes last, and is no column of the table.
         self._order = places[:-1]
         return rows[np.ix_(order.rows, places)], weight[order.rows], splits
 
@@ -191,6 +198,7 @@ class PoolEstimator(Composition, TableEstimator):
         """Set an order of columns that does not depend on that of the table; targets come last."""
         is_categorical = np.append(self.domain_.is_categorical, is_classifier(self))
         order = canonical_order(rows, weight, is_categorical).columns
+        # The target has the number after those of all columns, and is left out.
         self._order = order[order != self.domain_.n_features]
 
     @property

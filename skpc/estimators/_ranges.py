@@ -44,6 +44,7 @@ def domain_and_events(
     """
     names = getattr(table, "columns", None)
     known_table, stated = split_ranges(table, interval_columns)
+    # What is wrong must be refused before draws take its place.
     check_stated(known_table, stated, names)
     for place, stated_column in stated.items():
         share = len(stated_column.rows) / len(weight)
@@ -56,12 +57,14 @@ def domain_and_events(
     merged, merged_weight = merged_table(table, weight)
     split = split_ranges(merged, interval_columns)
     domain = learn_domain(filled_table(*split, merged_weight, random_state), merged_weight)
+    # The events are those of all rows, which go with the weights and targets of the callers.
     return domain, events_of_table(domain, domain.encode(known_table), stated)
 
 
 def merged_table(table: Any, weight: Floats) -> tuple[Any, Floats]:
     """Distinct rows of a checked table, whose cells may be ranges and sets, and their weights."""
     columns = [objects_of(column_of(table, place)).tolist() for place in range(table.shape[1])]
+    # Ranges, sets and NaN have no order in common: their texts group the rows.
     codes = [np.unique([*map(_key, cells)], return_inverse=True)[1] for cells in columns]
     group = group_rows(np.column_stack(codes).astype(np.float64))[1]
     representative = np.unique(group, return_index=True)[1]
@@ -86,11 +89,13 @@ def merged_events(events: Events, weight: Floats) -> tuple[Events, Floats, Ints]
         # Infinite ends are no cells of rows, but their ranks are.
         ranks = [np.unique(end, return_inverse=True)[1].reshape(end.shape) for end in ends]
         keys.extend(rank.astype(np.float64) for rank in ranks)
+    # Cells, then the ranks of both ends for each stated column: (n_rows, n_keys).
     contents = np.hstack(keys)
     group = group_rows(contents)[1]
     representative = np.unique(group, return_index=True)[1]
     order = np.lexsort(contents[representative].T)
     total = np.bincount(group, weight).astype(np.float64)
+    # The inverse of the order takes the number of a group to its place.
     place = np.argsort(order)[group]
     return events.take(representative[order]), total[order], place
 
@@ -106,8 +111,10 @@ def drawn_by_column(
         cells = column_events.rows[:, column]
         states = domain[column].states
         if states is not None:
+            # Which states a set holds: (n_stated_rows, n_states).
             in_event, number = np.unique(event, return_inverse=True)
             held = np.zeros((len(in_event), len(states)), dtype=bool)
+            # The interval of a state ends half a step above its code.
             held[number, np.rint(column_events.high - 0.5).astype(np.int64)] = True
             rows[:, column] = filled_codes(cells, held, in_event, weight, random_state)
             continue
@@ -115,11 +122,14 @@ def drawn_by_column(
         is_missing = np.isnan(cells)
         low = np.where(is_missing, np.inf, cells)
         high = np.where(is_missing, -np.inf, cells)
+        # An event may have several intervals here, which ufunc.at takes one by one.
         np.minimum.at(low, event, column_events.low)
         np.maximum.at(high, event, column_events.high)
+        # What has neither a value nor an interval still has the empty range of the start.
         says_nothing = low > high
         low[says_nothing] = -np.inf
         high[says_nothing] = np.inf
+        # Intervals of events are open below and closed above; a value is closed on both sides.
         closed = np.array([~is_missing, np.isfinite(high)])
         ranges = Ranges(low, high, closed)
         rows[:, column] = filled_numbers(ranges, weight, random_state)

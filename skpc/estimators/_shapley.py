@@ -87,8 +87,10 @@ def shapley_values(
     n_permutations, random_state
         See :func:`_of_players`.
     """
+    # Both have the shape (n_rows, n_features), and outputs behind.
     values, se = np.zeros((2, *rows.shape, *whole.shape[1:]))
     for place, row in enumerate(rows):
+        # Missing cells take no part, and keep a value of zero.
         known = ~np.isnan(row)
         if known.any():
             value_of_sets = partial(_of_sets, row, (base, whole[place]), expected)
@@ -101,8 +103,10 @@ def _of_sets(
     row: Floats, ends: Any, expected: Callable[[Floats], Floats], members: Bools
 ) -> Floats:
     """Expectations given the marked ones of the cells of a row; ``ends``: of none, and of all."""
+    # (n_coalitions, n_features): the cells of the members alone.
     rows = np.full((len(members), len(row)), np.nan)
     rows[:, ~np.isnan(row)] = np.where(members, row[~np.isnan(row)], np.nan)
+    # Right for the coalitions of none and of all; others are asked about below.
     answer = np.array(ends)[members.all(axis=1).astype(int)]
     is_proper = members.any(axis=1) & ~members.all(axis=1)
     if is_proper.any():
@@ -130,6 +134,7 @@ def _of_players(
     random_state : RandomState instance
     """
     if n_permutations is None and n_players <= MOST_PLAYERS:
+        # (2^n_players, n_players): the bits of a number are the members of a coalition.
         members = np.arange(2**n_players)[:, np.newaxis] >> np.arange(n_players) & 1 == 1
         # A coalition counts for each player by the orders in which this joins, or has joined, it.
         before = members.sum(axis=1)[:, np.newaxis] - members
@@ -138,8 +143,10 @@ def _of_players(
         return exact, np.zeros_like(exact)
     n_orders = n_permutations or _N_PERMUTATIONS
     rank = random_state.random_sample((n_orders, n_players)).argsort(axis=1)
+    # (n_orders, n_players + 1, n_players): coalition t has all players of a rank below t.
     members = rank[:, np.newaxis] < np.arange(n_players + 1)[:, np.newaxis]
     values_of_sets = value(members.reshape(-1, n_players))
+    # A step is what the player adds whose rank is its number.
     steps = np.diff(
         values_of_sets.reshape(n_orders, n_players + 1, *values_of_sets.shape[1:]), axis=1
     )

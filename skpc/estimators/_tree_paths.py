@@ -50,6 +50,7 @@ class ModelColumns(NamedTuple):
         source: list[int] = []
         values: list[Any] = []
         for column, n in enumerate(n_states.tolist()):
+            # One column tells two states apart.
             made = [*np.eye(n)] if one_hot and n > 2 else [np.arange(float(n))]
             values += made if n else [None]
             source += [column] * (len(made) if n else 1)
@@ -82,6 +83,7 @@ class LinearSum(NamedTuple):
         stated = [c for c, value in zip(source, self.columns.values) if value is not None]
         stated = sorted({*stated})
         prob = dict(zip(stated, density.posteriors(rows, stated) if stated else ()))
+        # A category is read by the probabilities of its states, a number by its mean.
         made = [
             filled[:, column] if value is None else prob[column].probabilities @ value
             for column, value in zip(source, self.columns.values)
@@ -122,8 +124,10 @@ class TreePaths(NamedTuple):
             for ends in intervals
         ]
         event, place, low, high = map(np.array, zip(*flat))
+        # Statements are events of rows without a known cell.
         nothing = np.full((len(statements), domain.n_features), np.nan)
         stated = Events.from_intervals(nothing, event, place, low, high)
+        # Ends as the model has them are for known cells; those of the law are for missing ones.
         cell_low = low.copy()
         cell_high = high.copy()
         for column in np.flatnonzero(~domain.is_categorical).tolist():
@@ -136,6 +140,7 @@ class TreePaths(NamedTuple):
                 cell_low[chosen], cell_high[chosen] = ends
         events = Events.from_intervals(nothing, event, place, cell_low, cell_high)
         columns = np.array([column for column, _ in statements])
+        # Lists in one, with offsets: path k has the statements said[ptr[k] : ptr[k + 1]].
         ptr = offsets([len(path) for path in numbered])
         value = np.array([leaf for _, leaf in paths])
         said = np.array([number for path in numbered for number in path])
@@ -144,6 +149,7 @@ class TreePaths(NamedTuple):
     def at(self, rows: Floats) -> Floats:
         """The value at complete rows, shape (n_rows, n_outputs)."""
         paths = self.paths
+        # (n_rows, n_paths): a row takes a path if it fulfils all that the path says.
         taken = np.logical_and.reduceat(self._hold(rows)[:, paths.said], paths.ptr[:-1], axis=1)
         return self.offset + taken @ paths.value
 
@@ -172,8 +178,10 @@ class TreePaths(NamedTuple):
         """Which statements the cells that rows have fulfil, shape (n_rows, n_statements)."""
         events = self.statements
         cell = rows[:, events.column]
+        # (n_rows, n_intervals) becomes (n_rows, n_statements): one interval of several is enough.
         inside = (events.low < cell) & (cell <= events.high)
         holds: Bools = np.logical_or.reduceat(inside, events.ptr[:-1], axis=1)
+        # Statement 0 is true of missing cells too, which no comparison is.
         holds[:, 0] = True
         return holds
 
@@ -192,6 +200,7 @@ def paths_of(tree: Tree, columns: ModelColumns) -> list[Path]:
         column, sides = _sides(tree, node, columns)
         for child, side in zip((left[node], right[node]), sides):
             narrowed = _both(said[column], side) if column in said else side
+            # No row takes a way that contradicts itself.
             if _is_possible(narrowed):
                 stack.append((child, said | {column: narrowed}))
     return paths
@@ -228,6 +237,7 @@ def _sides(tree: Tree, node: int, columns: ModelColumns) -> tuple[int, tuple[Any
     number = int(tree.column[node])
     threshold = float(tree.threshold[node])
     values = columns.values[number]
+    # What lies in this interval counts as missing, and goes the way of the default.
     low, high = tree.missing
     goes_left = tree.default.get(node)
     if values is not None:
@@ -241,8 +251,10 @@ def _sides(tree: Tree, node: int, columns: ModelColumns) -> tuple[int, tuple[Any
     if node in tree.states:
         is_left = tuple((code - 0.5, code + 0.5) for code in tree.states[node].tolist())
     elif goes_left and high > threshold:
+        # Missing values lie beyond the threshold, and go left all the same.
         is_left = (*is_left, (low, high))
     elif goes_left is False and high <= threshold:
+        # Missing values lie below the threshold, and leave a gap there as they go right.
         is_left = ((-np.inf, low), (high, threshold))
     return int(columns.source[number]), (is_left, _outside(is_left))
 
@@ -255,6 +267,7 @@ def _numbered(said: dict[int, Any], numbering: dict[Any, int]) -> list[int]:
     """The numbers of what a path says, from 1; 0 says nothing."""
     numbers = [0]
     for column, statement in sorted(said.items()):
+        # Intervals can be the key of a dict, which an array of marks cannot.
         ends = statement if isinstance(statement, tuple) else _runs(statement)
         numbers.append(numbering.setdefault((column, ends), len(numbering) + 1))
     return numbers
@@ -270,6 +283,7 @@ def _both(left: Any, right: Any) -> Any:
 
 def _outside(intervals: Intervals) -> Intervals:
     """The numbers in none of some ordered intervals."""
+    # What lies between the end of an interval and the begin of the next is outside.
     ends = [-np.inf, *(end for interval in intervals for end in interval), np.inf]
     between = zip(ends[::2], ends[1::2])
     return tuple((low, high) for low, high in between if low < high)
@@ -314,6 +328,7 @@ class ModelSum(NamedTuple):
         if self.joint is None or method not in self.links:
             return None
         answers = self.joint.answering(partial(linked, self.links[method]))
+        # About a centre, since squares of large answers would leave few digits of a variance.
         centre = answers.paths.value.mean(axis=0)
         return answers.answering(lambda value: np.hstack([value - centre, (value - centre) ** 2]))
 
@@ -360,6 +375,7 @@ def read_sum(
     else:
         return None
     methods = ["predict", "decision_function"]
+    # Margins come first: only forests and trees have probabilities that are sums.
     if hasattr(model, "classes_"):
         methods = ["decision_function", "predict_proba"]
     answers = {
@@ -376,12 +392,14 @@ def read_sum(
         if paths is not None:
             # What trees are added to, such as the mean of the target.
             total = total._replace(offset=(method_answer - value).mean(axis=0))
+        # Whether the sum is the answer is not assumed, but checked on drawn rows.
         margin = total.at(rows)
         if link_of(margin, method_answer) == "identity":
             joint = None
             joined = None if paths is None else joint_paths(paths, most_joint)
             if joined is not None:
                 joint = TreePaths.of_paths(joined, density.domain)._replace(offset=total.offset)
+            # The other answers may be functions of the sum, as probabilities are of margins.
             links = {name: link_of(margin, each) for name, each in answers.items()}
             return ModelSum(method, total, joint, {k: v for k, v in links.items() if v})
     if isinstance(model, BoosterModel):

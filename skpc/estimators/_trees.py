@@ -52,6 +52,7 @@ def largest_below(threshold: Any, is_strict: bool = False) -> Floats:
     single = np.asarray(threshold, dtype=np.float32)
     is_beyond = single >= threshold if is_strict else single > threshold
     lower = np.where(is_beyond, np.nextafter(single, np.float32(-np.inf)), single)
+    # Numbers up to the middle between two floats are rounded to the lower one.
     upper = np.nextafter(lower, np.float32(np.inf)).astype(np.float64)
     middle = lower + 0.5 * (upper - lower)
     # What lies between two floats goes to the even one.
@@ -69,6 +70,7 @@ def trees_of(model: Any) -> list[Tree] | None:
     else:
         members = np.asarray(getattr(model, "estimators_", []), dtype=object)
         rate = getattr(model, "learning_rate", 1.0)
+        # Forests list their trees, and average them; boosting has an array (iterations, outputs).
         if members.ndim == 1:
             members = members[:, np.newaxis]
             rate = 1.0 / max(len(members), 1)
@@ -77,6 +79,7 @@ def trees_of(model: Any) -> list[Tree] | None:
         return None
     if any(member.n_outputs_ > 1 for member in members.flat):
         return None
+    # Line k takes what a tree says to output k.
     scales = rate * np.eye(members.shape[1])
     return [
         _plain_tree(member, scales[[output]])
@@ -88,6 +91,7 @@ def trees_of(model: Any) -> list[Tree] | None:
 def _plain_tree(model: Any, scale: Floats) -> Tree:
     tree = model.tree_
     value = tree.value[:, 0, :]
+    # (n_nodes, n_classes) for classes; a number, (n_nodes, 1), goes to its output.
     value = value * scale if hasattr(model, "classes_") else value @ scale
     threshold = largest_below(tree.threshold)
     return Tree(tree.children_left, tree.children_right, tree.feature, threshold, value, {}, {})
@@ -102,6 +106,7 @@ def _hist_trees(model: Any) -> list[Tree]:
     for iteration in hist_predictors(model):
         for output, predictor in enumerate(iteration):
             nodes = predictor.nodes
+            # A set of categories is a row of bits, the lowest first.
             octets = predictor.raw_left_cat_bitsets.view(np.uint8)
             bits = np.unpackbits(octets, axis=1, bitorder="little")
             states = {
@@ -109,6 +114,7 @@ def _hist_trees(model: Any) -> list[Tree]:
                 for node in np.flatnonzero(nodes["is_categorical"]).tolist()
             }
             left, right = (nodes[side].astype(np.int64) for side in ("left", "right"))
+            # In trees of scikit-learn a leaf has -1 for children.
             left[nodes["is_leaf"] > 0] = -1
             value = nodes["value"][:, np.newaxis] * np.eye(len(iteration))[[output]]
             column = order[nodes["feature_idx"]]
@@ -133,12 +139,15 @@ def xgboost_trees(saved: Any, n_iterations: int, missing: float) -> list[Tree]:
     KeyError
         If the model has no trees, or they are told in another form.
     """
+    # DART keeps its trees one level deeper, and a weight for each.
     drop = saved.get("weight_drop")
     model = saved["gbtree"]["model"] if drop else saved["model"]
+    # Number -1 takes the last entry, which is the number of all trees.
     n_trees = model["iteration_indptr"][n_iterations]
     groups = model["tree_info"][:n_trees]
     weights = drop or np.ones(n_trees)
     outputs = np.eye(max(groups) + 1)
+    # Intervals are open below: this one holds a single number.
     interval = (float(np.nextafter(missing, -np.inf)), missing)
     trees = []
     for said, group, weight in zip(model["trees"], groups, weights):
@@ -148,6 +157,7 @@ def xgboost_trees(saved: Any, n_iterations: int, missing: float) -> list[Tree]:
         value = condition[:, np.newaxis] * outputs[group]
         if int(said["tree_param"]["size_leaf_vector"]) > 1:
             value = _leaf_vectors(said, left, right)
+        # The categories of all nodes stand in one list; each node has a part of it.
         sizes = zip(said["categories_nodes"], np.cumsum([0, *said["categories_sizes"]]))
         ends = np.cumsum(said["categories_sizes"]).tolist()
         states = {
@@ -158,8 +168,10 @@ def xgboost_trees(saved: Any, n_iterations: int, missing: float) -> list[Tree]:
         is_left = np.array(said["default_left"], dtype=bool)
         is_left[nodes] ^= True
         left[nodes], right[nodes] = right[nodes], left[nodes]
+        # Where NaN is missing no default is needed: rows that are asked about have no gaps.
         default = {} if np.isnan(missing) else dict(enumerate(is_left.tolist()))
         column = np.array(said["split_indices"])
+        # XGBoost sends a number to the left where it is less, LightGBM where it is equal too.
         threshold = largest_below(condition, is_strict=True)
         trees.append(
             Tree(left, right, column, threshold, weight * value, states, default, interval)
@@ -172,6 +184,7 @@ def _leaf_vectors(said: Any, left: Ints, right: Ints) -> Floats:
     if "leaf_weights" not in said:
         return np.reshape(said["base_weights"], (len(left), -1))
     vectors = np.reshape(said["leaf_weights"], (int((left < 0).sum()), -1))
+    # The right child of a leaf is the number of its vector.
     return vectors[np.where(left < 0, right, 0)]
 
 
@@ -187,6 +200,7 @@ def lightgbm_trees(text: str) -> list[Tree]:
     lines = header.splitlines()
     n_outputs = int(_entries(lines)["num_tree_per_iteration"])
     scale = np.eye(n_outputs)
+    # A forest has the mean over its iterations.
     if "average_output" in lines:
         scale *= n_outputs / len(blocks)
     return [
@@ -217,15 +231,18 @@ def _lightgbm_tree(said: dict[str, str], scale: Floats) -> Tree:
         child = numbers(name)
         side[:n_splits] = np.where(child < 0, n_splits + ~child, child)
     value = np.concatenate([np.zeros(n_splits), leaf])[:, np.newaxis] * scale
+    # LightGBM compares in float64: no threshold has to be rounded.
     threshold = numbers("threshold", np.float64)
     begin = numbers("cat_boundaries")
     words = numbers("cat_threshold").astype(np.uint32)
     states = {}
     # Bit 0 says categories, bit 1 that missing cells go left, bits 2 and 3 what is missing.
     for node in np.flatnonzero(decision & 1).tolist():
+        # Such a node has the number of its set for a threshold.
         place = int(threshold[node])
         octets = words[begin[place] : begin[place + 1]].view(np.uint8)
         states[node] = np.flatnonzero(np.unpackbits(octets, bitorder="little"))
+    # Numbers whose missing cells are zeros: bit 0 is off, and of bits 2 and 3 the former is on.
     are_zeros = np.flatnonzero((decision & 13) == 4).tolist()
     default = {node: bool(decision[node] & 2) for node in are_zeros}
     zeros = (float(np.nextafter(-_ZERO, -1.0)), _ZERO)
@@ -262,12 +279,14 @@ def catboost_trees(saved: Any, leaves: dict[int, Ints]) -> list[Tree]:
             raise ValueError("a split combines categories; max_ctr_complexity=1 avoids it")
         column = categories[element["cat_feature_index"]]["flat_feature_index"]
         column_of += [column] * len(statistic["borders"])
+    # The bias is left out, since answers of the model tell what the sum lacks.
     scale = saved["scale_and_bias"][0]
     trees = []
     for number, tree in enumerate(saved["oblivious_trees"]):
         # The bits of the number of a leaf are the sides of the splits; the root has the highest.
         splits = (tree["splits"] or [])[::-1]
         n_inner = 2 ** len(splits) - 1
+        # Nodes of a complete binary tree: node k has the children 2 k + 1 and 2 k + 2.
         node = np.arange(2 * n_inner + 1)
         left = np.where(node < n_inner, 2 * node + 1, -1)
         level = np.log2(node[:n_inner] + 1).astype(np.int64)
@@ -276,9 +295,11 @@ def catboost_trees(saved: Any, leaves: dict[int, Ints]) -> list[Tree]:
         states = {}
         for inner, depth in enumerate(level.tolist()):
             if splits[depth]["split_type"] != "FloatFeature":
+                # The bit of this split in the leaf that a state reaches is the side that it takes.
                 side = leaves[columns[depth]][:, number] >> (len(splits) - 1 - depth) & 1
                 states[inner] = np.flatnonzero(side == 0)
         value = np.reshape(tree["leaf_values"], (n_inner + 1, -1)) * scale
+        # Leaves stand after the inner nodes, in the order of their numbers.
         value = np.concatenate([np.zeros((n_inner, value.shape[1])), value])
         trees.append(Tree(left, left + 1, columns[level], threshold[level], value, states, {}))
     return trees

@@ -228,6 +228,7 @@ class CellErrorDetector(TableTransformer, ColumnsEstimator):
             random_state = check_random_state(self.random_state)
             is_far = self._take_columns_of(table, weight)
             rows, weight = merge_rows(self.domain_.encode(table), weight)
+            # Numbers far away are judged, but not learned from.
             usual = np.where(is_far(rows), np.nan, rows)
             self._tails = [
                 WrongCells.fit(column, cells, weight)
@@ -253,6 +254,7 @@ class CellErrorDetector(TableTransformer, ColumnsEstimator):
         self.domain_ = domain
         if is_far(rows).any():
             left = without_cells(table, is_far(rows))
+            # Which columns are categorical stays as all cells have told it.
             declared = declared._replace(categorical_features=domain.is_categorical)
             with warnings.catch_warnings():
                 # What there is to say of the columns has been said.
@@ -284,15 +286,18 @@ class CellErrorDetector(TableTransformer, ColumnsEstimator):
         """Judge distinct encoded rows; those that are learned, ``usual``, lack numbers far away."""
         density = self._judge(weight.sum()).fit_rows(self.domain_, *merge_rows(usual, weight))
         given = Rates.given(self.error_rate, self.domain_, self._tails)
+        # The usual rate to begin with, and to stay with where rows are too few.
         self._rates = given or Rates(*np.full((4, rows.shape[1]), MEAN_RATE))
         self.threshold_ = 1.0 - self.fdr
         if len(rows) >= FEWEST:
             # A row of weight two may be in two folds: its parts are judged apart.
             held = [part for _, part in deal(weight, _FOLDS, random_state)]
             fold, source = np.nonzero(held)
+            # From here on a row stands once for each fold that has a part of it.
             usual = usual[source]
             weight = np.array(held)[fold, source]
             cells = CheckedCells.from_rows(self._tails, rows[source])
+            # What densities learn from: cells, weights, and the judged row behind each.
             copies = usual, weight, np.arange(len(usual))
 
             def judged(k: int) -> Evidence:
@@ -303,11 +308,13 @@ class CellErrorDetector(TableTransformer, ColumnsEstimator):
                 learned = density.refit(self.domain_.with_axes_of(*data), *data)
                 return cells.take(fold == k).judge(Consensus.of(learned))
 
+            # Each round trusts what the one before has made of the cells, and judges all rows anew.
             for _ in range(_ROUNDS):
                 evidence = Evidence.joined(in_threads(judged, range(_FOLDS)))
                 self._rates = given or Rates.fit(evidence, weight, self._tails)
                 copies = evidence.trusted(self._rates.draws, usual, weight)
             self._set_threshold(evidence.probabilities(self._rates.draws), weight)
+            # The density of all rows learns from what is trusted after the last round.
             density = density.refit(self.domain_, *merge_rows(*copies[:2]))
         self.density_ = density
         self.error_rate_ = self._rates.rate
@@ -318,6 +325,7 @@ class CellErrorDetector(TableTransformer, ColumnsEstimator):
         order = np.argsort(-probability, axis=None, kind="stable")
         sure = probability.ravel()[order]
         mass = np.repeat(weight, probability.shape[1])[order]
+        # The surest cells are marked, as many as keep the share of right ones below fdr.
         enough = np.flatnonzero(np.cumsum(mass * (1.0 - sure)) <= self.fdr * np.cumsum(mass))
         if len(enough):
             self.threshold_ = float(sure[enough[-1]])
@@ -330,6 +338,7 @@ class CellErrorDetector(TableTransformer, ColumnsEstimator):
             table, rows, mass = self._encode_with_mass(X)
             # Of what is no state, the value tells whether the column can have it.
             rows = np.where(self.domain_.is_ordered, self.domain_.numbers_in(table), rows)
+        # A cell that is there, but has no code, holds a category that fit has not seen.
         unknown = np.isnan(rows) & ~missing_in(table) & is_wrong
         return table, *CheckedCells.from_table(self._tails, rows, unknown, mass)
 
@@ -356,6 +365,7 @@ class CellErrorDetector(TableTransformer, ColumnsEstimator):
         with threads(self.n_jobs):
             evidence = cells.judge(Consensus.of(self.density_))
         probability = evidence.probabilities(self._rates.draws)
+        # What no right cell can be is marked, whatever the threshold.
         impossible = np.isneginf(evidence.log_aside)
         return table, probability, (probability >= self.threshold_) | impossible
 
@@ -402,6 +412,7 @@ class CellErrorDetector(TableTransformer, ColumnsEstimator):
         if self.repair is None:
             return left
         repaired = self.density_.complete(left, self.repair, random_state)
+        # Gaps that were there before are not for this estimator to fill.
         return without_cells(repaired, missing_in(table))
 
     @by_chunks
@@ -419,6 +430,7 @@ class CellErrorDetector(TableTransformer, ColumnsEstimator):
             Log densities in nats; finite, however absurd a cell is.
         """
         _, cells, added = self._examine(X)
+        # Members that judge together are no density of rows, as the fitted density itself is.
         evidence = cells.judge(Consensus([self.density_.row_density]))
         return evidence.log_density(self._rates.draws) + added
 
@@ -443,7 +455,9 @@ class CellErrorDetector(TableTransformer, ColumnsEstimator):
 
         table, probability, marks = self._marks(X)
         left = without_cells(table, marks)
+        # Four tables of one shape: as seen, as expected, lower ends and upper ends.
         tables = table, self.density_.complete(left), *self.density_.interval(left, _LEVEL)
+        # An entry is columns[table][column][row].
         columns = [[objects_of(column_of(t, c)) for c in range(marks.shape[1])] for t in tables]
         names = self.domain_.feature_names or range(marks.shape[1])
         labels = getattr(table, "index", range(len(marks)))

@@ -266,6 +266,7 @@ class CutsetNetworkBD(CircuitDensity):
         random_state = check_random_state(self.random_state)
         # Components of a mixture are learned where the configuration of joblib says.
         with threads(self.n_jobs if self.n_components == 1 else None):
+            # A tree without cuts is quick to learn, and draws what fills the missing cells.
             tree = self._options._replace(max_depth=0, structured=False)
             learn_tree = partial(learn_cutset_network, n_states=self.domain_.n_states, options=tree)
             complete = fill_missing(
@@ -287,11 +288,13 @@ class CutsetNetworkBD(CircuitDensity):
                 self.converged_ = fit.converged
                 networks = fit.model.networks
                 weights = fit.model.weights
+            # A mixture that is shrunk has its parameters from the search already.
             if self.n_components == 1 or self.param_ess != "auto":
                 self.circuit_ = self._parametrised(rows, complete, weight, networks, weights)
             log_density = log_likelihood(self.circuit_, rows)
         self.lower_bound_ = float(np.average(log_density, weights=weight))
         self.weights_ = _root_weights(self.circuit_, networks)
+        # Weights of n components sum to one, and add n - 1 parameters.
         self.n_parameters_ = sum(n.n_parameters for n in networks) + len(networks) - 1
         self.n_cuts_ = sum(network.n_cuts for network in networks)
         self.score_criterion_ = sum(network.score for network in networks)
@@ -314,7 +317,9 @@ class CutsetNetworkBD(CircuitDensity):
             # Edges of trees rest on what is shown: draws follow from noise that others follow.
             shown = self.domain_.codes(rows)
         if chains or shown is not codes:
+            # The cuts stay where they are: trees and tables alone are learned again.
             learned = learn(shown, weight, cuts=network.variable)
+            # Cuts were chosen by their score on filled rows, which goes on telling of them.
             network = replace(learned, score=network.score)
         if self.param_ess == "auto":
             self.param_ess_ = choose_param_ess(network, codes, weight, learn, shown)
@@ -334,6 +339,7 @@ class CutsetNetworkBD(CircuitDensity):
             learner,
             lambda rows, weight: learner.learn(self.domain_.codes(rows), weight),
             partial(self._mixture, learner, random_state),
+            # The tolerance is in nats per missing cell, while EM counts nats per row.
             _EM_TOL * _missing_cells(rows, weight) / weight.sum(),
         )
         return fit
@@ -363,6 +369,7 @@ class CutsetNetworkBD(CircuitDensity):
         responsibility: Floats | None = None,
     ) -> Fit:
         """Learn several networks from complete encoded rows."""
+        # Without responsibilities to begin with, clusters of the rows tell them.
         if responsibility is None:
             points = complete_points(self.domain_, rows, weight), weight, self.n_components
             is_spread = self.em == "auto"
@@ -387,11 +394,13 @@ class CutsetNetworkBD(CircuitDensity):
         circuits = [cutset_circuit(network, self.domain_.axes, param_ess) for network in networks]
         circuit = mixture(circuits, weights)
         n_missing = _missing_cells(rows, weight)
+        # Counts of complete rows are the estimates, unless EM is to refine a mixture.
         if not n_missing and (len(networks) == 1 or self.em == "plain"):
             return circuit
         counts: float | PseudoCounts = self.alpha
         if self.criterion == "bd" or param_ess is not None:
             ess = self.ess if param_ess is None else param_ess
+            # The sum over the networks divides pseudo-counts too, so that each keeps its own.
             counts = uniform_pseudo_counts(circuit, ess * len(networks))
             if n_missing:
                 ess *= len(networks)
@@ -421,4 +430,5 @@ def _root_weights(circuit: Circuit, components: Sequence[Any] | Floats) -> Float
     """Weights of the components of a circuit; one for a circuit that is not a mixture."""
     if len(components) == 1:
         return np.ones(1)
+    # The root is the last node, and its edges are the last of all.
     return np.asarray(np.exp(circuit.log_weight[circuit.child_ptr[-2] :]))

@@ -210,11 +210,14 @@ class DensityClassifier(ProbabilisticClassifier, PoolEstimator):
             task = densities, X, y, sample_weight, (table, weight, code)
             members = self._members(densities)
             events = None
+            # All densities declare the same columns, so that any of them knows the intervals.
             if holds_ranges(table, getattr(densities[0][1], "interval_columns", ())):
                 events, weight, splits = self._labelled_events(*task, random_state)
+                # The other models learn from copies of rows, which cannot hold ranges.
                 members = [member for member in members if member.is_density]
                 code = events.rows[:, -1].astype(np.int64)
                 events = events._replace(rows=np.ascontiguousarray(events.rows[:, :-1]))
+                # Draws stand for the ranges wherever values are needed.
                 rows = drawn_by_column(self._ordered_domain, events, weight, random_state)
             else:
                 rows, weight, splits = self._labelled_rows(*task)
@@ -229,6 +232,7 @@ class DensityClassifier(ProbabilisticClassifier, PoolEstimator):
     def _members(self, densities: list[tuple[str, Any]]) -> list[Member]:
         """The members that densities and classifiers make."""
         ways = (False, True) if self.joint == "auto" else (bool(self.joint),)
+        # By default rows and classes are learned together; given densities are tried both ways.
         if self.density is None and self.joint == "auto":
             ways = (True,)
         members = [
@@ -242,6 +246,7 @@ class DensityClassifier(ProbabilisticClassifier, PoolEstimator):
     def _describe(self, members: list[Member]) -> None:
         """The attributes that tell of the pool."""
         self.log_loss_ = self.member_log_losses_ = None
+        # A single member has not been compared on held-out rows.
         if len(members) > 1:
             self.log_loss_, self.member_log_losses_ = self._pool.log_loss, self._pool.member_losses
         self.weights_, self.offsets_ = self._pool.pool
@@ -279,6 +284,7 @@ class DensityClassifier(ProbabilisticClassifier, PoolEstimator):
         return prior
 
     def _log_posterior(self, rows: Floats) -> Floats:
+        # The pool leaves out how frequent classes are, so that priors can be given.
         odds = log_or_inf(self.class_prior_) + self._pool.log_odds(rows)
         return np.asarray(odds - np.logaddexp.reduce(odds, axis=1, keepdims=True))
 
@@ -288,4 +294,5 @@ class DensityClassifier(ProbabilisticClassifier, PoolEstimator):
     def _draw(self, n_rows: int, random_state: np.random.RandomState) -> tuple[Floats, Ints]:
         code = random_state.choice(len(self.classes_), n_rows, p=self.class_prior_)
         rows = self._pool.draw(code, self.domain_.n_features, random_state)
+        # Members draw columns in their own order; its inverse is that of the table.
         return rows[:, np.argsort(self._order)], code

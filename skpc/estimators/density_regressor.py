@@ -225,6 +225,7 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
             if is_censored(y):
                 self._fit_censored(densities, X, y, sample_weight, random_state)
                 return self
+            # Members learn from numbers: dates become such, and predictions dates again.
             self._dates = Calendar.fit(y, sample_weight, "y")
             y = self._numbers(y)
             checked = self._training_rows(X, sample_weight, y, check_target)
@@ -233,6 +234,7 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
             rows, values = np.ascontiguousarray(rows[:, :-1]), rows[:, -1].copy()
             members = self._with_others(self._members_for(densities, len(rows)))
             data = NumberData(rows, whole, values, rates)
+            # Folds are dealt by the order of the scores, so that each has targets of all sizes.
             group = value_law(whole).scores(values)[0]
             self._learn_pool(data, members, weight, group, splits, random_state)
             self._describe(1)
@@ -241,6 +243,7 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
     def _members_for(self, densities: list[tuple[str, Any]], n_rows: int) -> list[Member]:
         """The densities that learn from so many distinct rows."""
         if self.density is None:
+            # Of many rows the network costs less than the mixture, and knows more.
             left_out = "soft" if n_rows <= FEW_ROWS else "mixture"
             densities = [estimator for estimator in densities if estimator[0] != left_out]
         return [Member(name, estimator, True) for name, estimator in densities]
@@ -269,6 +272,7 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
         self._dates = None
         target = CensoredTarget.read(y)
         check_consistent_length(X, target.event)
+        # Targets have been read: the numbers of rows that are left tell which of them stay.
         table, weight, present = self._training_rows(
             X, sample_weight, target.event, _numbers_of_rows
         )
@@ -278,18 +282,23 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
         self._order_columns(target.labelled(rows, None), weight)
         n_features = rows.shape[1]
         features = self._ordered_domain
+        # With several causes, the cause is a column of categories before the target.
         if len(target.causes) > 1:
             self.event_codes_ = target.causes
             features = features.with_category(len(target.causes))
         rows = target.labelled(rows[:, self._order], self.event_codes_)
         # Equal rows come together before anything is drawn for them.
+        # As long as no law is known, the ends are those of plain numbers.
         merged, weight, distinct = merged_events(target.events(rows, None), weight)
         splits = given_splits(self.cv, X, target.event, sample_weight, distinct, False)
+        # One target stands for all rows of an event.
         target = target.take(np.unique(distinct, return_index=True)[1])
         rows = merged.rows
         filled = rows.copy()
+        # The law of the target is learned from numbers: draws stand for ranges.
         filled[:, -1] = filled_numbers(target.cells, weight, random_state)
         whole = features.with_number(filled, weight, most_bins(densities))
+        # Now the law says which of its values a range holds.
         events = target.events(rows, whole[features.n_features].law)
         self._last = target.last
         rates = check_rates(self.missing_rates)
@@ -334,12 +343,14 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
             mean = self._of_parts(rows, lambda part: self._pool.predictive(rows[part]).mean())
             return as_dates(mean, self._dates)
 
+        # Both moments come from one predictive distribution, which costs more than they do.
         def moments(part: slice) -> Floats:
             cells = self._pool.predictive(rows[part])
             return np.column_stack([cells.mean(), cells.variance()])
 
         mean, variance = self._of_parts(rows, moments).T
         sd = np.sqrt(variance)
+        # The deviation of dates is a length of time, and no date.
         return as_dates(
             mean.copy(), self._dates
         ), sd if self._dates is None else self._dates.lengths(sd)
@@ -389,6 +400,7 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
 
         def quantiles(part: slice) -> Floats:
             cells = self._pool.predictive(rows[part])
+            # The empty column keeps the shape where no levels are asked for.
             return np.column_stack([np.empty((len(rows[part]), 0)), *map(cells.quantile, wanted)])
 
         numbers = self._of_parts(rows, quantiles)
@@ -424,6 +436,7 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
         def survival(part: slice) -> Floats:
             cells = self._pool.predictive(rows[part])
             below = [cells.cdf(time) for time in wanted.tolist()]
+            # The shape is given, so that it holds for an empty list of times too.
             return 1.0 - np.reshape(below, (len(wanted), len(rows[part]))).T
 
         return self._of_parts(rows, survival)
@@ -587,6 +600,7 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
             weight = check_weight(sample_weight, len(target.event))
             # A mean up to the last time is there for all, a median is not.
             return concordance(target.cells, -self.predict_rmst(X, self._last), weight)
+        # The coefficient compares numbers: dates are turned into such, predicted ones too.
         numbers = map(self._numbers, (y, self.predict(X)))
         return float(r2_score(*numbers, sample_weight=sample_weight))
 
@@ -595,6 +609,7 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
         target = CensoredTarget.read(y)
         pool = self._pool
         n_features = len(self._order)
+        # The open cause that encoding has added makes room for the one that y tells.
         rows = rows[:, :n_features]
         labelled_rows = target.labelled(rows, self.event_codes_)
         events = target.events(labelled_rows, pool.law)
@@ -602,6 +617,7 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
             log_scores(density.row_density, events, rows, n_features)
             for density in pool.densities.values()
         ]
+        # (n_rows, n_densities): the mixture of the scores of all densities.
         return np.asarray(np.logaddexp.reduce(np.array(scores).T + np.log(pool.mixture), axis=1))
 
     @property

@@ -83,6 +83,7 @@ class ExpectedKernelMachine(TableEstimator):
         """
         self.density_ = self._fitted_density(table, weight)
         self.domain_ = self.density_.domain_
+        # Equal rows with different targets stay apart: the solver learns from all of them.
         pairs, weight = merge_rows(np.column_stack([self.domain_.encode(table), target]), weight)
         # Steps of the solver depend on the order of the rows, which no unit may decide.
         is_categorical = np.append(self.domain_.is_categorical, False)
@@ -100,6 +101,7 @@ class ExpectedKernelMachine(TableEstimator):
         """
         centre, unit = self._units
         mean, sd = column_moments(kernel_rows(self.density_.circuit_, rows), weight)
+        # Categories are compared by indicators, which have one scale already.
         as_they_are = self.domain_.is_categorical | (not self.standardize)
         self.scale_ = np.where(as_they_are | (sd < _SMALLEST), 1.0, sd)
         self.mean_ = np.where(as_they_are, 0.0, mean)
@@ -107,6 +109,7 @@ class ExpectedKernelMachine(TableEstimator):
         self.gamma_ = _scale(numbers, weight) if self.gamma == "scale" else float(self.gamma)
         shared = ("C", "tol", "cache_size", "max_iter")
         solver.set_params(**{name: getattr(self, name) for name in shared})
+        # A row with gaps is no point for libsvm: it gets the matrix of expected kernels.
         if np.isnan(rows).any():
             _refuse_unstructured(self.density_, rows)
             what = f"Expected kernels between {len(rows):,} rows"
@@ -131,8 +134,10 @@ class ExpectedKernelMachine(TableEstimator):
         solver.fit(numbers, scaled, sample_weight=weight)
         self.intercept_ = centre + unit * solver.intercept_
         self.n_iter_ = int(np.max(solver.n_iter_))
+        # Support vectors that differ by their target alone become one, coefficients added.
         self.support_vectors_, group = group_rows(rows[solver.support_])
         shape = len(group), len(self.support_vectors_)
+        # (n_support, n_distinct): a one where a support vector stands among the distinct ones.
         places = csr_array((np.ones(len(group)), (np.arange(len(group)), group)), shape)
         if len(solver.dual_coef_) == 1:
             self.dual_coef_ = unit * solver.dual_coef_ @ places
@@ -147,6 +152,7 @@ class ExpectedKernelMachine(TableEstimator):
 
     def _mean(self, rows: Floats) -> Floats:
         """Expected values of the functions given encoded rows, shape (n_rows, n_functions)."""
+        # Products of matrices are quick, but take points on both sides; the circuit takes gaps.
         usable = len(self.support_vectors_) > 0 and not np.isnan(self.support_vectors_).any()
         complete = usable & ~np.isnan(rows).any(axis=1)
         mean = np.empty((len(rows), len(self.dual_coef_)))
@@ -418,9 +424,11 @@ class ExpectedKernelSVR(RegressorMixin, ExpectedKernelMachine):
                 "return_std needs complete support vectors, but some of those found in training "
                 "have missing cells; the spread of sample(X, n_samples) estimates it"
             )
+        # A complete row has a single prediction, which does not spread.
         std = np.zeros(len(rows))
         incomplete = np.isnan(rows).any(axis=1)
         variance = self._expansion.variance(rows[incomplete])[:, 0]
+        # Rounding may have made a small variance negative.
         std[incomplete] = np.sqrt(np.maximum(variance, 0.0))
         return mean, std
 
@@ -455,7 +463,9 @@ class ExpectedKernelSVR(RegressorMixin, ExpectedKernelMachine):
         repeated = np.repeat(rows[incomplete], n_samples, axis=0)
         filled = sample_missing(self.density_.circuit_, repeated, random_state)
         drawn = np.empty((len(rows), n_samples))
+        # (n_incomplete, n_samples): a prediction for each draw.
         drawn[incomplete] = self._mean(filled)[:, 0].reshape(incomplete.sum(), n_samples)
+        # All draws of a complete row are the row itself.
         drawn[~incomplete] = self._mean(rows[~incomplete])[:, [0]]
         return np.asarray(drawn + self.intercept_[0])
 
@@ -464,6 +474,7 @@ def _hand_down(machine: Any, density: Any) -> None:
     """Give the density the categorical features of the machine; refuse a disagreement."""
     wanted = machine.categorical_features
     declared = density.categorical_features
+    # Where the machine says nothing, the density goes by its own parameter.
     if isinstance(wanted, str) and wanted == "auto":
         return
     if isinstance(declared, str) and declared == "auto":
@@ -477,6 +488,7 @@ def _hand_down(machine: Any, density: Any) -> None:
 
 def _scale(numbers: Floats, weight: Floats) -> float:
     """One over the number of columns times the variance of their cells, missing ones skipped."""
+    # Missing cells have weight zero: (n_rows, n_columns).
     weights = ~np.isnan(numbers) * weight[:, np.newaxis]
     value = np.where(np.isnan(numbers), 0.0, numbers)
     mean = np.average(value, weights=weights)

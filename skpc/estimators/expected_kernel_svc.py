@@ -62,6 +62,7 @@ class Sigmoid(NamedTuple):
     def probabilities(self, evidence: Floats) -> Floats:
         """Probabilities of the classes, shape (n_rows, n_classes)."""
         class_columns = [curve.predict(column) for curve, column in zip(self.curves, evidence.T)]
+        # All sigmoids may vanish in float64, and their shares would be 0 / 0.
         probability = np.maximum(np.column_stack(class_columns), np.finfo(np.float64).tiny)
         return np.asarray(probability / probability.sum(axis=1, keepdims=True))
 
@@ -86,9 +87,11 @@ class Temperature(NamedTuple):
         """
         n_classes = evidence.shape[1]
         count = np.bincount(code, weight, minlength=n_classes)
+        # (n_rows, n_classes): all get 1 / (n + n_classes), and the own class n + 1 times that.
         target = np.repeat(1.0 / (count + n_classes)[code][:, np.newaxis], n_classes, axis=1)
         target[np.arange(len(code)), code] *= count[code] + 1.0
 
+        # On a logarithmic scale no inverse temperature is zero or negative.
         def loss(log_inverse: float) -> float:
             log_proba = log_softmax(np.exp(log_inverse) * evidence, axis=1)
             return float(-weight @ (target * log_proba).sum(axis=1))
@@ -287,11 +290,13 @@ class ExpectedKernelSVC(ClassifierMixin, ExpectedKernelMachine):
 
         def evidence_of(fold: Fold) -> Floats:
             machine = self._without(rows, fold.train_weight, code)
+            # The name is bound below, before the first fold is asked.
             advance(1.0)
             return machine._evidence(fold.test_rows)
 
         with progress(len(folds), "folds", self.verbose) as advance:
             evidence = in_threads(evidence_of, folds)
+        # Classes and weights follow in the order of the folds, as the evidence does.
         self._calibrator = _CALIBRATIONS[self.calibration].fit(
             np.concatenate(evidence),
             code[np.concatenate([fold.test_index for fold in folds])],
@@ -306,9 +311,11 @@ class ExpectedKernelSVC(ClassifierMixin, ExpectedKernelMachine):
         is_present = kept_weight > 0.0
         rows = rows[is_present]
         weight = kept_weight[is_present]
+        # Where the fold leaves too little for a density, that of all rows stands in.
         machine.density_ = self.density_
         # A column without a cell that is not held out cannot be learned.
         if not np.isnan(rows).all(axis=0).any():
+            # Rows that differ by their class alone are one row for the density.
             merged = merge_rows(rows, weight)
             density = clone(self.density_).set_params(verbose=0)
             machine.density_ = density.fit_rows(self.domain_, *merged)
@@ -336,6 +343,7 @@ class ExpectedKernelSVC(ClassifierMixin, ExpectedKernelMachine):
         n_classes = len(self.classes_)
         if n_classes == 2:
             return margin[:, 0]
+        # Margins of pairs are positive for the first class, scikit-learn's votes for the second.
         return np.asarray(decisions_of_pairs(margin <= 0.0, -margin, n_classes))
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -386,6 +394,7 @@ class ExpectedKernelSVC(ClassifierMixin, ExpectedKernelMachine):
         if n_classes == 2:
             # That of two classes is positive for the second, others for the first of each pair.
             margin = -0.5 * margin
+        # The closest rival has the least margin: minima begin with infinity.
         evidence = np.full((len(rows), n_classes), np.inf)
         for (class_a, class_b), pair_margin in zip(combinations(range(n_classes), 2), margin.T):
             evidence[:, class_a] = np.minimum(evidence[:, class_a], pair_margin)

@@ -48,6 +48,7 @@ def _model_has(method: str) -> Callable[[Any], bool]:
     """Whether the model has a method, before and after ``fit``."""
 
     def check(self: Any) -> bool:
+        # The AttributeError of the model itself says best what it lacks.
         getattr(getattr(self, "_model", with_margin(self.estimator)), method)
         return True
 
@@ -190,8 +191,10 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
         if not hasattr(self.estimator, "predict"):
             raise TypeError(f"estimator needs a method predict; {self.estimator!r} has none.")
         is_frozen = self._is_frozen
+        # Whether models of other libraries classify is told by their faces.
         check = check_labels if is_classifier(with_margin(self.estimator)) else check_target
         with all_or_nothing(self), threads(self.n_jobs):
+            # A frozen model has learned from targets of its own: y is not read.
             checked = (X, sample_weight) if is_frozen else (X, sample_weight, y, check)
             table, weight, y = self._training_rows(*checked)
             if is_frozen:
@@ -199,14 +202,17 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
             self.density_ = self._learn_density(table, weight)
             domain = self.domain_ = self.density_.domain_
             encoder = self._encoder()
+            # Zero states mark numbers, which the model reads as they are, also where bins exist.
             n_states = np.where(domain.is_categorical, domain.n_states, 0)
             self._is_table = encoder == "table"
             self._columns = ModelColumns.from_states(n_states, encoder == "onehot")
             if self._is_table:
+                # A model of tables compares the states themselves, and not their codes.
                 self._columns = self._columns._replace(values=[column.states for column in domain])
             if is_frozen:
                 self.estimator_ = self.estimator
             else:
+                # Weights that nobody gave must not reach a model that takes none.
                 given = None if sample_weight is None else weight
                 self.estimator_ = self._learn_model(domain.encode(table), weight, y, given)
             self._model = with_margin(self.estimator_)
@@ -219,6 +225,7 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
 
     def _check_columns(self, model: Any) -> None:
         """Raise if a model was trained on other columns than the table has."""
+        # Names are compared where the model has any, else numbers of columns.
         named = hasattr(model, "feature_names_in_")
         model_names, table_names = (
             [*getattr(owner, "feature_names_in_", ())]
@@ -237,6 +244,7 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
     def _encoder(self) -> str:
         if self.encoder != "auto":
             return self.encoder
+        # What is trained, or transforms columns itself, reads tables like those of the user.
         if self._is_frozen or isinstance(self.estimator, Pipeline):
             return "table"
         return "codes" if self._takes_codes else "onehot"
@@ -263,6 +271,7 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
             CutsetNetworkBD(n_components=5, **options),
             SoftLearnSPN(leaves="univariate", **options),
         ]
+        # What the columns are is learned once, for all candidates.
         data = candidates[0].prepare(table, weight)
         return fit_best(candidates, *data, self.random_state, 0.0)
 
@@ -281,7 +290,9 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
             copied = np.repeat(np.arange(len(rows)), n_copies)
             rows = self._completed(rows, y, weight, copied)
             y = y[copied]
+            # The completions of a row share its weight, whether the user gave weights or not.
             given = (weight / n_copies)[copied] if takes_weights else None
+        # The model sees codes: which of them are categories must be said.
         if self._takes_codes and self._encoder() == "codes":
             model.set_params(categorical_features=few_categories(self.domain_))
         options = {} if given is None else {"sample_weight": given}
@@ -297,6 +308,7 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
         else:
             labels = labelled(rows, y)
             domain = self.domain_.with_number(*merge_rows(labels, weight), density.bins_wanted)
+        # Without the target, what is drawn would weaken what the model is to learn from it.
         joint = fit_density(clone(density), domain, labels, weight).row_density
         return joint.draw_missing(labels[copied], check_random_state(self.random_state))[:, :-1]
 
@@ -313,12 +325,14 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
         density = self.density_.row_density
         # Drawn rows on which what is read from a model must have its answers.
         n_checked = 200
+        # A fixed seed: whether a model can be read must not be a matter of chance.
         rows = density.draw(n_checked, np.random.RandomState(0))
         if self._is_table:
             is_coded = getattr(model, "is_categorical_", None) is not None
             has_labels = (hasattr(scale, "labels") for scale in domain.calendars.values())
             values = self._read_values(model)
             is_text = (each is not None and each.dtype.kind not in "bif" for each in values)
+            # Encoded rows do not tell what such a model compares.
             if is_coded or domain.is_hidden.any() or not all(has_labels) or any(is_text):
                 if isinstance(model, BoosterModel):
                     model.goes_by_draws("dates, strings and columns that tell the same as another")
@@ -331,6 +345,7 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
                     f"{domain[column].where} holds categories for the model, but numbers for the "
                     "density; name it in categorical_features"
                 )
+            # Rows that are alike in all other columns, so that this one alone moves a leaf.
             copies = np.repeat(rows[:1], len(domain[column].labels), axis=0)
             copies[:, column] = np.arange(len(copies))
             return self._inputs(copies)
@@ -412,8 +427,10 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
         if return_std:
             raise ValueError("return_std=True needs a regressor; a classifier has predict_proba.")
         margin = self._expected(table, rows, self._mean_method)
+        # Two classes may share one margin, which is positive for the second.
         best = (margin > 0.0).astype(int) if margin.ndim == 1 else margin.argmax(axis=1)
         out = self.classes_[best]
+        # The model has the last word on complete rows: it may break ties in its own way.
         is_complete = ~np.isnan(rows).any(axis=1)
         if is_complete.any():
             out[is_complete] = self._of_complete(table, rows, is_complete, "predict")
@@ -490,6 +507,7 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
             table, rows = self._encode(X)
             method = self._sum_method
             expected = partial(self._of_incomplete, method=method)
+            # A row of gaps is the coalition of no cells.
             base = expected(np.full((1, rows.shape[1]), np.nan))[0]
             whole = self._expected(table, rows, method)
             random_state = check_random_state(self.random_state)
@@ -524,15 +542,18 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
         with threads(self.n_jobs):
             rows = self._encode(X)[1]
             random_state = check_random_state(self.random_state)
+            # (2, n_rows, n_features): falls of the variance, and their standard errors.
             values = np.full((2, *rows.shape), np.nan)
             for place, row in enumerate(rows):
                 missing = np.flatnonzero(np.isnan(row))
                 copies = np.repeat(row[np.newaxis], self.n_draws, axis=0)
                 if len(missing):
+                    # A joint draw serves all columns: each takes its own cells from it.
                     drawn = self.density_.row_density.draw_missing(copies, random_state)
                 for column in missing.tolist():
                     copies[:, column] = drawn[:, column]
                     values[:, place, column] = self._variance_of_means(copies, random_state)
+                    # The next column is drawn without knowing this one.
                     copies[:, column] = np.nan
             return VarianceReduction(*values)
 
@@ -542,6 +563,7 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
         """Variance of the expectations of rows of equal weight, and its standard error."""
         method = self._sum_method
         if self._sum is not None:
+            # Exact means have no noise: paired with themselves, their covariance is the variance.
             pair = [self._expected_rows(rows, method)] * 2
         else:
             # Two answers that share nothing but the row have the covariance that is asked for.
@@ -551,6 +573,7 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
                     self.density_.row_density.draw_missing(rows, random_state) for _ in range(2)
                 )
             ]
+        # (n_rows,): products of centred means, summed over outputs.
         products = np.prod([means - means.mean(axis=0) for means in pair], axis=0).sum(axis=1)
         n_rows = len(rows)
         unbiased = products * (n_rows / (n_rows - 1))
@@ -586,6 +609,7 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
         if is_complete.all():
             return self._of_complete(table, rows, is_complete, method)
         expected_of_incomplete = self._of_incomplete(rows[~is_complete], method)
+        # What stands behind the rows is up to the method: nothing, or a column for each class.
         out = np.empty((len(rows), *expected_of_incomplete.shape[1:]))
         out[~is_complete] = expected_of_incomplete
         if is_complete.any():
@@ -605,6 +629,7 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
         if read is None:
             return self._drawn(rows, method)[0]
         answer = read.expected(self.density_.row_density, rows)
+        # A single output is flat, as the model's own answer is.
         return answer[:, 0] if answer.shape[1] == 1 else answer
 
     def _answer(self, inputs: Any, method: str) -> Any:
@@ -618,6 +643,7 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
         moments = None if self._sum is None else self._sum.moments(method)
         if moments is None:
             return self._drawn(rows, method)[1]
+        # Both are about a centre, so that their difference keeps its digits.
         mean, square = moments.expected(self.density_.row_density, rows).T
         return np.sqrt(np.maximum(square - mean**2, 0.0))
 
@@ -629,6 +655,7 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
             copies = np.repeat(rows[part], self.n_draws, axis=0)
             drawn = self.density_.row_density.draw_missing(copies, random_state)
             answers = self._answer(self._inputs(drawn), method)
+            # (n_rows, n_draws), and the shape of an answer behind.
             answers = answers.reshape(-1, self.n_draws, *answers.shape[1:])
             parts.append((answers.mean(axis=1), answers.std(axis=1, ddof=1)))
         mean, sd = (np.concatenate(figures) for figures in zip(*parts))

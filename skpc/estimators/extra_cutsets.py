@@ -185,15 +185,18 @@ class ExtraCutsets(CircuitDensity):
         weight = data.weight
         domain = self.domain_
         random_state = check_random_state(self.random_state)
+        # A seed for each network makes the result independent of the number of threads.
         seeds = random_state.randint(2**31, size=self.n_estimators)
         share = self.max_features
         if share is None:
             share = domain.n_features
         elif not isinstance(share, Integral):
+            # An int is a number of columns, a float a share: 1 is one column, 1.0 all of them.
             share = max(1, int(share * domain.n_features))
         cuts = RandomCuts(domain.n_states, self.param_ess, share, self.bootstrap, self.n_jobs)
         learn_tree = partial(learn_cutset_network, n_states=domain.n_states, options=TREE)
         with threads(self.n_jobs):
+            # Cuts divide complete rows: draws stand for the missing cells.
             complete = fill_missing(domain, rows, weight, learn_tree, 1, random_state)
             codes = domain.codes(complete)
             if data.like is not None:
@@ -202,15 +205,18 @@ class ExtraCutsets(CircuitDensity):
                 self.min_samples_split_ = cuts.choose_split(codes, weight, seeds)
             else:
                 self.min_samples_split_ = float(self.min_samples_split)
+            # Without the draws, codes of missing cells are negative: counts rest on the others.
             shown = domain.codes(rows) if np.isnan(rows).any() else None
             networks = cuts.learn(codes, weight, self.min_samples_split_, seeds, shown)
             circuits = [cutset_circuit(network, domain.axes) for network in networks]
+            # Draws only place rows at cuts: parameters are learned from the rows as they are.
             if shown is not None:
                 for k, circuit in enumerate(circuits):
                     learned_from = complete, weight, shown >= 0, self.param_ess
                     start, prior = learned_from_shown(circuit, *learned_from)
                     circuits[k] = em_step(start, rows, weight, prior)
             self.circuit_ = mixture(circuits, np.full(len(circuits), 1.0 / len(circuits)))
+            # With more rows than these, each network learns its parameters anew.
             return circuits
 
     def _refit(
@@ -218,9 +224,11 @@ class ExtraCutsets(CircuitDensity):
     ) -> None:
         models = []
         for circuit in learned:
+            # What the sample says counts as a few rows, so that the others cannot rule out a state.
             counts = pseudo_counts_from(circuit, LIKE_SAMPLE)
             model = ParametrisedCircuit.from_rows(circuit, sample.rows, sample.weight, counts)
             models.append(model)
+        # The weights stay equal, and each network counts all rows as if it were alone.
         apart = Apart(tuple(models))
         with threads(self.n_jobs):
             models = learn([apart], data, self._passes).model.models

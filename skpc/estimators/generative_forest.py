@@ -171,10 +171,13 @@ class GenerativeForest(ProbabilisticClassifier, ColumnsEstimator):
             self.classes_, code = np.unique(labels, return_inverse=True)
             self.class_count_ = np.bincount(code, weight)
             self.domain_ = self._domain_of(table, weight)
+            # The class goes along as a column: equal rows of two classes stay two rows.
             rows, weight = merge_rows(labelled(self.domain_.encode(table), code), weight)
             is_categorical = np.append(self.domain_.is_categorical, True)
             columns, order = canonical_order(rows, weight, is_categorical)
+            # The class, too, has a place in this order, but not among the columns of trees.
             self._order = columns[columns < self.n_features_in_]
+            # Weights by class, (n_rows, n_classes), with one entry in each line that is not zero.
             is_class = rows[order, -1:] == np.arange(len(self.classes_))
             data = rows[np.ix_(order, self._order)], weight[order, np.newaxis] * is_class
             options = ForestOptions(*(getattr(self, name) for name in ForestOptions._fields))
@@ -192,6 +195,7 @@ class GenerativeForest(ProbabilisticClassifier, ColumnsEstimator):
 
     def _log_density(self, rows: Floats) -> Floats:
         log_joint = self._forest.log_density(rows[:, self._order])
+        # (n_rows, n_classes): the class is summed out.
         return np.asarray(np.logaddexp.reduce(log_joint, axis=1))
 
     def _draw(self, n_rows: int, random_state: np.random.RandomState) -> tuple[Floats, Ints]:

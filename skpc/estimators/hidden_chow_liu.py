@@ -144,6 +144,7 @@ class HiddenChowLiuTree(CircuitDensity):
 
     def _take_columns(self, order: Ints) -> None:
         super()._take_columns(order)
+        # Old numbers of parents become new ones; the last entry maps -1, of the root, to itself.
         self.parent_ = np.append(np.argsort(order), -1)[self.parent_[order]]
 
     def _learn(self, data: TrainingData) -> TaughtTree:
@@ -154,6 +155,7 @@ class HiddenChowLiuTree(CircuitDensity):
                 tree, choice = self._choose(data, seed, random_state)
             else:
                 choice = data.like._choice
+            # The choices are made: rows that were held out tell parameters too.
             if data.rows_val is None:
                 tree = learn_hidden_tree(self._table(data.rows, data.weight), choice, seed)
         self._choice: TreeChoice = choice
@@ -161,6 +163,7 @@ class HiddenChowLiuTree(CircuitDensity):
         self.n_hidden_ = tree.n_hidden
         self.parent_ = tree.parent
         self.n_iter_ = len(choice.batches)
+        # Passes over more rows know the tree, and the shares of states in the sample.
         share = self._table(data.rows, data.weight).share
         return TaughtTree(tree, share, self.domain_)
 

@@ -48,11 +48,13 @@ class ForestAnswers(CircuitAnswers):
 
     def log_density(self, rows: Any, given: Any = None) -> Floats:
         """See :class:`skpc.densities.Density`."""
+        # Conditions and events take the circuit: matrices pass plain rows alone.
         if given is not None or not isinstance(rows, np.ndarray):
             return super().log_density(rows, given)
         estimator = cast("HiddenForest", self[0])
         codes = self.domain.codes(rows)[:, estimator._order].astype(np.int64)
         log_likelihood = estimator._exact_forest.log_likelihood(codes)
+        # Trees know the bins; where in a bin a number lies is told by the axes.
         return np.asarray(log_likelihood + self.domain.axis_table.log_density(rows))
 
     def draw(
@@ -209,6 +211,7 @@ class HiddenForest(CircuitDensity):
     def circuit_(self) -> Circuit:
         """The circuit, which is made when it is first asked for."""
         if "circuit" not in self._made:
+            # Trees have the columns in the order of learning, the circuit has that of the table.
             axes = self.domain_.taken(self._order).axes
             circuit = self._exact_forest.circuit(axes)
             self._made["circuit"] = circuit.taken(np.argsort(self._order))
@@ -216,6 +219,7 @@ class HiddenForest(CircuitDensity):
 
     @circuit_.setter
     def circuit_(self, circuit: Circuit) -> None:
+        # The parameters of this circuit are not those of the trees any more.
         self._forest = None
         self._made = {"circuit": circuit}
 
@@ -243,6 +247,7 @@ class HiddenForest(CircuitDensity):
         if self._forest is None:
             super()._take_columns(order)
         else:
+            # The method of CircuitDensity would make the circuit only to put it in order.
             TableLearner._take_columns(self, order)
             self._made = {}
         self._masses = [self._masses[column] for column in order.tolist()]
@@ -279,6 +284,7 @@ class HiddenForest(CircuitDensity):
                 for column, values in zip(self.domain_, data.rows.T)
             ]
         else:
+            # Rows come in the order of learning, the like density has that of its table.
             places = data.like._order.tolist()
             pairs = [(data.like.domain_[place].axis, data.like._masses[place]) for place in places]
         axes, self._masses = map(list, zip(*pairs))
@@ -309,12 +315,14 @@ class HiddenForest(CircuitDensity):
         if self.n_hidden != "auto":
             return n_members, n_clusters, int(self.n_hidden)
         if n_rows >= _LARGE:
+            # As many states as there are enough rows for, in each cluster.
             is_enough = n_rows / (n_clusters * _N_HIDDEN[0]) >= _ROWS_OF_STATE
             return n_members, n_clusters, _N_HIDDEN[0 if is_enough else 1]
         rows, weight, rows_val, weight_val = data.divided(_HELD_OUT, random_state)
         if rows_val is None:
             # Too few rows to hold any out.
             return n_members, n_clusters, 1
+        # Two members tell the numbers apart at less cost than a whole bag.
         seeds = random_state.randint(2**31, size=2).tolist()
         codes, codes_val = (self.domain_.codes(part).astype(np.int64) for part in (rows, rows_val))
         scores = []
@@ -322,6 +330,7 @@ class HiddenForest(CircuitDensity):
             settings = TreeSettings(n_clusters, n_hidden, self.max_iter)
             forest = learn_forest(states, codes, weight, settings, seeds)
             scores.append(forest.exact().log_likelihood(codes_val))
+        # Scores of shape (n_numbers, n_held_out_rows).
         return n_members, n_clusters, _N_HIDDEN[_largest_good(np.array(scores), weight_val)]
 
 
@@ -341,6 +350,7 @@ def _cells_of(
 ) -> tuple[Histogram | None, Floats]:
     """The axis of a column of numbers, and the smooth masses of its states."""
     if column.states is not None:
+        # Categories have no line to be smooth along: all are equal to begin with.
         return None, np.full(len(column.states), 1.0 / len(column.states))
     law = column.law or Law.fit(values, weight)
     if np.isnan(values).all():

@@ -228,6 +228,7 @@ class CircuitImputer(TableTransformer, TableEstimator):
                 )
             table, weight, _ = self._training_rows(X, sample_weight)
             self.indicator_ = None
+            # Wrong cells are no gaps: which cells are missing is settled before they are found.
             missing = _indicated(table)
             self._is_empty = np.asarray(np.isnan(missing).all(axis=0))
             self.detector_ = None
@@ -249,6 +250,7 @@ class CircuitImputer(TableTransformer, TableEstimator):
             else:
                 self.density_ = clone(density).fit(table, sample_weight=weight)
                 density_of_kind = {}
+            # A kind that was not weighed by itself is filled by the density of rows.
             self.densities_ = dict.fromkeys(_KINDS, self.density_) | density_of_kind
             if self.add_indicator:
                 self.indicator_ = MissingIndicator(error_on_new=False).fit(missing)
@@ -272,6 +274,7 @@ class CircuitImputer(TableTransformer, TableEstimator):
         table = check_table(self, X, reset=False)
         with threads(self.n_jobs):
             filled = self._complete(self._trusted(table))
+        # Cells that were taken for wrong are no evidence, but stay in the table.
         if self.detector_ is not None:
             filled = with_cells_of(table, missing_in(table), filled)
         filled = as_precise(filled, X)
@@ -280,12 +283,14 @@ class CircuitImputer(TableTransformer, TableEstimator):
         library = self._output
         is_other = frame_library(filled) != library
         for position, is_empty in enumerate(self._is_empty[kept_columns]):
+            # No density fills an empty column; arrays fit into frames of any library.
             if is_empty or is_other:
                 columns[position] = _as_array(columns[position], 0.0 if is_empty else None)
         if self.indicator_ is not None:
             columns += [*self.indicator_.transform(_indicated(table)).T]
         if library is not None:
             return join_columns(columns, library, like=None if is_other else filled)
+        # Dates have no dtype in common with anything else.
         kinds = {column.dtype.kind for column in columns}
         if kinds & {"M", "m"} and len(kinds) > 1:
             # Not by astype, which makes numbers of nanoseconds.
@@ -307,8 +312,10 @@ class CircuitImputer(TableTransformer, TableEstimator):
         """Fill the missing cells: means by the densities of kinds, all else by that of rows."""
         density_of_kind = [self.densities_[kind] for kind in _KINDS]
         numbers, categories = density_of_kind if self.strategy == "mean" else [self.density_] * 2
+        # A single density fills the table itself, by any strategy.
         if numbers is categories:
             return numbers.complete(X, strategy=self.strategy, random_state=self.random_state)
+        # The densities of kinds share the domain of that of rows, so that rows are encoded once.
         table, rows = self.density_.encode(X)
         filled = rows.copy()
         is_categorical = self.density_.domain_.is_categorical
@@ -321,6 +328,7 @@ class CircuitImputer(TableTransformer, TableEstimator):
         """A density of rows, weighed by rows held out; those of kinds, by their removed cells."""
         seeded = {"random_state": self.random_state, "verbose": self.verbose}
         members: list[Any] = [CutsetNetworkBD(**seeded), HiddenChowLiuTree(**seeded)]
+        # All members share one domain, with the bins that cutset networks want.
         domain, *distinct = members[0].prepare(table, weight)
         rows, weight = with_some_cell(domain, *distinct)
         data = domain, rows, weight
@@ -336,9 +344,11 @@ class CircuitImputer(TableTransformer, TableEstimator):
                 order = random_state.permutation(len(rows))
                 learned_rows = order[:_CHOOSING]
                 choice_rows = order[_CHOOSING : 2 * _CHOOSING]
+                # A fitted member keeps its choices whenever it learns again below.
                 members[-1].fit_rows(
                     domain, rows[learned_rows], weight[learned_rows], rows[choice_rows]
                 )
+        # Linear regressions come after these: they have no density of rows.
         n_joint = len(members)
         n_columns = domain.n_states[domain.is_categorical].sum()
         # Columns of indicators that linear regressions have, at most.
@@ -346,6 +356,7 @@ class CircuitImputer(TableTransformer, TableEstimator):
         if n_columns <= most_columns:
             members += [LinearFiller(strength=strength) for strength in _STRENGTHS]
         parts = fit_to_parts(members, data, seed, n_masks, n_parts)
+        # For each part, shape (n_held_rows, n_joint).
         log_density = [
             np.column_stack([density.row_density.log_density(held) for density in fitted[:n_joint]])
             for fitted, (held, *_) in parts
@@ -355,7 +366,9 @@ class CircuitImputer(TableTransformer, TableEstimator):
         variance = column_variances(*data)
         is_categorical = domain.is_categorical
         for kind, columns in zip(_KINDS, (~is_categorical, is_categorical)):
+            # Columns that do not vary have no errors to weigh members by.
             if (variance[columns] > 0.0).any():
+                # With variance zero, columns of the other kind are left out of the errors.
                 wanted = variance * columns
                 errors = [
                     np.column_stack(
@@ -363,8 +376,11 @@ class CircuitImputer(TableTransformer, TableEstimator):
                     )
                     for fitted, held in parts
                 ]
+                # The squares of a part sum to a proportion; the mean over parts is wanted.
                 choices[kind] = mean_weights(np.concatenate(errors) / np.sqrt(len(parts)))
+        # Each part refits the members of the one before: the last have the choices of all.
         learned = in_threads(partial(_learned, data, parts), parts[-1][0])
+        # Weights of rows are those of the joint densities, which come first.
         best = {
             kind: StackedDensity.composed(
                 learned[: len(choice[0])], *choice, is_of_cells=kind != "rows"
@@ -424,11 +440,13 @@ def _as_array(column: Any, empty: Any) -> np.ndarray:
     """The cells of a column as numbers, bools, or objects for strings; what missing ones become."""
     cells = np.asarray(column)
     if cells.dtype.kind not in "OU":
+        # Missing dates stay what they are: no number stands for them.
         is_kept = empty is None or cells.dtype.kind in "mM"
         return cells if is_kept else np.where(np.isnan(cells), empty, cells)
     cells = cells.astype(object)
     cells[missing_cells(cells)] = empty
     kinds = {isinstance(cell, str) for cell in cells.tolist()}
+    # Strings beside other things, and dates, stay objects.
     if len(kinds) > 1 or kinds_of_cells(cells.tolist()) & KINDS_OF_DATES:
         return cells
     values, is_bool = read_cells(cells, 0)

@@ -249,6 +249,7 @@ class KernelEPOperator(RegressorMixin, Estimator):
                 "refit_features needs the rows that were learned from, and they have not been "
                 "kept; make the estimator with keep_rows=True."
             )
+        # Each call of partial_fit has kept a pair of its own.
         rows, targets = (np.concatenate(parts) for parts in zip(*self._rows))
         with all_or_nothing(self):
             self._start(rows, targets, self._moments(rows))
@@ -303,11 +304,13 @@ class KernelEPOperator(RegressorMixin, Estimator):
         """
         mean, std = self.predict(X, return_std=True)
         n_samples = check_n_samples(n_samples)
+        # (n_rows, n_outputs, n_samples), without outputs where the targets had none.
         noise = check_random_state(random_state).normal(size=(*mean.shape, n_samples))
         return np.asarray(mean[..., np.newaxis] + std[..., np.newaxis] * noise)
 
     def _start(self, rows: Floats, targets: Floats, moments: Moments) -> None:
         """Fix what the first rows fix, and learn from them."""
+        # A new start forgets the rows that were kept.
         self._rows: tuple[tuple[Floats, Floats], ...] = ()
         random_state = check_random_state(self.random_state)
         n_variables = moments.mean.shape[1]
@@ -324,6 +327,7 @@ class KernelEPOperator(RegressorMixin, Estimator):
         outer = (
             outer_length_scale_sq(moments_seen, inner) if isinstance(outer, str) else float(outer)
         )
+        # Weights of inner and outer features, and a covariance over the outer ones.
         n_numbers = float(self.n_inner) * (self.n_outer + n_variables) + float(self.n_outer) ** 2
         check_memory(n_numbers, "The random features", "Choose a smaller n_inner or n_outer.")
         self.inner_length_scale_sq_ = inner
@@ -334,15 +338,18 @@ class KernelEPOperator(RegressorMixin, Estimator):
         scale = targets.std(axis=0)
         # The deviation of a constant target is rounding.
         constant = scale <= 1e-14 * np.abs(targets).max(axis=0)
+        # Later rows are standardised by these figures of the first ones.
         self.y_mean_ = targets.mean(axis=0)
         self.y_scale_ = np.where(constant | (not self.standardize), 1.0, scale)
         noise = self._for_each("noise_variance", n_outputs, "outputs")
         if noise is None:
             blocks = self._feature_blocks(moments)
+            # A generator: the features of two blocks are never held together.
             standardised = ((features, self._standardised(targets[b])) for features, b in blocks)
             noise = noise_of_greatest_evidence(standardised, self.prior_variance)
         self.noise_variance_ = noise * self.y_scale_**2
         shared = {"prior_variance": self.prior_variance}
+        # Outputs of equal noise share one covariance; others need a regression each.
         self.posterior_: BayesianRegression | SeparateRegressions = (
             BayesianRegression.prior(
                 self.n_outer, len(noise), noise_variance=float(noise[0]), **shared
@@ -380,6 +387,7 @@ class KernelEPOperator(RegressorMixin, Estimator):
         checks = {**_NUMBERS, "multi_output": True, "y_numeric": True}
         rows, targets = validate_data(self, eager(X), unmasked(y), reset=reset, **checks)
         targets = np.asarray(targets, dtype=np.float64)
+        # Where targets were one-dimensional, so are predictions.
         flat = targets.ndim == 1
         targets = targets.reshape(len(rows), -1)
         check_magnitude(targets, ["y"] * targets.shape[1])
@@ -396,6 +404,7 @@ class KernelEPOperator(RegressorMixin, Estimator):
         names = getattr(self, "feature_names_in_", None)
         families = self.input_distributions
         if families is None:
+            # Plain numbers are distributions with all mass in a point.
             families = ["point"] * self.n_features_in_
         moments = message_moments(rows, families, names)
         check_magnitude(rows, names)
@@ -405,6 +414,7 @@ class KernelEPOperator(RegressorMixin, Estimator):
         """Features of a few thousand rows at a time: those of all would take much memory."""
         for block in slices(len(moments.mean), _FEATURE_ROWS):
             part = Moments(moments.mean[block], moments.variance[block])
+            # Only while features are made: between the blocks, the caller's setting holds.
             with threads(self.n_jobs):
                 features = self.features_.transform(part)
             yield features, block

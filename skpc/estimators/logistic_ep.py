@@ -130,6 +130,7 @@ class LogisticEPClassifier(ClassifierMixin, Estimator):
             labels = check_labels(self, y, len(rows))
             self.classes_, codes = np.unique(labels, return_inverse=True)
             if len(self.classes_) > 2:
+                # These are the words that scikit-learn's checks look for.
                 raise ValueError(
                     "Only binary classification is supported. The type of the target is "
                     f"{type_of_target(labels)}."
@@ -139,6 +140,7 @@ class LogisticEPClassifier(ClassifierMixin, Estimator):
                 raise ValueError(f"y needs two classes; found one class, {only!r}.")
             operator = self.operator
             if operator is None:
+                # Variable 1 of the factor is z = x w; variable 0 is the probability.
                 operator = QuadratureOracle(LogisticFactor(), target=1)
             loop = LogisticEP(
                 operator, n_iter=self.n_iter, damping=self.damping, schedule=self.schedule
@@ -146,6 +148,7 @@ class LogisticEPClassifier(ClassifierMixin, Estimator):
             self.posterior_ = loop.run(self._design(rows), codes)
             weights = self.posterior_.mean
             self.coef_ = weights[np.newaxis, : rows.shape[1]].copy()
+            # The column of ones stands last in the design.
             self.intercept_ = weights[-1:].copy() if self.fit_intercept else np.zeros(1)
         return self
 
@@ -165,7 +168,9 @@ class LogisticEPClassifier(ClassifierMixin, Estimator):
         rows = self._design(validate_data(self, eager(X), reset=False, dtype=np.float64))
         mean = self.posterior_.mean
         covariance = self.posterior_.covariance
+        # The posterior variance of z = x w, by rows: x' S x.
         variance = np.maximum(((rows @ covariance) * rows).sum(axis=1), _LEAST_VARIANCE)
+        # One minus a probability near one has few digits: each side has its own quadrature.
         log_prob = [_log_probability(side * (rows @ mean), variance) for side in (1.0, -1.0)]
         return log_prob[0] - log_prob[1]
 

@@ -230,6 +230,7 @@ class MixtureOfAllTrees(TableDensity):
     _adam: Adam = field(init=False)
 
     def _take_columns(self, order: Ints) -> None:
+        # The vector and Adam's averages share one layout, which changes with the domain.
         taken = partial(self._parameters().taken, order=order)
         vector = taken(self._vector)
         (mean, square, n_steps) = self._adam
@@ -245,15 +246,18 @@ class MixtureOfAllTrees(TableDensity):
         held_weight = data.weight[:0]
         if self.early_stopping:
             rows, weight, held, held_weight = data.divided(self.validation_fraction, random_state)
+        # An error tells the number where too few rows are left to learn from.
         n_held = float(data.weight.sum() - weight.sum())
         validation = None
         if held is not None and len(held):
+            # Numbers in the same bins are the same states: such rows come together.
             held_codes = merge_codes(self.domain_.codes(held), held_weight)
             validation = IncompleteRows(*held_codes, random_state)
         codes, weight = merge_codes(self.domain_.codes(rows), weight)
         options = self._options(weight.sum(), codes.shape[1])
         n_rows = len(codes)
         n_steps = 1.0
+        # Adam takes a part of a large table in an epoch, by batches; L-BFGS takes all rows at once.
         if options.solver == "adam":
             n_rows = int(min(n_rows, options.epoch_rows))
             n_steps = max(1.0, min(weight.sum(), options.epoch_rows) / options.batch_size)
@@ -306,9 +310,11 @@ class MixtureOfAllTrees(TableDensity):
             else:
                 self.domain_, rows, weight = self.prepare(X, sample_weight)
                 _refuse_single_states(self.domain_)
+                # What does not fit the memory is refused before it is allocated.
                 self._refuse_excess()
                 rows, weight = with_some_cell(self.domain_, rows, weight)
             codes, weight = merge_codes(self.domain_.codes(rows), weight)
+            # The first call starts like fit; after a fit, its parameters go on.
             if not hasattr(self, "mixture_"):
                 self._set_parameters(*self._start(codes, weight, self._seeded()))
                 self.scores_ = []
@@ -322,6 +328,7 @@ class MixtureOfAllTrees(TableDensity):
         """Take Adam once through distinct rows of states."""
         # The averages are changed in place, and an interruption must not leave half a pass.
         adam = self._adam.copy()
+        # The number of steps so far makes the seed: the same stream gives the same model.
         random_state = np.random.RandomState((self._seed + int(adam.n_steps[0])) % 2**32)
         parameters = self._parameters()
         options = self._options(weight.sum(), codes.shape[1])
@@ -353,6 +360,7 @@ class MixtureOfAllTrees(TableDensity):
         """Say what training on distinct rows takes, if it is to say anything or takes hours."""
         memory = max(self._refuse_excess(), 0.1)
         n = float(len(self.domain_.n_states))
+        # For determinants, a step costs as much as eight rows more.
         on_rows = _ROW * n**3 * (n_rows + 8.0 * n_steps) + _DRAW * n**2 * n_incomplete
         on_steps = _STEP[self.orientation] * float(self.domain_.n_states.sum()) ** 2 * n_steps
         seconds = self.max_iter * self.n_components * (on_rows + on_steps)
@@ -381,6 +389,7 @@ class MixtureOfAllTrees(TableDensity):
         parameters = self._parameters()
         n_states = self.domain_.n_states
         vector = start_trees(parameters, codes, weight, n_states, self.alpha, random_state)
+        # partial_fit counts its averages from here on, also after a fit.
         self._adam = Adam.from_size(len(vector))
         return parameters, vector
 
@@ -389,9 +398,11 @@ class MixtureOfAllTrees(TableDensity):
         return ComponentParameters(kind(offsets(self.domain_.n_states)), self.n_components)
 
     def _options(self, total: float, n_features: int) -> TrainingOptions:
+        # All options but the last, the rows of an epoch, are parameters of the estimator.
         *parameters, _ = TrainingOptions._fields
         options = TrainingOptions(*(getattr(self, name) for name in parameters))
         if self.schedule == "paper":
+            # The paper takes all rows in all epochs, and has other settings for wide tables.
             is_wide = n_features >= 500
             return options._replace(
                 solver="adam",
@@ -411,6 +422,7 @@ class MixtureOfAllTrees(TableDensity):
         self.mixture_ = parameters.model(vector)
         self.weights_ = np.exp(self.mixture_.log_weight)
         edges = [model.edge_probabilities() for model in self.mixture_.models]
+        # (n_components,) times (n_components, n_features, n_features).
         self.edge_probabilities_ = np.tensordot(self.weights_, edges, axes=1)
 
     def effective_sample_size(self, X: Any) -> Floats:

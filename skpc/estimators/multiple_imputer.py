@@ -281,6 +281,7 @@ class MultipleImputer(TableEstimator):
             n_copies = copies(weight)
             index = np.repeat(np.arange(len(weight)), n_copies)
             rows = taken(rows, index)
+            # The copies of a row share its weight.
             weight = np.repeat(weight / n_copies, n_copies)
             if is_chained:
                 self._chains = self._fit_chains(rows, weight, seeds)
@@ -298,6 +299,7 @@ class MultipleImputer(TableEstimator):
             rows, weight, _ = merged_events(rows, weight)
         else:
             rows, weight = merge_rows(rows, weight)
+        # Draws stand for ranges; they only tell how columns spread, and need no seed of the user's.
         cells = with_draws(self.density_.row_density, rows, np.random.RandomState(0))
         self._was_incomplete = np.asarray(np.isnan(cells).any(axis=0))
         self._sd = column_moments(cells, weight)[1]
@@ -338,8 +340,10 @@ class MultipleImputer(TableEstimator):
             several categories.
         """
         check_is_fitted(self)
+        # The first line of the seeds was for parameters, in fit.
         seeds = self._seeds()[1].tolist()
         table, rows = self.density_.encode_events(X)
+        # A cell that is known as a range is not missing, and delta leaves it alone.
         missing = ~stated_cells(rows)
         shift, log_odds = self._shifts(delta)
         chains = self._chains
@@ -355,6 +359,7 @@ class MultipleImputer(TableEstimator):
                     partial(chains.probabilities, chain) for chain in range(len(drawn))
                 ]
             for filled, cell_probabilities, seed in zip(drawn, probabilities, seeds):
+                # Another stream than that of the cells, which begins with the seed itself.
                 random_state = np.random.RandomState(seed + 1)
                 _adjust(missing, log_odds, filled, cell_probabilities, random_state)
             return self._shifted(table, missing, drawn, shift)
@@ -372,6 +377,7 @@ class MultipleImputer(TableEstimator):
                 "are functions of."
             )
         surprising = missing.any(axis=0) & ~self._was_incomplete
+        # Regressions fill the columns of the chains, and functions the passive ones.
         surprising[[*chains.order, *computed]] = False
         if surprising.any():
             names = [domain[column].where for column in np.flatnonzero(surprising)]
@@ -383,9 +389,11 @@ class MultipleImputer(TableEstimator):
     def _shifted(self, table: Any, missing: Bools, drawn: list[Floats], shift: Floats) -> list[Any]:
         """Filled tables, the drawn numbers moved by ``shift``; shape (n_features,)."""
         domain = self.density_.domain_
+        # (n_rows, n_features), zero for cells that were not missing.
         shift = np.where(missing, shift, 0.0)
         drawn = [filled + shift for filled in drawn]
         if self._chains is not None:
+            # Passive columns follow once the columns that they are functions of have moved.
             self._chains.compute_passive(drawn, missing)
         beyond = [(filled != domain.within_ends(filled))[shift != 0.0] for filled in drawn]
         if np.any(beyond):
@@ -399,6 +407,7 @@ class MultipleImputer(TableEstimator):
         # its weight: they ask about each row for each column in each round.
         size_asked = 10_000.0
         share_asked = 0.5
+        # A density that the user chose is asked as it is.
         density_asked = (
             self.density_ if self.density else self.density_.heaviest(size_asked, share_asked)
         )
@@ -491,6 +500,7 @@ class MultipleImputer(TableEstimator):
                 "cells drawn without a column do not depend on it."
             ) from error
         estimates, variances, df = zip(*map(_estimates, results))
+        # All results come from one analysis, so that the first tells the degrees of freedom.
         df_complete = df[0] if df_complete is None else df_complete
         return combine_estimates(list(estimates), list(variances), df_complete, transform)
 
@@ -533,6 +543,7 @@ class MultipleImputer(TableEstimator):
             for density_class in classes
         ]
         domain, rows, weight = densities[0].prepare(table, weight)
+        # Gaussian mixtures are for tables with numbers.
         if domain.is_categorical.all():
             densities = densities[:2]
         return fit_best(densities, domain, rows, weight, self.random_state, 0.0)
@@ -548,8 +559,10 @@ def _drawn(
 ) -> Any:
     """The density under random weights of the rows, and after steps of data augmentation."""
     random_state = np.random.RandomState(seed)
+    # EM reads rows, not events: draws stand for ranges.
     cells = with_draws(density.row_density, rows, random_state)
     density = start = density.reweighted(*bootstrapped(cells, weight, random_state))
+    # The first estimate goes along: it can keep small components from drifting away.
     for _ in range(n_steps):
         filled = density.row_density.draw_missing(rows, random_state)
         density = density.redrawn(filled, weight, random_state, start)
@@ -559,6 +572,7 @@ def _drawn(
 
 def _log_odds(name: Any, labels: list[Any], delta: Any) -> Floats:
     """What is added to the log odds of each category of a column."""
+    # Of two categories the second is meant, as in log odds.
     if isinstance(delta, Real) and len(labels) == 2:
         delta = {labels[1]: delta}
     if not isinstance(delta, dict):
@@ -599,12 +613,15 @@ def _adjust(
     for column, added in log_odds.items():
         lost = missing[:, column]
         code = drawn[lost, column].astype(np.int64)
+        # Codes of shape (n_missing,), and below probabilities of shape (n_missing, n_categories).
         before = probabilities(drawn[lost], column)
+        # Less the greatest, so that no exponential is infinite.
         after = before * np.exp(added - added.max())
         after /= after.sum(axis=1, keepdims=True)
         # A category that becomes rarer is left by as many draws as it has to lose.
         each = np.arange(len(code))
         stays = random_state.random_sample(len(code)) * before[each, code] < after[each, code]
+        # What leaves goes where probabilities rise, in proportion to the rise.
         gain = np.cumsum(np.maximum(after - before, 0.0), axis=1)
         chance = random_state.random_sample((len(code), 1)) * gain[:, -1:]
         drawn[lost, column] = np.where(stays, code, (gain <= chance).sum(axis=1))
@@ -612,6 +629,7 @@ def _adjust(
 
 def _estimates(result: Any) -> tuple[Any, Any, float | None]:
     """Estimates, variances, and degrees of freedom where a fitted model knows them."""
+    # Results of statsmodels come in wrappers, which hide their class.
     inner = getattr(result, "_results", result)
     is_penalised = type(inner).__name__.startswith(("L1", "Regularized", "GLMGam"))
     if is_penalised or isinstance(result, BaseEstimator):

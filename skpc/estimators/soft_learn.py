@@ -234,6 +234,7 @@ class SoftLearnSPN(CircuitDensity):
         # Its numbers have Gaussian leaves, whatever bins the domain has for other densities.
         self.domain_ = self.domain_.without_bins()
         with threads(self.n_jobs):
+            # The tree comes before the network, which must not learn from the rows that weigh both.
             tried = self._tried(data)
             learned = None
             self._learn_circuit(data, tried and tried[0])
@@ -272,13 +273,16 @@ class SoftLearnSPN(CircuitDensity):
         ``log_density_of_tree`` is that of the held-out rows. Returns what is mixed, if anything:
         the circuit, the tree and its weight.
         """
+        # (n_held_out, 1): a column for each density that stands beside the tree.
         log_density_of_circuit = log_likelihood(self.circuit_, part.test_rows)[:, np.newaxis]
         _, share = weigh_tree(log_density_of_circuit, log_density_of_tree, part.test_weight)
         if share > 0.0:
+            # The weight stands, so that the tree may learn from the held-out rows too.
             tree = TreeBeside.from_table(self._table(data.rows, data.weight), choice, 0)
             parts = self.circuit_, tree, share
             self.circuit_ = tree.beside(self.circuit_, share)
             return parts
+        # Without refinement no rows need be held out any longer.
         if not self.n_iter_:
             self._learn_circuit(data)
         return None
@@ -291,6 +295,7 @@ class SoftLearnSPN(CircuitDensity):
         rows = sample.rows
         weight = sample.weight
         counts = refinement_pseudo_counts(circuit, rows, weight, **_PSEUDO_COUNTS)
+        # Circuit and tree learn as if each were alone: the weight between them stands.
         apart = Apart((ParametrisedCircuit.from_rows(circuit, rows, weight, counts), tree))
         fit = learn([apart], data, self._passes)
         model, tree = fit.model.models
@@ -311,12 +316,14 @@ class SoftLearnSPN(CircuitDensity):
             check_memory(covariances * float(n_numbers) ** 2, what, remedy)
         rows = data.rows
         weight = data.weight
+        # The rows by which refinement is watched, and their weights.
         held_out = list[Any]([None, None])
         if part is not None:
             rows, weight, *held_out = part
         elif n_refine:
             fraction = min(_HELD_OUT, _MOST_HELD_OUT / len(rows))
             rows, weight, *held_out = data.divided(fraction, random_state)
+        # Work is counted in cells of weighted rows, all of which come to leaves.
         with progress(weight.sum() * rows.shape[1], "cells", self.verbose) as advance:
             table = rows, weight, domain.n_states, numbers
             learner = SoftLearner(*table, options, random_state, domain.axes)
@@ -327,6 +334,7 @@ class SoftLearnSPN(CircuitDensity):
             circuit, pseudo_count = drawn_to_columns(circuit, rows, weight, pseudo_count)
         if n_refine:
             watched = None if held_out[0] is None else Rows(*held_out)
+            # The tolerance is one for a cell, the loop compares rows.
             stop = Stop(n_refine, _TOL * rows.shape[1])
             fit = fit_to_rows(circuit, Rows(rows, weight), pseudo_count, stop, watched)
             circuit = fit.model.circuit
@@ -342,7 +350,9 @@ class SoftLearnSPN(CircuitDensity):
         chosen = {name: getattr(self, name) for name in self._get_param_names()}
         for name, default in (_FOR_NUMBERS if has_numbers else _FOR_CATEGORIES).items():
             chosen[name] = default if chosen[name] == "auto" else chosen[name]
+        # A number is the level of each test; only "auto" controls the false discoveries.
         chosen["false_discoveries"] = bool(has_numbers) and self.significance == "auto"
+        # Plain numbers have no scores, whose Gaussian a block is.
         chosen["blocks"] = self.leaves == "block" and not domain.is_plain
         fields = (chosen[name] for name in SoftLearnOptions._fields)
         return SoftLearnOptions(*fields), int(chosen["n_refine"])

@@ -185,6 +185,7 @@ class StackedDensity(Composition, TableDensity):
         """See the other densities; the splits become those of the rows learned from."""
         domain, rows, weight = super().prepare(X, sample_weight)
         if self.cv is not None and not isinstance(self.cv, Integral):
+            # Given splits are about rows of the table; they become weights of distinct rows.
             table, _, _ = self._training_rows(X, sample_weight, reset=False)
             distinct = group_rows(domain.encode(table))[1]
             splits = given_splits(self.cv, X, None, sample_weight, distinct, False)
@@ -199,6 +200,7 @@ class StackedDensity(Composition, TableDensity):
 
     @property
     def _takes_ranges(self) -> bool:  # type: ignore[override]
+        # Only the kinds of the members count here, so that any seeds do.
         members = self._members(np.random.RandomState(), True)
         return all(getattr(member, "_takes_ranges", False) for _, member in members)
 
@@ -217,6 +219,7 @@ class StackedDensity(Composition, TableDensity):
     def circuit_(self) -> Circuit:
         """One circuit, a sum over those of the members."""
         check_is_fitted(self)
+        # A member without weight need not be a circuit.
         used = np.flatnonzero(self.weights_).tolist()
         members = [self.estimators_[k] for k in used]
         names = [self._names[k] for k in used]
@@ -258,6 +261,7 @@ class StackedDensity(Composition, TableDensity):
             for _, member in members:
                 refuse_other_density(member, type(self).__name__)
             return members
+        # Each member has a seed at a fixed place, which stays where others come or go.
         seeds = random_state.randint(np.iinfo(np.int32).max, size=6).tolist()
         members = [
             ("hidden", HiddenChowLiuTree(random_state=seeds[0])),
@@ -275,20 +279,24 @@ class StackedDensity(Composition, TableDensity):
         rows, weight, rows_val, pattern = data
         random_state = check_random_state(self.random_state)
         folds = []
+        # A fitted stack of the same kind has made the choices, and tells the weights.
         pairs = [] if pattern is None else list(zip(pattern._names, pattern.estimators_))
         if pattern is None:
             numeric = not bool(self.domain_.is_categorical.all())
             given = self._members(random_state, numeric)
             pairs = [(name, clone(estimator)) for name, estimator in given]
             if rows_val is None:
+                # Rows have no classes to be dealt evenly.
                 group = np.zeros(len(rows), dtype=np.int64)
                 splits = self._splits or int(cast("int", self.cv or 5))
                 folds = make_folds(rows, weight, group, splits, [0.0], random_state)
         members = [Member(name, density, True, keeps_choices=True) for name, density in pairs]
         row_data = RowData(self.domain_, rows, rows_val)
         pool = learn_pool(row_data, members, weight, folds, self.n_jobs, random_state, self.verbose)
+        # The splits were those of this table, and no later one may meet them.
         self._splits = None
         fitted = [(name, member) for (name, _), member in zip(pairs, pool.fitted)]
+        # Rows that are given weigh the members in the place of folds.
         if rows_val is not None:
             log_density = [density.row_density.log_density(rows_val) for density in pool.fitted]
             pool = RowPool.weigh(np.column_stack(log_density), np.ones(len(rows_val)))

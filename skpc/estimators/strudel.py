@@ -158,6 +158,7 @@ class Strudel(CircuitDensity):
             def score(circuit: Circuit) -> float:
                 return float(np.average(log_likelihood(circuit, rows_val), weights=weight_val))
 
+            # Splits count complete rows; parameters are learned from the rows as they are.
             complete = self._filled(rows, weight, random_state)
             circuit, self.n_splits_ = self._split(complete, weight, score, data.like)
             if self.n_components > 1:
@@ -168,6 +169,7 @@ class Strudel(CircuitDensity):
                 fit = fit_to_rows(circuit, Rows(rows, weight), prior, stop, held_out)
                 circuit = fit.model.circuit
             elif np.isnan(rows).any():
+                # Draws were for the structure: a step of EM sums the missing cells out.
                 circuit = em_step(circuit, rows, weight, self._prior(circuit))
             if data.rows_val is None:
                 # The choices are made: rows that were held out tell parameters too.
@@ -176,6 +178,7 @@ class Strudel(CircuitDensity):
 
     def _prior(self, circuit: Circuit) -> PseudoCounts:
         """Each component has the prior of a circuit alone."""
+        # The sum over the components divides pseudo-counts too, so that each keeps its own.
         n_components = 1 if circuit.deterministic else self.n_components
         return uniform_pseudo_counts(circuit, n_components * self.param_ess)
 
@@ -190,6 +193,7 @@ class Strudel(CircuitDensity):
         """The circuit of the best number of splits."""
         codes = self.domain_.codes(complete)
         n_states = self.domain_.n_states
+        # Without cuts the network is a single Chow-Liu tree.
         tree = learn_cutset_network(codes, weight, n_states, TREE).trees[0]
         network = StrudelNetwork(codes, weight, n_states, tree, self.domain_.axes)
 
@@ -197,6 +201,7 @@ class Strudel(CircuitDensity):
             return em_step(circuit, complete, weight, self._prior(circuit))
 
         least = self.min_samples_split
+        # A density of the same kind tells the number of splits: none has to be scored.
         if pattern is not None:
             n_splits = sum(network.split(least) for _ in range(pattern.n_splits_))
             return fitted(network.circuit()), n_splits
@@ -206,6 +211,7 @@ class Strudel(CircuitDensity):
         self, circuit: Circuit, complete: Floats, weight: Floats, random_state: Any
     ) -> Circuit:
         """Circuits of this structure, each learned from a cluster of the rows."""
+        # Clusters need distances, and so indicators in the place of categories.
         points = one_hot(self.domain_, complete)
         clusters = cluster_points(points, weight, self.n_components, random_state)
         return first_mixture(circuit, complete, weight, clusters, self._prior(circuit))

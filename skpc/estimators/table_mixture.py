@@ -190,15 +190,18 @@ class TableMixture(CircuitDensity):
             else:
                 parts = _parts(rows, weight, self._folds, random_state)
                 if rows_val is not None:
+                    # Rows that are given make the choices in the place of parts.
                     parts = [HeldOutRows(rows, weight, rows_val, np.ones(len(rows_val)))]
                 with progress(N_STAGES, "choices", self.verbose) as advance:
                     mixture = learn_table_mixture(table, parts, n_components, seed, advance)
         columns = mixture.columns
+        # The mixture has chosen the scores of numbers, which the domain takes over.
         scores = {v: c.score for v, c in zip(columns.numbers.tolist(), columns.scored)}
         self.domain_ = domain.with_scores(scores)
         self._mixture = mixture
 
     def _take_columns(self, order: Ints) -> None:
+        # The circuit is made from the mixture below, and need not be put in order.
         TableLearner._take_columns(self, order)
         self._describe(self._mixture)
 
@@ -211,6 +214,7 @@ class TableMixture(CircuitDensity):
         again = copy(self)
         n_rows = float(weight.sum())
         mixture = open_for_draws(self._mixture, n_rows).of_size(n_rows)
+        # The mixture has its columns in the order of learning.
         rows = rows.take(self._order, axis=1)
         data = Rows(ReadRows(rows, mixture.columns.cells(rows)), weight)
         again._describe(learn([mixture], data, REWEIGHTED).model)
@@ -229,6 +233,7 @@ class TableMixture(CircuitDensity):
         """Learn from more encoded rows by one step of EM, beside what is known of earlier ones."""
         data = Rows(rows.take(self._order, axis=1), weight)
         before = self._mixture
+        # The earlier rows are known by the model alone, and by their weight.
         known = before.before(self._n_learned)
         mixture = learn([before], data, Stop(1), before=known).model
         self._n_learned += data.n_rows
@@ -247,8 +252,10 @@ class TableMixture(CircuitDensity):
         model = mixture.model
         self.weights_ = model.weights
         self.n_components_ = len(model.weights)
+        # Means and covariances are told in the order of the table.
         numbers = np.argsort(self._order[mixture.columns.numbers])
         self.means_ = model.gaussians.mean[:, numbers]
+        # Gaussians of a component differ in width: its covariance is their mean.
         wider = np.bincount(model.component, model.proportion * model.width**2)
         covariance = model.gaussians.covariance[:, numbers][:, :, numbers]
         self.covariances_ = wider[:, np.newaxis, np.newaxis] * covariance
@@ -269,6 +276,7 @@ class TableMixture(CircuitDensity):
         """
         _, rows = self._encode(X)
         columns, model, *_ = self._mixture
+        # (n_candidates, n_rows): several Gaussians of different widths make a component.
         joint = model.joint(columns.cells(rows.take(self._order, axis=1)))
         # Scores whose squares overflow are impossible under all components, and do not count.
         far = np.isneginf(joint).all(axis=0)
@@ -377,6 +385,7 @@ def _parts(
     n_learned = 3
     n_dealt = n_folds or max(1 + n_learned, len(rows) // _MOST_HELD_OUT)
     splits = list(islice(deal(weight, n_dealt, random_state), n_folds or 1 + n_learned))
+    # A large table has one part that is held out; the next ones are learned from.
     if not n_folds:
         (_, test), *learned = splits
         splits = [(np.sum([held for _, held in learned], axis=0), test)]
