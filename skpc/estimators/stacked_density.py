@@ -323,7 +323,9 @@ class StackedDensity(Composition, TableDensity):
         """
         used = np.flatnonzero(weights).tolist()
         kinds = [type(density).__name__ for density in fitted]
-        names = [kind + "2" * (kind in kinds[:k]) for k, kind in enumerate(kinds)]
+        # The first of a kind has its name, the others are numbered from 2 on.
+        earlier = [kinds[:k].count(kind) for k, kind in enumerate(kinds)]
+        names = [kind + str(n + 1) * (n > 0) for kind, n in zip(kinds, earlier)]
         members = [(names[k], fitted[k]) for k in used]
         stack = cls([(name, clone(member)) for name, member in members])
         stack._take_domain(fitted[0].domain_)

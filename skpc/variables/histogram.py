@@ -5,9 +5,10 @@ upper tail. A state is one cell or several. The share of each cell in its state 
 for all leaves of a circuit. Within its cell a value is uniform, or exponential in a tail; the cell
 of an atom holds one value only.
 
-Kernels read an axis as the stretch ``axis[first:last]`` of an array: four numbers (the scales of
-the tails and the range of draws), the edges, and then for each cell its state, its share, the log
-density of a value in this cell within its state, and the value of its atom (NaN without an atom).
+Kernels read an axis as the stretch ``axis[first:last]`` of an array: five numbers (the scales of
+the tails, the range of draws, the step), the edges, and then for each cell its state, its share,
+the log density of a value in this cell within its state, and the value of its atom (NaN without an
+atom).
 """
 
 import math
@@ -377,8 +378,8 @@ def _bins(cells: Floats, is_atom: Bools, is_gap: Bools, n_bins: int, n_rows: flo
     zero is another matter.
     """
     state = np.full(len(cells), n_bins)
-    # Atoms are numbered behind the bins that were asked for.
-    state[is_atom] += 1 + np.arange(is_atom.sum())
+    # Atoms are numbered behind all bins: atoms and gaps may divide more than were asked for.
+    state[is_atom] += len(cells) + np.arange(is_atom.sum())
     number = 0
     filled = 0.0
     below = 0.0

@@ -284,7 +284,7 @@ def uniform_param(
 ) -> Floats:
     """Parameters with equal probabilities of the possible states; those of formulas stay.
 
-    With ``of_columns`` possible states are as probable, among themselves, as in their columns.
+    With ``column_shares`` possible states are as probable, among themselves, as in their columns.
     """
     states = states_of_leaves(leaves, columns.n_states)
     uniform = param.copy()
@@ -326,7 +326,7 @@ def counts_like_columns(
     ----------
     leaves, param
         The leaves.
-    of_columns : list of ndarray
+    column_shares : list of ndarray
         For each variable the probabilities of its states; empty without states.
     like_column : float
         Number of cells distributed like the column.

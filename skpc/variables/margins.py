@@ -80,7 +80,7 @@ def fit_histogram(values: Floats, weight: Floats, law: Law) -> Histogram:
     if n_others > 0.0:
         # The frequent atoms are states; the others are cells of the bins around them.
         alone = _alone(atom_mass, total)
-        # So is one at an end: a zero is another matter than small laws.
+        # So is one at an end: a zero is another matter than small values.
         alone |= np.isin(atoms, [law.low, law.high])
         binned_mass = atom_mass[~alone].sum()
         masses *= n_others / (n_others + binned_mass)

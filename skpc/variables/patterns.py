@@ -14,7 +14,7 @@ class Patterns(NamedTuple):
     Parameters
     ----------
     order : ndarray of shape (n_rows,)
-        The rows, pattern by pattern, those with most missing cells first.
+        The rows, pattern by pattern.
     ptr : ndarray of shape (n_patterns + 1,)
         Where each pattern begins in ``order``.
     observed : bool ndarray of shape (n_patterns, d)

@@ -184,7 +184,7 @@ def _logarithm(distance: float, centre: float, end: float) -> tuple[float, float
 
 @inlined
 def score_of(score: Floats, begin: int | np.int64, x: float) -> tuple[float, float]:
-    """Score of a value, and the log slope there; the score is ``score[at : at + 8]``."""
+    """Score of a value, and the log slope there; the score is ``score[begin : begin + 8]``."""
     # Numbers of one array, so that kernels take the score of any column alike.
     spread = score[begin + 3]
     power = score[begin + 4]
@@ -225,7 +225,7 @@ class Inverse(NamedTuple):
 
 @inlined
 def inverse_of(score: Floats, begin: int | np.int64) -> Inverse:
-    """The inverse of the score ``score[at : at + 8]``."""
+    """The inverse of the score ``score[begin : begin + 8]``."""
     power = score[begin + 4]
     low = score[begin + 5]
     high = score[begin + 6]

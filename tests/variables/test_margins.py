@@ -5,6 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from skpc.variables import Bins, Histogram, HistogramTable, Law, Predictive, fit_histogram
+from skpc.variables.histogram import _bins
 from skpc.variables.margins import _BANDWIDTHS, _smoothed
 from tests.naive import domain as naive
 from tests.variables.test_law import COLUMNS
@@ -233,3 +234,14 @@ def test_columns_of_any_magnitude_get_finite_densities(scale):
         assert np.isfinite(
             HistogramTable.from_axes([axis]).log_density(values[:, None] * scale)
         ).all()
+
+
+def test_bins_that_atoms_divide_are_no_states_of_atoms():
+    # Three stretches with an atom between each two: more bins than were asked for.
+    cells = np.array([1.0, 0.0, 1.0, 0.0, 1.0]) / 3.0
+    is_atom = cells == 0.0
+    no_gap = np.zeros(5, bool)
+    for n_bins in (1, 2, 3):
+        states = _bins(cells, is_atom, no_gap, n_bins, 60.0)
+        assert len({*states[is_atom].tolist()}) == 2
+        assert not {*states[is_atom].tolist()} & {*states[~is_atom].tolist()}
