@@ -29,17 +29,12 @@ _NO_BOUNDS = (-math.inf, math.inf)
 #: Columns that each column is compared with, and multiplications to find them with: of wide
 #: tables, only some of the rows are looked at.
 _PARTNERS = 3
-_WORK = 1e10
 #: Equivalent sample size of the score. On seven tables, 8 to 16 did better than 1 to 4.
 _ESS = 8.0
 #: The score decides on more bins than these, twice as many at most. Fewer would often score more,
 #: but locate a missing number less exactly: held-out errors grew, and densities fell on the
 #: smallest tables.
 _ENOUGH = 10
-#: Rows on which numbers of bins are compared.
-_MOST_ROWS = 20_000
-#: Ratio of neighbouring numbers of bins that are tried, of all columns together.
-_FACTOR = 1.25
 
 
 def fit_laws(
@@ -130,6 +125,10 @@ def fit_axes(
     n_bins : int or None
         Largest number of bins. None: only ordered states have an axis.
     """
+    # Rows on which numbers of bins are compared.
+    most_rows = 20_000
+    # Ratio of neighbouring numbers of bins that are tried, of all columns together.
+    factor = 1.25
     is_number = np.array([column.states is None for column in columns])
     if n_bins is None:
         # Only categories have something to say of bins that are states.
@@ -154,14 +153,14 @@ def fit_axes(
             n_states = len(column.law.atoms) if column.is_ordered else 0
             start[place] = min(n_bins, max(enough, n_states), _ENOUGH)
     # If there are many rows, some of them are enough to choose the number.
-    step = 1 + len(rows) // _MOST_ROWS
+    step = 1 + len(rows) // most_rows
     rows = rows[::step]
     weight = weight[::step]
     # The numbers of bins of all columns, from the start up to twice as many.
     sizes = [start]
     most_bins = np.minimum(2 * start, n_bins)
     while (sizes[-1] < most_bins).any():
-        finer = np.maximum(sizes[-1] + 1, np.rint(sizes[-1] * _FACTOR).astype(np.int64))
+        finer = np.maximum(sizes[-1] + 1, np.rint(sizes[-1] * factor).astype(np.int64))
         sizes.append(np.minimum(finer, most_bins))
     # The codes have shape (n_numbers, n_columns, n_rows), the score (n_columns, n_numbers).
     codes = _codes(rows, margins, np.array(sizes))
@@ -283,9 +282,10 @@ def _log_evidence(counts: Floats) -> float:
 
 def _partners(codes: Codes, weight: Floats) -> Ints:
     """The columns that depend on each column most, by the mean square of the contingency."""
+    work = 1e10
     ptr = offsets(codes.max(axis=1).astype(np.int64) + 1)
     n_places = int(ptr[-1])
-    step = 1 + int(codes.shape[1] * n_places**2 / _WORK)
+    step = 1 + int(codes.shape[1] * n_places**2 / work)
     codes = codes[:, ::step]
     weight = weight[::step]
     # Sums of whole weights do not round, in single precision neither if they are not too large.

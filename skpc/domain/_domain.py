@@ -45,9 +45,6 @@ from skpc.variables import Histogram, HistogramTable, Law, fit_histogram
 from skpc.variables.atoms import repeated
 from skpc.variables.dates import text_of
 
-#: The values of a new column of numbers are all atoms if there are no more than this.
-_FEW_VALUES = 5
-
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Domain:
@@ -397,11 +394,13 @@ class Domain:
         Domain
             Plain where this one is.
         """
+        # The values of a new column of numbers are all atoms if there are no more than this.
+        few_values = 5
         law = None
         if not self.is_plain:
             values = np.unique(rows[~np.isnan(rows[:, -1]), -1])
             # Between a few values, such as stars, there is nothing.
-            atoms = values if len(values) <= _FEW_VALUES else repeated(rows[:, -1], weight)
+            atoms = values if len(values) <= few_values else repeated(rows[:, -1], weight)
             # Targets may go on beyond those of the table.
             law = Law.of_target(rows[:, -1], weight, atoms)
         target = with_law(Numbers(), law)

@@ -52,7 +52,6 @@ from skpc.variables.censored import even_draws
 #: In a table of more rows or more cells than these, a sample tells what the columns are and the
 #: structure of a model. The sample has at most this many rows and this many cells.
 SAMPLE_ROWS = 100_000
-SAMPLE_CELLS = 2**26
 #: Cells of a mapped array, and rows in memory, that are read at a time.
 _CELLS = 2**22
 _ROWS = 2**16
@@ -512,6 +511,7 @@ class TableChunks:
             In the order of the chunks. Which rows are drawn depends on the chunks alone.
         is_whole : bool
         """
+        sample_cells = 2**26
         first_chunk = next((chunk for chunk in self._read() if len(chunk)), None)
         # A pass for the sizes alone, which say how large a share of the rows is drawn.
         self.total(lambda number, chunk: 0)
@@ -522,7 +522,7 @@ class TableChunks:
             )
         self.reader = clone(estimator)
         check_table(self.reader, first_chunk, reset=True)
-        size = max(1, min(SAMPLE_ROWS, SAMPLE_CELLS // self.reader.n_features_in_))
+        size = max(1, min(SAMPLE_ROWS, sample_cells // self.reader.n_features_in_))
         limit = 1.0
         if size < self.n_rows:
             # The keys of all rows might not fit the memory. These are about twice as many as drawn.

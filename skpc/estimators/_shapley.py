@@ -10,8 +10,6 @@ from scipy.special import comb
 
 from skpc._arrays import Bools, Floats
 
-#: Players up to which all coalitions are listed.
-MOST_PLAYERS = 10
 #: Random orders of more players.
 _N_PERMUTATIONS = 100
 
@@ -133,7 +131,9 @@ def _of_players(
         Number of random orders in which players join; None lists all coalitions of up to ten.
     random_state : RandomState instance
     """
-    if n_permutations is None and n_players <= MOST_PLAYERS:
+    # Players up to which all coalitions are listed.
+    most_players = 10
+    if n_permutations is None and n_players <= most_players:
         # (2^n_players, n_players): the bits of a number are the members of a coalition.
         members = np.arange(2**n_players)[:, np.newaxis] >> np.arange(n_players) & 1 == 1
         # A coalition counts for each player by the orders in which this joins, or has joined, it.

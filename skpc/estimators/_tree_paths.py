@@ -24,10 +24,6 @@ Intervals = tuple[tuple[float, float], ...]
 #: What a path says of columns, and what it adds.
 Path = tuple[dict[int, Any], Floats]
 _EVERYTHING = (-np.inf, np.inf)
-#: Statements of paths, times rows, that are compared at a time.
-_COMPARED = 2**24
-#: Pairs of paths that are tried, for each of these.
-_PAIRS = 16
 
 
 class ModelColumns(NamedTuple):
@@ -161,9 +157,11 @@ class TreePaths(NamedTuple):
         ValueError
             If the cells of a row have probability zero.
         """
+        # Statements of paths, times rows, that are compared at a time.
+        compared = 2**24
         parts = [
             expected_value(density.circuit, rows[part], self.paths, self._hold(rows[part]))
-            for part in gen_batches(len(rows), max(1, _COMPARED // len(self.paths.column)))
+            for part in gen_batches(len(rows), max(1, compared // len(self.paths.column)))
         ]
         return self.offset + np.concatenate(parts)
 
@@ -208,12 +206,14 @@ def paths_of(tree: Tree, columns: ModelColumns) -> list[Path]:
 
 def joint_paths(trees: list[list[Path]], most_paths: int) -> list[Path] | None:
     """What rows say that take one path of each tree, with the sums of the values; None if many."""
+    # Pairs of paths that are tried, for each of these.
+    pairs = 16
     joint = trees[0]
     n_pairs = 0
     for paths in trees[1:]:
         # Most pairs contradict each other where columns are few: these take time too.
         n_pairs += len(joint) * len(paths)
-        if n_pairs > _PAIRS * most_paths:
+        if n_pairs > pairs * most_paths:
             return None
         longer = []
         for (said, value), (statements, added) in itertools.product(joint, paths):

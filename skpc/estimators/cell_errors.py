@@ -50,9 +50,6 @@ from skpc.pooling.folds import FEWEST
 
 #: Parts of the rows that are held out in turn, and rounds.
 _FOLDS = 3
-_ROUNDS = 3
-#: Probability that a number lies between the ends that are explained.
-_LEVEL = 0.9
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -284,6 +281,7 @@ class CellErrorDetector(TableTransformer, ColumnsEstimator):
         self, rows: Floats, usual: Floats, weight: Floats, random_state: np.random.RandomState
     ) -> None:
         """Judge distinct encoded rows; those that are learned, ``usual``, lack numbers far away."""
+        rounds = 3
         density = self._judge(weight.sum()).fit_rows(self.domain_, *merge_rows(usual, weight))
         given = Rates.given(self.error_rate, self.domain_, self._tails)
         # The usual rate to begin with, and to stay with where rows are too few.
@@ -309,7 +307,7 @@ class CellErrorDetector(TableTransformer, ColumnsEstimator):
                 return cells.take(fold == k).judge(Consensus.of(learned))
 
             # Each round trusts what the one before has made of the cells, and judges all rows anew.
-            for _ in range(_ROUNDS):
+            for _ in range(rounds):
                 evidence = Evidence.joined(in_threads(judged, range(_FOLDS)))
                 self._rates = given or Rates.fit(evidence, weight, self._tails)
                 copies = evidence.trusted(self._rates.draws, usual, weight)
@@ -451,12 +449,14 @@ class CellErrorDetector(TableTransformer, ColumnsEstimator):
             of the row that are not marked), and "low" and "high", between which a number lies with
             probability 0.9; None for categories.
         """
+        # Probability that a number lies between the ends that are explained.
+        level = 0.9
         import pandas as pd
 
         table, probability, marks = self._marks(X)
         left = without_cells(table, marks)
         # Four tables of one shape: as seen, as expected, lower ends and upper ends.
-        tables = table, self.density_.complete(left), *self.density_.interval(left, _LEVEL)
+        tables = table, self.density_.complete(left), *self.density_.interval(left, level)
         # An entry is columns[table][column][row].
         columns = [[objects_of(column_of(t, c)) for c in range(marks.shape[1])] for t in tables]
         names = self.domain_.feature_names or range(marks.shape[1])

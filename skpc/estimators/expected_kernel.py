@@ -42,15 +42,6 @@ from skpc.pooling.folds import fit_best
 from skpc.queries import KernelExpansion, expected_gram, sample_missing
 from skpc.queries.passes.rows import kernel_rows
 
-#: Complete rows that are evaluated at a time.
-_POINTS = 2048
-#: Decimal digits of standardised targets that the solver sees.
-_DIGITS = 7
-#: Standard deviations smaller than this have squares that vanish: such a column counts as constant.
-_SMALLEST = 1e-150
-#: Numbers as far as this have no kernel with any others, and squares that are still infinite.
-_FARTHEST = 1e200
-
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class ExpectedKernelMachine(TableEstimator):
@@ -99,11 +90,16 @@ class ExpectedKernelMachine(TableEstimator):
 
         The coefficients of equal support vectors are added, and put into the units of the target.
         """
+        # Decimal digits of standardised targets that the solver sees.
+        digits = 7
+        # Standard deviations smaller than this have squares that vanish: such a column counts as
+        # constant.
+        smallest = 1e-150
         centre, unit = self._units
         mean, sd = column_moments(kernel_rows(self.density_.circuit_, rows), weight)
         # Categories are compared by indicators, which have one scale already.
         as_they_are = self.domain_.is_categorical | (not self.standardize)
-        self.scale_ = np.where(as_they_are | (sd < _SMALLEST), 1.0, sd)
+        self.scale_ = np.where(as_they_are | (sd < smallest), 1.0, sd)
         self.mean_ = np.where(as_they_are, 0.0, mean)
         numbers = self._numbers(rows)
         self.gamma_ = _scale(numbers, weight) if self.gamma == "scale" else float(self.gamma)
@@ -130,7 +126,7 @@ class ExpectedKernelMachine(TableEstimator):
         if self._units != (0.0, 1.0):
             # Rounded far above the spacing of floats, so that the solver's steps are those of any
             # unit.
-            scaled = np.round(scaled, _DIGITS)
+            scaled = np.round(scaled, digits)
         solver.fit(numbers, scaled, sample_weight=weight)
         self.intercept_ = centre + unit * solver.intercept_
         self.n_iter_ = int(np.max(solver.n_iter_))
@@ -164,6 +160,8 @@ class ExpectedKernelMachine(TableEstimator):
 
     def _at_points(self, rows: Floats) -> Floats:
         """Values of the functions at complete encoded rows: by products of matrices."""
+        # Complete rows that are evaluated at a time.
+        points = 2048
         vectors = self._numbers(self.support_vectors_)
         # Squared distances are taken as differences of squares, which want small numbers.
         centre = vectors.mean(axis=0)
@@ -171,14 +169,17 @@ class ExpectedKernelMachine(TableEstimator):
         parts = [
             rbf_kernel(self._numbers(rows[batch]) - centre, vectors, self.gamma_)
             @ self.dual_coef_.T
-            for batch in gen_batches(len(rows), _POINTS)
+            for batch in gen_batches(len(rows), points)
         ]
         return np.concatenate(parts)
 
     def _numbers(self, rows: Floats) -> Floats:
         """Encoded rows as the kernel compares them: numbers or their scores, one-hot columns."""
+        # Numbers as far as this have no kernel with any others, and squares that are still
+        # infinite.
+        farthest = 1e200
         cells = (kernel_rows(self.density_.circuit_, rows) - self.mean_) / self.scale_
-        return one_hot(self.domain_, np.clip(cells, -_FARTHEST, _FARTHEST))
+        return one_hot(self.domain_, np.clip(cells, -farthest, farthest))
 
     def _product_kernel(self) -> ProductKernel:
         """The Gaussian kernel on numbers and one-hot columns, as a product over the columns.

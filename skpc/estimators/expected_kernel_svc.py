@@ -22,11 +22,6 @@ from skpc.estimators._estimator import by_chunks, check_labels, parameter
 from skpc.estimators.expected_kernel import ExpectedKernelMachine
 from skpc.pooling.folds import Fold, make_folds
 
-#: Shares of the cells that are removed from the copies of a held-out row.
-_MISSING_RATES = (0.0, 0.3, 0.6)
-#: Between these limits lies the logarithm of the inverse temperature.
-_LIMITS = (-7.0, 7.0)
-
 
 class Sigmoid(NamedTuple):
     """Platt scaling of the evidence for each class against the others; the sum is made 1.
@@ -85,6 +80,8 @@ class Temperature(NamedTuple):
         A class of n rows is one with probability (n + 1) / (n + n_classes), as in Platt scaling, so
         that machines that make no mistake do not make it infinite.
         """
+        # Between these limits lies the logarithm of the inverse temperature.
+        limits = (-7.0, 7.0)
         n_classes = evidence.shape[1]
         count = np.bincount(code, weight, minlength=n_classes)
         # (n_rows, n_classes): all get 1 / (n + n_classes), and the own class n + 1 times that.
@@ -96,7 +93,7 @@ class Temperature(NamedTuple):
             log_proba = log_softmax(np.exp(log_inverse) * evidence, axis=1)
             return float(-weight @ (target * log_proba).sum(axis=1))
 
-        return cls(float(np.exp(minimize_scalar(loss, bounds=_LIMITS, method="bounded").x)))
+        return cls(float(np.exp(minimize_scalar(loss, bounds=limits, method="bounded").x)))
 
     def probabilities(self, evidence: Floats) -> Floats:
         """Probabilities of the classes, shape (n_rows, n_classes)."""
@@ -276,12 +273,14 @@ class ExpectedKernelSVC(ClassifierMixin, ExpectedKernelMachine):
 
     def _calibrate(self, rows: Floats, weight: Floats, code: Ints) -> None:
         """Learn what decisions mean, from copies of held-out rows with more and more removed."""
+        # Shares of the cells that are removed from the copies of a held-out row.
+        missing_rates = (0.0, 0.3, 0.6)
         if self.calibration is None:
             return
         random_state = check_random_state(self.random_state)
         # Parts that the rows are dealt into; each in turn is held out.
         n_folds = 5
-        folds = make_folds(rows, weight, code, n_folds, _MISSING_RATES, random_state)
+        folds = make_folds(rows, weight, code, n_folds, missing_rates, random_state)
         if not folds:
             raise ValueError(
                 f"calibration={self.calibration!r} needs two rows or more of some class, got one "

@@ -23,16 +23,8 @@ from skpc.learning.state_laws import States
 from skpc.queries import Events
 from skpc.variables import Histogram, Law
 
-#: From this number of rows on there are clusters: one for so many rows, but few and not many.
-_LARGE = 4_000.0
-_ROWS_OF_CLUSTER = 2_500.0
-_FEWEST = 4
-_MOST = 16
 #: Numbers of hidden states to choose from, and the rows that each of a large table needs.
 _N_HIDDEN = (64, 32, 16, 8, 4, 2, 1)
-_ROWS_OF_STATE = 25.0
-#: Fraction of the rows that choose the number of hidden states of a small table.
-_HELD_OUT = 0.2
 
 
 class ForestAnswers(CircuitAnswers):
@@ -301,6 +293,15 @@ class HiddenForest(CircuitDensity):
         self, states: States, data: TrainingData, random_state: np.random.RandomState
     ) -> tuple[int, int, int]:
         """The numbers of members, of clusters and of hidden states."""
+        # From this number of rows on there are clusters: one for so many rows, but few and not
+        # many.
+        large = 4_000.0
+        rows_of_cluster = 2_500.0
+        fewest = 4
+        most = 16
+        rows_of_state = 25.0
+        # Fraction of the rows that choose the number of hidden states of a small table.
+        held_out = 0.2
         n_rows = float(data.weight.sum())
         # Members of a bag, where the user gives no number.
         n_members = 8
@@ -310,15 +311,15 @@ class HiddenForest(CircuitDensity):
             n_members = int(self.n_estimators)
         if self.n_clusters != "auto":
             n_clusters = int(self.n_clusters)
-        elif n_rows >= _LARGE:
-            n_clusters = int(np.clip(n_rows / _ROWS_OF_CLUSTER, _FEWEST, _MOST))
+        elif n_rows >= large:
+            n_clusters = int(np.clip(n_rows / rows_of_cluster, fewest, most))
         if self.n_hidden != "auto":
             return n_members, n_clusters, int(self.n_hidden)
-        if n_rows >= _LARGE:
+        if n_rows >= large:
             # As many states as there are enough rows for, in each cluster.
-            is_enough = n_rows / (n_clusters * _N_HIDDEN[0]) >= _ROWS_OF_STATE
+            is_enough = n_rows / (n_clusters * _N_HIDDEN[0]) >= rows_of_state
             return n_members, n_clusters, _N_HIDDEN[0 if is_enough else 1]
-        rows, weight, rows_val, weight_val = data.divided(_HELD_OUT, random_state)
+        rows, weight, rows_val, weight_val = data.divided(held_out, random_state)
         if rows_val is None:
             # Too few rows to hold any out.
             return n_members, n_clusters, 1

@@ -42,17 +42,6 @@ from skpc.pooling.mixture import RowPool
 
 #: Kinds of columns, each of which has densities weighed for it.
 _KINDS = ("numbers", "categories")
-#: Parts that are held out one after another, and how often their rows are asked about, each time
-#: with other cells removed: where distinct rows are at most so many, and else.
-_SMALL_UNTIL = 1_000
-_SMALL = (5, 5)
-_LARGE = (1, 2)
-#: Rows of large tables by which a mixture makes its choices, and as many that judge them.
-_CHOOSING = 300
-#: Of fewer distinct rows none are held out.
-_FEWEST = 10
-#: Rows without correlations, for each column, that linear regressions add to those of the table.
-_STRENGTHS = 0.03, 1.0
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -326,24 +315,36 @@ class CircuitImputer(TableTransformer, TableEstimator):
 
     def _fit_default(self, table: Any, weight: Floats) -> tuple[Any, dict[str, Any]]:
         """A density of rows, weighed by rows held out; those of kinds, by their removed cells."""
+        # Parts that are held out one after another, and how often their rows are asked about, each
+        # time with other cells removed: where distinct rows are at most so many, and else.
+        small_until = 1_000
+        small = (5, 5)
+        large = (1, 2)
+        # Rows of large tables by which a mixture makes its choices, and as many that judge them.
+        choosing = 300
+        # Of fewer distinct rows none are held out.
+        fewest = 10
+        # Rows without correlations, for each column, that linear regressions add to those of the
+        # table.
+        strengths = 0.03, 1.0
         seeded = {"random_state": self.random_state, "verbose": self.verbose}
         members: list[Any] = [CutsetNetworkBD(**seeded), HiddenChowLiuTree(**seeded)]
         # All members share one domain, with the bins that cutset networks want.
         domain, *distinct = members[0].prepare(table, weight)
         rows, weight = with_some_cell(domain, *distinct)
         data = domain, rows, weight
-        if len(rows) < _FEWEST:
+        if len(rows) < fewest:
             return members[0].fit_rows(*data), {}
         random_state = check_random_state(self.random_state)
         seed = random_state.randint(np.iinfo(np.int32).max)
-        n_parts, n_masks = _LARGE if len(rows) > _SMALL_UNTIL else _SMALL
+        n_parts, n_masks = large if len(rows) > small_until else small
         if not domain.is_categorical.all():
             members.append(TableMixture(**seeded))
-            if len(rows) > _SMALL_UNTIL:
+            if len(rows) > small_until:
                 # Its choices take most of the time, and more rows would hardly change them.
                 order = random_state.permutation(len(rows))
-                learned_rows = order[:_CHOOSING]
-                choice_rows = order[_CHOOSING : 2 * _CHOOSING]
+                learned_rows = order[:choosing]
+                choice_rows = order[choosing : 2 * choosing]
                 # A fitted member keeps its choices whenever it learns again below.
                 members[-1].fit_rows(
                     domain, rows[learned_rows], weight[learned_rows], rows[choice_rows]
@@ -354,7 +355,7 @@ class CircuitImputer(TableTransformer, TableEstimator):
         # Columns of indicators that linear regressions have, at most.
         most_columns = 300
         if n_columns <= most_columns:
-            members += [LinearFiller(strength=strength) for strength in _STRENGTHS]
+            members += [LinearFiller(strength=strength) for strength in strengths]
         parts = fit_to_parts(members, data, seed, n_masks, n_parts)
         # For each part, shape (n_held_rows, n_joint).
         log_density = [

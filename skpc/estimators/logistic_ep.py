@@ -25,9 +25,6 @@ from skpc.estimators._estimator import Estimator, check_labels, parameter
 from skpc.messages import LogisticEP, LogisticFactor, QuadratureOracle
 from skpc.messages.loops import LARGEST_FEATURE
 
-#: z of a row of zeros is certain; a normal message needs some variance.
-_LEAST_VARIANCE = 1e-20
-
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class LogisticEPClassifier(ClassifierMixin, Estimator):
@@ -164,12 +161,14 @@ class LogisticEPClassifier(ClassifierMixin, Estimator):
         ndarray of shape (n_samples,)
             Positive where the second class is the more probable one.
         """
+        # z of a row of zeros is certain; a normal message needs some variance.
+        least_variance = 1e-20
         check_is_fitted(self)
         rows = self._design(validate_data(self, eager(X), reset=False, dtype=np.float64))
         mean = self.posterior_.mean
         covariance = self.posterior_.covariance
         # The posterior variance of z = x w, by rows: x' S x.
-        variance = np.maximum(((rows @ covariance) * rows).sum(axis=1), _LEAST_VARIANCE)
+        variance = np.maximum(((rows @ covariance) * rows).sum(axis=1), least_variance)
         # One minus a probability near one has few digits: each side has its own quadrature.
         log_prob = [_log_probability(side * (rows @ mean), variance) for side in (1.0, -1.0)]
         return log_prob[0] - log_prob[1]

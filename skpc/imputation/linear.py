@@ -25,9 +25,6 @@ from skpc.variables.events import known_cells
 from skpc.variables.gaussians import Gaussians, conditionals
 from skpc.variables.patterns import Patterns
 
-#: The smallest standard deviation of a column, and the smallest share of a state.
-_SMALLEST_SD = 1e-4
-_SMALLEST_SHARE = 1e-6
 #: EM ends when an iteration raises the mean log density by less, for each column.
 _MAX_ITER = 200
 _TOL = 1e-5
@@ -62,6 +59,8 @@ class LinearCells(NamedTuple):
         strength : float
             Rows without correlations, for each column of the Gaussian, that are added.
         """
+        # The smallest standard deviation of a column, and the smallest share of a state.
+        smallest_sd = 1e-4
         scores = one_hot(domain, rows)
         mean, sd = column_moments(scores, weight)
         patterns = Patterns.from_scores(scores)
@@ -78,7 +77,7 @@ class LinearCells(NamedTuple):
                 mean,
                 np.diag(sd**2),
                 np.zeros_like,
-                _SMALLEST_SD * sd,
+                smallest_sd * sd,
             ),
             MixtureParams(1, prior_strength=strength),
             Stop(_MAX_ITER, _TOL * len(sd)),
@@ -91,6 +90,7 @@ class LinearCells(NamedTuple):
 
     def posteriors(self, rows: Any, columns: Sequence[int] | None = None) -> list[Predictive]:
         """See :class:`skpc.densities.Density`. Ranges and sets count as missing cells."""
+        smallest_share = 1e-6
         rows = known_cells(rows)
         domain = self.domain
         scores = one_hot(domain, rows)
@@ -111,7 +111,7 @@ class LinearCells(NamedTuple):
                 form: Any = Normals(mean[:, part], sd[:, part], np.ones((len(rows), 1)))
             else:
                 # Means of indicators are linear in the other columns, and may be no probabilities.
-                share = np.clip(mean[:, part], _SMALLEST_SHARE, 1.0)
+                share = np.clip(mean[:, part], smallest_share, 1.0)
                 share /= share.sum(axis=1, keepdims=True)
                 form = Points(np.arange(float(share.shape[1])), share)
             known = rows[:, column]

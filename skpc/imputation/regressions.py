@@ -17,17 +17,9 @@ from scipy.special import log_softmax, softmax
 
 from skpc._arrays import Floats, Ints
 
-#: Added to the mean square of each column of a linear design: columns that depend on each other
-#: exactly share their coefficient.
-_RIDGE = 1e-5
 #: Steps of Newton's method, fewer where they begin near the mode; the longest of them, and the one
 #: that ends them.
 _MAX_STEPS = 50
-_STEPS_FROM_START = 3
-_LONGEST_STEP = 3.0
-_SMALL_STEP = 1e-4
-#: Predictions that differ by less than this part of their range are equal.
-_ROUNDING = 1e-9
 #: A missing number takes the value of one of this many donors.
 N_DONORS = 5
 #: Categories beyond which a column has one coefficient for all: that of their log probabilities.
@@ -86,11 +78,14 @@ def draw_linear(
     -------
     LinearDraw
     """
+    # Added to the mean square of each column of a linear design: columns that depend on each other
+    # exactly share their coefficient.
+    ridge = 1e-5
     standard = Standardised.fit(design, weight)
     n_rows = weight.sum()
     n_terms = design.shape[1]
     weighted = standard.design * weight[:, np.newaxis]
-    curvature = weighted.T @ standard.design + _RIDGE * n_rows * np.eye(n_terms)
+    curvature = weighted.T @ standard.design + ridge * n_rows * np.eye(n_terms)
     inverse = np.linalg.inv(curvature)
     # Numbers far from zero keep their digits.
     centre = float(weight @ values / n_rows)
@@ -160,6 +155,7 @@ def draw_logit(
     -------
     LogitDraw
     """
+    steps_from_start = 3
     # The Bayesian bootstrap: the mode under random weights is a draw from the posterior.
     weight = random_state.standard_gamma(weight)
     standard = Standardised.fit(design, weight)
@@ -187,7 +183,7 @@ def draw_logit(
             _logit_curvature(standard.design, prob, weight) + logit_ridge * np.eye(len(off)),
         )
 
-    n_steps = _MAX_STEPS if start is None else _STEPS_FROM_START
+    n_steps = _MAX_STEPS if start is None else steps_from_start
     start = centre if start is None else start
     mode = mode_of(derivatives, start, n_steps)
     return LogitDraw(mode, standard.restored(mode))
@@ -212,6 +208,8 @@ def mode_of(
     -------
     ndarray of the shape of the start
     """
+    longest_step = 3.0
+    small_step = 1e-4
     mode: Any = start.ravel()
     highest = -np.inf
     # The first step goes nowhere: it tells how high the start is.
@@ -227,8 +225,8 @@ def mode_of(
         step = np.linalg.solve(curvature, slope)
         longest = np.abs(step).max()
         # The curvature here says little about places further away.
-        step /= max(longest / _LONGEST_STEP, 1.0)
-        if longest < _SMALL_STEP:
+        step /= max(longest / longest_step, 1.0)
+        if longest < small_step:
             break
     return np.reshape(mode + step, start.shape)
 
@@ -393,7 +391,9 @@ class MatchedNumbers(NamedTuple):
 
 def _rounded(predictions: Floats) -> Floats:
     """Predictions of which those that differ by rounding are equal."""
-    step = _ROUNDING * np.ptp(predictions)
+    # Predictions that differ by less than this part of their range are equal.
+    rounding = 1e-9
+    step = rounding * np.ptp(predictions)
     return np.rint(predictions / step) * step if step > 0.0 else predictions
 
 

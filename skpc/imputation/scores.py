@@ -21,8 +21,6 @@ from skpc._arrays import Bools, Floats
 from skpc._validation import check_table
 from skpc.domain import Declared, Domain, column_moments, join_tables, named_columns, one_hot
 
-#: Columns with fewer missing cells are not scored: so few rows would be learned from.
-FEWEST_MISSING = 10
 #: Distances between rows that are held at a time.
 _PAIRS = 2**22
 
@@ -109,6 +107,8 @@ def energy_i_score(X: Any, imputer: Any, n_draws: int = 50, random_state: Any = 
     >>> round(energy_i_score(X, SimpleImputer()), 1)
     0.8
     """
+    # Columns with fewer missing cells are not scored: so few rows would be learned from.
+    fewest_missing = 10
     if n_draws < 1:
         raise ValueError(f"n_draws must be at least 1, got {n_draws!r}")
     if not (hasattr(imputer, "fit_impute") or hasattr(imputer, "fit_transform")):
@@ -128,7 +128,7 @@ def energy_i_score(X: Any, imputer: Any, n_draws: int = 50, random_state: Any = 
     filled = _draws(imputer, domain, rows, seeds[:n_fills])[0]
     scores = []
     weights = []
-    for column in np.flatnonzero(n_missing >= FEWEST_MISSING):
+    for column in np.flatnonzero(n_missing >= fewest_missing):
         test = _test_rows(missing, column)
         # A column of one value in its test rows tells nothing about imputers.
         if len(np.unique(rows[test, column])) > 1:
@@ -143,7 +143,7 @@ def energy_i_score(X: Any, imputer: Any, n_draws: int = 50, random_state: Any = 
             weights.append(n_missing[column] * (len(rows) - n_missing[column]))
     if not scores:
         raise ValueError(
-            f"X needs a column with at least {FEWEST_MISSING} missing cells and two different "
+            f"X needs a column with at least {fewest_missing} missing cells and two different "
             "observed ones, beside another that is observed in the same rows; found columns with "
             f"{n_missing.tolist()} missing cells"
         )

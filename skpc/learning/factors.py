@@ -14,10 +14,6 @@ from skpc.variables.patterns import Patterns
 _N_FACTORS = 64
 #: Number of factors from which EM starts: more would fit the rows at hand alone.
 N_START = 16
-#: Steps from given noise, and without it; least noise of a column, as a part of its variance.
-_STEPS = 2
-_FIRST_STEPS = 30
-_SMALLEST_SHARE = 1e-4
 
 
 class Factors(NamedTuple):
@@ -136,8 +132,11 @@ def factored(
     >>> factored(one, 1)[1].round(2)
     array([[1., 2., 3.]])
     """
+    # Steps from given noise, and without it; least noise of a column, as a part of its variance.
+    steps = 2
+    first_steps = 30
     variance = np.diagonal(covariance, axis1=1, axis2=2)
-    n_steps = _FIRST_STEPS if noise is None else _STEPS
+    n_steps = first_steps if noise is None else steps
     starts = 0.5 * variance if noise is None else noise
     each = [_steps(one, start, n_factors, n_steps) for one, start in zip(covariance, starts)]
     loadings, learned = map(np.array, zip(*each))
@@ -146,6 +145,7 @@ def factored(
 
 def _steps(matrix: Floats, noise: Floats, n_factors: int, n_steps: int) -> tuple[Floats, Floats]:
     """Loadings and noise of one covariance after some steps."""
+    smallest_share = 1e-4
     d = len(matrix)
     variance = matrix.diagonal()
     # Products that a subspace takes in a step, and in the first step; vectors it has besides
@@ -166,5 +166,5 @@ def _steps(matrix: Floats, noise: Floats, n_factors: int, n_steps: int) -> tuple
         # In its own unit noise has variance one in each direction; factors have what is beyond.
         beyond = np.sqrt(np.maximum(strength[-n_factors:] - 1.0, 0.0))
         loadings = root * basis[:, -n_factors:] * beyond
-        noise = np.maximum(variance - (loadings**2).sum(axis=1), _SMALLEST_SHARE * variance)
+        noise = np.maximum(variance - (loadings**2).sum(axis=1), smallest_share * variance)
     return loadings, noise

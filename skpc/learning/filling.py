@@ -24,9 +24,6 @@ _STOP = Stop(10, 5e-3)
 #: Trees in the mixture: this many, fewer where each would have less than a hundred missing cells,
 #: or rows' worth of observed ones.
 _TREES = 30
-_ROWS_OF_TREE = 100
-#: Entries of the tables of all trees, beyond which there are fewer trees.
-_ENTRIES = 20_000
 #: Distinct rows from which the mixture is learned: it draws no better after more.
 _ROWS = 20_000
 
@@ -90,6 +87,9 @@ def fill_missing(
     >>> bool((filled[:, 1] == filled[:, 0]).mean() > 0.97)
     True
     """
+    rows_of_tree = 100
+    # Entries of the tables of all trees, beyond which there are fewer trees.
+    entries = 20_000
     if not np.isnan(rows).any():
         return rows
     codes = domain.codes(rows)
@@ -101,9 +101,9 @@ def fill_missing(
     network = learn_tree(codes[sampled], some_weight)
     is_observed = codes[sampled] >= 0
     n_trees = min(
-        float(some_weight @ is_observed.mean(axis=1)) / _ROWS_OF_TREE,
-        float(some_weight @ (~is_observed).sum(axis=1)) / _ROWS_OF_TREE,
-        _ENTRIES / len(network.trees[0].tables.dense()),
+        float(some_weight @ is_observed.mean(axis=1)) / rows_of_tree,
+        float(some_weight @ (~is_observed).sum(axis=1)) / rows_of_tree,
+        entries / len(network.trees[0].tables.dense()),
         _TREES,
     )
     n_trees = max(n_components, int(n_trees), 1)

@@ -10,25 +10,20 @@ from skpc._arrays import Floats
 from skpc.variables import Histogram, Law, fit_histogram
 from skpc.variables.atoms import are_apart, distinct
 
-#: Rows of a bin: in small tables, and in large ones; and the numbers of bins between which this is.
-_ROWS_OF_SMALL = 8.0
-_ROWS_OF_LARGE = 20.0
 _FEWEST = 16
-_ENOUGH = 128
 _MOST = 512
-#: A value with so many rows has a bin of its own; there are as many of these as _MOST_VALUES, or
-#: one for each 40 rows.
-_ROWS_OF_VALUE = 4.0
 _MOST_VALUES = 20.0
-_ROWS_FOR_EACH = 40.0
-#: No state has less mass.
-_SMALLEST = 1e-12
 
 
 def n_fine_bins(n_rows: float) -> int:
     """Number of bins of about equal mass for a table of some rows."""
-    small = min(max(n_rows / _ROWS_OF_SMALL, _FEWEST), _ENOUGH)
-    return int(max(small, min(n_rows / _ROWS_OF_LARGE, _MOST)))
+    # Rows of a bin: in small tables, and in large ones; and the numbers of bins between which this
+    # is.
+    rows_of_small = 8.0
+    rows_of_large = 20.0
+    enough = 128
+    small = min(max(n_rows / rows_of_small, _FEWEST), enough)
+    return int(max(small, min(n_rows / rows_of_large, _MOST)))
 
 
 def fine_axis(values: Floats, weight: Floats, law: Law, n_bins: int) -> tuple[Histogram, Floats]:
@@ -51,6 +46,8 @@ def fine_axis(values: Floats, weight: Floats, law: Law, n_bins: int) -> tuple[Hi
     mass : ndarray of shape (n_states,)
         They sum to one.
     """
+    # No state has less mass.
+    smallest = 1e-12
     margin = fit_histogram(values, weight, law)
     points, point_mass = distinct(values, weight)
     total = float(point_mass.sum())
@@ -78,7 +75,7 @@ def fine_axis(values: Floats, weight: Floats, law: Law, n_bins: int) -> tuple[Hi
     # Within a cell of the margin, mass goes by width; a tail is not divided.
     part = np.concatenate([[1.0], np.diff(finer), [1.0]])
     part /= np.bincount(cell_of, part)[cell_of]
-    mass = np.maximum(cell_shares[cell_of] * part, _SMALLEST)
+    mass = np.maximum(cell_shares[cell_of] * part, smallest)
     axis = margin._replace(
         edges=finer,
         state=np.arange(len(cell_of)),
@@ -90,6 +87,10 @@ def fine_axis(values: Floats, weight: Floats, law: Law, n_bins: int) -> tuple[Hi
 
 def _cuts(points: Floats, mass: Floats, law: Law, n_bins: int) -> Floats:
     """Edges of bins of about equal mass, and on both sides of values that repeat."""
+    # A value with so many rows has a bin of its own; there are as many of these as _MOST_VALUES, or
+    # one for each 40 rows.
+    rows_of_value = 4.0
+    rows_for_each = 40.0
     if len(points) < 2:
         return np.empty(0)
     below = np.cumsum(mass)
@@ -99,9 +100,9 @@ def _cuts(points: Floats, mass: Floats, law: Law, n_bins: int) -> Floats:
     if law.step == 0.0 and not len(law.seen):
         last = last[last < len(points) - 1]
         return np.unique((points[last] + points[last + 1]) / 2.0)
-    n_values = int(max(_MOST_VALUES, below[-1] / _ROWS_FOR_EACH))
+    n_values = int(max(_MOST_VALUES, below[-1] / rows_for_each))
     by_mass = np.argsort(-mass, kind="stable")[:n_values]
-    often = by_mass[mass[by_mass] >= _ROWS_OF_VALUE]
+    often = by_mass[mass[by_mass] >= rows_of_value]
     # Cuts behind a frequent value and behind the one before it give it a bin.
     last = np.concatenate([last, often, often - 1])
     is_inner = (last >= 0) & (last < len(points) - 1)

@@ -21,12 +21,8 @@ from skpc.counting.trees import children_first
 from skpc.learning.hidden_tree import HiddenTree, add_hidden_tree, normalised
 from skpc.learning.state_laws import SMALLEST, Single, StateLaw, States
 
-#: Numbers of the messages of rows that are held at a time: more of them leave the cache.
-_NUMBERS = 2**21
 #: Pseudo-count of hidden states given the state above.
 _TRANSITION = 0.5
-#: Less probable hidden states, given the one above, are none.
-_NEGLIGIBLE = 2e-6
 
 
 class Statistics(NamedTuple):
@@ -226,8 +222,10 @@ class FineTree(NamedTuple):
 
     def settled(self) -> Self:
         """What is kept: no law, no negligible transition, and no state of probability zero."""
+        # Less probable hidden states, given the one above, are none.
+        negligible = 2e-6
         first_share, transition = (
-            np.where(table < _NEGLIGIBLE, np.float32(0.0), table)
+            np.where(table < negligible, np.float32(0.0), table)
             for table in (self.first, self.transition)
         )
         emission = np.maximum(self.emission, np.float32(SMALLEST))
@@ -269,8 +267,10 @@ class FineForest(NamedTuple):
 
     def log_likelihood(self, codes: Ints) -> Floats:
         """Log-likelihood (nats) of rows of states, missing cells summed out; shape (n_rows,)."""
+        # Numbers of the messages of rows that are held at a time: more of them leave the cache.
+        numbers = 2**21
         n_hidden = max(tree.emission.shape[1] for tree in self.trees)
-        size = max(1, _NUMBERS // (codes.shape[1] * n_hidden))
+        size = max(1, numbers // (codes.shape[1] * n_hidden))
         tasks = [(self, codes[part]) for part in slices(len(codes), size)]
         work = float(len(codes)) * sum(tree.transition.size for tree in self.trees)
         # A table without rows has no parts, and the empty one stands for them.

@@ -34,8 +34,6 @@ from skpc.variables.patterns import Patterns
 
 #: Widths of the Gaussians of a component with heavy tails, in the unit of its covariance.
 TAILS = (0.6, 1.0, 1.7, 3.0)
-#: A row is left out of a Gaussian to which it belongs with less than this probability.
-_NEGLIGIBLE = 1e-7
 #: Missingness patterns are many from this share of the rows on.
 _PATTERNS = 0.2
 #: Numbers from which on EM of one component starts from factors where patterns are so many, and the
@@ -44,7 +42,6 @@ _PATTERNS = 0.2
 #: rows, but lower that of other rows.
 _MANY = 50
 _CLIP = 4.0
-_TOL_NUMBER = 8e-3
 #: Weight of a Gaussian that has lost all rows.
 _NOTHING = 1e-100
 
@@ -466,6 +463,7 @@ def fit_gaussian_mixture(
     Fit
         Of a :class:`ParametrisedMixture`.
     """
+    tol_number = 8e-3
     models = []
     for start in starts:
         if isinstance(start, GaussianMixture):
@@ -481,7 +479,7 @@ def fit_gaussian_mixture(
             # All rows belong to the one Gaussian, whatever it is.
             return Fit(models[0], np.nan, sums)
     if rows.are_costly:
-        stop = stop._replace(tol=max(stop.tol, _TOL_NUMBER * rows.scores.shape[1]))
+        stop = stop._replace(tol=max(stop.tol, tol_number * rows.scores.shape[1]))
     return learn(models, Rows(rows, weight), stop, n_products=np.inf)
 
 
@@ -511,6 +509,8 @@ def _covariances(
 
 def to_responsibilities(joint: Floats, rows: MixtureRows, background_weight: float) -> Floats:
     """Log densities of rows; the joint log densities become responsibilities, in place."""
+    # A row is left out of a Gaussian to which it belongs with less than this probability.
+    negligible = 1e-7
     log_background = np.full(joint.shape[1], -np.inf)
     if background_weight > 0.0:
         joint += math.log1p(-background_weight)
@@ -521,5 +521,5 @@ def to_responsibilities(joint: Floats, rows: MixtureRows, background_weight: flo
     np.exp(joint, out=joint)
     total = joint.sum(axis=0) + np.exp(log_background - highest)
     joint /= total
-    joint[joint <= _NEGLIGIBLE] = 0.0
+    joint[joint <= negligible] = 0.0
     return np.asarray(highest + np.log(total))

@@ -33,17 +33,9 @@ from skpc.learning.state_laws import Single, StateLaw, States
 #: Weights of a column itself, of its neighbours in the tree, and of the others in k-means, and its
 #: iterations; the share of the margins in the tables that EM starts from.
 _OWN = 2.0
-_NEIGHBOUR = 1.0
-_OTHER = 0.3
-_ROUNDS = 8
 _MARGIN = 0.1
-#: Groups of states by which trees are found, and iterations of the mixture that finds clusters.
-_TREE_GROUPS = 16
-_MIXTURE_ROUNDS = 10
 #: Batches of an epoch, rows of each at least, and the last step towards the counts of a batch.
 _BATCHES = 8
-_BATCH_ROWS = 32
-_LAST_STEP = 0.15
 #: Rows of a cluster for each hidden state, at least.
 _ROWS_OF_STATE = 6.0
 
@@ -178,6 +170,7 @@ def _clusters(
     random_state: np.random.RandomState,
 ) -> Ints:
     """Labels of rows by a mixture of products, which starts from k-means."""
+    mixture_rounds = 10
     points = np.hstack(_points(states, codes, states.share))
     label = _labels(points, weight, n_clusters, random_state)
     if n_clusters == 1:
@@ -188,7 +181,7 @@ def _clusters(
     unit = np.eye(n_clusters, dtype=np.float32)
     # These tables only hold a place: the M-step replaces them.
     start = Products(law, unit, unit).m_step(cells.counted(unit[label], weight))
-    mixture = learn([start], Rows(cells, weight), Stop(_MIXTURE_ROUNDS - 1)).model
+    mixture = learn([start], Rows(cells, weight), Stop(mixture_rounds - 1)).model
     return mixture.posterior(cells).argmax(axis=1)
 
 
@@ -255,10 +248,11 @@ def _labels(
     points: Single, weight: Floats, n_clusters: int, random_state: np.random.RandomState
 ) -> Ints:
     """Labels of rows after some iterations of k-means from rows drawn at random."""
+    rounds = 8
     numbers = Numbers(points, None)
     n_clusters = min(n_clusters, len(points))
     start = Centroids.drawn(numbers, weight, n_clusters, random_state)
-    n_iter = _ROUNDS - 1 if n_clusters > 1 else 0
+    n_iter = rounds - 1 if n_clusters > 1 else 0
     return learn([start], Rows(numbers, weight), Stop(n_iter)).model.nearest(numbers)
 
 
@@ -270,16 +264,18 @@ def _learn_tree(
     random_state: np.random.RandomState,
 ) -> FineTree:
     """The tree of a cluster of rows."""
+    batch_rows = 32
+    last_step = 0.15
     share = states.shares_of(codes, weight)
     tree = _start(states, codes, weight, share, settings.n_hidden, random_state)
-    n_batches = max(1, min(_BATCHES, len(codes) // _BATCH_ROWS))
+    n_batches = max(1, min(_BATCHES, len(codes) // batch_rows))
     order, pieces = spread_rows(weight, n_batches, random_state)
     batches = [
         Batch.from_codes(codes[order[part]], pieces[part], states.ptr, tree.parent)
         for part in np.array_split(np.arange(len(order)), n_batches)
     ]
     # A single batch has all rows, and its counts replace those of before.
-    start = Stepwise(tree, float(weight.sum()), _LAST_STEP if n_batches > 1 else 1.0)
+    start = Stepwise(tree, float(weight.sum()), last_step if n_batches > 1 else 1.0)
 
     def shuffled(_: int) -> Iterator[Rows]:
         """The batches of an epoch."""
@@ -299,6 +295,8 @@ def _start(
     random_state: np.random.RandomState,
 ) -> FineTree:
     """A tree whose hidden states are clusters, found for each column by itself."""
+    neighbour = 1.0
+    other = 0.3
     parent = _chow_liu_tree(states, codes, weight, share)
     columns = _points(states, codes, share)
     points = np.hstack(columns)
@@ -308,7 +306,7 @@ def _start(
     for v in range(len(parent)):
         # What a column and its neighbours have in common matters most.
         is_neighbour = (parent == v) | (np.arange(len(parent)) == parent[v])
-        factor = np.where(is_neighbour, _NEIGHBOUR, _OTHER)
+        factor = np.where(is_neighbour, neighbour, other)
         factor[v] = _OWN
         scaled = points * factor.astype(np.float32)[column_of]
         labels.append(_labels(scaled, weight, n_hidden, random_state))
@@ -337,16 +335,18 @@ def _start(
 
 def _chow_liu_tree(states: States, codes: Ints, weight: Floats, share: Floats) -> Ints:
     """The parent of each column in the Chow-Liu tree of groups of states, -1 for the root."""
+    # Groups of states by which trees are found, and iterations of the mixture that finds clusters.
+    tree_groups = 16
     grouped = np.empty_like(codes)
     n_groups = []
     middle = states.middles(share)
     for v, (begin, end) in enumerate(zip(states.ptr, states.ptr[1:])):
         group = np.arange(end - begin)
-        if end - begin > _TREE_GROUPS:
-            place = middle[begin:end] * _TREE_GROUPS
+        if end - begin > tree_groups:
+            place = middle[begin:end] * tree_groups
             # Of many categories, the rarest are one group.
             rank = np.argsort(np.argsort(-share[begin:end], kind="stable"))
-            group = np.minimum(place if states.is_increasing[v] else rank, _TREE_GROUPS - 1)
+            group = np.minimum(place if states.is_increasing[v] else rank, tree_groups - 1)
             # Groups that no state belongs to leave no gaps in the numbers.
             group = np.unique(group.astype(np.int64), return_inverse=True)[1]
         n_groups.append(int(group.max()) + 1)

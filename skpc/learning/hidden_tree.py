@@ -27,16 +27,12 @@ from skpc.counting.trees import children_first
 #: Rows of a part in a small table, and how many numbers a part may hold. The counts of each part
 #: are added up by themselves, so that threads change nothing.
 _PART_ROWS = 1024
-_PART_NUMBERS = 2**22
 #: Pseudo-counts: of the distribution of hidden states given each state of the parent, drawn to that
 #: without a parent; and of the states of a column given each hidden state, drawn to the column.
 _TRANSITION = 0.5
 _EMISSION = 0.1
 #: No state is less probable than this, in any of the tables.
 _SMALLEST = 1e-9
-#: A hidden state that is less probable than this, given the state of the parent, is left out of the
-#: circuit.
-_NEGLIGIBLE = 1e-6
 
 Codes = NDArray[Any]
 
@@ -201,7 +197,8 @@ class TaughtTree(NamedTuple):
 
 def _part_rows(tree: HiddenTree) -> int:
     """Rows whose messages are held at a time."""
-    return max(1, min(_PART_ROWS, _PART_NUMBERS // (len(tree.parent) * tree.n_hidden)))
+    part_numbers = 2**22
+    return max(1, min(_PART_ROWS, part_numbers // (len(tree.parent) * tree.n_hidden)))
 
 
 def _pass_up(tree: HiddenTree, codes: Codes) -> tuple[list[Floats], list[Floats], Floats]:
@@ -328,4 +325,7 @@ def _sum(builder: CircuitBuilder, nodes: dict[int, int], probability: Floats) ->
 
 
 def _without_negligible(table: Floats) -> Floats:
-    return normalised(np.where(table < _NEGLIGIBLE, 0.0, table))
+    # A hidden state that is less probable than this, given the state of the parent, is left out of
+    # the circuit.
+    negligible = 1e-6
+    return normalised(np.where(table < negligible, 0.0, table))

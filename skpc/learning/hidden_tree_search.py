@@ -19,7 +19,6 @@ _N_HIDDEN = (2, 4, 8, 16, 32, 64)
 _MIDDLE = 8
 #: How much of the tables at the start is noise, and how much is that of the column alone.
 _NOISE = 0.1
-_ALONE = 0.04
 #: Rows of the first batches. Batches grow twofold after an epoch that raises the likelihood of
 #: held-out rows by less than this part of it. ``_PATIENCE`` such epochs in a row end EM.
 _BATCH = 512
@@ -195,6 +194,7 @@ class _Learner:
 
     def _start(self, points: Floats, n_hidden: int) -> HiddenTree:
         """A tree whose hidden states are clusters of rows, or these and one of two values each."""
+        alone = 0.04
         chosen = np.arange(len(self.rows.weight))
         # Largest number of rows that make the start.
         start_rows = 20_000
@@ -222,7 +222,7 @@ class _Learner:
         noise = self.random_state.dirichlet(np.ones(n_hidden), transition.shape[:2])
         noise = 0.5 * noise + 0.5 / n_hidden
         drawn = [
-            (1.0 - _ALONE) * prob + _ALONE * share for prob, share in zip(tree.emission, self.share)
+            (1.0 - alone) * prob + alone * share for prob, share in zip(tree.emission, self.share)
         ]
         return tree._replace(
             transition=(1.0 - _NOISE) * tree.transition + _NOISE * noise, emission=drawn

@@ -30,12 +30,6 @@ from skpc.learning.gaussian_mixture import (
 from skpc.learning.table_mixture import LearnedMixture
 from skpc.variables.gaussians import Gaussians
 
-#: Rows for each number, and for one more, that are like a component before the draws. With as many,
-#: covariances are expected to shrink from step to step where no cell is observed.
-_ROWS_EACH = 2.0
-#: Counts of states and weights, at least, when they are drawn.
-_LEAST = 1e-12
-
 
 def bootstrapped(
     rows: Floats, weight: Floats, random_state: np.random.RandomState
@@ -110,17 +104,22 @@ def drawn_parameters(
     start: GaussianMixture,
 ) -> GaussianMixture:
     """Draw parameters around those of the M-step from some sums about a model."""
+    # Rows for each number, and for one more, that are like a component before the draws. With as
+    # many, covariances are expected to shrink from step to step where no cell is observed.
+    rows_each = 2.0
+    # Counts of states and weights, at least, when they are drawn.
+    least = 1e-12
     model, prior, params = part
     n_components, d = model.gaussians.mean.shape
-    n_like_start = _ROWS_EACH * (d + 1.0) if n_components > 1 else 0.0
+    n_like_start = rows_each * (d + 1.0) if n_components > 1 else 0.0
     fitted = part.m_step(_with_rows_like(start, n_like_start, model, sums)).mixture
     gaussians = fitted.gaussians
     n_rows = sums.by_width.sum(axis=1)
-    by_width = random_state.standard_gamma(sums.by_width) + _LEAST
+    by_width = random_state.standard_gamma(sums.by_width) + least
     counts = random_state.standard_gamma(np.exp(fitted.log_table) * (n_rows + 1.0)[:, np.newaxis])
     n_rows += n_like_start + (params.strength * d if n_components > 1 else 0.0)
     # One component with fewer rows than this has draws without bounds, too.
-    n_rows = np.maximum(n_rows, _ROWS_EACH * d + 1.0)[:, np.newaxis]
+    n_rows = np.maximum(n_rows, rows_each * d + 1.0)[:, np.newaxis]
     # Bartlett: the root of a Wishart matrix has chi variables on its diagonal, and normals below.
     n_before = np.zeros(d) if params.factorised else np.arange(d)
     half = np.tril(random_state.standard_normal((n_components, d, d)), -1) * (not params.factorised)
@@ -134,7 +133,7 @@ def drawn_parameters(
     mean = gaussians.mean + error / np.sqrt(n_of_mean)[:, np.newaxis]
     return fitted._replace(
         weights=by_width.sum(axis=1) / by_width.sum(),
-        log_table=log_tables(counts + _LEAST, prior.state_ptr),
+        log_table=log_tables(counts + least, prior.state_ptr),
         gaussians=Gaussians.from_covariance(mean, root @ root.transpose(0, 2, 1)),
         proportion=(by_width / by_width.sum(axis=1, keepdims=True)).ravel(),
     )

@@ -19,10 +19,6 @@ from skpc.counting.trees import ChowLiuTree
 from skpc.learning.held_out import quarters
 from skpc.learning.network import CutsetNetwork, Visited, frozen_network
 
-#: Least weights of the rows of a cut to choose from, and the networks by which they are compared.
-_SPLITS = (1000.0, 500.0, 200.0, 100.0, 50.0)
-_TRIED = 10
-
 
 class RandomCuts(NamedTuple):
     """How the networks of an ensemble are grown.
@@ -88,13 +84,17 @@ class RandomCuts(NamedTuple):
 
         From the greatest on, until a smaller one is worse.
         """
+        # Least weights of the rows of a cut to choose from, and the networks by which they are
+        # compared.
+        splits = (1000.0, 500.0, 200.0, 100.0, 50.0)
+        tried = 10
         held_out = list(quarters(weight))
 
         def score(split: float) -> float:
             total = 0.0
             for train_weight, held in held_out:
                 networks = self.learn(
-                    codes[train_weight > 0], train_weight[train_weight > 0], split, seeds[:_TRIED]
+                    codes[train_weight > 0], train_weight[train_weight > 0], split, seeds[:tried]
                 )
                 rows = codes[held > 0]
                 joint = [log_density(network, rows) for network in networks]
@@ -102,7 +102,7 @@ class RandomCuts(NamedTuple):
                 total += float(held[held > 0] @ logsumexp(joint, axis=0))
             return total
 
-        return best_of(_SPLITS, score) if held_out else _SPLITS[0]
+        return best_of(splits, score) if held_out else splits[0]
 
 
 def _grow(

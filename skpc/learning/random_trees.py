@@ -21,11 +21,6 @@ from skpc.learning.forest import Forest, Layout, Tree, add_tree, lay_out
 #: Least weights of leaves that compete. Small forests predict the rows that are in none of their
 #: bags, whole and with this share of their cells removed. Of many rows, some are enough.
 _LEAST = {"all": (2.0, 8.0), "class": (8.0,)}
-_RATES = (0.0, 0.4)
-_FEW_TREES = 10
-_MOST_ROWS = 20_000
-#: Entries of the tables of a forest, beyond which leaves have more rows by themselves.
-_ENTRIES = 2.0**27
 
 
 class ForestOptions(NamedTuple):
@@ -115,26 +110,31 @@ def _chosen(
     data: Rows, options: ForestOptions, random_state: np.random.RandomState
 ) -> tuple[str, float]:
     """What the tables of a leaf are of, and its least weight."""
+    rates = (0.0, 0.4)
+    few_trees = 10
+    most_rows = 20_000
+    # Entries of the tables of a forest, beyond which leaves have more rows by themselves.
+    entries = 2.0**27
     kinds = list(_LEAST) if options.leaves == "auto" else [options.leaves]
     candidates: list[tuple[str, float]] = []
     # With a single class, tables of a class are those of all rows.
     for kind in kinds[: data.n_classes]:
         n_entries = (data.layout.place.max() + 1.0) * data.n_classes ** (kind == "class")
         # Leaves of this weight are so few that the tables of all trees keep to the entries.
-        enough = options.n_estimators * data.weight.sum() * n_entries / _ENTRIES
+        enough = options.n_estimators * data.weight.sum() * n_entries / entries
         given = options.min_samples_leaf
         sizes = np.maximum(_LEAST[kind], enough) if given == "auto" else [float(given)]
         candidates += [(kind, float(size)) for size in np.unique(sizes)]
     if len(candidates) == 1:
         return candidates[0]
-    sampled = slice(None, None, 1 + len(data.code) // _MOST_ROWS)
+    sampled = slice(None, None, 1 + len(data.code) // most_rows)
     data = data._replace(
         bins=data.bins[sampled], code=data.code[sampled], weight=data.weight[sampled]
     )
     removed = random_state.random_sample(data.bins.shape)
     share = data.weight / data.weight.sum()
-    copies = [np.where(removed < rate, -1, data.bins) for rate in _RATES]
-    seeds = random_state.randint(2**31, size=_FEW_TREES).tolist()
+    copies = [np.where(removed < rate, -1, data.bins) for rate in rates]
+    seeds = random_state.randint(2**31, size=few_trees).tolist()
     # Only a bag leaves out rows, by which candidates are judged.
     options = options._replace(bootstrap=True)
     grown: dict[float, list[_Grown]] = {}

@@ -25,12 +25,6 @@ from skpc.queries.passes.induced import log_joint
 
 #: When EM on the tables ends.
 _STOP = Stop(20, 1e-4)
-#: Strengths go up from this number of rows by a factor, at least to the last.
-_FIRST = 10.0
-_FACTOR = 10.0**0.5
-_LAST = 1000.0
-#: Strengths in turn without a gain on the held-out rows that end the search.
-_PATIENCE = 2
 
 
 class TrainingRows(NamedTuple):
@@ -98,6 +92,9 @@ def learn_shrunken_mixture(
         The networks, the circuit of their mixture, and the strength of its pseudo-counts.
     """
 
+    # Strengths in turn without a gain on the held-out rows that end the search.
+    patience = 2
+
     def finished(
         learned: Fit, networks: Sequence[CutsetNetwork], start: Floats, strength: float
     ) -> tuple[Fit, Circuit, float]:
@@ -142,7 +139,7 @@ def learn_shrunken_mixture(
         return finished(learned, learned.model.networks, start, untold)
     test_weight = np.concatenate(held_out_weight)
     separate, shared = (
-        best_of(_attempts(paths, test_weight), lambda attempt: attempt.score, _PATIENCE)
+        best_of(_attempts(paths, test_weight), lambda attempt: attempt.score, patience)
         for paths in (separate_paths, shared_paths)
     )
     best = max(separate, shared, key=lambda attempt: attempt.score)
@@ -221,14 +218,18 @@ class Shrunken(NamedTuple):
         self, taught: TrainingRows, start: Floats, held_out: Floats, log_density_alone: Floats
     ) -> Iterator[tuple[float, Floats, Circuit]]:
         """Stronger and stronger shrinkage: the strength, gains of held-out rows, the mixture."""
-        strength = _FIRST
-        while strength <= max(_LAST, taught.weight.sum()):
+        # Strengths go up from this number of rows by a factor, at least to the last.
+        first = 10.0
+        factor = 10.0**0.5
+        last = 1000.0
+        strength = first
+        while strength <= max(last, taught.weight.sum()):
             circuit = self.fitted(*taught[1:], start, strength)
             # Each strength begins with what the one before it has found.
             start = posterior(circuit, taught.complete)
             circuit = taught.as_they_are(circuit, self.prior(strength))
             yield strength, log_likelihood(circuit, held_out) - log_density_alone, circuit
-            strength *= _FACTOR
+            strength *= factor
 
 
 def posterior(circuit: Circuit, complete: Floats) -> Floats:

@@ -42,12 +42,6 @@ _CORRELATED = 0.05
 _WIDE = 3.0
 #: Part of the standard deviation of a column that each variance has at least.
 _SMALLEST_SD = 1e-4
-#: Digits of scores that count.
-_DIGITS = 9
-#: Parts of a table of few rows are divided into more folds when a division is weighed.
-_FEW_ROWS = 600
-_FOLDS = 4
-_FEW_FOLDS = 2
 
 
 class SoftLearnOptions(NamedTuple):
@@ -139,6 +133,10 @@ class SoftLearner:
         random_state: np.random.RandomState,
         axes: Sequence[Histogram | None] | None = None,
     ):
+        # Parts of a table of few rows are divided into more folds when a division is weighed.
+        few_rows = 600
+        few_folds = 2
+        folds = 4
         self.options = options
         self.random_state = random_state
         axes = axes or [None] * len(n_states)
@@ -157,7 +155,7 @@ class SoftLearner:
         self.axes = [axis or column for axis, column in zip(axes, self.columns)]
         #: Methods of the builder and what they take, numbers of nodes in place of children.
         self.nodes: list[tuple] = []
-        self.n_folds = _FEW_FOLDS if len(rows) > _FEW_ROWS else _FOLDS
+        self.n_folds = few_folds if len(rows) > few_rows else folds
         shrinkage = Shrinkage(np.eye(int(self.is_number.sum())))
         content = np.arange(len(rows)), np.arange(rows.shape[1]), weight, weight
         root = self._part(*content, options.root_test == "pairs", shrinkage)
@@ -179,6 +177,8 @@ class SoftLearner:
         A value of a number that is an atom has a state; it is a point, but no score. All others
         have the last state.
         """
+        # Digits of scores that count.
+        digits = 9
         is_state = ~np.isnan(rows) & ~self.is_number
         points = rows.copy()
         self.codes = np.where(is_state, rows, -1).astype(np.int16)
@@ -189,7 +189,7 @@ class SoftLearner:
             if number is not None:
                 self.codes[:, v], _ = number.scores(rows[:, v])
                 # The last digits hang on the unit, and tests of independence may hang on them.
-                points[:, v] = number.scaled(rows[:, v]).round(_DIGITS)
+                points[:, v] = number.scaled(rows[:, v]).round(digits)
                 self.n_atoms[v] = len(number.atoms)
         # The state behind all atoms is that of plain numbers: these alone have scores.
         scores = np.where((self.codes == self.n_atoms) & self.is_number, points, np.nan)

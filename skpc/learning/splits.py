@@ -24,14 +24,8 @@ from skpc.learning.gaussian_mixture import (
     fit_gaussian_mixture,
 )
 
-#: Strengths to choose from when a split is scored: of the shrinkage of all rows to the prior, and
-#: of the components to what they have in common.
-_STRENGTHS = (0.004, 0.02, 0.1, 0.5, 2.0, 8.0)
-_STRENGTHS_WITHIN = (0.03, 0.1, 0.3, 1.0, 3.0)
 #: The strength before there is a choice.
 USUAL_STRENGTH = 0.3
-#: Largest number of rows that are held out at a time where rows are costly.
-_MOST_HELD_OUT = 1000
 #: Bins, of equal weight in each node, in which numbers are tested for independence; atoms of
 #: numbers are states of their own there.
 TEST_BINS = 4
@@ -99,11 +93,17 @@ def score_split(
     -------
     Split
     """
+    # Strengths to choose from when a split is scored: of the shrinkage of all rows to the prior,
+    # and of the components to what they have in common.
+    strengths = (0.004, 0.02, 0.1, 0.5, 2.0, 8.0)
+    strengths_within = (0.03, 0.1, 0.3, 1.0, 3.0)
+    # Largest number of rows that are held out at a time where rows are costly.
+    most_held_out = 1000
     n_rows = len(weight)
     n_folds = min(n_folds, n_rows)
     # The place of a row in a random order says its fold, and its place therein.
     place, fold = np.divmod(random_state.permutation(n_rows), n_folds)
-    is_scored = place < (_MOST_HELD_OUT if rows.are_costly else n_rows)
+    is_scored = place < (most_held_out if rows.are_costly else n_rows)
 
     def fit(number: int, start: Floats, params: MixtureParams) -> _FitAndHeldOut:
         train = fold != number
@@ -123,13 +123,13 @@ def score_split(
     # EM runs once for each fold; strengths are compared by their M-steps alone.
     fits = each(fit, tasks, float(n_rows) * prior.covariance.size)
     alone, reached_alone = _best(
-        fits[:n_folds], [alone._replace(prior_strength=s) for s in _STRENGTHS]
+        fits[:n_folds], [alone._replace(prior_strength=s) for s in strengths]
     )
     # Strengths are chosen in turn, from that on which suits a single component.
     mixture_params = mixture_params._replace(prior_strength=alone.prior_strength)
-    candidates = [mixture_params._replace(strength=strength) for strength in _STRENGTHS_WITHIN]
+    candidates = [mixture_params._replace(strength=strength) for strength in strengths_within]
     mixture_params, _ = _best(fits[n_folds:], candidates)
-    candidates = [mixture_params._replace(prior_strength=strength) for strength in _STRENGTHS]
+    candidates = [mixture_params._replace(prior_strength=strength) for strength in strengths]
     mixture_params, reached = _best(fits[n_folds:], candidates)
     return Split(alone, mixture_params, reached - reached_alone)
 

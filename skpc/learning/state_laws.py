@@ -8,16 +8,8 @@ from scipy.special import ndtri
 
 from skpc._arrays import Bools, Floats, Ints, group_sums
 
-#: A value with this share of the rows is a state by itself; the others of its column follow a
-#: Gaussian of the normal scores.
-_FREE = 0.02
-#: Rows like the Gaussians, to which the margin of a cluster is drawn; and groups of states by which
-#: normal scores follow that margin.
-_LIKE_GAUSSIANS = 10.0
-_GROUPS = 32
 #: Least variance of a Gaussian of normal scores, and its least density.
 _LEAST_VARIANCE = 1e-4
-_LEAST_DENSITY = 1e-6
 #: No state has less mass than this share of its column.
 SMALLEST = 1e-12
 
@@ -120,15 +112,19 @@ class StateLaw(NamedTuple):
     @classmethod
     def fit(cls, states: States, cluster_mass: Floats) -> Self:
         """Find the scores from the proportions in the table and in a cluster of its rows."""
+        # A value with this share of the rows is a state by itself; the others of its column follow
+        # a Gaussian of the normal scores.
+        free = 0.02
+        groups = 32
         column = states.column
         share = states.share
-        is_free = ~states.is_line[column] | (share >= _FREE)
+        is_free = ~states.is_line[column] | (share >= free)
         line, line_of_cluster = (np.where(is_free, 0.0, mass) for mass in (share, cluster_mass))
         # The cluster tells how much lies in groups of states; within them it knows too little.
-        place = np.minimum(states.middles(line) * _GROUPS, _GROUPS - 1).astype(np.int64)
-        group = column * _GROUPS + place
+        place = np.minimum(states.middles(line) * groups, groups - 1).astype(np.int64)
+        group = column * groups + place
         in_group = np.bincount(group, line)
-        ratio = np.bincount(group, line_of_cluster) + in_group / _GROUPS
+        ratio = np.bincount(group, line_of_cluster) + in_group / groups
         line = line * (ratio / np.where(in_group > 0.0, in_group, 1.0))[group]
         score = ndtri(states.middles(line))
         width = states.proportions(line) * np.sqrt(2.0 * np.pi) * np.exp(0.5 * score**2)
@@ -156,6 +152,10 @@ class StateLaw(NamedTuple):
 
     def _tilt(self, counts: Single, part: slice) -> None:
         """Let the states of a column that are not free follow Gaussians, in place."""
+        # Rows like the Gaussians, to which the margin of a cluster is drawn; and groups of states
+        # by which normal scores follow that margin.
+        like_gaussians = 10.0
+        least_density = 1e-6
         is_free = self.is_free[part]
         mass, mean, square = self.moments[:, part] @ counts
         positive = np.where(mass > 0.0, mass, np.float32(1.0))
@@ -166,10 +166,10 @@ class StateLaw(NamedTuple):
         np.square(table, out=table)
         np.exp(np.negative(table, out=table), out=table)
         table *= slope
-        table += np.float32(_LEAST_DENSITY)
+        table += np.float32(least_density)
         table *= self.width[part]
         table *= _factor(mass, table)
-        prior_rows = np.float32(_LIKE_GAUSSIANS)
+        prior_rows = np.float32(like_gaussians)
         margin_factor = (counts.sum(axis=1) + prior_rows) / (table.sum(axis=1) + prior_rows)
         table *= margin_factor[:, np.newaxis]
         table *= _factor(mass, table)

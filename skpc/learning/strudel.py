@@ -26,11 +26,6 @@ from skpc.counting.trees import ChowLiuTree, children_first
 from skpc.queries.flows import PseudoCounts
 from skpc.queries.parameters import em_step
 
-#: Evaluations on held-out rows without a gain, before the search for splits ends.
-_PATIENCE = 5
-#: Part of each row that is spread evenly over the components before EM.
-_EVEN_PART = 0.3
-
 
 @dataclass(eq=False)
 class _Product:
@@ -289,6 +284,8 @@ def best_split(
         Its number of splits.
     """
 
+    # Evaluations on held-out rows without a gain, before the search for splits ends.
+    patience = 5
     # The number of splits grows by this factor from one evaluation to the next.
     growth = 1.2
 
@@ -303,7 +300,7 @@ def best_split(
             n_splits += done
             yield fitted(network.circuit()), n_splits
 
-    return best_of(attempts(), lambda attempt: score(attempt[0]), _PATIENCE)
+    return best_of(attempts(), lambda attempt: score(attempt[0]), patience)
 
 
 def first_mixture(
@@ -314,8 +311,10 @@ def first_mixture(
     ``clusters`` are memberships of complete rows, shape (n_rows, n_components). A part of each row
     is spread evenly, so that rows can still move.
     """
+    # Part of each row that is spread evenly over the components before EM.
+    even_part = 0.3
     n_components = clusters.shape[1]
-    memberships = (1.0 - _EVEN_PART) * clusters + _EVEN_PART / n_components
+    memberships = (1.0 - even_part) * clusters + even_part / n_components
     parts = [em_step(circuit, rows, weight * part, prior) for part in memberships.T]
     total = weight @ memberships
     return mixture(parts, total / total.sum())

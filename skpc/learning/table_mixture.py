@@ -39,12 +39,6 @@ _BACKGROUND_WEIGHTS = np.array([0.278, 0.401, 0.239, 0.071, 0.0107, 0.0006, 0.00
 _BACKGROUND_WEIGHTS /= _BACKGROUND_WEIGHTS.sum()
 #: Standard deviation of a component, at least, as a part of the scale of the column.
 SMALLEST_SD = 1e-4
-#: Rows that the background is worth. With a whole one it has a say where columns follow from each
-#: other: of 100 rows on a line, it drew completions .7 % of their way to the mean.
-BACKGROUND_ROWS = 0.1
-#: Coordinates from which clusters start stay within this number of scales, for one wild value would
-#: be a cluster of its own.
-_REACH = 4.0
 
 
 class TableColumns(NamedTuple):
@@ -153,13 +147,16 @@ class TableColumns(NamedTuple):
 
     def points(self, rows: Floats, weight: Floats) -> Floats:
         """Complete coordinates of rows in which clusters are found, shape (n_rows, n_points)."""
+        # Coordinates from which clusters start stay within this number of scales, for one wild
+        # value would be a cluster of its own.
+        reach = 4.0
         points = self._axes_of(rows).coded(rows)
         n_states = np.ones(rows.shape[1], dtype=np.int64)
         n_states[self.tables] = np.diff(self.state_ptr)
         n_states[self.numbers] = 0
         for v, column, centre, scale in zip(self.numbers, self.scored, self.centre, self.scale):
             score = (column.transform(rows[:, v]) - centre) / scale
-            points[:, v] = np.clip(score, -_REACH, _REACH)
+            points[:, v] = np.clip(score, -reach, reach)
         scores = points[:, self.numbers]
         if np.isnan(scores).any():
             varies = np.nan_to_num(column_moments(scores, weight)[1]) > 0.0
@@ -210,7 +207,10 @@ class TableColumns(NamedTuple):
     @property
     def background_weight(self) -> float:
         """Weight of the background: that of a part of a row more."""
-        return BACKGROUND_ROWS / (self.n_rows + BACKGROUND_ROWS)
+        # Rows that the background is worth. With a whole one it has a say where columns follow from
+        # each other: of 100 rows on a line, it drew completions .7 % of their way to the mean.
+        background_rows = 0.1
+        return background_rows / (self.n_rows + background_rows)
 
     def _log_base(self, rows: Floats, scores: Floats) -> Floats:
         """What the log densities of rows gain by the scales of their numbers, shape (n_rows,)."""

@@ -47,23 +47,12 @@ _EXPLAINED = (math.inf, 0.9, -math.inf)
 _ROUNDS = 2
 #: Numbers of factors, tried where there are more columns of numbers than this share of the rows.
 _N_FACTORS = (1, 2, 4, 8, 16, 32)
-_WIDE = 0.1
-#: Rows for each component, at least, and numbers in all covariances, at most.
-_ROWS_EACH = 2.0
-_MOST_NUMBERS = 2**24
 #: Candidates that are worse than the best by more nats a row, or that would weigh less in the
 #: stack, are left out.
 _NEAR = 2.0
 _SMALLEST = 0.05
-#: EM ends when an iteration raises the mean log density by less, in nats a row; with more than
-#: ``_COLUMNS`` numbers the tolerance grows in proportion.
-_MAX_ITER = 60
 _TOL = 1e-2
 _COLUMNS = 50
-#: Rows for each combination of states that has a component; the greatest number of components for
-#: each state of a last column.
-_ROWS_OF_STATES = 10.0
-_MOST_OF_STATE = 20
 #: Starts of a single mixture of a given number of components; the likeliest result is kept.
 _N_STARTS = 10
 #: Steps that are reported to progress bars.
@@ -113,11 +102,14 @@ def learn_table_mixture(
     -------
     LearnedMixture
     """
+    # Rows for each combination of states that has a component; the greatest number of components
+    # for each state of a last column.
+    rows_of_states = 10.0
     tables: tuple[int, ...] = ()
     if isinstance(n_components, str):
         state_ptr = _columns_for(table, Candidate(MixtureParams(1))).state_ptr
         last = len(state_ptr) - 2
-        n_combinations = table.weight.sum() / _ROWS_OF_STATES
+        n_combinations = table.weight.sum() / rows_of_states
         is_last = n_components == "last"
         tables = (last,) if is_last else tuple(crossed(state_ptr, n_combinations).tolist())
         n_components = None if is_last else 1
@@ -287,9 +279,12 @@ class _Learner:
     def _fit_from(
         self, starts: Sequence[GaussianMixture | Floats], params: MixtureParams
     ) -> GaussianMixture:
+        # EM ends when an iteration raises the mean log density by less, in nats a row; with more
+        # than ``_COLUMNS`` numbers the tolerance grows in proportion.
+        max_iter = 60
         rows = self.cells
         prior = self.columns.prior
-        stop = Stop(_MAX_ITER, self.tol)
+        stop = Stop(max_iter, self.tol)
         fit = fit_gaussian_mixture(rows, self.weight, starts, prior, params, stop)
         return cast("GaussianMixture", fit.model.mixture)
 
@@ -309,6 +304,11 @@ class _Search:
         seed: int,
         tables: tuple[int, ...] = (),
     ):
+        wide = 0.1
+        # Rows for each component, at least, and numbers in all covariances, at most.
+        rows_each = 2.0
+        most_numbers = 2**24
+        most_of_state = 20
         self.table = table
         self.parts = parts
         self.seed = seed
@@ -317,7 +317,7 @@ class _Search:
         # Each part has to teach all components, the smallest one too.
         n_rows = min((part.weight.sum() for part in parts), default=0.0)
         self.n_numbers = int((table.n_states == 0).sum())
-        is_wide = self.n_numbers > _WIDE * table.weight.sum()
+        is_wide = self.n_numbers > wide * table.weight.sum()
         #: The greatest number of factors to try.
         self.most_factors = self.n_numbers - 1 if is_wide and not tables else 0
         #: Whether a tree is tried. Where nearly all columns are numbers, it gains by values that
@@ -328,8 +328,8 @@ class _Search:
         #: Whether components of each state of a last column are counted.
         self.of_last = bool(tables) and n_components is None
         if self.of_last:
-            n_rows = min(n_rows / table.n_states[-1], _ROWS_EACH * _MOST_OF_STATE)
-        most_components = min(n_rows / _ROWS_EACH, _MOST_NUMBERS / max(self.n_numbers, 1) ** 2)
+            n_rows = min(n_rows / table.n_states[-1], rows_each * most_of_state)
+        most_components = min(n_rows / rows_each, most_numbers / max(self.n_numbers, 1) ** 2)
         allowed_counts = tuple(k for k in N_COMPONENTS if k == 1 or k <= most_components)
         self.counts = allowed_counts if n_components is None else (n_components,)
         self.best = Candidate(MixtureParams(self.counts[0], crossed=tables))

@@ -30,13 +30,7 @@ from skpc.variables.atoms import distinct
 if TYPE_CHECKING:
     from skpc.learning.table_mixture import TableColumns
 
-#: Bins of a number, at most, and rows of each, at least; how much wider than a bin its normal is.
-_MOST_BINS = 30
 _ROWS_EACH = 40.0
-_WIDER = 1.3
-#: A value of a lattice has a bin of its own, if it has this share of the rows, and so many of them.
-_REPEATED = 0.01
-_ROWS_OF_VALUE = 8.0
 
 
 class ScoreBins(NamedTuple):
@@ -142,6 +136,14 @@ def _tree_rows(
 
 def _bins(points: Floats, mass: Floats, columns: TableColumns, place: int) -> ScoreBins:
     """The bins of distinct scores, increasing; without any, one normal around the centre."""
+    # Bins of a number, at most, and rows of each, at least; how much wider than a bin its normal
+    # is.
+    most_bins = 30
+    wider = 1.3
+    # A value of a lattice has a bin of its own, if it has this share of the rows, and so many of
+    # them.
+    repeated = 0.01
+    rows_of_value = 8.0
     scale = float(columns.scale[place])
     edges = np.empty(0)
     mean = columns.centre[[place]]
@@ -149,10 +151,10 @@ def _bins(points: Floats, mass: Floats, columns: TableColumns, place: int) -> Sc
     # Least width of a normal without a lattice, as a part of the distance to its neighbours.
     part_of_gap = 0.3
     if len(points):
-        n_bins = min(max(whole_rows(mass.sum() / _ROWS_EACH), 1), _MOST_BINS)
+        n_bins = min(max(whole_rows(mass.sum() / _ROWS_EACH), 1), most_bins)
         edges = weighted_quantiles(points, mass.cumsum(), np.arange(1, n_bins), n_bins)
         if columns.scored[place].step > 0.0:
-            is_repeated = mass >= max(_REPEATED * mass.sum(), _ROWS_OF_VALUE)
+            is_repeated = mass >= max(repeated * mass.sum(), rows_of_value)
             # Edges at a value and at the one before give it a bin of its own.
             edges = np.append(edges, points[is_repeated | np.append(is_repeated[1:], False)])
         # Above an edge at the greatest score would be an empty bin.
@@ -161,7 +163,7 @@ def _bins(points: Floats, mass: Floats, columns: TableColumns, place: int) -> Sc
         total = np.bincount(place_of, mass)
         mean = np.bincount(place_of, mass * points) / total
         variance = np.bincount(place_of, mass * (points - mean[place_of]) ** 2) / total
-        sd = _WIDER * np.sqrt(variance)
+        sd = wider * np.sqrt(variance)
         if columns.scored[place].step == 0.0 and len(mean) > 1:
             # Values that repeat without a lattice are no reason for a spike.
             sd = np.maximum(sd, part_of_gap * np.gradient(mean))

@@ -22,20 +22,11 @@ from skpc.pooling.error_tails import QUARTILES, SPREAD, WrongCells
 #: The rate of errors is near this mean, as if it were that of so many cells a column; that of each
 #: column is near that of all, as if it were that of so many cells.
 MEAN_RATE = 0.015
-_PRIOR_CELLS = 50.0
 _COLUMN_CELLS = 10.0
-#: Iterations of EM for the rates, the smallest and the largest rate.
-_ITERATIONS = 100
-_LEAST_RATE = 0.0015
 _MOST_RATE = 0.2
 #: Where trust is at stake, errors are at least as frequent. A density that has learned errors
 #: expects them: it would say that there are none, and learn them again.
 _SUSPECTED = 0.1
-#: Probability that a rate lies within its interval.
-_LEVEL = 0.95
-#: Most cells of a row that are taken for wrong before another one, and the log odds (at even rates)
-#: from which on there may be another one.
-_CHAIN = 2
 _DOUBTFUL = 1.0
 #: Log odds that nothing in a row makes up for.
 _ABSURD = 40.0
@@ -167,6 +158,9 @@ class CheckedCells(NamedTuple):
     @np.errstate(invalid="ignore")
     def judge(self, density: Consensus) -> "Evidence":
         """The densities of all hypotheses about the rows."""
+        # Most cells of a row that are taken for wrong before another one, and the log odds (at even
+        # rates) from which on there may be another one.
+        chain = 2
         margins = density.log_margins(self.rows)
         # No row makes a number right that is absurd in its column, and its density has no digits.
         absurd = margins < self.log_tail - _ABSURD
@@ -182,7 +176,7 @@ class CheckedCells(NamedTuple):
         log_taken = np.zeros(len(rows))
         chance = np.zeros(rows.shape)
         lines = []
-        for _ in range(1 + _CHAIN):
+        for _ in range(1 + chain):
             log_density, log_rest = density.without_cells(rows)
             # Densities of numbers may be so great that the next line would overflow.
             log_cells = np.minimum(log_density[:, np.newaxis] - log_rest, _ABSURD)
@@ -352,12 +346,14 @@ class RatesOfDraws(NamedTuple):
 
     def m_step(self, statistics: tuple[Floats, ...]) -> Self:
         """The rates of columns, drawn to that of all."""
+        prior_cells = 50.0
+        least_rate = 0.0015
         n_cells, wrong = statistics
-        n_prior = _PRIOR_CELLS * len(n_cells)
+        n_prior = prior_cells * len(n_cells)
         shared = (wrong.sum() + MEAN_RATE * n_prior) / (n_cells.sum() + n_prior)
         rate = (wrong + shared * _COLUMN_CELLS) / (n_cells + _COLUMN_CELLS)
         # Rates of next to nothing would say which columns to look at, rather than rows.
-        return type(self)(np.clip(rate, _LEAST_RATE, _MOST_RATE))
+        return type(self)(np.clip(rate, least_rate, _MOST_RATE))
 
 
 class Rates(NamedTuple):
@@ -392,11 +388,15 @@ class Rates(NamedTuple):
     @classmethod
     def fit(cls, evidence: Evidence, weight: Floats, tails: list[WrongCells]) -> Self:
         """By EM; the rate of all columns together has a prior, and is the prior of each column."""
+        # Iterations of EM for the rates, the smallest and the largest rate.
+        iterations = 100
+        # Probability that a rate lies within its interval.
+        level = 0.95
         start = RatesOfDraws(np.full(evidence.is_judged.shape[1], MEAN_RATE))
-        rate = learn([start], Rows(evidence, weight), Stop(_ITERATIONS)).model.rate
+        rate = learn([start], Rows(evidence, weight), Stop(iterations)).model.rate
         total = weight @ evidence.is_counted + _COLUMN_CELLS
         # As if the cells had been seen to be wrong or right.
-        ends = beta.interval(_LEVEL, total * rate, total * (1.0 - rate))
+        ends = beta.interval(level, total * rate, total * (1.0 - rate))
         low, high = (end * _misses(tails) for end in ends)
         return cls(rate * _misses(tails), low, high, rate)
 

@@ -28,8 +28,6 @@ from skpc.variables.events import stated_cells
 _USUAL = 5
 #: ... of about this many rows.
 _HELD_OUT = 5_000
-#: Fraction of the rows by which densities are compared, and of their cells that are removed.
-_COMPARED = 0.2
 _REMOVED = 0.3
 #: With fewer distinct rows than this densities are not compared.
 FEWEST = 20
@@ -242,12 +240,14 @@ def fit_to_parts(
         For each part the fitted candidates, and the rows that are held out, their weights, and
         what is left of them.
     """
+    # Fraction of the rows by which densities are compared, and of their cells that are removed.
+    compared = 0.2
     domain, rows, weight = data
     random_state = check_random_state(random_state)
     # Columns that no learner sees do not count.
     shown = np.where(domain.is_hidden, np.nan, rows)
     parts = []
-    for split in islice(deal(weight, 1.0 / _COMPARED, random_state), n_parts):
+    for split in islice(deal(weight, 1.0 / compared, random_state), n_parts):
         fold = Fold.from_split(rows, split, [_REMOVED] * n_masks, random_state)
         train_weight = fold.train_weight
         # Axes that held-out rows have a part in would speak for densities with bins.

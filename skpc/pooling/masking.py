@@ -22,18 +22,11 @@ from skpc.learning.factors import Factors
 from skpc.learning.held_out import deal
 from skpc.pooling.folds import remove_cells
 
-#: Leaves of boosting that compete on held-out rows, more and more until they are no better, and its
-#: learning rate.
-_LEAVES = (4, 10, 31)
 _RATE = 0.2
 #: One row in this many is held out to choose among them, and the number of iterations.
 _HELD_OUT = 5
-_MAX_ITER = 300
-_PATIENCE = 10
 #: Linear models of completed rows.
 _LINEAR = {"logistic": LogisticRegression(max_iter=300), "ridge": Ridge()}
-#: Standard deviations from the mean beyond which a number counts no more for a linear model.
-_FARTHEST = 10.0
 
 
 class MaskingEnsemble(NamedTuple):
@@ -132,6 +125,11 @@ def _boosting(
     random_state: np.random.RandomState,
 ) -> Any:
     """Boosting with the settings that are best for one row in five, held out."""
+    # Leaves of boosting that compete on held-out rows, more and more until they are no better, and
+    # its learning rate.
+    leaves = (4, 10, 31)
+    max_iter = 300
+    patience = 10
     n_rows = len(copies) // n_rates
     # Classes have even parts in what is held out, and none is held out as a whole.
     group = target[:n_rows].astype(np.int64) if are_classes else np.zeros(n_rows, np.int64)
@@ -155,12 +153,12 @@ def _boosting(
     )
     held_out = dict(zip(("X_val", "y_val", "sample_weight_val"), test))
     reached = -np.inf
-    for n_leaves in _LEAVES:
+    for n_leaves in leaves:
         stopped = clone(model).set_params(
             max_leaf_nodes=n_leaves,
-            max_iter=_MAX_ITER,
+            max_iter=max_iter,
             early_stopping=True,
-            n_iter_no_change=_PATIENCE,
+            n_iter_no_change=patience,
         )
         validation_score = stopped.fit(*train, **held_out).validation_score_
         # The first of the scores is that before any iteration.
@@ -225,5 +223,7 @@ class LinearOnCompletions(BaseEstimator):
         return one_hot(self.domain, scores)
 
     def _completed(self, rows: Floats) -> Floats:
+        # Standard deviations from the mean beyond which a number counts no more for a linear model.
+        farthest = 10.0
         features = np.where(self.varies_, self._features(rows), 0.0)
-        return np.clip(self.factors_.completed(features), -_FARTHEST, _FARTHEST)
+        return np.clip(self.factors_.completed(features), -farthest, farthest)

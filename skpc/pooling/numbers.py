@@ -29,10 +29,6 @@ from skpc.variables.score import Score
 REGRESSOR_SCALES = np.array([0.25, 0.5, 1.0, 2.0, 4.0])
 #: Rows whose predictive distributions are held at a time.
 _ROWS = 1024
-#: A member is left out if its weight is less than this.
-_SMALLEST = 1e-3
-#: Decimal digits of standardised targets that regressors see.
-_DIGITS = 7
 
 
 def value_law(domain: Domain) -> Law:
@@ -175,6 +171,8 @@ class NumberData(NamedTuple):
         A regressor that predicts its standard deviation over missing cells learns from the rows as
         they are, others learn from masked copies.
         """
+        # Decimal digits of standardised targets that regressors see.
+        digits = 7
         if not len(values) or values.min() == values.max():
             return None
         share = weight / weight.sum()
@@ -182,7 +180,7 @@ class NumberData(NamedTuple):
         centre = float(share @ values)
         scale = float(np.sqrt(share @ (values - centre) ** 2))
         # Rounded far above the spacing of floats, so that trees are the same in any unit.
-        scaled = np.round((values - centre) / scale, _DIGITS)
+        scaled = np.round((values - centre) / scale, digits)
         if not isinstance(model, str) and "return_std" in signature(model.predict).parameters:
             model = with_categories(model, features).fit(rows, scaled, sample_weight=weight)
             return TargetRegressor(model, centre, scale, not np.isnan(rows).any())
@@ -365,6 +363,8 @@ class NumberPool(NamedTuple):
 
 def _weigh(data: NumberData, is_density: NDArray[np.bool_], out_of_fold: OutOfFold) -> NumberPool:
     """Fit the noise of regressors, and the weights of all members."""
+    # A member is left out if its weight is less than this.
+    smallest = 1e-3
     values = data.values[out_of_fold.test_index]
     weight = out_of_fold.test_weight
     share = weight / weight.sum()
@@ -413,7 +413,7 @@ def _weigh(data: NumberData, is_density: NDArray[np.bool_], out_of_fold: OutOfFo
     scores = np.full(len(is_density), np.nan)
     scores[member[is_unscaled]] = share @ log_density[:, is_unscaled]
     pooled = float(share @ np.logaddexp.reduce(log_density + log_weight, axis=1))
-    counts = weights >= _SMALLEST
+    counts = weights >= smallest
     weights[~counts] = 0.0
     # Densities that weigh little still tell atoms, and how uncertain targets are.
     counts[is_density] |= mixture > 0.0

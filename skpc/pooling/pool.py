@@ -23,10 +23,6 @@ from skpc.queries import Events
 #: What is said of members that fail to learn.
 NEEDED = "Members learn from encoded rows, and must take missing cells and sample_weight."
 
-#: Draws of the cells that are removed for models of masked copies, where these learn all rows; one
-#: will do to weigh them.
-_N_DRAWS = 3
-
 
 class Member(NamedTuple):
     """A member of a pool before it is learned.
@@ -120,7 +116,10 @@ def learn_pool(
     NamedTuple
         What ``data.weigh`` returns, with its members.
     """
-    seeds = random_state.randint(2**31, size=(len(members), _N_DRAWS)).tolist()
+    # Draws of the cells that are removed for models of masked copies, where these learn all rows;
+    # one will do to weigh them.
+    n_draws = 3
+    seeds = random_state.randint(2**31, size=(len(members), n_draws)).tolist()
     with progress(len(members) * (1 + len(folds)), "fits", verbose) as advance:
         parallel = Parallel(n_jobs=n_jobs, return_as="generator")
 

@@ -24,13 +24,8 @@ _DIGITS = 7
 #: The penalty on a squared coefficient in nats, and that on a constant as a part of it; the log
 #: odds that components of other widths than the noise start with.
 _PENALTY = 1.0
-_OF_CONSTANTS = 0.1
-_OTHERS = -3.0
 #: What keeps the logarithm of the squared error finite, as a part of the variance of the target.
 _LEAST = 1e-9
-_MAX_ITER = 300
-#: Noise: the smallest variance, as a part of the mean square of the residuals.
-_LEAST_VARIANCE = 1e-6
 
 
 class LogPool(NamedTuple):
@@ -241,6 +236,9 @@ def fit_gate(
     ndarray of shape (n_features, n_components)
         The coefficients.
     """
+    of_constants = 0.1
+    others = -3.0
+    max_iter = 300
     best = log_density.max(axis=1)
     counts = np.isfinite(best)
     gain = log_density - np.where(counts, best, 0.0)[:, np.newaxis]
@@ -255,9 +253,9 @@ def fit_gate(
     target, mean = (np.round((places - centre) / spread, _DIGITS) for places in (target, mean))
     gain = np.round(gain, _DIGITS)
     start = np.zeros((features.shape[1], gain.shape[1]))
-    start[0] = np.where(is_unscaled, 0.0, _OTHERS)
+    start[0] = np.where(is_unscaled, 0.0, others)
     penalty = np.full(start.shape, _PENALTY) / weight.sum()
-    penalty[0] *= _OF_CONSTANTS
+    penalty[0] *= of_constants
 
     def loss(flat: Floats) -> tuple[float, Floats]:
         moved = flat.reshape(start.shape)
@@ -275,7 +273,7 @@ def fit_gate(
         value = 0.5 * np.log(error) - float(log_share @ together) + (penalty * moved**2).sum()
         return value, (features.T @ slope + 2.0 * penalty * moved).ravel()
 
-    options = {"maxiter": _MAX_ITER}
+    options = {"maxiter": max_iter}
     moved = minimize(loss, np.zeros(start.size), jac=True, method="L-BFGS-B", options=options).x
     return np.asarray(start + moved.reshape(start.shape))
 
@@ -310,12 +308,14 @@ class HeteroscedasticNoise(NamedTuple):
         weight : ndarray of shape (n_rows,)
             Not negative, some positive.
         """
+        # Noise: the smallest variance, as a part of the mean square of the residuals.
+        least_variance = 1e-6
         share = weight / weight.sum()
         mean_square = max(float(share @ residual**2), np.finfo(np.float64).tiny)
         # Standardised and rounded far above the spacing of floats, the steps are those of any unit.
         residual = np.round(residual / np.sqrt(mean_square), _DIGITS)
         sd = np.round(sd / np.sqrt(mean_square), _DIGITS)
-        least = _LEAST_VARIANCE
+        least = least_variance
         start = np.zeros(features.shape[1])
 
         def loss(coef: Floats) -> tuple[float, Floats]:

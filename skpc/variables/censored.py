@@ -21,11 +21,6 @@ from skpc.variables.truncated import censored_regression, truncated_quantiles
 
 #: Self-consistency ends once a step gains so few nats a cell.
 _STOP = Stop(1_000, 1e-12)
-#: Powers of positive numbers that are compared, and the number of ranges by which they are.
-_POWERS = (-0.5, 0.0, 0.25, 0.5, 1.0, 2.0)
-_SKETCH = 1_000
-#: Fractions of its multiples fill an interval evenly from the first of them on.
-_GOLDEN = 0.5 * (5.0**0.5 - 1.0)
 
 
 class Ranges(NamedTuple):
@@ -184,7 +179,9 @@ def self_consistent(cells: Stretches | Sets, weight: Floats, n_parts: int) -> Fl
 
 def even_levels(n_levels: int, random_state: np.random.RandomState) -> Floats:
     """Random numbers between zero and one, of which any that follow each other lie evenly."""
-    levels = np.modf(random_state.random_sample() + _GOLDEN * np.arange(n_levels))[0]
+    # Fractions of its multiples fill an interval evenly from the first of them on.
+    golden = 0.5 * (5.0**0.5 - 1.0)
+    levels = np.modf(random_state.random_sample() + golden * np.arange(n_levels))[0]
     return np.asarray(levels)
 
 
@@ -214,11 +211,14 @@ class PowerNormal(NamedTuple):
     @classmethod
     def fit(cls, cells: Ranges, weight: Floats) -> Self:
         """The power, mean and deviation of greatest likelihood, by EM for each power."""
+        # Powers of positive numbers that are compared, and the number of ranges by which they are.
+        powers = (-0.5, 0.0, 0.25, 0.5, 1.0, 2.0)
+        sketch = 1_000
         is_value = cells.is_value
         # Many ranges say hardly more about a power than some of them.
         ranged = np.flatnonzero(~is_value)
         ranged = ranged[np.lexsort((cells.high[ranged], cells.low[ranged]))]
-        step = 1 + len(ranged) // _SKETCH
+        step = 1 + len(ranged) // sketch
         chosen = np.append(np.flatnonzero(is_value), ranged[::step])
         low = cells.low[chosen]
         high = cells.high[chosen]
@@ -233,7 +233,7 @@ class PowerNormal(NamedTuple):
         middle = np.where(np.isfinite(high - low), 0.5 * (low + high), middle)
         is_positive &= (middle > 0.0).all()
         best = -np.inf
-        for power in _POWERS if is_positive else (None,):
+        for power in powers if is_positive else (None,):
             law = cls(power, 0.0, 1.0)
             ends = rows, law.scores(low[rows]), law.scores(high[rows])
             constant = np.ones((len(low), 1))

@@ -17,8 +17,6 @@ from skpc.variables.score import ATOMS
 
 #: How far the probabilities of a distribution may be from summing to one.
 TOLERANCE = 1e-6
-#: States are int16 codes, and one more code stands for a missing cell.
-MOST_STATES = 32767
 #: What rounding may leave between a covariance and its transpose.
 _UNEVEN = 1e-9
 #: Where scores must not have overflowed: before the numbers themselves do.
@@ -27,10 +25,12 @@ _FAR = 1e300
 
 def check_variable(var: int, count: int, axis: Histogram | Law | None) -> None:
     """Refuse an axis that is invalid, or that does not fit the number of states."""
+    # States are int16 codes, and one more code stands for a missing cell.
+    most_states = 32767
     if count < 0:
         raise ValueError(f"variable {var} needs 0 or more states, got {count}")
-    if count > MOST_STATES:
-        raise ValueError(f"variable {var} may have {MOST_STATES} states at most, got {count}")
+    if count > most_states:
+        raise ValueError(f"variable {var} may have {most_states} states at most, got {count}")
     if axis is None:
         return
     if count != axis.n_states:

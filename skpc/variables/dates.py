@@ -25,8 +25,6 @@ _UNITS = ("D", "h", "m", "s", "ms", "us", "ns")
 #: The first and the last day of dates (years 1 to 9999), of durations, and of both in nanoseconds
 #: (of which int64 holds 292 years).
 _DAYS = {"M8": (-719_162, 2_932_896), "m8": (-(10**8), 10**8), "ns": (-106_742, 106_750)}
-#: Numbers of units that are added to the origin without an overflow.
-_LARGE = 4e18
 
 
 class Calendar(NamedTuple):
@@ -149,10 +147,12 @@ class Calendar(NamedTuple):
 
     def dates(self, numbers: Floats) -> NDArray[Any]:
         """The nearest dates or durations, as numpy holds them in local time; NaT for NaN."""
+        # Numbers of units that are added to the origin without an overflow.
+        large = 4e18
         # The last unit of the last day is the one before the day that follows.
         days = np.array(self._days, self._dtype("D")) + np.array([0, 1])
         low, high = days.astype(self._dtype(self.unit)).astype(np.int64) - [0, 1]
-        near = np.clip(np.rint(np.nan_to_num(numbers)), -_LARGE, _LARGE).astype(np.int64)
+        near = np.clip(np.rint(np.nan_to_num(numbers)), -large, large).astype(np.int64)
         # No draw is beyond what the dtype holds.
         moments = self._starts(np.clip(near + self.origin, low, high)).astype(self.stored)
         moments[np.isnan(numbers)] = "NaT"

@@ -18,10 +18,6 @@ from skpc.variables.gaussian import MultivariateGaussian, ScoredCells
 from skpc.variables.gaussians import conditionals
 from skpc.variables.leaves import Columns
 
-#: Probabilities that do not count, and tolerances of scipy relative to the size of the last answer.
-_NOTHING = 1e-12
-_TIGHTER = 1e-3
-
 
 def conditional_form(
     leaves: MultivariateGaussian, columns: Columns, cells: ScoredCells, leaf: Ints, place: int
@@ -130,6 +126,10 @@ def box_probabilities(
 
 def _in_box(mean: Floats, covariance: Floats, low: Floats, high: Floats) -> float:
     """Probability of a box of one normal distribution, to one percent."""
+    # Probabilities that do not count, and tolerances of scipy relative to the size of the last
+    # answer.
+    nothing = 1e-12
+    tighter = 1e-3
     # The tolerance of scipy is absolute: it follows the size of the answer.
     tolerance = 1e-5
     # No answer is near infinity, so that two answers at least are compared.
@@ -141,9 +141,9 @@ def _in_box(mean: Floats, covariance: Floats, low: Floats, high: Floats) -> floa
         normal = multivariate_normal(mean, covariance, seed=seed)
         normal.abseps = tolerance
         values.append(max(float(normal.cdf(high, lower_limit=low)), 0.0))
-        if abs(values[-1] - values[-2]) <= max(error * values[-1], _NOTHING):
+        if abs(values[-1] - values[-2]) <= max(error * values[-1], nothing):
             return values[-1]
-        tolerance = max(_TIGHTER * values[-1], _NOTHING)
+        tolerance = max(tighter * values[-1], nothing)
     raise ValueError(
         f"ranges on at most {most_ranges} columns of one block of numbers, with a probability "
         f"known to one percent, are needed; got {len(mean)} columns, and estimates {values[1:]}. "

@@ -9,9 +9,6 @@ from skpc._arrays import Floats, Ints, group_sums
 #: Decimals tried for a lattice, and how far (in steps) a value may be from it.
 _MAX_DECIMALS = 9
 OFF_LATTICE = 1e-6
-#: Most points of a lattice in the range of the values, and of one that has no decimal step.
-_MAX_POINTS = 2.0**26
-_MAX_SCALED = 10_000
 #: From ``_ROWS_TO_TELL`` rows on, this share of them (one row at least) cannot change what a column
 #: is.
 _ROWS_TO_TELL = 50.0
@@ -39,6 +36,8 @@ def on_lattice(values: Floats, step: float, origin: float) -> Floats:
 
 def fit_lattice(points: Floats, mass: Floats) -> tuple[float, float]:
     """Step and origin of the lattice of all values but unusual ones; step 0 without a lattice."""
+    # Most points of a lattice in the range of the values, and of one that has no decimal step.
+    max_points = 2.0**26
     unusual = weight_without_say(float(mass.sum()))
     # About so many points rule out most lattices.
     some_points = 100
@@ -59,7 +58,7 @@ def fit_lattice(points: Floats, mass: Floats) -> tuple[float, float]:
             continue
         step = _common_step(multiples, group_sums(place, mass[~off]), unusual - mass[off].sum())
         # So many points are as good as a line without a lattice.
-        if (multiples[-1] - multiples[0]) / step > _MAX_POINTS:
+        if (multiples[-1] - multiples[0]) / step > max_points:
             return 0.0, 0.0
         origin = int(multiples[len(multiples) // 2]) % step
         return step / 10.0**decimals, origin / 10.0**decimals
@@ -97,12 +96,13 @@ def _scaled_lattice(points: Floats, mass: Floats) -> tuple[float, float]:
 
 def _lattice_of_step(points: Floats, mass: Floats, step: float) -> tuple[float, float]:
     """The lattice of about this step, if all values but unusual ones lie on it."""
+    max_scaled = 10_000
     # Distances from a value in the middle are small, and so keep their digits.
     distance = points - points[len(points) // 2]
     for _ in range(2):
         multiples = np.rint(distance / step)
         off = np.abs(distance / step - multiples) > OFF_LATTICE
-        off |= np.abs(multiples) > _MAX_SCALED
+        off |= np.abs(multiples) > max_scaled
         if mass[off].sum() > weight_without_say(float(mass.sum())):
             return 0.0, 0.0
         # What rounding leaves of one step is less in many.

@@ -47,8 +47,6 @@ _NODES, _WEIGHTS = 0.5 * (_RULES + np.array([[1.0], [0.0]]))
 _HERMITE = np.polynomial.hermite_e.hermegauss(5)
 #: Standard deviations around a mean beyond which a normal density counts for nothing.
 _REACH = 8.0
-#: Widest runs of atoms between which a quadrature has pieces of its own.
-_RUNS = 4
 _SQRT_2_PI = math.sqrt(2.0 * math.pi)
 #: Scale of the tails of values that were not seen, as a part of the range.
 _TAIL = 0.25
@@ -62,7 +60,6 @@ _NO_BOUNDS = (-math.inf, math.inf)
 _OUTER = 0.025
 _ROWS_AT_END = 10.0
 _MOST_OUTER = 0.05
-_LEAST_RANGE = 1e-9
 
 
 class Law(NamedTuple):
@@ -411,6 +408,8 @@ class Law(NamedTuple):
 
     def _quadratures(self, mean: Floats, sd: Floats, centre: float) -> Floats:
         """Both moments, each by a quadrature of its own; shape (2, n)."""
+        # Widest runs of atoms between which a quadrature has pieces of its own.
+        runs = 4
         score = self.score
         has_gaps = self.gap > 0.0 and len(self.atoms) > 0
         # Under a linear score the moments have a closed form.
@@ -422,7 +421,7 @@ class Law(NamedTuple):
         if has_gaps:
             place_in_run, size = _runs(self.atoms, self.gap)
             starts = np.flatnonzero(place_in_run == 0)
-            widest = starts[np.argsort(-size[starts], kind="stable")[:_RUNS]]
+            widest = starts[np.argsort(-size[starts], kind="stable")[:runs]]
             knots += score.transform(self.atom_places[widest]).tolist()
         cuts = self.atom_places if has_gaps else np.empty(0)
         moments = np.empty((2, len(mean)))
@@ -550,10 +549,11 @@ def _runs(atoms: Floats, width: float) -> tuple[Ints, Ints]:
 
 def _crowd_ends(points: Floats, mass: Floats) -> tuple[bool, bool]:
     """Whether values are as frequent near either end of their range as about the middle."""
+    least_range = 1e-9
     total = float(mass.sum())
     outer = max(_OUTER, _ROWS_AT_END / total)
     size = float(points[-1] - points[0])
-    if outer > _MOST_OUTER or size <= _LEAST_RANGE * np.abs(points[[0, -1]]).max():
+    if outer > _MOST_OUTER or size <= least_range * np.abs(points[[0, -1]]).max():
         return False, False
     place = (points - points[0]) / size
     # A uniform column would have twice this mass in either outer part.

@@ -16,13 +16,9 @@ from skpc.variables.law import Law
 
 #: Largest number of bins of a column, unless a user says otherwise.
 MOST_BINS = 20
-#: Cells of the grid on which the margin is smoothed, and cells of an axis.
-_GRID = 512
 _CELLS = 64
 #: Bandwidths compared, in cells of the grid.
 _BANDWIDTHS = np.r_[0.0, np.geomspace(0.35, 100.0, 24)]
-#: The outermost cells begin and end at most this part of the range beyond it.
-_WIDENED = 0.01
 
 
 def fit_histogram(values: Floats, weight: Floats, law: Law) -> Histogram:
@@ -123,6 +119,10 @@ def _ends(edges: Floats, law: Law) -> tuple[float, float]:
 
 def _margin(points: Floats, mass: Floats, law: Law) -> tuple[Floats, Floats]:
     """Edges over the range of the values, and the part of their mass that lies below each."""
+    # Cells of the grid on which the margin is smoothed, and cells of an axis.
+    grid = 512
+    # The outermost cells begin and end at most this part of the range beyond it.
+    widened = 0.01
     step = law.step
     size = points[-1] - points[0]
     if step == 0.0 and len(points) == 1:
@@ -132,7 +132,7 @@ def _margin(points: Floats, mass: Floats, law: Law) -> tuple[Floats, Floats]:
     lattice_cells = 200
     has_grid = step > 0.0 and size / step < lattice_cells
     z = points if has_grid else law.transform(points)
-    n_cells = round(size / step) + 1 if has_grid else _GRID
+    n_cells = round(size / step) + 1 if has_grid else grid
     width = step if has_grid else (z[-1] - z[0]) / (n_cells - 1)
     # Cells lie around the points of the grid.
     ends = z[0] + width * (np.arange(n_cells + 1) - 0.5)
@@ -156,8 +156,8 @@ def _margin(points: Floats, mass: Floats, law: Law) -> tuple[Floats, Floats]:
     else:
         low, high = law.ends
         # The outermost edges lie a little beyond the values, but not beyond the ends.
-        edges[0] = max(edges[0], low, points[0] - _WIDENED * size)
-        edges[-1] = min(edges[-1], high, points[-1] + _WIDENED * size)
+        edges[0] = max(edges[0], low, points[0] - widened * size)
+        edges[-1] = min(edges[-1], high, points[-1] + widened * size)
         # An edge belongs to the cell above it: the greatest value must lie below the last one.
         edges[-1] = max(edges[-1], np.nextafter(points[-1], np.inf))
     apart = np.append(True, are_apart(edges))

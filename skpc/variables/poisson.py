@@ -29,12 +29,8 @@ GREATEST_RATE = 1e6
 CELL = "a whole number, 0 or more,"
 NEEDED = f"a rate in (0, {GREATEST_RATE:g}]"
 
-#: Standard deviations, and counts beyond them, that hold all but 1e-17 of the mass.
-_WIDTH = 12.0
-_MARGIN = 40.0
 #: Rates whose exponential is far from the smallest float.
 _RATE_OF_A_DRAW = 500.0
-_SMALLEST_RATE = 1e-9
 
 
 @inlined
@@ -110,10 +106,13 @@ def entries(rate: Floats, highest: Floats) -> Floats:
 
 def form(rate: Floats) -> Points:
     """What kernels and predictive values see: the counts that any of the rates makes likely."""
+    # Standard deviations, and counts beyond them, that hold all but 1e-17 of the mass.
+    width = 12.0
+    margin = 40.0
     low = float(rate.min())
     high = float(rate.max())
-    least_count = max(0.0, math.floor(low - _WIDTH * math.sqrt(low) - _MARGIN))
-    count = np.arange(least_count, high + _WIDTH * math.sqrt(high) + _MARGIN)
+    least_count = max(0.0, math.floor(low - width * math.sqrt(low) - margin))
+    count = np.arange(least_count, high + width * math.sqrt(high) + margin)
     rate = rate[:, np.newaxis]
     return Points(count, np.exp(xlogy(count, rate) - rate - gammaln(count + 1.0)))
 
@@ -124,12 +123,13 @@ def updated(statistic: Floats, param: Floats, prior: Prior) -> Floats:
     ``statistic`` has shape (3, n_leaves). A leaf without any count stays as it is. The rate is
     kept between 1e-9 and 1e6.
     """
+    smallest_rate = 1e-9
     (rate,) = param
     (observed, total, missing) = statistic
     count = observed + missing + prior.weight
     # A missing cell counts with the rate so far, a cell of the prior with the mean of its column.
     total = total + missing * rate + prior.weight * prior.mean
-    mean = np.clip(total / np.where(count > 0, count, 1.0), _SMALLEST_RATE, GREATEST_RATE)
+    mean = np.clip(total / np.where(count > 0, count, 1.0), smallest_rate, GREATEST_RATE)
     return np.where(count > 0, mean, param)
 
 

@@ -14,9 +14,6 @@ from skpc.variables.forms import Bins, Form, Points, ScoredNormals
 from skpc.variables.law import Law
 from skpc.variables.ranks import Ranks
 
-#: Probabilities that are divided by are at least this.
-_LEAST = 1e-300
-
 
 @dataclass(frozen=True, eq=False)
 class FormSum(Form):
@@ -278,9 +275,11 @@ class Predictive:
         Predictive
             It has ``probabilities`` in a column of categories only.
         """
+        # Probabilities that are divided by are at least this.
+        least = 1e-300
         whole = WithinIntervals(FormSum(self.terms), low, high, np.ones(len(self.known)))
         # The intervals of a row may be impossible, which must not divide by zero.
-        weight = 1.0 / np.maximum(whole.total(), _LEAST)
+        weight = 1.0 / np.maximum(whole.total(), least)
         terms: list[Any] = [replace(whole, weight=weight)]
         if self.labels is not None:
             # Categories remain categories, of which those outside the intervals are impossible.

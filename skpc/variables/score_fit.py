@@ -11,10 +11,7 @@ from skpc.variables.score import Score
 #: Quantiles on which powers of the score are compared, at most and at least; and the powers, from a
 #: logarithm to its mirror image: beyond, means of what lies outside the range seen explode.
 _SKETCH = 2000
-_ENOUGH = 8
 _POWERS = np.arange(0.0, 2.25, 0.25)
-#: The power transform goes on linearly beyond the range seen, widened by this part of it.
-_BEYOND = 0.1
 #: Ends that are not declared change values nearer to them than this part of the spread.
 _SOFT = 0.1
 
@@ -33,6 +30,7 @@ def fitted_scores(
     places: Floats, mass: Floats, bounds: tuple[float, float], is_soft: bool
 ) -> tuple[Score, Score]:
     """A linear score, and that of the power and bounds that make values most likely as normal."""
+    enough = 8
     cumulated = np.cumsum(mass)
     # More quantiles than there are rows or values would show nothing new.
     n_levels = min(_SKETCH, max(len(places), whole_rows(mass.sum())))
@@ -44,7 +42,7 @@ def fitted_scores(
         scores.append(_on_line(places, cumulated, bounds, _SOFT * _spread(places, cumulated)))
     linear = scores[-1]
     # So few values do not tell powers apart.
-    if n_levels >= _ENOUGH:
+    if n_levels >= enough:
         scores += [score._replace(power=power) for score in scores for power in _POWERS.tolist()]
     # Among equals, the first: a logarithm, and the identity.
     merits = [_log_likelihood(score, sketch) for score in scores]
@@ -62,6 +60,8 @@ def _log_likelihood(score: Score, places: Floats) -> float:
 
 def _on_line(places: Floats, cumulated: Floats, bounds: tuple[float, float], soft: float) -> Score:
     """The score without a power of increasing places between bounds."""
+    # The power transform goes on linearly beyond the range seen, widened by this part of it.
+    beyond = 0.1
     lower, upper = bounds
     centre = 0.0
     if soft == 0.0 and (lower > -math.inf) != (upper < math.inf):
@@ -75,7 +75,7 @@ def _on_line(places: Floats, cumulated: Floats, bounds: tuple[float, float], sof
     centre = float(weighted_quantiles(line, cumulated, np.array([1]), 2)[0])
     spread = _spread(line, cumulated)
     ends = (line[[0, -1]] - centre) / spread
-    low, high = ends + _BEYOND * (ends[1] - ends[0]) * np.array([-1.0, 1.0])
+    low, high = ends + beyond * (ends[1] - ends[0]) * np.array([-1.0, 1.0])
     return Score(*bounds, centre, spread, 1.0, float(low), float(high), soft)
 
 

@@ -21,11 +21,8 @@ from skpc._fitting import Rows, Statistics, Stop, learn
 #: bell of 18 standard deviations, which polynomials of this degree follow to the last digits.
 _NODES, _WEIGHTS = (0.5 * part for part in np.polynomial.legendre.leggauss(48))
 _NODES = _NODES + 0.5
-#: The density falls to exp(-40) of its greatest value before the rest is left out.
-_REACH = 40.0
 #: Steps of EM, and the least deviation as a part of that of what it begins with.
 _STEPS = 29
-_SMALLEST = 1e-6
 _LOG_SQRT_2_PI = 0.5 * math.log(2.0 * math.pi)
 
 
@@ -46,12 +43,14 @@ def truncated_nodes(low: Floats, high: Floats) -> tuple[Floats, Floats, Floats, 
     steps, shares : ndarrays of shape (n_nodes, ...)
         The nodes, counted from that point, and their shares of the mass, which sum to one.
     """
+    # The density falls to exp(-40) of its greatest value before the rest is left out.
+    reach = 40.0
     low, high = np.broadcast_arrays(low, high)
     is_empty = ~(low < high)
     # The greatest density is at the point of the interval that is nearest to the mean.
     nearest = np.where(is_empty, 0.0, np.clip(0.0, low, high))
     # Beyond these ends the density is below exp(-reach) of the greatest one.
-    far = np.sqrt(nearest * nearest + 2.0 * _REACH)
+    far = np.sqrt(nearest * nearest + 2.0 * reach)
     begin = np.where(is_empty, 0.0, np.maximum(low, -far))
     size = np.where(is_empty, 1.0, np.minimum(high, far) - begin)
     along = (slice(None), *[np.newaxis] * low.ndim)
@@ -141,13 +140,14 @@ def censored_regression(
     log_likelihood : float
         In nats.
     """
+    smallest = 1e-6
     weighted = design * weight[:, np.newaxis]
     gram = weighted.T @ design
     coef: Floats = np.linalg.inv(gram + np.diag(ridge)) @ (weighted.T @ scores)
     total = weight.sum()
     centre = weight @ scores / total
     spread = float(np.sqrt(weight @ (scores - centre) ** 2 / total))
-    least = _SMALLEST * (spread or abs(centre) or 1.0)
+    least = smallest * (spread or abs(centre) or 1.0)
     sd = max(float(np.sqrt(weight @ (scores - design @ coef) ** 2 / total)), least)
     start = CensoredNormal(coef, sd, gram, ridge, least)
     rows = CensoredRows(design, scores, *ranges)
