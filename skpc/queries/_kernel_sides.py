@@ -81,6 +81,7 @@ class Side:
     def __init__(self, circuit: Circuit, given: Conditionals):
         self.circuit = circuit
         self.position = given.position
+        # Expectations of leaves beside this side, by node of the kernel: blocks of rows share them.
         self.tables: dict[Any, Floats] = {}
         groups = zip(joint_scopes(circuit), joint_groups(circuit), given.joint)
         self.joint = {

@@ -244,7 +244,7 @@ class FactorReader(MultivariateReader):
                     out[lines, row - start] = sums
         if self.groups:
             events = self.events.take(np.arange(start, start + n))
-            # The box that intervals make has a probability given the known cells, which count before.
+            # Known cells of a block have counted; given them, the box of its intervals has a mass.
             for place, group, scored in zip(self.place, self.groups, self.cells(rows, start)):
                 is_open = np.isnan(scored.scores)
                 for event_rows, intervals in _alike(events, group.variables, is_open):

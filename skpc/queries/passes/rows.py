@@ -48,7 +48,7 @@ def check_events(circuit: Circuit, X: Any) -> tuple[Floats, Events | None]:
     if not isinstance(X, Events):
         return check_rows(circuit, X), None
     rows = check_rows(circuit, X.rows)
-    # Cells of rows that were conditioned away since are no longer open to intervals.
+    # Cells that the circuit has been conditioned on decide the intervals about them.
     return rows, Events.from_intervals(rows, X.event, *X[2:])
 
 
