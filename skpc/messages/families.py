@@ -126,7 +126,6 @@ class Message(ABC):
         """Whether the density can be normalised, shape (...); False where a parameter is NaN."""
         # A comparison with NaN is false, so that NaN is never proper.
         inside = (self.natural > np.array(self._bound)) & np.isfinite(self.natural)
-        # Plain indexing: all(axis=-1) would lose the scalar of a single message.
         return inside[..., 0] & inside[..., 1]
 
     @property
@@ -369,7 +368,7 @@ class Beta(Message):
         alpha, beta = np.moveaxis(self.parameters, -1, 0)
         total = alpha + beta
         mean = alpha / total
-        # In this order no intermediate number overflows.
+        # Quotients first, so that no product of large parameters overflows.
         return np.asarray(mean), np.asarray(mean * (beta / total) / (total + 1.0))
 
     @property
@@ -384,7 +383,7 @@ class Beta(Message):
     def log_density(self, x: ArrayLike) -> Floats:
         """See :meth:`Message.log_density`."""
         x = np.asarray(x, float)
-        # A power of zero leaves nothing, also at the ends of the interval.
+        # xlogy takes 0 log(0) as zero: a power of zero is one, also at the ends of the interval.
         unnormalised = xlogy(self.natural[..., 0], x) + xlog1py(self.natural[..., 1], -x)
         return np.asarray(unnormalised - self._log_partition())
 

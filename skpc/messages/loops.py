@@ -119,7 +119,7 @@ class LinearEP(ShowsParameters):
         if self.n_iter < 1:
             raise ValueError(f"n_iter must be at least 1, got {self.n_iter!r}.")
         layout = self.operator.layout
-        # The loop takes products X w, whose messages are normal, as they come out last.
+        # z = X w is the last variable of the factor, and all that is said of it is normal.
         if layout.target != len(layout.distributions) - 1 or layout.family is not Normal:
             raise ValueError(
                 "operator must answer for the last variable of its factor, with a normal message; "
@@ -202,6 +202,7 @@ class LinearEP(ShowsParameters):
             variance = x @ cross_covariance
             (step,), known = self._steps(mean, variance, state.sites[single], observed[single])
             shift, precision = step
+            # How much the variance along the row changes by the new site.
             scale = 1.0 + precision * variance
             if not known[0] or scale * (x @ x) < _LEAST_PRECISION * variance:
                 state.n_skipped += 1
@@ -223,6 +224,7 @@ class LinearEP(ShowsParameters):
             # Operators answer only for proper messages, of which the others are left out.
             cavity = cavity[known]
             belief = self.operator.project(np.hstack([observed[known], cavity.parameters]))
+            # The site is what the belief says beyond the cavity; damping goes a part of the way.
             answer = (1.0 - self.damping) * ((belief / cavity).natural - sites[known])
             proper = belief.is_proper
             # Marks of the proper beliefs go to the places of the known cavities.
@@ -256,7 +258,7 @@ def _is_proper(rows: Floats, sites: Floats) -> bool:
 
 def _posterior(rows: Floats, sites: Floats) -> tuple[Floats, Floats]:
     factor = cho_factor(_precision(rows, sites), lower=True)
-    # rows' sites by shift, (n_features,); the precision is (n_features, n_features).
+    # Shifts of the sites add up along their rows; the prior has none.
     mean = cho_solve(factor, rows.T @ sites[:, 0])
     return mean, cho_solve(factor, np.eye(len(mean)))
 
@@ -313,7 +315,6 @@ class LogisticEP(LinearEP):
             If a cell is missing or infinite, the numbers of rows differ, or there are other labels.
         """
         labels = np.asarray(y, dtype=np.float64)
-        # never
         is_no_label = ~np.isin(labels, (0.0, 1.0))
         if is_no_label.any():
             row = int(is_no_label.argmax())

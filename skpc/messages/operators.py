@@ -125,7 +125,6 @@ class LearnedOperator(ShowsParameters):
     def project(self, messages: ArrayLike) -> Message:
         """Beliefs of the target; see `MessageOperator.project`."""
         rows = check_messages(messages, self.layout)
-        # Some regressors answer with nested lists.
         targets = np.asarray(self.regressor.predict(rows))
         if targets.shape != (len(rows), 2):
             raise ValueError(
@@ -287,7 +286,6 @@ class JustInTimeOperator(ShowsParameters):
             self.regressor.fit(*(np.concatenate(parts) for parts in zip(*self._initial)))
             self._check_threshold()
             self._fitted = True
-            # never
             self._initial = []
         return belief
 

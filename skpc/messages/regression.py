@@ -59,7 +59,7 @@ class BayesianRegression:
         cls, n_features: int, n_outputs: int, *, prior_variance: float, noise_variance: float
     ) -> Self:
         """The prior, eq. (9): weights with mean zero and variance `prior_variance`."""
-        # The layout that BLAS updates in place.
+        # The layout in which BLAS reads matrices.
         triangle = np.asfortranarray(prior_variance * np.eye(n_features))
         return cls(np.zeros((n_features, n_outputs)), triangle, noise_variance)
 

@@ -271,6 +271,7 @@ class MessageFeatures(NamedTuple):
             np.cos(product(inner, self.outer_frequency) + self.outer_phase, out=out[block])
 
         in_threads(fill, slices(len(out), _BLOCK))
+        # Inner products become averages, and the kernel of a point with itself is about 1.
         out *= math.sqrt(2.0 / out.shape[1])
         return out
 
@@ -303,7 +304,6 @@ def embedding_products(a: Moments, b: Moments, inner_length_scale_sq: Floats) ->
         # (n_rows_of_a, n_rows_of_b): widths of both messages and of the kernel add up.
         total = length_sq + a.variance[:, [variable]] + b.variance[:, variable]
         distance = a.mean[:, [variable]] - b.mean[:, variable]
-        # Logs are added up, as products over many variables may underflow.
         log_product += 0.5 * np.log(length_sq / total) - 0.5 * distance**2 / total
     return np.exp(log_product)
 

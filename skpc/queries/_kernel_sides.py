@@ -82,6 +82,7 @@ class Side:
         self.circuit = circuit
         self.position = given.position
         # Expectations of leaves beside this side, by node of the kernel: blocks of rows share them.
+        # Expectations of leaves beside this side, by node of the kernel: blocks of rows share it.
         self.tables: dict[Any, Floats] = {}
         groups = zip(joint_scopes(circuit), joint_groups(circuit), given.joint)
         self.joint = {
