@@ -319,7 +319,6 @@ def learn(
     """
     # Starts may come from a generator, and are counted below.
     models = list(starts)
-    # One score more than steps: the last model is scored, too.
     with progress((stop.max_iter + 1) * len(models), "iterations", verbose) as advance:
         climb = partial(_climb, data=data, stop=stop, held_out=held_out, before=before)
         fits = each(partial(climb, advance=advance), zip(models), n_products)

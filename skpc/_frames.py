@@ -41,7 +41,6 @@ def like_native(answer: Any, frame: Any, X: Any) -> Any:
     # Arrays and numbers are no tables: they are given back as they are.
     if not hasattr(answer, "columns"):
         return answer
-    # The way back goes through the layers in the other order.
     wrapped = X.to_native() if is_from("narwhals", X) else X
     if is_from("pyarrow", wrapped):
         answer = _as_arrow(answer, frame, wrapped)

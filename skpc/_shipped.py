@@ -109,7 +109,6 @@ def read_shipped(kernel: str, digest: str) -> list[tuple[Any, Any]]:
     # Other sources, or another version of this kernel: it is compiled.
     if path is None or _contents(path)[1].get(kernel) != digest:
         return []
-    # Each read opens the file anew, as threads may read at the same time.
     with zipfile.ZipFile(path) as archive:
         return list(pickle.loads(archive.read(kernel)))
 

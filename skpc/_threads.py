@@ -133,7 +133,7 @@ def one_thread() -> Iterator[None]:
     n_threads = max((library.num_threads for library in blas.lib_controllers), default=1)
     token = _BLAS_THREADS.set(n_threads)
     try:
-        # Parts of the work have threads of their own, and those of libraries would compete with them.
+        # Parts of the work have threads, with which those of libraries would compete.
         with libraries.limit(limits=1):
             yield
     finally:

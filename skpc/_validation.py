@@ -119,7 +119,6 @@ def objects_of(values: Any) -> NDArray[np.object_]:
 
 def column_of(table: Any, column: int) -> Any:
     """One column of an array or a DataFrame, by its number."""
-    # A DataFrame takes positions by iloc, an array as it is.
     return getattr(table, "iloc", table)[:, column]
 
 

@@ -56,7 +56,6 @@ def collected() -> Iterator[list[tuple[str, type[Warning]]]]:
     """Collect the warnings of this thread, so that one can speak for many chunks of rows."""
     collection = list[tuple[str, type[Warning]]]()
     token = _COLLECTED.set(collection)
-    # Context variables keep the collections of threads apart.
     try:
         yield collection
     finally:

@@ -89,7 +89,6 @@ def warmup(*names: str) -> None:
         _use(skpc.KernelEPOperator(n_inner=10, n_outer=10).fit(messages, labels + 0.0), messages)
     if not names or "LogisticEPClassifier" in names:
         _use(skpc.LogisticEPClassifier().fit(messages, labels), messages)
-    # Named estimators do not need what others need.
     if not names:
         _other_shapes()
 

@@ -88,7 +88,6 @@ class Structure(StructureFields):
             array = np.array(arrays[name], dtype=dtype, order="C")
             array.flags.writeable = False
             self.__dict__[name] = array
-        # Sizes are asked for so often that they are stored.
         sizes = len(self.kind), len(self.child), len(self.n_states)
         self.__dict__.update(zip(SIZES, sizes))
 

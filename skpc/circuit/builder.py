@@ -295,7 +295,6 @@ class CircuitBuilder:
                 f"got shape {log_weight.shape}"
             )
         if decision_var < 0:
-            # A sum without a decision says so on each edge.
             decision_state = (-1,) * len(children)
         else:
             self._check_exists(decision_var)

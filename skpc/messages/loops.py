@@ -202,7 +202,7 @@ class LinearEP(ShowsParameters):
             variance = x @ cross_covariance
             (step,), known = self._steps(mean, variance, state.sites[single], observed[single])
             shift, precision = step
-            # How much the variance along the row changes by the new site.
+            # The new site divides the variance along its row by this.
             scale = 1.0 + precision * variance
             if not known[0] or scale * (x @ x) < _LEAST_PRECISION * variance:
                 state.n_skipped += 1
@@ -221,7 +221,7 @@ class LinearEP(ShowsParameters):
         known = cavity.is_proper
         step = np.zeros_like(sites)
         if known.any():
-            # Operators answer only for proper messages, of which the others are left out.
+            # Operators answer for proper messages alone: the others are left out.
             cavity = cavity[known]
             belief = self.operator.project(np.hstack([observed[known], cavity.parameters]))
             # The site is what the belief says beyond the cavity; damping goes a part of the way.

@@ -108,7 +108,7 @@ class LogisticFactor(NamedTuple):
 def _gamma_interval(power: Floats, rate: Floats) -> tuple[Floats, Floats]:
     """Where tau^power exp(-rate tau), as a function of log(tau), is not negligible."""
     mode = np.log(power / rate)
-    # Near its mode the density falls like a normal one of this width.
+    # A normal density of the same curvature has fallen by the depth at this distance.
     sd = np.sqrt(2.0 * _DEPTH / power)
     # There are two bounds on the right; the first is the better one for large powers.
     right = np.minimum(mode + sd, np.log(2.0 * (power + _DEPTH) / rate))

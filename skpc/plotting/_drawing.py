@@ -298,6 +298,7 @@ def _shown_edges(edges: Floats) -> dict[float, str]:
 
 def shown_value(value: Any, calendar: Calendar | Ranks | None = None) -> str:
     """A category, number or date for people: whole numbers without their point."""
+    # People compare dates, not the numbers that stand for them.
     if calendar is not None:
         return calendar.text(value)
     if isinstance(value, (float, np.floating)):
@@ -312,7 +313,6 @@ def check_drawable(estimator: Any, attribute: str, needs: str, of_circuit: str) 
     check_is_fitted(estimator)
     if hasattr(estimator, attribute):
         return
-    # People compare dates, not the numbers that stand for them.
     advice = "draw a density, such as CutsetNetworkBD"
     if hasattr(estimator, "density_"):
         advice = "draw its density_"

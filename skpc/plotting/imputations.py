@@ -136,7 +136,6 @@ class ImputationDisplay(ShowsParameters):
         if not len(chosen) or not has_chains[chosen].all():
             drawn = [name for name, has_some in zip(names, has_chains) if has_some]
             raise ValueError(f"columns must be among those that chains draw: {drawn}.")
-        # A row of panels for each column that is shown.
         size = (row_size[0], row_size[1] * len(chosen))
         self.figure_, self.ax_ = subplots(
             len(chosen), 3, squeeze=False, figsize=size, layout="constrained"

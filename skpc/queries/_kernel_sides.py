@@ -81,7 +81,6 @@ class Side:
     def __init__(self, circuit: Circuit, given: Conditionals):
         self.circuit = circuit
         self.position = given.position
-        # Expectations of leaves beside this side, by node of the kernel: blocks of rows share them.
         # Expectations of leaves beside this side, by node of the kernel: blocks of rows share it.
         self.tables: dict[Any, Floats] = {}
         groups = zip(joint_scopes(circuit), joint_groups(circuit), given.joint)
@@ -386,7 +385,7 @@ def sides(circuit: Circuit, given: Conditionals, right: Points | None = None) ->
         n_others = np.zeros(len(layout.scopes))
         n_others[entered] = [right.get(layout.scopes[scope]).n_base for scope in entered]
     n_blocks = np.dot(n_entries, n_others) / _NUMBERS
-    # Two sides are cut both, which makes the square of this many pairs of blocks.
+    # This is the number of pairs of blocks, of which both sides are cut.
     if right is None:
         n_blocks = np.sqrt(n_blocks)
     # Rows under leaves of several variables are few already.

@@ -171,7 +171,7 @@ class KernelEvaluator:
         return matrix
 
     def _of_leaves(self, scope: int, node: KernelNode, left: Side, right: Side | Points) -> Floats:
-        # Several bits are set.
+        # Several bits are set: such leaves have several variables.
         if scope & (scope - 1):
             return _between_joint_leaves(scope, node, left, right)
         var = scope.bit_length() - 1

@@ -244,7 +244,6 @@ def _compare(columns: Columns, values: Floats, root: Floats, in_logs: bool, out:
                 continue
             # Values inside a circuit are relative to a density that all leaves have in common.
             _, _, density = read_cell(column, columns.axis, x)
-            # Both are relative to the same base density of the row, which cancels.
             whole = root[r]
             log_rest = out[var, r]
             if not in_logs:

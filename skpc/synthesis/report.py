@@ -280,7 +280,6 @@ def _codes(real: TableCells, cells: TableCells, j: int) -> Floats:
 
 def _correlation(cells: TableCells, j: int, k: int) -> float:
     pairs = cells.values[:, [j, k]]
-    # Rows that have both cells.
     pairs = pairs[~np.isnan(pairs).any(axis=1)]
     is_constant = len(pairs) < 2 or not np.ptp(pairs, axis=0).all()
     return np.nan if is_constant else float(np.asarray(np.corrcoef(pairs.T))[0, 1])
@@ -303,8 +302,8 @@ def _told_apart(real: Floats, drawn: Floats, categories: Any, random_state: Any)
     # As many rows of each, so that guessing gives an area of one half.
     n_rows = min(len(real), len(drawn))
     X = np.concatenate([_some(values, n_rows, random_state) for values in (real, drawn)])
-    # Seeds of classifiers are numbers, and folds and model share one.
     y = np.repeat([0, 1], n_rows)
+    # Seeds of classifiers are numbers, and folds and model share one.
     seed = random_state.randint(2**31)
     model = HistGradientBoostingClassifier(categorical_features=categories, random_state=seed)
     folds = StratifiedKFold(_FOLDS, shuffle=True, random_state=seed)
@@ -338,7 +337,7 @@ def _nearer(drawn: TableCells, learned: TableCells, held: TableCells, random_sta
 def _points(values: Floats, reference: TableCells) -> Floats:
     """Points in the space of distances; a missing number is the mean, a missing category none."""
     mean, deviation = column_moments(reference.values, np.ones(len(reference.values)))
-    # Two categories that differ are the root of 2 apart, as numbers one deviation apart are then.
+    # Categories that differ are the root of 2 apart: so are numbers one deviation apart.
     scaled = math.sqrt(2.0) * (values - mean) / deviation
     return np.nan_to_num(
         one_hot(reference.domain, np.where(reference.is_categorical, values, scaled))

@@ -98,7 +98,6 @@ def keep_rules(table: Any, rules: Sequence[Any], observed: Any = None) -> Any:
     is_free = np.ones(values.shape, dtype=bool)
     if observed is not None:
         is_free = missing_in(check_table(reader, observed, reset=False))
-        # A completed table has other rows where the imputer has left some out.
         if len(is_free) != len(values):
             raise ValueError(
                 f"observed must have the rows of the completed table, {len(values)}; found "
@@ -221,7 +220,6 @@ class RuledDensity(DensityMixin, BaseEstimator):
             weight = check_weight(sample_weight, len(table))
             # A row of weight zero may break a rule.
             table, weight = present_rows(table, weight)
-            # All columns have a place in the domain, also those that the density will not see.
             self.domain_ = _domain_of(table)
             cells = TableCells.of_table(self.domain_, table)
             self._ties = Ties.read(self.rules, cells)
@@ -482,7 +480,6 @@ class RuledDensity(DensityMixin, BaseEstimator):
         # Draws of many rows take much memory, so that rows come in parts.
         n_parts = 1 + int(is_open.sum()) // _ROWS
         for index in np.array_split(np.flatnonzero(is_open), n_parts) if is_open.any() else ():
-            # Each row stands as often as draws are made for it.
             repeated = np.repeat(index, _N_OF_ROW)
             table = getattr(evidence, "iloc", evidence)[repeated]
             drawn = self._completed(table, "sample", random_state)
@@ -572,8 +569,8 @@ def _taken(table: Any, columns: Ints) -> Any:
 
 
 def _means(domain: Domain, draws: Floats, weight: Floats) -> Floats:
-    # weight (n_rows, n_draws) and draws (n_rows, n_draws, n_cells) give (n_rows, n_cells).
     """The mean, or the most probable state, of each cell; see ``RuledDensity._open_draws``."""
+    # weight (n_rows, n_draws) and draws (n_rows, n_draws, n_cells) give (n_rows, n_cells).
     means = np.einsum("rd,rdc->rc", weight, draws)
     # Between ordered states there is nothing. Dates are in other units here.
     is_ordered = domain.is_ordered.copy()

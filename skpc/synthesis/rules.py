@@ -213,7 +213,6 @@ class _Search:
         """Numbers that others add up to, perhaps with a constant."""
         rules = []
         columns = self.comparable[0]
-        # Sums of one to three parts, perhaps with a constant.
         for parts in (parts for size in (1, 2, 3) for parts in combinations(columns, size)):
             # Two columns that differ by a constant are one rule.
             totals = [j for j in columns if j not in parts and (len(parts) > 1 or j > parts[0])]

@@ -324,7 +324,6 @@ class Ties(NamedTuple):
         return is_told
 
     def open(self, rows: Floats) -> Bools:
-        # Cells that are missing may still be drawn so that they break a rule.
         """Which rows lack cells that rules restrict."""
         is_open = np.zeros(len(rows), dtype=bool)
         for tie in self.every:
@@ -337,7 +336,7 @@ class Ties(NamedTuple):
         """Set the last free part of each known sum; which cells these are, shape of ``rows``."""
         is_part = np.zeros(rows.shape, dtype=bool)
         for tie in self.active:
-            # A sum whose total is known, but whose parts are not all known.
+            # A total that is not free asks for parts that add up to it.
             lacks_part = (tie.values is None) & ~is_free[:, tie.target]
             # From the last part on: those before it keep what was drawn.
             for turn in reversed(tie.turns()[1:]):
@@ -434,7 +433,6 @@ def _give_way(tie: Tie, rows: Floats, is_free: Bools, is_moved: Bools) -> None:
     size /= np.maximum(size.max(axis=1, keepdims=True), np.finfo(float).tiny)
     # Before all sources of the same rank, and behind those of a higher one.
     size[:, 0] = 1.5
-    # The best cell of each row to change, by these marks.
     place = (may_change + 0.5 * size).argmax(axis=1)
     place[may_change.max(axis=1) == 0.0] = -1
     for number, column in enumerate(columns):

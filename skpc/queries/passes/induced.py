@@ -225,7 +225,7 @@ def walk(
         nothing is to be counted.
     """
     n_roots = plan.n_roots
-    # Stops that wait have different variables, so that they fit into a line of the workspace.
+    # (3, n_features + 1): stops that wait have different variables, and fit into a line.
     codes = work[0]
     # Stops still to visit, and the variable that decided above each of them.
     pending = work[1]
