@@ -377,7 +377,7 @@ def _climb(
         advance(1.0)
         if converged or is_last:
             break
-        # Statistics of earlier tables count along with those of this one.
+        # What is known before the data counts along in each step.
         model = model.m_step(statistics if before is None else statistics + before)
     return best._replace(n_iter=n_iter, converged=converged)
 
