@@ -92,9 +92,12 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """Import what is asked for: an estimator, or a package of this one."""
     if name in _HOMES:
+        # An estimator is imported when it is asked for: the package itself loads quickly.
         member = getattr(import_module(_HOMES[name]), name)
+        # Kept, so that the next use does not come here.
         globals()[name] = member
         return member
+    # Packages such as skpc.queries need no import of their own.
     if not name.startswith("_") and find_spec(f"skpc.{name}") is not None:
         return import_module(f"skpc.{name}")
     raise AttributeError(f"module 'skpc' has no attribute {name!r}")

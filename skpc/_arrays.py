@@ -18,6 +18,7 @@ ROUNDING = 1e-6
 
 def check_memory(n_numbers: float, what: str, remedy: str) -> None:
     """Refuse work on more numbers (float64) than the machine can hold, before it begins."""
+    # A float64 takes eight bytes.
     needed = 8.0 * n_numbers
     try:
         installed = float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
@@ -46,6 +47,7 @@ def check_variables(
     chosen = np.asarray(variables)
     if chosen.dtype == bool and chosen.shape == (n_variables,):
         return np.flatnonzero(chosen)
+    # An empty list has a dtype of floats, and names no variable.
     is_number = chosen.dtype.kind in "iu" or chosen.size == 0
     if not is_number or chosen.ndim != 1 or not ((chosen >= 0) & (chosen < n_variables)).all():
         raise ValueError(
@@ -62,6 +64,7 @@ def one_or_each(
     values = np.asarray(given, dtype=np.float64)
     if values.shape not in ((), (n,)) or not np.all(holds(values)):
         raise ValueError(f"{needed}, or one for each of the {n} {what}; found {given!r}.")
+    # One number is not copied n times.
     return np.broadcast_to(values, n)
 
 
@@ -90,12 +93,14 @@ def weighted_quantiles(
     Multiplying before dividing keeps the levels exact where the weights are whole numbers. A level
     that is missed by rounding alone is reached.
     """
+    # A little less than the level, so that a sum that reaches it but for rounding does.
     levels = numerator * cumulated[-1] / denominator * (1.0 - ROUNDING)
     return points[np.searchsorted(cumulated, levels)]
 
 
 def whole_rows(weight: float) -> int:
     """How many rows of weight one there are in some weight, rounded down."""
+    # Weights such as 0.1 + 0.2 fall short of whole numbers by rounding.
     return int(weight * (1.0 + ROUNDING))
 
 
@@ -112,7 +117,9 @@ def exact_parts(weight: Floats) -> tuple[Floats, Floats]:
     does not depend on the order of its terms, nor on 0.3 + 0.3 standing for 0.6.
     """
     exponent = int(np.frexp(weight.sum())[1])
+    # Multiples of this that add up to the sum of the weights take 53 bits at most.
     coarse = _power_of_two(exponent - 52)
+    # What is left below, with room for the carries of as many rows as there are.
     fine = _power_of_two(exponent - 104 + len(weight).bit_length())
     large = np.rint(weight / coarse) * coarse
     small = np.rint((weight - large) / fine) * fine
@@ -144,6 +151,7 @@ def added(left: Any, right: Any) -> Any:
     """The sum of two results: lists become longer; tuples are added by their parts."""
     if not isinstance(left, tuple):
         return left + right
+    # Tuples may stand in tuples: their parts are added by the same rule.
     parts = map(added, left, right)
     return type(left)(*parts) if hasattr(left, "_fields") else tuple(parts)
 

@@ -12,8 +12,10 @@ from skpc._validation import column_of, frame_library, missing_cells, objects_of
 def rows_of_numbers(X: Any, n_columns: int | None = None, name: str = "X") -> Floats:
     """Encoded rows, as queries, kernels and factor graphs take them: float64, C-contiguous."""
     try:
+        # numpy would drop the imaginary parts with no more than a warning.
         if np.iscomplexobj(X):
             raise ValueError("found complex numbers")
+        # Masked cells become NaN before the conversion, which would show what is below the mask.
         rows = np.ascontiguousarray(unmasked(X), dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(
@@ -37,13 +39,16 @@ def missing_in(table: Any) -> NDArray[np.bool_]:
 def without_cells(table: Any, cells: NDArray[np.bool_]) -> Any:
     """A copy of a table in which these cells are missing: NaN, or what its columns have for it."""
     library = frame_library(table)
+    # Each library marks missing cells in its own way, and changes dtypes where it must.
     if library == "pandas":
         return table.mask(cells)
     if library == "polars":
         return table.with_columns(
+            # A series of nulls of the same dtype takes the place of the cells.
             series.zip_with(type(series)(~empty), series.clear(len(series)))
             for series, empty in zip(table.get_columns(), cells.T)
         )
+    # Integers and bools have no missing value: they become floats.
     copy = table.astype(table.dtype if table.dtype.kind in "OmM" else np.float64)
     copy[cells] = None if copy.dtype.kind in "OmM" else np.nan
     return copy

@@ -36,6 +36,7 @@ try:
     from numba.core.serialize import dumps
     from numba.core.sigutils import normalize_signature
 
+    # Private names that are used below: if one has gone, all is left to numba's public means.
     NAMES = [
         (DefaultOptions, ("_nrt",)),
         (Dispatcher, ("_compile_for_args", "add_overload")),
@@ -80,6 +81,7 @@ def dispatcher(func: Callable[..., Any], *, internal: bool, inlined: bool, new_a
         "forceinline": inlined,
     }
     if not KNOWN:
+        # Public means know no cache of ours and no wrappers that can be left out.
         return _cached(func, options)
     # Nobody calls a kernel from C.
     options |= {"_nrt": new_arrays, "no_cfunc_wrapper": True, "no_cpython_wrapper": internal}
@@ -115,6 +117,7 @@ class _Digested(CompileResultCacheImpl):
     """Machine code that is not run if a byte of it has changed."""
 
     def reduce(self, result: Any) -> tuple[bytes, bytes]:
+        # The digest is taken of the bytes, as broken ones may crash the process when they run.
         content = dumps(result._reduce())
         return hashlib.sha256(content).digest(), content
 
@@ -133,9 +136,11 @@ class _ShippedCache(NullCache):
         self.func = func
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
+        # As numba's own cache does before it loads code for a target.
         target_context.refresh()
         with suppress(Exception):  # whatever broken bytes may raise: the code is compiled
             wanted = normalize_signature(sig)[0]
+            # There are a few signatures a kernel, so that a search is enough.
             for arguments, reduced in read_shipped(*_identity(self.func)):
                 if arguments == wanted:
                     return _Digested.rebuild(cast(Any, None), target_context, reduced)
@@ -154,6 +159,7 @@ class _Cache(FunctionCache):
     def __init__(self, func: Callable[..., Any]):
         super().__init__(func)
         file = self._cache_file
+        # Numba looks at the file of a kernel alone; inlined kernels of other files count, too.
         file._source_stamp = file._source_stamp, _sources_digest(inspect.getfile(func))
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
@@ -181,6 +187,7 @@ class _Cache(FunctionCache):
 
 def _identity(func: Callable[..., Any]) -> tuple[str, str]:
     """The name of a kernel among all others, and the digest of what it is made of."""
+    # Two kernels may have the same name, on different lines.
     name = f"{func.__module__}.{func.__qualname__}.{func.__code__.co_firstlineno}"
     return name, _sources_digest(inspect.getfile(func))
 
@@ -190,6 +197,7 @@ def compile_for_others() -> None:
     # Numba makes these attributes from the environment.
     settings: Any = config
     settings.CPU_NAME = processor()
+    # Features beyond those of the named processor would not run elsewhere.
     settings.CPU_FEATURES = ""
 
 
@@ -199,6 +207,7 @@ def ship(kernels: Iterable[Any], path: Path) -> int:
     for kernel in kernels:
         results = kernel.overloads.items()
         code = [(args, _Digested.reduce(cast(Any, None), result)) for args, result in results]
+        # A kernel that nobody has called has no code.
         if code:
             members.append((*_identity(kernel.py_func), code))
     write_shipped(path, members)
@@ -213,10 +222,12 @@ def _sources_digest(path: str) -> str:
     """
     files = set()
     new = {Path(path)}
+    # Modules may import each other in circles: each file is read once.
     while new:
         files |= new
         new = {module for file in new for module in _imported(file)} - files
     together = hashlib.sha256()
+    # Sorted, so that the digest does not depend on the order of the search.
     for file in sorted(files):
         together.update(_content(file)[1])
     return together.hexdigest()
@@ -233,6 +244,7 @@ def _content(path: Path) -> tuple[str, bytes]:
 def _imported(path: Path) -> frozenset[Path]:
     """The modules of the package that a file names in its imports."""
     places = [_ROOT.joinpath(*name.split(".")) for name in _IMPORT.findall(_content(path)[0])]
+    # An import of a package may mean any of its modules.
     modules = (p.glob("*.py") if p.is_dir() else [p.with_suffix(".py")] for p in places)
     return frozenset(file for files in modules for file in files)
 

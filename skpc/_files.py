@@ -30,6 +30,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     What is written goes to a new file in the same folder, so that readers find the old file or the
     whole new one, whoever else writes, and the old one stays where writing fails.
     """
+    # A link stays a link: what it points to is replaced.
     target = Path(os.path.realpath(path))
     is_there = target.exists()
     if is_there and not target.is_file():
@@ -40,15 +41,19 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     if is_there:
         # A file that must not be written may stand in a folder that may.
         target.open("ab").close()
+    # Said before anything is written, and of the folder rather than of the partial file.
     if not target.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, "There is no folder", str(target.parent))
+    # In the same folder, as a file can only be replaced at once within a file system.
     partial = target.with_name(f".skpc-{secrets.token_hex(8)}.part")
     try:
         # Not by tempfile: its files are for their owner alone, whatever the umask says.
         with partial.open("xb") as file:
+            # The new file has the permissions of the old one.
             if is_there:
                 shutil.copymode(target, partial)
             yield file
+            # The contents must be on the disk before the name is.
             file.flush()
             os.fsync(file.fileno())
         partial.replace(target)
@@ -61,6 +66,7 @@ def kept(objects: Iterator[Any]) -> Callable[[], Iterator[Any]]:
 
     The file is gone when that is forgotten.
     """
+    # The file has no name, so that it goes with the process.
     file = tempfile.TemporaryFile()  # noqa: SIM115
     try:
         for one in objects:
@@ -68,16 +74,19 @@ def kept(objects: Iterator[Any]) -> Callable[[], Iterator[Any]]:
     except BaseException:
         file.close()
         raise
+    # All readers share one position in the file, so that the end is noted as a number.
     end = file.tell()
 
     def again() -> Iterator[Any]:
         place = 0
         while place < end:
+            # Several iterators may read in turns, so that each notes its own place.
             file.seek(place)
             read_object = pickle.load(file)
             place = file.tell()
             yield read_object
 
+    # The file is closed when nobody can iterate over it any more.
     weakref.finalize(again, file.close)
     return again
 
@@ -90,6 +99,7 @@ def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, Any]) -> Non
     with replacing(path) as file:
         np.savez_compressed(file, **arrays)
         size = sum(np.asarray(array).nbytes for array in arrays.values())
+        # Very even arrays pack so tightly that a reader would take the archive for a bomb.
         if file.seekable() and _is_too_tight(size, file.tell()):
             file.seek(0)
             file.truncate()
@@ -123,6 +133,7 @@ def _unpacked(archive: zipfile.ZipFile, file_size: int) -> dict[str, np.ndarray]
     size = sum(member.file_size for member in members)
     if _is_too_tight(size, file_size):
         raise ValueError(f"{file_size} bytes cannot hold the {size} bytes that its arrays take")
+    # A second array of the same name would replace the first one unseen.
     if len({member.filename for member in members}) < len(members):
         raise ValueError("an array is there twice")
     return {member.filename.removesuffix(".npy"): _array(archive, member) for member in members}
@@ -141,10 +152,12 @@ def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
         version = np.lib.format.read_magic(stream)
         if version not in _HEADERS:
             raise ValueError(f"{member.filename} has the unknown format {version}")
+        # The header is read alone, as it says how much memory the array will take.
         shape, by_columns, dtype = _HEADERS[version](stream)
         size = math.prod(shape) * dtype.itemsize
         if dtype.kind not in "biuf" or min(shape, default=0) < 0:
             raise ValueError(f"{member.filename} holds no numbers: {dtype} of shape {shape}")
+        # A header must not promise more memory than the member holds.
         if stream.tell() + size != member.file_size:
             raise ValueError(
                 f"{member.filename} takes {member.file_size} bytes, but its header says {size} "

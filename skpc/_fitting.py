@@ -106,7 +106,9 @@ class Rows(NamedTuple):
         # Sums may be large: no more of them are held than are counted at a time.
         for begin in range(0, len(chunks), n_threads()):
             group = chunks[begin : begin + n_threads()]
+            # An infinite number of products: threads pay for any chunk.
             parts = each(count, ((self.rows[chunk], self.weight[chunk]) for chunk in group), np.inf)
+            # Parts are added up in their order, so that threads do not change the sums.
             total = reduce(added, parts if total is None else [total, *parts])
         return total
 
@@ -150,6 +152,7 @@ class Batches:
     def total(self, count: Callable[[Any, Floats], Any]) -> Any:
         """``count(rows, weight)`` of the next batch."""
         if self.is_between:
+            # The list is emptied from its end.
             self._left = list(self.deal(self.size))[::-1]
             self.sizes.append(self.size)
             self.n_batches.append(len(self._left))
@@ -196,6 +199,7 @@ class Stepwise(NamedTuple):
         """The E-step for a batch."""
         counts = self.model.expected(rows, weight)
         share = float(weight.sum()) / self.n_rows
+        # As many rows as all, so that steps mix counts of the same size.
         return BatchCounts(counts.times(1.0 / share), share)
 
     def m_step(self, statistics: BatchCounts) -> Self:
@@ -313,6 +317,7 @@ def learn(
     >>> learn([Normal(0.0)], rows, Stop(10, 1e-6)).model
     Normal(mean=3.0)
     """
+    # Starts may come from a generator, and are counted below.
     models = list(starts)
     with progress((stop.max_iter + 1) * len(models), "iterations", verbose) as advance:
         climb = partial(_climb, data=data, stop=stop, held_out=held_out, before=before)
@@ -329,14 +334,17 @@ def _climb(
     advance: Callable[[float], None],
 ) -> Fit:
     """Learn from one start."""
+    # A score on held-out rows, or of batches, may fall; otherwise the last model is the best.
     keeps_best = held_out is not None or stop.patience > 1
     best = Fit(model, -np.inf, None)
     highest = objective = -np.inf
     waited = 0
+    # One round more than steps, in which the last model is only scored.
     for n_iter in range(stop.max_iter + 1):
         is_last = n_iter == stop.max_iter
         statistics: Any = None
         score = np.nan
+        # Nothing is known of a rise before there are two objectives.
         rise = np.inf
         # Batches are scored after all of them.
         is_scored = not isinstance(data, Batches) or data.is_between
@@ -349,6 +357,7 @@ def _climb(
         if not is_last or (held_out is None and stop.tol > -np.inf):
             statistics = data.total(model.expected)
             last_objective = objective
+            # Models without a likelihood of their own have no objective.
             log_likelihood = getattr(statistics, "log_likelihood", np.nan)
             objective = log_likelihood + getattr(model, "log_prior", 0.0)
             # No rows at all: the prior alone speaks.
@@ -356,6 +365,7 @@ def _climb(
             rise = objective - last_objective
             if held_out is None:
                 score = objective
+        # NaN, which is no score, is never greater.
         if score > best.score or not keeps_best:
             best = Fit(model, score, statistics)
         if is_scored:
@@ -367,6 +377,7 @@ def _climb(
         advance(1.0)
         if converged or is_last:
             break
+        # What is known before the data counts along in each step.
         model = model.m_step(statistics if before is None else statistics + before)
     return best._replace(n_iter=n_iter, converged=converged)
 
@@ -412,6 +423,7 @@ def progress(total: float, what: str, verbose: int) -> Iterator[Callable[[float]
         def advance(done: float) -> None:
             nonlocal finished
             finished += done
+            # tqdm takes whole numbers: fractions are kept until they make one.
             bar.update(round(finished) - bar.n)
 
         yield advance
@@ -437,6 +449,7 @@ def best_of(
         reached = score(attempt)
         waited += 1
         least = highest + rounding * abs(highest) if np.isfinite(highest) else highest
+        # The first attempt is taken even if its score is NaN.
         if not best_attempts or reached > least:
             best_attempts = [attempt]
             highest = reached
@@ -449,6 +462,7 @@ def best_of(
 @contextmanager
 def all_or_nothing(estimator: BaseEstimator) -> Iterator[None]:
     """Put an estimator back to what it was if its ``fit`` fails or is interrupted."""
+    # A copy of what the estimator holds, not of the objects themselves.
     before = dict(vars(estimator))
     try:
         with one_fit():
@@ -481,6 +495,7 @@ def without_warnings(quiet: bool = True) -> Iterator[None]:
 def with_some_cell(domain: Any, rows: Floats, weight: Floats) -> tuple[Floats, Floats]:
     """Leave out the rows without any cell that a learner sees: nothing is learned from them."""
     hidden = domain.is_hidden
+    # Hidden columns are not learned, so that their cells do not count.
     empty = (np.isnan(rows) | hidden).all(axis=1)
     if hidden.all() or not empty.any():
         return rows, weight

@@ -6,6 +6,7 @@ from typing import Any
 
 def is_from(library: str, X: Any) -> bool:
     """Whether a library has made an object."""
+    # By name, so that no library is imported to find out that its objects are not there.
     return type(X).__module__.partition(".")[0] == library
 
 
@@ -14,6 +15,7 @@ def native(X: Any) -> Any:
 
     Anything else comes back as it is.
     """
+    # A frame of narwhals may wrap one of pyarrow, which is why the order matters.
     if is_from("narwhals", X) and hasattr(X, "to_native"):
         X = X.to_native()
     if is_from("pyarrow", X) and hasattr(X, "to_pandas") and hasattr(X, "schema"):
@@ -26,14 +28,17 @@ def _dtype_of_arrow(arrow_type: Any) -> Any:
     import pandas as pd
     from pyarrow import float64, types
 
+    # Decimals are numbers here, as floats of arrow, which keep missing cells.
     if types.is_decimal(arrow_type):
         return pd.ArrowDtype(float64())
+    # Integers and bools with missing cells would become floats and objects by default.
     is_exact = types.is_integer(arrow_type) or types.is_boolean(arrow_type)
     return pd.ArrowDtype(arrow_type) if is_exact else None
 
 
 def like_native(answer: Any, frame: Any, X: Any) -> Any:
     """An answer for ``frame = native(X)``; a DataFrame becomes a table of the library of ``X``."""
+    # Arrays and numbers are no tables: they are given back as they are.
     if not hasattr(answer, "columns"):
         return answer
     wrapped = X.to_native() if is_from("narwhals", X) else X
@@ -49,6 +54,7 @@ def _as_arrow(answer: Any, frame: Any, X: Any) -> Any:
     schema = pa.Schema.from_pandas(answer, preserve_index=False)
     for position, (name, dtype) in enumerate(answer.dtypes.items()):
         arrow_type = X.schema.field(position).type
+        # A column whose dtype has not changed gets the exact type that it came with.
         if dtype == frame.dtypes[name] and not pa.types.is_decimal(arrow_type):
             schema = schema.set(position, pa.field(name, arrow_type))
     return type(X).from_pandas(answer, schema=schema, preserve_index=False)

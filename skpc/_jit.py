@@ -55,8 +55,10 @@ class _Decorator(Protocol):
 
 def _decorator(**options: bool) -> _Decorator:
     def decorate(func: Any = None, *, new_arrays: bool = False) -> Any:
+        # Used with arguments, a decorator is called without the function.
         if func is None:
             return lambda func: decorate(func, new_arrays=new_arrays)
+        # Every kernel is listed, for those who compile or ship all of them.
         KERNELS.append(dispatcher(func, new_arrays=new_arrays, **options))
         return KERNELS[-1]
 
@@ -105,9 +107,11 @@ def _add_products(typingctx: Any, out: Any, left: Any, right: Any, i: Any, j: An
             context.make_array(array_type)(context, builder, array)
             for array_type, array in zip(signature.args[:3], args[:3])
         ]
+        # Of a numba array only the pointer to its data is needed here.
         out, left, right = (array.data for array in arrays)
         i, j, n = args[3:]
         lanes = ir.Constant(i.type, LANES)
+        # Numbers from one row to the next: its vectors, of eight numbers each.
         step = builder.mul(builder.extract_value(arrays[0].shape, 1), lanes)
 
         def pointer(array: Any, position: Any) -> Any:
@@ -115,17 +119,21 @@ def _add_products(typingctx: Any, out: Any, left: Any, right: Any, i: Any, j: An
 
         def of_panel(array: Any, position: Any) -> list[Any]:
             places = (builder.add(position, builder.mul(step, i.type(b))) for b in range(4))
+            # Arrays begin at multiples of eight bytes, not of whole vectors.
             return [builder.load(pointer(array, place), align=8) for place in places]
 
         rows = i, builder.add(i, i.type(1))
+        # Factors are the same for all vectors of the panel, and are read before the loop.
         factors = [of_panel(left, builder.mul(row, lanes)) for row in rows]
         with cgutils.for_range(builder, n) as loop:
             column = builder.mul(builder.add(j, loop.index), lanes)
+            # The panel is read once for both rows.
             panel = of_panel(right, column)
             targets = [pointer(out, builder.add(builder.mul(row, step), column)) for row in rows]
             totals = [builder.load(target, align=8) for target in targets]
             for target, total, factors_of_row in zip(targets, totals, factors):
                 for left_factor, right_factor in zip(factors_of_row, panel):
+                    # Contraction allows fused multiply-adds, which round once in place of twice.
                     product = builder.fmul(left_factor, right_factor, flags=("contract",))
                     total = builder.fadd(total, product, flags=("contract",))
                 builder.store(total, target, align=8)

@@ -41,8 +41,10 @@ def row_seeds(codes: NDArray[np.integer], seed: int) -> Streams:
     """A seed for each row that depends on its cells and on ``seed`` alone, not on other rows."""
     state = np.full(len(codes), seed, dtype=np.uint64)
     for column in codes.T:
+        # Missing cells are -1, which must become a word of 64 bits.
         state ^= column.astype(np.int64).view(np.uint64)
         state *= CELL_MULTIPLIER
+        # High bits are the well-mixed ones after a product: they are brought down.
         state ^= state >> _SHIFT
         state *= STATE_MULTIPLIER
     return state ^ (state >> _SHIFT)

@@ -52,6 +52,7 @@ def ranges(low: Any, high: Any = None, closed: str = "both") -> NDArray[np.objec
     """
     if closed not in _CLOSED:
         raise ValueError(f"closed must be one of {_CLOSED}, got {closed!r}")
+    # A copy, as missing ends are set to None below.
     first = objects_of(low).copy()
     if high is None:
         cells = [_from_string(cell, row) for row, cell in enumerate(first.tolist())]
@@ -63,6 +64,7 @@ def ranges(low: Any, high: Any = None, closed: str = "both") -> NDArray[np.objec
                 f"{first.shape} and {last.shape}"
             )
         for end in (first, last):
+            # NaN, NA and NaT all mean that an end is open.
             end[missing_cells(end)] = None
         holds_low = closed in _CLOSED[:2]
         holds_high = closed in ("both", "right")
@@ -70,6 +72,7 @@ def ranges(low: Any, high: Any = None, closed: str = "both") -> NDArray[np.objec
             _cell(lower, upper, holds_low, holds_high, row)
             for row, (lower, upper) in enumerate(zip(first.tolist(), last.tolist()))
         ]
+    # Filled after it is made: numpy would turn a list of tuples into a matrix.
     column = np.empty(len(cells), dtype=object)
     column[:] = cells
     return column
@@ -88,6 +91,7 @@ def _cell(low: Any, high: Any, with_low: bool, with_high: bool, row: int) -> Any
         return low, high
     import pandas as pd
 
+    # A range that is not closed at all its ends has no tuple: pandas has intervals for these.
     sides = {(True, True): "both", (True, False): "left", (False, True): "right"}
     closed = sides.get((with_low and low is not None, with_high and high is not None), "neither")
     ends = -math.inf if low is None else low, math.inf if high is None else high
@@ -97,6 +101,7 @@ def _cell(low: Any, high: Any, with_low: bool, with_high: bool, row: int) -> Any
 def _from_string(cell: Any, row: int) -> Any:
     """A cell of a column of strings."""
     if not isinstance(cell, str):
+        # Numbers in a column of strings are values; NaN differs from itself.
         is_missing = cell is None or cell != cell
         return None if is_missing else cell
     text = cell.strip()
@@ -105,6 +110,7 @@ def _from_string(cell: Any, row: int) -> Any:
     if re.fullmatch(_NUMBER, text):
         return float(text)
     beyond = _BEYOND.fullmatch(text)
+    # A hyphen may be a sign or stand between two ends, which only the whole pattern tells.
     between = _BETWEEN.fullmatch(text)
     if between:
         return _cell(float(between[1]), float(between[2]), True, True, row)

@@ -16,6 +16,7 @@ class ShowsParameters:
         shown = []
         for name, parameter in signature(type(self)).parameters.items():
             value = getattr(self, name, parameter.default)
+            # A comparison of texts works for arrays, too, whose equality is an array.
             if value is not Parameter.empty and repr(value) != repr(parameter.default):
                 shown.append(f"{name}={_shown(value)}")
         return f"{type(self).__name__}({', '.join(shown)})"
@@ -24,6 +25,7 @@ class ShowsParameters:
 def _shown(value: Any) -> str:
     if isinstance(value, np.ndarray):
         return f"<array of shape {value.shape}>"
+    # A long repr has line breaks, which would break the line of the call.
     text = " ".join(repr(value).split())
     if " at 0x" in text:
         # A function or a generator of random numbers: its address is of no use to a reader.

@@ -38,6 +38,7 @@ _KINDS = {
 
 def processor() -> str | None:
     """The kind of processor that code is made for, if this one is of such a kind."""
+    # Processors of other kinds compile for themselves.
     name, needed = _KINDS.get(platform.machine(), (None, set[str]()))
     has = get_host_cpu_features()
     return name if all(has.get(feature, False) for feature in needed) else None
@@ -45,6 +46,7 @@ def processor() -> str | None:
 
 def _made_of() -> dict[str, str | None]:
     """What code must have been made of to run here."""
+    # Machine code of any other version of these may crash, or compute something else.
     return {
         "skpc": __version__,
         "python": ".".join(map(str, sys.version_info[:2])),
@@ -57,11 +59,14 @@ def _made_of() -> dict[str, str | None]:
 @cache
 def shipped_file() -> Path | None:
     """The file of machine code that suits this process, or None."""
+    # Where files have no owners, nobody can tell who may have written them.
     if processor() is None or not hasattr(os, "getuid"):
         return None
+    # An installed package comes first, then what this copy has made itself.
     package = util.find_spec("skpc_kernels")
     folders = [] if package is None else list(package.submodule_search_locations or [])
     for path in (*(Path(folder) / NAME for folder in folders), OWN_FILE):
+        # Safety is judged before anything is read from the file.
         if path.is_file() and _is_safe(path) and _contents(path)[0] == _made_of():
             return path
     return None
@@ -69,6 +74,7 @@ def shipped_file() -> Path | None:
 
 def _is_safe(path: Path) -> bool:
     """Whether only the owner of the process, or of the machine, can write a file."""
+    # Whoever may change a folder above the file may replace the file.
     for place in (path.resolve(), *path.resolve().parents):
         facts = place.stat()
         # Others may add files to a sticky folder, but not replace those of somebody else.
@@ -100,6 +106,7 @@ def read_shipped(kernel: str, digest: str) -> list[tuple[Any, Any]]:
         That of the sources that it is made of; no code of others is read.
     """
     path = shipped_file()
+    # Other sources, or another version of this kernel: it is compiled.
     if path is None or _contents(path)[1].get(kernel) != digest:
         return []
     with zipfile.ZipFile(path) as archive:
@@ -109,12 +116,14 @@ def read_shipped(kernel: str, digest: str) -> list[tuple[Any, Any]]:
 def write_shipped(path: Path, members: Iterable[tuple[str, str, Any]]) -> None:
     """Write the names, digests and reduced machine code of kernels to a file."""
     path.parent.mkdir(parents=True, exist_ok=True)
+    # A file that is being written must not be found by other processes.
     partial = path.with_suffix(f".{os.getpid()}")
     digests = {}
     with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as archive:
         for kernel, digest, code in members:
             digests[kernel] = digest
             archive.writestr(kernel, pickle.dumps(code))
+        # Contents come last, when all digests are known.
         archive.writestr(_CONTENTS, json.dumps([_made_of(), digests]))
     # Whoever can write the folder can already run code here; the file must not be open to others.
     partial.chmod(0o644)

@@ -32,6 +32,7 @@ _Result = TypeVar("_Result")
 
 def threads(n_jobs: int | None) -> AbstractContextManager[Any]:
     """Let :func:`in_threads` use some threads; None leaves it to ``joblib.parallel_config``."""
+    # Without a number the user's configuration of joblib holds.
     if n_jobs is None:
         return nullcontext()
     return parallel_config(backend="threading", n_jobs=n_jobs)
@@ -46,6 +47,7 @@ def n_threads() -> int:
         return 1
     # None would mean one thread wherever the configuration is of processes, joblib's default.
     n_jobs = effective_n_jobs(None)
+    # More threads than processors would only take turns.
     return min(n_jobs, cpu_count()) if n_jobs > 1 else 1
 
 
@@ -61,6 +63,7 @@ def in_threads(work: Callable[[_Part], _Result], parts: Iterable[_Part]) -> list
     The number of threads is the one of :func:`threads`, one by default.
     """
     listed = list(parts)
+    # One part needs no threads, nor the cost of handing it over.
     n_workers = n_threads() if len(listed) > 1 else 1
     if n_workers == 1:
         return [work(part) for part in listed]
@@ -73,6 +76,7 @@ def in_threads(work: Callable[[_Part], _Result], parts: Iterable[_Part]) -> list
 
 def _within(work: Callable[[_Part], _Result], context: Context, part: _Part) -> _Result:
     """Do a part of the work of a call, with one thread of OpenMP, which counts these by thread."""
+    # In a call BLAS has been limited, but OpenMP counts threads anew in each thread.
     is_call = context.get(_BLAS_THREADS) is not None
     with _libraries()[0].limit(limits=1) if is_call else nullcontext():
         return context.run(work, part)
@@ -82,6 +86,7 @@ def each(
     work: Callable[..., _Result], tasks: Iterable[tuple[Any, ...]], n_products: float
 ) -> list[_Result]:
     """Call ``work(*task)`` for each task, in threads where that pays, and list what it returns."""
+    # Small tasks are done before threads would have begun.
     if n_products < _WORTH_IT:
         return [work(*task) for task in tasks]
     return in_threads(lambda task: work(*task), tasks)
@@ -107,6 +112,7 @@ def _libraries_of(
     process: int, n_modules: int
 ) -> tuple[ThreadpoolController, ThreadpoolController]:
     """To look for them takes milliseconds."""
+    # Looked for once for each set of modules; the limits of these objects act on the process.
     libraries = ThreadpoolController()
     return libraries, libraries.select(user_api="blas")
 
@@ -118,13 +124,16 @@ def one_thread() -> Iterator[None]:
     Their threads wait for each other by spinning, on cores that others may need. Small products
     have nothing to gain from them, and pools spread the work of their members themselves.
     """
+    # The outer call has limited them and remembers how many there were.
     if _BLAS_THREADS.get() is not None:
         yield
         return
     libraries, blas = _libraries()
+    # The greatest number, as several libraries of BLAS may be loaded.
     n_threads = max((library.num_threads for library in blas.lib_controllers), default=1)
     token = _BLAS_THREADS.set(n_threads)
     try:
+        # Parts of the work have threads, with which those of libraries would compete.
         with libraries.limit(limits=1):
             yield
     finally:
@@ -140,8 +149,10 @@ def product(matrix: _Matrix, other: _Matrix) -> _Matrix:
     other : ndarray of shape (..., n, n_columns)
     """
     n_threads = _BLAS_THREADS.get()
+    # In a stack each matrix is a product by itself.
     n_products = float(matrix.shape[-2]) * matrix.shape[-1] * other.shape[-1]
     if n_threads is None or n_products < _LARGE:
         return np.asarray(matrix @ other)
+    # Only while this product is computed: afterwards one thread is the rule again.
     with _libraries()[1].limit(limits=n_threads):
         return np.asarray(matrix @ other)

@@ -94,13 +94,16 @@ def unmasked(table: Any) -> Any:
     So are the rows of a list of masked arrays; anything else comes back as it is.
     """
     if isinstance(table, list | tuple):
+        # Rows of a list may be masked one by one; other lists are left to numpy.
         rows_are_masked = any(isinstance(row, np.ma.MaskedArray) for row in table)
         return [unmasked(row) for row in table] if rows_are_masked else table
     if not isinstance(table, np.ma.MaskedArray):
         return table
+    # An array without masked cells keeps its dtype.
     if not np.ma.is_masked(table):
         return table.data
     kind = table.dtype.kind
+    # Integers and strings have no missing value, so that they become objects.
     cells = table.data.astype(table.dtype if kind in "fmM" else object)
     cells[table.mask] = np.nan if kind == "f" else None
     return cells
@@ -110,6 +113,7 @@ def objects_of(values: Any) -> NDArray[np.object_]:
     """The cells of a column of a table, or of a list."""
     if not hasattr(values, "to_list"):
         return np.asarray(values, dtype=object)
+    # From an iterator, as numpy would make a matrix of cells that are tuples.
     return np.fromiter(values.to_list(), dtype=object, count=len(values))
 
 
@@ -138,6 +142,7 @@ def join_columns(
        size kind
     0   1.5    a
     """
+    # Names of columns may repeat, so that columns are numbered until the frame is made.
     numbered = {str(number): column for number, column in enumerate(columns)}
     if library == "polars":
         # From an array of objects polars would make a column of objects.
@@ -191,9 +196,11 @@ def check_table(estimator: Any, X: Any, *, reset: bool) -> Any:
     TypeError
         If the table is sparse or lazy, or a cell is neither a number nor a string nor a date.
     """
+    # What is lazy or foreign becomes a table in memory, or is refused with advice.
     X = eager(X)
     if frame_library(X) is not None:
         try:
+            # Only names and numbers of columns are checked: cells stay as they are.
             validate_data(estimator, X, reset=reset, skip_check_array=True)
         except ValueError as error:
             if "feature names" in str(error):
@@ -202,8 +209,10 @@ def check_table(estimator: Any, X: Any, *, reset: bool) -> Any:
         if 0 in X.shape:
             check_array(np.empty(X.shape), estimator=estimator, input_name="X")  # words the error
         return X
+    # The dtype is decided below, as strings and numbers may stand side by side.
     array = validate_data(estimator, X, reset=reset, dtype=None, order="C", ensure_all_finite=False)
     is_list = isinstance(X, list | tuple)
+    # Dates and durations are read by the domain.
     if array.dtype.kind in "mM":
         return array
     # In a list, floats may have been integers.
@@ -211,6 +220,7 @@ def check_table(estimator: Any, X: Any, *, reset: bool) -> Any:
     if array.dtype.kind not in "biuf" or (may_be_integers and are_large(array).any()):
         # In a list of mixed types, numpy turns numbers into strings, and integers into floats.
         array = _numbers_where_possible(np.asarray(X if is_list else array, dtype=object))
+    # Numbers become rows as kernels read them; a read-only table is copied.
     if array.dtype != object:
         array = np.require(array, dtype=np.float64, requirements=("C", "W"))
         check_finite(array)
@@ -228,6 +238,7 @@ def eager(X: Any) -> Any:
     X = native(X)
     if is_from("dask", X) and hasattr(X, "compute"):
         X = X.compute()
+    # Things that numpy would turn into a table of one cell, or into nonsense.
     description = _described_instead(X)
     if description is not None:
         raise TypeError(f"X must be a table, an array or a DataFrame; found {description}")
@@ -237,6 +248,7 @@ def eager(X: Any) -> Any:
 def _described_instead(X: Any) -> str | None:
     if isinstance(X, Iterator):
         return f"an iterator ({type(X).__name__}). {_CHUNKS}: pass its chunks one by one."
+    # Looked up among the loaded modules, so that polars is not imported.
     lazy = getattr(sys.modules.get("polars"), "LazyFrame", None)
     if lazy is not None and isinstance(X, lazy):
         return "a polars LazyFrame. Pass X.collect(); only the fit of a density takes it as it is."
@@ -254,6 +266,7 @@ def _described_instead(X: Any) -> str | None:
         )
     if type(X) is dict:  # Some sparse matrices of scipy are subclasses.
         return "a dict. Pass pandas.DataFrame(X)."
+    # A list of rows is a table; a list of tables is not.
     first = X[0] if isinstance(X, list | tuple) and X else None
     is_frame = hasattr(first, "columns")
     if is_frame or getattr(first, "ndim", 0) == 2:
@@ -288,6 +301,7 @@ def check_weight(sample_weight: Any, n_rows: int, name: str = "sample_weight") -
     ValueError
         If the shape is wrong, a weight is negative or not finite, or all weights are zero.
     """
+    # Weights of one need no check.
     if sample_weight is None:
         return np.ones(n_rows)
     weight = check_array(
@@ -304,6 +318,7 @@ def check_weight(sample_weight: Any, n_rows: int, name: str = "sample_weight") -
             f"{name} must not be negative; found {weight[row]} in row {row}. "
             "Give rows that shall not count the weight zero."
         )
+    # An infinite total is refused below, with words.
     with np.errstate(over="ignore"):
         total = weight.sum()
     if total == 0.0:
@@ -320,6 +335,7 @@ def mean_score(scores: Any, sample_weight: Any) -> float:
     """The weighted mean of scores of rows; a row of weight zero is absent, also at -inf."""
     scores = np.asarray(scores)
     weight = check_weight(sample_weight, len(scores))
+    # A score of -inf times a weight of zero would be NaN.
     return float(np.average(scores[weight > 0.0], weights=weight[weight > 0.0]))
 
 
@@ -339,10 +355,12 @@ def check_finite(
     """
     # The sum of finite numbers is finite (unless it overflows): one pass at the speed of memory.
     with np.errstate(over="ignore", invalid="ignore"):
+        # NaN and overflow lead to a closer look, not to an error.
         if np.isfinite(values.sum()):
             return
     infinite = np.flatnonzero(np.isinf(values))
     if len(infinite):
+        # The cell stands in a table, or in the one column that was given.
         row, position = divmod(int(infinite[0]), values.size // len(values))
         where = describe_column(position if column is None else column, names)
         raise ValueError(
@@ -387,6 +405,7 @@ def check_magnitude(
     limit : float
         The largest magnitude.
     """
+    # fmax passes over NaN.
     largest = np.fmax.reduce(np.abs(values), axis=0, initial=0.0)
     worst = int(np.argmax(largest))
     if np.max(largest) > limit:
@@ -399,16 +418,20 @@ def check_magnitude(
 
 def missing_cells(cells: NDArray[Any]) -> NDArray[np.bool_]:
     """Mark the missing cells (None, NaN, pandas' NA) of an array of objects or floats."""
+    # Floats have one missing value, NaN; objects are looked at by their types.
     if cells.dtype != object:
         return np.isnan(cells)
     flat = cells.reshape(-1).tolist()
+    # A column has few types, so that most questions are asked once for each type.
     types = set(map(type, flat))
+    # Classes of missing values of pandas are told by name, so that pandas is not imported.
     never_held = tuple(t for t in types if t is type(None) or t.__name__ in {"NAType", "NaTType"})
     types_with_nan = (float, np.floating, np.datetime64, np.timedelta64)
     may_be_nan = tuple(t for t in types if issubclass(t, types_with_nan))
     if not never_held and not may_be_nan:
         return np.zeros(cells.shape, dtype=bool)
     marks = [
+        # Only cells whose type has a NaN are compared with themselves.
         isinstance(cell, never_held) or (isinstance(cell, may_be_nan) and bool(cell != cell))
         for cell in flat
     ]
@@ -452,16 +475,19 @@ def read_cells(
     _refuse_other_kinds(held, kinds, describe_column(column, names))
     values = np.full(cells.shape, np.nan)
     try:
+        # A Python integer may be larger than any float.
         values[present] = held.astype(np.float64)
     except OverflowError as error:
         where = describe_column(column, names)
         raise ValueError(f"{where} holds a number that float64 does not: {error}") from error
     check_finite(values, names, column)
+    # Bools are numbers here, but their column holds two categories.
     return values, kinds == {"bool"}
 
 
 def kinds_of_cells(cells: Iterable[Any]) -> set[str]:
     """What cells are that are not missing: "string", "number", "interval", ..., or "other"."""
+    # As in missing_cells, types are few where cells are many.
     types = set(map(type, cells))
     # The class of intervals is that of pandas, which may not be there.
     return {
@@ -473,6 +499,7 @@ def kinds_of_cells(cells: Iterable[Any]) -> set[str]:
 
 
 def _refuse_other_kinds(held: NDArray[np.object_], kinds: set[str], where: str) -> None:
+    # Found again only for the message, as columns may be long.
     def example(*wanted: str) -> Any:
         return next(cell for cell in held.tolist() if kinds_of_cells([cell]) & {*wanted})
 
@@ -519,8 +546,10 @@ def rounded_integer(cells: NDArray[np.object_], values: NDArray[Any]) -> int | N
     values : ndarray of shape (n_samples,)
         What :func:`read_cells` makes of it.
     """
+    # A column of strings holds what it was given.
     if values.dtype == object:
         return None
+    # Small integers are exact as floats, so that only large ones are looked at.
     large = cells[are_large(values)].tolist()
     rounded = (cell for cell in large if isinstance(cell, Integral) and int(cell) != float(cell))
     return next(map(int, rounded), None)
@@ -537,10 +566,12 @@ def refuse_rounded(integer: int | None, where: str) -> None:
 
 def _numbers_where_possible(cells: NDArray[np.object_]) -> NDArray[Any]:
     """Turn an object table into float64 if that holds all of its cells."""
+    # Dates, intervals and ranges are read by the domain, column by column.
     if kinds_of_cells(cells.reshape(-1).tolist()) & {*KINDS_OF_DATES, "interval", "range"}:
         return cells
     columns = [read_cells(cells[:, column], column)[0] for column in range(cells.shape[1])]
     for values, column in zip(columns, cells.T):
+        # One column that numbers do not hold keeps the whole table as objects.
         if values.dtype == object or rounded_integer(column, values) is not None:
             return cells
     return np.column_stack(columns)

@@ -21,15 +21,19 @@ def warn(text: str, category: type[Warning] = UserWarning) -> None:
     """
     collection = _COLLECTED.get()
     said = _SAID.get()
+    # Collected warnings are said by whoever collects them, and once.
     if collection is not None:
         collection.append((text, category))
         return
+    # The same text would otherwise come from each part of a fit.
     if said is not None:
         if text in said:
             return
         said.add(text)
+    # warnings.warn counts frames, so that the frames of this package are counted first.
     frame = sys._getframe()
     level = 1
+    # Lines of these packages would tell a user nothing of where the cause is.
     while frame.f_back is not None and frame.f_globals["__name__"].partition(".")[0] in _INSIDE:
         frame = frame.f_back
         level += 1
@@ -39,6 +43,7 @@ def warn(text: str, category: type[Warning] = UserWarning) -> None:
 @contextmanager
 def one_fit() -> Iterator[None]:
     """A fit, perhaps within another one."""
+    # A fit within another one says nothing that the outer one has said.
     token = _SAID.set(set() if _SAID.get() is None else _SAID.get())
     try:
         yield

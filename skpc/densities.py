@@ -109,11 +109,14 @@ class CircuitAnswers(NamedTuple):
         chosen = [*range(self.domain.n_features)] if columns is None else [*columns]
         if isinstance(rows, Events) and len(rows.column):
             stated = {*rows.column.tolist()}
+            # Columns of a block depend on each other within one leaf.
             beside = {v for block in self._blocks for v in block if {*block} & stated}
+            # All columns without ranges near them take one pass.
             apart = [v for v in chosen if v not in stated | beside]
             cells = dict(zip(apart, queries.posteriors(self.circuit, rows, apart)))
             cells |= {v: self._given_events(rows, v) for v in chosen if v not in cells}
         else:
+            # Events without ranges are rows.
             rows = known_cells(rows)
             cells = dict(zip(chosen, queries.posteriors(self.circuit, rows, chosen)))
         return [
@@ -137,24 +140,30 @@ class CircuitAnswers(NamedTuple):
         """
         # Draws that stand for ranges of other columns of a block.
         draws = 16
+        # The question splits into the ranges of the column itself and all others.
         places = np.arange(self.domain.n_features)
         column_events = events.only(places == column)
         elsewhere = events.only(places != column)
         stated = {*elsewhere.column.tolist()}
         beside = [v for block in self._blocks if column in block for v in block if v in stated]
+        # Without ranges in the block, one answer is exact.
         given = [elsewhere]
         if beside:
+            # Drawn cells take the place of ranges in the block; ranges outside stay as they are.
             is_drawn = np.isin(places, beside)
             outside = elsewhere.only(~is_drawn)
             given = []
             for seed in range(draws):
                 drawn = queries.sample_missing(self.circuit, elsewhere, seed)
+                # Only cells with ranges are taken from the draws: the others stay open.
                 rows = np.where(is_drawn & elsewhere.are_stated(), drawn, elsewhere.rows)
                 given.append(Events.from_intervals(rows, outside.event, *outside[2:]))
         answers = [queries.posteriors(self.circuit, known, [column])[0] for known in given]
+        # No draw is more probable than another, so that their answers are mixed evenly.
         terms = Predictive.mixture(answers, np.full(len(given), 1.0 / len(given))).terms
         what = self.domain[column]
         cells = Predictive(terms, column_events.rows[:, column], what.states, law=what.law)
+        # A column without ranges is answered by what the others say.
         if not len(column_events.column):
             return cells
         return cells.within(*column_events.padded())
@@ -165,9 +174,11 @@ class CircuitAnswers(NamedTuple):
         chosen = np.arange(n_columns) if columns is None else np.asarray(columns, dtype=int)
         events = rows if isinstance(rows, Events) else None
         rows = rows if events is None else events.rows
+        # Only rows that lack one of the columns need a pass.
         incomplete = np.flatnonzero(np.isnan(rows[:, chosen]).any(axis=1))
         filled = rows.copy()
         if events is None:
+            # Rows take means all at once; ranges need a distribution for each cell.
             filled[incomplete] = expected_cells(self.circuit, rows[incomplete], chosen)
             return filled
         some = chosen[np.isnan(rows[:, chosen]).any(axis=0)]
@@ -177,6 +188,7 @@ class CircuitAnswers(NamedTuple):
 
     def modes(self, rows: Floats) -> Floats:
         """See :class:`Density`."""
+        # Values of the columns, as modes may lie between the states of a column.
         return self.domain.values(queries.mpe(self.circuit, rows), rows)
 
     def draw(
@@ -184,6 +196,7 @@ class CircuitAnswers(NamedTuple):
     ) -> Floats:
         """See :class:`Density`."""
         drawn = queries.sample(self.circuit, n_rows, random_state, given)
+        # All rows fulfil the same event.
         known = None if given is None else np.tile(given.rows, (n_rows, 1))
         return self.domain.values(drawn, known)
 

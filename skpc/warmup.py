@@ -62,14 +62,17 @@ def warmup(*names: str) -> None:
     >>> from skpc.warmup import warmup
     >>> warmup("TableMixture")  # doctest: +SKIP
     """
+    # Names are checked first, as compiling takes minutes.
     known = {type(estimator).__name__ for estimator in _estimators_of_tables()} | _OTHERS
     for name in sorted(set(names) - known):
         raise ValueError(
             f"There is no estimator {name!r} to compile for; there are {sorted(known)}."
         )
+    # Two classes that say nothing: only the types of the arrays matter.
     labels = np.arange(60) % 2
     for X in _tables():
         incomplete = X.copy()
+        # Gaps in different rows and columns, so that some rows are complete.
         incomplete[::2, 0] = incomplete[1::3, -1] = np.nan
         # Too many completions to be summed: trees are sampled.
         incomplete[1, 1:] = np.nan
@@ -80,6 +83,7 @@ def warmup(*names: str) -> None:
         if not names or "ExpectedKernelSVR" in names:
             machine = skpc.ExpectedKernelSVR(skpc.CutsetNetworkBD())
             machine.fit(X, X[:, 1]).predict(incomplete, return_std=True)
+    # Numbers of the mixed table serve as messages.
     messages = _tables()[1]
     if not names or "KernelEPOperator" in names:
         _use(skpc.KernelEPOperator(n_inner=10, n_outer=10).fit(messages, labels + 0.0), messages)
@@ -106,10 +110,12 @@ def _other_shapes() -> None:
 def _use(fitted: Any, *tables: np.ndarray) -> None:
     """Call each method that a fitted estimator has, on each of the tables."""
     for rows in tables:
+        # Methods that an estimator does not have need no kernels.
         for method, arguments in _CALLS:
             if hasattr(fitted, method):
                 getattr(fitted, method)(rows, **arguments)
     if hasattr(fitted, "marginals"):
+        # Conditionals have a path of their own.
         fitted.score_samples(tables[-1], given=[0])
         fitted.sample(3, random_state=0)
     if hasattr(fitted, "to_mixture"):
@@ -189,6 +195,7 @@ def _main() -> None:
     )
     options = parser.parse_args()
     if options.ship is not None:
+        # What cannot be shipped is refused before anything is compiled for minutes.
         if processor() is None:
             parser.error("no machine code is shipped for this processor; leave out --ship")
         compile_for_others()
@@ -197,6 +204,7 @@ def _main() -> None:
         warmup(*options.names)
     except ValueError as error:
         parser.error(str(error))
+    # The others were found in numba's cache, from an earlier process.
     misses = sum(sum(kernel.stats.cache_misses.values()) for kernel in KERNELS)
     seconds = time.perf_counter() - start
     lines = [

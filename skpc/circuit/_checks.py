@@ -43,6 +43,7 @@ def check_structure(structure: Structure) -> None:
     """
     _check_layout(structure)
     check_families(structure.leaves, structure.n_states, structure.axis_ptr, structure.axis)
+    # An inner node has no parameters; a leaf has as many as its family asks for.
     leaf = structure.kind == LEAF
     sizes = np.diff(structure.param_ptr)
     if np.any(sizes[leaf] != np.diff(structure.leaves.param_ptr)) or np.any(sizes[~leaf]):
@@ -55,6 +56,7 @@ def check_parameters(circuit: Circuit) -> None:
     """Refuse weights and parameters of leaves that make no distribution of a checked structure."""
     kind = circuit.kind
     parent = circuit.edge_parent
+    # Weights belong to sums alone; a product would otherwise be no distribution.
     product_edges = np.flatnonzero((kind[parent] == PRODUCT) & (circuit.log_weight != 0.0))
     if len(product_edges):
         edge = product_edges[0]
@@ -64,12 +66,14 @@ def check_parameters(circuit: Circuit) -> None:
         )
     # No weight of one or less overflows.
     total = np.bincount(parent, np.exp(np.minimum(circuit.log_weight, 1.0)), circuit.n_nodes)
+    # The comparison is turned round so that NaN is refused, too.
     wrong = np.flatnonzero((kind == SUM) & ~(np.abs(total - 1.0) <= TOLERANCE))
     if len(wrong):
         raise ValueError(
             f"the weights of sum {wrong[0]} must add up to 1, got {total[wrong[0]]:.9g}"
         )
     check_params(circuit.structure.leaves, circuit.param, circuit.n_states)
+    # Which children exclude each other depends on the states that are possible.
     _check_decisions(circuit)
     if not np.isnan(circuit.observed).all():
         var = unreadable(circuit.columns, circuit.observed)
@@ -87,13 +91,16 @@ def _check_layout(structure: Structure) -> None:
     if n_nodes == 0:
         raise ValueError("a circuit needs at least one node")
     sizes = {"leaf_family": n_nodes, "decision_var": n_nodes, "decision_state": n_edges}
+    # Later checks index one array by another: all must have their lengths.
     for name, size in sizes.items():
         if len(getattr(structure, name)) != size:
             raise ValueError(f"{name} needs {size} entries, got {len(getattr(structure, name))}")
     check_pointer("child_ptr", structure.child_ptr, n_nodes, n_edges)
     check_pointer("scope_ptr", structure.scope_ptr, n_nodes, len(structure.scope))
+    # No other array says how many parameters there are: checks of families follow.
     check_pointer("param_ptr", structure.param_ptr, n_nodes, int(structure.param_ptr[-1:].sum()))
     check_pointer("axis_ptr", structure.axis_ptr, structure.n_features, len(structure.axis))
+    # Children before parents: circles are impossible, and one pass in order is enough.
     if np.any(structure.child < 0) or np.any(structure.child >= structure.edge_parent):
         raise ValueError("children must stand before their parents")
     leaf = structure.kind == LEAF
@@ -101,6 +108,7 @@ def _check_layout(structure: Structure) -> None:
     if np.any(leaf != (np.diff(structure.scope_ptr) > 0)) or np.any(leaf == has_children):
         raise ValueError("leaves, and only leaves, need variables and have no children")
     decides = structure.decision_var >= 0
+    # Numbers outside of these ranges would point elsewhere in silence.
     within: list[tuple[str, Any, int, int]] = [
         ("kind", structure.kind, LEAF, PRODUCT),
         ("scope", structure.scope, 0, structure.n_features - 1),
@@ -129,6 +137,7 @@ def _check_scopes(structure: Structure) -> None:
     if overlap is not None:
         node, below = overlap
         children = structure.child[structure.child_ptr[node] : structure.child_ptr[node + 1]]
+        # Eight children are enough for people to see what is wrong.
         listed = "; ".join(f"node {c}: {show(scope[c])}" for c in children[:8].tolist())
         raise StructureError(
             f"product {node} needs children with disjoint scopes, but child {below} shares "
@@ -140,6 +149,7 @@ def _check_scopes(structure: Structure) -> None:
             f"sum {node} needs children with one and the same scope {show(scope[node])}, but "
             f"child {below} has scope {show(scope[below])}"
         )
+    # Bit v of a scope stands for variable v.
     everything = (1 << structure.n_features) - 1
     if scope[-1] != everything:
         raise StructureError(
@@ -158,6 +168,7 @@ def _check_use(structure: Structure) -> None:
         )
     used = np.zeros(structure.n_nodes, dtype=bool)
     used[structure.child] = True
+    # The root is used by those who ask.
     used[-1] = True
     if not used.all():
         node = int(np.flatnonzero(~used)[0])
@@ -177,11 +188,13 @@ def _check_decisions(circuit: Circuit) -> None:
     parent = circuit.edge_parent
     state = circuit.decision_state
     decided = circuit.decision_var[parent] >= 0
+    # Where nothing is decided a state would mean nothing.
     if np.any(state[~decided] != -1):
         raise ValueError("decision_state must be -1 below nodes that decide on no variable")
     parent = parent[decided]
     state = state[decided]
     child = circuit.child[decided]
+    # Edges of one sum with the same state become neighbours.
     order = np.lexsort((state, parent))
     again = (np.diff(parent[order]) == 0) & (np.diff(state[order]) == 0)
     if again.any():
@@ -190,6 +203,7 @@ def _check_decisions(circuit: Circuit) -> None:
             f"sum {node} decides on variable {circuit.decision_var[node]} and needs distinct "
             f"states, got {state[parent == node].tolist()}"
         )
+    # (n_decided_edges,): the variable that the parent of each edge decides on.
     var = circuit.decision_var[parent]
     fixed = _fixed_states(circuit)
     wrong = [
@@ -209,8 +223,10 @@ def _fixed_state(circuit: Circuit, node: int, var: int, fixed: dict[tuple[int, i
     """The state of a variable that has all the mass of a node; else -1. ``fixed`` is added to."""
     waiting = [node]
     while (node, var) not in fixed:
+        # A stack in place of recursion, which has a limit: chains may be long.
         top = waiting[-1]
         below = circuit.child[circuit.child_ptr[top] : circuit.child_ptr[top + 1]].tolist()
+        # Only children with the variable in their scope say anything of its state.
         below = [part for part in below if circuit.scopes[part] >> var & 1]
         # A sum that decides on the variable itself has several states.
         if circuit.decision_var[top] == var:
@@ -219,6 +235,7 @@ def _fixed_state(circuit: Circuit, node: int, var: int, fixed: dict[tuple[int, i
         if missing:
             waiting += missing
             continue
+        # A sum fixes a state if all its children fix this one; of a product one child has it.
         states = {fixed[part, var] for part in below}
         fixed[top, var] = states.pop() if len(states) == 1 else -1
         waiting.pop()
@@ -232,6 +249,7 @@ def _fixed_states(circuit: Circuit) -> dict[tuple[int, int], int]:
     child = circuit.child
     state = np.full(circuit.n_nodes, -1)
     state[leaves.node] = only_possible_states(leaves, circuit.param)
+    # A product fixes what one of its leaves fixes: found for all at once, as most need no walk.
     below = (circuit.kind[parent] == PRODUCT) & (state[child] >= 0)
     part = np.concatenate([leaves.node, child[below]])
     owner = np.concatenate([leaves.node, parent[below]])

@@ -95,7 +95,9 @@ class Circuit(StructureFields):
     ) -> None:
         if observed is None:
             observed = np.full(structure.n_features, np.nan)
+        # Attributes cannot be set, so that the dictionary is filled directly.
         self.__dict__["structure"] = structure
+        # Facts of the structure are copied: looking them up each time costs more than a reference.
         for name in (*DTYPES, *SIZES):
             self.__dict__[name] = getattr(structure, name)
         sizes = {
@@ -109,6 +111,7 @@ class Circuit(StructureFields):
                 raise ValueError(
                     f"{name} must have shape ({size},) for this structure, got {array.shape}"
                 )
+            # Circuits are shared by plans and threads: nobody may change an array.
             array.flags.writeable = False
             self.__dict__[name] = array
 
@@ -118,6 +121,7 @@ class Circuit(StructureFields):
         )
 
     def __getstate__(self) -> dict[str, Any]:
+        # What is computed from these is made again, and need not be stored.
         names = ("structure", "log_weight", "param", "observed")
         return {name: self.__dict__[name] for name in names}
 
@@ -211,7 +215,9 @@ class Circuit(StructureFields):
         array([3, 2])
         """
         structure = self.structure
+        # Where each variable goes; -1, which is no variable, stays -1.
         places = np.append(np.argsort(order), -1)
+        # Axes differ in length, so that they are cut out one by one.
         axes = [structure.axis[slice(*structure.axis_ptr[v : v + 2])] for v in order]
         changed = {
             "scope": places[structure.scope],
@@ -220,6 +226,7 @@ class Circuit(StructureFields):
             "axis_ptr": offsets([len(axis) for axis in axes]),
             "axis": np.concatenate(axes),
         }
+        # The structure is another one, so that plans for the old one do not serve it.
         structure = Structure(**(structure.arrays() | changed))
         return Circuit(structure, self.log_weight, self.param, self.observed[order])
 
@@ -276,11 +283,15 @@ def mixture(circuits: Sequence[Circuit], weights: Any) -> Circuit:
                 f"circuits that are mixed need the same variables with the same states and axes; "
                 f"those of circuit {number} differ from those of circuit 0"
             )
+        # Parts could have different values of a variable, and a circuit can hold but one.
         if not np.isnan(circuit.observed).all():
             raise ValueError(f"circuit {number} has been conditioned; mix circuits that have not")
+    # A sum with one child would only cost time.
     if len(circuits) == 1:
         return reference
+    # Nodes of each circuit follow those of the circuits before it.
     roots = np.cumsum([circuit.n_nodes for circuit in circuits]) - 1
+    # A root is the last node of its circuit.
     before = np.append(0, roots[:-1] + 1)
 
     def joined(name: str, last: Any = ()) -> Any:
@@ -291,6 +302,7 @@ def mixture(circuits: Sequence[Circuit], weights: Any) -> Circuit:
         return offsets(np.append(np.concatenate(lengths), last))
 
     child = [circuit.child + shift for circuit, shift in zip(circuits, before)]
+    # The new root is the last node: each array gets its entry at the end.
     structure = Structure(
         kind=joined("kind", [SUM]),
         child_ptr=joined_ptr("child_ptr", len(circuits)),

@@ -59,7 +59,9 @@ def save_circuit(circuit: Circuit, path: str | PathLike[str]) -> None:
             f"save_circuit needs a Circuit, got {type(circuit).__name__}; of an estimator pass its "
             "circuit_"
         )
+    # with_parameters does not check: an error should come now, not when the file is read.
     check_parameters(circuit)
+    # Facts that follow from these are computed when the file is read.
     arrays = {name: getattr(circuit, name) for name in (*DTYPES, *_PARAMETERS)}
     write_arrays(path, {"format": np.int64(_FORMATS[-1]), **arrays})
 
@@ -104,12 +106,14 @@ def load_circuit(path: str | PathLike[str]) -> Circuit:
         raise ValueError(
             f"{path} is not a circuit saved by skpc, or it is damaged ({error})"
         ) from error
+    # The version decides which arrays there have to be.
     version = _version(arrays, path)
     missing = _dtypes(version).keys() - arrays.keys()
     if missing:
         raise ValueError(
             f"{path} is not a circuit saved by skpc: it lacks {', '.join(sorted(missing))}"
         )
+    # Damaged arrays may fail in any of the checks, or on the way to one.
     try:
         return _assembled(_typed(arrays, version), version)
     except (ValueError, IndexError, TypeError, OverflowError) as error:
@@ -129,6 +133,7 @@ def _version(arrays: dict[str, np.ndarray], path: str | PathLike[str]) -> int:
 
 def _dtypes(version: int) -> dict[str, Any]:
     """The arrays in a file of some format, and their types."""
+    # Scopes of several variables came with format 2.
     newer = ("scope_ptr", "scope") if version == 1 else ()
     dtypes = {name: dtype for name, dtype in DTYPES.items() if name not in newer}
     dtypes |= {"leaf_var": np.int64} if version == 1 else {}
@@ -140,8 +145,10 @@ def _typed(arrays: dict[str, np.ndarray], version: int) -> dict[str, Any]:
     typed = {}
     for name, dtype in _dtypes(version).items():
         array = arrays[name]
+        # Casting NaN or infinity to integers warns; the comparison below refuses it.
         with np.errstate(invalid="ignore"):
             typed[name] = array.astype(dtype)
+        # Types that hold the same numbers are fine, such as int32 in place of int64.
         if array.ndim != 1 or not np.array_equal(typed[name], array, equal_nan=True):
             raise ValueError(
                 f"{name} must be a list of {np.dtype(dtype)}, got {array.dtype} of shape "
@@ -151,14 +158,17 @@ def _typed(arrays: dict[str, np.ndarray], version: int) -> dict[str, Any]:
 
 
 def _assembled(arrays: dict[str, Any], version: int) -> Circuit:
+    # Axes of older formats are translated before a structure is made of the arrays.
     axes = _axes(arrays, version)
     if version < 5:
         arrays["axis_ptr"], arrays["axis"] = HistogramTable.from_axes(axes)
+    # A leaf had one variable, so that its scope is that variable.
     if version == 1:
         var = arrays.pop("leaf_var")
         arrays["scope_ptr"] = offsets(var >= 0)
         arrays["scope"] = var[var >= 0]
     structure = Structure(**{name: arrays[name] for name in DTYPES})
+    # The structure must be sound before anything is looked up in it.
     check_structure(structure)
     if version < 4:
         arrays["observed"] = _observed(structure, arrays["observed"])
@@ -175,6 +185,7 @@ def _axes(arrays: dict[str, Any], version: int) -> list[Histogram | Law | None]:
     axes: list[Histogram | Law | None] = []
     for var, count in enumerate(n_states.tolist()):
         part = axis[ptr[var] : ptr[var + 1]]
+        # Such an axis had its edges between the scales of its two tails.
         if version < 3 and len(part):
             axes.append(Histogram(part[1:-1], part[0], part[-1]))
             check_variable(var, count, axes[-1])
@@ -187,6 +198,7 @@ def _without_range(part: Floats) -> Floats:
     """An axis of format 3 or 4 as it is now: its tails have no end, and scores no range."""
     if not len(part):
         return part
+    # An axis that begins with zero is a score, any other one a histogram.
     if part[0] == 0.0:
         return np.concatenate([part[:4], [0.0], part[6:13], [0.0], part[13:]])
     return np.concatenate([part[:2], [-np.inf, np.inf, 0.0], part[4:]])
@@ -198,6 +210,7 @@ def _observed(structure: Structure, table_of_nodes: Floats) -> Floats:
     leaf = structure.kind == LEAF
     if len(table_of_nodes) == structure.n_nodes:
         observed[structure.leaf_var[leaf]] = table_of_nodes[leaf]
+    # All leaves of a variable must agree, and inner nodes have nothing.
     expected = np.where(leaf, observed[structure.leaf_var], np.nan)
     if not np.array_equal(expected, table_of_nodes, equal_nan=True):
         raise ValueError("observed must be one number for all leaves of a variable")

@@ -84,6 +84,7 @@ class Structure(StructureFields):
 
     def __init__(self, **arrays: Any) -> None:
         for name, dtype in DTYPES.items():
+            # A copy: nobody else can change the arrays later.
             array = np.array(arrays[name], dtype=dtype, order="C")
             array.flags.writeable = False
             self.__dict__[name] = array
@@ -125,6 +126,7 @@ class Structure(StructureFields):
     @cached_property
     def is_categorical(self) -> NDArray[np.bool_]:
         """Which variables have states and no numbers, shape (n_features,)."""
+        # States of a variable with an axis are bins or atoms of its numbers.
         return (self.n_states > 0) & (np.diff(self.axis_ptr) == 0)
 
     @cached_property
@@ -148,6 +150,7 @@ class Structure(StructureFields):
         owner = np.repeat(np.arange(self.n_nodes), np.diff(self.scope_ptr))
         for node, var in zip(owner.tolist(), self.scope.tolist()):
             scopes[node] |= 1 << var
+        # Children stand before parents, so that their scopes are complete.
         for node, below in edges_from(self, SUM, PRODUCT):
             scopes[node] |= scopes[below]
         return scopes
@@ -157,6 +160,7 @@ class Structure(StructureFields):
         """Greatest number of edges between the root and a leaf."""
         height = [0] * self.n_nodes
         for node, below in edges_from(self, SUM, PRODUCT):
+            # Leaves have height 0; each node is at least one above its children.
             height[node] = max(height[node], 1 + height[below])
         return height[-1]
 
@@ -177,6 +181,7 @@ class Structure(StructureFields):
         The builder has checked that the children of a deciding sum exclude each other.
         """
         n_children = np.diff(self.child_ptr)
+        # A sum with one child decides nothing.
         branching = (self.kind == SUM) & (n_children > 1)
         return bool(np.all(self.decision_var[branching] >= 0))
 
@@ -197,9 +202,12 @@ class Structure(StructureFields):
         child = self.child.tolist()
         splits: dict[int, dict[frozenset[int], int]] = {}
         for node in np.flatnonzero(self.kind == PRODUCT).tolist():
+            # As a set, since the order of the children does not matter.
             parts = frozenset(scope[below] for below in child[ptr[node] : ptr[node + 1]])
+            # A product of one child splits nothing.
             if len(parts) > 1:
                 splits.setdefault(scope[node], {}).setdefault(parts, node)
+        # A leaf of several variables takes its scope as a whole, which products must not split.
         for node in np.flatnonzero(np.diff(self.scope_ptr) > 1).tolist():
             splits.setdefault(scope[node], {}).setdefault(frozenset([scope[node]]), node)
         return splits
@@ -207,6 +215,7 @@ class Structure(StructureFields):
 
 def edges_from(structure: Structure, *kinds: int) -> Iterator[tuple[int, int]]:
     """The edges that start from nodes of some kinds: each node and a child, children first."""
+    # Edges are stored by parents, and parents stand behind their children.
     chosen = np.isin(structure.kind[structure.edge_parent], kinds)
     return zip(structure.edge_parent[chosen].tolist(), structure.child[chosen].tolist())
 
@@ -225,6 +234,7 @@ def overlapping_product(structure: Structure) -> tuple[int, int] | None:
     scope = structure.scopes
     covered = [0] * structure.n_nodes
     for node, below in edges_from(structure, PRODUCT):
+        # Any variable that two children share has been covered when the second one comes.
         if covered[node] & scope[below]:
             return node, below
         covered[node] |= scope[below]

@@ -76,7 +76,9 @@ class CircuitBuilder:
     def __init__(self, n_states: Sequence[int] | np.ndarray, axes: Sequence[Any] | None = None):
         #: Number of states of each variable, and its axis or None.
         self.n_states = [int(count) for count in n_states]
+        # Without axes, variables are categories, or plain numbers where they have no states.
         given = [None] * len(self.n_states) if axes is None else axes
+        # An axis that is no law may be given as the arguments of a Histogram.
         self.axes = [
             axis if axis is None or isinstance(axis, Law) else Histogram(*axis) for axis in given
         ]
@@ -88,6 +90,7 @@ class CircuitBuilder:
         for var, (count, axis) in enumerate(zip(self.n_states, self.axes)):
             check_variable(var, count, axis)
         self._nodes: list[_Node] = []
+        # Indicators are asked for often and hold the same numbers: one array serves all.
         self._indicators: dict[tuple[int, int], np.ndarray] = {}
 
     def __repr__(self) -> str:
@@ -127,6 +130,7 @@ class CircuitBuilder:
             Number of the new node.
         """
         family = self.discrete_family(var)
+        # An array that is there has been checked.
         log_prob = self._indicators.get((var, state))
         if log_prob is None:
             if not 0 <= state < self.n_states[var]:
@@ -237,6 +241,7 @@ class CircuitBuilder:
                 f"({d}, {d}), got {mean.shape} and {covariance.shape}"
             )
         check_gaussians(scope, mean[np.newaxis], covariance[np.newaxis])
+        # The parameters of a block: atoms column by column, the mean, the covariance by rows.
         return self._leaf(tuple(scope), BLOCK, np.concatenate([*states, mean, covariance.ravel()]))
 
     def product(self, children: Sequence[int]) -> int:
@@ -253,6 +258,7 @@ class CircuitBuilder:
             Number of the new node.
         """
         n = len(children)
+        # The edges of a product weigh nothing and decide nothing.
         return self._inner(_Node(PRODUCT, tuple(children), (0.0,) * n, -1, (-1,) * n))
 
     def sum(
@@ -318,6 +324,7 @@ class CircuitBuilder:
         """
         if not self._nodes:
             raise StructureError("a circuit needs at least one node, none has been added")
+        # One list for each field, node by node; the structure wants them end to end.
         kind, children, log_weight, var, state, scope, family, params = zip(*self._nodes)
         axis_ptr, axis = HistogramTable.from_axes(self.axes)
         structure = Structure(
@@ -345,6 +352,7 @@ class CircuitBuilder:
         children = new.children
         if not children:
             raise StructureError(f"{NAMES[new.kind]} {node} needs at least one child, got none")
+        # A node can only be added above nodes that are there, so that circles cannot be built.
         if min(children) < 0 or max(children) >= node:
             raise StructureError(
                 f"{NAMES[new.kind]} {node} needs children among the nodes 0..{node - 1} that were "
@@ -362,11 +370,13 @@ class CircuitBuilder:
         self._check_exists(var)
         axis = self.axes[var]
         if axis is None:
+            # What an axis is says which kind of leaves the variable has.
             suitable = CATEGORICAL if self.n_states[var] else GAUSSIAN
         else:
             suitable = SCORED if isinstance(axis, Law) else HISTOGRAM
         needed = FAMILIES[family].variable
         actual = FAMILIES[suitable].variable
+        # Several families may describe one kind of variable: any of them is fine.
         if needed != actual:
             count = f"{self.n_states[var]} " if suitable == CATEGORICAL else ""
             raise ValueError(
@@ -405,6 +415,7 @@ def _log_probs(var: int, given: Any, n_states: int) -> Floats:
             f"got shape {log_prob.shape}"
         )
     total = np.exp(log_prob).sum()
+    # The comparison is turned round so that NaN is refused, too.
     if not abs(total - 1.0) <= TOLERANCE:
         raise ValueError(
             f"the probabilities of a leaf of variable {var} must sum to 1, got {total:.9g}"
@@ -418,4 +429,5 @@ def _offsets(lists: Sequence[Any]) -> Ints:
 
 def joined(lists: Sequence[Any]) -> Floats:
     """Lists of numbers end to end; arrays of a structure get their types there."""
+    # An empty array comes before them, as nothing at all cannot be joined.
     return np.concatenate([np.empty(0), *(x for x in lists if len(x))])

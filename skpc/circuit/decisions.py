@@ -75,33 +75,45 @@ def decision_circuit(
     builder = CircuitBuilder(n_states, axes)
     family = np.array([builder.discrete_family(var) for var in range(len(builder.n_states))])
     variable, tables, above, state, below, row = decisions
+    # Vertices below no other are roots.
     roots = np.setdiff1d(np.arange(len(variable)), below)
+    # (n_vertices,): the number of states of the variable that each decides on.
     width = np.array(builder.n_states)[variable]
     is_inner = np.zeros(len(variable), bool)
+    # Vertices with others below them become sums, the rest leaves.
     is_inner[above] = True
     n_rows = np.array([len(table) for table in tables])
+    # A vertex that others depend on has a product for each state, to hang them below.
     n_pairs = width * is_inner
     first_row = offsets(n_rows)
+    # Rows of all tables end to end: vertex, width and first cell of each.
     vertex = np.repeat(np.arange(len(variable)), n_rows)
     log_prob = joined([t.ravel() for t in tables])
     first_cell = offsets(width[vertex])
+    # Rows with the same numbers become one node, which several parents share.
     alike = _first_alike(vertex, width[vertex], log_prob, first_cell)
     is_kept = alike == np.arange(len(vertex))
     # A vertex has an indicator and a product for each state, and then what its rows have become.
     base = offsets(2 * n_pairs + np.bincount(vertex, is_kept).astype(np.int64))
     rank = np.cumsum(is_kept) - 1
+    # The place of a row among the rows of its vertex that are kept.
     node = base[vertex] + 2 * n_pairs[vertex] + rank - rank[first_row[vertex]]
+    # Indicators and products take turns: that of state s is number 2 s of its vertex.
     indicator = ranges(base[:-1], n_pairs) + within(n_pairs)
     sums, leaves = (np.flatnonzero(is_kept & (is_inner[vertex] == inner)) for inner in (1, 0))
     # Several roots have a product above them.
     top = roots if len(roots) > 1 else roots[:0]
     n_nodes = base[-1] + (len(top) > 0)
     size = width[vertex[sums]]
+    # The children of a sum are the products of its vertex, state by state.
     sum_children = np.repeat(base[vertex[sums]], size) + 2 * within(size) + 1
+    # Edges by what the child is: indicators, nodes below, trees below the top, products.
     children = [indicator, node[alike][first_row[below] + row], node[first_row[top]], sum_children]
     parents = [indicator + 1, base[above] + 2 * state + 1, np.full(len(top), base[-1])]
     parent = np.concatenate([*parents, np.repeat(node[sums], size)])
+    # The structure wants edges sorted by parents; the children of one keep their order.
     order = np.argsort(parent, kind="stable")
+    # The edges of sums stand last here, and only they have weights and states.
     n_others = len(parent) - len(sum_children)
     weights = np.append(np.zeros(n_others), log_prob[ranges(first_cell[sums], size)])
     states = np.append(np.full(n_others, -1), within(size))
@@ -110,9 +122,12 @@ def decision_circuit(
     variable_of_node[indicator] = np.repeat(variable, n_pairs)
     variable_of_node[node[leaves]] = variable[vertex[leaves]]
     is_leaf = variable_of_node >= 0
+    # Inner nodes have no parameters.
     first_param = offsets(np.where(is_leaf, np.array(builder.n_states)[variable_of_node], 0))
+    # Indicators have log probability 0 in their own state and -inf elsewhere.
     param = np.full(first_param[-1], -np.inf)
     param[first_param[indicator] + within(n_pairs)] = 0.0
+    # Leaves of tables take their numbers from the rows that they came from.
     size = width[vertex[leaves]]
     param[ranges(first_param[node[leaves]], size)] = log_prob[ranges(first_cell[leaves], size)]
     axis_ptr, axis = HistogramTable.from_axes(builder.axes)
@@ -136,6 +151,7 @@ def decision_circuit(
 def _first_alike(vertex: Ints, width: Ints, log_prob: Floats, first_cell: Ints) -> Ints:
     """The first row of the same vertex with the same numbers, for each row."""
     alike = np.empty(len(vertex), np.int64)
+    # Rows of one width form a matrix, which can be sorted as a whole.
     for size in np.unique(width).tolist():
         rows = np.flatnonzero(width == size)
         cells = log_prob[first_cell[rows, np.newaxis] + np.arange(size)]

@@ -72,11 +72,13 @@ def fetch_debd(
     (17412, 69)
     """
     file_name = _file_name(name)
+    # A set is stored packed, in one file for its three parts.
     path = _data_home(data_home) / "debd" / f"{file_name}.npz"
     if not path.is_file():
         _download(file_name, path, download_if_missing)
     packed, n_features = _read(path)
     _verify(file_name, packed, n_features, str(path))
+    # Rows are padded to whole bytes: count cuts off what was added.
     splits = {s: np.unpackbits(a, axis=1, count=n_features) for s, a in packed.items()}
     rows = ", ".join(f"{len(splits[split])} {split}" for split in _SPLITS)
     description = (
@@ -94,6 +96,7 @@ def fetch_debd(
 
 def _file_name(name: str) -> str:
     wanted = _plain(name)
+    # Names are compared without signs and cases, as papers differ in both.
     names = {_plain(paper): file for file, (paper, _) in _SETS.items()}
     names |= {_plain(file): file for file in _SETS} | _OTHER_NAMES
     if wanted not in names:
@@ -118,6 +121,7 @@ def _read(path: Path) -> tuple[dict[str, NDArray[np.uint8]], int]:
     try:
         arrays = read_arrays(path)
         n_features = int(arrays["n_features"])
+        # Bytes a row, rounded up.
         shape = -1, -(-n_features // 8)
         packed = {split: arrays[split].astype(np.uint8).reshape(shape) for split in _SPLITS}
     except (KeyError, TypeError, ValueError, OverflowError) as error:
@@ -127,6 +131,7 @@ def _read(path: Path) -> tuple[dict[str, NDArray[np.uint8]], int]:
 
 def _verify(name: str, packed: dict[str, NDArray[np.uint8]], n_features: int, source: str) -> None:
     """Refuse rows that are not the published ones."""
+    # The number of columns is part of the checksum, as padding hides it.
     digest = hashlib.sha256(str(n_features).encode())
     for split in _SPLITS:
         digest.update(np.ascontiguousarray(packed[split]).tobytes())
@@ -146,6 +151,7 @@ def _download(name: str, path: Path, allowed: bool) -> None:
             f"The data set {name!r} needs the file {path}, which is not there. Set the environment "
             f"variable SKPC_DATA (or data_home) to {place}, or let it be downloaded."
         )
+    # All parts are there before anything is written.
     packed = {}
     n_features = 0
     for split in _SPLITS:
@@ -171,6 +177,7 @@ def _bits(text: bytes) -> NDArray[np.uint8]:
     if not text.strip():
         raise ValueError("it is empty")
     rows = np.loadtxt(io.BytesIO(text), np.uint8, delimiter=",", ndmin=2)
+    # The type has room for more than bits: numbers above one are no cells.
     if rows.max() > 1:
         raise ValueError(f"it holds the number {rows.max()}, not only zeros and ones")
     return rows

@@ -76,6 +76,7 @@ def make_ising(
     graph = FactorGraph.ising_grid(rows, cols, coupling=coupling, field=field)
     _refuse_wide(rows, cols)
     sites = np.arange(rows * cols).reshape(rows, cols)
+    # Along the shorter side, neighbours in the order are neighbours on the grid.
     order = (sites.T if rows < cols else sites).ravel()
     # Along the longer side, each site depends on as many others as the shorter side has.
     vtree = np.full(rows * cols, -1)
@@ -88,6 +89,7 @@ def _refuse_wide(rows: int, cols: int) -> None:
     most_states = 2**20
     short, long = sorted((rows, cols))
     if rows * cols * 2**short > most_states:
+        # The error offers the widest grid of this length.
         fitting = max(side for side in range(short) if long * side * 2**side <= most_states)
         raise ValueError(
             f"A grid of {rows} x {cols} is too wide for exact samples: if one side is {long}, the "
@@ -147,7 +149,9 @@ def make_chow_liu(
     rng = check_random_state(random_state)
     cpts: list[tuple[tuple[int, ...], Floats]] = []
     for column in range(n_features):
+        # Each column depends on an earlier one, which gives a tree.
         parents = (rng.randint(column),) if column else ()
+        # Tables have the shape (n_states_of_parent, n_states), the first one (n_states,).
         cpts.append((parents, _dirichlet(rng, concentration, (n_states,) * (1 + bool(column)))))
     return sample(compile(FactorGraph.from_bayesian_network(cpts)), n_samples, rng)
 
@@ -209,14 +213,18 @@ def make_missing(
     library = frame_library(X)
     table = X
     if library is None:
+        # A DataFrame keeps its types; anything else must be an array of numbers.
         table = check_array(unmasked(X), dtype=np.float64, ensure_all_finite="allow-nan")
     columns = [column_of(table, column) for column in range(table.shape[1])]
     chance: Any = rate
     if mechanism != "mcar" and rate > 0:
+        # Under "mar" the first column decides for all others, under "mnar" each for itself.
         deciding = enumerate(columns[:1] if mechanism == "mar" else columns)
         order = np.column_stack([_proportions_below(*column) for column in deciding])
+        # A power of a uniform number whose mean is the rate.
         chance = order ** ((1.0 - rate) / rate)
     missing = check_random_state(random_state).uniform(size=table.shape) < chance
+    # What decides must be seen, or cells would be missing by what is missing.
     if mechanism == "mar":
         missing[:, 0] = False
     return without_cells(table, missing)
@@ -231,7 +239,9 @@ def _proportions_below(number: int, column: Any) -> Floats:
             "mechanisms that look at values need complete columns, but column "
             f"{number} is missing in row {missing.argmax()}; use 'mcar' for cells at random"
         )
+    # Ranks of codes, since names can be sorted but not ranked.
     _, codes = np.unique(cells, return_inverse=True)
+    # The middle of each rank, so that no proportion is 0 or 1.
     return (rankdata(codes) - 0.5) / len(codes)
 
 
@@ -358,6 +368,7 @@ def _table(
         from pandas import DataFrame
 
         frame = DataFrame(data, columns=names).assign(**{name: target})
+        # With a frame, the other answers are parts of it, as in scikit-learn.
         data = frame[names]
         target = frame[name]
     if return_X_y:

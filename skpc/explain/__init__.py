@@ -82,6 +82,7 @@ class ConditionalMasker:
         self.clustering = clustering
         self.shape = (int(n_draws), int(density.n_features_in_))
         names = getattr(density, "feature_names_in_", None)
+        # shap reads the names of features from here.
         self.feature_names = None if names is None else [*names]
         self.random_state = random_state
 
@@ -106,10 +107,14 @@ class ConditionalMasker:
         """
         (cells,) = row
         domain = self.density.domain_
+        # An object array keeps the types of the cells as shap passes them.
         known = domain.encode(np.array(cells, dtype=object)[np.newaxis])
+        # Each row of draws starts from the same cells; a hidden one is NaN.
         rows = np.repeat(np.where(mask, known, np.nan), self.shape[0], axis=0)
+        # An integer gives each mask the same random numbers, so that masks differ less by chance.
         drawn = self.density.row_density.draw_missing(rows, check_random_state(self.random_state))
         decoded = domain.decode(drawn)
+        # shap joins the rows of several masks by numpy, which cannot join frames.
         return (decoded if isinstance(decoded, np.ndarray) else _Rows(decoded),)
 
 
@@ -128,6 +133,7 @@ class _Rows:
     def __array_function__(
         self, function: Any, types: Any, args: tuple[Sequence["_Rows"]], kwargs: Any
     ) -> Any:
+        # Anything else that numpy could do with rows is refused by numpy itself.
         if function not in _JOINED:
             return NotImplemented
         frames = [rows.frame for rows in args[0]]

@@ -51,12 +51,14 @@ class Message(ABC):
     natural: Floats
 
     def __init__(self, first: ArrayLike, second: ArrayLike):
+        # Both parameters take their common shape, (...), and then stand in a last axis.
         pair = np.broadcast_arrays(np.asarray(first, float), np.asarray(second, float))
         self.natural = self._to_natural(np.stack(pair, axis=-1))
 
     @classmethod
     def from_natural(cls, natural: ArrayLike) -> Self:
         """Messages with these natural parameters, an array of shape (..., 2)."""
+        # Not by __init__, which takes the usual parameters.
         message = cls.__new__(cls)
         message.natural = np.asarray(natural, dtype=np.float64)
         return message
@@ -122,6 +124,7 @@ class Message(ABC):
     @property
     def is_proper(self) -> NDArray[np.bool_]:
         """Whether the density can be normalised, shape (...); False where a parameter is NaN."""
+        # A comparison with NaN is false, so that NaN is never proper.
         inside = (self.natural > np.array(self._bound)) & np.isfinite(self.natural)
         return inside[..., 0] & inside[..., 1]
 
@@ -193,6 +196,7 @@ class Message(ABC):
     def __mul__(self, other: Self) -> Self:
         if type(other) is not type(self):
             return NotImplemented
+        # Densities are multiplied by adding natural parameters.
         return self.from_natural(self.natural + other.natural)
 
     def __truediv__(self, other: Self) -> Self:
@@ -224,6 +228,7 @@ class Message(ABC):
         >>> Normal(0.0, 1.0).kl(Normal(1.0, 1.0))
         array(0.5)
         """
+        # The divergence of an exponential family by its natural and mean parameters.
         step = ((self.natural - other.natural) * self.mean_parameters).sum(axis=-1)
         return np.asarray(step - self._log_partition() + other._log_partition())
 
@@ -253,6 +258,7 @@ class Normal(Message):
     def _to_natural(cls, parameters: Floats) -> Floats:
         mean = parameters[..., 0]
         variance = parameters[..., 1]
+        # Improper messages have no variance; they are passed on and judged by is_proper.
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.stack([mean / variance, 1.0 / variance], axis=-1)
 
@@ -266,6 +272,7 @@ class Normal(Message):
         """See :meth:`Message.from_mean_parameters`."""
         pair = np.asarray(statistics, float)
         mean = pair[..., 0]
+        # The statistics are x and -x^2 / 2, whose means give the variance.
         return cls(mean, -2.0 * pair[..., 1] - mean * mean)
 
     @classmethod
@@ -279,6 +286,7 @@ class Normal(Message):
         return np.stack(self._moments(), axis=-1)
 
     def _moments(self) -> tuple[Floats, Floats]:
+        # A precision of zero is a flat message, which has no moments.
         with np.errstate(divide="ignore", invalid="ignore"):
             variance = 1.0 / self.natural[..., 1]
             return np.asarray(self.natural[..., 0] / self.natural[..., 1]), np.asarray(variance)
@@ -339,6 +347,7 @@ class Beta(Message):
         mean = np.asarray(mean, float)
         variance = np.asarray(variance, float)
         with np.errstate(divide="ignore", invalid="ignore"):
+            # alpha + beta, from the formula of the variance.
             total = mean * (1.0 - mean) / variance - 1.0
             return cls(mean * total, (1.0 - mean) * total)
 
@@ -355,14 +364,17 @@ class Beta(Message):
         return np.stack([np.log(values), np.log1p(-values)], axis=-1)
 
     def _moments(self) -> tuple[Floats, Floats]:
+        # (..., 2) with the parameters in the last axis becomes two arrays of shape (...).
         alpha, beta = np.moveaxis(self.parameters, -1, 0)
         total = alpha + beta
         mean = alpha / total
+        # Quotients first, so that no product of large parameters overflows.
         return np.asarray(mean), np.asarray(mean * (beta / total) / (total + 1.0))
 
     @property
     def mean_parameters(self) -> Floats:
         parameters = self.parameters
+        # Means of log(x) and log(1 - x).
         return np.asarray(digamma(parameters) - digamma(parameters.sum(axis=-1, keepdims=True)))
 
     def _log_partition(self) -> Floats:
@@ -371,6 +383,7 @@ class Beta(Message):
     def log_density(self, x: ArrayLike) -> Floats:
         """See :meth:`Message.log_density`."""
         x = np.asarray(x, float)
+        # xlogy takes 0 log(0) as zero: a power of zero is one, also at the ends of the interval.
         unnormalised = xlogy(self.natural[..., 0], x) + xlog1py(self.natural[..., 1], -x)
         return np.asarray(unnormalised - self._log_partition())
 
@@ -412,9 +425,11 @@ class Gamma(Message):
     def from_mean_parameters(cls, statistics: ArrayLike) -> Self:
         """See :meth:`Message.from_mean_parameters`."""
         pair = np.asarray(statistics, float)
+        # The statistics are log(x) and -x.
         mean_log = pair[..., 0]
         negative = pair[..., 1]
         with np.errstate(divide="ignore", invalid="ignore"):
+            # Log of the mean less mean log depends on the shape alone.
             shape = _solve_gamma_shape(np.log(-negative) - mean_log)
             return cls(shape, -shape / negative)
 
@@ -427,6 +442,7 @@ class Gamma(Message):
     def _moments(self) -> tuple[Floats, Floats]:
         shape, rate = np.moveaxis(self.parameters, -1, 0)
         mean = shape / rate
+        # The rate is applied twice, so that its square cannot overflow.
         return np.asarray(mean), np.asarray(mean / rate)
 
     @property
@@ -456,9 +472,12 @@ FAMILIES: dict[str, type[Message]] = {family.name: family for family in (Normal,
 
 def _newton(log_parameters: Floats, step_from: Callable[[Floats], Floats]) -> Floats:
     """Parameters at which the steps that Newton's method takes on their logarithms vanish."""
+    # Logarithms keep parameters positive, whatever the step.
     for _ in range(_STEPS):
         step = step_from(np.exp(log_parameters))
+        # A full step from far away would overshoot.
         log_parameters = log_parameters - np.clip(step, -_LONGEST, _LONGEST)
+        # NaN is not above the bound, so that impossible messages do not hold up the others.
         if not np.any(np.abs(step) > _CLOSE):
             break
     return np.exp(log_parameters)
@@ -468,6 +487,7 @@ def _solve_gamma_shape(excess: Floats) -> Floats:
     """Shapes whose log less digamma is this positive number: log of the mean less mean log."""
 
     def step_from(shape: Floats) -> Floats:
+        # A Newton step for log(shape): the slope has the factor shape.
         return (np.log(shape) - digamma(shape) - excess) / (1.0 - shape * polygamma(1, shape))
 
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -480,6 +500,7 @@ def _solve_beta(statistics: Floats) -> Floats:
     """Both parameters, shape (..., 2), for given means of log(x) and log(1 - x)."""
 
     def step_from(pair: Floats) -> Floats:
+        # (..., 1), to be met with the pair, (..., 2).
         total = pair.sum(axis=-1, keepdims=True)
         error = digamma(pair) - digamma(total) - statistics
         slope = polygamma(1, pair)
@@ -490,5 +511,6 @@ def _solve_beta(statistics: Floats) -> Floats:
         return (scaled + common * scaled.sum(axis=-1, keepdims=True) / slope) / pair
 
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        # By Jensen's inequality no beta distribution has other means of logarithms.
         possible = np.exp(statistics).sum(axis=-1, keepdims=True) < 1.0
         return np.where(possible, _newton(np.zeros_like(statistics), step_from), np.nan)

@@ -59,6 +59,7 @@ class WeightPosterior(NamedTuple):
 
     def kl(self, other: WeightPosterior) -> float:
         """Kullback-Leibler divergence KL(self || other) in nats."""
+        # A Cholesky factor serves both terms, without an inverse.
         factor = cho_factor(other.covariance, lower=True)
         distance = other.mean - self.mean
         ratio = cho_solve(factor, self.covariance)
@@ -118,6 +119,7 @@ class LinearEP(ShowsParameters):
         if self.n_iter < 1:
             raise ValueError(f"n_iter must be at least 1, got {self.n_iter!r}.")
         layout = self.operator.layout
+        # z = X w is the last variable of the factor, and all that is said of it is normal.
         if layout.target != len(layout.distributions) - 1 or layout.family is not Normal:
             raise ValueError(
                 "operator must answer for the last variable of its factor, with a normal message; "
@@ -156,11 +158,13 @@ class LinearEP(ShowsParameters):
         state = _State(rows)
         sweep = self._parallel_sweep if self.schedule == "parallel" else self._serial_sweep
         for _ in range(self.n_iter):
+            # Updates are made in place, so that the mean of before must be a copy.
             before = state.mean.copy()
             sweep(state, messages)
             # Afresh from the sites, so that the rounding of single updates does not add up.
             state.mean, state.covariance = _posterior(rows, state.sites)
             state.moved = _distance(before, state.mean, state.covariance)
+        # Only the last sweep tells: earlier ones move far by design.
         if state.moved > _SETTLED:
             warn(
                 f"Expectation propagation has not converged: the last of {self.n_iter} sweeps "
@@ -172,9 +176,11 @@ class LinearEP(ShowsParameters):
         return WeightPosterior(state.mean, state.covariance, sites, state.n_skipped)
 
     def _parallel_sweep(self, state: _State, observed: Floats) -> None:
+        # Mean and variance of each product x w, without the (n_rows, n_rows) matrix of all of them.
         mean = state.rows @ state.mean
         variance = ((state.rows @ state.covariance) * state.rows).sum(axis=1)
         step, known = self._steps(mean, variance, state.sites, observed)
+        # A site that is not updated keeps what it said before.
         state.n_skipped += int((~known).sum())
         # Sites of negative precision can be too much together, if not one by one, and sites with
         # rows that are alike overshoot, as each makes up for the same error.
@@ -189,17 +195,20 @@ class LinearEP(ShowsParameters):
     def _serial_sweep(self, state: _State, observed: Floats) -> None:
         for row in range(len(state.rows)):
             x = state.rows[row]
+            # A slice keeps the row an array of shape (1, n) for the operator.
             single = slice(row, row + 1)
             cross_covariance = state.covariance @ x
             mean = x @ state.mean
             variance = x @ cross_covariance
             (step,), known = self._steps(mean, variance, state.sites[single], observed[single])
             shift, precision = step
+            # The new site divides the variance along its row by this.
             scale = 1.0 + precision * variance
             if not known[0] or scale * (x @ x) < _LEAST_PRECISION * variance:
                 state.n_skipped += 1
                 continue
             state.sites[row] += step
+            # Rank-one update of the inverse (Sherman and Morrison), which costs no factorisation.
             state.covariance -= np.outer(precision / scale * cross_covariance, cross_covariance)
             state.mean += (shift - precision * mean) / scale * cross_covariance
 
@@ -207,14 +216,18 @@ class LinearEP(ShowsParameters):
         self, mean: Floats, variance: Floats, sites: Floats, observed: Floats
     ) -> tuple[Floats, NDArray[np.bool_]]:
         """Steps of the natural parameters of sites, and which of them are any good."""
+        # The posterior of z without what the site says: what the factor hears from all others.
         cavity = Normal(mean, variance) / Normal.from_natural(sites)
         known = cavity.is_proper
         step = np.zeros_like(sites)
         if known.any():
+            # Operators answer for proper messages alone: the others are left out.
             cavity = cavity[known]
             belief = self.operator.project(np.hstack([observed[known], cavity.parameters]))
+            # The site is what the belief says beyond the cavity; damping goes a part of the way.
             answer = (1.0 - self.damping) * ((belief / cavity).natural - sites[known])
             proper = belief.is_proper
+            # Marks of the proper beliefs go to the places of the known cavities.
             known[known] = proper
             step[known] = answer[proper]
         return step, known
@@ -226,6 +239,7 @@ class _State:
     def __init__(self, rows: Floats):
         n_rows, n_features = rows.shape
         self.rows = rows
+        # Sites that say nothing: the posterior is the prior, N(0, I).
         self.sites = np.zeros((n_rows, 2))
         self.mean = np.zeros(n_features)
         self.covariance = np.eye(n_features)
@@ -238,11 +252,13 @@ def _precision(rows: Floats, sites: Floats) -> Floats:
 
 
 def _is_proper(rows: Floats, sites: Floats) -> bool:
+    # The least eigenvalue: precision in the direction that is known least.
     return bool(np.linalg.eigvalsh(_precision(rows, sites))[0] > _LEAST_PRECISION)
 
 
 def _posterior(rows: Floats, sites: Floats) -> tuple[Floats, Floats]:
     factor = cho_factor(_precision(rows, sites), lower=True)
+    # Shifts of the sites add up along their rows; the prior has none.
     mean = cho_solve(factor, rows.T @ sites[:, 0])
     return mean, cho_solve(factor, np.eye(len(mean)))
 
@@ -345,5 +361,6 @@ def precision_posterior(x: ArrayLike, operator: MessageOperator) -> Gamma:
         raise ValueError(
             f"x needs at least one observation that is not zero; found {values.tolist()[:5]}."
         )
+    # The likelihood of tau is a gamma message: a shape of 1 + n / 2 with this rate.
     belief = operator.project(np.array([[1.0 + 0.5 * len(values), rate]]))
     return Gamma.from_natural(belief.natural[0])

@@ -45,6 +45,7 @@ class Codec(NamedTuple):
 
 
 def _encode_scaled(belief: Message, incoming: Message) -> Floats:
+    # Relative numbers, so that one regressor serves messages of all locations and scales.
     shift = (belief.mean - incoming.mean) / np.sqrt(incoming.variance)
     return np.column_stack([shift, np.log(belief.variance / incoming.variance)])
 
@@ -205,6 +206,7 @@ class JustInTimeOperator(ShowsParameters):
     def __post_init__(self) -> None:
         check_option("codec", self.codec, CODECS)
         bounds = np.asarray(self.threshold, dtype=np.float64)
+        # One bound for both numbers, or one for each.
         if bounds.shape not in ((), (2,)) or np.isnan(bounds).any():
             raise ValueError(
                 "threshold must be one number, or one for each of the two numbers of the codec; "
@@ -212,12 +214,14 @@ class JustInTimeOperator(ShowsParameters):
             )
         if self.n_initial < 0:
             raise ValueError(f"n_initial must be at least 0, got {self.n_initial!r}.")
+        # The layout of the oracle is the one that this operator answers for.
         self.layout = self.oracle.layout
         self.n_oracle_calls_ = 0
         self.n_oracle_failures_ = 0
         self._initial: list[tuple[Floats, Floats]] = []
         self._trace: list[Floats] = []
         self._fitted = self.n_initial == 0
+        # A fitted regressor can be judged now; another one once it has learned.
         if self._fitted:
             self._check_threshold()
 
@@ -233,13 +237,16 @@ class JustInTimeOperator(ShowsParameters):
         """
         rows = check_messages(messages, self.layout)
         natural = np.empty((len(rows), 2))
+        # A block of rows is predicted until one is unsure: after it, predictions may differ.
         done = 0
         while done < len(rows):
             block = rows[done : done + _BLOCK]
             belief, uncertainty, n_sure = self._predict_sure(block)
             natural[done : done + n_sure] = belief.natural[:n_sure]
             if n_sure < len(block):
+                # A double bracket keeps the row two-dimensional.
                 natural[done + n_sure] = self._consult(block[[n_sure]]).natural[0]
+            # The unsure row has been answered as well, by the oracle.
             answered = uncertainty[: n_sure + 1]
             self._trace.append(answered)
             done += len(answered)
@@ -249,11 +256,15 @@ class JustInTimeOperator(ShowsParameters):
         """Predicted beliefs, log variances, and how many rows come before the first unsure one."""
         incoming = self.layout.incoming(rows)
         if not self._fitted:
+            # A regressor that has seen nothing is unsure of everything.
             return incoming, np.full((len(rows), 2), np.nan), 0
         targets, std = self.regressor.predict(rows, return_std=True)
+        # The log of a variance is twice that of its root.
         uncertainty = 2.0 * np.log(std)
         belief = CODECS[self.codec].decode(targets, incoming)
+        # A belief that cannot be normalised is of no use, however sure it is.
         unsure = (uncertainty >= self.threshold).any(axis=1) | ~belief.is_proper
+        # argmax finds the first mark.
         n_sure = int(unsure.argmax()) if unsure.any() else len(rows)
         return belief, uncertainty, n_sure
 
@@ -261,6 +272,7 @@ class JustInTimeOperator(ShowsParameters):
         """Ask the oracle about one row, and learn from its answer if it has one."""
         belief = self.oracle.project(row)
         self.n_oracle_calls_ += 1
+        # There is nothing to learn from a failure; the loop skips such a belief.
         if not belief.is_proper.all():
             self.n_oracle_failures_ += 1
             return belief
@@ -269,6 +281,7 @@ class JustInTimeOperator(ShowsParameters):
             self.regressor.partial_fit(row, target)
             return belief
         self._initial.append((row, target))
+        # The first fit takes all rows together, as it has hyperparameters to choose.
         if len(self._initial) >= self.n_initial:
             self.regressor.fit(*(np.concatenate(parts) for parts in zip(*self._initial)))
             self._check_threshold()
@@ -277,6 +290,7 @@ class JustInTimeOperator(ShowsParameters):
         return belief
 
     def _check_threshold(self) -> None:
+        # Only some regressors know their noise; others cannot be judged.
         noise = getattr(self.regressor, "noise_variance_", None)
         if noise is None:
             return

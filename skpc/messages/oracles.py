@@ -80,11 +80,16 @@ class LogisticFactor(NamedTuple):
         alpha, beta, mean, variance = (column[:, np.newaxis] for column in rows.T)
         # A normal density times exp(a z) is another one, with this constant before it.
         centre = mean + np.hstack([alpha - 1.0, 1.0 - beta]) * variance
+        # Logarithm of that constant, in a form that keeps its digits for small variances.
         height = 0.5 * ((centre - mean) / variance) * (centre + mean)
+        # Two panels: below zero and above it, (n_rows, 2) as all arrays here.
         least = [-np.inf, 0.0]
         greatest = [0.0, np.inf]
+        # How far the peak falls where the panel cuts the normal density off.
         fall = 0.5 * ((np.clip(centre, least, greatest) - centre) / np.sqrt(variance)) ** 2
+        # The higher of the two peaks is that of the whole density, to which both compare.
         peak = (height - fall).max(axis=1, keepdims=True)
+        # Where the density has fallen by the depth; a panel far below the peak is empty.
         radius = np.sqrt(2.0 * variance) * np.sqrt(np.maximum(height - peak + _DEPTH, 0.0))
         return np.clip(centre - radius, least, greatest), np.clip(centre + radius, least, greatest)
 
@@ -103,6 +108,7 @@ class LogisticFactor(NamedTuple):
 def _gamma_interval(power: Floats, rate: Floats) -> tuple[Floats, Floats]:
     """Where tau^power exp(-rate tau), as a function of log(tau), is not negligible."""
     mode = np.log(power / rate)
+    # A normal density of the same curvature has fallen by the depth at this distance.
     sd = np.sqrt(2.0 * _DEPTH / power)
     # There are two bounds on the right; the first is the better one for large powers.
     right = np.minimum(mode + sd, np.log(2.0 * (power + _DEPTH) / rate))
@@ -154,6 +160,7 @@ class CompoundGammaFactor:
         # A power that is not positive leaves nothing to normalise: the answer is then NaN.
         power = np.where(shape + self.s2 > 1.0, shape + self.s2 - 1.0, np.nan)
         tail = power - self.s1 - self.s2
+        # A power of zero or less has no mode: the interval on the right is replaced below.
         left, right = _gamma_interval(np.hstack([power, np.maximum(tail, _SMALL)]), rate)
         # With a negative power the density falls from the bend on, by the rate at least.
         right[:, 1:] = np.where(tail > 0.0, right[:, 1:], np.log(self.r1 + _DEPTH / rate))
@@ -170,6 +177,7 @@ class CompoundGammaFactor:
 
     def value(self, u: Floats, variable: int) -> Floats:
         """See ``Factor``, which has an example."""
+        # The coordinate is log(tau), in which both panels have tails that fall fast.
         return np.exp(u)
 
 
@@ -266,6 +274,7 @@ class QuadratureOracle(ShowsParameters):
     def __post_init__(self) -> None:
         check_option("projection", self.projection, _PROJECTIONS)
         self.layout = MessageLayout(self.factor.distributions, self.target)
+        # Nodes and weights on [-1, 1], for any panel once shifted and scaled.
         self._nodes, self._weights = leggauss(self.n_nodes)
 
     def project(self, messages: ArrayLike) -> Message:
@@ -300,11 +309,13 @@ class QuadratureOracle(ShowsParameters):
     def _weighted_values(self, rows: Floats) -> tuple[Floats, Floats]:
         """Values of the target at the nodes, and their weights, which sum to one."""
         left, right = self.factor.panels(rows)
+        # (n_rows, n_panels, 1), to be met with the nodes, (n_nodes,).
         half = 0.5 * (right - left)[:, :, np.newaxis]
         u = (left[:, :, np.newaxis] + half * (self._nodes + 1.0)).reshape(len(rows), -1)
         weight = (half * self._weights).reshape(len(rows), -1)
         log_density = self.factor.log_density(u, rows)
         log_density = np.where(weight > 0.0, log_density, -np.inf)  # panels may be empty
+        # Relative to the peak of its row, no exponential overflows.
         weight *= np.exp(log_density - log_density.max(axis=1, keepdims=True))
         weight /= weight.sum(axis=1, keepdims=True)
         return self.factor.value(u, self.layout.target), weight
@@ -314,8 +325,10 @@ def _statistics(layout: MessageLayout, projection: str, values: Floats, weight: 
     """What beliefs have in common with rows of values of the target, whose weights sum to one."""
     if projection == "kl":
         statistics = layout.family.statistics(values)
+        # weight (..., n) and statistics (..., n, 2) give means of shape (..., 2).
         return np.asarray((weight[..., np.newaxis] * statistics).sum(axis=-2))
     mean = (weight * values).sum(axis=-1)
+    # Around the mean, as the difference of two large moments would lose digits.
     variance = (weight * (values - mean[..., np.newaxis]) ** 2).sum(axis=-1)
     return np.stack([mean, variance], axis=-1)
 
@@ -411,11 +424,13 @@ class ImportanceSamplingOracle(ShowsParameters):
             raise ValueError(f"n_particles must be at least 1, got {self.n_particles!r}.")
         families = (self.output, *(each.name for each in self.proposal))
         self.layout = MessageLayout(families, self.target)
+        # One generator for all calls, so that particles of later messages are fresh.
         self._random_state = check_random_state(random_state)
 
     def project(self, messages: ArrayLike) -> Message:
         """Beliefs of the target; see `MessageOperator.project`."""
         rows = check_messages(messages, self.layout)
+        # Each row has particles of its own, which may take much memory: one row at a time.
         statistics = np.array([self._statistics(rows[[row]]) for row in range(len(rows))])
         return _beliefs(self.layout, statistics, self.projection)
 
@@ -428,16 +443,20 @@ class ImportanceSamplingOracle(ShowsParameters):
             inputs[:, position] = proposal.sample(n_particles, random_state)
         output = np.asarray(self.factor_sampler(inputs, random_state), dtype=np.float64)
         _check_output(output, inputs)
+        # The first message is that of the output, then come those of the inputs.
         log_weight = self.layout.message(row, 0).log_density(output)
+        # Inputs come from proposals: their messages count relative to these.
         for position, proposal in enumerate(self.proposal):
             message = self.layout.message(row, position + 1)
             log_weight += message.log_density(inputs[:, position])
             log_weight -= proposal.log_density(inputs[:, position])
+        # Weights relative to the greatest: no exponential overflows, and their scale cancels.
         peak = log_weight.max()
         if not np.isfinite(peak):  # no particle is possible, or one is infinitely probable
             return np.full(2, np.nan)
         weight = np.exp(log_weight - peak)
         total = weight.sum()
+        # The effective size, (sum w)^2 / sum w^2, without a division.
         if total**2 < self.min_effective_size * (weight**2).sum():
             return np.full(2, np.nan)
         values = output if self.layout.target == 0 else inputs[:, self.layout.target - 1]

@@ -59,6 +59,7 @@ class BayesianRegression:
         cls, n_features: int, n_outputs: int, *, prior_variance: float, noise_variance: float
     ) -> Self:
         """The prior, eq. (9): weights with mean zero and variance `prior_variance`."""
+        # The layout in which BLAS reads matrices.
         triangle = np.asfortranarray(prior_variance * np.eye(n_features))
         return cls(np.zeros((n_features, n_outputs)), triangle, noise_variance)
 
@@ -83,16 +84,20 @@ class BayesianRegression:
             If the noise is too small for floating point: below 1e-12 of the prior variance, say.
         """
         posterior = self
+        # The covariance of a block of rows is factored, so that blocks must not be large.
         for block in slices(len(features), _BLOCK):
             posterior = posterior._update_block(features[block], targets[block])
         return posterior
 
     def _update_block(self, features: Floats, targets: Floats) -> Self:
         n_rows, n_outputs = targets.shape
+        # (n_rows, n_features), of which the product with the features is (n_rows, n_rows).
         cross_covariance = self._times_covariance(features)
         predictive = cross_covariance @ features.T
+        # The noise stands on the diagonal alone.
         predictive.flat[:: n_rows + 1] += self.noise_variance
         factor, failure = lapack.dpotrf(predictive, lower=1)
+        # The factor fails where rounding has made the matrix indefinite.
         if failure:
             raise ValueError(
                 f"The noise variance {self.noise_variance:g} is too small a part of the prior "
@@ -103,10 +108,12 @@ class BayesianRegression:
         # those would be large numbers whose difference is wanted.
         gain, _ = lapack.dtrtrs(factor, cross_covariance, lower=1)
         residual, _ = lapack.dtrtrs(factor, targets - features @ self.weights, lower=1)
+        # For the evidence: each output has this normal density.
         log_determinant = 2.0 * np.log(np.diag(factor)).sum() + n_rows * math.log(2.0 * math.pi)
         return replace(
             self,
             weights=self.weights + gain.T @ residual,
+            # Only one triangle of the symmetric matrix is kept and updated.
             triangle=blas.dsyrk(-1.0, gain, beta=1.0, c=self.triangle, trans=1),
             n_rows=self.n_rows + n_rows,
             log_evidence=self.log_evidence
@@ -126,6 +133,7 @@ class BayesianRegression:
         variance : ndarray of shape (n_rows,)
             Variance of a target, noise included.
         """
+        # (n_rows,): the diagonal alone of features times covariance times features.
         explained = np.einsum("ij,ij->i", features, self._times_covariance(features))
         # Rounding could leave a tiny negative number.
         return features @ self.weights, np.maximum(explained, 0.0) + self.noise_variance
@@ -134,6 +142,7 @@ class BayesianRegression:
         """The rows times the posterior covariance, shape (n_rows, n_features)."""
         if len(features) == 1:  # 3.6x on one row of 500 features
             return np.asarray(blas.dsymv(1.0, self.triangle, features[0])[np.newaxis])
+        # Transposed, as BLAS takes columns where numpy has rows.
         return np.asarray(blas.dsymm(1.0, self.triangle, features.T).T)
 
 
@@ -165,6 +174,7 @@ class SeparateRegressions:
     @classmethod
     def prior(cls, n_features: int, *, prior_variance: float, noise_variance: ArrayLike) -> Self:
         """The prior, eq. (9), with a noise variance for each output."""
+        # The noise of the template is never used: each output replaces it.
         template = BayesianRegression.prior(
             n_features, 1, prior_variance=prior_variance, noise_variance=math.nan
         )
@@ -233,14 +243,17 @@ def noise_of_greatest_evidence(
     array([0.01, 1.04])
     """
     n_rows = 0
+    # Broadcasting zeros: the first block gives them their shapes.
     gram = np.zeros((1, 1))
     cross = np.zeros((1, 1))
     square = np.zeros(1)
     for features, targets in blocks:
+        # Sums over rows, so that blocks need not be held.
         n_rows += len(features)
         gram = gram + product(features.T, features)
         cross = cross + features.T @ targets
         square = square + (targets**2).sum(axis=0)
+    # Along the eigenvectors of the features the outputs are independent numbers.
     length, direction = np.linalg.eigh(gram)
     # Directions that hold nothing but rounding are left to the noise.
     is_notable = length > len(length) * np.finfo(np.float64).eps * length[-1]
@@ -257,8 +270,11 @@ def noise_of_greatest_evidence(
     greatest = np.maximum(square / n_rows, least)
     # Shapes: noises, outputs and directions.
     noise = np.geomspace(least, greatest, n_noises)
+    # Variance of the targets along a direction: noise plus what the prior explains.
     variance = noise[..., np.newaxis] + signal
+    # Directions without features have nothing but noise.
     log_determinant = np.log(variance).sum(axis=2) + (n_rows - len(length)) * np.log(noise)
     distance = (along.T / variance).sum(axis=2) + left / noise
+    # The evidence is greatest where this sum is least; its constants are left out.
     best = np.argmin(log_determinant + distance, axis=0)
     return np.asarray(noise[best, np.arange(len(best))])

@@ -79,6 +79,7 @@ def message_moments(
     array([[0.25, 5.  ]])
     """
     _check_families(distributions, (*_COLUMNS, _POINT), "input_distributions may hold")
+    # A point mass takes one column, its value; a message takes two.
     first_columns = offsets([1 if family == _POINT else 2 for family in distributions])
     if rows.shape[1] != first_columns[-1]:
         raise ValueError(
@@ -110,6 +111,7 @@ def _check_families(families: Sequence[str], allowed: Iterable[str], rule: str) 
 def _moments(family: str, rows: Floats, column: int, names: Any) -> tuple[Floats, Floats]:
     messages = _COLUMNS[family].from_parameters(rows[:, column : column + 2])
     _check_proper(messages, rows, column, names)
+    # Moments are those of the variable; for log-gamma, those of its logarithm.
     if family != _LOG_GAMMA:
         return messages.mean, messages.variance
     shape, rate = messages.parameters.T
@@ -119,6 +121,7 @@ def _moments(family: str, rows: Floats, column: int, names: Any) -> tuple[Floats
 def _check_proper(messages: Message, rows: Floats, column: int, names: Any) -> None:
     if messages.is_proper.all():
         return
+    # argmin finds the first message that is not proper.
     row = int(messages.is_proper.argmin())
     # The mean of a normal may have either sign; all other parameters are positive.
     offset = int(messages.name == "normal" or rows[row, column] > 0.0)
@@ -173,6 +176,7 @@ class MessageLayout:
     def message(self, rows: Floats, position: int) -> Message:
         """The messages from the variable at this position."""
         family = FAMILIES[self.distributions[position]]
+        # Every message of a layout has two columns.
         return family.from_parameters(rows[:, 2 * position : 2 * position + 2])
 
     def incoming(self, rows: Floats) -> Message:
@@ -243,8 +247,10 @@ class MessageFeatures(NamedTuple):
         MessageFeatures
         """
         n_variables = len(inner_length_scale_sq)
+        # Frequencies of the Gaussian kernel are normal, scaled by the length of each variable.
         frequency = random_state.normal(size=(n_inner, n_variables)).T
         frequency = frequency / np.sqrt(inner_length_scale_sq)[:, np.newaxis]
+        # A random phase makes one cosine enough in place of a pair.
         phase = random_state.uniform(0.0, 2.0 * np.pi, n_inner)
         outer_frequency = random_state.normal(size=(n_outer, n_inner)).T
         # In Fortran order, which is the faster one for a single row.
@@ -258,11 +264,14 @@ class MessageFeatures(NamedTuple):
         out = np.empty((len(moments.mean), len(self.outer_phase)))
 
         def fill(block: slice) -> None:
+            # A cosine under a normal distribution is damped by its variance.
             inner = np.cos(moments.mean[block] @ self.frequency + self.phase)
             inner *= np.exp(moments.variance[block] @ self.damping)
+            # (n_block, n_inner) times (n_inner, n_outer).
             np.cos(product(inner, self.outer_frequency) + self.outer_phase, out=out[block])
 
         in_threads(fill, slices(len(out), _BLOCK))
+        # Inner products become averages, and the kernel of a point with itself is about 1.
         out *= math.sqrt(2.0 / out.shape[1])
         return out
 
@@ -292,6 +301,7 @@ def embedding_products(a: Moments, b: Moments, inner_length_scale_sq: Floats) ->
     """
     log_product = np.zeros((len(a.mean), len(b.mean)))
     for variable, length_sq in enumerate(inner_length_scale_sq):
+        # (n_rows_of_a, n_rows_of_b): widths of both messages and of the kernel add up.
         total = length_sq + a.variance[:, [variable]] + b.variance[:, variable]
         distance = a.mean[:, [variable]] - b.mean[:, variable]
         log_product += 0.5 * np.log(length_sq / total) - 0.5 * distance**2 / total
@@ -312,6 +322,7 @@ def inner_length_scale_sq(moments: Moments) -> Floats:
     >>> inner_length_scale_sq(message_moments(rows, ["normal", "point"]))
     array([2., 4.])
     """
+    # How wide messages are; point masses have no width, so that their spread is taken.
     length_sq = moments.variance.mean(axis=0)
     length_sq = np.where(length_sq > 0.0, length_sq, moments.mean.var(axis=0))
     # The variance of a constant column is rounding.
@@ -336,8 +347,10 @@ def outer_length_scale_sq(moments: Moments, inner_length_scale_sq: Floats) -> fl
     0.166
     """
     products = embedding_products(moments, moments, inner_length_scale_sq)
+    # Squared distances of the embeddings, from their inner products.
     squares = np.diag(products)
     distances = squares[:, np.newaxis] + squares - 2.0 * products
+    # The median may be zero where most messages are alike.
     for length_sq in (float(np.median(distances)), float(distances.mean())):
         if length_sq > 1e-12:
             return length_sq

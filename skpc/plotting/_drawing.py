@@ -66,17 +66,21 @@ class Page(NamedTuple):
         if ax is None:
             import matplotlib.pyplot as plt
 
+            # At full font size an em is that many points, of which an inch has 72.
             inches = [extent * _FONT_SIZE / points_per_inch for extent in (width, height)]
             size = [max(pair) for pair in zip(inches, smallest_figure)]
             ax = plt.figure(figsize=size).add_axes((0.0, 0.0, 1.0, 1.0))
         ax.set_axis_off()
+        # Given axes may be a part of a figure: what counts is their own size.
         figure_size = ax.figure.get_size_inches()
         box = ax.get_position()
         points = points_per_inch * figure_size * (box.width, box.height)
+        # Text shrinks until the drawing fits in both directions, and never grows.
         font_size = min(_FONT_SIZE, points[0] / width, points[1] / height)
         # Margins on both sides keep the drawing in proportion where there is room to spare.
         spare_x, spare_y = (points / font_size - (width, height)) / 2
         ax.set_xlim(-spare_x, width + spare_x)
+        # The greater limit comes first, so that y grows downwards.
         ax.set_ylim(height + spare_y, -spare_y)
         return cls(ax, font_size)
 
@@ -96,6 +100,7 @@ class Page(NamedTuple):
             mutation_scale=0.8 * self.font_size,
             color=_GREY,
             linewidth=0.9,
+            # An arrowhead is filled; a bare line through several points must not be.
             fill=arrow,
             joinstyle="miter",
         )
@@ -122,9 +127,11 @@ class Block:
         padding = 0.5
         width = text_width(text)
         half_height = HALF_BOX
+        # Upright text takes its width as height.
         if style == "upright":
             half_height = width
             width = 0.3
+        # A centred text reaches as far to the left as to the right.
         start = x - width / 2 if _STYLES[style]["ha"] == "center" else x
         self.texts.append((x, y, text, style))
         self.left = max(self.left, padding - start)
@@ -141,18 +148,22 @@ def draw_blocks(blocks: list[Block], gaps: tuple[float, float], key: str, ax: An
     # At some resolutions the letters of a line are rounded up to whole pixels, most of them.
     rounding = 1.1
     margin = 1.5
+    # Columns first, as the room between layers depends on how far apart the blocks are.
     x = _columns(blocks, gaps[0])
     y = _layers(blocks, x, gaps[1])
     drawn = max(position + block.right for position, block in zip(x, blocks))
     width = max(drawn, rounding * text_width(key)) + 2 * margin
+    # The key stands below the blocks, with a margin around it.
     height = max(position + block.height for position, block in zip(y, blocks)) + 5 * margin
     page = Page.prepare(ax, width, height)
+    # The key may be wider than the drawing, which then stands in the middle.
     x = x + (width - drawn) / 2
     y = y + margin
     for number, block in enumerate(blocks):
         for arrow in block.arrows:
             page.edge([(x[number] + dx, y[number] + dy) for dx, dy in arrow], arrow=True)
         start = x[number], y[number] + block.height
+        # A block without texts stands for independent parts, which no line joins.
         for child in block.below if block.texts else ():
             page.edge([start, (x[child], y[child])], arrow=False)
         for child, weight in zip(block.below, block.weights):
@@ -173,24 +184,30 @@ def _columns(blocks: list[Block], gap: float) -> Floats:
     """
     taken: set[int] = set()
     children_of: list[list[int]] = []
+    # A node of a graph may have several parents; it takes its place below one of them.
     for block in blocks:
         children_of.append([child for child in dict.fromkeys(block.below) if child not in taken])
         taken.update(children_of[-1])
     left = [b.left for b in blocks]
     right = [b.right for b in blocks]
     x = np.zeros(len(blocks))
+    # From below, so that the width of what stands under a block is known when it is placed.
     for number in reversed(range(len(blocks))):
         if not children_of[number]:
             continue
+        # Children side by side, each with its room to both sides, a gap between neighbours.
         end = -gap
         for child in children_of[number]:
             x[child] = end + gap + left[child]
             end = x[child] + right[child]
         leftmost = children_of[number][0]
         last = children_of[number][-1]
+        # Their middle comes under the block, whose place is zero for now.
         x[children_of[number]] -= (x[leftmost] + x[last]) / 2
+        # A block needs the room of all that hangs below it.
         left[number] = max(left[number], left[leftmost] - x[leftmost])
         right[number] = max(right[number], right[last] + x[last])
+    # From above, places relative to the parent become places on the page.
     x[0] = left[0]
     for number, children in enumerate(children_of):
         x[children] += x[number]
@@ -200,12 +217,14 @@ def _columns(blocks: list[Block], gap: float) -> Floats:
 def _layers(blocks: list[Block], x: Floats, gap: float) -> Floats:
     """The top of each block: that of its layer."""
     steepness = 0.05
+    # The height of each layer with the edges below it.
     room = np.zeros(1 + max(block.layer for block in blocks))
     for block in blocks:
         if block.texts and block.below:
             # Edges to far blocks need some height, or they would lie on each other.
             needed = block.height + max(gap, steepness * float(np.ptp(x[block.below])))
             room[block.layer] = max(room[block.layer], needed)
+    # The top of a layer is the height of all layers above it.
     return (np.cumsum(room) - room)[[block.layer for block in blocks]]
 
 
@@ -228,6 +247,7 @@ class Names:
     def state(self, variable: int, state: int) -> str:
         """A category, or the range of a bin or tail."""
         axis = self._circuit.structure.axis_of(variable)
+        # A state of a histogram axis is a range of numbers, or dates, and has no name.
         if isinstance(axis, Histogram):
             dates = {} if self._domain is None else self._domain.calendars
             return _range_of_state(axis, state, dates.get(variable))
@@ -243,8 +263,10 @@ def variable_names(n_variables: int, domain: Domain | None) -> list[str]:
 
 def _range_of_state(axis: Histogram, state: int, calendar: Calendar | Ranks | None) -> str:
     """What the values of a state have in common: the atom, or the ends of its bins and tails."""
+    # Cells of the axis by state: an atom, or neighbouring bins.
     cells = [np.flatnonzero(axis.states == state_number) for state_number in np.unique(axis.states)]
     points = axis.points[cells[state]]
+    # A state whose cells are all points is an atom, shown by its value.
     if not np.isnan(points).any():
         return shown_value(float(points[0]), calendar)
     ends = np.concatenate([[-np.inf], axis.edges, [np.inf]])
@@ -255,9 +277,11 @@ def _range_of_state(axis: Histogram, state: int, calendar: Calendar | Ranks | No
         ends[[cell[0], cell[-1] + 1]] for cell in cells if np.isnan(axis.points[cell]).any()
     ]
     edges = np.unique(edges_of_ranges)
+    # The same edges stand at both sides of a range, and must look alike there.
     shown = _shown_edges(edges) if calendar is None else {e: calendar.text(e) for e in edges}
     low = ends[cells[state][0]]
     high = ends[cells[state][-1] + 1]
+    # The first and the last range have one end only.
     if low == -np.inf:
         return f"< {shown[high]}" if high < np.inf else "any other number"
     return f"≥ {shown[low]}" if high == np.inf else f"{shown[low]} to {shown[high]}"
@@ -274,6 +298,7 @@ def _shown_edges(edges: Floats) -> dict[float, str]:
 
 def shown_value(value: Any, calendar: Calendar | Ranks | None = None) -> str:
     """A category, number or date for people: whole numbers without their point."""
+    # People compare dates, not the numbers that stand for them.
     if calendar is not None:
         return calendar.text(value)
     if isinstance(value, (float, np.floating)):

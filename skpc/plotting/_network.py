@@ -58,14 +58,18 @@ def read_network(circuit: Circuit) -> list[Cut | Forest] | None:
     in every branch counts as the tree of two variables that it equals.) None if the circuit is
     no cutset network.
     """
+    # A leaf of several variables is no part of a network of trees.
     if np.diff(circuit.scope_ptr).max() > 1:
         return None
+    # For each node the independent factors of its distribution.
     factors: list[list[Vertex | Cut]] = []
     used: set[int] = set()
+    # Children stand before parents, so that their factors are there.
     for node in range(circuit.n_nodes):
         children = circuit.child[circuit.child_ptr[node] : circuit.child_ptr[node + 1]].tolist()
         if circuit.leaf_var[node] >= 0:
             variable = int(circuit.leaf_var[node])
+            # The key of a leaf is negative, so that no list of children equals it.
             factors.append([Vertex(variable, (), 1, (-1 - variable,))])
         elif circuit.kind[node] == PRODUCT:
             factors.append([factor for child in children for factor in factors[child]])
@@ -74,6 +78,7 @@ def read_network(circuit: Circuit) -> list[Cut | Forest] | None:
             if decision is None:
                 return None
             factors.append([decision])
+    # A network has one cut at most, and trees beside it.
     cuts = [factor for factor in factors[-1] if isinstance(factor, Cut)]
     trees = tuple(factor for factor in factors[-1] if isinstance(factor, Vertex))
     if len(cuts) > 1:
@@ -88,12 +93,15 @@ def _decision(
     variable = int(circuit.decision_var[node])
     if variable < 0:
         return None
+    # The indicator of the decided variable is the decision itself, not what hangs below it.
     rests = [[factor for factor in term if factor.variable != variable] for term in terms]
     forests = [tuple(f for f in nodes if isinstance(f, Vertex)) for nodes in rests]
     cuts = [[f for f in nodes if isinstance(f, Cut)] for nodes in rests]
+    # Keys tell whether trees are the same below each state, whatever the order of their roots.
     keys = [sorted(root.key for root in forest) for forest in forests]
     n_variables = circuit.scopes[node].bit_count()
     edges = range(circuit.child_ptr[node], circuit.child_ptr[node + 1])
+    # Where the same trees follow each state, the decision is a vertex with those below it.
     if not any(cuts) and all(key == keys[0] for key in keys):
         # Small subtrees first: their siblings' edges then stay short.
         children = tuple(sorted(forests[0], key=lambda root: root.n_variables))
@@ -101,6 +109,7 @@ def _decision(
         return Vertex(variable, children, n_variables, key)
     branches = []
     for edge, forest, below in zip(edges, forests, cuts):
+        # A branch is one cut or one forest; a cut with two parents would be drawn twice.
         if below and (forest or len(below) > 1 or id(below[0]) in used):
             return None
         used.update(map(id, below))
@@ -119,7 +128,9 @@ def draw_network(parts: list[Cut | Forest], names: Names, max_depth: int | None,
     # In ems.
     gaps = (1.5, 1.1)
     writer = _Writer(names, max_depth)
+    # Without a limit the levels are as many as there may be boxes.
     levels = _MAX_BOXES if max_depth is None else max_depth
+    # Independent parts hang below a block without a text.
     if len(parts) > 1:
         writer.blocks.append(Block(0))
         writer.blocks[0].below = [writer.add(part, 0, levels) for part in parts]
@@ -151,6 +162,7 @@ class _Writer:
             block.write(0.0, label_height / 2, label, "label")
             y += label_height
         if not isinstance(part, Cut):
+            # The name of the first root stands in the middle under the branch.
             x = -text_width(self._names.variables[part[0].variable]) / 2
             for root in part:
                 y = self._list(block, root, x, y, levels)
@@ -158,11 +170,13 @@ class _Writer:
         name = self._write_box(block, 0.0, y, part.variable, "cut")
         if levels == 0:
             hidden = f"{_count(part.n_cuts - 1, 'cut')}, " if part.n_cuts > 1 else ""
+            # What is hidden does not count the cut that is shown.
             hidden = f"+{hidden}{_count(part.n_variables - 1, 'variable')}"
             block.write(-text_width(name) / 2, y + _PITCH, hidden, "note")
             return number
         for branch in part.branches:
             state = self._names.state(part.variable, branch.state)
+            # The label of a branch stands on top of the block that it leads to.
             label = f"{state}\n{100 * math.exp(branch.log_probability):.3g} %"
             block.below.append(self.add(branch.part, layer + 1, levels - 1, label))
         return number
@@ -178,12 +192,14 @@ class _Writer:
         for child in vertex.children:
             trunk = x + 0.4
             end = x + indent - 0.5
+            # An arrow leaves the box of the vertex downwards, then turns to the child.
             block.arrows.append([(trunk, y + 0.8), (trunk, line), (end, line)])
             line = self._list(block, child, x + indent, line, levels - 1)
         return line
 
     def _write_box(self, block: Block, x: float, y: float, variable: int, style: str) -> str:
         self._n_boxes += 1
+        # Boxes are counted while they are written, as max_depth may leave most of them out.
         if self._n_boxes > _MAX_BOXES:
             advice = "set max_depth=2, say," if self._max_depth is None else "lower max_depth"
             raise ValueError(

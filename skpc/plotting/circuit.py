@@ -130,6 +130,7 @@ class CircuitDisplay(ShowsParameters):
             raise ValueError(f"max_depth must be None or at least 0, got {max_depth}")
         names = Names(self.circuit, self.domain)
         parts = read_network(self.circuit)
+        # A cutset network has a drawing that people can read, whatever its size as a circuit.
         if parts is not None:
             self.ax_ = draw_network(parts, names, max_depth, ax)
         elif max_depth is not None:
@@ -154,6 +155,7 @@ def _draw_graph(circuit: Circuit, names: Names, ax: Any) -> Any:
     max_weights = 40
     gaps = (1.0, 3.1)
     n_nodes = circuit.n_nodes
+    # Weights of many edges would cover each other.
     show_weights = (circuit.kind[circuit.edge_parent] == SUM).sum() <= max_weights
     height = np.zeros(n_nodes, dtype=np.int64)
     labels = _leaf_labels(circuit, names)
@@ -161,18 +163,22 @@ def _draw_graph(circuit: Circuit, names: Names, ax: Any) -> Any:
     for node in range(n_nodes):
         edges = slice(circuit.child_ptr[node], circuit.child_ptr[node + 1])
         children = circuit.child[edges]
+        # Leaves have height 0, so that they stand in one layer.
         height[node] = 1 + height[children].max(initial=-1)
         block = Block(-int(height[node]))
+        # Blocks are drawn root first, so that their numbers run the other way.
         block.below = (n_nodes - 1 - children).tolist()
         if not len(children):
             block.write(0.0, 0.5, labels[node], "upright")
         elif circuit.kind[node] == SUM:
             block.write(0.0, HALF_BOX, "+", "sum")
             weights = np.exp(circuit.log_weight[edges]) if show_weights else ()
+            # The zero before the point takes room and says nothing.
             block.weights = [f"{weight:.2f}".lstrip("0") for weight in weights]
         else:
             block.write(0.0, HALF_BOX, "×", "product")
         blocks.append(block)
+    # Layers count from the root, whose height is the greatest.
     for block in blocks:
         block.layer += int(height[-1])
     return draw_blocks(blocks[::-1], gaps, _KEY, ax)
@@ -187,6 +193,7 @@ def _leaf_labels(circuit: Circuit, names: Names) -> dict[int, str]:
         form = circuit.leaf_forms(variable)
         mean = form.means()
         sd = np.sqrt(form.mean_squares(mean))
+        # Forms have all leaves of a variable in the order of the nodes.
         for leaf, node in enumerate(leaves.node[leaves.with_variable(variable)].tolist()):
             scope = circuit.scope[circuit.scope_ptr[node] : circuit.scope_ptr[node + 1]]
             if len(scope) > 1:
@@ -209,9 +216,12 @@ def _joint_label(names: Names, scope: list[int]) -> str:
 def _state_label(names: Names, variable: int, probability: Floats) -> str:
     name = names.variables[variable]
     possible = np.flatnonzero(probability)
+    # An indicator is told by its state alone.
     if len(possible) == 1:
         state = names.state(variable, int(possible[0]))
+        # A range such as "< 3" reads without a sign of equality.
         return f"{name} {state}" if state[0] in "<≥" else f"{name} = {state}"
+    # More probabilities than three do not fit on a leaf.
     if len(probability) <= 3:
         return f"{name}: " + ", ".join(f"{prob:.2f}" for prob in probability)
     return name

@@ -97,11 +97,13 @@ class ImputationDisplay(ShowsParameters):
             )
         domain = imputer.density_.domain_
         _, rows = imputer.density_.encode(X)
+        # The tables come back decoded, and panels compare encoded cells.
         tables = [imputer.density_.encode(table)[1] for table in imputer.impute(X)]
         missing = np.isnan(rows)
         observed = []
         drawn = []
         for column, lost in enumerate(missing.T):
+            # Only cells that were missing have been drawn.
             observed.append(rows[~lost, column])
             drawn.append(np.array([table[lost, column] for table in tables]))
         display = cls(trace=imputer.trace_, observed=observed, drawn=drawn, domain=domain)
@@ -125,6 +127,7 @@ class ImputationDisplay(ShowsParameters):
         check_matplotlib_support(f"{type(self).__name__}.plot")
         from matplotlib.pyplot import subplots
 
+        # trace has the shape (2, n_chains, n_rounds, n_columns); columns without chains are NaN.
         has_chains = np.isfinite(self.trace[0]).all(axis=(0, 1))
         chosen = np.flatnonzero(has_chains)
         names = variable_names(len(has_chains), self.domain)
@@ -139,6 +142,7 @@ class ImputationDisplay(ShowsParameters):
         )
         rounds = np.arange(1, self.trace.shape[2] + 1)
         for panels, column in zip(self.ax_, chosen.tolist()):
+            # The first two panels: means, then spreads, each a line for every chain.
             for panel, chains in zip(panels, self.trace[:, :, :, column]):
                 panel.plot(rounds, chains.T, color=BLUE, linewidth=0.8)
                 panel.set_xticks(rounds)
@@ -158,11 +162,14 @@ class ImputationDisplay(ShowsParameters):
         labels = self.domain[column].states
         cells = self.observed[column]
         if labels is not None:
+            # A category has a bar of its own, around its code.
             edges = np.arange(len(labels) + 1) - 0.5
             shown = [shown_value(label) for label in labels]
             panel.set_xticks(np.arange(len(labels)), shown, rotation=20, fontsize="small")
         else:
+            # Observed and drawn cells share the bins, so that their shares compare.
             edges = np.histogram_bin_edges(cells, n_bins)
+        # A column without observed cells has shares of zero.
         shares = np.histogram(cells, edges)[0] / max(len(cells), 1)
         panel.stairs(shares, edges, fill=True, color=LIGHT_BLUE)
         for drawn in self.drawn[column]:

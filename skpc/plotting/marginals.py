@@ -125,6 +125,7 @@ class MarginalsDisplay(ShowsParameters):
                 "DataFrame"
             )
         display = cls(marginals=estimator.marginals(X), row=rows[0], domain=domain)
+        # The drawing of an observed cell is what the others say of it, without the cell itself.
         for column in display._chosen(columns if rows.size > _MAX_PANELS else None):
             row = rows.copy()
             row[0, column] = np.nan
@@ -172,6 +173,7 @@ class MarginalsDisplay(ShowsParameters):
 
     def _chosen(self, columns: Sequence[Any] | None) -> list[int]:
         shown = np.flatnonzero(~self.domain.is_hidden)
+        # Missing cells first: the drawing is made for them.
         shown = shown[np.argsort(~np.isnan(self.row[shown]), kind="stable")].tolist()
         wanted = shown if columns is None else columns
         if isinstance(wanted, str) or not 1 <= len(wanted) <= _MAX_PANELS:
@@ -188,6 +190,7 @@ def _panels(ax: Any, count: int) -> np.ndarray:
     # In inches.
     panel_size = (2.9, 2.4)
     panels_a_row = 4
+    # One panel takes the axes as they are; many take the room of one, or a list of axes.
     if ax is not None and (count == 1 or not hasattr(ax, "get_subplotspec")):
         given = np.array([ax] if hasattr(ax, "get_subplotspec") else ax, dtype=object).ravel()
         if len(given) != count:
@@ -203,7 +206,9 @@ def _panels(ax: Any, count: int) -> np.ndarray:
         grid = figure.add_gridspec(n_rows, n_columns)
     else:
         figure = ax.figure
+        # The given axes lend their place to the panels and are not drawn themselves.
         ax.set_axis_off()
+        # In inches, by which the number of panels a row is limited to what can be read.
         width = ax.get_position().width * figure.get_size_inches()[0]
         n_columns = max(1, min(n_columns, int(width / narrowest_panel)))
         n_rows = -(-count // n_columns)
@@ -219,15 +224,19 @@ def _draw_states(
     max_bars = 12
     n_states = len(probability)
     n_shown = n_states if n_states <= max_bars else max_bars - 1
+    # The observed state is shown however improbable it is.
     rank = np.where(np.arange(n_states) == observed, np.inf, probability)
+    # What is shown keeps the order of the categories.
     shown = sorted(np.argsort(-rank, kind="stable")[:n_shown].tolist())
     labels = [shown_value(categories[state]) for state in shown]
     lengths = probability[shown].tolist()
+    # The rest of the probability stands in one bar below.
     if n_shown < n_states:
         labels.append(f"({n_states - n_shown} others)")
         lengths.append(max(1.0 - sum(lengths), 0.0))
     place = np.arange(len(labels))
     panel.set_yticks(place, labels)
+    # Limits are turned round, so that the first bar is on top.
     panel.set_ylim(len(labels) - 0.4, -0.6)
     panel.barh(place, lengths, height=0.65, color=LIGHT_BLUE, edgecolor=BLUE)
     for height_of_bar, length in zip(place, lengths):
@@ -235,6 +244,7 @@ def _draw_states(
     if observed is not None:
         marked = shown.index(int(observed))
         _mark(panel, lengths[marked], marked, panel.transData)
+    # Room on the right for the numbers beside bars.
     panel.set_xlim(0, 1.3)
     panel.set_xticks([0, 0.5, 1])
     panel.set_xlabel("probability")
@@ -249,8 +259,10 @@ def _draw_density(panel: Any, cell: Predictive, observed: float | None) -> None:
     x, density = _outline(cell)
     atoms = FormSum(cell.terms).atoms
     probability = cell.atom_probabilities()[0]
+    # Atoms and the outline may each reach further than the other.
     low = min(x[0], *atoms, x[0])
     high = max(x[-1], *atoms, x[-1])
+    # Probabilities are heights of the panel, as a density has no scale in common with them.
     height = panel.get_xaxis_transform()
     panel.vlines(atoms, 0.0, probability, color=BLUE, linewidth=2.0, transform=height)
     panel.fill_between(x, density, color=LIGHT_BLUE)
@@ -261,7 +273,9 @@ def _draw_density(panel: Any, cell: Predictive, observed: float | None) -> None:
     if observed is not None:
         low = min(low, observed)
         high = max(high, observed)
+        # An observed number may be an atom but for rounding.
         atom_share = probability[np.isclose(atoms, observed, rtol=1e-9, atol=0.0)]
+        # At an atom the mark stands on its line, elsewhere on the outline.
         value = np.append(atom_share, np.interp(observed, x, density, left=0.0, right=0.0))[0]
         _mark(panel, observed, value, height if len(atom_share) else panel.transData)
         panel.set_xlabel(f"= {shown_value(observed, cell.dates)}")
@@ -286,10 +300,13 @@ def _outline(cell: Predictive) -> tuple[Floats, Floats]:
     covered = 0.001
     grid_points = 301
     low, high = (float(numbers.quantile(level)[0]) for level in (covered, 1.0 - covered))
+    # A distribution in a single point still needs an interval to be drawn in.
     if low == high:
         low = low - 0.5
         high = high + 0.5
     x = np.linspace(low, high, grid_points)
+    # Atoms would be steps in the distribution function, and spikes in its slope.
     bulk = form.without_atoms()
     below = np.array([np.sum(bulk.below(np.array([point]))) for point in x])
+    # Slopes between neighbouring points belong in the middle of them.
     return (x[1:] + x[:-1]) / 2, np.diff(below) / np.diff(x)

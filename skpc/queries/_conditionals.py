@@ -85,6 +85,7 @@ def inner_scopes(structure: Structure) -> Scopes:
     # A root that is a leaf is read through a product above it: node -1, the last of all.
     number = [structure.scopes[node] for node in plan_of(structure).node.tolist()]
     n_words = structure.n_features // 64 + 1
+    # Scopes are Python integers of any length, which kernels cannot take.
     octets = b"".join(scope.to_bytes(8 * n_words, "little") for scope in number)
     words = np.frombuffer(octets, dtype="<u8").astype(np.uint64)
     return Scopes(number, words.reshape(len(number), n_words))
@@ -95,10 +96,12 @@ def conditionals(evaluator: Evaluator, rows: Floats) -> Iterator[Conditionals]:
     scope = inner_scopes(evaluator.circuit.structure).words
     # Rows of an estimator that was loaded as a memory map are read-only: kernels of their own.
     rows = np.require(rows, requirements=("C", "W"))
+    # A table without rows still needs a positive step.
     size = min(len(rows), _most_rows(evaluator.circuit)) or 1
     for start in range(0, len(rows), size):
         part = rows[start : start + size]
         for batch in evaluator.batches(part, start):
+            # All rows of a batch may be too improbable for it: they come again in logs.
             if len(batch.evaluated):
                 given = _reached(evaluator, scope, batch, part)
                 yield given._replace(position=start + given.position)
@@ -109,6 +112,7 @@ def _most_rows(circuit: Circuit) -> int:
     shapes = [group.gaussians.covariance.shape for group in joint_groups(circuit)]
     if not shapes:
         return CHUNK
+    # Each covariance has the shape (n_leaves, n_variables, n_variables).
     n_leaves = sum(shape[0] for shape in shapes)
     n_numbers = sum(map(math.prod, shapes))
     return max(1, min(_LEAVES // n_leaves, _NUMBERS // n_numbers))
@@ -121,11 +125,13 @@ def _reached(
     plan = evaluator.plan
     position = batch.position[batch.evaluated]
     given = np.ascontiguousarray(rows[position])
+    # Room for rows that reach every node, since only the kernel finds out which they do.
     n_nodes = len(position) * len(plan.is_sum)
     n_args = len(position) * len(plan.arg)
     sizes = (len(position) + 1, n_nodes, n_nodes + 1, n_args)
     ptr, node, arg_ptr, arg = (np.zeros(size, dtype=np.int64) for size in sizes)
     workspace = Reached(ptr, node, arg_ptr, arg, np.empty(n_args))
+    # (n_rows, n_words), to be met with the scopes, (n_inner, n_words).
     missing = _words(np.isnan(given), scope.shape[1])
     state = (batch.cells, batch.lines, batch.in_logs, batch.evaluated)
     _reach(plan, evaluator.tables, scope, missing, *state, workspace)
@@ -167,6 +173,7 @@ def joint_places(circuit: Circuit, given: Conditionals) -> tuple[Ints, Ints]:
     place = np.full((len(given.cells), n_leaves), -1)
     n_placed = 0
     for group, normals in zip(groups, given.joint):
+        # The leaves of all scopes are numbered through, group by group.
         joint[group.leaf] = n_placed + np.arange(len(group.leaf))
         leaf = normals.leaf[normals.of_set]
         place[normals.row, n_placed + leaf] = np.arange(len(leaf))
@@ -183,11 +190,13 @@ def _joint(evaluator: Evaluator, rows: Floats, reached: Reached) -> list[Conditi
     begin = reached.arg_ptr[reached.ptr]
     row = np.repeat(np.arange(len(rows)), np.diff(begin))
     leaf = ~evaluator.plan.arg[reached.arg]
+    # A leaf may stand below several nodes of a row: marks count it once.
     marks = np.zeros((len(rows), len(evaluator.plan.leaves.var)), dtype=bool)
     marks[row[leaf >= 0], leaf[leaf >= 0]] = True
     normals = []
     for group, cells in zip(evaluator.circuit.multivariate, evaluator.reader.cells(rows)):
         if len(group.variables) > 1:
+            # The kernel reads the cells of the scope alone, row by row.
             part = np.ascontiguousarray(rows[:, group.variables])
             columns = evaluator.circuit.columns
             normals.append(conditional_normals(group, columns, cells, part, marks[:, group.leaf]))
@@ -196,6 +205,7 @@ def _joint(evaluator: Evaluator, rows: Floats, reached: Reached) -> list[Conditi
 
 def _words(marks: NDArray[np.bool_], n_words: int) -> NDArray[np.uint64]:
     """Marks of variables as the bits of words."""
+    # Bytes can be viewed as words only where a row fills whole words.
     padded = np.pad(marks, ((0, 0), (0, 64 * n_words - marks.shape[1])))
     return np.packbits(padded, axis=1, bitorder="little").view("<u8").astype(np.uint64)
 
@@ -220,6 +230,7 @@ def _divide(plan: Plan, score: Floats, alive: NDArray[np.int8], i: int, total: f
     if total < _SMALLEST:
         score[plan.ptr[i] : plan.ptr[i + 1]] = 0.0
         score[plan.ptr[i]] = total = 1.0
+        # It has not been marked if its own score was zero.
         if plan.arg[plan.ptr[i]] >= 0:
             alive[plan.arg[plan.ptr[i]]] = 1
     for a in range(plan.ptr[i], plan.ptr[i + 1]):
@@ -284,9 +295,11 @@ def _reach(
                 if plan.is_sum[i] == 0:
                     score[a] = 1.0
                 elif total == 0.0 or not one_for_all:
+                    # Rows that are not evaluated have columns as well: j counts the others.
                     r = column[j]
                     value = argument_value(plan, table, cells, lines, a, r, in_logs)
                     if in_logs:
+                        # Relative to the value of the sum, no exponential overflows.
                         score[a] = fast_exp(weight[a] + value - lines[i, r])
                     else:
                         score[a] = weight[a] * value

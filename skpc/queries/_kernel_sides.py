@@ -81,6 +81,7 @@ class Side:
     def __init__(self, circuit: Circuit, given: Conditionals):
         self.circuit = circuit
         self.position = given.position
+        # Expectations of leaves beside this side, by node of the kernel: blocks of rows share it.
         self.tables: dict[Any, Floats] = {}
         groups = zip(joint_scopes(circuit), joint_groups(circuit), given.joint)
         self.joint = {
@@ -120,6 +121,7 @@ class Points:
         self.position = position
         self.are_pairs = cells.shape[2] > 1
         self.tables: dict[Any, Floats] = {}
+        # Each node of the kernel asks for the same patterns again.
         self._patterns: dict[int, tuple[Ints, Ints]] = {}
         self._parts: dict[Split, Ints] = {}
 
@@ -141,6 +143,7 @@ class Points:
         """The pattern of each point in a scope, and the first point of each pattern."""
         if scope not in self._patterns:
             member = [bool(scope >> var & 1) for var in range(self.points.shape[1])]
+            # (n_points, n_members * n_cells): pairs are alike if both of their cells are.
             part = np.ascontiguousarray(self.points[:, member].reshape(len(self.points), -1))
             pattern = group_rows(part)[1]
             self._patterns[scope] = pattern, np.unique(pattern, return_index=True)[1]
@@ -156,12 +159,14 @@ class Points:
 
         Shape (n_patterns, n_cells).
         """
+        # Leaves of several variables compare points in their whole scope, others in one variable.
         cells = self.points[self.patterns(scope or 1 << var)[1], var]
         return kernel_cells(self.circuit.columns, var, cells).reshape(cells.shape)
 
     def split(self, scope: int, split: Split) -> Ints:
         """The patterns of the parts of a scope, for each pattern of the whole."""
         if split not in self._parts:
+            # All points of a pattern have the same parts, so that one of them is enough.
             first_rows = self.patterns(scope)[1]
             self._parts[split] = np.stack([self.patterns(part)[0][first_rows] for part in split], 1)
         return self._parts[split]
@@ -204,12 +209,15 @@ def _layout(structure: Structure) -> _Layout:
     inner = inner_scopes(structure).number
     scope_of_node = structure.scopes
     scope_of_leaf = [scope_of_node[node] for node in structure.leaves.node.tolist()]
+    # Known cells need the scope of their variable even where blocks alone have leaves of it.
     single = [1 << var for var in range(structure.n_features)]
     scopes = sorted({*inner, *scope_of_leaf, *single})
     number = {scope: place for place, scope in enumerate(scopes)}
     part = [number[inner[arg] if arg >= 0 else scope_of_leaf[~arg]] for arg in plan.arg.tolist()]
+    # A product of one child is that child: a mean whose only weight is 1.
     is_mean = (plan.is_sum == 1) | (np.diff(plan.ptr) == 1)
     split = np.full(len(inner), -1)
+    # Products that split a scope alike share a number, whatever the order of their children.
     splits: dict[Split, int] = {}
     for node in np.flatnonzero(~is_mean).tolist():
         parts = tuple(sorted(scopes[p] for p in part[plan.ptr[node] : plan.ptr[node + 1]]))
@@ -243,14 +251,17 @@ def _items_of(circuit: Circuit, given: Conditionals) -> _Items:
     child = plan.arg[reached.arg]
     # The entries of a row stand in the order of the plan, and so their keys increase.
     keys = row_of_entry * n_inner + reached.node
+    # What this finds for leaves, whose numbers are negative, is replaced below.
     item = np.searchsorted(keys, row * n_inner + child)
     cells = []
     scopes = []
+    # (n_rows, n_features), with -1 where a row has no known cell of the variable.
     first_of_cell = np.full(given.cells.shape, -1)
     first_of_leaf = np.empty(len(plan.leaves.var), dtype=np.int64)
     n_items = n_entries
     for var, alone in enumerate(variables_of_leaves(circuit)):
         on_var = structure.leaves.with_variable(var)
+        # A variable that only blocks have is read through their conditionals, known or not.
         observed = ~np.isnan(given.cells[:, var]) & alone
         # Rows share leaves and equal cells: each is one item.
         distinct, which = np.unique(given.cells[observed, var], return_inverse=True)
@@ -266,11 +277,13 @@ def _items_of(circuit: Circuit, given: Conditionals) -> _Items:
     row_of_leaf = row[is_leaf]
     number = joint[leaf]
     cell_item = first_of_cell[row_of_leaf, plan.leaves.var[leaf]]
+    # At a known cell all leaves of a variable have the same kernel: the cell stands for them.
     leaf_item = np.where(cell_item < 0, first_of_leaf[leaf], cell_item)
     # Leaves of several variables are no two rows' own: each row has its conditional.
     begin = n_items + offsets([len(normals.row) for normals in given.joint])
     for scope, normals in zip(joint_scopes(circuit), given.joint):
         scopes += [layout.number[scope]] * len(normals.row)
+    # The scope of each leaf of several variables, in the order in which they are numbered.
     group = np.repeat(np.arange(len(begin) - 1), [len(g.leaf) for g in joint_groups(circuit)])
     joint_leaf = np.flatnonzero(number >= 0)
     place = joint_place[row_of_leaf[joint_leaf], number[joint_leaf]]
@@ -294,24 +307,29 @@ def _layers(layout: _Layout, reached: Reached, items: _Items) -> tuple[dict[int,
     rank = np.empty(n_items, dtype=np.int64)
     rank[order] = np.arange(n_items)
     is_mean = is_mean[order]
+    # Where each scope begins in this order, and the end of the last.
     begin = np.searchsorted(scope[order], np.arange(len(layout.scopes) + 1))
     n_base = np.diff(offsets(~is_mean)[begin])
     n_leaves = np.bincount(items.scope, minlength=len(layout.scopes))
     parent = np.repeat(rank[:n_entries], np.diff(reached.arg_ptr))
     child = rank[items.of_arg]
     in_mean = is_mean[parent]
+    # The root is the last entry of its row.
     root = rank[reached.ptr[1:] - 1]
+    # Products and the root read nodes; sums below sums are multiplied out and need no place.
     read = np.unique(np.concatenate([child[~in_mean], root]))
     begin_read = np.searchsorted(read, begin)
     # Children of products in the order of the parts.
     part = np.lexsort((layout.part[reached.arg[~in_mean]], parent[~in_mean]))
     children = child[~in_mean][part]
+    # Places count within a scope, among the nodes that are read there.
     place = np.searchsorted(read, children) - begin_read[scope[order][children]]
     products = np.sort(rank[:n_entries][~layout.is_mean[node]])
     split_of_product = split[order][products]
     n_parts = np.array([len(parts) for parts in layout.splits], dtype=np.int64)
     end_of_parts = offsets(n_parts[split_of_product])
     places: dict[int, dict[Split, Ints]] = {}
+    # Products of one split stand together, so that their places are one block of the array.
     starts = np.flatnonzero(np.diff(split_of_product, prepend=-1))
     for begin_of_run, last in zip(starts, np.append(starts[1:], len(products))):
         parts = layout.splits[split_of_product[begin_of_run]]
@@ -325,6 +343,7 @@ def _layers(layout: _Layout, reached: Reached, items: _Items) -> tuple[dict[int,
         rows = slice(begin_read[number], begin_read[number + 1])
         ptr = mix.indptr[rows.start : rows.stop + 1]
         inside = slice(ptr[0], ptr[-1])
+        # The base of a scope stands first in it, so that columns count from where it begins.
         column = mix.indices[inside] - begin[number]
         size = int(n_base[number])
         shape = rows.stop - rows.start, size
@@ -334,6 +353,7 @@ def _layers(layout: _Layout, reached: Reached, items: _Items) -> tuple[dict[int,
             scope_mixture = csr_array((mix.data[inside], column, ptr - ptr[0]), shape=shape)
         mask = layout.scopes[number]
         layers[mask] = Layer(int(n_leaves[number]), size, places.get(mask, {}), scope_mixture)
+    # The scope of all variables is the greatest number and so the last.
     return layers, np.searchsorted(read, root) - begin_read[-2]
 
 
@@ -341,6 +361,7 @@ def _mixture(is_mean: NDArray[np.bool_], parent: Ints, child: Ints, weight: Floa
     """Each node as a weighted mean of base nodes, from sums as weighted means of their children."""
     n_nodes = len(is_mean)
     base = np.flatnonzero(~is_mean)
+    # Base nodes are means of themselves, so that powers of the matrix end at them.
     cells = np.append(parent, base), np.append(child, base)
     mix = csr_array((np.append(weight, np.ones(len(base))), cells), shape=(n_nodes, n_nodes))
     # A sum below a sum is replaced by its own mean; squares halve the depth of such chains.
@@ -364,6 +385,7 @@ def sides(circuit: Circuit, given: Conditionals, right: Points | None = None) ->
         n_others = np.zeros(len(layout.scopes))
         n_others[entered] = [right.get(layout.scopes[scope]).n_base for scope in entered]
     n_blocks = np.dot(n_entries, n_others) / _NUMBERS
+    # This is the number of pairs of blocks, of which both sides are cut.
     if right is None:
         n_blocks = np.sqrt(n_blocks)
     # Rows under leaves of several variables are few already.
@@ -371,6 +393,7 @@ def sides(circuit: Circuit, given: Conditionals, right: Points | None = None) ->
     if not given.joint:
         parts = np.array_split(parts[0], min(int(n_blocks) + 1, len(given.cells)))
     for rows in parts:
+        # Pointers of a block begin at zero, as those of all rows do.
         ptr = reached.ptr[rows[0] : rows[-1] + 2]
         arg_ptr = reached.arg_ptr[ptr[0] : ptr[-1] + 1]
         entries = slice(ptr[0], ptr[-1])

@@ -72,6 +72,7 @@ class KernelEvaluator:
         # From the root down: the nodes of the kernel that are wanted in each scope.
         self._wanted: dict[int, dict[KernelNode, None]] = {whole: {kernel.root: None}}
         scopes = {*p.structure.scopes, *(1 << var for var in range(p.n_features))}
+        # Parts have fewer variables than their whole, so that they come before it.
         self._order = sorted(scopes, key=lambda scope: (scope.bit_count(), scope))
         for scope in reversed(self._order):
             self._want(scope, p.structure.splits.get(scope, {}))
@@ -90,14 +91,18 @@ class KernelEvaluator:
                 ordered[node] = None
         self._wanted[scope] = ordered
         for parts, owner in splits.items():
+            # Sides have the parts of a split in the same order.
             split = tuple(sorted(parts))
+            # A leaf of several variables splits nothing: it is met as a whole.
             if len(split) > 1:
                 for node in ordered:
+                    # Sums are formed from matrices of their own scope and need no route.
                     if not node.weights:
                         self._routes[split, node] = self._route(split, split, node, owner)
 
     def _route(self, split: Split, parts: Split, node: KernelNode, owner: int) -> _Route:
         """How a kernel node is made of matrices of some parts of a product."""
+        # What is left is a matrix in the scope of one part, which must then be computed.
         if len(parts) == 1:
             self._wanted.setdefault(parts[0], {})[node] = None
             return _Route(node, split.index(parts[0]))
@@ -105,7 +110,9 @@ class KernelEvaluator:
             routes = [self._route(split, parts, below, owner) for below in node.parts]
             return _Route(routes=tuple(routes), weights=node.weights)
         routes = []
+        # Parts that no factor of the kernel joins are independent of each other.
         for group, factors in _grouped(parts, node.parts):
+            # Several factors may lie in one part, and one may span several parts, but not both.
             if len(group) > 1 and len(factors) > 1:
                 raise IncompatibleError(_misfit(split, factors, owner))
             below = self._kernel.product(factors)
@@ -114,6 +121,7 @@ class KernelEvaluator:
 
     def __call__(self, left: Side, right: Side | Points) -> Floats:
         """Expected kernel of each pair, shape (n_left, n_right)."""
+        # Each matrix has the shape (nodes of the left layer, nodes of the right layer).
         values: dict[tuple[int, KernelNode], Floats] = {}
         for scope in self._order:
             below = left.layers.get(scope)
@@ -123,6 +131,7 @@ class KernelEvaluator:
                 continue
             for node in self._wanted[scope]:
                 if node.weights:
+                    # The product is a new array, which the other parts may be added to in place.
                     matrix = node.weights[0] * values[scope, node.parts[0]]
                     for weight, part in zip(node.weights[1:], node.parts[1:]):
                         matrix += weight * values[scope, part]
@@ -130,10 +139,12 @@ class KernelEvaluator:
                     matrix = self._base(scope, node, left, right, values)
                     if below.mix is not None:
                         matrix = below.mix @ matrix
+                    # A sparse array multiplies from the left alone, hence the transposes.
                     if above.mix is not None:
                         matrix = (above.mix @ matrix.T).T
                 values[scope, node] = matrix
         whole = (1 << self._circuits[0].n_features) - 1
+        # Rows may share a node of the root's layer, which is then computed once.
         return values[whole, self._kernel.root][np.ix_(left.root, right.root)]
 
     def _base(
@@ -147,6 +158,7 @@ class KernelEvaluator:
         """The matrix of a column kernel, or of a product, between leaves and products."""
         below = left.layers[scope]
         above: Any = right.layers.get(scope)
+        # Leaves and known cells stand first, then the products, split by split.
         matrix = np.empty((below.n_base, above.n_base))
         if below.n_leaves:
             matrix[: below.n_leaves] = self._of_leaves(scope, node, left, right)
@@ -159,6 +171,7 @@ class KernelEvaluator:
         return matrix
 
     def _of_leaves(self, scope: int, node: KernelNode, left: Side, right: Side | Points) -> Floats:
+        # Several bits are set: such leaves have several variables.
         if scope & (scope - 1):
             return _between_joint_leaves(scope, node, left, right)
         var = scope.bit_length() - 1
@@ -171,8 +184,10 @@ class KernelEvaluator:
 
 def _between(kernel: ColumnKernel, form: Form, right: Side | Points, var: int) -> Floats:
     """Expectations of a column kernel between distributions and the right side."""
+    # Pairs have second moments: the expected product of the kernels at both cells.
     if isinstance(right, Points) and right.are_pairs:
         return leaf_second_moments(kernel, form, *right.scores(var).T)
+    # In the layer of a side, known cells follow the leaves.
     known = leaf_expectations(kernel, form, right.known(var))
     if isinstance(right, Points):
         return known
@@ -189,12 +204,14 @@ def _along(
     """The values of a route between products with these places of their parts."""
     if route.node is not None:
         matrix = values[split[route.part], route.node]
+        # Places of the parts: left (n_left, n_parts), right (n_right, n_parts).
         rows = left[:, route.part]
         columns = right[:, route.part]
         # Columns first where they are fewer than the rows: the smaller matrix is gathered twice.
         if len(columns) * len(matrix) < len(rows) * matrix.shape[1]:
             return matrix.take(columns, axis=1).take(rows, axis=0)
         return matrix.take(rows, axis=0).take(columns, axis=1)
+    # What is gathered or computed below is a new array, which may be changed in place.
     first_route, *later_routes = route.routes
     matrix = _along(first_route, split, left, right, values)
     if not route.weights:
@@ -212,6 +229,7 @@ def _between_joint_leaves(scope: int, node: KernelNode, left: Side, right: Side 
     side = left.joint[scope]
     variables = side.leaves.variables.tolist()
     total: Any = 0.0
+    # The variables of one leaf depend on each other, so that sums are multiplied out.
     for weight, columns in product_terms(node, _is_column):
         factors: list[Any] = [columns[var].column for var in variables]
         if isinstance(right, Points):
@@ -242,6 +260,7 @@ def _grouped(
         (part, (part,), ()) for part in parts
     ]
     for factor in factors:
+        # A factor joins all groups that it shares columns with, and goes with them.
         touched = [group for group in groups if group[0] & factor.scope]
         groups = [group for group in groups if not group[0] & factor.scope]
         scopes, splits, shares = zip(*touched)
@@ -296,9 +315,11 @@ def _kinds(structure: Structure) -> list[str]:
 
 
 def _refuse_different_splits(p: Structure, q: Structure) -> None:
+    # Scopes that only one of them has never meet.
     for scope in p.splits.keys() & q.splits.keys():
         for split in p.splits[scope].items():
             for split_of_q in q.splits[scope].items():
+                # The second entry is a node that splits so, for the message.
                 if split[0] != split_of_q[0]:
                     raise IncompatibleError(_difference(scope, split, split_of_q, p is q))
 

@@ -63,6 +63,7 @@ def sample(
     """
     n_samples = check_n_samples(n_samples)
     nothing = np.full((1, circuit.n_features), np.nan)
+    # A row without cells still has those that the circuit has been conditioned on.
     known, events = check_events(circuit, nothing if given is None else given)
     evaluator = Evaluator(circuit, size=1, events=events)
     # All rows start from the same cells, so one evaluated row serves them all. An improbable one
@@ -72,9 +73,11 @@ def sample(
     seed = _seed(random_state)
 
     def work(part: Floats, start: int) -> None:
+        # All rows read the values of the one that was evaluated.
         column = np.zeros(len(part), dtype=np.int64)
         _fill(evaluator, batch, column, start_streams(seed, len(part), start), part)
 
+    # Streams belong to rows, so that the draws do not depend on the chunks.
     over_chunks(rows, work, chunk=512)
     return rows
 
@@ -170,8 +173,10 @@ def _completed(evaluator: Evaluator, rows: Floats, seed: np.uint64) -> Floats:
     def work(part: Floats, start: int) -> None:
         streams = start_streams(seed, len(part), start)
         for batch in evaluator.batches(part, start):
+            # Rows that are too improbable for this batch come again in one of logs.
             index = batch.position[batch.evaluated]
             filled = part[index]
+            # Events count the rows of the whole table.
             numbers = start + index
             _fill(evaluator, batch, batch.evaluated, streams[index], filled, numbers)
             out[start + index] = filled
@@ -193,9 +198,11 @@ def _fill(
     It stands for event ``index[j]``, or for the only one.
     """
     n_slots = evaluator.program.n_slots
+    # Nodes whose lines are not alive together share a slot here, too.
     visitors = np.empty((n_slots, len(rows)), np.int64)
     n_visitors = np.zeros(n_slots, np.int64)
     score = np.empty(np.diff(evaluator.plan.ptr).max())
+    # (n_rows, n_features), with -1 where no leaf of several variables has been reached.
     owner = np.full(rows.shape, -1)
     settings = (evaluator.plan, evaluator.tables, evaluator.columns, evaluator.mode)
     evaluated = (batch.cells, batch.lines, batch.in_logs, evaluator.maximise)
@@ -347,6 +354,7 @@ def _chosen_child(
 
 
 def _seed(random_state: Any) -> np.uint64:
+    # Two draws of 31 bits, which the integers of every system hold, make a seed.
     high = np.iinfo(np.int32).max
     high_bits, low_bits = check_random_state(random_state).randint(high, size=2)
     return np.uint64(high_bits) << np.uint64(31) | np.uint64(low_bits)

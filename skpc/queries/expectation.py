@@ -83,6 +83,7 @@ def expected_kernel(p: Circuit, q: Any, kernel: Kernel) -> Any:
     _check_kernel(kernel)
     circuit = KernelCircuit(kernel, p.n_features)
     if not isinstance(q, Circuit):
+        # Points keep their own cells, whatever the circuit has been conditioned on.
         points = read_rows(p, q)
         return _gram_at_points(Evaluator(p, size=1), _empty_row(p), points, circuit)[0]
     evaluate = KernelEvaluator(p, q, circuit)
@@ -162,9 +163,11 @@ def expected_gram(circuit: Circuit, X: Any, Y: Any, kernel: Kernel) -> Floats:
     other_rows = rows if Y is None else check_rows(circuit, Y)
     evaluator = Evaluator(circuit)
     circuit_of_kernel = KernelCircuit(kernel, circuit.n_features)
+    # Complete rows are points, which need no pass over the circuit on their side.
     if not np.isnan(other_rows).any():
         return _gram_at_points(evaluator, rows, other_rows, circuit_of_kernel)
     if not np.isnan(rows).any():
+        # A kernel is symmetric, so that the sides may change places.
         return _gram_at_points(evaluator, other_rows, rows, circuit_of_kernel).T
     return _gram_of_pairs(evaluator, rows, other_rows, circuit_of_kernel)
 
@@ -205,7 +208,9 @@ class KernelExpansion:
         self._points = points
         self._coefficients = coefficients
         self._complete = not np.isnan(points).any()
+        # Complete points are laid out once, and serve every table that is asked about.
         circuit_of_kernel = KernelCircuit(kernel, circuit.n_features)
+        # A sum in the kernel is either its root or a part of it.
         root = circuit_of_kernel.root
         self._is_product = not any(node.weights for node in (root, *root.parts))
         self._evaluate = KernelEvaluator(circuit, None, circuit_of_kernel)
@@ -290,6 +295,7 @@ class KernelExpansion:
             )
         rows = check_rows(self._circuit, X)
         second = np.zeros((len(rows), self._coefficients.shape[1]))
+        # Each batch of pairs goes through all rows again, which are so evaluated once.
         chunks = list(conditionals(Evaluator(self._circuit), rows))
         for weight, pairs in self._pairs():
             for given in chunks:
@@ -299,6 +305,7 @@ class KernelExpansion:
 
     def _pairs(self) -> Iterator[tuple[Floats, Points]]:
         """All pairs of points, with the weights of their second moments."""
+        # The second moment is symmetric in the points, so that half of the pairs are enough.
         left_points, right_points = np.triu_indices(len(self._points))
         for start in range(0, len(left_points), _PAIRS):
             i = left_points[start : start + _PAIRS]
@@ -313,6 +320,7 @@ class KernelExpansion:
 
 def _laid_out(circuit: Circuit, points: Floats) -> list[Points]:
     """Points as sides of expected kernels, part by part."""
+    # (n_points, n_features, 1): the last axis has two cells for pairs.
     parts = slices(len(points), _POINTS)
     return [Points(circuit, points[part, :, np.newaxis], part) for part in parts]
 
@@ -339,6 +347,7 @@ def _gram_of_pairs(
 
     def blocks(table: Floats) -> list[Side]:
         given = conditionals(evaluator, table)
+        # Sides of all rows are held at once, as each of them meets all others.
         return [side for part in given for side in sides(evaluator.circuit, part)]
 
     # One table on both sides has a symmetric matrix: half of it is enough.
@@ -347,6 +356,7 @@ def _gram_of_pairs(
     right = left if is_symmetric else blocks(other_rows)
     gram = np.empty((len(rows), len(other_rows)))
     for number, side in enumerate(left):
+        # Blocks before this one have been met from the other side.
         for side_of_others in right[number if is_symmetric else 0 :]:
             values = evaluate(side, side_of_others)
             if side is side_of_others:

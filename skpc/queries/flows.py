@@ -95,6 +95,7 @@ def expected_statistics(
         Edge counts in the order of the edges, leaf statistics in the layout of the leaf tables,
         and the weighted sum of the rows' log-likelihoods (nats).
     """
+    # Complete rows follow their induced trees where this is faster than a pass over all edges.
     complete = np.array(~np.isnan(rows).any(axis=1), dtype=np.bool_)
     if shown is None and walkable(circuit, EDGES_OF_A_COUNT) is None:
         complete[:] = False
@@ -105,6 +106,7 @@ def expected_statistics(
         edges, leaves, log_density = induced_statistics(circuit, rows[index], weight[index], marks)
         refuse_impossible(log_density, index)
         parts.append(ExpectedStatistics(edges, leaves, float(weight[index] @ log_density)))
+    # A table without rows has statistics, too: zeros of the right shapes.
     if not complete.all() or not len(rows):
         parts.append(_statistics_of_all_edges(circuit, rows, weight, ~complete))
     return reduce(add, parts)
@@ -123,20 +125,25 @@ def _statistics_of_all_edges(
     n_entries = len(evaluator.tables.log_table)
 
     def work(part: Floats, start: int) -> tuple[Floats, Floats, float]:
+        # Threads add up by themselves and are joined at the end.
         into = Collected(np.zeros(n_arguments), np.zeros(n_entries))
         total = 0.0
         flow = evaluator.flows()
         joint = np.zeros((len(part), evaluator.reader.n_leaves))
         for batch in evaluator.batches(part, start, refuse=False):
+            # Only logs can tell an impossible row from a very improbable one.
             if batch.in_logs:
                 refuse_impossible(batch.root, index[start + batch.position])
             evaluated = batch.evaluated
+            # Rows that come again in logs have no weight in this batch.
             row_weight = np.zeros(len(batch.position))
             row_weight[evaluated] = weight[start + batch.position[evaluated]]
             total += float(row_weight[evaluated] @ batch.root[evaluated])
+            # Each row enters the root with its weight, and is divided from there on.
             flow[evaluator.plan.slot[-1], : len(row_weight)] = row_weight
             state = (batch.cells, len(row_weight), batch.lines, flow, batch.in_logs)
             flow_down(evaluator.plan, evaluator.tables, *state, into)
+            # Leaves of several variables have two lines each: a value, and the flow that came.
             lines = slice(circuit.n_features + 1, len(batch.cells.codes), 2)
             reached = batch.cells.values[lines, : len(row_weight)]
             joint[batch.position] += reached.T
@@ -145,6 +152,7 @@ def _statistics_of_all_edges(
 
     # Parts are added up in their order, so that threads do not change the sums.
     parts = over_chunks(rows, work)
+    # The last entry takes the argument of a root that is a leaf, which is no edge.
     by_edge = np.zeros(circuit.n_edges + 1)
     by_edge[evaluator.program.edge] = sum(part[0] for part in parts)
     statistic = sum((part[1] for part in parts), np.zeros(n_entries))
@@ -223,6 +231,7 @@ def pseudo_counts_from(circuit: Circuit, n_rows: float) -> PseudoCounts:
     >>> pseudo_counts_from(builder.build(), 3.0).param.round(1)
     array([0.3, 2.7])
     """
+    # One row without cells and of this weight passes each edge as often as such rows would.
     nothing = np.full((1, circuit.n_features), np.nan)
     statistics = expected_statistics(circuit, nothing, np.array([float(n_rows)]))
     counts = missing_counts(*leaf_facts(circuit), statistics.leaf_statistic)
@@ -233,12 +242,15 @@ def _evenly_spread(circuit: Circuit, of_columns: Sequence[Floats] | None) -> Cir
     """The same structure with equal weights and equal probabilities of what is possible."""
     structure = circuit.structure
     parent = circuit.edge_parent
+    # What is impossible in the circuit gets no share.
     share = (circuit.log_weight > -np.inf).astype(np.float64)
     if of_columns is not None:
         variable = structure.decision_var[parent]
+        # The place of the decided state among those of all variables, end to end.
         state = offsets(circuit.n_states)[:-1][variable] + structure.decision_state
         decides = variable >= 0
         share[decides] *= np.concatenate(of_columns)[state[decides]]
+    # (n_edges,): the shares of all edges that leave the same node.
     total = np.bincount(parent, share, circuit.n_nodes)[parent]
     is_weight = (circuit.kind[parent] == SUM) & (share > 0.0)
     log_weight = circuit.log_weight.copy()
@@ -305,11 +317,13 @@ def bd_score(circuit: Circuit, X: Any, sample_weight: Any = None, *, ess: float 
     prior = uniform_pseudo_counts(circuit, ess)
     counts = expected_statistics(circuit, rows, check_weight(sample_weight, len(rows)))
     parent = circuit.edge_parent
+    # Impossible edges have no counts, whose log gamma would be infinite.
     is_of_sum = (circuit.kind[parent] == SUM) & (circuit.log_weight > -np.inf)
     score = _log_marginal(
         prior.edge[is_of_sum], counts.edge_flow[is_of_sum], parent[is_of_sum], circuit.n_nodes
     )
     leaves = circuit.structure.leaves
+    # Tables of leaves have entries for missing cells, too, which are no states.
     states = states_of_leaves(leaves, circuit.n_states)
     possible = circuit.param[states.param] > -np.inf
     owner = np.repeat(states.leaf, states.size)[possible]
@@ -322,6 +336,7 @@ def _log_marginal(pseudo: Floats, count: Floats, owner: Ints, n_owners: int) -> 
     """The sum over all distributions; ``owner`` says which one a count belongs to."""
     total = np.bincount(owner, pseudo, n_owners)
     counted = np.bincount(owner, count, n_owners)
+    # Products and leaves elsewhere own no counts here, and gammaln(0) is infinite.
     is_present = total > 0.0
     totals_part = gammaln(total[is_present]) - gammaln(total[is_present] + counted[is_present])
     return float(totals_part.sum() + (gammaln(pseudo + count) - gammaln(pseudo)).sum())

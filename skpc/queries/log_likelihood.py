@@ -54,6 +54,7 @@ def log_likelihood(circuit: Circuit, X: Any) -> Floats:
     array([0.2, 0.5, 1. ])
     """
     rows, events = check_events(circuit, X)
+    # Intervals can be met by several children of a decision, so that no single path is left.
     if events is not None or walkable(circuit, EDGES_OF_A_VALUE) is None:
         return feed_forward(circuit, rows, events)
     # Rows with missing cells are NaN there.
@@ -103,9 +104,11 @@ def log_expectation(circuit: Circuit, X: Any, factors: Mapping[int, Factor]) -> 
     """
     rows, events = check_events(circuit, X)
     if events is None:
+        # Functions are read as events are: rows become events without intervals.
         none = np.empty(0, dtype=np.int64)
         events = Events.from_intervals(rows, none, none, np.empty(0), np.empty(0))
     stated = events.are_stated()
+    # Under a block the expectation does not fall apart into one factor a variable.
     in_blocks = {var for group in circuit.multivariate for var in group.variables.tolist()}
     for var, factor in factors.items():
         if var in in_blocks:
@@ -182,6 +185,7 @@ def log_conditional(circuit: Circuit, X: Any, given: Any) -> Floats:
         known = np.full_like(whole, np.nan)
         known[:, chosen] = whole[:, chosen]
     log_known = log_likelihood(circuit, known)
+    # Nothing is probable given what cannot be, and -inf less -inf would be NaN.
     refuse_impossible(log_known, np.arange(len(log_known)))
     return log_likelihood(circuit, whole) - log_known
 
@@ -242,6 +246,7 @@ def condition(circuit: Circuit, evidence: Any) -> Circuit:
         raise ValueError(f"evidence must be finite or NaN, got {wanted[np.isinf(wanted)][0]}")
     # The evidence, and what the circuit has been conditioned on, as one row.
     row = check_rows(circuit, wanted[np.newaxis])
+    # check_rows has replaced the cells of variables that were conditioned on before.
     differs = np.flatnonzero(~np.isnan(wanted) & (row[0] != wanted))
     if len(differs):
         var = int(differs[0])
@@ -257,7 +262,9 @@ def condition(circuit: Circuit, evidence: Any) -> Circuit:
     structure = circuit.structure
     log_weight = circuit.log_weight.copy()
     parent = structure.edge_parent
+    # Sums that the evidence excludes keep their weights: nothing reaches them.
     edge = np.flatnonzero((structure.kind[parent] == SUM) & (value[parent] > -np.inf))
+    # Bayes' rule at each sum: a child counts by how well it explains the evidence.
     log_weight[edge] += value[structure.child[edge]]
     # Far from every leaf, the value of a sum is too large for what its weights must sum to.
     log_total = np.full(structure.n_nodes, -np.inf)

@@ -110,6 +110,7 @@ def fit_to_rows(
 ) -> Fit:
     """:func:`fit_parameters` of rows that have been checked; ``model.circuit`` is the result."""
     model = ParametrisedCircuit.from_rows(circuit, data.rows, data.weight, pseudo_count)
+    # Without held-out rows the objective rises in every step, so that patience is of no use.
     if held_out is not None:
         stop = stop._replace(patience=_PATIENCE)
     return learn([model], data, stop, held_out)
@@ -145,6 +146,7 @@ class ParametrisedCircuit(NamedTuple):
         """A circuit before its parameters are learned from rows, or from rows like these."""
         if not np.all(np.isnan(circuit.observed)):
             raise ValueError("parameters can only be fitted before a circuit is conditioned")
+        # The prior of a Gaussian leaf is the Gaussian of its whole column.
         moments = column_moments(read_cells(circuit.columns, rows)[1], weight)
         return cls(circuit, _pseudo_counts(circuit, pseudo_count), moments)
 
@@ -153,6 +155,7 @@ class ParametrisedCircuit(NamedTuple):
         """Log-likelihood of the pseudo-counts (nats)."""
         circuit = self.circuit
         counts = self.pseudo_counts
+        # Weights of zero stay zero, and their pseudo-counts would count with minus infinity.
         is_weight = circuit.kind[circuit.edge_parent] == SUM
         is_weight &= circuit.log_weight > -np.inf
         on_edges = counts.edge[is_weight] @ circuit.log_weight[is_weight]
@@ -174,8 +177,10 @@ class ParametrisedCircuit(NamedTuple):
         parent = circuit.edge_parent
         usable = (circuit.kind[parent] == SUM) & (circuit.log_weight > -np.inf)
         count = np.where(usable, statistics.edge_flow + counts.edge, 0.0)
+        # (n_edges,): the counts of all edges that leave the same sum.
         total = np.bincount(parent, count, circuit.n_nodes)[parent]
         log_weight = circuit.log_weight.copy()
+        # A sum that no row reaches, without pseudo-counts, keeps its weights.
         changed = usable & (total > 0)
         log_weight[changed] = log_or_inf(count[changed] / total[changed])
         prior = Prior(counts.param, *self.moments)
@@ -189,6 +194,7 @@ def _pseudo_counts(circuit: Circuit, pseudo_count: float | PseudoCounts) -> Pseu
             raise ValueError(f"pseudo_count must not be negative, got {pseudo_count}")
         edge = np.full(circuit.n_edges, float(pseudo_count))
         pseudo_count = PseudoCounts(edge, np.full(len(circuit.param), float(pseudo_count)))
+    # Pseudo-counts that are given may belong to another structure.
     for name, counts, size in (
         ("edge", pseudo_count.edge, circuit.n_edges),
         ("param", pseudo_count.param, len(circuit.param)),

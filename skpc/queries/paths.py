@@ -92,6 +92,7 @@ def expected_value(circuit: Circuit, X: Any, paths: Paths, holds: Bools) -> Floa
     rows = check_rows(circuit, X)
     # Sums of random integers tell sets of statements from each other.
     code = np.random.RandomState(0).randint(2**63, size=len(paths.column), dtype=np.int64)
+    # The empty statement must not change a sum.
     code[0] = 0
     # The first statement has no probability: nothing looks it up.
     statements_of = [
@@ -101,6 +102,7 @@ def expected_value(circuit: Circuit, X: Any, paths: Paths, holds: Bools) -> Floa
     place = np.empty(len(paths.column), dtype=np.uint32)
     for variable_statements in statements_of:
         place[variable_statements] = np.arange(len(variable_statements))
+    # The probabilities of all statements under all leaves, if the rows of a batch reach all.
     n_entries = sum(len(statements_of[var]) for var in circuit.structure.leaves.var.tolist())
     # Each row reaches a few leaves, and many rows reach most.
     size = _ROWS if n_entries <= _PROBABILITIES else 1
@@ -111,8 +113,10 @@ def expected_value(circuit: Circuit, X: Any, paths: Paths, holds: Bools) -> Floa
         for given in conditionals(evaluator, part):
             position = start + given.position
             known = ~np.isnan(given.cells)
+            # (n_given, n_outputs), beside holds[position] of shape (n_given, n_statements).
             total = np.zeros_like(out[position])
             tables = _tables(circuit, evaluator.plan, paths.events, statements_of, given)
+            # Threads write values of their own.
             lines = np.empty((evaluator.program.n_slots, _EVENTS))
             state = (given.reached, np.ascontiguousarray(holds[position]), known)
             _follow(evaluator.plan, paths, code, place, *state, *tables, lines, total)
@@ -126,6 +130,7 @@ def _tables(
     circuit: Circuit, plan: Plan, events: Events, statements_of: list[Ints], given: Conditionals
 ) -> tuple[Ints, Floats]:
     """Probabilities of statements under each leaf that a row reaches, and where they begin."""
+    # The rows of a batch share one table of all leaves that any of them reaches.
     child = plan.arg[given.reached.arg]
     reached = np.unique(~child[child < 0])
     first_entry = np.zeros(len(plan.leaves.var), dtype=np.int64)
@@ -139,11 +144,15 @@ def _tables(
             low = events.low[variable_events]
             # Many intervals have few ends.
             ends, at_end = np.unique([low, events.high[variable_events]], return_inverse=True)
+            # (n_leaves, n_ends), of which intervals are differences.
             below = circuit.leaf_forms(var, leaf).between(np.full(len(ends), -np.inf), ends)
+            # numpy versions disagree on the shape of the inverse.
             at_low, at_high = at_end.reshape(2, -1)
             prob = below[:, at_high] - below[:, at_low]
+            # A statement with several intervals has the sum of their probabilities.
             if prob.shape[1] > len(statements):
                 prob = np.add.reduceat(prob, offsets(size)[:-1], axis=1)
+            # Leaf by leaf, the statements of the column stand end to end.
             first_entry[leaf] = begin + np.arange(len(leaf)) * len(statements)
             parts.append(prob.ravel())
             begin += prob.size
@@ -203,6 +212,7 @@ def _follow(
     # The codes of the statements that a row leaves open, 0 for the others.
     open_code = np.empty(len(code), np.int64)
     count = np.empty(n_features, np.int64)
+    # For each column: the events that say something of it, and the place of what they say.
     said = np.empty((2, n_features, size), np.uint32)
     is_one = np.empty(len(plan.is_sum), np.int8)
     for r in range(len(known)):
@@ -211,6 +221,7 @@ def _follow(
             open_code[s] = 0 if is_known else code[s]
             fails[s] = is_known and not holds[r, s]
         n_events = _distinct_events(paths, open_code, fails, keys, event_at, path_of, total)
+        # As many events at a time as the lines have room for.
         for begin in range(0, n_events, size):
             n = min(size, n_events - begin)
             count[:] = 0
@@ -218,6 +229,7 @@ def _follow(
                 p = path_of[begin + t]
                 for k in range(paths.ptr[p], paths.ptr[p + 1]):
                     s = paths.said[k]
+                    # What the row's own cells decide has been checked already.
                     if open_code[s] != 0:
                         var = paths.column[s]
                         said[0, var, count[var]] = t
@@ -226,6 +238,7 @@ def _follow(
             for e in range(reached.ptr[r], reached.ptr[r + 1]):
                 _evaluate(plan, reached, e, count, said, n, first_entry, table, is_one, lines)
             for t in range(n):
+                # A line is not even written where no event says anything below.
                 prob = 1.0 if is_one[root] == 1 else lines[plan.slot[root], t]
                 for k in range(n_outputs):
                     out[r, k] += prob * total[begin + t, k]
@@ -265,11 +278,14 @@ def _distinct_events(
         key = np.int64(0)
         is_possible = True
         for k in range(paths.ptr[p], paths.ptr[p + 1]):
+            # Statements about known cells add 0: paths that differ by these alone are one event.
             key += open_code[paths.said[k]]
             is_possible &= not fails[paths.said[k]]
         if not is_possible:
             continue
+        # The number of places is a power of two, so that the mask takes the remainder.
         slot = key & mask
+        # Taken by another set: the next free place is tried.
         while event_at[slot] >= 0 and keys[slot] != key:
             slot = (slot + 1) & mask
         if event_at[slot] < 0:
@@ -323,9 +339,11 @@ def _evaluate(
         weight = reached.weight[k]
         if child < 0 or is_one[child] == 1:
             constant += weight
+            # Leaves count as 1 at first, and are corrected where events say something of them.
             n_leaves += child < 0 and count[plan.leaves.var[~child]] > 0
             continue
         source = lines[plan.slot[child]]
+        # The first child writes the line, whatever stood in it.
         if n_inner == 0:
             for t in range(n):
                 line[t] = weight * source[t]
@@ -337,6 +355,7 @@ def _evaluate(
                 line[t] *= source[t]
         n_inner += 1
     is_one[i] = 1 if n_inner + n_leaves == 0 else 0
+    # No child has written the line, but leaves are going to correct it.
     if n_inner == 0 and n_leaves > 0:
         line[:n] = constant if is_sum else 1.0
     elif is_sum and constant > 0.0:
@@ -348,6 +367,7 @@ def _evaluate(
             if child < 0:
                 var = plan.leaves.var[~child]
                 begin = first_entry[~child]
+                # Leaves without statements have a count of 0 and change nothing.
                 weight = reached.weight[k] if is_sum else -1.0
                 _meet_leaf(said[:, var], count[var], table[begin:], weight, line)
 
@@ -371,9 +391,11 @@ def _meet_leaf(
     line : array of shape (n_events,)
         The values of the node.
     """
+    # Events that say something of a column say it once, so that no entry is met twice.
     if weight < 0.0:
         for j in range(n_statements):
             line[said[0, j]] *= prob[said[1, j]]
     else:
         for j in range(n_statements):
+            # The leaf has been counted as 1 before.
             line[said[0, j]] += weight * (prob[said[1, j]] - 1.0)

@@ -72,6 +72,7 @@ def posteriors(circuit: Circuit, X: Any, variables: Any = None) -> list[Predicti
         )
     predictives = []
     for var, forms in zip(wanted.tolist(), zip(*parts)):
+        # Bins of a histogram axis are no labels: their cells are numbers.
         labels = np.arange(circuit.n_states[var]) if circuit.structure.is_categorical[var] else None
         predictives.append(Predictive([stacked(forms)], rows[:, var], labels))
     return predictives
@@ -123,6 +124,7 @@ def marginals(circuit: Circuit, X: Any) -> list[Floats | None]:
     [array([[0.25, 0.75],
            [1.  , 0.  ]])]
     """
+    # Numbers without an axis have no states, and need no pass.
     state_columns = np.flatnonzero(circuit.n_states).tolist()
     predictive = dict(zip(state_columns, posteriors(circuit, X, state_columns)))
     return [
@@ -168,6 +170,7 @@ def moments(circuit: Circuit, X: Any) -> tuple[np.ndarray, np.ndarray]:
     variance = np.zeros_like(rows)
     for cell, form in _missing_cells(circuit, rows, np.arange(circuit.n_features)):
         mean[cell] = form.means()
+        # Rounding could leave a tiny negative number.
         variance[cell] = np.maximum(form.mean_squares(mean[cell]), 0.0)
     return mean, variance
 
@@ -265,6 +268,7 @@ def quantiles(circuit: Circuit, X: Any, levels: Any) -> Floats:
             f"levels must be a list of probabilities strictly between 0 and 1, got {levels!r}"
         )
     out = np.repeat(rows[np.newaxis], len(level), axis=0)
+    # States have no order, and so no quantiles: their missing cells stay NaN.
     numbers = np.flatnonzero(~circuit.structure.is_categorical)
     for (row, var), form in _missing_cells(circuit, rows, numbers):
         out[:, row, var] = [likely_parts(form).quantiles(q) for q in level.tolist()]
@@ -277,6 +281,7 @@ def _missing_cells(
     """The missing cells of some variables, and their distributions, some rows at a time."""
     for start in range(0, len(rows), _ROWS):
         part = rows[start : start + _ROWS]
+        # Posteriors of observed cells are known without a form.
         missing = [np.flatnonzero(np.isnan(part[:, var])) for var in wanted]
         forms = _forms(circuit, part, wanted, missing)
         for var, row, form in zip(wanted.tolist(), missing, forms):
@@ -293,11 +298,13 @@ def _forms(
     """Distributions of the cells of some variables in the rows that are chosen for each."""
     columns = circuit.columns
     leaves = circuit.structure.leaves
+    # Leaves of other variables need no lines in the pass down.
     marks = np.zeros(circuit.n_features, dtype=bool)
     marks[wanted] = True
     lines = posterior_lines(leaves, circuit.param, columns, marks)
     average = posterior_average(circuit, rows, lines, events)
     reader = MultivariateReader(circuit)
+    # (n_leaves, n_rows) for each block; zeros where none of its variables is wanted.
     probs = [
         average[lines.first[group.leaf]]
         if marks[group.variables].any()
@@ -306,6 +313,7 @@ def _forms(
     ]
     given = reader.conditionals(rows, probs)
     for var, chosen_rows in zip(wanted.tolist(), chosen):
+        # (n_chosen, n_parts): one mixture a row.
         prob = np.ascontiguousarray(
             average[lines_of(leaves, columns, lines, var)][:, chosen_rows].T
         )

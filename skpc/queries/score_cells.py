@@ -76,6 +76,7 @@ def score_cells(circuit: Circuit, X: Any) -> Floats:
     def work(part: Floats, start: int) -> None:
         derivative = evaluator.flows()
         before = np.empty((n_arguments, evaluator.size))
+        # A line for each variable, then two for each leaf of several, as cells have.
         target = np.empty((circuit.n_features + 2 * evaluator.reader.n_leaves, evaluator.size))
         for batch in evaluator.batches(part, start, refuse=False):
             n = len(batch.position)
@@ -85,6 +86,7 @@ def score_cells(circuit: Circuit, X: Any) -> Floats:
             _differentiate(plan, evaluator.tables, *state, derivative, before, target)
             root = batch.lines[len(plan.is_sum) - 1]
             values = np.ascontiguousarray(part[batch.position].T)
+            # Cells of variables that the circuit has been conditioned on are not read.
             values[evaluator.columns.ignored > 0] = np.nan
             if evaluator.reader.groups:
                 _add_groups(evaluator.reader, part[batch.position], in_logs, target)
@@ -93,6 +95,7 @@ def score_cells(circuit: Circuit, X: Any) -> Floats:
             index = start + batch.position[evaluated]
             out[index] = target[: circuit.n_features, evaluated].T
             if batch.in_logs:
+                # An observed cell without a score: the rest of its row is impossible.
                 lost = np.isnan(out[index]) & ~np.isnan(values[:, evaluated].T)
                 refuse_impossible(np.where(lost.any(axis=1), -np.inf, 0.0), index)
 
@@ -104,6 +107,7 @@ def _add_groups(reader: MultivariateReader, rows: Floats, in_logs: bool, target:
     """Add the derivatives of leaves of several variables, times what they say without each cell."""
     n = len(rows)
     n_features = rows.shape[1]
+    # Derivatives stand in the first of the two lines of each such leaf.
     derivative = target[n_features::2, :n]
     without_cell = target[:n_features, :n]
     if not in_logs:

@@ -39,11 +39,13 @@ class TableCells(NamedTuple):
 
     def unit(self, column: int) -> str:
         """What kind of number a column holds: "M" for dates, "m" for durations, else none."""
+        # Any moment tells the dtype that a scale makes.
         scale = self.domain.calendars.get(column)
         return "" if scale is None else scale.dates(np.zeros(1)).dtype.kind
 
     def label(self, column: int, value: float) -> Any:
         """What a cell of a column holds, as a user would write it."""
+        # Categories have labels; other cells are numbers, dates or durations.
         labels = self.domain[column].labels
         if labels is not None:
             return labels[int(value)]
@@ -60,17 +62,21 @@ class TableCells(NamedTuple):
         """Read rows whose dates have the origins and units of their columns."""
         values = rows.copy()
         for column, calendar in _calendars(domain):
+            # In microseconds dates of all units can be compared.
             moments = calendar.dates(rows[:, column])
             moments = moments.astype(f"{moments.dtype.kind}8[us]")
+            # NaT is the least integer, which must not pass for a date.
             values[:, column] = np.where(np.isnat(moments), np.nan, moments.astype(np.float64))
         return cls(values, domain)
 
     def encoded(self, rows: Floats) -> Floats:
         """Rows of a domain that have these cells; a cell that is the same stays as it is."""
+        # Cells that the rows have already keep their exact numbers, without the way there and back.
         is_new = (self.values != self.of_rows(self.domain, rows).values) & ~np.isnan(self.values)
         encoded = self.values.copy()
         for column, calendar in _calendars(self.domain):
             micros = encoded[:, column]
+            # NaN cannot become an integer: such cells are marked again below.
             moments = np.nan_to_num(micros).astype(np.int64).astype(f"{self.unit(column)}8[us]")
             moments[np.isnan(micros)] = "NaT"
             # Moments are in local time.
@@ -81,8 +87,10 @@ class TableCells(NamedTuple):
         """A table, which has these columns, with those of these cells that it has not."""
         rows = rows_of(self.domain, table)
         encoded = self.encoded(rows)
+        # Missing cells differ from themselves, but there is nothing to write.
         is_new = (encoded != rows) & ~np.isnan(encoded)
         if not is_new.any():
+            # A table that has its cells already keeps its dtypes, too.
             return table
         return with_cells_of(table, is_new, self.domain.decode(encoded, like=table))
 
@@ -92,9 +100,11 @@ def rows_of(domain: Domain, table: Any) -> Floats:
 
     A category that is not known has the code -1.
     """
+    # Encoding would round numbers to states, and the numbers alone would not know categories.
     rows = np.where(domain.is_categorical, domain.encode(table), domain.numbers_in(table))
     unknown = domain.is_categorical & np.isnan(rows)
     if unknown.any():
+        # A category that the domain has not seen is NaN there, and only the table has a cell.
         rows[unknown & ~missing_in(table)] = -1.0
     return rows
 
@@ -102,6 +112,7 @@ def rows_of(domain: Domain, table: Any) -> Floats:
 def _calendars(domain: Domain) -> Iterator[tuple[int, Any]]:
     """The columns of dates and durations, and how their cells are numbers."""
     for column, calendar in domain.calendars.items():
+        # Dates that are categories have codes, not numbers.
         if domain[column].labels is None:
             yield column, calendar
 
@@ -114,6 +125,7 @@ def read_cells(tables: Sequence[Any], categorical_features: Any) -> list[TableCe
     TypeError, ValueError
         If the tables are of different libraries or columns, or a cell is infinite.
     """
+    # Checks keep the names of columns in an estimator, which compares each table with the first.
     reader = BaseEstimator()
     checked = list[Any]()
     for number, table in enumerate(tables):
@@ -131,6 +143,7 @@ def read_cells(tables: Sequence[Any], categorical_features: Any) -> list[TableCe
     domain = Domain.fit(
         together, Declared(categorical_features=categorical_features, merges_columns=False)
     )
+    # All tables are read at once, and then cut apart where they end.
     values = TableCells.of_table(domain, together).values
     ends = np.cumsum([len(table) for table in checked])[:-1]
     return [TableCells(part, domain) for part in np.split(values, ends)]

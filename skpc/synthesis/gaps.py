@@ -120,18 +120,22 @@ class WithGaps(DensityMixin, BaseEstimator):
         with all_or_nothing(self):
             table = check_table(self, X, reset=True)
             weight = check_weight(sample_weight, len(table))
+            # Rows of weight zero would make gaps that no row of any weight has.
             table, weight = present_rows(table, weight)
             density = clone(self.density)
             self.domain_ = density.prepare(table, weight)[0]
             is_gap = missing_in(table)
             # A column without any value has nothing to draw, with gaps or without.
             gap_columns = np.flatnonzero(is_gap.any(axis=0) & ~is_gap.all(axis=0))
+            # Columns whose gaps are always the same share one indicator.
             patterns, group = np.unique(is_gap[:, gap_columns], axis=1, return_inverse=True)
             self.gaps_ = [gap_columns[group == number] for number in range(patterns.shape[1])]
             domain = self.domain_
+            # Each indicator of gaps is one more column, a category of two states.
             for _ in self.gaps_:
                 domain = domain.with_category(2)
             rows = self._with_gaps(self.domain_.encode(table), is_gap)
+            # Equal rows are merged after their gaps have been added to them.
             self.density_ = density.fit_rows(domain, *merge_rows(rows, weight))
         return self
 
@@ -179,6 +183,7 @@ class WithGaps(DensityMixin, BaseEstimator):
         # Columns are numbered alike; those of gaps follow.
         known = Events(np.hstack([events.rows, states]), *events[1:])
         density = self.density_.row_density
+        # What cannot be is refused before anything is drawn.
         if np.isneginf(density.log_density(known)[0]):
             raise ValueError(
                 f"given and missing must be possible together; found given={given!r} and "
@@ -190,6 +195,7 @@ class WithGaps(DensityMixin, BaseEstimator):
         n_features = self.n_features_in_
         is_gap = np.zeros((n_samples, n_features), dtype=bool)
         for number, columns in enumerate(self.gaps_):
+            # Cells were drawn under gaps as well, and are taken out at the end.
             is_gap[:, columns] = drawn[:, [n_features + number]] == 1.0
         rows = self.domain_.with_given(drawn[:, :n_features], row)
         table = self.domain_.decode(self.domain_.name(rows, random_state, row))
@@ -213,6 +219,7 @@ class WithGaps(DensityMixin, BaseEstimator):
         check_is_fitted(self)
         table = check_table(self, X, reset=False)
         rows, mass = self.domain_.encode_with_mass(table)
+        # A missing cell is integrated out, and its gap counts by the indicator.
         rows = self._with_gaps(rows, missing_in(table))
         return mass.with_rows(self.density_.row_density.log_density(rows), None)
 
@@ -246,6 +253,7 @@ class WithGaps(DensityMixin, BaseEstimator):
 
     def _with_gaps(self, rows: Floats, is_gap: Bools) -> Floats:
         """Encoded rows with the states of their gaps; NaN where these are none of ``fit``."""
+        # NaN where columns of one group differ: such a pattern did not occur in fit.
         states = np.full((len(rows), len(self.gaps_)), np.nan)
         for number, columns in enumerate(self.gaps_):
             states[is_gap[:, columns].all(axis=1), number] = 1.0
@@ -255,10 +263,12 @@ class WithGaps(DensityMixin, BaseEstimator):
     def _known_gaps(self, given: Mapping[Any, Any], missing: Any) -> Floats:
         """The states of gaps that follow from what is asked for, shape (1, n_groups)."""
         states = np.full((1, len(self.gaps_)), np.nan)
+        # A statement may be missing as well: it then says nothing of the cell.
         is_stated = ~missing_cells(np.fromiter(given.values(), dtype=object, count=len(given)))
         stated = [column for column, has_statement in zip(given, is_stated) if has_statement]
         present = self.domain_.places(stated, "given")
         absent = self.domain_.places(missing, "missing")
+        # Only gaps that fit has seen can be asked for.
         for column in absent.tolist():
             if not any(column in columns for columns in self.gaps_):
                 where = self.domain_[column].where
@@ -271,6 +281,7 @@ class WithGaps(DensityMixin, BaseEstimator):
                     "missing and given must not be about the same cells, or about cells whose gaps "
                     f"were the same in fit; found both for {self.domain_[columns[0]].where}."
                 )
+            # Groups that nothing is said of stay open.
             if is_present or is_absent:
                 states[0, number] = float(is_absent)
         return states

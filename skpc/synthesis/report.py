@@ -76,6 +76,7 @@ class TableReport(NamedTuple):
     @property
     def trends(self) -> float:
         """Mean over all pairs of columns."""
+        # Pairs with a constant column have no correlation; a single column has no pairs.
         return float(np.nanmean(self.pairs.to_numpy())) if len(self.pairs) > 1 else np.nan
 
     def __str__(self) -> str:
@@ -106,9 +107,11 @@ class TableReport(NamedTuple):
         import matplotlib.pyplot as plt
 
         ax = plt.subplots()[1] if ax is None else ax
+        # A copy, as the diagonal is filled with the columns.
         shown = self.pairs.to_numpy(copy=True)
         names = [str(name) for name in self.pairs]
         np.fill_diagonal(shown, self.columns["shape"])
+        # The same range in every drawing, so that colours can be compared.
         image = ax.imshow(shown, vmin=0.0, vmax=1.0, cmap="viridis")
         ax.set_xticks(range(len(names)), names, rotation=90)
         ax.set_yticks(range(len(names)), names)
@@ -177,11 +180,14 @@ def table_report(
     >>> [report.shapes > 0.9, report.trends < 0.8, report.auc > 0.6]
     [True, True, True]
     """
+    # One generator for all measures, so that one seed gives one report.
     random_state = check_random_state(random_state)
     tables = [real, synthetic, *([] if holdout is None else [holdout])]
     learned, drawn, *held = read_cells(tables, categorical_features)
+    # New rows are the fairer reference, where there are any.
     reference = held[0] if held else learned
     least = min(len(cells.values) for cells in (learned, drawn, reference))
+    # Each fold needs rows of both tables.
     if least < 2 * _FOLDS:
         raise ValueError(f"Each table needs at least {2 * _FOLDS} rows; found {least}.")
     columns = [_column(reference, drawn, j) for j in range(len(drawn.names))]
@@ -209,11 +215,13 @@ def _frame(data: Any, **options: Any) -> Any:
 
 
 def _column(real: TableCells, drawn: TableCells, j: int) -> dict[str, float]:
+    # Missing cells are compared by their share, the others by their distribution.
     a = real.values[:, j]
     b = drawn.values[:, j]
     missing = 1.0 - abs(np.isnan(a).mean() - np.isnan(b).mean())
     a = a[~np.isnan(a)]
     b = b[~np.isnan(b)]
+    # A column without values on one side has no shape to compare.
     if not len(a) or not len(b):
         return {"shape": np.nan, "coverage": np.nan, "missing": missing}
     if real.is_categorical[j]:
@@ -221,7 +229,9 @@ def _column(real: TableCells, drawn: TableCells, j: int) -> dict[str, float]:
         coverage = np.isin(np.unique(a), b).mean()
     else:
         shape = 1.0 - ks_2samp(a, b, method="asymp").statistic
+        # A constant column has no length to divide by.
         length = max(np.ptp(a), 1e-300)
+        # The parts of the range of the real column that lie beyond the drawn one.
         uncovered = max(b.min() - a.min(), 0.0) + max(a.max() - b.max(), 0.0)
         coverage = max(1.0 - uncovered / length, 0.0)
     return {"shape": float(shape), "coverage": float(coverage), "missing": float(missing)}
@@ -229,6 +239,7 @@ def _column(real: TableCells, drawn: TableCells, j: int) -> dict[str, float]:
 
 def _overlap(a: Floats, b: Floats) -> float:
     """One less the total variation distance of two columns of codes."""
+    # Codes of both columns together, so that counts stand for the same values.
     values, code = np.unique(np.concatenate([a, b]), return_inverse=True)
     counts_a, counts_b = (np.bincount(c, minlength=len(values)) for c in np.split(code, [len(a)]))
     return float(1.0 - 0.5 * np.abs(counts_a / len(a) - counts_b / len(b)).sum())
@@ -237,6 +248,7 @@ def _overlap(a: Floats, b: Floats) -> float:
 def _pairs(real: TableCells, drawn: TableCells) -> Any:
     n_columns = len(real.names)
     similar = np.full((n_columns, n_columns), np.nan)
+    # Codes are needed for each of many pairs, and are made once.
     codes = [[_codes(real, cells, j) for j in range(n_columns)] for cells in (real, drawn)]
     for j, k in combinations(range(n_columns), 2):
         if real.is_categorical[[j, k]].any():
@@ -246,6 +258,7 @@ def _pairs(real: TableCells, drawn: TableCells) -> Any:
             )
         else:
             difference = _correlation(real, j, k) - _correlation(drawn, j, k)
+            # Correlations are at most 2 apart.
             similar[j, k] = 1.0 - 0.5 * abs(difference)
         similar[k, j] = similar[j, k]
     return _frame(similar, index=real.names, columns=real.names)
@@ -258,7 +271,9 @@ def _codes(real: TableCells, cells: TableCells, j: int) -> Floats:
     values = cells.values[:, j]
     real_cells = real.values[:, j]
     if not real.is_categorical[j]:
+        # Edges come from the real table, so that both tables have the same bins.
         edges = np.histogram_bin_edges(real_cells[~np.isnan(real_cells)], bins)
+        # The outer edges are left out: what lies beyond them falls into the last bins.
         values = np.where(np.isnan(values), np.nan, np.digitize(values, edges[1:-1]))
     return np.nan_to_num(values, nan=-1.0)
 
@@ -276,6 +291,7 @@ def _auc(real: TableCells, drawn: TableCells, random_state: Any) -> float:
 
 
 def _auc_of_gaps(real: TableCells, drawn: TableCells, random_state: Any) -> float:
+    # Gaps alone tell how much of a difference is not in the values.
     gaps = np.isnan(real.values).astype(float)
     gaps_of_drawn = np.isnan(drawn.values).astype(float)
     return _told_apart(gaps, gaps_of_drawn, None, random_state)
@@ -283,9 +299,11 @@ def _auc_of_gaps(real: TableCells, drawn: TableCells, random_state: Any) -> floa
 
 def _told_apart(real: Floats, drawn: Floats, categories: Any, random_state: Any) -> float:
     """Area under the curve of a classifier that tells rows of two tables apart, out of folds."""
+    # As many rows of each, so that guessing gives an area of one half.
     n_rows = min(len(real), len(drawn))
     X = np.concatenate([_some(values, n_rows, random_state) for values in (real, drawn)])
     y = np.repeat([0, 1], n_rows)
+    # Seeds of classifiers are numbers, and folds and model share one.
     seed = random_state.randint(2**31)
     model = HistGradientBoostingClassifier(categorical_features=categories, random_state=seed)
     folds = StratifiedKFold(_FOLDS, shuffle=True, random_state=seed)
@@ -298,6 +316,7 @@ def _some(values: Floats, n_rows: int, random_state: Any) -> Floats:
 
 
 def _nearer(drawn: TableCells, learned: TableCells, held: TableCells, random_state: Any) -> float:
+    # Of more rows the nearest one would be nearer by that alone.
     n_rows = min(len(learned.values), len(held.values))
     points = _points(drawn.values, learned)
     nearest = []
@@ -306,6 +325,7 @@ def _nearer(drawn: TableCells, learned: TableCells, held: TableCells, random_sta
         distances, _ = NearestNeighbors(n_neighbors=1).fit(places).kneighbors(points)
         nearest.append(distances[:, 0])
     distance_to_learned, distance_to_held = nearest
+    # Ties count for one half, as for rows that are in both tables.
     return float(
         np.mean(
             (distance_to_learned < distance_to_held)
@@ -317,6 +337,7 @@ def _nearer(drawn: TableCells, learned: TableCells, held: TableCells, random_sta
 def _points(values: Floats, reference: TableCells) -> Floats:
     """Points in the space of distances; a missing number is the mean, a missing category none."""
     mean, deviation = column_moments(reference.values, np.ones(len(reference.values)))
+    # Categories that differ are the root of 2 apart: so are numbers one deviation apart.
     scaled = math.sqrt(2.0) * (values - mean) / deviation
     return np.nan_to_num(
         one_hot(reference.domain, np.where(reference.is_categorical, values, scaled))
@@ -324,6 +345,7 @@ def _points(values: Floats, reference: TableCells) -> Floats:
 
 
 def _rules(learned: TableCells, drawn: TableCells) -> Any:
+    # Rules of the rows learned from, and how many drawn rows keep each.
     rules = [finding.rule for finding in rules_of(learned).rules]
     shares_kept = [1.0 - read_tie(rule, learned).broken(drawn.values).mean() for rule in rules]
     return _frame({"rule": rules, "kept": shares_kept})

@@ -88,11 +88,13 @@ def keep_rules(table: Any, rules: Sequence[Any], observed: Any = None) -> Any:
            [ 5.,  5., 10.]])
     """
     reader = BaseEstimator()
+    # The answer gets the precision of the table that was given, which the check may change.
     precision = table
     table = check_table(reader, table, reset=True)
     domain = _domain_of(table)
     values = TableCells.of_table(domain, table).values
     known = values
+    # Without observed cells all may change.
     is_free = np.ones(values.shape, dtype=bool)
     if observed is not None:
         is_free = missing_in(check_table(reader, observed, reset=False))
@@ -221,14 +223,18 @@ class RuledDensity(DensityMixin, BaseEstimator):
             self.domain_ = _domain_of(table)
             cells = TableCells.of_table(self.domain_, table)
             self._ties = Ties.read(self.rules, cells)
+            # Cells that follow from others are filled in before the density sees them.
             filled = self._ties.propagated(cells.values)
             self._refuse_breaches(table, filled)
             derived = self._ties.derived
+            # The density learns the columns that no rule always tells.
             self._columns = np.setdiff1d(np.arange(self.n_features_in_), derived)
             whole = TableCells(filled, self.domain_).written(table)
             # A density without weights is one, too.
             weights = {} if sample_weight is None else {"sample_weight": weight}
+            # Weights are passed only if there are some, as some densities take none.
             self.density_ = clone(self.density).fit(_taken(whole, self._columns), **weights)
+            # Rules that are computed hold in every draw: nothing is divided out.
             self.log_normalizer_ = 0.0
             self.log_normalizer_se_ = 0.0
             # What is computed is kept; the rest depends on the draws.
@@ -236,7 +242,9 @@ class RuledDensity(DensityMixin, BaseEstimator):
                 _, is_kept = self._drawn(n_draws, check_random_state(0), self._known({}))
                 self._refuse_few(is_kept.sum(), n_draws)
                 share = is_kept.mean()
+                # Rejected draws make the density of the others larger by this share.
                 self.log_normalizer_ = float(np.log(share))
+                # By the delta method, from the variance of a share of draws.
                 self.log_normalizer_se_ = float(np.sqrt((1.0 - share) / (share * n_draws)))
         return self
 
@@ -272,6 +280,7 @@ class RuledDensity(DensityMixin, BaseEstimator):
         n_samples = check_n_samples(n_samples)
         random_state = check_random_state(random_state)
         known = self._known({} if given is None else given)
+        # How many of the draws keep the rules, from fit; with evidence it may be another share.
         share = float(np.exp(self.log_normalizer_))
         n_tried = 0
         n_kept = 0
@@ -289,6 +298,7 @@ class RuledDensity(DensityMixin, BaseEstimator):
                 self._refuse_few(n_kept, n_tried)
             # The next batch is as large as this one has been lucky.
             share = max(n_kept / max(n_tried, 1), _FEWEST)
+        # Draws are independent, so that it does not matter which of them are left over.
         rows = np.concatenate(parts)[:n_samples]
         return self.domain_.decode(self.domain_.name(rows, random_state, known.row))
 
@@ -323,22 +333,27 @@ class RuledDensity(DensityMixin, BaseEstimator):
         check_option("strategy", strategy, ("mean", "sample"))
         table, values, evidence = self._read(X)
         is_sample = strategy == "sample"
+        # Draws for means have a seed, so that the same rows have the same means.
         random_state = check_random_state(random_state if is_sample else 0)
         rows = self._completed(evidence, strategy, random_state)
         for index, drawn, log_weight in self._open_draws(values, evidence, random_state):
             # Where no draw keeps the rules, what is nearest to all of them has to do.
             log_weight[np.isneginf(log_weight).all(axis=1)] = 0.0
+            # A draw by weights that are known as logs: the greatest sum with Gumbel noise.
             chosen = (log_weight + random_state.gumbel(size=log_weight.shape)).argmax(axis=1)
             rows[index] = drawn[np.arange(len(index)), chosen]
             if is_sample:
                 continue
+            # Cells are free if the table and the rules leave them open.
             is_free = np.isnan(values[index])
             means = _means(self.domain_, drawn, softmax(log_weight, axis=1))
+            # The nearest cells that keep the rules, from the means.
             nearest = self._ties.settled(np.where(is_free, means, values[index]), is_free)
             # States that are likeliest one by one may break a rule between them.
             is_kept = ~self._ties.broken(nearest)
             rows[index[is_kept]] = nearest[is_kept]
         is_free = np.isnan(values)
+        # What was observed stays, whatever has been drawn.
         return _settled(self._ties, self.domain_, table, np.where(is_free, rows, values), is_free)
 
     def score_samples(self, X: Any) -> Floats:
@@ -357,9 +372,11 @@ class RuledDensity(DensityMixin, BaseEstimator):
             cells under a rule.
         """
         _, values, evidence = self._read(X)
+        # Rules that draws keep by chance only are divided out.
         scores = np.asarray(self.density_.score_samples(evidence)) - self.log_normalizer_
         is_broken = self._ties.broken(values)
         for index, _, log_weight in self._open_draws(values, evidence, check_random_state(0)):
+            # The mean weight of the draws estimates the mass that keeps the rules.
             scores[index] += np.logaddexp.reduce(log_weight, axis=1) - np.log(_N_OF_ROW)
         # Also where the density has not been asked about all cells.
         scores[is_broken] = -np.inf
@@ -389,10 +406,12 @@ class RuledDensity(DensityMixin, BaseEstimator):
         # The density numbers its columns in another way.
         if not isinstance(given, Mapping):
             given = dict(enumerate(self.domain_.row(given)[0]))
+        # Columns by number, whatever names or numbers the user gave.
         said = {int(self.domain_.places([c], "given")[0]): given[c] for c in given}
         events, row = read_events(self.domain_, said, "given", values_are_known=True)
         rows = rows_of(self.domain_, row)
         values = self._ties.propagated(TableCells.of_rows(self.domain_, rows).values)
+        # Rules must hold between given cells, or no draw keeps them.
         if self._ties.broken(values)[0]:
             raise ValueError(f"given must be possible, but it breaks a rule; found {given!r}.")
         decoded = self.domain_.decode(TableCells(values, self.domain_).encoded(rows))
@@ -409,8 +428,10 @@ class RuledDensity(DensityMixin, BaseEstimator):
         self, n_rows: int, random_state: np.random.RandomState, known: _Known
     ) -> tuple[Floats, Bools]:
         """Encoded draws, and which of them keep the rules and what is known."""
+        # Only a density that is asked for evidence has to take it.
         options = {"given": known.evidence} if known.evidence else {}
         table = self.density_.sample(n_rows, random_state=random_state, **options)
+        # Columns that the density does not see stay NaN until rules tell them.
         rows = np.full((n_rows, self.n_features_in_), np.nan)
         rows[:, self._columns] = rows_of(self.domain_.taken(self._columns), table)
         drawn = TableCells.of_rows(self.domain_, rows).values
@@ -454,7 +475,9 @@ class RuledDensity(DensityMixin, BaseEstimator):
         log_weight : ndarray of shape (n_rows, n_draws)
             Log densities of parts of known sums given the other cells; -inf where a rule is broken.
         """
+        # A row that breaks a rule anyway has no draws that keep all.
         is_open = self._ties.open(values) & ~self._ties.broken(values)
+        # Draws of many rows take much memory, so that rows come in parts.
         n_parts = 1 + int(is_open.sum()) // _ROWS
         for index in np.array_split(np.flatnonzero(is_open), n_parts) if is_open.any() else ():
             repeated = np.repeat(index, _N_OF_ROW)
@@ -467,6 +490,7 @@ class RuledDensity(DensityMixin, BaseEstimator):
             rows = self._ties.computed(rows, is_free)
             log_weight = self._log_parts(table, rows, is_part)
             log_weight[self._ties.broken(rows)] = -np.inf
+            # (n_rows, n_draws) of weights, and one axis more for the cells.
             shape = len(index), _N_OF_ROW
             yield index, rows.reshape(*shape, -1), log_weight.reshape(shape)
 
@@ -477,11 +501,14 @@ class RuledDensity(DensityMixin, BaseEstimator):
         # No draw is between states, which a density may take for categories.
         is_state = self.domain_.values(rows.copy()) == rows
         is_lost = (is_part & self.domain_.is_ordered & ~is_state).any(axis=1)
+        # States that no draw can reach are left out of the question and get weight zero below.
         possible = np.where(is_part & is_lost[:, np.newaxis], np.nan, rows)[:, self._columns]
         whole = TableCells(possible, self.domain_.taken(self._columns)).written(table)
         whole = self._without_told(whole, rows)
+        # Of the whole and of the rest: their difference is the density of the parts given the rest.
         log_whole = self.density_.score_samples(whole)
         log_rest = self.density_.score_samples(without_cells(whole, is_part[:, self._columns]))
+        # Infinite less infinite is NaN: such a draw is impossible.
         with np.errstate(invalid="ignore"):
             log_parts = np.nan_to_num(log_whole - log_rest, nan=-np.inf, neginf=-np.inf)
         return np.where(is_lost, -np.inf, log_parts)
@@ -543,6 +570,7 @@ def _taken(table: Any, columns: Ints) -> Any:
 
 def _means(domain: Domain, draws: Floats, weight: Floats) -> Floats:
     """The mean, or the most probable state, of each cell; see ``RuledDensity._open_draws``."""
+    # weight (n_rows, n_draws) and draws (n_rows, n_draws, n_cells) give (n_rows, n_cells).
     means = np.einsum("rd,rdc->rc", weight, draws)
     # Between ordered states there is nothing. Dates are in other units here.
     is_ordered = domain.is_ordered.copy()
@@ -551,6 +579,7 @@ def _means(domain: Domain, draws: Floats, weight: Floats) -> Floats:
     for column in np.flatnonzero(domain.is_categorical).tolist():
         codes = draws[:, :, column]
         states = np.unique(codes)
+        # The mass of each state in each row: (n_states, n_rows).
         mass = [(weight * (codes == state)).sum(axis=1) for state in states]
         means[:, column] = states[np.argmax(mass, axis=0)]
     return means
@@ -558,9 +587,11 @@ def _means(domain: Domain, draws: Floats, weight: Floats) -> Floats:
 
 def _settled(ties: Ties, domain: Domain, table: Any, values: Floats, is_free: Bools) -> Any:
     """A table with the nearest cells that keep the rules."""
+    # A second round settles what writing the table has changed.
     for is_last in (False, True):
         values = ties.settled(values, is_free)
         settled = TableCells(values, domain).written(table)
+        # Read back, as the table may not hold all numbers.
         written = TableCells.of_table(domain, settled).values
         breach = ties.breach(written)
         if breach is None:

@@ -52,6 +52,7 @@ class Rule(NamedTuple):
 
         About 3 / ``n_rows`` where no row does.
         """
+        # Clopper and Pearson's exact bound; without a row that keeps the rule it is one.
         n_kept = self.n_rows - self.n_breaches
         return float(beta.ppf(0.95, self.n_breaches + 1, n_kept)) if n_kept else 1.0
 
@@ -147,9 +148,11 @@ def rules_of(cells: TableCells, tolerance: float = 0.0) -> Rules:
     search = _Search(cells, tolerance)
     rules = [*search.equal(), *search.ordered(), *search.sums(), *search.determined()]
     rules += search.values({finding.rule for finding in rules})
+    # As many rules as were tried had a chance: the correction of Bonferroni.
     rules = [
         finding._replace(pvalue=min(1.0, finding.pvalue * search.n_tried)) for finding in rules
     ]
+    # Only rules that are sure can explain others.
     parts = search.parts_of_sums({finding.rule for finding in rules if finding.pvalue <= level})
     trivial = [finding for finding in rules if finding.pvalue > level or finding.rule in parts]
     sure = {
@@ -157,6 +160,7 @@ def rules_of(cells: TableCells, tolerance: float = 0.0) -> Rules:
         for finding in rules
         if finding.pvalue <= level and finding.rule not in parts
     }
+    # What follows from other rules needs no mention.
     return Rules(
         [finding for rule, finding in sure.items() if not _is_chained(rule, sure)], trivial
     )
@@ -171,10 +175,12 @@ class _Search:
         self.names = cells.names
         self.tolerance = tolerance
         self.n_tried = 0
+        # A constant column would be in many rules that say nothing.
         self.n_values = [len(np.unique(v[~np.isnan(v)])) for v in self.rows.T]
         self.varied = [j for j, n in enumerate(self.n_values) if n > 1]
         #: Numbers have an order among each other, dates too, and durations.
         self.comparable = [
+            # Columns of one unit only can be compared.
             [j for j in self.varied if not cells.is_categorical[j] and cells.unit(j) == unit]
             for unit in ("", "M", "m")
         ]
@@ -182,6 +188,7 @@ class _Search:
     def equal(self) -> list[Rule]:
         """Numbers that are equal."""
         rules = []
+        # An equality holds both ways, so that each pair is tried once.
         for j, k in (pair for columns in self.comparable for pair in combinations(columns, 2)):
             a, b = self._observed(j, k)
             rule = self.names[j], "==", self.names[k]
@@ -191,9 +198,12 @@ class _Search:
     def ordered(self) -> list[Rule]:
         """Numbers in order."""
         rules = []
+        # An order has a direction: both are tried.
         for j, k in (pair for columns in self.comparable for pair in permutations(columns, 2)):
             a, b = self._observed(j, k)
+            # Chance that a cell of one column is at most one of the other, were they independent.
             below = np.searchsorted(np.sort(a), b, side="right").sum() / max(len(a) ** 2, 1)
+            # Equal columns are in order, but that has been said.
             if (a != b).any():
                 rule = self.names[j], "<=", self.names[k]
                 rules += self._rule(rule, len(a), (a > b).sum(), below)
@@ -206,11 +216,15 @@ class _Search:
         for parts in (parts for size in (1, 2, 3) for parts in combinations(columns, size)):
             # Two columns that differ by a constant are one rule.
             totals = [j for j in columns if j not in parts and (len(parts) > 1 or j > parts[0])]
+            # Candidates refused by the first rows have been tried, too, and count for chance.
             self.n_tried += len(totals)
             for total in self._possible_totals(parts, totals):
                 t, *addends = self._observed(total, *parts)
+                # addends (n_parts, n_rows) add up to s (n_rows,).
                 s = np.sum(addends, axis=0)
+                # Sums agree up to rounding, relative to the largest number of the columns.
                 step = ROUNDING * max(np.abs([t, *addends]).max(initial=0.0), ROUNDING)
+                # The median is the constant if most rows keep the rule, up to rounding.
                 constant = float(f"{np.median(t - s):.12g}") if len(t) else 0.0
                 named = "sum", *(self.names[j] for j in parts)
                 rule: tuple[Any, ...] = self.names[total], "==", named
@@ -219,6 +233,7 @@ class _Search:
                     rule = (*rule, "+", constant)
                 elif len(parts) == 1:
                     continue
+                # As whole steps, numbers that differ by rounding alone are equal.
                 q = _agreement(np.round(t / step), np.round(s / step))
                 # The first row has told the constant.
                 n_rows = len(t) - (len(rule) > 3)
@@ -241,11 +256,14 @@ class _Search:
         # Rows by which most candidates are refused.
         first_rows = 100
         sample = self.rows[:first_rows]
+        # (n_first_rows, n_totals): what the parts leave of each total.
         gap = sample[:, totals] - sample[:, parts].sum(axis=1, keepdims=True)
         # Missing ones are sorted to the end.
         middle = np.maximum((~np.isnan(gap)).sum(axis=0) - 1, 0) // 2
+        # The median is taken as the constant, as for the whole table.
         gap = np.abs(gap - np.sort(gap, axis=0)[middle, np.arange(len(totals))])
         size = np.nan_to_num(np.abs(sample[:, [*parts, *totals]])).max(initial=0.0)
+        # As many breaches as the tolerance allows by chance in so few rows.
         allowed = binom.ppf(0.999, len(sample), self.tolerance)
         return [
             j for j, n in zip(totals, (gap > 10.0 * ROUNDING * size).sum(axis=0)) if n <= allowed
@@ -256,8 +274,10 @@ class _Search:
         rules = []
         for j, k in permutations(self.varied, 2):
             a, b = self._observed(j, k)
+            # Pairs are sorted by the first column, so that runs are its values.
             pairs, n_rows = np.unique([a, b], axis=1, return_counts=True)
             run_begins = np.flatnonzero(np.append(True, pairs[0, 1:] != pairs[0, :-1]))
+            # The most frequent partner is what a value determines; other rows are breaches.
             n_usual = np.maximum.reduceat(n_rows, run_begins).sum() if len(a) else 0
             # The first row of each value agrees with itself.
             rule = self.names[j], "determines", self.names[k]
@@ -269,6 +289,7 @@ class _Search:
         # Most values of a column that is the condition of a rule.
         most_values = 20
         rules = []
+        # A value of k says what j is, if k has few values and does not determine j as a whole.
         for k, j in permutations(self.varied, 2):
             if (
                 self.n_values[k] > most_values
@@ -277,8 +298,10 @@ class _Search:
                 continue
             a, b = self._observed(j, k)
             for value in np.unique(b):
+                # Where the condition holds, the most frequent value is the candidate.
                 usual, n_rows = np.unique(a[b == value], return_counts=True)
                 v = usual[n_rows.argmax()]
+                # Any other value of j could have been the candidate as well.
                 self.n_tried += self.n_values[j] - 1
                 names = self.names[j], "==", self.cells.label(j, v), "if", self.names[k]
                 rule = (*names, "==", self.cells.label(k, value))
@@ -289,9 +312,11 @@ class _Search:
 
     def _rule(self, rule: tuple[Any, ...], n_rows: int, n_breaches: int, q: float) -> list[Rule]:
         """A rule that a row keeps by chance with probability ``q``, if it holds."""
+        # Rules that fail have been tried as well.
         self.n_tried += 1
         if n_breaches > self.tolerance * n_rows or not n_rows:
             return []
+        # Chance of as few breaches, if each row kept the rule with probability q.
         pvalue = float(binom.cdf(n_breaches, n_rows, 1.0 - q))
         return [Rule(rule, int(n_rows), int(n_breaches), pvalue)]
 
@@ -303,6 +328,7 @@ class _Search:
 
 def _agreement(a: Floats, b: Floats) -> float:
     """Probability that independent draws of two columns are equal."""
+    # Counts of both columns over the values of either.
     values = np.unique(np.concatenate([a, b]))
     counts_a, counts_b = (
         np.bincount(np.searchsorted(values, c), minlength=len(values)) for c in (a, b)
@@ -314,5 +340,6 @@ def _is_chained(rule: tuple[Any, ...], rules: Collection[tuple[Any, ...]]) -> bo
     """Whether an order follows from two others, or any rule from an equality."""
     a, kind, b = rule[:3]
     if kind == "<=":
+        # One link between the two is enough.
         return any(r[:2] == (a, "<=") and (r[2], "<=", b) in rules for r in rules)
     return kind == "determines" and not {(a, "==", b), (b, "==", a)}.isdisjoint(rules)

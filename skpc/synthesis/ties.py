@@ -78,15 +78,20 @@ class Tie(NamedTuple):
 
     def fixed(self, rows: Floats) -> Floats:
         """The value of the target that its sources fix; NaN where they fix none."""
+        # Sources (n_rows, n_sources) and one sign each.
         sources = rows[:, self.sources]
         if self.values is None:
             total = np.asarray(sources @ np.array(self.signs) + self.constant)
+            # Decimals as their column has them, so that 0.1 + 0.2 is 0.3.
             return _decimals(total) if self.is_decimal else total
+        # A map has one source.
         return np.array([self.values.get(value, np.nan) for value in sources[:, 0].tolist()])
 
     def broken(self, rows: Floats) -> Bools:
         """Which rows break the rule; those that lack one of its cells do not."""
+        # NaN, where a cell is missing, is above no bound.
         excess = self.fixed(rows) - rows[:, self.target]
+        # An order is broken on one side alone.
         return (excess if self.is_order else np.abs(excess)) > self.reach
 
     def solved(self, place: int) -> Tie:
@@ -97,6 +102,7 @@ class Tie(NamedTuple):
         sign = -self.signs[place - 1]
         columns = list(self.columns)
         column = columns.pop(place)
+        # Of target = sum of parts, all go to one side: the target with the sign -1.
         signs = [sign * each for each in (-1.0, *self.signs)]
         del signs[place]
         return self._replace(
@@ -112,6 +118,7 @@ class Tie(NamedTuple):
         """The most frequent value of the source that allows the value of the target."""
         known: dict[float, float] = self.values or {}
         likeliest = {
+            # A state that fixes nothing allows every value of the target.
             value: next((s for s in self.usual if known.get(s, value) == value), np.nan)
             for value in np.unique(rows[:, self.target]).tolist()
         }
@@ -152,9 +159,11 @@ def read_tie(rule: Any, cells: TableCells) -> Tie:
         return _map(rule, cells, columns, {state: _cell(cells, rule, 2, columns[0])})
     if kind == "determines":
         partners = _usual_partners(cells.values[:, columns])
+        # The columns change places: what is determined is the target.
         return _map(rule, cells, columns[::-1], partners)
     # Equal categories may have other codes in each column.
     if kind == "==" and are_categories.all():
+        # From codes of the source to those of the target, for categories that both have.
         codes, labels = (list(cells.domain[column].labels) for column in columns)
         same = {float(n): float(codes.index(x)) for n, x in enumerate(labels) if x in codes}
         return _map(rule, cells, columns, same)
@@ -166,9 +175,12 @@ def read_tie(rule: Any, cells: TableCells) -> Tie:
             "about other columns. Convert them to numbers, or leave the rule out."
         )
     if kind == "<=":
+        # An order has the greater column as its target.
         return Tie(rule, tuple(columns[::-1]), is_order=True)
+    # Rounding is relative to the largest number of these columns.
     size = np.nan_to_num(np.abs(cells.values[:, columns])).max(initial=0.0)
     numbers = cells.values[:, columns[0]]
+    # A column whose numbers are decimals has decimal sums, too.
     is_decimal = kind == "sum" and np.array_equal(_decimals(numbers), numbers, equal_nan=True)
     return Tie(
         rule,
@@ -205,6 +217,7 @@ def _map(
     """The tie of a target to a source whose values fix some of its own."""
     source = columns[1]
     states, n_rows = np.unique(cells.values[:, source], return_counts=True)
+    # Most frequent first, and among equals the least value.
     usual = states[np.argsort(-n_rows, kind="stable")]
     usual = usual[~np.isnan(usual)].tolist()
     # Between numbers that are no states there may be others, which fix nothing.
@@ -215,8 +228,10 @@ def _map(
 
 def _usual_partners(pairs: Floats) -> dict[float, float]:
     """For each value of a source the most frequent one of a target."""
+    # Pairs that lack a cell say nothing.
     pairs = pairs[~np.isnan(pairs).any(axis=1)]
     pairs, n_rows = np.unique(pairs, axis=0, return_counts=True)
+    # Later entries of a dict win: the most frequent partner of each source comes last.
     return dict(pairs[np.lexsort((n_rows, pairs[:, 0]))].tolist())
 
 
@@ -234,12 +249,14 @@ class Ties(NamedTuple):
     @classmethod
     def read(cls, rules: Iterable[Any], cells: TableCells) -> Self:
         """Read rules; one that would close a circle, or tell a column again, is not active."""
+        # Columns by what they are computed from, so that no circle closes.
         sources_of = dict[int, set[int]]()
         totals = set[int]()
         every = list[Tie]()
         for tie in [read_tie(rule, cells) for rule in rules]:
             # A sum may determine any of its columns: the first one that is free.
             for turn in tie.turns():
+                # A total rule fills its column in all rows, so that no other may write to it.
                 is_told = turn.target in (sources_of if turn.is_total else totals)
                 is_circle = turn.target in _above(turn.sources, sources_of)
                 if not (tie.is_order or is_told or is_circle):
@@ -248,6 +265,7 @@ class Ties(NamedTuple):
                     tie = turn._replace(is_active=True)
                     break
             every.append(tie)
+        # Active ties in the order in which they can be computed, then the others.
         every.sort(key=lambda tie: (not tie.is_active, len(_above(tie.columns[:1], sources_of))))
         return cls(every)
 
@@ -274,6 +292,7 @@ class Ties(NamedTuple):
         if not is_broken.any():
             return None
         row = int(is_broken.argmax())
+        # The first broken rule of this row is enough for the message.
         tie = next(tie for tie in self.every if tie.broken(rows[[row]])[0])
         return int(is_broken.sum()), row, tie
 
@@ -317,8 +336,11 @@ class Ties(NamedTuple):
         """Set the last free part of each known sum; which cells these are, shape of ``rows``."""
         is_part = np.zeros(rows.shape, dtype=bool)
         for tie in self.active:
+            # A total that is not free asks for parts that add up to it.
             lacks_part = (tie.values is None) & ~is_free[:, tie.target]
+            # From the last part on: those before it keep what was drawn.
             for turn in reversed(tie.turns()[1:]):
+                # A part that other rules compute is not free.
                 if turn.target not in self.derived:
                     is_last = lacks_part & is_free[:, turn.target]
                     rows[is_last, turn.target] = turn.fixed(rows[is_last])
@@ -338,6 +360,7 @@ class Ties(NamedTuple):
         rows = np.where(np.isnan(settled_cells), rows, settled_cells)
         is_free = is_free & np.isnan(settled_cells)
         rows = self.computed(rows, is_free)
+        # Cells that orders have moved should not be moved back by sums.
         is_moved = np.zeros(rows.shape, dtype=bool)
         for _ in range(most_rounds):
             # A total that has been moved into an order moves its parts, not the other way round.
@@ -355,12 +378,14 @@ class Ties(NamedTuple):
         pairs = [tie.columns for tie in self.every if tie.is_order]
         is_free = is_free & ~np.isnan(rows)
         known = ~is_free & ~np.isnan(rows)
+        # Known cells press on free ones, from below and from above.
         least = _raised(np.where(known, rows, -np.inf), pairs)
         greatest = _lowered(np.where(known, rows, np.inf), pairs)
         # Between known cells there is a way up and a way down, which both stay between them.
         inside = np.clip(rows, least, greatest)
         up = _raised(np.nan_to_num(inside, nan=-np.inf), pairs)
         down = _lowered(np.nan_to_num(inside, nan=np.inf), pairs)
+        # Which way costs less, for each column: all greater ones up, or all smaller ones down.
         cost = np.where(is_free, np.abs(up - rows) - np.abs(down - rows), 0.0)
         # All columns that orders connect go the same way.
         connected = np.eye(rows.shape[1])
@@ -368,6 +393,7 @@ class Ties(NamedTuple):
         for _ in pairs:
             for high, low in pairs:
                 connected[[high, low]] = connected[[high, low]].max(axis=0)
+        # (n_rows, n_columns): each connected group takes the way that is cheaper for it.
         nearest = np.where(cost @ connected.T > 0.0, down, up)
         return np.where(is_free, nearest, rows)
 
@@ -400,7 +426,9 @@ def _give_way(tie: Tie, rows: Floats, is_free: Bools, is_moved: Bools) -> None:
     """
     broken = np.flatnonzero(tie.broken(rows))
     columns = list(tie.columns)
+    # Never a known cell, and rather one that has not been moved.
     may_change = np.where(is_free, 2.0 - is_moved, 0.0)[broken][:, columns]
+    # Of several, the largest: a change is the smallest part of it.
     size = np.abs(rows[broken][:, columns])
     size /= np.maximum(size.max(axis=1, keepdims=True), np.finfo(float).tiny)
     # Before all sources of the same rank, and behind those of a higher one.
@@ -414,5 +442,6 @@ def _give_way(tie: Tie, rows: Floats, is_free: Bools, is_moved: Bools) -> None:
             value = tie.likeliest_source(rows[chosen])
         else:
             value = tie.solved(number).fixed(rows[chosen])
+        # Without a value that keeps the rule the cell stays.
         rows[chosen, column] = np.where(np.isnan(value), rows[chosen, column], value)
         is_moved[chosen, column] |= number > 0

@@ -85,6 +85,7 @@ def flow_down(
     leaves = plan.leaves
     weight = tables.log_weight if in_logs else tables.weight
     table = tables.log_table if in_logs else tables.table
+    # Either sums over rows are wanted, or averages for each row.
     sums_rows = len(into.edge_flow) > 0
     incomplete = cells.incomplete
     flow = lines.shape[0] - FLOW
@@ -211,6 +212,7 @@ def posterior_average(
         The averages; those of observed cells are arbitrary.
     """
     evaluator = Evaluator(circuit, events=events)
+    # The root is the last node of the plan.
     root = evaluator.plan.slot[-1]
     out = np.zeros((lines.n_lines, len(rows)))
 
@@ -220,9 +222,11 @@ def posterior_average(
         into = Collected(_NO_FLOATS, _NO_FLOATS, lines, average)
         for batch in evaluator.batches(part, start):
             average[:] = 0.0
+            # Each row is divided as a whole.
             flows[root] = 1.0
             state = (batch.cells, len(batch.position), batch.lines, flows, batch.in_logs)
             flow_down(evaluator.plan, evaluator.tables, *state, into)
+            # Rows that come again in logs have no sound values in this batch.
             out[:, start + batch.position[batch.evaluated]] = average[:, batch.evaluated]
 
     over_chunks(rows, work, chunk=max(evaluator.size, 1024))

@@ -149,8 +149,10 @@ class AtPoints(Factor):
     def log_expectation(self, leaves: Form, terms: slice) -> Floats:
         """Log of some expected kernels under each leaf, shape (n_leaves, n_terms)."""
         cell = self.cell[terms]
+        # Points are scores here, as the leaves of such columns are.
         if isinstance(leaves, ScoredNormals):
             cell = leaves.column.transform(cell)
+        # A point is a normal without any width.
         known = Normals(cell, np.zeros(len(cell)))
         return log_or_inf(leaf_expectations(self.kernel, leaves, known))
 
@@ -193,12 +195,14 @@ class FactorReader(MultivariateReader):
         self._circuit = circuit
         self.events = events
         self._leaf_table = plan.leaves
+        # Intervals of one column are read together, whatever event says them.
         intervals = factors_of(events)
         #: Each column with factors: its leaves, these, and the leaves' places among such leaves.
         self._alone = []
         listed = [np.empty(0, np.int64)]
         begin = 0
         for var, leaf in self.leaves.alone():
+            # A column may have intervals in some rows and functions in others.
             of_column = [group[var] for group in (intervals, factors) if var in group]
             if of_column:
                 end = begin + len(leaf)
@@ -206,6 +210,7 @@ class FactorReader(MultivariateReader):
                 listed.append(leaf)
                 begin = end
         self._listed = np.concatenate(listed)
+        # Lines of single leaves stand behind those of the leaves of several variables.
         first_line = self.n_features + 2 * self.n_leaves
         self.plan = plan._replace(leaves=with_lines(plan.leaves, self._listed, first_line))
 
@@ -224,10 +229,12 @@ class FactorReader(MultivariateReader):
         cells = checked_cells(self.columns, rows, start)
         out = np.empty((len(self._listed), n))
         log_table = self._circuit.leaf_table
+        # Without factors, a leaf of a listed column has the value of its cell.
         log_leaf_values(self._leaf_table, log_table, cells, n, self._listed, out)
         for var, leaf, factors, lines in self._alone:
             leaves = self._circuit.leaf_forms(var, leaf)
             for factor in factors:
+                # Terms are sorted by rows, so that those of a part are one run.
                 terms = slice(*np.searchsorted(factor.row, [start, start + n]))
                 row, first_term = np.unique(factor.row[terms], return_index=True)
                 if len(row):
@@ -237,6 +244,7 @@ class FactorReader(MultivariateReader):
                     out[lines, row - start] = sums
         if self.groups:
             events = self.events.take(np.arange(start, start + n))
+            # Known cells of a block have counted; given them, the box of its intervals has a mass.
             for place, group, scored in zip(self.place, self.groups, self.cells(rows, start)):
                 is_open = np.isnan(scored.scores)
                 for event_rows, intervals in _alike(events, group.variables, is_open):
@@ -254,6 +262,7 @@ class FactorReader(MultivariateReader):
         """
         if index is not None:
             self._draw_stated(owner, streams, rows, self.events.take(index))
+            # What intervals have left open is drawn from the leaves as ever.
             super().fill(owner, streams, rows)
             return
         pending = np.arange(len(rows))
@@ -265,9 +274,11 @@ class FactorReader(MultivariateReader):
             drawing = streams[pending]
             drawn = before[pending]
             events = self.events.take(np.zeros(len(pending), dtype=np.int64))
+            # Of several ranges on a block only one is drawn within: the others must then hold.
             self._draw_stated(reached, drawing, drawn, events, n_ranges=1)
             super().fill(reached, drawing, drawn)
             rows[pending] = drawn
+            # Streams move on, so that a redraw is another draw.
             streams[pending] = drawing
             pending = pending[~events.hold(drawn).all(axis=1)]
             if not len(pending):
@@ -291,9 +302,11 @@ class FactorReader(MultivariateReader):
         """
         is_missing = np.isnan(rows)
         for var, leaf, _, _ in self._alone:
+            # The walk has left these cells open, as their leaves read lines of their own.
             chosen = np.flatnonzero(is_missing[:, var] & np.isin(owner[:, var], leaf))
             if len(chosen):
                 distinct, place = np.unique(owner[chosen, var], return_inverse=True)
+                # One leaf for each row: its mixture has all weight on that leaf.
                 form = self._circuit.leaf_forms(var, distinct).mixed(np.eye(len(distinct))[place])
                 self._draw_cells(var, form, chosen, streams, rows, events)
         for number, group in enumerate(self.groups):
@@ -317,6 +330,7 @@ class FactorReader(MultivariateReader):
         """Draw a cell of some rows from the distributions of a form, within its intervals."""
         u = uniforms(streams)
         chosen_events = events.take(chosen)
+        # Intervals padded to arrays of shape (n_chosen, most intervals of one event).
         low, high = chosen_events.only(np.arange(rows.shape[1]) == var).padded()
         within_sets = WithinIntervals(FormSum((form,)), low, high, np.ones(len(chosen)))
         drawn = within_sets.quantiles(u[chosen])
@@ -331,9 +345,11 @@ def _alike(
     """Events that know and state the same cells of a scope, and their intervals by its places."""
     stated = np.flatnonzero(np.isin(events.column, variables))
     which, number, size = np.unique(events.event[stated], return_inverse=True, return_counts=True)
+    # (n_events, most stated cells): the stated columns of each event, padded with -1.
     column = np.full((len(which), size.max(initial=0)), -1)
     first_stated = offsets(size)[:-1]
     column[number, np.arange(len(stated)) - first_stated[number]] = events.column[stated]
+    # Alike are events with the same open cells that state the same columns.
     distinct, kind = group_rows(np.hstack([is_open[which], column]))
     for kind_number in range(len(distinct)):
         members = np.flatnonzero(kind == kind_number)

@@ -70,11 +70,14 @@ def induced_plan(structure: Structure) -> InducedPlan | None:
     if not only_states(structure.leaves).all():
         return None
     n_children = np.diff(structure.child_ptr)
+    # A leaf is a stop as deciding sums are: the state of its variable picks one entry.
     is_leaf = structure.kind == LEAF
     divides = (structure.kind == SUM) & (n_children > 1) & (structure.decision_var < 0)
+    # A sum at the root that decides on nothing mixes parts, each walked by itself.
     roots = np.array([structure.n_nodes - 1])
     if divides[-1]:
         roots = structure.child[structure.child_ptr[-2] :].copy()
+    # Below the root such a sum would need the values of all its children.
     if divides[:-1].any():
         return None
     passes = (structure.kind == PRODUCT) | (~is_leaf & (n_children == 1))
@@ -105,6 +108,7 @@ def _plan_of_walk(circuit: Circuit) -> InducedPlan:
 def _entry_values(circuit: Circuit) -> Floats:
     """The log value of each entry of the plan."""
     plan = _plan_of_walk(circuit)
+    # Entries that nothing leads to read the last number: they are impossible.
     value = np.concatenate([circuit.log_weight, circuit.param, [-np.inf]])[plan.source]
     if plan.n_roots == 1:
         # No edge leads to a single part.
@@ -116,9 +120,11 @@ def _entry_sources(
     structure: Structure, node: Ints, first_entry: Ints, number: Ints, roots: Ints
 ) -> tuple[Ints, Ints]:
     """Where each entry's value comes from, and the node below it (-1: no node)."""
+    # One entry for each state of each stop, then one for each part.
     n_entries = int(first_entry[-1]) + len(roots)
     source = np.full(n_entries, -1)
     below = np.full(n_entries, -1)
+    # An entry of a deciding sum has the weight of the edge that its state decides on.
     decided = structure.decision_var[structure.edge_parent] >= 0
     edge = np.flatnonzero(decided)
     entry = first_entry[number[structure.edge_parent[edge]]] + structure.decision_state[edge]
@@ -128,9 +134,11 @@ def _entry_sources(
     size = np.diff(first_entry)[leaf]
     entry = ranges(first_entry[leaf], size)
     position = ranges(structure.param_ptr[node[leaf]], size)
+    # Parameters of leaves stand behind the weights of the edges.
     source[entry] = structure.n_edges + position
     below[first_entry[-1] :] = roots
     if len(roots) > 1:
+        # The edges of the root stand last, as it is the last node.
         source[first_entry[-1] :] = np.arange(structure.n_edges)[structure.child_ptr[-2] :]
     return source, below
 
@@ -149,6 +157,7 @@ def _stops_below(structure: Structure, number: Ints, below: Ints) -> tuple[Ints,
         children = structure.child[ranges(structure.child_ptr[node[passed]], size)]
         node = np.concatenate([node[~passed], children])
         entry = np.concatenate([entry[~passed], np.repeat(entry[passed], size)])
+    # Entries were taken apart in rounds: they return to their order, next stops side by side.
     order = np.argsort(entry, kind="stable")
     return entry[order], number[node[order]]
 
@@ -216,6 +225,7 @@ def walk(
         nothing is to be counted.
     """
     n_roots = plan.n_roots
+    # (3, n_features + 1): stops that wait have different variables, and fit into a line.
     codes = work[0]
     # Stops still to visit, and the variable that decided above each of them.
     pending = work[1]
@@ -235,6 +245,7 @@ def walk(
         if bad == -2:
             out[r] = np.nan
             continue
+        # The last column takes the density in all parts together.
         out[r, n_roots] = -np.inf
         for k in range(n_roots):
             root = first_root + k
@@ -267,6 +278,7 @@ def walk(
             out[r, k] = total
             out[r, n_roots] = log_sum(out[r, n_roots], total)
             if counts:
+                # The last place says how many entries the row has taken.
                 taken[k, -1] = n
         for k in range(n_roots if counts else 0):
             # A single part has all rows, also those that its parameters make impossible.
@@ -291,6 +303,7 @@ def _walk_rows(
     def walk_part(part: Floats, start: int) -> Floats:
         chunk = slice(start, start + len(part))
         count = np.zeros(0 if weight is None else len(value))
+        # Lists of length zero tell the kernel that nothing is counted.
         given = no_weight if weight is None else weight[chunk]
         marks = all_shown if shown is None else np.ascontiguousarray(shown[chunk])
         work = np.empty((3, circuit.n_features + 1), dtype=np.int64)
@@ -336,6 +349,7 @@ def count_entries(circuit: Circuit, rows: Floats, weight: Floats, shown: Any = N
     -------
     ndarray of shape (n_entries,)
     """
+    # The last entry is the root itself, which every row takes.
     return _walk_rows(circuit, rows, weight, shown)[1][:-1]
 
 
@@ -369,8 +383,11 @@ def induced_statistics(
     edge_flow = by_source[:n_edges].copy()
     node_flow = np.zeros(structure.n_nodes)
     decides = structure.decision_var >= 0
+    # The edges of a mixing root have counts of their own, as those of decisions have.
     decides[-1] |= plan.n_roots > 1
+    # Every row passes the root, divided among its parts.
     node_flow[-1] = count[-plan.n_roots :].sum()
+    # Arrays of a structure are read-only, for which the kernel would be compiled again.
     _flow_through(structure.child_ptr.copy(), structure.child.copy(), decides, edge_flow, node_flow)
     statistic = np.zeros(leaves.first[-1])
     states = states_of_leaves(leaves, circuit.n_states)

@@ -72,6 +72,7 @@ class Tables(NamedTuple):
 
 def remembered(make: Callable[[K], T]) -> Callable[[K], T]:
     """Keep what a function makes of a structure, or of a circuit, for as long as that lives."""
+    # Structures and circuits never change, so that what is made of them stays right.
     made: WeakKeyDictionary[K, T] = WeakKeyDictionary()
 
     @wraps(make)
@@ -90,10 +91,12 @@ def plan_of(structure: Structure) -> Program:
     number = np.full(structure.n_nodes, -1)
     number[node] = np.arange(len(node))
     leaves = structure.leaves
+    # Leaves get the negative numbers by which arguments tell them from inner nodes.
     number[leaves.node] = ~np.arange(len(leaves.node))
     n_children = np.diff(structure.child_ptr)[node]
     edge = ranges(structure.child_ptr[node], n_children)
     ptr = offsets(n_children)
+    # (n_arguments,): the children of all nodes in the order of the plan.
     arg = number[structure.child[edge]]
     is_sum = (structure.kind[node] == SUM).astype(np.int8)
     if not len(node):
@@ -121,6 +124,7 @@ def tables_of(circuit: Circuit) -> Tables:
 
 def tables_with(circuit: Circuit, log_table: Floats) -> Tables:
     """The same with other tables of the leaves."""
+    # Edge -1 of a root that is a leaf has the weight one.
     log_weight = np.append(circuit.log_weight, 0.0)[plan_of(circuit.structure).edge]
     table = linear_tables(log_table, circuit.structure.leaves)
     return Tables(log_weight, np.exp(log_weight), log_table, table)
@@ -150,6 +154,7 @@ def _post_order(structure: Structure) -> list[int]:
 def _assign_slots(ptr: Ints, arg: Ints, last_use: NDArray[np.int8]) -> Ints:
     """Give every inner node a line of the working set for as long as it is alive."""
     ends = np.flatnonzero(last_use)
+    # The uses that end below each node: entries of ends from begin[i] to begin[i + 1].
     begin = np.searchsorted(ends, ptr).tolist()
     done = arg[ends].tolist()
     slot: list[int] = []

@@ -37,6 +37,7 @@ def check_rows(circuit: Circuit, X: Any) -> Floats:
     rows = read_rows(circuit, X)
     known = np.flatnonzero(~np.isnan(circuit.observed))
     if len(known):
+        # The caller keeps its rows as they are.
         rows = rows.copy()
         rows[:, known] = circuit.observed[known]
     return rows
@@ -47,6 +48,7 @@ def check_events(circuit: Circuit, X: Any) -> tuple[Floats, Events | None]:
     if not isinstance(X, Events):
         return check_rows(circuit, X), None
     rows = check_rows(circuit, X.rows)
+    # Cells that the circuit has been conditioned on decide the intervals about them.
     return rows, Events.from_intervals(rows, X.event, *X[2:])
 
 
@@ -103,8 +105,10 @@ def refuse_multivariate(circuit: Circuit) -> None:
 def new_cells(n_features: int, n_joint: int, size: int) -> Cells:
     """Arrays for parts of up to ``size`` rows; blocks have ``n_joint`` lines."""
     n_lines = n_features + n_joint
+    # One line for each variable, and two for each leaf that has lines of its own.
     codes = np.zeros((n_lines, size), np.int16)
     incomplete = np.ones(n_lines, np.int8)
+    # Behind the values stand three lines for each variable: both edges of its cells, and a scale.
     values = np.empty((n_lines + 3 * n_features, size))
     return Cells(codes, values, np.empty(size), incomplete)
 
@@ -197,8 +201,10 @@ def read_cells(columns: Columns, rows: Floats, start: int = 0) -> tuple[Ints, Fl
     values : ndarray of shape (n_rows, n_features)
         What formulas read: numbers, or their scores; NaN without a number.
     """
+    # Nobody asks for the edges of cells here, which take time to find.
     without_edges = columns._replace(has_cells=np.zeros_like(columns.has_cells))
     cells = checked_cells(without_edges, rows, start)
+    # Tables have an entry for a missing cell; those who ask here want to see it as -1.
     codes = np.where(np.isnan(rows), -1, cells.codes.T)
     return codes.astype(np.int64), np.ascontiguousarray(cells.values[: rows.shape[1]].T)
 
@@ -235,10 +241,12 @@ class MultivariateReader:
         #: Places of the leaves of each scope among those of the circuit.
         self.leaves = circuit.structure.leaves
         lines = self.leaves.line
+        # Each leaf of several variables has two lines, behind those of the variables.
         self.place: list[Ints] = [(lines[b.leaf] - self.n_features) // 2 for b in self.groups]
         self.n_leaves = sum(len(place) for place in self.place)
         # Leaves of several variables look at what has been given, too.
         self._reading = self.columns._replace(ignored=np.zeros_like(self.columns.ignored))
+        # What was known before counts in every row, so that it is taken off each value.
         self._evidence = np.zeros(self.n_leaves)
         if self.groups and self.columns.ignored.any():
             evidence = circuit.observed[np.newaxis]
@@ -285,11 +293,13 @@ class MultivariateReader:
     def _cell_gains(self, group: MultivariateGaussian, scores: Floats, rows: Floats) -> Floats:
         """What rows gain whose only score counts with the mass of its cell, (n_rows, n_leaves)."""
         gains = np.zeros((len(rows), len(group.leaf)))
+        # A box of several cells has no mass in closed form: scores that are not alone gain nothing.
         single = np.flatnonzero((~np.isnan(scores)).sum(axis=1) == 1)
         if len(single):
             reading = self._reading._replace(has_cells=on_lattices(self.columns))
             read = checked_cells(reading, np.ascontiguousarray(rows[single]))
             lines = read.values[rows.shape[1] :].reshape(rows.shape[1], 3, len(single))
+            # (n_single, n_variables, 3): both edges and the scale of the cell of each score.
             edges = lines[group.variables].transpose(2, 0, 1).copy()
             # The first row says which columns have a lattice.
             edges[:, lines[group.variables, 0, 0] == np.inf, 0] = np.inf
@@ -316,8 +326,10 @@ class MultivariateReader:
         events.
         """
         for group, cells in zip(self.groups, self.cells(rows)):
+            # One entry more than leaves: an owner of -1, which is no leaf, reads it.
             place = np.full(len(self.leaves.node) + 1, -1)
             place[group.leaf] = np.arange(len(group.leaf))
+            # The owner of a scope stands at the first of its variables.
             reached = place[owner[:, group.variables[0]]]
             if streams is None:
                 fill_modes(group, self.columns, cells, reached, rows)
@@ -335,11 +347,13 @@ class MultivariateReader:
             whole = group.log_values(cells, self.columns) + gains - self._evidence[place]
             parts = group.cell_values(cells, self.columns)
             for column in range(len(group.variables)):
+                # Without this cell another score may be the only one, which then has a mass.
                 rest_of_scores = cells.scores.copy()
                 rest_of_scores[:, column] = np.nan
                 is_score = ~np.isnan(cells.scores[:, column])
                 without = self._cell_gains(group, rest_of_scores, rows)
                 parts[is_score, :, column] += (gains - without)[is_score]
+            # (n_rows, n_leaves) beside parts of shape (n_rows, n_leaves, n_variables).
             above = derivative[place].T + whole
             for at, var in enumerate(group.variables):
                 # Rows that are impossible leave NaN here, and are refused by those who ask.

@@ -226,6 +226,7 @@ class Evaluator:
         else:
             self.tables = tables_of(circuit)
         self.reader = MultivariateReader(circuit)
+        # Events without intervals or functions are plain rows, which need no factors.
         if events is not None and (len(events.column) or factors):
             self.reader = FactorReader(circuit, events, factors, self.plan)
             self.plan = self.reader.plan
@@ -234,6 +235,7 @@ class Evaluator:
         self.slot = np.arange(self.n_lines) if keep else self.plan.slot
         # Bytes that the values of one batch may take where those of all nodes are kept.
         budget = 48 * 2**20
+        # Values take eight bytes each; 32 of them fill whole vectors of any processor.
         fitting = budget // (8 * self.n_lines)
         most_rows = 256 if keep else _BATCH
         self.size = int(np.clip(fitting // 32 * 32, 32, most_rows)) if size is None else size
@@ -246,6 +248,7 @@ class Evaluator:
         """Log value of every node of the structure on one row, and whether it is possible."""
         first_line = np.zeros(1, dtype=np.int64)
         part = (row, self.reader.values(row), first_line)
+        # Logs, as one row may be improbable at the nodes that lie off its way.
         batch = self._evaluate(*part, self._workspace(), True)
         leaves = self.circuit.structure.leaves
         n_inner = len(self.plan.is_sum)
@@ -255,6 +258,7 @@ class Evaluator:
         all_leaves = np.arange(len(leaf_values))
         log_leaf_values(self.plan.leaves, table, batch.cells, 1, all_leaves, leaf_values)
         value[leaves.node] = leaf_values[:, 0]
+        # A root that is a leaf is read through node -1, which the structure does not have.
         inner = self.program.node >= 0
         value[self.program.node[inner]] = batch.lines[:n_inner, 0][inner]
         return value, bool(batch.root[0] > -np.inf)
@@ -270,7 +274,9 @@ class Evaluator:
         # Leaves of several variables are products of matrices: all rows at once.
         joint = self.reader.values(rows, start, maximise=self.maximise)
         every = np.arange(len(rows))
+        # Maxima need only an order, which logs keep without underflow.
         in_logs = self.maximise
+        # Parts are slices at first, which are views, and lists of rows once some come again.
         parts: list[Any] = slices(len(rows), self.size)
         while parts:
             again = [np.empty(0, dtype=np.int64)]
@@ -287,6 +293,7 @@ class Evaluator:
             parts = [index[part] for part in slices(len(index), self.size)]
 
     def _workspace(self) -> tuple[Cells, Floats]:
+        # Leaves of several variables have a line for their value and one for what flows to them.
         cells = new_cells(self.circuit.n_features, 2 * self.reader.n_lines, self.size)
         return cells, np.empty((self.n_lines + N_SCRATCH, self.size))
 
@@ -302,11 +309,13 @@ class Evaluator:
         (cells, lines) = workspace
         n = len(rows)
         slot = self.slot
+        # The kernel says which cell it could not read, and the caller names it to the user.
         bad = read_batch(self.columns, rows, joint, n, cells)
         refuse_cell(self.columns, rows, bad, start + int(index[0]))
         base = cells.base[:n]
         root = lines[slot[-1], :n]
         upward(self.plan, slot, self.tables, cells, n, lines, in_logs, self.maximise)
+        # Values inside a circuit are relative to the base density of their row.
         log_root = base + root
         if not in_logs:
             # Smaller values have lost digits on the way up.
