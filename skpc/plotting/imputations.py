@@ -167,8 +167,9 @@ class ImputationDisplay(ShowsParameters):
             shown = [shown_value(label) for label in labels]
             panel.set_xticks(np.arange(len(labels)), shown, rotation=20, fontsize="small")
         else:
-            # Observed and drawn cells share the bins, so that their shares compare.
-            edges = np.histogram_bin_edges(cells, n_bins)
+            # Observed and drawn cells share the bins of all of them, so that their shares compare.
+            shown_cells = np.concatenate([cells, *self.drawn[column]])
+            edges = np.histogram_bin_edges(shown_cells, n_bins)
         # A column without observed cells has shares of zero.
         shares = np.histogram(cells, edges)[0] / max(len(cells), 1)
         panel.stairs(shares, edges, fill=True, color=LIGHT_BLUE)

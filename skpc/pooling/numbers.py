@@ -29,6 +29,8 @@ from skpc.variables.score import Score
 REGRESSOR_SCALES = np.array([0.25, 0.5, 1.0, 2.0, 4.0])
 #: Rows whose predictive distributions are held at a time.
 _ROWS = 1024
+#: A member is left out if its weight is less than this.
+_SMALLEST = 1e-3
 
 
 def value_law(domain: Domain) -> Law:
@@ -363,8 +365,6 @@ class NumberPool(NamedTuple):
 
 def _weigh(data: NumberData, is_density: NDArray[np.bool_], out_of_fold: OutOfFold) -> NumberPool:
     """Fit the noise of regressors, and the weights of all members."""
-    # A member is left out if its weight is less than this.
-    smallest = 1e-3
     values = data.values[out_of_fold.test_index]
     weight = out_of_fold.test_weight
     share = weight / weight.sum()
@@ -413,7 +413,7 @@ def _weigh(data: NumberData, is_density: NDArray[np.bool_], out_of_fold: OutOfFo
     scores = np.full(len(is_density), np.nan)
     scores[member[is_unscaled]] = share @ log_density[:, is_unscaled]
     pooled = float(share @ np.logaddexp.reduce(log_density + log_weight, axis=1))
-    counts = weights >= smallest
+    counts = weights >= _SMALLEST
     weights[~counts] = 0.0
     # Densities that weigh little still tell atoms, and how uncertain targets are.
     counts[is_density] |= mixture > 0.0

@@ -301,7 +301,8 @@ class KernelExpansion:
             for given in chunks:
                 for side in sides(self._circuit, given, pairs):
                     second[side.position] += self._evaluate(side, pairs) @ weight
-        return np.asarray(second - self.mean(rows) ** 2)
+        # Rounding must not leave a negative variance.
+        return np.maximum(second - self.mean(rows) ** 2, 0.0)
 
     def _pairs(self) -> Iterator[tuple[Floats, Points]]:
         """All pairs of points, with the weights of their second moments."""
