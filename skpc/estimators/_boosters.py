@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, softmax
 from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.metaestimators import available_if
 
@@ -49,6 +50,8 @@ class BoosterModel(BaseEstimator):
 
     #: What stands before the numbers of columns that have no names.
     counted = ""
+    #: What stands for a space within a name.
+    space = " "
 
     def __init__(self, model: Any):
         self.model = model
@@ -135,6 +138,16 @@ class BoosterModel(BaseEstimator):
     def n_features_in_(self) -> int:
         """Number of columns."""
         return int(self.model.num_features() if self.is_bare else self.model.n_features_in_)
+
+    def check_trained(self) -> None:
+        """Raise a NotFittedError if the model is not trained."""
+        # CatBoost has None for the number of columns then, and the others raise errors.
+        try:
+            int(self.n_features_in_)
+        except (TypeError, ValueError):
+            name = type(self.model).__name__
+            message = f"{name} is not trained; train it before it is given."
+            raise NotFittedError(message) from None
 
     def predict(self, X: Any) -> Any:
         """What the model predicts: classes, or numbers."""
@@ -239,6 +252,7 @@ class LightGBMModel(BoosterModel):
     """A model of LightGBM."""
 
     counted = "Column_"
+    space = "_"
 
     @cached_property
     def _booster(self) -> Any:

@@ -307,7 +307,7 @@ class ModelSum(NamedTuple):
     joint : TreePaths or None
         Paths of all trees at once, where there are few: a row takes one of them.
     links : dict from str to str
-        Other methods, and the functions of the sum that they return.
+        The methods that are functions of the sum, and these functions.
     """
 
     method: str
@@ -317,17 +317,19 @@ class ModelSum(NamedTuple):
 
     def of_method(self, method: str) -> LinearSum | TreePaths | None:
         """What has the expectations of a method; None if nothing does."""
-        if method == self.method:
-            return self.total
+        return self.total if self.links.get(method) == "identity" else self._joint_of(method)
+
+    def _joint_of(self, method: str) -> TreePaths | None:
+        """Paths of all trees at once that have the answers of a method."""
         if self.joint is None or method not in self.links:
             return None
         return self.joint.answering(partial(linked, self.links[method]))
 
     def moments(self, method: str) -> TreePaths | None:
         """What has the expectations of the centred answers of a method and of their squares."""
-        if self.joint is None or method not in self.links:
+        answers = self._joint_of(method)
+        if answers is None:
             return None
-        answers = self.joint.answering(partial(linked, self.links[method]))
         # About a centre, since squares of large answers would leave few digits of a variance.
         centre = answers.paths.value.mean(axis=0)
         return answers.answering(lambda value: np.hstack([value - centre, (value - centre) ** 2]))

@@ -191,14 +191,17 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
         if not hasattr(self.estimator, "predict"):
             raise TypeError(f"estimator needs a method predict; {self.estimator!r} has none.")
         is_frozen = self._is_frozen
+        model = with_margin(self.estimator)
+        if is_frozen and isinstance(model, BoosterModel):
+            model.check_trained()
         # Whether models of other libraries classify is told by their faces.
-        check = check_labels if is_classifier(with_margin(self.estimator)) else check_target
+        check = check_labels if is_classifier(model) else check_target
         with all_or_nothing(self), threads(self.n_jobs):
             # A frozen model has learned from targets of its own: y is not read.
             checked = (X, sample_weight) if is_frozen else (X, sample_weight, y, check)
             table, weight, y = self._training_rows(*checked)
             if is_frozen:
-                self._check_columns(with_margin(self.estimator))
+                self._check_columns(model)
             self.density_ = self._learn_density(table, weight)
             domain = self.domain_ = self.density_.domain_
             encoder = self._encoder()
@@ -233,6 +236,10 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
             else getattr(owner, "n_features_in_", 0)
             for owner in (model, self)
         )
+        if named:
+            # LightGBM keeps names with another character for spaces.
+            space = getattr(model, "space", " ")
+            table_names = [name.replace(" ", space) for name in table_names]
         if model_names != table_names and hasattr(model, "n_features_in_"):
             name = type(getattr(self.estimator, "estimator", self.estimator)).__name__
             what = "columns named" if named else "number of columns"
@@ -339,11 +346,13 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
                 return None
             columns = columns._replace(values=values)
 
+        of_density = "" if self.density is None else " of the density"
+
         def rows_of(column: int) -> Any:
             if domain[column].labels is None:
                 raise ValueError(
                     f"{domain[column].where} holds categories for the model, but numbers for the "
-                    "density; name it in categorical_features"
+                    f"density; name it in categorical_features{of_density}"
                 )
             # Rows that are alike in all other columns, so that this one alone moves a leaf.
             copies = np.repeat(rows[:1], len(domain[column].labels), axis=0)

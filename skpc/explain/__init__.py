@@ -18,7 +18,7 @@ _JOINED = (np.concatenate,)
 class ConditionalMasker:
     """Draws the hidden cells of a row given the others, for the explainers of shap.
 
-    ``shap.Explainer(model, masker)`` explains any model with it, by its algorithms "exact",
+    ``shap.Explainer(model.predict, masker)`` explains any model with it, by its algorithms "exact",
     "permutation" and "partition". The values are conditional Shapley values: those of
     :meth:`skpc.ExpectedPredictor.shapley_values`, which are exact for trees, with the noise of
     draws.

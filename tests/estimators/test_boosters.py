@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import Ridge
 from sklearn.tree import DecisionTreeRegressor
@@ -317,7 +318,7 @@ def test_categories_that_the_density_takes_for_numbers_go_by_draws():
     X, y = categories()
     X = X.assign(state=X["state"].astype(int))
     booster = catboosts(["kind", "other", "state"]).fit(X, y)
-    with pytest.warns(UserWarning, match="name it in categorical_features"):
+    with pytest.warns(UserWarning, match="name it in categorical_features of the density"):
         assert not ExpectedPredictor(FrozenEstimator(booster), NETWORK).fit(X).is_exact_
     network = CutsetNetworkBD(categorical_features=["kind", "other", "state"], random_state=0)
     assert ExpectedPredictor(FrozenEstimator(booster), network).fit(X).is_exact_
@@ -348,6 +349,42 @@ def test_exact_methods_are_those_that_equal_the_sum_over_all_completions(mode):
         error = np.abs(getattr(model, method)(holes) - truth).max() / np.ptp(truth)
         assert (error < 1e-6) == (method in model.exact_methods_)
     assert len(model.exact_methods_) == (2 if mode == "few trees" else 1)
+
+
+def test_a_regressor_without_a_link_has_its_margin_exactly():
+    X, y = categories()
+    holes = with_holes(X)[:10]
+    for name in ("xgboost", "lightgbm"):
+        booster = clone(REGRESSORS[name]).set_params(n_estimators=60).fit(X, y)
+        model = ExpectedPredictor(FrozenEstimator(booster), NETWORK, random_state=0).fit(X)
+        # Spreads of draws would differ: only exact means of the margin are those of predict.
+        assert model.exact_methods_ == ["predict", "decision_function"]
+        np.testing.assert_array_equal(model.decision_function(holes), model.predict(holes))
+
+
+def test_names_are_compared_as_the_library_keeps_them():
+    X, y = categories()
+    spaced = X.rename(columns={"kind": "kind of it", "other": "the other"})
+    booster = lightgbm.LGBMRegressor(**L_OPTIONS).fit(spaced, y)
+    for given in (FrozenEstimator(booster), booster.booster_):
+        ours = ExpectedPredictor(given, NETWORK).fit(spaced)
+        np.testing.assert_array_equal(ours.predict(spaced), booster.predict(spaced))
+    with pytest.raises(ValueError, match="columns named"):
+        ExpectedPredictor(FrozenEstimator(booster), NETWORK).fit(spaced[spaced.columns[::-1]])
+
+
+def test_untrained_models_say_so():
+    catboost = pytest.importorskip("catboost", reason="catboost is optional")
+    X = categories()[0][["state", "flag"]]
+    for model in (
+        catboost.CatBoostRegressor(),
+        catboost.CatBoostClassifier(),
+        xgboost.Booster(),
+        xgboost.XGBClassifier(),
+        lightgbm.LGBMRegressor(),
+    ):
+        with pytest.raises(NotFittedError, match=f"{type(model).__name__} is not trained"):
+            ExpectedPredictor(FrozenEstimator(model), NETWORK).fit(X)
 
 
 def test_early_stopping_leaves_trees_out():
