@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -67,8 +67,11 @@ class BoosterModel(BaseEstimator):
         raise NotImplementedError
 
     @property
-    def names(self) -> Sequence[str] | None:
-        """Names of the columns, or their numbers behind a word where the model counts them."""
+    def names(self) -> Any:
+        """Names of the columns, or their numbers behind a word where the model counts them.
+
+        None where XGBoost learned from an array, or CatBoost has not learned.
+        """
         raise NotImplementedError
 
     def margin(self, X: Any) -> Floats:
@@ -137,17 +140,17 @@ class BoosterModel(BaseEstimator):
     @property
     def n_features_in_(self) -> int:
         """Number of columns."""
-        return int(self.model.num_features() if self.is_bare else self.model.n_features_in_)
+        return len(self.names)
 
     def check_trained(self) -> None:
         """Raise a NotFittedError if the model is not trained."""
-        # CatBoost has None for the number of columns then, and the others raise errors.
+        # CatBoost has no names of columns then, and the others raise errors.
         try:
             int(self.n_features_in_)
         except (TypeError, ValueError):
-            name = type(self.model).__name__
-            message = f"{name} is not trained; train it before it is given."
-            raise NotFittedError(message) from None
+            raise NotFittedError(
+                f"{type(self.model).__name__} is not trained; train it before it is given."
+            ) from None
 
     def predict(self, X: Any) -> Any:
         """What the model predicts: classes, or numbers."""
@@ -192,9 +195,14 @@ class XGBoostModel(BoosterModel):
         return json.loads(self._booster.save_raw("json"))["learner"]
 
     @property
-    def names(self) -> Sequence[str] | None:
+    def names(self) -> Any:
         """See :class:`BoosterModel`."""
         return self._booster.feature_names
+
+    @property
+    def n_features_in_(self) -> int:
+        """See :class:`BoosterModel`."""
+        return int(self._booster.num_features())
 
     @cached_property
     def n_classes(self) -> int:
@@ -207,13 +215,10 @@ class XGBoostModel(BoosterModel):
 
     def margin(self, X: Any) -> Floats:
         """See :class:`BoosterModel`."""
-        return self._bare(X, True) if self.is_bare else self.model.predict(X, output_margin=True)
+        return self.answer(X, True) if self.is_bare else self.model.predict(X, output_margin=True)
 
-    def answer(self, X: Any) -> Floats:
+    def answer(self, X: Any, output_margin: bool = False) -> Floats:
         """See :class:`BoosterModel`."""
-        return self._bare(X, False)
-
-    def _bare(self, X: Any, output_margin: bool) -> Floats:
         matrix = self._library.DMatrix(X, enable_categorical=True)
         return np.asarray(self.model.predict(matrix, output_margin=output_margin), dtype=np.float64)
 
@@ -232,11 +237,11 @@ class XGBoostModel(BoosterModel):
         saved = self._learner["gradient_booster"]
         # DART keeps its trees one level deeper.
         encoded = saved.get("gbtree", saved)["model"].get("cats", {}).get("enc", ())
-        states = dict(declared)
-        for column, listed in enumerate(encoded):
-            if len(listed["values"]):
-                states[column] = _values_of(listed)
-        return states
+        return declared | {
+            column: _values_of(listed)
+            for column, listed in enumerate(encoded)
+            if len(listed["values"])
+        }
 
 
 def _values_of(listed: Any) -> list[Any]:
@@ -259,29 +264,23 @@ class LightGBMModel(BoosterModel):
         return self.model if self.is_bare else self.model.booster_
 
     @property
-    def names(self) -> Sequence[str] | None:
+    def names(self) -> Any:
         """See :class:`BoosterModel`."""
         return self._booster.feature_name()
-
-    @property
-    def n_features_in_(self) -> int:
-        """See :class:`BoosterModel`."""
-        return int(self._booster.num_feature())
 
     @cached_property
     def n_classes(self) -> int:
         """See :class:`BoosterModel`."""
-        objective = next((line for line in self._header if line[:10] == "objective="), "")
-        if objective.startswith("objective=binary"):
+        if "\nobjective=binary" in self._header:
             return 2
         n_outputs = int(self._booster.num_model_per_iteration())
-        return n_outputs if objective.startswith("objective=multiclass") else 0
+        return n_outputs if "\nobjective=multiclass" in self._header else 0
 
     def margin(self, X: Any) -> Floats:
         """See :class:`BoosterModel`."""
         total = np.asarray(self.model.predict(X, raw_score=True))
         # A forest averages its trees, but calls their sum its raw score.
-        is_mean = "average_output" in self._header
+        is_mean = "\naverage_output\n" in self._header
         return total / self._booster.current_iteration() if is_mean else total
 
     def answer(self, X: Any) -> Floats:
@@ -289,9 +288,9 @@ class LightGBMModel(BoosterModel):
         return np.asarray(self.model.predict(X))
 
     @cached_property
-    def _header(self) -> list[str]:
+    def _header(self) -> str:
         """What the saved model tells before its trees, or with the first."""
-        return self._booster.model_to_string(num_iteration=1).splitlines()
+        return self._booster.model_to_string(num_iteration=1)
 
     def trees(self, rows_of: RowsOf) -> list[Tree]:
         """See :class:`BoosterModel`."""
@@ -314,7 +313,7 @@ class CatBoostModel(BoosterModel):
         return self.model.classes_
 
     @property
-    def names(self) -> Sequence[str] | None:
+    def names(self) -> Any:
         """See :class:`BoosterModel`."""
         return self.model.feature_names_
 

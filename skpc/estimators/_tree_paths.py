@@ -76,8 +76,7 @@ class LinearSum(NamedTuple):
         """The value at the means of all columns that the model reads."""
         filled = density.means(rows)
         source = self.columns.source.tolist()
-        stated = [c for c, value in zip(source, self.columns.values) if value is not None]
-        stated = sorted({*stated})
+        stated = sorted({c for c, value in zip(source, self.columns.values) if value is not None})
         prob = dict(zip(stated, density.posteriors(rows, stated) if stated else ()))
         # A category is read by the probabilities of its states, a number by its mean.
         made = [
@@ -306,14 +305,14 @@ class ModelSum(NamedTuple):
         The sum.
     joint : TreePaths or None
         Paths of all trees at once, where there are few: a row takes one of them.
-    links : dict from str to str
-        The methods that are functions of the sum, and these functions.
+    links : dict from str to str or None
+        The methods of the model, and the functions of the sum that they are, if any.
     """
 
     method: str
     total: LinearSum | TreePaths
     joint: TreePaths | None
-    links: dict[str, str]
+    links: dict[str, str | None]
 
     def of_method(self, method: str) -> LinearSum | TreePaths | None:
         """What has the expectations of a method; None if nothing does."""
@@ -321,9 +320,10 @@ class ModelSum(NamedTuple):
 
     def _joint_of(self, method: str) -> TreePaths | None:
         """Paths of all trees at once that have the answers of a method."""
-        if self.joint is None or method not in self.links:
+        link = self.links.get(method)
+        if self.joint is None or link is None:
             return None
-        return self.joint.answering(partial(linked, self.links[method]))
+        return self.joint.answering(partial(linked, link))
 
     def moments(self, method: str) -> TreePaths | None:
         """What has the expectations of the centred answers of a method and of their squares."""
@@ -403,7 +403,7 @@ def read_sum(
                 joint = TreePaths.of_paths(joined, density.domain)._replace(offset=total.offset)
             # The other answers may be functions of the sum, as probabilities are of margins.
             links = {name: link_of(margin, each) for name, each in answers.items()}
-            return ModelSum(method, total, joint, {k: v for k, v in links.items() if v})
+            return ModelSum(method, total, joint, links)
     if isinstance(model, BoosterModel):
         model.goes_by_draws("its answers are no function of their sum")
     return None

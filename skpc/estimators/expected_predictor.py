@@ -19,8 +19,9 @@ from sklearn.utils.validation import has_fit_parameter
 from skpc._arrays import Floats
 from skpc._fitting import all_or_nothing
 from skpc._threads import threads
-from skpc._validation import Interval, StrOptions, fit_context
+from skpc._validation import Interval, StrOptions, fit_context, objects_of
 from skpc.domain import merge_rows, present_rows
+from skpc.domain.stated import with_columns
 from skpc.estimators._boosters import BoosterModel, with_margin
 from skpc.estimators._estimator import (
     CATEGORICAL_FEATURES,
@@ -198,8 +199,11 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
         check = check_labels if is_classifier(model) else check_target
         with all_or_nothing(self), threads(self.n_jobs):
             # A frozen model has learned from targets of its own: y is not read.
-            checked = (X, sample_weight) if is_frozen else (X, sample_weight, y, check)
-            table, weight, y = self._training_rows(*checked)
+            labels = () if is_frozen else (y, check)
+            table, weight, y = self._training_rows(X, sample_weight, *labels)
+            # Objects that are all whole numbers, or bools, are drawn as such, and not as floats.
+            if hasattr(table, "infer_objects"):
+                table = table.infer_objects()
             if is_frozen:
                 self._check_columns(model)
             self.density_ = self._learn_density(table, weight)
@@ -228,24 +232,22 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
 
     def _check_columns(self, model: Any) -> None:
         """Raise if a model was trained on other columns than the table has."""
+        found: Any = self.n_features_in_
         # Names are compared where the model has any, else numbers of columns.
-        named = hasattr(model, "feature_names_in_")
-        model_names, table_names = (
-            [*getattr(owner, "feature_names_in_", ())]
-            if named
-            else getattr(owner, "n_features_in_", 0)
-            for owner in (model, self)
-        )
-        if named:
+        if hasattr(model, "feature_names_in_"):
+            what = "columns named"
+            wanted = [*model.feature_names_in_]
             # LightGBM keeps names with another character for spaces.
             space = getattr(model, "space", " ")
-            table_names = [name.replace(" ", space) for name in table_names]
-        if model_names != table_names and hasattr(model, "n_features_in_"):
+            found = [name.replace(" ", space) for name in getattr(self, "feature_names_in_", ())]
+        else:
+            what = "number of columns"
+            wanted = getattr(model, "n_features_in_", found)
+        if wanted != found:
             name = type(getattr(self.estimator, "estimator", self.estimator)).__name__
-            what = "columns named" if named else "number of columns"
             raise ValueError(
                 f"X must have the columns that the frozen {name} was "
-                f"trained on, in their order: {what} {model_names}, but X has {table_names}."
+                f"trained on, in their order: {what} {wanted}, but X has {found}."
             )
 
     def _encoder(self) -> str:
@@ -346,13 +348,11 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
                 return None
             columns = columns._replace(values=values)
 
-        of_density = "" if self.density is None else " of the density"
-
         def rows_of(column: int) -> Any:
             if domain[column].labels is None:
                 raise ValueError(
                     f"{domain[column].where} holds categories for the model, but numbers for the "
-                    f"density; name it in categorical_features{of_density}"
+                    "density; name it in categorical_features, those of the density if one is given"
                 )
             # Rows that are alike in all other columns, so that this one alone moves a leaf.
             copies = np.repeat(rows[:1], len(domain[column].labels), axis=0)
@@ -431,7 +431,7 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
             std = np.zeros_like(answer)
             has_gaps = np.isnan(rows).any(axis=1)
             if has_gaps.any():
-                std[has_gaps] = self._spread(rows[has_gaps], "predict")
+                std[has_gaps] = self._spread(rows[has_gaps])
             return answer, std
         if return_std:
             raise ValueError("return_std=True needs a regressor; a classifier has predict_proba.")
@@ -577,10 +577,10 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
         else:
             # Two answers that share nothing but the row have the covariance that is asked for.
             pair = [
-                self._answer(self._inputs(filled), method).reshape(len(rows), -1)
-                for filled in (
-                    self.density_.row_density.draw_missing(rows, random_state) for _ in range(2)
-                )
+                self._answer(
+                    self._inputs(self.density_.row_density.draw_missing(rows, random_state)), method
+                ).reshape(len(rows), -1)
+                for _ in range(2)
             ]
         # (n_rows,): products of centred means, summed over outputs.
         products = np.prod([means - means.mean(axis=0) for means in pair], axis=0).sum(axis=1)
@@ -629,8 +629,26 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
         """The answer of the model itself for complete rows."""
         if not self._is_table:
             return self._answer(self._columns.of(rows[is_complete]), method)
-        # Encoded cells may be rounded to states.
-        return self._answer(present_rows(table, is_complete.astype(np.float64))[0], method)
+        present = present_rows(table, is_complete.astype(np.float64))[0]
+        return self._answer(self._typed(present, rows[is_complete]), method)
+
+    def _typed(self, table: Any, rows: Floats) -> Any:
+        """Complete rows of a table with the data types of drawn ones, where these have its cells.
+
+        Gaps in other rows may have changed the types, and models may refuse others than they know.
+        """
+        drawn = self._inputs(rows)
+        if not (hasattr(table, "iloc") and hasattr(drawn, "iloc")):
+            return table
+        # Floats stay as precise as they are; encoded cells may be rounded to states.
+        typed = {
+            place: column.array
+            for place, ((_, given), (_, column)) in enumerate(zip(table.items(), drawn.items()))
+            if given.dtype.kind + column.dtype.kind != "ff"
+            and given.dtype != column.dtype
+            and np.array_equal(objects_of(given), objects_of(column))
+        }
+        return with_columns(table, typed)
 
     def _of_incomplete(self, rows: Floats, method: str) -> Floats:
         """The expected answer for rows with missing cells, exact or by draws."""
@@ -647,11 +665,11 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
             inputs = np.asarray(inputs)
         return np.asarray(getattr(self._model, method)(inputs))
 
-    def _spread(self, rows: Floats, method: str) -> Floats:
-        """Standard deviation of the answer over the missing cells, exact or by draws."""
-        moments = None if self._sum is None else self._sum.moments(method)
+    def _spread(self, rows: Floats) -> Floats:
+        """Standard deviation of the prediction over the missing cells, exact or by draws."""
+        moments = None if self._sum is None else self._sum.moments("predict")
         if moments is None:
-            return self._drawn(rows, method)[1]
+            return self._drawn(rows, "predict")[1]
         # Both are about a centre, so that their difference keeps its digits.
         mean, square = moments.expected(self.density_.row_density, rows).T
         return np.sqrt(np.maximum(square - mean**2, 0.0))

@@ -318,7 +318,7 @@ def test_categories_that_the_density_takes_for_numbers_go_by_draws():
     X, y = categories()
     X = X.assign(state=X["state"].astype(int))
     booster = catboosts(["kind", "other", "state"]).fit(X, y)
-    with pytest.warns(UserWarning, match="name it in categorical_features of the density"):
+    with pytest.warns(UserWarning, match="name it in categorical_features, those of the density"):
         assert not ExpectedPredictor(FrozenEstimator(booster), NETWORK).fit(X).is_exact_
     network = CutsetNetworkBD(categorical_features=["kind", "other", "state"], random_state=0)
     assert ExpectedPredictor(FrozenEstimator(booster), network).fit(X).is_exact_
@@ -371,6 +371,41 @@ def test_names_are_compared_as_the_library_keeps_them():
         np.testing.assert_array_equal(ours.predict(spaced), booster.predict(spaced))
     with pytest.raises(ValueError, match="columns named"):
         ExpectedPredictor(FrozenEstimator(booster), NETWORK).fit(spaced[spaced.columns[::-1]])
+
+
+@pytest.mark.parametrize("name", ["xgboost", "lightgbm", "catboost"])
+def test_complete_rows_have_the_types_that_the_model_knows(name):
+    X, y = categories()
+    X = X.assign(flag=X["flag"] > 0, size=X["other"].cat.codes.astype(int), state=X["state"] + 0.1)
+    booster = catboosts([0, 1, 3, 4]) if name == "catboost" else clone(REGRESSORS[name])
+    booster.fit(X, y)
+    network = CutsetNetworkBD(categorical_features=[0, 1, 3, 4], random_state=0)
+    model = ExpectedPredictor(FrozenEstimator(booster), network, random_state=0).fit(X)
+    truth = booster.predict(X)
+    # Gaps and files change types: bools become objects, whole numbers floats, categories strings.
+    given = X.assign(
+        kind=X["kind"].astype(object), other=X["other"].cat.set_categories([9, 7, 5, 2])
+    )
+    gaps = given[["flag", "state", "size"]].drop(index=3).reindex(X.index)
+    given = given.assign(**gaps)
+    assert [*given.dtypes.astype(str)] == ["object", "category", "float64", "object", "float64"]
+    answer = model.predict(given)
+    assert np.isfinite(answer[3])
+    complete = np.arange(len(X)) != 3
+    np.testing.assert_array_equal(answer[complete], truth[complete])
+
+
+def test_whole_numbers_among_objects_are_categories_of_catboost():
+    X, y = categories()
+    X = X.assign(other=X["other"].astype(int).astype(object))
+    booster = catboosts(["kind", "other"]).fit(X, y)
+    network = CutsetNetworkBD(categorical_features=["kind", "other"], random_state=0)
+    model = ExpectedPredictor(FrozenEstimator(booster), network, random_state=0).fit(X)
+    assert model.is_exact_
+    holes = with_holes(X)[:20]
+    truth = enumerated(model, holes, booster.predict)
+    np.testing.assert_allclose(model.predict(holes), truth, rtol=0, atol=1e-6 * np.ptp(truth))
+    np.testing.assert_array_equal(model.predict(X), booster.predict(X))
 
 
 def test_untrained_models_say_so():
