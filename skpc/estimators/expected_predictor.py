@@ -223,9 +223,8 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
                 given = None if sample_weight is None else weight
                 self.estimator_ = self._learn_model(domain.encode(table), weight, y, given)
             self._model = with_margin(self.estimator_)
-            self._sum = self._read_model()
+            self._sum = read = self._read_model()
             names = ("predict", "predict_proba", "decision_function")
-            read = self._sum
             self.exact_methods_ = [n for n in names if read is not None and read.of_method(n)]
             self.is_exact_ = read is not None
         return self
@@ -238,8 +237,10 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
             what = "columns named"
             wanted = [*model.feature_names_in_]
             # LightGBM keeps names with another character for spaces.
-            space = getattr(model, "space", " ")
-            found = [name.replace(" ", space) for name in getattr(self, "feature_names_in_", ())]
+            found = [
+                name.replace(" ", getattr(model, "space", " "))
+                for name in getattr(self, "feature_names_in_", ())
+            ]
         else:
             what = "number of columns"
             wanted = getattr(model, "n_features_in_", found)
@@ -519,8 +520,9 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
             # A row of gaps is the coalition of no cells.
             base = expected(np.full((1, rows.shape[1]), np.nan))[0]
             whole = self._expected(table, rows, method)
-            random_state = check_random_state(self.random_state)
-            values = shapley_values(rows, base, whole, expected, n_permutations, random_state)
+            values = shapley_values(
+                rows, base, whole, expected, n_permutations, check_random_state(self.random_state)
+            )
             names = self.domain_.feature_names
             values.feature_names = None if names is None else [*names]
             values.data = table
