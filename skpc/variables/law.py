@@ -388,7 +388,8 @@ class Law(NamedTuple):
         for number in np.unique(octave_bin):
             members = np.flatnonzero(octave_bin == number)
             least = sd[members].min()
-            noise = np.sqrt(sd[members] ** 2 - least**2)
+            # The product keeps its sign where a difference of squares would not.
+            noise = np.sqrt((sd[members] - least) * (sd[members] + least))
             nodes, weights = _HERMITE if noise.any() else (np.zeros(1), np.full(1, _SQRT_2_PI))
             # Shape (n_nodes, n_members): the means, moved by the noise.
             places = mean[members] + noise * nodes[:, np.newaxis]
