@@ -38,7 +38,6 @@ _NUMBERS = {"adam": 17.0, "lbfgs": 50.0}
 #: cells are drawn in four epochs of ten.
 _ROW = 1e-10
 _STEP = {"directed": 1e-8, "undirected": 4e-8}
-_DRAW = 0.4 * 1.2e-7
 #: Fits that are guessed to take more seconds are announced.
 _LONG = 3600.0
 
@@ -358,10 +357,11 @@ class MixtureOfAllTrees(TableDensity):
 
     def _tell_costs(self, n_rows: int, n_incomplete: float, n_steps: float) -> None:
         """Say what training on distinct rows takes, if it is to say anything or takes hours."""
+        draw = 0.4 * 1.2e-7
         memory = max(self._refuse_excess(), 0.1)
         n = float(len(self.domain_.n_states))
         # For determinants, a step costs as much as eight rows more.
-        on_rows = _ROW * n**3 * (n_rows + 8.0 * n_steps) + _DRAW * n**2 * n_incomplete
+        on_rows = _ROW * n**3 * (n_rows + 8.0 * n_steps) + draw * n**2 * n_incomplete
         on_steps = _STEP[self.orientation] * float(self.domain_.n_states.sum()) ** 2 * n_steps
         seconds = self.max_iter * self.n_components * (on_rows + on_steps)
         text = (

@@ -35,9 +35,6 @@ from skpc.pooling.folds import fit_best
 from skpc.queries import Events
 from skpc.variables.events import known_cells, stated_cells, taken
 
-#: Steps of data augmentation for each table. They start from parameters that are nearly draws.
-_N_STEPS = 10
-
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class MultipleImputer(TableEstimator):
@@ -287,7 +284,8 @@ class MultipleImputer(TableEstimator):
                 self._chains = self._fit_chains(rows, weight, seeds)
             elif self.parameters != "fixed":
                 with progress(self.n_imputations, "tables", self.verbose) as advance:
-                    n_steps = _N_STEPS if self.parameters == "posterior" else 0
+                    # Steps of data augmentation: they start from what is nearly a draw.
+                    n_steps = 10 if self.parameters == "posterior" else 0
                     draw = partial(_drawn, self.density_, rows, weight, n_steps, advance)
                     self.densities_ = in_threads(draw, seeds.tolist())
         return self

@@ -31,8 +31,6 @@ _MOST_HELD_OUT = 5_000.0
 #: Pseudo-counts of refinement. Leaves that stay near what was learned do better on most of the
 #: Twenty Datasets than leaves drawn to the column alone.
 _PSEUDO_COUNTS = {"per_edge": 0.1, "like_column": 1.0, "as_learned": 10.0}
-#: From this share of numeric columns on a table is one of numbers.
-_NUMBERS = 0.25
 #: What "auto" stands for, in tables of categories and of numbers. k-means knows no width of a
 #: cluster, and loose tests make leaves of few rows: categories gain by both, numbers lose.
 _FOR_CATEGORIES = {"clusterer": "kmeans", "significance": 0.2, "n_refine": 50}
@@ -346,7 +344,9 @@ class SoftLearnSPN(CircuitDensity):
 
     def _decided(self, domain: Domain) -> tuple[SoftLearnOptions, int]:
         """What to learn, and how many iterations of refinement."""
-        has_numbers = (domain.n_states == 0).mean() >= _NUMBERS
+        # From this share of numeric columns on a table is one of numbers.
+        share_of_numbers = 0.25
+        has_numbers = (domain.n_states == 0).mean() >= share_of_numbers
         chosen = {name: getattr(self, name) for name in self._get_param_names()}
         for name, default in (_FOR_NUMBERS if has_numbers else _FOR_CATEGORIES).items():
             chosen[name] = default if chosen[name] == "auto" else chosen[name]

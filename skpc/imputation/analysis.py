@@ -25,9 +25,8 @@ from skpc.imputation.regressions import (
     mode_of,
 )
 
-#: Rows with near predictions, at most, and how far their outcomes reach, in mean absolute errors.
+#: Rows with near predictions, at most.
 _N_NEAR = 50
-_REACH = 0.4
 _EXAMPLE = '("wage", ["school", ("school", "school")])'
 
 
@@ -131,7 +130,9 @@ def draw_number(
     # Rows with one prediction stand in any order.
     order = random_state.permutation(len(values))
     order = order[np.argsort(predictions[order], kind="stable")]
-    reach = _REACH * np.abs(values - predictions).mean() + rounding
+    # How far outcomes of near rows reach, in mean absolute errors.
+    reach_part = 0.4
+    reach = reach_part * np.abs(values - predictions).mean() + rounding
     near = NearOutcomes(drawn.coefficients, predictions[order], values[order], reach)
     half = NearOutcomes(drawn.estimate, near.predictions[::2], near.values[::2], reach)
     judges = values[order[1::2]], design[order[1::2]]

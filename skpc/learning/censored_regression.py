@@ -14,9 +14,6 @@ from skpc.queries import Events
 from skpc.variables.censored import Ranges, filled_ranges
 from skpc.variables.truncated import censored_regression
 
-#: Weight of the ridge, in rows.
-_RIDGE = 3.0
-
 
 def draws_given_rows(
     domain: Domain,
@@ -105,8 +102,9 @@ class _Drawing:
             low, high = self.law.end_scores(low, high)
         present = np.flatnonzero(~np.isnan(scores))
         ranges = np.searchsorted(present, self.rows), low, high
-        # The constant comes last.
-        ridge = np.append(np.full(design.shape[1] - 1, _RIDGE), 0.0)
+        # The ridge weighs as much as these rows. The constant comes last.
+        ridge_rows = 3.0
+        ridge = np.append(np.full(design.shape[1] - 1, ridge_rows), 0.0)
         mean, _, _ = censored_regression(
             design[present], scores[present], ranges, weight[present], ridge
         )

@@ -10,19 +10,19 @@ from skpc._arrays import Floats
 from skpc.variables import Histogram, Law, fit_histogram
 from skpc.variables.atoms import are_apart, distinct
 
-_FEWEST = 16
 _MOST = 512
 _MOST_VALUES = 20.0
 
 
 def n_fine_bins(n_rows: float) -> int:
     """Number of bins of about equal mass for a table of some rows."""
+    fewest = 16
     # Rows of a bin: in small tables, and in large ones; and the numbers of bins between which this
     # is.
     rows_of_small = 8.0
     rows_of_large = 20.0
     enough = 128
-    small = min(max(n_rows / rows_of_small, _FEWEST), enough)
+    small = min(max(n_rows / rows_of_small, fewest), enough)
     return int(max(small, min(n_rows / rows_of_large, _MOST)))
 
 

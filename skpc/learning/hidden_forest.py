@@ -36,8 +36,6 @@ _OWN = 2.0
 _MARGIN = 0.1
 #: Batches of an epoch, rows of each at least, and the last step towards the counts of a batch.
 _BATCHES = 8
-#: Rows of a cluster for each hidden state, at least.
-_ROWS_OF_STATE = 6.0
 
 
 class TreeSettings(NamedTuple):
@@ -295,13 +293,15 @@ def _start(
     random_state: np.random.RandomState,
 ) -> FineTree:
     """A tree whose hidden states are clusters, found for each column by itself."""
+    # Rows of a cluster for each hidden state, at least.
+    rows_of_state = 6.0
     neighbour = 1.0
     other = 0.3
     parent = _chow_liu_tree(states, codes, weight, share)
     columns = _points(states, codes, share)
     points = np.hstack(columns)
     column_of = np.repeat(np.arange(len(parent)), [part.shape[1] for part in columns])
-    n_hidden = min(n_hidden, max(1, int(weight.sum() / _ROWS_OF_STATE)), len(codes))
+    n_hidden = min(n_hidden, max(1, int(weight.sum() / rows_of_state)), len(codes))
     labels = []
     for v in range(len(parent)):
         # What a column and its neighbours have in common matters most.

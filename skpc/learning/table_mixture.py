@@ -30,8 +30,6 @@ from skpc.variables.atoms import distinct
 from skpc.variables.patterns import Patterns
 from skpc.variables.score import Score
 
-#: Robust scales from the centre of a column beyond which a row belongs to no cluster.
-_FAR = 1e4
 #: Standard deviations, and weights, of the normals of the background, in units of the robust scale
 #: of a column. Together they follow a Student t of three degrees of freedom.
 _BACKGROUND_SDS = np.array([0.7, 1.1, 1.8, 3.2, 7.0, 20.0, 80.0])
@@ -143,7 +141,9 @@ class TableColumns(NamedTuple):
 
     def is_far(self, scores: Floats) -> NDArray[np.bool_]:
         """Which rows have a score farther from the others than any scale of the background."""
-        return np.asarray((np.abs(scores - self.centre) > _FAR * self.scale).any(axis=1))
+        # So many robust scales from the centre of a column, a row belongs to no cluster.
+        far = 1e4 * self.scale
+        return np.asarray((np.abs(scores - self.centre) > far).any(axis=1))
 
     def points(self, rows: Floats, weight: Floats) -> Floats:
         """Complete coordinates of rows in which clusters are found, shape (n_rows, n_points)."""

@@ -30,8 +30,6 @@ from skpc.variables.atoms import distinct
 if TYPE_CHECKING:
     from skpc.learning.table_mixture import TableColumns
 
-_ROWS_EACH = 40.0
-
 
 class ScoreBins(NamedTuple):
     """Bins of about equal weight of the scores of a number, and a normal for each of them.
@@ -136,6 +134,7 @@ def _tree_rows(
 
 def _bins(points: Floats, mass: Floats, columns: TableColumns, place: int) -> ScoreBins:
     """The bins of distinct scores, increasing; without any, one normal around the centre."""
+    rows_each = 40.0
     # Bins of a number, at most, and rows of each, at least; how much wider than a bin its normal
     # is.
     most_bins = 30
@@ -151,7 +150,7 @@ def _bins(points: Floats, mass: Floats, columns: TableColumns, place: int) -> Sc
     # Least width of a normal without a lattice, as a part of the distance to its neighbours.
     part_of_gap = 0.3
     if len(points):
-        n_bins = min(max(whole_rows(mass.sum() / _ROWS_EACH), 1), most_bins)
+        n_bins = min(max(whole_rows(mass.sum() / rows_each), 1), most_bins)
         edges = weighted_quantiles(points, mass.cumsum(), np.arange(1, n_bins), n_bins)
         if columns.scored[place].step > 0.0:
             is_repeated = mass >= max(repeated * mass.sum(), rows_of_value)

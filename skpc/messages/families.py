@@ -12,10 +12,6 @@ from skpc._arrays import Floats
 
 #: Stands for zero in logarithms.
 _TINY = 1e-300
-#: Newton steps on the logarithms of parameters, and the greatest length of a step.
-_STEPS = 100
-_LONGEST = 1.0
-_CLOSE = 1e-13
 
 
 class Message(ABC):
@@ -472,13 +468,17 @@ FAMILIES: dict[str, type[Message]] = {family.name: family for family in (Normal,
 
 def _newton(log_parameters: Floats, step_from: Callable[[Floats], Floats]) -> Floats:
     """Parameters at which the steps that Newton's method takes on their logarithms vanish."""
+    # Newton steps on the logarithms of parameters, and the greatest length of a step.
+    steps = 100
+    longest = 1.0
+    close = 1e-13
     # Logarithms keep parameters positive, whatever the step.
-    for _ in range(_STEPS):
+    for _ in range(steps):
         step = step_from(np.exp(log_parameters))
         # A full step from far away would overshoot.
-        log_parameters = log_parameters - np.clip(step, -_LONGEST, _LONGEST)
+        log_parameters = log_parameters - np.clip(step, -longest, longest)
         # NaN is not above the bound, so that impossible messages do not hold up the others.
-        if not np.any(np.abs(step) > _CLOSE):
+        if not np.any(np.abs(step) > close):
             break
     return np.exp(log_parameters)
 

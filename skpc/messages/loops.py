@@ -23,10 +23,6 @@ _SCHEDULES = ("parallel", "serial")
 _LEAST_PRECISION = 1e-6
 #: Moments of squares are taken, so fourth powers must not overflow.
 LARGEST_FEATURE = 1e70
-#: In standard deviations of a weight: what the last sweep may move its mean by, and what each
-#: parallel sweep may, however short the one before was.
-_SETTLED = 1.0
-_FREE = 3.0
 
 
 class WeightPosterior(NamedTuple):
@@ -151,6 +147,9 @@ class LinearEP(ShowsParameters):
         ConvergenceWarning
             If the last sweep has moved a weight by more than its standard deviation.
         """
+        # In standard deviations of a weight: what the last sweep may move its mean by, and what
+        # each parallel sweep may, however short the one before was.
+        settled = 1.0
         rows = check_array(unmasked(X), dtype=np.float64, order="C", input_name="X")
         messages = check_array(unmasked(observed), dtype=np.float64, input_name="observed")
         check_consistent_length(rows, messages)
@@ -165,7 +164,7 @@ class LinearEP(ShowsParameters):
             state.mean, state.covariance = _posterior(rows, state.sites)
             state.moved = _distance(before, state.mean, state.covariance)
         # Only the last sweep tells: earlier ones move far by design.
-        if state.moved > _SETTLED:
+        if state.moved > settled:
             warn(
                 f"Expectation propagation has not converged: the last of {self.n_iter} sweeps "
                 f"moved a weight by {state.moved:.2g} standard deviations. Centre and scale the "
@@ -176,6 +175,7 @@ class LinearEP(ShowsParameters):
         return WeightPosterior(state.mean, state.covariance, sites, state.n_skipped)
 
     def _parallel_sweep(self, state: _State, observed: Floats) -> None:
+        free = 3.0
         # Mean and variance of each product x w, without the (n_rows, n_rows) matrix of all of them.
         mean = state.rows @ state.mean
         variance = ((state.rows @ state.covariance) * state.rows).sum(axis=1)
@@ -184,7 +184,7 @@ class LinearEP(ShowsParameters):
         state.n_skipped += int((~known).sum())
         # Sites of negative precision can be too much together, if not one by one, and sites with
         # rows that are alike overshoot, as each makes up for the same error.
-        farthest = max(_FREE, state.moved)
+        farthest = max(free, state.moved)
         while not (
             _is_proper(state.rows, state.sites + step)
             and _distance(state.mean, *_posterior(state.rows, state.sites + step)) <= farthest

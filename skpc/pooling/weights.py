@@ -21,9 +21,6 @@ from skpc.pooling.folds import observed_fraction
 
 #: Decimal digits of standardised numbers that optimisers see.
 _DIGITS = 7
-#: The penalty on a squared coefficient in nats, and that on a constant as a part of it; the log
-#: odds that components of other widths than the noise start with.
-_PENALTY = 1.0
 #: What keeps the logarithm of the squared error finite, as a part of the variance of the target.
 _LEAST = 1e-9
 
@@ -236,8 +233,10 @@ def fit_gate(
     ndarray of shape (n_features, n_components)
         The coefficients.
     """
-    of_constants = 0.1
-    others = -3.0
+    # The penalty on a squared constant, as a part of that on a squared coefficient.
+    constant_part = 0.1
+    # Log odds that components of other widths than the noise start with.
+    scaled_start = -3.0
     max_iter = 300
     best = log_density.max(axis=1)
     counts = np.isfinite(best)
@@ -253,9 +252,11 @@ def fit_gate(
     target, mean = (np.round((places - centre) / spread, _DIGITS) for places in (target, mean))
     gain = np.round(gain, _DIGITS)
     start = np.zeros((features.shape[1], gain.shape[1]))
-    start[0] = np.where(is_unscaled, 0.0, others)
-    penalty = np.full(start.shape, _PENALTY) / weight.sum()
-    penalty[0] *= of_constants
+    start[0] = np.where(is_unscaled, 0.0, scaled_start)
+    # The penalty on a squared coefficient, in nats.
+    squared_penalty = 1.0
+    penalty = np.full(start.shape, squared_penalty) / weight.sum()
+    penalty[0] *= constant_part
 
     def loss(flat: Floats) -> tuple[float, Floats]:
         moved = flat.reshape(start.shape)

@@ -21,8 +21,6 @@ from skpc.variables.gaussian_cells import ConditionalNormals, conditional_normal
 _SMALLEST = 1e-307
 #: Leaves of several variables, reached by rows, whose expectations are held at a time.
 _LEAVES = 2048
-#: Numbers in their covariances that are held at a time.
-_NUMBERS = 2**22
 
 
 class Reached(NamedTuple):
@@ -109,13 +107,15 @@ def conditionals(evaluator: Evaluator, rows: Floats) -> Iterator[Conditionals]:
 
 def _most_rows(circuit: Circuit) -> int:
     """Rows whose conditionals are held at a time: leaves of several variables take much."""
+    # Numbers in their covariances that are held at a time.
+    numbers = 2**22
     shapes = [group.gaussians.covariance.shape for group in joint_groups(circuit)]
     if not shapes:
         return CHUNK
     # Each covariance has the shape (n_leaves, n_variables, n_variables).
     n_leaves = sum(shape[0] for shape in shapes)
     n_numbers = sum(map(math.prod, shapes))
-    return max(1, min(_LEAVES // n_leaves, _NUMBERS // n_numbers))
+    return max(1, min(_LEAVES // n_leaves, numbers // n_numbers))
 
 
 def _reached(

@@ -29,8 +29,6 @@ from skpc.queries.passes.plan import plan_of, remembered
 from skpc.variables import Form
 from skpc.variables.leaf_queries import kernel_cells, known_cells
 
-#: Numbers in the matrices that are held at a time.
-_NUMBERS = 2**22
 #: The scopes into which a product splits its own, in increasing order.
 Split = tuple[int, ...]
 
@@ -376,6 +374,8 @@ def sides(circuit: Circuit, given: Conditionals, right: Points | None = None) ->
 
     The matrices are those with the points on the right, or else with other blocks of such rows.
     """
+    # Numbers in the matrices that are held at a time.
+    numbers = 2**22
     layout = _layout(circuit.structure)
     reached = given.reached
     n_entries = np.bincount(layout.scope[reached.node], minlength=len(layout.scopes)).astype(float)
@@ -384,7 +384,7 @@ def sides(circuit: Circuit, given: Conditionals, right: Points | None = None) ->
         entered = np.flatnonzero(n_entries).tolist()
         n_others = np.zeros(len(layout.scopes))
         n_others[entered] = [right.get(layout.scopes[scope]).n_base for scope in entered]
-    n_blocks = np.dot(n_entries, n_others) / _NUMBERS
+    n_blocks = np.dot(n_entries, n_others) / numbers
     # This is the number of pairs of blocks, of which both sides are cut.
     if right is None:
         n_blocks = np.sqrt(n_blocks)

@@ -21,7 +21,6 @@ from skpc.variables.events import Events
 _EVENTS = 1024
 #: Rows of a batch, and probabilities of statements under leaves that it may need.
 _ROWS = 512
-_PROBABILITIES = 2**24
 
 
 class Paths(NamedTuple):
@@ -88,6 +87,7 @@ def expected_value(circuit: Circuit, X: Any, paths: Paths, holds: Bools) -> Floa
     ... )
     array([[3.]])
     """
+    probabilities = 2**24
     refuse_multivariate(circuit)
     rows = check_rows(circuit, X)
     # Sums of random integers tell sets of statements from each other.
@@ -105,7 +105,7 @@ def expected_value(circuit: Circuit, X: Any, paths: Paths, holds: Bools) -> Floa
     # The probabilities of all statements under all leaves, if the rows of a batch reach all.
     n_entries = sum(len(statements_of[var]) for var in circuit.structure.leaves.var.tolist())
     # Each row reaches a few leaves, and many rows reach most.
-    size = _ROWS if n_entries <= _PROBABILITIES else 1
+    size = _ROWS if n_entries <= probabilities else 1
     evaluator = Evaluator(circuit, size=size)
     out = np.zeros((len(rows), paths.value.shape[1]))
 

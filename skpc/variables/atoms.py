@@ -8,27 +8,13 @@ from scipy.special import logit
 from skpc._arrays import ROUNDING, Floats, Ints, exact_group_sums
 from skpc.variables.histogram import TINY
 
-#: An atom holds ``_FEW_ROWS`` rows and a small share at least, and several times the mean count of
-#: what is next to it. On a lattice these are the nearest points, whether they occur or not, and the
-#: share is ``_SHARE_ON_LATTICE``; elsewhere the nearest values, and the share is ``_SHARE`` with
-#: ``_TIMES`` their count, or ``_SMALL_SHARE`` with ``_MORE_TIMES``.
+#: Rows of an atom, at least, and of each state on average.
 _FEW_ROWS = 8.0
-_SHARE = 0.05
-_SMALL_SHARE = 0.01
-_SHARE_ON_LATTICE = 0.002
-_TIMES = 4.0
-_MORE_TIMES = 8.0
+#: Neighbours with whose counts that of an atom is compared.
 _NEAREST = 6
-#: All values are atoms, such as brackets, doses and prices, if there are no more than
-#: ``_MAX_STATES``, of ``_FEW_ROWS`` rows each on average; or if they are among 0, 1, ...,
-#: ``_MOST_SMALL``.
-_MAX_STATES = 20
-_MOST_SMALL = 15.0
 #: Values this close, relative to them or a typical one, are one value with errors of rounding; but
-#: far away from zero values may spread over little more than that. A size counts up to
-#: ``_MOST_SPREADS`` spreads, unless the values spread over a few neighbouring floats only.
+#: far away from zero values may spread over little more than that.
 ROUNDING_OF_VALUES = 1e-12
-_MOST_SPREADS = 1e6
 _FEW_FLOATS = 16.0 * np.finfo(float).eps
 
 
@@ -72,13 +58,18 @@ def largest_size(points: Floats) -> float:
     high = float(points[-1 - outer])
     # Values that spread over a few neighbouring floats differ by rounding alone.
     is_one = high - low <= _FEW_FLOATS * max(abs(low), abs(high))
-    return math.inf if is_one else _MOST_SPREADS * (high - low)
+    # A size counts up to this many spreads.
+    most_spreads = 1e6
+    return math.inf if is_one else most_spreads * (high - low)
 
 
 def are_states(points: Floats, mass: Floats) -> bool:
     """Whether a column has so few values that all of them are atoms."""
-    are_small = points[0] >= 0.0 and points[-1] <= _MOST_SMALL and np.all(points % 1.0 == 0.0)
-    are_few = len(points) <= _MAX_STATES and mass.sum() >= _FEW_ROWS * len(points)
+    # Values among 0, 1, ..., and so few ones as brackets, doses and prices have.
+    most_small = 15.0
+    max_states = 20
+    are_small = points[0] >= 0.0 and points[-1] <= most_small and np.all(points % 1.0 == 0.0)
+    are_few = len(points) <= max_states and mass.sum() >= _FEW_ROWS * len(points)
     return bool(are_small or are_few)
 
 
@@ -137,8 +128,15 @@ def repeated_points(points: Floats, mass: Floats, step: float) -> Floats:
     if len(points) == 1:
         return points
     has_lattice = step > 0.0
-    by_share = _SHARE * total
-    by_count = max(_FEW_ROWS, (_SHARE_ON_LATTICE if has_lattice else _SMALL_SHARE) * total)
+    # An atom holds a share of the rows, and several times the mean count of what is next to it: the
+    # nearest points of a lattice, whether they occur or not, elsewhere the nearest values. Without
+    # a lattice, fewer times are enough for a large share.
+    large_share = 0.05
+    times_of_large = 4.0
+    small_share = 0.002 if has_lattice else 0.01
+    times_of_small = 4.0 if has_lattice else 8.0
+    by_share = large_share * total
+    by_count = max(_FEW_ROWS, small_share * total)
     chosen = []
     for place in np.flatnonzero(mass >= min(by_share, by_count)).tolist():
         near = np.arange(max(place - _NEAREST, 0), min(place + _NEAREST + 1, len(points)))
@@ -150,9 +148,8 @@ def repeated_points(points: Floats, mass: Floats, step: float) -> Floats:
         if has_lattice:
             n_near = max(2 * round(float(distance[nearest].max()) / step), 1)
         around = mass[near[nearest]].sum() / n_near
-        often = mass[place] >= by_share and mass[place] >= _TIMES * around
-        times = _TIMES if has_lattice else _MORE_TIMES
-        often |= mass[place] >= by_count and mass[place] >= times * around
+        often = mass[place] >= by_share and mass[place] >= times_of_large * around
+        often |= mass[place] >= by_count and mass[place] >= times_of_small * around
         if often or (mass[place] >= by_count and _is_isolated(points, place)):
             chosen.append(place)
     # The heaviest come first, as atoms beyond the greatest number are dropped.

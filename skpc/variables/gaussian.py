@@ -64,8 +64,6 @@ N_PARAMS = 2
 N_ENTRIES = 4
 CELL = "a finite number"
 NEEDED = "a finite mean and a positive sd"
-#: No standard deviation is below about this part of that of its column.
-_SMALLEST_SD = 1e-6
 _LOG_2_PI = math.log(2.0 * math.pi)
 #: Squares up to which series stand for the mass of a cell: of its width times the distance of its
 #: middle from the mean, and of its width, in standard deviations. Their errors are below 1e-10.
@@ -382,6 +380,8 @@ def _m_step(
     ``sums`` are the counts, sums and sums of products of the distances from the means. ``prior``
     has a number of rows for each Gaussian, of independent cells distributed like the columns.
     """
+    # No standard deviation is below about this part of that of its column.
+    smallest_sd = 1e-6
     count, total, square = sums
     # All is counted from the old means: sums of squares of large numbers would drown variances.
     offset = prior.mean - mean
@@ -391,7 +391,7 @@ def _m_step(
     like_column = identity * prior.sd[..., np.newaxis] ** 2 + _outer(offset, offset)
     shift = scale * (total + prior.weight[:, np.newaxis] * offset)
     square = square + prior.weight[:, np.newaxis, np.newaxis] * like_column
-    smallest = identity * (_SMALLEST_SD * prior.sd[..., np.newaxis]) ** 2
+    smallest = identity * (smallest_sd * prior.sd[..., np.newaxis]) ** 2
     # Squares around the old means become variances around the new ones.
     updated = scale[:, :, np.newaxis] * square - _outer(shift, shift) + smallest
     used = (count > 0)[:, np.newaxis]

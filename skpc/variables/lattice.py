@@ -9,14 +9,8 @@ from skpc._arrays import Floats, Ints, group_sums
 #: Decimals tried for a lattice, and how far (in steps) a value may be from it.
 _MAX_DECIMALS = 9
 OFF_LATTICE = 1e-6
-#: From ``_ROWS_TO_TELL`` rows on, this share of them (one row at least) cannot change what a column
-#: is.
-_ROWS_TO_TELL = 50.0
-_UNUSUAL = 1e-3
-#: A lattice whose step is no decimal needs more values than ``_FEW``. An unusual value may be left
-#: out of more than ``_FEW_MULTIPLES``.
+#: A lattice whose step is no decimal needs more values than these.
 _FEW = 8
-_FEW_MULTIPLES = 6
 
 
 def on_lattice(values: Floats, step: float, origin: float) -> Floats:
@@ -132,7 +126,9 @@ def _common_step(multiples: Ints, mass: Floats, unusual: float) -> int:
     before = np.gcd.accumulate(distance)
     after = np.gcd.accumulate(distance[::-1])[::-1]
     step = int(before[-1])
-    if len(distance) > _FEW_MULTIPLES:
+    # An unusual value may be left out of more than these.
+    few_multiples = 6
+    if len(distance) > few_multiples:
         # The divisor of all but one of the numbers, for each of them.
         without = np.gcd(np.append(0, before[:-1]), np.append(after[1:], 0))
         step = max(step, int(np.where(mass <= unusual, without, 0).max()))
@@ -141,4 +137,7 @@ def _common_step(multiples: Ints, mass: Floats, unusual: float) -> int:
 
 def weight_without_say(total: float) -> float:
     """Weight of unusual values in a column of a total weight that do not decide what it is."""
-    return max(1.0, _UNUSUAL * total) if total >= _ROWS_TO_TELL else 0.0
+    # From so many rows on, this share of them, and one row at least, has no say.
+    rows_to_tell = 50.0
+    unusual_share = 1e-3
+    return max(1.0, unusual_share * total) if total >= rows_to_tell else 0.0

@@ -48,18 +48,7 @@ _HERMITE = np.polynomial.hermite_e.hermegauss(5)
 #: Standard deviations around a mean beyond which a normal density counts for nothing.
 _REACH = 8.0
 _SQRT_2_PI = math.sqrt(2.0 * math.pi)
-#: Scale of the tails of values that were not seen, as a part of the range.
-_TAIL = 0.25
-#: An end that values crowd lies this part of the range beyond them.
-_WIDENED = 0.01
 _NO_BOUNDS = (-math.inf, math.inf)
-#: Values crowd an end if the outermost part of the range there, ``_OUTER`` or the one that has
-#: ``_ROWS_AT_END`` rows of a uniform column, holds half as many rows as there. The part is at most
-#: ``_MOST_OUTER``. The range is more than this part of the greatest magnitude: log-odds next to an
-#: end would be rounding.
-_OUTER = 0.025
-_ROWS_AT_END = 10.0
-_MOST_OUTER = 0.05
 
 
 class Law(NamedTuple):
@@ -225,7 +214,9 @@ class Law(NamedTuple):
         """Where a column without bounds ends, from its values that are no atoms."""
         if not len(points):
             return self.low, self.high
-        widened = _WIDENED * (self.high - self.low)
+        # An end that values crowd lies this part of the range beyond them.
+        widened_part = 0.01
+        widened = widened_part * (self.high - self.low)
         crowds = _crowd_ends(points, mass)
         ends = []
         for sign, outermost, innermost, crowd in (
@@ -280,7 +271,9 @@ class Law(NamedTuple):
         size = high - low
         # What the states leave between them: points of the lattice, or the whole line.
         room = size + step - step * len(self.atoms)
-        scale = max(_TAIL * size, step)
+        # Scale of the tails of values that were not seen, as a part of the range.
+        tail_part = 0.25
+        scale = max(tail_part * size, step)
         beyond = np.maximum(low - values, values - high)
         tail = -beyond / scale - math.log(scale)
         if step > 0.0:
@@ -388,7 +381,8 @@ class Law(NamedTuple):
         for number in np.unique(octave_bin):
             members = np.flatnonzero(octave_bin == number)
             least = sd[members].min()
-            noise = np.sqrt(sd[members] ** 2 - least**2)
+            # The product keeps its sign where a difference of squares would not.
+            noise = np.sqrt((sd[members] - least) * (sd[members] + least))
             nodes, weights = _HERMITE if noise.any() else (np.zeros(1), np.full(1, _SQRT_2_PI))
             # Shape (n_nodes, n_members): the means, moved by the noise.
             places = mean[members] + noise * nodes[:, np.newaxis]
@@ -549,11 +543,18 @@ def _runs(atoms: Floats, width: float) -> tuple[Ints, Ints]:
 
 def _crowd_ends(points: Floats, mass: Floats) -> tuple[bool, bool]:
     """Whether values are as frequent near either end of their range as about the middle."""
+    # The outer parts that are looked at: this part of the range, or that of so many rows of a
+    # uniform column, but no more than the most.
+    least_outer = 0.025
+    rows_at_end = 10.0
+    most_outer = 0.05
+    # In a range of less than this part of the greatest magnitude, log-odds next to an end would be
+    # rounding.
     least_range = 1e-9
     total = float(mass.sum())
-    outer = max(_OUTER, _ROWS_AT_END / total)
+    outer = max(least_outer, rows_at_end / total)
     size = float(points[-1] - points[0])
-    if outer > _MOST_OUTER or size <= least_range * np.abs(points[[0, -1]]).max():
+    if outer > most_outer or size <= least_range * np.abs(points[[0, -1]]).max():
         return False, False
     place = (points - points[0]) / size
     # A uniform column would have twice this mass in either outer part.

@@ -21,8 +21,6 @@ from skpc._fitting import Rows, Statistics, Stop, learn
 #: bell of 18 standard deviations, which polynomials of this degree follow to the last digits.
 _NODES, _WEIGHTS = (0.5 * part for part in np.polynomial.legendre.leggauss(48))
 _NODES = _NODES + 0.5
-#: Steps of EM, and the least deviation as a part of that of what it begins with.
-_STEPS = 29
 _LOG_SQRT_2_PI = 0.5 * math.log(2.0 * math.pi)
 
 
@@ -151,7 +149,8 @@ def censored_regression(
     sd = max(float(np.sqrt(weight @ (scores - design @ coef) ** 2 / total)), least)
     start = CensoredNormal(coef, sd, gram, ridge, least)
     rows = CensoredRows(design, scores, *ranges)
-    line = learn([start], Rows(rows, weight), Stop(_STEPS)).model
+    n_steps = 29
+    line = learn([start], Rows(rows, weight), Stop(n_steps)).model
     return design @ line.coef, line.sd, line.expected(rows, weight).log_likelihood
 
 

@@ -40,8 +40,6 @@ N_SCRATCH = 3
 #: Rows of a batch where they are not: a line of values takes 4 KiB, the live ones stay in cache.
 _BATCH = 512
 NO_FACTORS: Mapping[int, Factor] = MappingProxyType({})
-#: Largest number of values of leaves that are not read off single cells, held at a time.
-_MOST_VALUES = 1 << 23
 
 
 @inlined
@@ -335,6 +333,8 @@ def feed_forward(
 
     Rows may stand for ``events``, whose known cells they have, and have ``factors`` besides.
     """
+    # Largest number of values of leaves that are not read off single cells, held at a time.
+    most_values = 1 << 23
     evaluator = Evaluator(circuit, keep=False, events=events, factors=factors)
     out = np.empty(len(rows))
 
@@ -344,6 +344,6 @@ def feed_forward(
             out[start + batch.position] = batch.root
 
     # Values of leaves with lines of their own are held for all rows of a chunk.
-    most_rows = _MOST_VALUES // max(evaluator.reader.n_lines, 1)
+    most_rows = most_values // max(evaluator.reader.n_lines, 1)
     over_chunks(rows, work, int(np.clip(most_rows, evaluator.size, CHUNK)))
     return out
