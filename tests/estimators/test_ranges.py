@@ -415,3 +415,16 @@ def test_ranges_without_a_finite_end_are_missing_cells():
         again = CutsetNetworkBD(random_state=0).fit(R)
         assert_allclose(again.score_samples(R), model.score_samples(R))
     assert ranges([-np.inf, 1.0], [np.nan, np.inf]).tolist() == [None, (1.0, None)]
+
+
+def test_errors_about_ranges_without_a_value_name_their_rows():
+    X = table(n=100)
+    X["x"] = np.random.default_rng(0).integers(1, 6, 100).astype(float)
+    is_wrong = np.arange(100) == 3
+    R = X.assign(x=with_cells(X.x, is_wrong, (2.2, 2.8)))
+    with pytest.raises(ValueError, match="a value of column 'x'; that in row 3 holds none"):
+        CutsetNetworkBD(random_state=0).fit(R)
+    model = CutsetNetworkBD(random_state=0).fit(X)
+    # Rows before it are complete, and need no answer.
+    with pytest.raises(ValueError, match="row 3 of X has probability zero"):
+        model.complete(R)
