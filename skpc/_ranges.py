@@ -22,10 +22,10 @@ def ranges(low: Any, high: Any = None, closed: str = "both") -> NDArray[np.objec
     Parameters
     ----------
     low : array-like of shape (n_rows,)
-        Lower ends; NaN or None for an open one. Without ``high``: strings such as ``"<0.5"``,
-        ``">=120"``, ``"12-15"`` and ``"7.1"``, or numbers.
+        Lower ends; NaN, None or minus infinity for an open one. Without ``high``: strings such as
+        ``"<0.5"``, ``">=120"``, ``"12-15"`` and ``"7.1"``, or numbers.
     high : array-like of shape (n_rows,), default=None
-        Upper ends; NaN or None for an open one.
+        Upper ends; NaN, None or infinity for an open one.
     closed : {"both", "left", "right", "neither"}, default="both"
         Which ends belong to the ranges of two columns. A string says it: the limit in ``"<0.5"``
         does not belong to its range, those of ``"12-15"`` do.
@@ -63,9 +63,9 @@ def ranges(low: Any, high: Any = None, closed: str = "both") -> NDArray[np.objec
                 "low and high need one entry for each row; got shapes "
                 f"{first.shape} and {last.shape}"
             )
-        for end in (first, last):
-            # NaN, NA and NaT all mean that an end is open.
-            end[missing_cells(end)] = None
+        for end, infinity in ((first, -np.inf), (last, np.inf)):
+            # NaN, NA and NaT all mean that an end is open, as infinity does.
+            end[missing_cells(end) | (end == infinity)] = None
         holds_low = closed in _CLOSED[:2]
         holds_high = closed in ("both", "right")
         cells = [

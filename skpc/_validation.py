@@ -511,8 +511,8 @@ def _refuse_other_kinds(held: NDArray[np.object_], kinds: set[str], where: str) 
         raise TypeError(
             f"Values alone are needed here; {where} holds {example('range', 'interval')!r}, a "
             "range or a set. Densities that are circuits, and their stacks, take such cells in "
-            "fit, score_samples, complete, marginals and interval. Fill them first elsewhere: "
-            "CircuitImputer().fit_transform(X)."
+            "whole tables: in fit without chunks, score_samples, complete, marginals and interval. "
+            'Fill them first elsewhere: CircuitImputer(strategy="sample").fit_transform(X).'
         )
     other_kinds = kinds & {*KINDS_OF_DATES, "interval", "other"}
     if other_kinds:

@@ -175,15 +175,18 @@ class CircuitAnswers(NamedTuple):
         events = rows if isinstance(rows, Events) else None
         rows = rows if events is None else events.rows
         # Only rows that lack one of the columns need a pass.
-        incomplete = np.flatnonzero(np.isnan(rows[:, chosen]).any(axis=1))
+        is_missing = np.isnan(rows[:, chosen])
+        incomplete = np.flatnonzero(is_missing.any(axis=1))
         filled = rows.copy()
         if events is None:
             # Rows take means all at once; ranges need a distribution for each cell.
             filled[incomplete] = expected_cells(self.circuit, rows[incomplete], chosen)
             return filled
-        some = chosen[np.isnan(rows[:, chosen]).any(axis=0)]
-        for column, cells in zip(some.tolist(), self.posteriors(events.take(incomplete), some)):
-            filled[incomplete, column] = cells.centres()
+        some = chosen[is_missing.any(axis=0)]
+        # The other rows say nothing, and keep their places: errors name a row by its place.
+        asked = events.only(is_missing.any(axis=1, keepdims=True))
+        for column, cells in zip(some.tolist(), self.posteriors(asked, some)):
+            filled[incomplete, column] = cells.centres()[incomplete]
         return filled
 
     def modes(self, rows: Floats) -> Floats:

@@ -5,6 +5,7 @@ of values; so may those of a column of ``IntervalDtype``. What holds a single va
 """
 
 from collections.abc import Iterator
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -89,6 +90,7 @@ def split_ranges(table: Any, interval_columns: Any = ()) -> tuple[Any, dict[int,
     """
     stated: dict[int, Stated] = {}
     columns: dict[int, NDArray[Any]] = {}
+    open_ranges = [*product((None, np.nan, -np.inf), (None, np.nan, np.inf))]
     for place, column in _columns_of_objects(table):
         cells = objects_of(column)
         if place in interval_columns or not _are_stated(cells):
@@ -99,8 +101,8 @@ def split_ranges(table: Any, interval_columns: Any = ()) -> tuple[Any, dict[int,
             if is_stated(cell):
                 values[row] = _single(cell)
                 # A range without ends is a missing cell.
-                says_nothing = isinstance(cell, tuple) and cell == (None, None)
-                if values[row] is None and not says_nothing:
+                is_open = isinstance(cell, tuple) and cell in open_ranges
+                if values[row] is None and not is_open:
                     statements[row] = cell
         # Without its ranges and sets the column may hold numbers only.
         columns[place] = _as_numbers(values)

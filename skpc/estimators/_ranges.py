@@ -58,7 +58,14 @@ def domain_and_events(
     split = split_ranges(merged, interval_columns)
     domain = learn_domain(filled_table(*split, merged_weight, random_state), merged_weight)
     # The events are those of all rows, which go with the weights and targets of the callers.
-    return domain, events_of_table(domain, domain.encode(known_table), stated)
+    events = events_of_table(domain, domain.encode(known_table), stated)
+    for place in np.flatnonzero(events.low >= events.high)[:1].tolist():
+        where = describe_column(int(events.column[place]), names)
+        raise ValueError(
+            f"X must have ranges that hold a value of {where}; that in row {events.event[place]} "
+            "holds none. Widen it."
+        )
+    return domain, events
 
 
 def merged_table(table: Any, weight: Floats) -> tuple[Any, Floats]:

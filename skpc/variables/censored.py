@@ -334,7 +334,8 @@ def filled_ranges(cells: Ranges, weight: Floats, random_state: np.random.RandomS
     high = np.minimum(high, cells.high[order])
     drawn = low + inside * (np.where(np.isfinite(high - low), high - low, 0.0))
     # Inside a range that no end divides, draws follow a normal law of powers.
-    is_open = ~is_point[part]
+    # Cells that all have a range in common say nothing of its inside: there draws stay even.
+    is_open = ~is_point[part] & (len(is_point) > 1)
     if is_open.any():
         law = PowerNormal.fit(cells, weight)
         drawn[is_open] = law.within(low[is_open], high[is_open], inside[is_open])

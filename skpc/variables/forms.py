@@ -44,8 +44,11 @@ class Form(ABC):
         """A number inside the column: moments around it keep their digits."""
 
     @abstractmethod
-    def below(self, x: Floats) -> Floats:
-        """Probability under each distribution that a draw is at most its own ``x``."""
+    def below(self, x: Floats, low: Any = -math.inf) -> Floats:
+        """Probability under each distribution of ``low < draw <= x``, its own ``x``.
+
+        It is no difference of two probabilities, so that it keeps its digits far from the mean.
+        """
 
     @abstractmethod
     def log_density(self, x: Floats) -> Floats:
@@ -153,9 +156,9 @@ class Points(Form):
         offset = self.value - centre
         return self.averages(offset), self.averages(offset**2)
 
-    def below(self, x: Floats) -> Floats:
-        """Probability under each distribution that a draw is at most its own ``x``."""
-        return (self.prob * (self.value <= x[:, np.newaxis])).sum(axis=1)
+    def below(self, x: Floats, low: Any = -math.inf) -> Floats:
+        """Probability under each distribution of ``low < draw <= x``, its own ``x``."""
+        return self._held(np.atleast_1d(low), x).sum(axis=1)
 
     def between(self, low: Floats, high: Floats) -> Floats:
         """Probability under each distribution of each interval ``low < x <= high``."""
@@ -164,10 +167,14 @@ class Points(Form):
 
     def moments_between(self, low: Floats, high: Floats, centre: float) -> tuple[Floats, Floats]:
         """The parts of both moments that come from an interval ``low < x <= high`` of its own."""
-        is_held = (low[:, np.newaxis] < self.value) & (self.value <= high[:, np.newaxis])
-        held = self.prob * is_held
+        held = self._held(low, high)
         offset = self.value - centre
         return held @ offset, held @ offset**2
+
+    def _held(self, low: Floats, high: Floats) -> Floats:
+        """Probabilities of the numbers in an interval of each distribution, zero elsewhere."""
+        is_held = (low[:, np.newaxis] < self.value) & (self.value <= high[:, np.newaxis])
+        return np.asarray(self.prob * is_held)
 
     def modes(self, highest: float) -> tuple[Floats, Floats]:
         """The first of the most probable numbers, and its log probability."""
@@ -241,9 +248,14 @@ class Normals(Form):
         squares = (self.mean - centre[:, np.newaxis]) ** 2 + self.sd**2
         return (self.rows * squares).sum(axis=1)
 
-    def below(self, x: Floats) -> Floats:
-        """Probability under each distribution that a draw is at most its own ``x``."""
-        return (self.rows * ndtr((x[:, np.newaxis] - self.mean) / self.sd)).sum(axis=1)
+    def below(self, x: Floats, low: Any = -math.inf) -> Floats:
+        """Probability under each distribution of ``low < draw <= x``, its own ``x``."""
+        ends = np.reshape(low, (-1, 1)), x[:, np.newaxis]
+        begin, end = ((side - self.mean) / self.sd for side in ends)
+        # Quantiles ask often, and mostly without a lower end, which takes half the work.
+        if np.isneginf(low).all():
+            return (self.rows * ndtr(end)).sum(axis=1)
+        return (self.rows * normal_between(begin, end)).sum(axis=1)
 
     def between(self, low: Floats, high: Floats) -> Floats:
         """Probability under each distribution of each interval ``low < x <= high``."""
@@ -265,19 +277,18 @@ class Normals(Form):
 
         With ``inverse``, they are those of the values that have these scores.
         """
-        shape = self.rows.shape
-        # Parts that a distribution hardly has are not worth a quadrature.
-        row, part = np.nonzero(self.rows > NOTHING)
-        mean, sd = (np.broadcast_to(one, shape)[row, part] for one in (self.mean, self.sd))
-        sd = np.where(sd > 0.0, sd, 1.0)
-        ends = ((low[row] - mean) / sd, (high[row] - mean) / sd)
-        log_mass, nearest, steps, shares = truncated_nodes(*ends)
+        sd = np.where(self.sd > 0.0, self.sd, 1.0)
+        begin, end = ((side[:, np.newaxis] - self.mean) / sd for side in (low, high))
+        held = self.rows * normal_between(begin, end)
+        # Parts that hardly matter between the ends are not worth a quadrature.
+        row, part = np.nonzero(held > NOTHING * held.sum(axis=1, keepdims=True))
+        _, nearest, steps, shares = truncated_nodes(begin[row, part], end[row, part])
+        mean, sd = (np.broadcast_to(one, held.shape)[row, part] for one in (self.mean, sd))
         values = mean + sd * (nearest + steps)
         offset = (values if inverse is None else inverse(values)) - centre
-        weight = shares * (self.rows[row, part] * np.exp(log_mass))
-        n_rows = shape[0]
-        first = np.bincount(row, (weight * offset).sum(axis=0), n_rows)
-        second = np.bincount(row, (weight * offset**2).sum(axis=0), n_rows)
+        weight = shares * held[row, part]
+        first = np.bincount(row, (weight * offset).sum(axis=0), len(held))
+        second = np.bincount(row, (weight * offset**2).sum(axis=0), len(held))
         return first.astype(np.float64), second.astype(np.float64)
 
     def modes(self, highest: float) -> tuple[Floats, Floats]:
@@ -335,10 +346,9 @@ class Bins(Form):
         mean, square = self.axis.moments(centre)
         return self.averages(mean), self.averages(square)
 
-    def below(self, x: Floats) -> Floats:
-        """Probability under each distribution that a draw is at most its own ``x``."""
-        nothing = np.full(1, -np.inf)
-        return (self.prob * self.axis.shares_between(nothing, x)).sum(axis=1)
+    def below(self, x: Floats, low: Any = -math.inf) -> Floats:
+        """Probability under each distribution of ``low < draw <= x``, its own ``x``."""
+        return (self.prob * self.axis.shares_between(np.atleast_1d(low), x)).sum(axis=1)
 
     def between(self, low: Floats, high: Floats) -> Floats:
         """Probability under each distribution of each interval ``low < x <= high``."""
@@ -426,10 +436,10 @@ class ScoredNormals(Form):
         first, second = Points(self.column.atoms, self.atom_prob).moments(centre)
         return first + self.rest.averages(parts[0]), second + self.rest.averages(parts[1])
 
-    def below(self, x: Floats) -> Floats:
-        """Probability under each distribution that a draw is at most its own ``x``."""
+    def below(self, x: Floats, low: Any = -math.inf) -> Floats:
+        """Probability under each distribution of ``low < draw <= x``, its own ``x``."""
         atoms = Points(self.column.atoms, self.atom_prob)
-        return self.rest.below(*self.column.end_scores(x)) + atoms.below(x)
+        return self.rest.below(*self.column.end_scores(x, low)) + atoms.below(x, low)
 
     def between(self, low: Floats, high: Floats) -> Floats:
         """Probability under each distribution of each interval ``low < x <= high``."""

@@ -358,16 +358,13 @@ class Histogram(NamedTuple):
 
 def exponential_moments(near: Floats, far: Floats) -> tuple[Floats, Floats, Floats]:
     """The parts of the mass and of two moments of an exponential variable between two numbers."""
-    at_far = np.exp(-far)
     # At infinity nothing is left, but infinity times zero would be NaN.
-    reached = np.where(at_far > 0.0, far, 0.0)
-    at_near = np.exp(-near)
-    mass = at_near - at_far
-    first_moment = (near + 1.0) * at_near - (reached + 1.0) * at_far
-    second_moment = (near * (near + 2.0) + 2.0) * at_near - (
-        reached * (reached + 2.0) + 2.0
-    ) * at_far
-    return mass, first_moment, second_moment
+    far = np.where(np.exp(-far) > 0.0, far, 1e3)
+    ends = (
+        np.exp(-x) * np.array([np.ones_like(x), x + 1.0, x * (x + 2.0) + 2.0]) for x in (near, far)
+    )
+    mass, mean, square = next(ends) - next(ends)
+    return mass, mean, square
 
 
 def _bins(cells: Floats, is_atom: Bools, is_gap: Bools, n_bins: int, n_rows: float) -> Ints:

@@ -46,23 +46,22 @@ class FormSum(Form):
 
     def moments(self, centre: float) -> tuple[Floats, Floats]:
         """Mean and mean square of ``x - centre`` under each distribution."""
-        first_moments, second_moments = zip(*(form.moments(centre) for form in self.forms))
-        return np.asarray(sum(first_moments)), np.asarray(sum(second_moments))
+        mean, square = np.sum([form.moments(centre) for form in self.forms], axis=0)
+        return mean, square
 
     def moments_between(self, low: Floats, high: Floats, centre: float) -> tuple[Floats, Floats]:
         """The parts of both moments that come from an interval ``low < x <= high`` of its own."""
-        first_moments, second_moments = zip(
-            *(form.moments_between(low, high, centre) for form in self.forms)
-        )
-        return np.asarray(sum(first_moments)), np.asarray(sum(second_moments))
+        parts = [form.moments_between(low, high, centre) for form in self.forms]
+        mean, square = np.sum(parts, axis=0)
+        return mean, square
 
     def mean_squares(self, centre: Floats) -> Floats:
         """Mean square of each distribution around its own centre."""
         return np.asarray(sum(form.mean_squares(centre) for form in self.forms))
 
-    def below(self, x: Floats) -> Floats:
-        """Probability under each distribution that a draw is at most its own ``x``."""
-        return np.asarray(sum(form.below(x) for form in self.forms))
+    def below(self, x: Floats, low: Any = -np.inf) -> Floats:
+        """Probability under each distribution of ``low < draw <= x``, its own ``x``."""
+        return np.asarray(sum(form.below(x, low) for form in self.forms))
 
     def log_density(self, x: Floats) -> Floats:
         """Log density (nats) of each distribution at its own ``x``."""
@@ -112,12 +111,12 @@ class WithinIntervals(Form):
         """A number inside the column."""
         return self.form.centre
 
-    def below(self, x: Floats) -> Floats:
-        """Probability under each distribution that a draw is at most its own ``x``."""
+    def below(self, x: Floats, low: Any = -np.inf) -> Floats:
+        """Probability under each distribution of ``low < draw <= x``, its own ``x``."""
         # What lies in each interval up to x.
         pieces = [
-            self.form.below(np.clip(x, low, high)) - self.form.below(low)
-            for low, high in zip(self.low.T, self.high.T)
+            self.form.below(np.clip(x, begin, end), np.clip(low, begin, end))
+            for begin, end in zip(self.low.T, self.high.T)
         ]
         return self.weight * np.sum(pieces, axis=0)
 
@@ -140,8 +139,8 @@ class WithinIntervals(Form):
             self.form.moments_between(low, high, centre)
             for low, high in zip(self.low.T, self.high.T)
         ]
-        first_moment, second_moment = (self.weight * np.sum(part, axis=0) for part in zip(*parts))
-        return first_moment, second_moment
+        mean, square = self.weight * np.sum(parts, axis=0)
+        return mean, square
 
     def moments_between(self, low: Floats, high: Floats, centre: float) -> tuple[Floats, Floats]:
         """The parts of both moments that come from an interval ``low < x <= high`` of its own."""
@@ -279,7 +278,8 @@ class Predictive:
         least = 1e-300
         whole = WithinIntervals(FormSum(self.terms), low, high, np.ones(len(self.known)))
         # The intervals of a row may be impossible, which must not divide by zero.
-        weight = 1.0 / np.maximum(whole.total(), least)
+        total = whole.total()
+        weight = 1.0 / np.maximum(total, least)
         terms: list[Any] = [replace(whole, weight=weight)]
         if self.labels is not None:
             # Categories remain categories, of which those outside the intervals are impossible.
@@ -287,6 +287,10 @@ class Predictive:
             held = np.column_stack([whole.holds(code) for code in codes])
             prob = self.terms[0].prob * held * weight[:, np.newaxis]
             terms = [Points(self.terms[0].value, prob)]
+        elif len(lost := np.flatnonzero(total < least)):
+            # So far away what a tail leaves to a range is at its near end.
+            nearest = np.clip(whole.centre, np.nextafter(low[lost, 0], np.inf), high[lost, 0])
+            terms.append(Points(nearest, np.equal.outer(np.arange(len(total)), lost) * 1.0))
         what = self.labels, self.index, self.law, self.dates
         return type(self)(terms, self.known, *what)
 

@@ -379,3 +379,52 @@ def test_sets_are_equal_whatever_the_order_of_their_values():
     weighed = CutsetNetworkBD(random_state=0).fit(first, sample_weight=np.full(140, 2.0))
     doubled = CutsetNetworkBD(random_state=0).fit(both)
     assert_allclose(doubled.score_samples(first), weighed.score_samples(first), atol=1e-12)
+
+
+@pytest.mark.parametrize("cell", [(60.0, 70.0), (300.0, 310.0), (-50.0, -40.0), (1e4, 2e4)])
+def test_answers_about_a_range_far_from_the_data_lie_in_it(cell):
+    rng = np.random.default_rng(0)
+    a = rng.normal(10.0, 3.0, N)
+    X = pd.DataFrame({"a": a, "z": a + rng.normal(size=N)})
+    R = pd.DataFrame({"a": pd.Series([cell], dtype=object), "z": 12.0})
+    densities = DENSITIES[:1] + DENSITIES[2:] if cell[1] < 1e3 else [TableMixture]
+    for density in densities:
+        model = density(random_state=0).fit(X)
+        lower, upper = (end.a[0] for end in model.interval(R))
+        mean = model.complete(R).a[0]
+        assert cell[0] <= lower <= mean <= upper <= cell[1]
+        assert cell[0] <= model.distribution("a", given={"a": cell}).mean()[0] <= cell[1]
+
+
+@pytest.mark.filterwarnings("ignore:Of the cells")
+@pytest.mark.parametrize("density", DENSITIES)
+def test_cells_of_one_range_spread_over_it(density):
+    X = table(n=100)
+    X["x"] = with_cells(X.x, np.ones(100, bool), (0.0, 1.0))
+    model = density(random_state=0).fit(X)
+    assert model.complete(X).x.between(0.0, 1.0).all()
+    assert abs(model.probability({"x": (0.0, 0.5)}) - 0.5) < 0.1
+
+
+def test_ranges_without_a_finite_end_are_missing_cells():
+    X = table(n=100)
+    is_open = np.arange(100) % 9 == 3
+    model = CutsetNetworkBD(random_state=0).fit(X.assign(x=X.x.where(~is_open)))
+    for cell in [(-np.inf, None), (-np.inf, np.inf), (None, None), (None, np.nan)]:
+        R = X.assign(x=with_cells(X.x, is_open, cell))
+        again = CutsetNetworkBD(random_state=0).fit(R)
+        assert_allclose(again.score_samples(R), model.score_samples(R))
+    assert ranges([-np.inf, 1.0], [np.nan, np.inf]).tolist() == [None, (1.0, None)]
+
+
+def test_errors_about_ranges_without_a_value_name_their_rows():
+    X = table(n=100)
+    X["x"] = np.random.default_rng(0).integers(1, 6, 100).astype(float)
+    is_wrong = np.arange(100) == 3
+    R = X.assign(x=with_cells(X.x, is_wrong, (2.2, 2.8)))
+    with pytest.raises(ValueError, match="a value of column 'x'; that in row 3 holds none"):
+        CutsetNetworkBD(random_state=0).fit(R)
+    model = CutsetNetworkBD(random_state=0).fit(X)
+    # Rows before it are complete, and need no answer.
+    with pytest.raises(ValueError, match="row 3 of X has probability zero"):
+        model.complete(R)

@@ -179,3 +179,44 @@ def test_the_mass_of_a_lattice_is_that_of_its_cells():
     assert_allclose(cells.cdf(-1.0), norm.cdf(-0.5))
     assert_array_equal(cells.quantile(0.01), [-2.0])
     assert_array_equal(cells.quantile(0.6), [0.0])
+
+
+@pytest.mark.parametrize("form", ["normals", "bins"])
+@pytest.mark.parametrize("width", [1e-3, 2.0, np.inf])
+@pytest.mark.parametrize("distance", [5.0, 12.0, 25.0, 60.0, -8.0, -40.0])
+def test_what_lies_within_far_ranges_keeps_its_digits(form, distance, width):
+    # Near the mean, and where one minus the distribution function has no digit left.
+    if distance < 0.0:
+        low, high = distance - width, distance
+    else:
+        low, high = distance, distance + width
+    cells = Predictive([FORMS[form]], MISSING)
+    within = cells.within(np.full((4, 1), low), np.full((4, 1), high))
+    near, sign = (high, -1.0) if distance < 0.0 else (low, 1.0)
+
+    def density(r, step):
+        # Relative to that at the near end: a truth of its own size, whatever the distance.
+        x = np.full(4, near + sign * step)
+        return np.exp(cells.terms[0].log_density(x)[r] - peak[r])
+
+    peak = cells.terms[0].log_density(np.full(4, near + sign * 1e-9))
+    end = min(width, 40.0)
+    mean, median = within.mean(), within.quantile(0.5)
+    for r in range(4):
+        mass, share = (
+            quad(lambda u, k=k, r=r: u**k * density(r, u), 0.0, end, limit=200, epsabs=0.0)[0]
+            for k in (0, 1)
+        )
+        assert_allclose(sign * (mean[r] - near), share / mass, rtol=1e-6)
+        reach = sign * (median[r] - near)
+        assert_allclose(quad(lambda u, r=r: density(r, u), 0.0, reach)[0], 0.5 * mass, rtol=1e-6)
+    assert ((low <= mean) & (mean <= high)).all()
+    assert (within.variance() <= (high - low) ** 2).all()
+
+
+def test_a_range_that_no_number_reaches_is_at_its_near_end():
+    cells = Predictive([FORMS["normals"]], MISSING)
+    within = cells.within(np.full((4, 1), 1e4), np.full((4, 1), 2e4))
+    assert_allclose(within.mean(), 1e4)
+    assert_allclose(within.quantile(0.1), 1e4)
+    assert_allclose(within.variance(), 0.0, atol=1e-6)
