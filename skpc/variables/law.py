@@ -43,8 +43,6 @@ _IN_SDS = (6.0, 9.0)
 _IN_SCORES = (3.0, 8.0)
 _RULES = np.hstack([np.polynomial.legendre.leggauss(size) for size in _SIZES])
 _NODES, _WEIGHTS = 0.5 * (_RULES + np.array([[1.0], [0.0]]))
-#: The rule of Gauss and Hermite for noise of standard deviation one.
-_HERMITE = np.polynomial.hermite_e.hermegauss(5)
 #: Standard deviations around a mean beyond which a normal density counts for nothing.
 _REACH = 8.0
 _SQRT_2_PI = math.sqrt(2.0 * math.pi)
@@ -366,36 +364,27 @@ class Law(NamedTuple):
 
         By Gauss-Legendre quadrature between the places where the map is not smooth: the ends of the
         power transform and its middle, and the widest runs of atoms on a lattice. Of many means
-        with nearly one standard deviation, a few have quadratures under the least of them, and
-        splines go through these. A wider normal is such a normal with noise around its mean.
+        with one standard deviation, a few have quadratures, and splines go through these.
         """
         moments = np.empty((2, len(mean)))
+        distinct, number_of_sd, count = np.unique(sd, return_inverse=True, return_counts=True)
         is_alone = np.ones(len(mean), dtype=bool)
-        # Standard deviations in an octave that are told apart, and how many have splines; knots of
-        # these in one standard deviation, and means for each knot that are worth it.
-        bins_of_octave = 16.0
+        # Means with one standard deviation from which on splines go through some, knots of these in
+        # one standard deviation, and means for each knot that are worth it.
         many_means = 400
         knots_of_sd = 10.0
         means_of_knot = 4
-        octave_bin = np.floor(bins_of_octave * np.log2(sd))
-        for number in np.unique(octave_bin):
-            members = np.flatnonzero(octave_bin == number)
-            least = sd[members].min()
-            # The product keeps its sign where a difference of squares would not.
-            noise = np.sqrt((sd[members] - least) * (sd[members] + least))
-            nodes, weights = _HERMITE if noise.any() else (np.zeros(1), np.full(1, _SQRT_2_PI))
-            # Shape (n_nodes, n_members): the means, moved by the noise.
-            places = mean[members] + noise * nodes[:, np.newaxis]
-            low = places.min()
-            reach = knots_of_sd * (places.max() - low)
-            # Four knots at least: a cubic goes through them.
-            most_knots = len(members) / means_of_knot - 4.0
-            if len(members) > many_means and reach < most_knots * least:
-                n_knots = 4 + math.ceil(reach / least)
-                knots = low + least / knots_of_sd * np.arange(n_knots)
-                at_knots = self._quadratures(knots, np.full(n_knots, least), centre)
-                at_places = CubicSpline(knots, at_knots, axis=1)(places)
-                moments[:, members] = weights @ at_places / _SQRT_2_PI
+        for number in np.flatnonzero(count > many_means).tolist():
+            members = np.flatnonzero(number_of_sd == number)
+            low = mean[members].min()
+            high = mean[members].max()
+            n_knots = 2 + math.ceil(knots_of_sd * (high - low) / distinct[number])
+            if means_of_knot * n_knots < len(members):
+                knots = np.linspace(low, high, n_knots) if high > low else np.array([low])
+                at_knots = self._quadratures(knots, np.full(len(knots), distinct[number]), centre)
+                if high > low:
+                    at_knots = CubicSpline(knots, at_knots, axis=1)(mean[members])
+                moments[:, members] = at_knots
                 is_alone[members] = False
         moments[:, is_alone] = self._quadratures(mean[is_alone], sd[is_alone], centre)
         return moments[0], moments[1]
