@@ -190,7 +190,7 @@ def feature_importance_test(
     -------
     ComparisonResult
         ``columns`` has a row for each column: "statistic", by how much the score is better than the
-        mean score of draws; and "pvalue"; and "adjusted", the smallest rate of false discoveries
+        mean score of draws; "pvalue"; and "adjusted", the smallest rate of false discoveries
         (Benjamini and Hochberg) at which the column is found. The p-value of all is the smallest
         adjusted one.
 

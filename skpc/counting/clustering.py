@@ -13,8 +13,8 @@ from skpc._threads import product
 
 #: Rows whose distances are computed together.
 _ROWS = 4096
-#: Once no row moves to another cluster, less than this is gained.
-_NOTHING = 1e-300
+#: Once no row moves to another cluster nothing is gained, in any unit: less than the least float.
+_NOTHING = np.nextafter(0.0, 1.0)
 
 
 class Numbers(NamedTuple):

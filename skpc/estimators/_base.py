@@ -378,7 +378,7 @@ class TableDensity(EventAnswers, DensityMixin, TableLearner):
         else:
             rows, group = group_rows(rows)
         levels = 0.5 - 0.5 * level, 0.5 + 0.5 * level
-        lower, upper = ends = rows.copy(), rows.copy()
+        ends = (rows.copy(), rows.copy())
         numbers = np.flatnonzero(~self.domain_.is_categorical)
         faces = [face for face in self.domain_.faces.values() if face.holds_numbers]
         for part in gen_batches(len(rows), _ROWS):
@@ -392,7 +392,8 @@ class TableDensity(EventAnswers, DensityMixin, TableLearner):
                 cells = of_face(cells, face)
                 for end, share in zip(ends, levels):
                     end[part, face.place] = face.numbered(cells.quantile(share))
-        return self.domain_.fill(table, lower[group]), self.domain_.fill(table, upper[group])
+        lower, upper = (self.domain_.fill(table, end[group]) for end in ends)
+        return lower, upper
 
     @by_chunks
     def predict_column(self, X: Any, column: Any) -> Any:

@@ -227,7 +227,8 @@ class TableLearner(ColumnsEstimator, ABC):
         # Bins are laid over the draws that densities learn from.
         domain = domain.with_axes_of(rows, weight, self.bins_wanted)
         self._learn_rows(domain, TrainingData(*merge_rows(rows, weight)))
-        sets = [p for p in np.unique(events.column).tolist() if domain[p].states is not None]
+        stated = np.unique(events.column).tolist()
+        sets = [place for place in stated if domain[place].states is not None]
         for place in sets:
             # The law of a column knows nothing of the rest of a row; what has been learned does.
             is_place = np.arange(domain.n_features) == place

@@ -223,7 +223,8 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
                 given = None if sample_weight is None else weight
                 self.estimator_ = self._learn_model(domain.encode(table), weight, y, given)
             self._model = with_margin(self.estimator_)
-            self._sum = read = self._read_model()
+            self._sum = self._read_model()
+            read = self._sum
             names = ("predict", "predict_proba", "decision_function")
             self.exact_methods_ = [n for n in names if read is not None and read.of_method(n)]
             self.is_exact_ = read is not None

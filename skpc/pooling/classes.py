@@ -344,7 +344,7 @@ class ClassPool(NamedTuple):
         with without_warnings(len(self.fitted) > 1):
             evidence = [
                 member.evidence(rows if isinstance(member, ClassDensities) else known)
-                for member in map(self.fitted.__getitem__, used.tolist())
+                for member in (self.fitted[m] for m in used.tolist())
             ]
         pool = LogPool(self.pool.weights[:, used], self.pool.offsets)
         observed = observed_fraction(rows, self.domain)

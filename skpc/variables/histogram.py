@@ -360,10 +360,12 @@ def exponential_moments(near: Floats, far: Floats) -> tuple[Floats, Floats, Floa
     """The parts of the mass and of two moments of an exponential variable between two numbers."""
     # At infinity nothing is left, but infinity times zero would be NaN.
     far = np.where(np.exp(-far) > 0.0, far, 1e3)
-    ends = (
-        np.exp(-x) * np.array([np.ones_like(x), x + 1.0, x * (x + 2.0) + 2.0]) for x in (near, far)
-    )
-    mass, mean, square = next(ends) - next(ends)
+
+    def beyond(end: Floats) -> Floats:
+        """The mass and both moments of what is greater."""
+        return np.exp(-end) * np.array([np.ones_like(end), end + 1.0, end * (end + 2.0) + 2.0])
+
+    mass, mean, square = beyond(near) - beyond(far)
     return mass, mean, square
 
 
