@@ -19,8 +19,8 @@ from skpc._arrays import Floats, Ints
 from skpc.domain import Domain
 from skpc.pooling.folds import observed_fraction
 
-#: Decimal digits of standardised numbers that optimisers see.
-_DIGITS = 7
+#: How near optimisers come: where they stop early hangs on rounding, and so on the unit.
+_CONVERGED = {"maxiter": 1_000, "ftol": 1e-14, "gtol": 1e-9}
 #: What keeps the logarithm of the squared error finite, as a part of the variance of the target.
 _LEAST = 1e-9
 
@@ -190,9 +190,7 @@ class GatingFeatures(NamedTuple):
         """A constant one and both features, shape (n_rows, 3)."""
         raw = self._fraction_and_variance(rows, variance)
         inside = np.clip(raw, self.scaler.data_min_, self.scaler.data_max_)
-        # Rounded far above the spacing of floats: optimisers see the same in any unit.
-        scaled = self.scaler.transform(inside).round(_DIGITS)
-        return np.column_stack([np.ones(len(rows)), scaled])
+        return np.column_stack([np.ones(len(rows)), self.scaler.transform(inside)])
 
     def _fraction_and_variance(self, rows: Floats, variance: Floats) -> Floats:
         log_variance = np.log(np.maximum(variance, self.least))
@@ -237,7 +235,6 @@ def fit_gate(
     constant_part = 0.1
     # Log odds that components of other widths than the noise start with.
     scaled_start = -3.0
-    max_iter = 300
     best = log_density.max(axis=1)
     counts = np.isfinite(best)
     gain = log_density - np.where(counts, best, 0.0)[:, np.newaxis]
@@ -248,9 +245,7 @@ def fit_gate(
     log_share = np.where(counts, share, 0.0)
     centre = share @ target
     spread = np.sqrt(max(float(share @ (target - centre) ** 2), np.finfo(np.float64).tiny))
-    # Rounded far above the spacing of floats, the steps are those of any unit.
-    target, mean = (np.round((places - centre) / spread, _DIGITS) for places in (target, mean))
-    gain = np.round(gain, _DIGITS)
+    target, mean = ((places - centre) / spread for places in (target, mean))
     start = np.zeros((features.shape[1], gain.shape[1]))
     start[0] = np.where(is_unscaled, 0.0, scaled_start)
     # The penalty on a squared coefficient, in nats.
@@ -274,8 +269,7 @@ def fit_gate(
         value = 0.5 * np.log(error) - float(log_share @ together) + (penalty * moved**2).sum()
         return value, (features.T @ slope + 2.0 * penalty * moved).ravel()
 
-    options = {"maxiter": max_iter}
-    moved = minimize(loss, np.zeros(start.size), jac=True, method="L-BFGS-B", options=options).x
+    moved = minimize(loss, np.zeros(start.size), jac=True, method="L-BFGS-B", options=_CONVERGED).x
     return np.asarray(start + moved.reshape(start.shape))
 
 
@@ -313,9 +307,9 @@ class HeteroscedasticNoise(NamedTuple):
         least_variance = 1e-6
         share = weight / weight.sum()
         mean_square = max(float(share @ residual**2), np.finfo(np.float64).tiny)
-        # Standardised and rounded far above the spacing of floats, the steps are those of any unit.
-        residual = np.round(residual / np.sqrt(mean_square), _DIGITS)
-        sd = np.round(sd / np.sqrt(mean_square), _DIGITS)
+        # Standardised, the steps are those of any unit.
+        residual = residual / np.sqrt(mean_square)
+        sd = sd / np.sqrt(mean_square)
         least = least_variance
         start = np.zeros(features.shape[1])
 
@@ -326,7 +320,7 @@ class HeteroscedasticNoise(NamedTuple):
             slope = share * (1.0 - ratio) * noise / variance
             return float(share @ (np.log(variance) + ratio)), slope @ features
 
-        coef = minimize(loss, start, jac=True, method="L-BFGS-B").x
+        coef = minimize(loss, start, jac=True, method="L-BFGS-B", options=_CONVERGED).x
         # The constant brings the variance back to the unit of the residuals.
         coef[0] += np.log(mean_square)
         return cls(coef, max(least * mean_square, np.finfo(np.float64).tiny))

@@ -155,3 +155,13 @@ def test_residuals_of_zero_have_a_spread_all_the_same():
     one = np.ones((5, 1))
     noise = HeteroscedasticNoise.fit(np.zeros(5), np.zeros(5), one, np.ones(5))
     assert (noise.sds(np.zeros(5), one) > 0.0).all()
+
+
+def test_rounding_and_the_unit_of_the_target_do_not_move_weights():
+    log_density, mean, target, features, weight = predictions(1500)
+    coef = fit_gate(log_density, mean, target, features, weight, UNSCALED)
+    # A unit of 1e140 takes as much off each log density, and changes the last digits.
+    rounding = 1e-8 * np.random.default_rng(1).normal(size=log_density.shape)
+    log_density = log_density - 140.0 * np.log(10.0) + rounding
+    other = fit_gate(log_density, 1e140 * mean, 1e140 * target, features, weight, UNSCALED)
+    assert_allclose(other, coef, atol=1e-6)
