@@ -7,7 +7,7 @@ from functools import partial, wraps
 from inspect import signature
 from numbers import Number
 from types import FunctionType
-from typing import Any, ClassVar, Self, TypeVar, cast
+from typing import Any, ClassVar, Self, TypeVar, cast, dataclass_transform
 
 import joblib
 import numpy as np
@@ -64,14 +64,16 @@ def parameter(default: _T, *constraints: Any) -> _T:
     return field(default=default, metadata={"constraints": constraints})
 
 
+@dataclass_transform(kw_only_default=True, eq_default=False, field_specifiers=(field,))
 class Estimator(BaseEstimator):
     """An estimator whose parameters are the fields of a dataclass, which makes its ``__init__``.
 
-    A subclass is decorated by ``dataclass``; its parameters are made by :func:`parameter`.
+    A subclass becomes such a dataclass; its parameters are made by :func:`parameter`.
     """
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        dataclass(kw_only=True, eq=False, repr=False)(cls)
         # A call enters by a public method: BLAS and OpenMP have one thread until it returns.
         for name, method in list(vars(cls).items()):
             if isinstance(method, FunctionType) and not name.startswith("_"):
@@ -131,7 +133,6 @@ class Estimator(BaseEstimator):
         return str(joblib.hash(self))
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class TableEstimator(Estimator):
     """An estimator that learns from tables of numbers and categories with missing cells."""
 
@@ -244,7 +245,6 @@ def _warn_of_scale(weight: Floats) -> None:
         )
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class ColumnsEstimator(TableEstimator):
     """An estimator whose parameters say what the columns are."""
 
@@ -529,7 +529,7 @@ def _collection(parts: list[Any], sizes: Any, head: Any) -> Any:
 class ProbabilisticClassifier(ClassifierMixin, TableEstimator):
     """A classifier of incomplete rows that is a joint density of rows and classes."""
 
-    classes_: NDArray[Any]
+    classes_: NDArray[Any] = field(init=False)
 
     @abstractmethod
     def _log_posterior(self, rows: Floats) -> Floats:

@@ -97,7 +97,6 @@ class TrainingData(NamedTuple):
         return self.rows, self.weight, self.rows_val, np.ones(len(self.rows_val))
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class TableLearner(ColumnsEstimator, ABC):
     """An estimator that learns a density of encoded rows, from a table or from rows like these."""
 

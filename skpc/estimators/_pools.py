@@ -1,7 +1,7 @@
 """What DensityClassifier and DensityRegressor have in common: parameters and their checks."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Any, ClassVar, Self
 
@@ -97,7 +97,6 @@ class Composition(BaseComposition, Estimator):
         return [tuple(pair) for pair in pairs]
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class PoolEstimator(Composition, TableEstimator):
     """A pool of densities, and of models that learn from masked copies of rows."""
 

@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import field
 from numbers import Real
 from typing import Any, Self
 
@@ -52,7 +52,6 @@ from skpc.pooling.folds import FEWEST
 _FOLDS = 3
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class CellErrorDetector(TableTransformer, ColumnsEstimator):
     """Find the wrong cells of a table.
 

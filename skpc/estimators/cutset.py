@@ -1,7 +1,7 @@
 """Cutset networks learned by a structure score."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from numbers import Integral
 from typing import Any, Self, cast
@@ -36,7 +36,6 @@ from skpc.queries.parameters import fit_to_rows
 _EM_TOL = 3e-4
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class CutsetNetworkBD(CircuitDensity):
     """Cutset network learned greedily by a Bayesian-Dirichlet or BIC structure score.
 

@@ -1,6 +1,5 @@
 """Classification of incomplete rows by a pool of densities."""
 
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -20,7 +19,6 @@ from skpc.pooling.classes import ClassData, ClassDensities
 from skpc.pooling.pool import Member
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class DensityClassifier(ProbabilisticClassifier, PoolEstimator):
     """Classifier by a pool of densities, for rows with any cells missing.
 

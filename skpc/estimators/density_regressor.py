@@ -1,7 +1,7 @@
 """Regression of incomplete rows by a pool of densities."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Self
 
 import numpy as np
@@ -44,7 +44,6 @@ from skpc.variables.dates import Calendar, as_dates
 _ROWS = 1024
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class DensityRegressor(RegressorMixin, PoolEstimator):
     """Regressor by a pool of densities, for rows with any cells missing.
 

@@ -1,6 +1,6 @@
 """Support vector machines that integrate over missing features, and regression by one."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from numbers import Integral
 from typing import Any, Self
 
@@ -43,7 +43,6 @@ from skpc.queries import KernelExpansion, expected_gram, sample_missing
 from skpc.queries.passes.rows import kernel_rows
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class ExpectedKernelMachine(TableEstimator):
     """A machine of libsvm, with a density of the features for missing cells.
 
@@ -228,7 +227,6 @@ class ExpectedKernelMachine(TableEstimator):
         return fit_best(candidates, domain, rows, weight, self.random_state, worth)
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class ExpectedKernelSVR(RegressorMixin, ExpectedKernelMachine):
     """Support vector regression whose predictions are exact expectations over missing features.
 

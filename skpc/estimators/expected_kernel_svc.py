@@ -1,6 +1,5 @@
 """Support vector classification that integrates over missing features."""
 
-from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, NamedTuple, Self
 
@@ -112,7 +111,6 @@ def _calibrates(machine: Any) -> bool:
     return True
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class ExpectedKernelSVC(ClassifierMixin, ExpectedKernelMachine):
     """Support vector classification by exact expected margins over missing features.
 

@@ -1,7 +1,7 @@
 """A model of the user's that answers for rows with missing cells, by its expectation over these."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from numbers import Integral
 from typing import Any, NamedTuple, Self
@@ -63,7 +63,6 @@ class VarianceReduction(NamedTuple):
     se: Floats
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
     """A model of yours that takes rows with missing cells, by its expectation over these.
 

@@ -1,6 +1,6 @@
 """Random cutset networks, mixed with equal weights."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from numbers import Integral, Real
 from typing import Any, Self
@@ -30,7 +30,6 @@ from skpc.queries.flows import pseudo_counts_from
 from skpc.queries.parameters import ParametrisedCircuit, em_step
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class ExtraCutsets(CircuitDensity):
     """Mixture of cutset networks whose cuts are drawn at random.
 

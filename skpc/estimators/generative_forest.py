@@ -1,6 +1,6 @@
 """Random forests as joint densities of columns and classes."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -25,7 +25,6 @@ from skpc.pooling.pool import labelled
 _SHARES = (StrOptions({"auto", "sqrt", "log2"}), Interval(RealNotInt, 0.0, 1.0, closed="right"))
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class GenerativeForest(ProbabilisticClassifier, ColumnsEstimator):
     """Random forest that is a joint density, for rows with any cells missing.
 

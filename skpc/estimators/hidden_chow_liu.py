@@ -1,6 +1,6 @@
 """Chow-Liu trees of hidden variables."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -26,7 +26,6 @@ from skpc.learning.hidden_tree_search import (
 _HELD_OUT = 0.1
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class HiddenChowLiuTree(CircuitDensity):
     """Chow-Liu tree of hidden variables, one above each column.
 

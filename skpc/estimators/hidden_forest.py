@@ -1,6 +1,6 @@
 """A bag of mixtures of hidden Chow-Liu trees."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, cast
 
 import numpy as np
@@ -63,7 +63,6 @@ class ForestAnswers(CircuitAnswers):
         return domain.values(rows)[:, np.argsort(estimator._order)]
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class HiddenForest(CircuitDensity):
     """Bag of mixtures of hidden Chow-Liu trees over fine bins.
 

@@ -1,7 +1,6 @@
 """Regression on tuples of distributions: the message operator of expectation propagation."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -41,7 +40,6 @@ _NUMBERS: dict[str, Any] = {"dtype": np.float64, "order": "C", "ensure_all_finit
 _FEATURE_ROWS = 4096
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class KernelEPOperator(RegressorMixin, Estimator):
     """Bayesian regression on distributions with a kernel on their mean embeddings.
 

@@ -1,6 +1,5 @@
 """Bayesian logistic regression by expectation propagation."""
 
-from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, Self
 
@@ -26,7 +25,6 @@ from skpc.messages import LogisticEP, LogisticFactor, QuadratureOracle
 from skpc.messages.loops import LARGEST_FEATURE
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class LogisticEPClassifier(ClassifierMixin, Estimator):
     """Binary classifier: logistic regression with weights w ~ N(0, I), by expectation propagation.
 

@@ -1,6 +1,6 @@
 """Mixtures of all trees."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from numbers import Integral, Real
 from typing import Any, Self
@@ -42,7 +42,6 @@ _STEP = {"directed": 1e-8, "undirected": 4e-8}
 _LONG = 3600.0
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class MixtureOfAllTrees(TableDensity):
     """Mixture of all trees over the columns, a determinant (MoAT).
 

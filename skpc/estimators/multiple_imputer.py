@@ -1,7 +1,7 @@
 """Several completions of a table, each under parameters of its own."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from numbers import Integral, Real
 from typing import Any, Self
@@ -36,7 +36,6 @@ from skpc.queries import Events
 from skpc.variables.events import known_cells, stated_cells, taken
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class MultipleImputer(TableEstimator):
     """Complete a table several times, so that analyses know what the missing cells cost.
 

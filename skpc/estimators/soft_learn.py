@@ -1,6 +1,5 @@
 """LearnSPN with soft row memberships."""
 
-from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
 
@@ -39,7 +38,6 @@ _FOR_NUMBERS = {"clusterer": "em", "significance": 0.05, "n_refine": 0}
 _TOL = 4e-5
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class SoftLearnSPN(CircuitDensity):
     """Sum-product network learned by LearnSPN with soft row memberships (SoftLearn).
 

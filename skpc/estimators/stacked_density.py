@@ -1,6 +1,6 @@
 """Mixtures of densities of several kinds."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from numbers import Integral
 from typing import Any, Self, cast
@@ -31,7 +31,6 @@ from skpc.pooling.mixture import DensityMixture, RowData, RowPool
 from skpc.pooling.pool import Member, learn_pool
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class StackedDensity(Composition, TableDensity):
     """Mixture of densities of several kinds, weighed by rows that they have not seen.
 

@@ -1,6 +1,5 @@
 """Structured-decomposable circuits by splits of a Chow-Liu tree, and mixtures of them."""
 
-from dataclasses import dataclass
 from functools import partial
 from numbers import Integral
 from typing import Any
@@ -29,7 +28,6 @@ from skpc.queries.parameters import em_step, fit_to_rows
 _HELD_OUT = 0.1
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class Strudel(CircuitDensity):
     """Structured-decomposable, deterministic circuit by splits of a Chow-Liu tree.
 

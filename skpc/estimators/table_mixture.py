@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import dataclass
 from itertools import islice
 from numbers import Integral
 from typing import Any, ClassVar, Self
@@ -31,7 +30,6 @@ _FOLDS = ((300, 8), (600, 4), (1500, 2))
 _MOST_HELD_OUT = 2500
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class TableMixture(CircuitDensity):
     """Gaussian mixture for real tables: numbers, categories and missing cells.
 
