@@ -144,7 +144,7 @@ def _power_of_two(exponent: int) -> float:
 def log_or_inf(probability: Floats) -> Floats:
     """Logarithm of probabilities, -inf for zero."""
     with np.errstate(divide="ignore"):
-        return np.asarray(np.log(probability))
+        return np.log(probability)
 
 
 def added(left: Any, right: Any) -> Any:

@@ -533,7 +533,7 @@ def _refuse_other_kinds(held: NDArray[np.object_], kinds: set[str], where: str) 
 
 def are_large(numbers: NDArray[Any]) -> NDArray[np.bool_]:
     """Which numbers are so large that float64 does not hold all integers there; NaN is not."""
-    return np.asarray((numbers >= _EXACT) | (numbers <= -_EXACT))
+    return (numbers >= _EXACT) | (numbers <= -_EXACT)
 
 
 def rounded_integer(cells: NDArray[np.object_], values: NDArray[Any]) -> int | None:

@@ -161,7 +161,7 @@ def _dirichlet(rng: np.random.RandomState, concentration: float, shape: tuple[in
     # Gamma variables with a small shape round to zero, but their logs do not: with u uniform and g
     # of shape a + 1, g u^(1/a) has shape a.
     log_gamma = np.log(rng.gamma(concentration + 1.0, size=shape))
-    return np.asarray(softmax(log_gamma + np.log1p(-rng.uniform(size=shape)) / concentration, -1))
+    return softmax(log_gamma + np.log1p(-rng.uniform(size=shape)) / concentration, -1)
 
 
 def make_missing(

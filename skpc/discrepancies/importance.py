@@ -255,7 +255,7 @@ class BlackBoxImportanceSampler(ShowsParameters, BaseEstimator):
             prob = softmax(self._graph.log_score(rows))
             mean = np.tensordot(prob, function(rows), 1)
             total += self.weights_[number] * mean
-        return np.asarray(total)
+        return total
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> Floats:
         """Draw rows: a sample by its weight, and its collapsed cells given the others.

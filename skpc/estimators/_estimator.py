@@ -572,7 +572,7 @@ class ProbabilisticClassifier(ClassifierMixin, TableEstimator):
         ndarray of shape (n_samples, n_classes)
             Classes in the order of ``classes_``.
         """
-        return np.asarray(np.exp(self.predict_log_proba(X)))
+        return np.exp(self.predict_log_proba(X))
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The most probable class of each row.
@@ -589,7 +589,7 @@ class ProbabilisticClassifier(ClassifierMixin, TableEstimator):
         """
         # An estimator that is not fitted says so, and has no classes.
         most_probable = self.predict_proba(X).argmax(axis=1)
-        return np.asarray(self.classes_[most_probable])
+        return self.classes_[most_probable]
 
     @by_chunks
     def score_samples(self, X: Any) -> Floats:

@@ -430,4 +430,4 @@ def _root_weights(circuit: Circuit, components: Sequence[Any] | Floats) -> Float
     if len(components) == 1:
         return np.ones(1)
     # The root is the last node, and its edges are the last of all.
-    return np.asarray(np.exp(circuit.log_weight[circuit.child_ptr[-2] :]))
+    return np.exp(circuit.log_weight[circuit.child_ptr[-2] :])

@@ -284,7 +284,7 @@ class DensityClassifier(ProbabilisticClassifier, PoolEstimator):
     def _log_posterior(self, rows: Floats) -> Floats:
         # The pool leaves out how frequent classes are, so that priors can be given.
         odds = log_or_inf(self.class_prior_) + self._pool.log_odds(rows)
-        return np.asarray(odds - np.logaddexp.reduce(odds, axis=1, keepdims=True))
+        return odds - np.logaddexp.reduce(odds, axis=1, keepdims=True)
 
     def _log_density(self, rows: Floats) -> Floats:
         return self._pool.log_density(rows, log_or_inf(self.class_prior_))

@@ -617,7 +617,7 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
             for density in pool.densities.values()
         ]
         # (n_rows, n_densities): the mixture of the scores of all densities.
-        return np.asarray(np.logaddexp.reduce(np.array(scores).T + np.log(pool.mixture), axis=1))
+        return np.logaddexp.reduce(np.array(scores).T + np.log(pool.mixture), axis=1)
 
     @property
     def _is_censored(self) -> bool:

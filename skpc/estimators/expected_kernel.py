@@ -466,7 +466,7 @@ class ExpectedKernelSVR(RegressorMixin, ExpectedKernelMachine):
         drawn[incomplete] = self._mean(filled)[:, 0].reshape(incomplete.sum(), n_samples)
         # All draws of a complete row are the row itself.
         drawn[~incomplete] = self._mean(rows[~incomplete])[:, [0]]
-        return np.asarray(drawn + self.intercept_[0])
+        return drawn + self.intercept_[0]
 
 
 def _hand_down(machine: Any, density: Any) -> None:

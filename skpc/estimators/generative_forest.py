@@ -195,7 +195,7 @@ class GenerativeForest(ProbabilisticClassifier, ColumnsEstimator):
     def _log_density(self, rows: Floats) -> Floats:
         log_joint = self._forest.log_density(rows[:, self._order])
         # (n_rows, n_classes): the class is summed out.
-        return np.asarray(np.logaddexp.reduce(log_joint, axis=1))
+        return np.logaddexp.reduce(log_joint, axis=1)
 
     def _draw(self, n_rows: int, random_state: np.random.RandomState) -> tuple[Floats, Ints]:
         rows, code = self._forest.draw(n_rows, random_state)

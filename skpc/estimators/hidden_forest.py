@@ -47,7 +47,7 @@ class ForestAnswers(CircuitAnswers):
         codes = self.domain.codes(rows)[:, estimator._order].astype(np.int64)
         log_likelihood = estimator._exact_forest.log_likelihood(codes)
         # Trees know the bins; where in a bin a number lies is told by the axes.
-        return np.asarray(log_likelihood + self.domain.axis_table.log_density(rows))
+        return log_likelihood + self.domain.axis_table.log_density(rows)
 
     def draw(
         self, n_rows: int, random_state: np.random.RandomState, given: Events | None = None

@@ -304,7 +304,7 @@ class KernelEPOperator(RegressorMixin, Estimator):
         n_samples = check_n_samples(n_samples)
         # (n_rows, n_outputs, n_samples), without outputs where the targets had none.
         noise = check_random_state(random_state).normal(size=(*mean.shape, n_samples))
-        return np.asarray(mean[..., np.newaxis] + std[..., np.newaxis] * noise)
+        return mean[..., np.newaxis] + std[..., np.newaxis] * noise
 
     def _start(self, rows: Floats, targets: Floats, moments: Moments) -> None:
         """Fix what the first rows fix, and learn from them."""

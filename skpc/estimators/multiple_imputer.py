@@ -530,7 +530,7 @@ class MultipleImputer(TableEstimator):
     def _seeds(self) -> Ints:
         """Seeds of the parameters, and of the cells, of each table; shape (2, n_imputations)."""
         random_state = check_random_state(self.random_state)
-        return np.asarray(random_state.randint(2**31 - 1, size=(2, self.n_imputations)))
+        return random_state.randint(2**31 - 1, size=(2, self.n_imputations))
 
     def _fit_default(self, table: Any, weight: Floats) -> Any:
         by_states = partial(TableMixture, n_components="states")
@@ -589,7 +589,7 @@ def _posterior(density: Any, filled: Floats, column: int) -> Floats:
     """Probabilities of the categories of a column given the other cells of complete rows."""
     known = filled.copy()
     known[:, column] = np.nan
-    return np.asarray(density.row_density.posteriors(known, [column])[0].probabilities)
+    return density.row_density.posteriors(known, [column])[0].probabilities
 
 
 def _drawn_cells(rows: Floats | Events, task: tuple[Any, int]) -> Floats:

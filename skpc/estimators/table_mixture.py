@@ -294,7 +294,7 @@ class TableMixture(CircuitDensity):
         ndarray of shape (n_samples,)
             Numbers of components.
         """
-        return np.asarray(self.predict_proba(X).argmax(axis=1))
+        return self.predict_proba(X).argmax(axis=1)
 
     def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Ints:
         """Learn the mixture, and return the most probable component of each row.

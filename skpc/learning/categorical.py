@@ -50,4 +50,4 @@ def log_tables(counts: Floats, state_ptr: Ints) -> Floats:
     if not counts.shape[1]:
         return counts
     total = np.add.reduceat(counts, state_ptr[:-1], axis=1)
-    return np.asarray(np.log(counts / np.repeat(total, np.diff(state_ptr), axis=1)))
+    return np.log(counts / np.repeat(total, np.diff(state_ptr), axis=1))

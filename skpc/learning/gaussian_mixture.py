@@ -197,7 +197,7 @@ class GaussianMixture(NamedTuple):
         joint += np.log(self.proportion)[:, np.newaxis]
         # The root of the determinant has the width as a factor for each observed number.
         joint -= np.multiply.outer(np.log(self.width), n_observed)
-        return np.asarray(joint)
+        return joint
 
     def log_density(self, rows: MixtureRows, background_weight: float) -> Floats:
         """Log density (nats) of rows, the background included, shape (n_rows,)."""
@@ -223,7 +223,7 @@ class GaussianMixture(NamedTuple):
         """Sums over the widths of each component, shape (n_components, n_rows)."""
         # The Gaussians of a component stand next to each other: their sums are of segments.
         first_widths = np.searchsorted(self.component, np.arange(len(self.weights)))
-        return np.asarray(np.add.reduceat(by_width, first_widths, axis=0))
+        return np.add.reduceat(by_width, first_widths, axis=0)
 
     def n_parameters(self, state_ptr: Ints, n_factors: int) -> int:
         """Number of free parameters; covariances are made from factors, or full with 0."""
@@ -282,7 +282,7 @@ class Sums(Statistics):
         sums = statistics(
             model.gaussians, rows.scores, rows.patterns, moment_weight, component_weight
         )
-        counts = np.asarray(component_weight @ rows.states)
+        counts = component_weight @ rows.states
         total = component_weight.sum(axis=0)
         # Rows that the background has taken have nothing to divide.
         total[total == 0.0] = 1.0
@@ -486,7 +486,7 @@ def fit_gaussian_mixture(
 def pooled(scatter: Floats, count: float, prior: MixturePrior, params: MixtureParams) -> Floats:
     """Covariance within all components from their scatters, drawn to the prior."""
     added = params.prior_strength * len(prior.mean)
-    return np.asarray((scatter.sum(axis=0) + added * prior.covariance) / (count + added))
+    return (scatter.sum(axis=0) + added * prior.covariance) / (count + added)
 
 
 def _covariances(
@@ -504,7 +504,7 @@ def _covariances(
     covariance = scatter + prior_rows * prior.covariance + added * target
     covariance /= count + prior_rows + added
     # Rounding must leave it symmetric.
-    return np.asarray(0.5 * (covariance + covariance.transpose(0, 2, 1)))
+    return 0.5 * (covariance + covariance.transpose(0, 2, 1))
 
 
 def to_responsibilities(joint: Floats, rows: MixtureRows, background_weight: float) -> Floats:
@@ -522,4 +522,4 @@ def to_responsibilities(joint: Floats, rows: MixtureRows, background_weight: flo
     total = joint.sum(axis=0) + np.exp(log_background - highest)
     joint /= total
     joint[joint <= negligible] = 0.0
-    return np.asarray(highest + np.log(total))
+    return highest + np.log(total)

@@ -72,7 +72,7 @@ def _units_of_fold(total: Floats, fold: int, n_folds: float) -> Floats:
     """How many of the first units a fold has; of a unit that is not whole it has a part."""
     whole = np.floor(total)
     before, after = (np.floor((n + n_folds - 1 - fold) / n_folds) for n in (whole, whole + 1.0))
-    return np.asarray(before + (total - whole) * (after - before))
+    return before + (total - whole) * (after - before)
 
 
 def quarters(weight: Floats) -> Iterator[Split]:

@@ -46,7 +46,7 @@ class Memberships(Statistics):
     @property
     def responsibility(self) -> Floats:
         """Posterior of the networks in each row."""
-        return np.asarray(self.weight / self.weight.sum(axis=1, keepdims=True))
+        return self.weight / self.weight.sum(axis=1, keepdims=True)
 
 
 class NetworkLearner(NamedTuple):

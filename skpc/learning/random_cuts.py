@@ -209,4 +209,4 @@ def _of_tree(tree: ChowLiuTree, prior: Score, codes: Codes) -> Floats:
     above = np.where(tree.tables.n_parent_states == 1, 0, cells[:, tree.parent])
     # Tables stand end to end, with a line for each state of the parent.
     place = start + above * tree.tables.n_states + cells
-    return np.asarray(np.concatenate([table.ravel() for table in tables])[place].sum(axis=1))
+    return np.concatenate([table.ravel() for table in tables])[place].sum(axis=1)

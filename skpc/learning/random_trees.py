@@ -171,7 +171,7 @@ def _losses(data: Rows, grown: list[_Grown], leaves: str, copies: list[Ints]) ->
         total[:, grown_tree.weight == 0.0] += predictions
     # Half a tree that knows nothing is added: a row that is in all bags has a finite loss.
     known = total[:, np.arange(len(data.code)), data.code] + 0.5 / data.n_classes
-    return np.asarray(-np.log(known / (total.sum(axis=2) + 0.5)).mean(axis=0))
+    return -np.log(known / (total.sum(axis=2) + 0.5)).mean(axis=0)
 
 
 def _grow(data: Rows, least: float, options: ForestOptions, seed: int) -> _Grown:

@@ -234,7 +234,7 @@ class Shrunken(NamedTuple):
 
 def posterior(circuit: Circuit, complete: Floats) -> Floats:
     """Posterior of the components of a fitted mixture given each complete row."""
-    return np.asarray(softmax(log_joint(circuit, complete), axis=1))
+    return softmax(log_joint(circuit, complete), axis=1)
 
 
 class _Attempt(NamedTuple):

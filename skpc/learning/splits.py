@@ -289,7 +289,7 @@ def correlated(
     n_effective = count**2 / np.maximum(product(square.T, observed), smallest_weight)
     freedom = np.maximum(n_effective - 2.0, 1.0)
     statistic = np.abs(r) * np.sqrt(freedom / np.maximum(1.0 - r**2, 1e-12))
-    return np.asarray(2.0 * stdtr(freedom, -statistic) < significance)
+    return 2.0 * stdtr(freedom, -statistic) < significance
 
 
 def quantile_bins(values: Floats, weight: Floats) -> Ints:

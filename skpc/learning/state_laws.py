@@ -44,7 +44,7 @@ class States(NamedTuple):
     def proportions(self, mass: Floats) -> Floats:
         """Masses of states divided by those of their columns; zero in a column without mass."""
         total = group_sums(self.column, mass)
-        return np.asarray(mass / np.where(total > 0.0, total, 1.0)[self.column])
+        return mass / np.where(total > 0.0, total, 1.0)[self.column]
 
     def counts(self, codes: Ints, weight: Floats) -> Floats:
         """Weight of the rows in each state."""
@@ -148,7 +148,7 @@ class StateLaw(NamedTuple):
             if not self.is_free[part].all():
                 self._tilt(table[part], part)
             table[part] /= total
-        return np.asarray(table)
+        return table
 
     def _tilt(self, counts: Single, part: slice) -> None:
         """Let the states of a column that are not free follow Gaussians, in place."""

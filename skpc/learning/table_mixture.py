@@ -227,7 +227,7 @@ class TableColumns(NamedTuple):
 
     def _background(self, scores: Floats, states: Any) -> Floats:
         """Log density (nats) of the rows if their cells are independent, shape (n_rows,)."""
-        log_density = np.asarray(states @ np.log(self.share))
+        log_density = states @ np.log(self.share)
         log_peak = np.log(_BACKGROUND_WEIGHTS / (np.sqrt(2.0 * np.pi) * _BACKGROUND_SDS))
         for score, centre, scale in zip(scores.T, self.centre, self.scale):
             observed = ~np.isnan(score)

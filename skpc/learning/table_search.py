@@ -462,7 +462,7 @@ def _combinations(columns: TableColumns, states: Any, crossed: tuple[int, ...]) 
 
     Where a state is missing, combinations share the row as rows of its column are divided.
     """
-    dense = np.asarray(states.toarray() if hasattr(states, "toarray") else states).T
+    dense = (states.toarray() if hasattr(states, "toarray") else states).T
     shares = np.ones((1, dense.shape[1]))
     for table in crossed:
         part = slice(columns.state_ptr[table], columns.state_ptr[table + 1])

@@ -76,15 +76,13 @@ class ClassDensities:
     @cached_property
     def log_prior(self) -> Floats:
         """Log probability of each class under the density of rows and classes."""
-        return np.asarray(self.densities[0].row_density.log_density(self._class_alone()))
+        return self.densities[0].row_density.log_density(self._class_alone())
 
     def draw(self, code: Ints, n_features: int, random_state: np.random.RandomState) -> Floats:
         """Draw an encoded row for each number of a class."""
         if self.joint and len(code):
             alone = self._class_alone()[code]
-            return np.asarray(
-                self.densities[0].row_density.draw_missing(alone, random_state)[:, :-1]
-            )
+            return self.densities[0].row_density.draw_missing(alone, random_state)[:, :-1]
         shares = self._shares()
         # A part of the rows of a class comes from all classes, as in its density.
         another_class = random_state.choice(len(shares), len(code), p=shares)

@@ -91,7 +91,7 @@ class WrongCells(NamedTuple):
         log_density = logsumexp(parts, axis=0) - math.log(len(_WIDTHS))
         law = self.column.law
         if law is None or law.step > 0.0:
-            return np.asarray(log_density)
+            return log_density
         # An atom has a probability, where this has a density.
         return np.where(law.is_atom(values), -np.inf, log_density)
 

@@ -59,11 +59,11 @@ class Consensus(NamedTuple):
 
     def log_density(self, rows: Floats) -> Floats:
         """See :class:`skpc.densities.Density`."""
-        return np.asarray(np.mean([each.log_density(rows) for each in self.members], axis=0))
+        return np.mean([each.log_density(rows) for each in self.members], axis=0)
 
     def log_cells(self, rows: Floats) -> Floats:
         """See :class:`skpc.densities.Density`."""
-        return np.asarray(np.mean([each.log_cells(rows) for each in self.members], axis=0))
+        return np.mean([each.log_cells(rows) for each in self.members], axis=0)
 
     def log_margins(self, rows: Floats) -> Floats:
         """Log density of each cell by itself; NaN where it is missing."""
@@ -285,7 +285,7 @@ class Evidence(NamedTuple):
         with np.errstate(invalid="ignore"):
             aside = np.logaddexp(log_right + self.log_aside, np.log(rate) + self.log_error)
         log_density_of_cells = np.where(np.isnan(self.log_aside), self.is_judged * log_right, aside)
-        return np.asarray(log_density + log_density_of_cells.sum(axis=1))
+        return log_density + log_density_of_cells.sum(axis=1)
 
     def trusted(self, rate: Floats, rows: Floats, weight: Floats) -> tuple[Floats, Floats, Ints]:
         """Rows without the cells that are wrong by each hypothesis, by its probability.

@@ -175,7 +175,7 @@ def observed_fraction(rows: Floats | Events, domain: Domain) -> Floats:
     shown = ~domain.is_hidden
     if not shown.any():
         return np.ones(len(rows))
-    return np.asarray(stated_cells(rows)[:, shown].mean(axis=1))
+    return stated_cells(rows)[:, shown].mean(axis=1)
 
 
 def fit_best(
@@ -314,6 +314,6 @@ def column_variances(domain: Domain, rows: Floats, weight: Floats) -> Floats:
 def _errors(cells: Predictive, truth: Floats) -> Floats:
     """Errors of means in one column, or of the probabilities of each category."""
     if cells.labels is None:
-        return np.asarray(cells.mean() - truth)[:, np.newaxis]
-    prob = np.asarray(cells.probabilities)
-    return np.asarray(prob - (truth[:, np.newaxis] == np.arange(prob.shape[1])))
+        return (cells.mean() - truth)[:, np.newaxis]
+    prob = cells.probabilities
+    return prob - (truth[:, np.newaxis] == np.arange(prob.shape[1]))

@@ -112,7 +112,7 @@ def few_categories(domain: Domain) -> NDArray[np.bool_]:
     """The columns that boosting by histograms takes for categories."""
     # Most categories that boosting takes; a column with more is taken for a number.
     max_categories = 255
-    return np.asarray(domain.is_categorical & (domain.n_states <= max_categories))
+    return domain.is_categorical & (domain.n_states <= max_categories)
 
 
 def _boosting(

@@ -53,7 +53,7 @@ class RowData(NamedTuple):
 
     def predict(self, fitted: Any, fold: Fold) -> tuple[Floats]:
         """Log density of the test rows."""
-        return (np.asarray(fitted.row_density.log_density(fold.test_rows)),)
+        return (fitted.row_density.log_density(fold.test_rows),)
 
     def weigh(self, mixture: Floats, out_of_fold: OutOfFold | None) -> RowPool:
         """Weights that maximise the likelihood of the test rows."""
@@ -126,7 +126,7 @@ class DensityMixture(NamedTuple):
             known[:, given] = rows[:, given]
         log_known = _total(self._joint(known))
         refuse_impossible(log_known, np.arange(len(log_known)))
-        return np.asarray(log_density - log_known)
+        return log_density - log_known
 
     def log_cells(self, rows: Any) -> Floats:
         """See :class:`skpc.densities.Density`."""
@@ -183,7 +183,7 @@ class DensityMixture(NamedTuple):
         # A member has seen nothing of rows impossible to it: their known cells come back.
         candidates = np.where(np.isnan(rows), candidates, rows)
         log_density = np.array([self.log_density(candidate) for candidate in candidates])
-        return np.asarray(candidates[log_density.argmax(axis=0), np.arange(len(rows))])
+        return candidates[log_density.argmax(axis=0), np.arange(len(rows))]
 
     def draw(
         self, n_rows: int, random_state: np.random.RandomState, given: Events | None = None
@@ -222,7 +222,7 @@ class DensityMixture(NamedTuple):
         best = joint.max(axis=1, keepdims=True)
         # A row that is impossible under all members does not count.
         joint = np.where(np.isneginf(best), np.log(self.weights), joint)
-        return np.asarray(softmax(joint, axis=1))
+        return softmax(joint, axis=1)
 
 
 def _possible(rows: Any, weights: Floats) -> list[Any]:
@@ -239,4 +239,4 @@ def _about(cells: Predictive, known: Floats) -> Predictive:
 
 
 def _total(joint: Floats) -> Floats:
-    return np.asarray(np.logaddexp.reduce(joint, axis=1))
+    return np.logaddexp.reduce(joint, axis=1)

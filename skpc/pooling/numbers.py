@@ -306,7 +306,7 @@ class NumberPool(NamedTuple):
         rows = labelled(rows)
         with without_warnings(len(members) > 1):
             log_density = np.column_stack([density.log_density(rows) for density in members])
-        return np.asarray(np.logaddexp.reduce(log_density + log_or_inf(self.mixture), axis=1))
+        return np.logaddexp.reduce(log_density + log_or_inf(self.mixture), axis=1)
 
     def draw(self, rows: Floats, n_draws: int, random_state: np.random.RandomState) -> Floats:
         """Targets for each row, shape (n_rows, n_draws)."""
@@ -429,4 +429,4 @@ def _draw_columns(prob: Floats, n_draws: int, random_state: np.random.RandomStat
     """Numbers of columns drawn by the probabilities of each row, shape (n_rows, n_draws)."""
     end = np.cumsum(prob, axis=1)
     u = random_state.random_sample((len(prob), n_draws)) * end[:, -1:]
-    return np.asarray((u[:, :, np.newaxis] >= end[:, np.newaxis, :-1]).sum(axis=2))
+    return (u[:, :, np.newaxis] >= end[:, np.newaxis, :-1]).sum(axis=2)

@@ -276,7 +276,7 @@ def fit_gate(
 
     options = {"maxiter": max_iter}
     moved = minimize(loss, np.zeros(start.size), jac=True, method="L-BFGS-B", options=options).x
-    return np.asarray(start + moved.reshape(start.shape))
+    return start + moved.reshape(start.shape)
 
 
 class HeteroscedasticNoise(NamedTuple):

@@ -41,7 +41,7 @@ class Ranges(NamedTuple):
     @property
     def is_value(self) -> Bools:
         """Which cells are values."""
-        return np.asarray(self.low == self.high)
+        return self.low == self.high
 
     def take(self, index: Ints) -> Self:
         """Some of the cells."""
@@ -174,15 +174,14 @@ class PartLaw(NamedTuple):
 def self_consistent(cells: Stretches | Sets, weight: Floats, n_parts: int) -> Floats:
     """Probabilities of parts such that each is its share of all cells that may be in it."""
     even = PartLaw(np.full(n_parts, 1.0 / n_parts))
-    return np.asarray(learn([even], Rows(cells, weight), _STOP).model.mass)
+    return learn([even], Rows(cells, weight), _STOP).model.mass
 
 
 def even_levels(n_levels: int, random_state: np.random.RandomState) -> Floats:
     """Random numbers between zero and one, of which any that follow each other lie evenly."""
     # Fractions of its multiples fill an interval evenly from the first of them on.
     golden = 0.5 * (5.0**0.5 - 1.0)
-    levels = np.modf(random_state.random_sample() + golden * np.arange(n_levels))[0]
-    return np.asarray(levels)
+    return np.modf(random_state.random_sample() + golden * np.arange(n_levels))[0]
 
 
 def even_draws(share: Floats, random_state: np.random.RandomState) -> Floats:

@@ -169,7 +169,7 @@ class Events(NamedTuple):
 
 def known_cells(rows: Any) -> Floats:
     """The cells of encoded rows, or of events, whose values are known; NaN elsewhere."""
-    return np.asarray(rows.rows if isinstance(rows, Events) else rows)
+    return rows.rows if isinstance(rows, Events) else rows
 
 
 def stated_cells(rows: Any) -> Bools:

@@ -81,11 +81,11 @@ class Form(ABC):
 
     def total(self) -> Floats:
         """Probability of each distribution: one, unless it is a part of a mixture."""
-        return np.asarray(self.prob.sum(axis=1))
+        return self.prob.sum(axis=1)
 
     def averages(self, values: Floats) -> Floats:
         """Averages of values of the parts, one or several for each, under each distribution."""
-        return np.asarray(self.prob @ values)
+        return self.prob @ values
 
     def modes(self, highest: float) -> tuple[Floats, Floats]:
         """Most probable values of distributions of one part, and what these add to a maximum.
@@ -174,7 +174,7 @@ class Points(Form):
     def _held(self, low: Floats, high: Floats) -> Floats:
         """Probabilities of the numbers in an interval of each distribution, zero elsewhere."""
         is_held = (low[:, np.newaxis] < self.value) & (self.value <= high[:, np.newaxis])
-        return np.asarray(self.prob * is_held)
+        return self.prob * is_held
 
     def modes(self, highest: float) -> tuple[Floats, Floats]:
         """The first of the most probable numbers, and its log probability."""
@@ -220,17 +220,17 @@ class Normals(Form):
     @property
     def rows(self) -> Floats:
         """Probabilities of the parts under each distribution, shape (n, n_parts)."""
-        prob = np.asarray(self.prob)
+        prob = self.prob
         # Without a second dimension each part is a distribution by itself.
         return prob if prob.ndim == 2 else np.diag(np.broadcast_to(prob, self.mean.shape))
 
     def averages(self, values: Floats) -> Floats:
         """Averages of values of the parts, one or several for each, under each distribution."""
         if np.ndim(self.prob) < 2:
-            return np.asarray((self.prob * values.T).T)
+            return (self.prob * values.T).T
         # Shared parts make a product of matrices; a distribution with parts of its own has a sum.
         of_all = self.mean.ndim == 1
-        return np.asarray(self.prob @ values if of_all else (self.prob * values).sum(axis=1))
+        return self.prob @ values if of_all else (self.prob * values).sum(axis=1)
 
     @property
     def centre(self) -> float:
@@ -299,7 +299,7 @@ class Normals(Form):
         """Log density (nats) of each distribution at its own ``x``."""
         u = (x[:, np.newaxis] - self.mean) / self.sd
         log_prob = log_or_inf(self.rows / (_SQRT_2_PI * self.sd))
-        return np.asarray(logsumexp(log_prob - 0.5 * u * u, axis=1))
+        return logsumexp(log_prob - 0.5 * u * u, axis=1)
 
     def total(self) -> Floats:
         """Probability of each distribution: one, unless it is a part of a mixture."""
@@ -523,7 +523,7 @@ def normal_between(low: Floats, high: Floats) -> Floats:
     """Probability of intervals under the standard normal distribution."""
     # On the side of the mean that the interval is on, the digits of small differences stay.
     is_above = low > 0.0
-    return np.asarray(ndtr(np.where(is_above, -low, high)) - ndtr(np.where(is_above, -high, low)))
+    return ndtr(np.where(is_above, -low, high)) - ndtr(np.where(is_above, -high, low))
 
 
 def likely_parts(form: Form) -> Form:

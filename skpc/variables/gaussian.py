@@ -400,7 +400,7 @@ def _m_step(
 
 
 def _outer(left: Floats, right: Floats) -> Floats:
-    return np.asarray(left[:, :, np.newaxis] * right[:, np.newaxis, :])
+    return left[:, :, np.newaxis] * right[:, np.newaxis, :]
 
 
 class ScoredCells(NamedTuple):
@@ -474,7 +474,7 @@ class MultivariateGaussian(NamedTuple):
         No variance is below that of a column given all the others.
         """
         precision = np.diagonal(self.gaussians.precision, axis1=1, axis2=2)
-        return np.asarray(0.5 * (np.log(precision) - _LOG_2_PI))
+        return 0.5 * (np.log(precision) - _LOG_2_PI)
 
     def log_values(self, cells: ScoredCells, columns: Columns) -> Floats:
         """Log densities of rows relative to the peaks; shape (n_rows, n_leaves)."""
@@ -485,7 +485,7 @@ class MultivariateGaussian(NamedTuple):
         # A state alone has probability one.
         for place in np.flatnonzero(self.n_atoms).tolist():
             values += self._of_states(place, cells.codes[:, place])
-        return np.asarray(values)
+        return values
 
     def mass_of_cells(self, scores: Floats, edges: Floats) -> Floats:
         """What rows gain that have one score, if its cell of a lattice counts with its mass.
@@ -544,7 +544,7 @@ class MultivariateGaussian(NamedTuple):
         values = alone - np.where(observed, columns.log_peak[self.variables], 0.0)
         for place, codes in enumerate(cells.codes.T):
             values[:, :, place] += self._of_states(place, codes)
-        return np.asarray(values)
+        return values
 
     def _of_states(self, place: int, codes: Ints) -> Floats:
         """Log probabilities of states of a column, 0 where missing; shape (n_rows, n_leaves)."""
@@ -604,9 +604,7 @@ class MultivariateGaussian(NamedTuple):
         offset = prior.mean - self.gaussians.mean
         second = np.eye(len(self.variables)) * prior.sd**2
         square = (self.gaussians.precision * (second + _outer(offset, offset))).sum(axis=(1, 2))
-        return np.asarray(
-            -0.5 * (len(self.variables) * _LOG_2_PI + self.gaussians.log_det + square)
-        )
+        return -0.5 * (len(self.variables) * _LOG_2_PI + self.gaussians.log_det + square)
 
 
 def by_scope(leaf: Ints, leaves: Leaves) -> list[tuple[Ints, Ints]]:

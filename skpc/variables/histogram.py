@@ -147,7 +147,7 @@ class Histogram(NamedTuple):
             width = np.where(self._is_mass, 1.0, self.widths)
             # A tail that ends is denser; on a lattice it counts with the mean density of a cell.
             width[[0, -1]] *= self._tails / self._in_cells
-            return np.asarray(np.log(self.shares) - np.log(width))
+            return np.log(self.shares) - np.log(width)
 
     @property
     def _tails(self) -> Floats:
@@ -220,7 +220,7 @@ class Histogram(NamedTuple):
     @property
     def _is_alone(self) -> Bools:
         """Which cells are atoms with a state of their own."""
-        return np.asarray(~np.isnan(self.points) & (self.shares == 0.0))
+        return ~np.isnan(self.points) & (self.shares == 0.0)
 
     def cells(self, values: Floats) -> Ints:
         """Cell of each value."""

@@ -195,7 +195,7 @@ def _smoothed(place: Ints, mass: Floats, n_cells: int, tied: bool) -> Floats:
     left = np.maximum(smooth[:, place] - out * self_weight[:, place], 0.0)
     left /= np.maximum(total - out, 1e-300)
     best = smooth[np.argmax(np.log(left + background) @ group_mass)] / total + background
-    return np.asarray(best / best.sum())
+    return best / best.sum()
 
 
 @lru_cache(maxsize=4)

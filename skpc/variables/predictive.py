@@ -57,19 +57,19 @@ class FormSum(Form):
 
     def mean_squares(self, centre: Floats) -> Floats:
         """Mean square of each distribution around its own centre."""
-        return np.asarray(sum(form.mean_squares(centre) for form in self.forms))
+        return sum(form.mean_squares(centre) for form in self.forms)
 
     def below(self, x: Floats, low: Any = -np.inf) -> Floats:
         """Probability under each distribution of ``low < draw <= x``, its own ``x``."""
-        return np.asarray(sum(form.below(x, low) for form in self.forms))
+        return sum(form.below(x, low) for form in self.forms)
 
     def log_density(self, x: Floats) -> Floats:
         """Log density (nats) of each distribution at its own ``x``."""
-        return np.asarray(np.logaddexp.reduce([form.log_density(x) for form in self.forms]))
+        return np.logaddexp.reduce([form.log_density(x) for form in self.forms])
 
     def total(self) -> Floats:
         """Probability of each distribution: one, unless it is a part of a mixture."""
-        return np.asarray(sum(form.total() for form in self.forms))
+        return sum(form.total() for form in self.forms)
 
     def scaled(self, weight: Floats) -> Self:
         """The distributions as parts of a mixture, with weights of shape (n, 1)."""
@@ -295,7 +295,7 @@ class Predictive:
         return type(self)(terms, self.known, *what)
 
     @property
-    def probabilities(self) -> Floats | None:
+    def probabilities(self) -> Any:
         """Probabilities of the states of the column; None without states."""
         (term, *later_terms) = self.terms
         if later_terms or (self.labels is None and self.edges is None):
@@ -356,7 +356,7 @@ class Predictive:
     def centres(self) -> Floats:
         """What fills each cell by itself: its mean, or the code of its most probable category."""
         if self.labels is not None:
-            return np.asarray(self.probabilities).argmax(axis=1).astype(np.float64)
+            return self.probabilities.argmax(axis=1).astype(np.float64)
         return self._mean()
 
     def variance(self) -> Floats:
