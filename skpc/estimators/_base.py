@@ -5,7 +5,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from copy import copy
 from numbers import Real
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import DensityMixin
@@ -500,7 +500,7 @@ class CircuitDensity(TableDensity):
         array([0.667])
         """
         if not hasattr(self, "circuit_"):
-            return cast("Self", cast("Any", self).fit(X, sample_weight=sample_weight))
+            return self.fit(X, sample_weight=sample_weight)
         with all_or_nothing(self):
             self.take_step(*self._learn_more(X, sample_weight))
         return self

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from numbers import Integral
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -210,7 +210,7 @@ class CutsetNetworkBD(CircuitDensity):
     criterion: str = parameter("bd", StrOptions({"bd", "bic"}))
     ess: float = parameter(0.1, POSITIVE)
     alpha: float = parameter(0.01, POSITIVE)
-    param_ess: float | str | None = parameter("auto", StrOptions({"auto"}), None, POSITIVE)
+    param_ess: Any = parameter("auto", StrOptions({"auto"}), None, POSITIVE)
     n_candidates: int = parameter(10, AT_LEAST_ONE)
     max_depth: int | None = parameter(None, None, Interval(Integral, 0, None, closed="left"))
     structured: bool = parameter(False, "boolean")
@@ -271,7 +271,7 @@ class CutsetNetworkBD(CircuitDensity):
             complete = fill_missing(
                 self.domain_, rows, weight, learn_tree, self.n_components, random_state
             )
-            self.param_ess_ = cast("float | None", self.param_ess)
+            self.param_ess_ = self.param_ess
             if self.n_components == 1:
                 self.n_iter_ = 1
                 self.converged_ = True
@@ -329,12 +329,11 @@ class CutsetNetworkBD(CircuitDensity):
     ) -> Fit:
         """Learn a mixture whose tables are shrunk towards those of all rows."""
         network = self._network(rows, complete, weight)
-        param_ess = cast("float", self.param_ess_)
-        learner = self._networks(param_ess)
+        learner = self._networks(self.param_ess_)
         fit, self.circuit_, self.param_ess_ = learn_shrunken_mixture(
             TrainingRows(rows, complete, weight),
             network,
-            param_ess,
+            self.param_ess_,
             learner,
             lambda rows, weight: learner.learn(self.domain_.codes(rows), weight),
             partial(self._mixture, learner, random_state),
@@ -355,7 +354,7 @@ class CutsetNetworkBD(CircuitDensity):
         options = self._options
         return partial(learn_cutset_network, n_states=n_states, options=options, advance=advance)
 
-    def _networks(self, param_ess: float | None) -> NetworkLearner:
+    def _networks(self, param_ess: Any) -> NetworkLearner:
         build = partial(cutset_circuit, axes=self.domain_.axes, param_ess=param_ess)
         return NetworkLearner(self._learner(), build, self.n_components, self.n_jobs)
 
@@ -418,7 +417,7 @@ class CutsetNetworkBD(CircuitDensity):
             tol = _EM_TOL * n_missing / weight.sum() if max_iter > 1 else -np.inf
             stop = Stop(max(max_iter, 1), tol)
         fit = fit_to_rows(circuit, Rows(rows, weight), counts, stop)
-        return cast("Circuit", fit.model.circuit)
+        return fit.model.circuit
 
 
 def _missing_cells(rows: Floats, weight: Floats) -> float:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple, Self, cast
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -286,7 +286,7 @@ class _Learner:
         prior = self.columns.prior
         stop = Stop(max_iter, self.tol)
         fit = fit_gaussian_mixture(rows, self.weight, starts, prior, params, stop)
-        return cast("GaussianMixture", fit.model.mixture)
+        return fit.model.mixture
 
     def test(self, cells: MixtureRows, params: MixtureParams) -> Floats:
         """Log densities (nats) of held-out rows."""
