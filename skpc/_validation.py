@@ -56,6 +56,7 @@ KINDS_OF_DATES = {"date", "duration"}
 POSITIVE = Interval(Real, 0, None, closed="neither")
 NOT_NEGATIVE = Interval(Real, 0, None, closed="left")
 AT_LEAST_ONE = Interval(Integral, 1, None, closed="left")
+AUTO = StrOptions({"auto"})
 N_JOBS: list[Any] = [Interval(Integral, None, -1, closed="right"), AT_LEAST_ONE, None]
 
 

@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.parallel import Parallel, delayed
 
 from skpc._arrays import Floats, Ints
-from skpc._validation import AT_LEAST_ONE, HasMethods, StrOptions, check_table
+from skpc._validation import AT_LEAST_ONE, AUTO, HasMethods, check_table
 from skpc.comparisons.result import ComparisonResult, checked, names_of, pvalues
 from skpc.domain import Domain, column_moments, merge_rows
 from skpc.estimators.soft_learn import SoftLearnSPN
@@ -143,7 +143,7 @@ def independence_test(
 
 @checked(
     density=_DENSITY,
-    n_draws=[AT_LEAST_ONE, StrOptions({"auto"})],
+    n_draws=[AT_LEAST_ONE, AUTO],
     cv=["cv_object"],
 )
 def feature_importance_test(

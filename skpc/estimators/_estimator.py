@@ -27,6 +27,7 @@ from skpc._fitting import announce, noted
 from skpc._frames import is_from, like_native, native
 from skpc._threads import in_threads, one_thread, threads
 from skpc._validation import (
+    AUTO,
     N_JOBS,
     StrOptions,
     check_finite,
@@ -249,8 +250,8 @@ class ColumnsEstimator(TableEstimator):
     """An estimator whose parameters say what the columns are."""
 
     categorical_features: Any = parameter("auto", *CATEGORICAL_FEATURES)
-    categories: Any = parameter("auto", StrOptions({"auto"}), list)
-    atoms: Any = parameter("auto", StrOptions({"auto"}), dict)
+    categories: Any = parameter("auto", AUTO, list)
+    atoms: Any = parameter("auto", AUTO, dict)
     bounds: Any = parameter(None, dict, None)
     handle_unknown: str = parameter("unseen", StrOptions({"unseen", "missing", "error"}))
 

@@ -17,6 +17,7 @@ from skpc._fitting import all_or_nothing
 from skpc._frames import native
 from skpc._threads import in_threads, threads
 from skpc._validation import (
+    AUTO,
     Interval,
     StrOptions,
     as_precise,
@@ -182,7 +183,7 @@ class CellErrorDetector(TableTransformer, ColumnsEstimator):
     """
 
     density: Any = field(default=None, kw_only=False)
-    error_rate: Any = parameter("auto", StrOptions({"auto"}), Real, dict, "array-like")
+    error_rate: Any = parameter("auto", AUTO, Real, dict, "array-like")
     fdr: float = parameter(0.1, Interval(Real, 0.0, 1.0, closed="neither"))
     repair: str | None = parameter(None, StrOptions({"mean", "mpe", "sample"}), None)
 

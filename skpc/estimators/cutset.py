@@ -12,7 +12,15 @@ from sklearn.utils import check_random_state
 from skpc._arrays import Floats
 from skpc._fitting import Fit, Rows, Stop, progress
 from skpc._threads import threads
-from skpc._validation import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, Interval, StrOptions, fit_context
+from skpc._validation import (
+    AT_LEAST_ONE,
+    AUTO,
+    NOT_NEGATIVE,
+    POSITIVE,
+    Interval,
+    StrOptions,
+    fit_context,
+)
 from skpc.circuit import Circuit, mixture
 from skpc.estimators._base import CircuitDensity
 from skpc.estimators._estimator import parameter
@@ -210,7 +218,7 @@ class CutsetNetworkBD(CircuitDensity):
     criterion: str = parameter("bd", StrOptions({"bd", "bic"}))
     ess: float = parameter(0.1, POSITIVE)
     alpha: float = parameter(0.01, POSITIVE)
-    param_ess: Any = parameter("auto", StrOptions({"auto"}), None, POSITIVE)
+    param_ess: Any = parameter("auto", AUTO, None, POSITIVE)
     n_candidates: int = parameter(10, AT_LEAST_ONE)
     max_depth: int | None = parameter(None, None, Interval(Integral, 0, None, closed="left"))
     structured: bool = parameter(False, "boolean")

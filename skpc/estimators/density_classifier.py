@@ -8,7 +8,7 @@ from sklearn.utils import check_random_state
 
 from skpc._arrays import Floats, Ints, log_or_inf
 from skpc._fitting import all_or_nothing
-from skpc._validation import StrOptions, fit_context
+from skpc._validation import AUTO, fit_context
 from skpc.domain.stated import holds_ranges
 from skpc.estimators._estimator import ProbabilisticClassifier, check_labels, parameter
 from skpc.estimators._pools import PoolEstimator, check_rates
@@ -155,7 +155,7 @@ class DensityClassifier(ProbabilisticClassifier, PoolEstimator):
     """
 
     priors: Any = parameter(None, "array-like", dict, None)
-    joint: bool | str = parameter("auto", "boolean", StrOptions({"auto"}))
+    joint: bool | str = parameter("auto", "boolean", AUTO)
     classifiers: Any = parameter(("forest", "boosting", "logistic"), "array-like", None)
 
     _usual = ("mixture", ClassMixture()), ("hidden", HiddenChowLiuTree())

@@ -10,13 +10,7 @@ from sklearn.utils import check_random_state
 
 from skpc._fitting import Apart, Rows, learn
 from skpc._threads import threads
-from skpc._validation import (
-    AT_LEAST_ONE,
-    POSITIVE,
-    Interval,
-    StrOptions,
-    fit_context,
-)
+from skpc._validation import AT_LEAST_ONE, AUTO, POSITIVE, Interval, fit_context
 from skpc.circuit import Circuit, mixture
 from skpc.estimators._base import LIKE_SAMPLE, CircuitDensity
 from skpc.estimators._estimator import parameter
@@ -142,7 +136,7 @@ class ExtraCutsets(CircuitDensity):
     """
 
     n_estimators: int = field(default=40, kw_only=False, metadata={"constraints": (AT_LEAST_ONE,)})
-    min_samples_split: Any = parameter("auto", StrOptions({"auto"}), POSITIVE)
+    min_samples_split: Any = parameter("auto", AUTO, POSITIVE)
     max_features: Any = parameter(
         None, None, AT_LEAST_ONE, Interval(Real, 0.0, 1.0, closed="right")
     )

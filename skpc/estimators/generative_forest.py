@@ -9,7 +9,7 @@ from sklearn.utils import check_random_state
 from skpc._arrays import Floats, Ints
 from skpc._fitting import all_or_nothing, progress
 from skpc._threads import threads
-from skpc._validation import AT_LEAST_ONE, Interval, RealNotInt, StrOptions, fit_context
+from skpc._validation import AT_LEAST_ONE, AUTO, Interval, RealNotInt, StrOptions, fit_context
 from skpc.domain import canonical_order, merge_rows
 from skpc.estimators._estimator import (
     ColumnsEstimator,
@@ -131,7 +131,7 @@ class GenerativeForest(ProbabilisticClassifier, ColumnsEstimator):
 
     n_estimators: int = field(default=60, kw_only=False, metadata={"constraints": (AT_LEAST_ONE,)})
     leaves: str = parameter("auto", StrOptions({"auto", "all", "class"}))
-    min_samples_leaf: Any = parameter("auto", StrOptions({"auto"}), AT_LEAST_ONE)
+    min_samples_leaf: Any = parameter("auto", AUTO, AT_LEAST_ONE)
     max_features: Any = parameter("auto", *_SHARES, AT_LEAST_ONE, None)
     bootstrap: bool = parameter(True, "boolean")
     n_bins: int | None = parameter(None, None, AT_LEAST_ONE)

@@ -8,7 +8,7 @@ from sklearn.utils import check_random_state
 from skpc._arrays import Floats, Ints
 from skpc._fitting import Rows, learn, progress
 from skpc._threads import threads
-from skpc._validation import AT_LEAST_ONE, StrOptions
+from skpc._validation import AT_LEAST_ONE, AUTO
 from skpc.estimators._base import CircuitDensity
 from skpc.estimators._estimator import parameter
 from skpc.estimators._learner import EncodedChunks, TrainingData
@@ -134,7 +134,7 @@ class HiddenChowLiuTree(CircuitDensity):
     array([[1., 1., 1., 1.]])
     """
 
-    n_hidden: int | str = parameter("auto", StrOptions({"auto"}), AT_LEAST_ONE)
+    n_hidden: int | str = parameter("auto", AUTO, AT_LEAST_ONE)
     n_bins: int | None = parameter(None, None, AT_LEAST_ONE)
 
     #: Bins know atoms and the space between them.

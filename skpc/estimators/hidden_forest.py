@@ -9,7 +9,7 @@ from sklearn.utils import check_random_state
 from skpc._arrays import Floats, Ints, offsets
 from skpc._fitting import Rows, learn
 from skpc._threads import threads
-from skpc._validation import AT_LEAST_ONE, StrOptions
+from skpc._validation import AT_LEAST_ONE, AUTO
 from skpc.circuit import Circuit
 from skpc.densities import CircuitAnswers, Density
 from skpc.domain import Column
@@ -178,9 +178,9 @@ class HiddenForest(CircuitDensity):
     array([[1., 1., 1., 1.]])
     """
 
-    n_estimators: int | str = parameter("auto", StrOptions({"auto"}), AT_LEAST_ONE)
-    n_clusters: int | str = parameter("auto", StrOptions({"auto"}), AT_LEAST_ONE)
-    n_hidden: int | str = parameter("auto", StrOptions({"auto"}), AT_LEAST_ONE)
+    n_estimators: int | str = parameter("auto", AUTO, AT_LEAST_ONE)
+    n_clusters: int | str = parameter("auto", AUTO, AT_LEAST_ONE)
+    n_hidden: int | str = parameter("auto", AUTO, AT_LEAST_ONE)
     max_iter: int = parameter(10, AT_LEAST_ONE)
     n_bins: int | None = parameter(None, None, AT_LEAST_ONE)
 

@@ -12,7 +12,15 @@ from sklearn.utils.validation import check_is_fitted
 from skpc._arrays import Floats, Ints, check_memory, offsets
 from skpc._fitting import all_or_nothing, announce, progress, with_some_cell
 from skpc._threads import threads
-from skpc._validation import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, Interval, StrOptions, fit_context
+from skpc._validation import (
+    AT_LEAST_ONE,
+    AUTO,
+    NOT_NEGATIVE,
+    POSITIVE,
+    Interval,
+    StrOptions,
+    fit_context,
+)
 from skpc._warnings import warn
 from skpc.all_trees.density import AllTreesDensity
 from skpc.all_trees.parameters import ComponentParameters, DirectedParameters, UndirectedParameters
@@ -213,7 +221,7 @@ class MixtureOfAllTrees(TableDensity):
     learning_rate_init: float = parameter(0.05, POSITIVE)
     learning_rate: str = parameter("cosine", StrOptions({"cosine", "constant"}))
     averaging: bool = parameter(True, "boolean")
-    batch_size: int | str = parameter("auto", StrOptions({"auto"}), AT_LEAST_ONE)
+    batch_size: int | str = parameter("auto", AUTO, AT_LEAST_ONE)
     max_iter: int = parameter(50, AT_LEAST_ONE)
     tol: float = parameter(1e-4, NOT_NEGATIVE)
     early_stopping: bool = parameter(True, "boolean")
