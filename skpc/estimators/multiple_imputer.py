@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skpc._arrays import Bools, Floats, Ints, copies
 from skpc._fitting import all_or_nothing, progress, with_some_cell
+from skpc._random import draw_states
 from skpc._threads import in_threads, threads
 from skpc._validation import Interval, StrOptions, fit_context
 from skpc._warnings import warn
@@ -619,9 +620,8 @@ def _adjust(
         each = np.arange(len(code))
         stays = random_state.random_sample(len(code)) * before[each, code] < after[each, code]
         # What leaves goes where probabilities rise, in proportion to the rise.
-        gain = np.cumsum(np.maximum(after - before, 0.0), axis=1)
-        chance = random_state.random_sample((len(code), 1)) * gain[:, -1:]
-        drawn[lost, column] = np.where(stays, code, (gain <= chance).sum(axis=1))
+        changed = draw_states(np.maximum(after - before, 0.0), random_state)
+        drawn[lost, column] = np.where(stays, code, changed)
 
 
 def _estimates(result: Any) -> tuple[Any, Any, float | None]:

@@ -10,6 +10,7 @@ from scipy.special import softmax
 from sklearn.base import clone
 
 from skpc._arrays import Floats, log_or_inf
+from skpc._random import draw_states
 from skpc.densities import Density
 from skpc.domain import Domain
 from skpc.learning.simplex import mixture_weights
@@ -199,10 +200,8 @@ class DensityMixture(NamedTuple):
 
     def draw_missing(self, rows: Any, random_state: np.random.RandomState) -> Floats:
         """See :class:`skpc.densities.Density`."""
-        reached = np.cumsum(self._posterior_weights(rows), axis=1)
-        source = (random_state.random_sample((len(reached), 1)) >= reached[:, :-1]).sum(axis=1)
         return draw_by_source(
-            source,
+            draw_states(self._posterior_weights(rows), random_state),
             self.domain.n_features,
             lambda k, is_source: self.members[k].draw_missing(
                 taken(rows, np.flatnonzero(is_source)), random_state
