@@ -170,8 +170,8 @@ def concordance(cells: Ranges, risk: Floats, weight: Floats) -> float:
         pairs = ((high < cells.low) | touches) * weight
         gap = risk[part, np.newaxis] - risk
         right = (gap > 0.0) + 0.5 * (gap == 0.0)
-        total += float(weight[part] @ pairs.sum(axis=1))
-        concordant += float(weight[part] @ (pairs * right).sum(axis=1))
+        total += weight[part] @ pairs.sum(axis=1)
+        concordant += weight[part] @ (pairs * right).sum(axis=1)
     return concordant / total if total > 0.0 else np.nan
 
 

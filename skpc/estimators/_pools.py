@@ -117,7 +117,7 @@ class PoolEstimator(Composition, TableEstimator):
         if self.density is not None:
             return self._named("density")
         # Only default densities need a seed: given ones have their own.
-        seed = int(random_state.randint(2**31))
+        seed = random_state.randint(2**31)
         return [(name, clone(model).set_params(random_state=seed)) for name, model in self._usual]
 
     def _with_others(self, members: list[Member]) -> list[Member]:

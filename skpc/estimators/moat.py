@@ -346,7 +346,7 @@ class MixtureOfAllTrees(TableDensity):
     def _seeded(self) -> np.random.RandomState:
         """The source of all that is random in training; answers have a seed of it."""
         random_state = check_random_state(self.random_state)
-        self._seed = int(random_state.randint(2**31))
+        self._seed = random_state.randint(2**31)
         return random_state
 
     @property

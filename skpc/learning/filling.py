@@ -101,8 +101,8 @@ def fill_missing(
     network = learn_tree(codes[sampled], some_weight)
     is_observed = codes[sampled] >= 0
     n_trees = min(
-        float(some_weight @ is_observed.mean(axis=1)) / rows_of_tree,
-        float(some_weight @ (~is_observed).sum(axis=1)) / rows_of_tree,
+        some_weight @ is_observed.mean(axis=1) / rows_of_tree,
+        some_weight @ (~is_observed).sum(axis=1) / rows_of_tree,
         entries / len(network.trees[0].tables.dense()),
         _TREES,
     )

@@ -135,7 +135,7 @@ class Forest(NamedTuple):
                 codes[tree_rows], code[tree_rows] = self._draw(
                     self.trees[t], len(tree_rows), random_state
                 )
-        seed = int(random_state.randint(2**31))
+        seed = random_state.randint(2**31)
         return self.domain.values(self.bins.draw(codes, np.full(codes.shape, np.nan), seed)), code
 
     def _draw(

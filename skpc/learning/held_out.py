@@ -50,7 +50,7 @@ def deal(
     order = random_state.permutation(len(weight))
     # A stable sort leaves the order within each group random.
     order = order[np.argsort(group[order], kind="stable")]
-    unit = min(1.0, float(weight.mean()))
+    unit = min(1.0, weight.mean())
     end = np.cumsum(weight[order]) / unit
     begin = np.append(0.0, end[:-1])
     for fold in range(int(n_folds)):

@@ -99,7 +99,7 @@ class RandomCuts(NamedTuple):
                 rows = codes[held > 0]
                 joint = [log_density(network, rows) for network in networks]
                 # Networks weigh the same: to divide by their number would only add a constant.
-                total += float(held[held > 0] @ logsumexp(joint, axis=0))
+                total += held[held > 0] @ logsumexp(joint, axis=0)
             return total
 
         return best_of(splits, score) if held_out else splits[0]

@@ -61,7 +61,7 @@ class WrongCells(NamedTuple):
         if column.states is None:
             quarters = np.arange(1, 4)
             low, middle, high = weighted_quantiles(points, np.cumsum(mass), quarters, 4).tolist()
-            sd = math.sqrt(float(mass @ (points - middle) ** 2))
+            sd = math.sqrt(mass @ (points - middle) ** 2)
             # Where most values are equal the quartiles are, too, and another number has to do.
             spread = (high - low) / QUARTILES or sd or abs(middle) or 1.0
             # A lattice that not all values are on is no law.

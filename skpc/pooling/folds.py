@@ -290,7 +290,7 @@ def cell_errors(
     removed = np.isnan(left) & ~np.isnan(held) & (variance > 0.0)
     columns = np.flatnonzero(removed.any(axis=0)).tolist()
     errors = [np.empty(0)]
-    share = np.sqrt(weight / max(float(weight @ removed.sum(axis=1)), np.finfo(float).tiny))
+    share = np.sqrt(weight / max(weight @ removed.sum(axis=1), np.finfo(float).tiny))
     for part in gen_batches(len(held), _ROWS):
         for column, cells in zip(columns, density.posteriors(left[part], columns)):
             is_removed = removed[part, column]

@@ -140,7 +140,7 @@ def _boosting(
         categorical_features=few_categories(domain),
         early_stopping=False,
         learning_rate=_RATE,
-        random_state=int(random_state.randint(2**31)),
+        random_state=random_state.randint(2**31),
     )
     # So few rows leave none to hold out, and the settings stay as they are.
     if not dealt.any():

@@ -247,7 +247,7 @@ def fit_gate(
     share = weight / weight.sum()
     log_share = np.where(counts, share, 0.0)
     centre = share @ target
-    spread = np.sqrt(max(float(share @ (target - centre) ** 2), np.finfo(np.float64).tiny))
+    spread = np.sqrt(max(share @ (target - centre) ** 2, np.finfo(np.float64).tiny))
     # Rounded far above the spacing of floats, the steps are those of any unit.
     target, mean = (np.round((places - centre) / spread, _DIGITS) for places in (target, mean))
     gain = np.round(gain, _DIGITS)
@@ -266,12 +266,12 @@ def fit_gate(
         together = np.logaddexp.reduce(joint, axis=1)
         pooled = (weights * mean).sum(axis=1)
         gap = pooled - target
-        error = float(share @ gap**2) + _LEAST
+        error = share @ gap**2 + _LEAST
         # A component with more weight draws the mean to its own, by their difference.
         push = (share * gap)[:, np.newaxis] * (mean - pooled[:, np.newaxis]) / error
         slope = log_share[:, np.newaxis] * (weights - np.exp(joint - together[:, np.newaxis]))
         slope += push * weights
-        value = 0.5 * np.log(error) - float(log_share @ together) + (penalty * moved**2).sum()
+        value = 0.5 * np.log(error) - log_share @ together + (penalty * moved**2).sum()
         return value, (features.T @ slope + 2.0 * penalty * moved).ravel()
 
     options = {"maxiter": max_iter}
@@ -312,7 +312,7 @@ class HeteroscedasticNoise(NamedTuple):
         # Noise: the smallest variance, as a part of the mean square of the residuals.
         least_variance = 1e-6
         share = weight / weight.sum()
-        mean_square = max(float(share @ residual**2), np.finfo(np.float64).tiny)
+        mean_square = max(share @ residual**2, np.finfo(np.float64).tiny)
         # Standardised and rounded far above the spacing of floats, the steps are those of any unit.
         residual = np.round(residual / np.sqrt(mean_square), _DIGITS)
         sd = np.round(sd / np.sqrt(mean_square), _DIGITS)
