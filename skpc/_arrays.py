@@ -57,6 +57,16 @@ def check_variables(
     return chosen.astype(np.intp)
 
 
+def has_gaps(rows: Any) -> Bools:
+    """Which rows have missing cells."""
+    return np.isnan(rows).any(axis=1)
+
+
+def divisors(total: Any) -> Floats:
+    """Totals to divide by: one in the place of zero, as what adds up to nothing has no shares."""
+    return np.where(total > 0.0, total, 1.0)
+
+
 def one_or_each(
     given: Any, n: int, needed: str, what: str, holds: Callable[[Floats], Any] = np.isfinite
 ) -> Floats:

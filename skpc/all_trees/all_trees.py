@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skpc._arrays import Floats, Ints
+from skpc._arrays import Floats, Ints, divisors
 from skpc.all_trees.determinants import expected_edges, log_tree_weights
 from skpc.all_trees.tree_inference import TreeTables
 
@@ -163,7 +163,7 @@ class AllTrees(NamedTuple):
         vertex = np.repeat(np.arange(len(ptr) - 1), np.diff(ptr))
         weight = self.weight[np.ix_(vertex, vertex)]
         # An edge without weight has no table.
-        weight = np.where(weight > 0.0, weight, 1.0)
+        weight = divisors(weight)
         ratio = self.edge_factor / weight
         table = ratio[:-1]
         into = self.weight[:-1].copy()

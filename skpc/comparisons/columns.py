@@ -12,7 +12,7 @@ from sklearn.model_selection import KFold, check_cv
 from sklearn.utils import check_random_state
 from sklearn.utils.parallel import Parallel, delayed
 
-from skpc._arrays import Floats, Ints
+from skpc._arrays import Floats, Ints, has_gaps
 from skpc._validation import AT_LEAST_ONE, AUTO, HasMethods, check_table
 from skpc.comparisons.result import ComparisonResult, checked, names_of, pvalues
 from skpc.domain import Domain, column_moments, merge_rows
@@ -109,7 +109,7 @@ def independence_test(
     hidden = np.full_like(rows, np.nan)
     hidden[:, given] = given_cells
     # Where a given cell is missing, columns that are independent given it need not be so.
-    is_complete = ~np.isnan(given_cells).any(axis=1)
+    is_complete = ~has_gaps(given_cells)
     values = np.where(is_complete, rows[:, chosen].T, np.nan)
 
     def test_residuals(train: Ints, test: Ints) -> list[Floats]:

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils import check_random_state, check_scalar
 
-from skpc._arrays import Floats, Ints
+from skpc._arrays import Floats, Ints, has_gaps
 from skpc._repr import ShowsParameters
 from skpc._validation import check_n_samples, check_option
 from skpc._warnings import warn
@@ -321,7 +321,7 @@ class BlackBoxImportanceSampler(ShowsParameters, BaseEstimator):
     def _completed(self, chosen: Ints, random: np.random.RandomState) -> Floats:
         """One completion of each of the chosen samples."""
         rows = self.samples_[chosen]
-        incomplete = np.isnan(rows).any(axis=1)
+        incomplete = has_gaps(rows)
         if not incomplete.any():
             return rows
         vtree = min_fill_vtree(self.target)

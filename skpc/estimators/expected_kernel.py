@@ -12,7 +12,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVR
 from sklearn.utils import gen_batches
 
-from skpc._arrays import Floats, check_memory
+from skpc._arrays import Floats, check_memory, has_gaps
 from skpc._fitting import all_or_nothing, announce
 from skpc._threads import threads
 from skpc._validation import (
@@ -149,7 +149,7 @@ class ExpectedKernelMachine(TableEstimator):
         """Expected values of the functions given encoded rows, shape (n_rows, n_functions)."""
         # Products of matrices are quick, but take points on both sides; the circuit takes gaps.
         usable = len(self.support_vectors_) > 0 and not np.isnan(self.support_vectors_).any()
-        complete = usable & ~np.isnan(rows).any(axis=1)
+        complete = usable & ~has_gaps(rows)
         mean = np.empty((len(rows), len(self.dual_coef_)))
         if complete.any():
             mean[complete] = self._at_points(rows[complete])
@@ -425,7 +425,7 @@ class ExpectedKernelSVR(RegressorMixin, ExpectedKernelMachine):
             )
         # A complete row has a single prediction, which does not spread.
         std = np.zeros(len(rows))
-        incomplete = np.isnan(rows).any(axis=1)
+        incomplete = has_gaps(rows)
         variance = self._expansion.variance(rows[incomplete])[:, 0]
         # Rounding may have made a small variance negative.
         std[incomplete] = np.sqrt(np.maximum(variance, 0.0))
@@ -458,7 +458,7 @@ class ExpectedKernelSVR(RegressorMixin, ExpectedKernelMachine):
         """
         n_samples = check_n_samples(n_samples)
         _, rows = self._encode(X)
-        incomplete = np.isnan(rows).any(axis=1)
+        incomplete = has_gaps(rows)
         repeated = np.repeat(rows[incomplete], n_samples, axis=0)
         filled = sample_missing(self.density_.circuit_, repeated, random_state)
         drawn = np.empty((len(rows), n_samples))
@@ -498,7 +498,7 @@ def _scale(numbers: Floats, weight: Floats) -> float:
 def _refuse_unstructured(density: Any, rows: Floats) -> None:
     if not density.circuit_.structured_decomposable:
         raise ValueError(
-            f"{int(np.isnan(rows).any(axis=1).sum())} distinct training rows have missing cells, "
+            f"{int(has_gaps(rows).sum())} distinct training rows have missing cells, "
             "which needs a density with a structured-decomposable circuit, but that of "
             f"{type(density).__name__} is not; use CutsetNetworkBD(structured=True), or train on "
             "complete rows"

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.sparse import csr_array
 from sklearn.tree import DecisionTreeClassifier
 
-from skpc._arrays import Floats, Ints
+from skpc._arrays import Floats, Ints, divisors
 from skpc._jit import TRUE
 from skpc._threads import in_threads
 from skpc.domain import Domain
@@ -303,7 +303,7 @@ def _shrink(layout: Layout, tree: Tree, counts: Floats, class_weight: Floats) ->
     shares = csr_array((layout.share, (bins, layout.place)), (len(bins), n_places))
     inside = in_box @ shares
     # Outside of the box both are zero.
-    part = np.where(inside > 0.0, inside, 1.0)
+    part = divisors(inside)
     starts = np.append(0, np.maximum.reduceat(layout.place, layout.first[:-1])[:-1] + 1)
     n_places_of = np.diff(starts, append=n_places)
 

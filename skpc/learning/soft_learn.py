@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
-from skpc._arrays import Floats, Ints, group_sums, offsets
+from skpc._arrays import Floats, Ints, divisors, group_sums, offsets
 from skpc._fitting import Stop
 from skpc._threads import in_threads
 from skpc.circuit import Circuit, CircuitBuilder
@@ -481,7 +481,7 @@ def leaf_moments(scores: Floats, weight: Floats, row_weight: Floats) -> tuple[Fl
     observed = ~np.isnan(scores)
     values = np.where(observed, scores, 0.0)
     total = weight @ observed
-    positive_total = np.where(total > 0.0, total, 1.0)
+    positive_total = divisors(total)
     mean = weight @ values / positive_total
     square = weight @ np.where(observed, values - mean, 0.0) ** 2
     freedom = total - (weight**2 / row_weight) @ observed / positive_total

@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 from scipy.special import chdtrc, stdtr
 
-from skpc._arrays import Floats, Ints, weighted_quantiles
+from skpc._arrays import Floats, Ints, divisors, weighted_quantiles
 from skpc._fitting import Fit, Stop
 from skpc._threads import each, product
 from skpc.counting.independence import pair_statistics
@@ -276,7 +276,7 @@ def correlated(
     weights = weight[:, np.newaxis] * observed
     # Moments of a pair are from the rows that have both, shape (n_numbers, n_numbers).
     total = product(weights.T, observed)
-    count = np.where(total > 0.0, total, 1.0)
+    count = divisors(total)
     mean = product(weighted.T, observed) / count
     variance = product((weighted * offset).T, observed) / count - mean**2
     scale = np.sqrt(np.maximum(variance * variance.T, 0.0))

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from skpc._arrays import Bools, Floats, Ints, group_sums
+from skpc._arrays import Bools, Floats, Ints, divisors, group_sums
 
 #: Least variance of a Gaussian of normal scores, and its least density.
 _LEAST_VARIANCE = 1e-4
@@ -44,7 +44,7 @@ class States(NamedTuple):
     def proportions(self, mass: Floats) -> Floats:
         """Masses of states divided by those of their columns; zero in a column without mass."""
         total = group_sums(self.column, mass)
-        return mass / np.where(total > 0.0, total, 1.0)[self.column]
+        return mass / divisors(total)[self.column]
 
     def counts(self, codes: Ints, weight: Floats) -> Floats:
         """Weight of the rows in each state."""
@@ -125,7 +125,7 @@ class StateLaw(NamedTuple):
         group = column * groups + place
         in_group = np.bincount(group, line)
         ratio = np.bincount(group, line_of_cluster) + in_group / groups
-        line = line * (ratio / np.where(in_group > 0.0, in_group, 1.0))[group]
+        line = line * (ratio / divisors(in_group))[group]
         score = ndtri(states.middles(line))
         width = states.proportions(line) * np.sqrt(2.0 * np.pi) * np.exp(0.5 * score**2)
         spread = np.minimum(width**2 / 12.0, 0.25) + _LEAST_VARIANCE

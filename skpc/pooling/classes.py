@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skpc._arrays import Floats, Ints, log_or_inf
+from skpc._arrays import Floats, Ints, divisors, log_or_inf
 from skpc._fitting import noted, without_warnings
 from skpc.domain import Domain
 from skpc.learning.forest import Forest
@@ -161,7 +161,7 @@ def evidence_of(probability: Floats, class_count: Floats) -> Floats:
     prior = class_count / total
     # One row of doubt, as densities have: leaves of trees may know zeros.
     probability = (total * probability + prior) / (total + 1.0)
-    log_odds = log_or_inf(probability) - np.log(np.where(prior > 0.0, prior, 1.0))
+    log_odds = log_or_inf(probability) - np.log(divisors(prior))
     return bounded_evidence(log_odds, class_count)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import logit
 from scipy.stats import beta
 
-from skpc._arrays import Bools, Floats, Ints, offsets, one_or_each, weighted_quantiles
+from skpc._arrays import Bools, Floats, Ints, divisors, offsets, one_or_each, weighted_quantiles
 from skpc._fitting import Rows, Stop, learn
 from skpc.domain import Domain, LogMass
 from skpc.pooling.error_tails import QUARTILES, SPREAD, WrongCells
@@ -253,9 +253,8 @@ class Evidence(NamedTuple):
         # Hypotheses of a row stand in several lines, which need a common scale to be summed.
         np.maximum.at(peak, self.row, score.max(axis=1))
         share = np.exp(score - peak[self.row, np.newaxis])
-        total = np.bincount(self.row, share.sum(axis=1), len(peak))
         # Rows that are impossible under all hypotheses have nothing to share.
-        total = np.where(total > 0.0, total, 1.0)
+        total = divisors(np.bincount(self.row, share.sum(axis=1), len(peak)))
         return share / total[self.row, np.newaxis], peak + np.log(total)
 
     @property

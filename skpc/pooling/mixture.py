@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import softmax
 from sklearn.base import clone
 
-from skpc._arrays import Floats, log_or_inf
+from skpc._arrays import Floats, has_gaps, log_or_inf
 from skpc._random import draw_states
 from skpc.densities import Density
 from skpc.domain import Domain
@@ -168,7 +168,7 @@ class DensityMixture(NamedTuple):
         """See :class:`skpc.densities.Density`."""
         chosen = range(self.domain.n_features) if columns is None else columns
         filled = known_cells(rows).copy()
-        incomplete = np.flatnonzero(np.isnan(filled[:, chosen]).any(axis=1))
+        incomplete = np.flatnonzero(has_gaps(filled[:, chosen]))
         for start in range(0, len(incomplete), _ROWS):
             batch = incomplete[start : start + _ROWS]
             for column, cells in zip(chosen, self.posteriors(taken(rows, batch), chosen)):

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from scipy.special import logsumexp, ndtr
 
-from skpc._arrays import Floats, Ints, log_or_inf
+from skpc._arrays import Floats, Ints, divisors, log_or_inf
 from skpc.variables.histogram import Histogram, HistogramTable
 from skpc.variables.law import Law
 from skpc.variables.truncated import truncated_nodes
@@ -99,7 +99,7 @@ class Form(ABC):
         """Mean of each distribution, whatever its total."""
         centre = self.centre
         total = self.total()
-        return centre + self.moments(centre)[0] / np.where(total > 0.0, total, 1.0)
+        return centre + self.moments(centre)[0] / divisors(total)
 
     def mean_squares(self, centre: Floats) -> Floats:
         """Mean square of each distribution around its own centre."""
@@ -383,7 +383,7 @@ class Bins(Form):
         if not left.any():
             # Tiny and not zero, so that each distribution has a mean and quantiles.
             return Bins(self.axis, np.full(self.prob.shape, _TINY))
-        axis = self.axis._replace(state=state, share=share / np.where(left > 0.0, left, 1.0)[state])
+        axis = self.axis._replace(state=state, share=share / divisors(left)[state])
         return Bins(axis, np.where(left > 0.0, self.prob * left + _TINY, 0.0))
 
 

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from skpc._arrays import Floats, Ints, offsets
+from skpc._arrays import Floats, Ints, divisors, offsets
 from skpc._jit import inlined, internal_kernel
 from skpc._random import Streams, normal, uniform
 from skpc.variables.forms import Normals, normal_between
@@ -387,7 +387,7 @@ def _m_step(
     offset = prior.mean - mean
     identity = np.eye(mean.shape[1])
     count = count + prior.weight
-    scale = 1.0 / np.where(count > 0, count, 1.0)[:, np.newaxis]
+    scale = 1.0 / divisors(count)[:, np.newaxis]
     like_column = identity * prior.sd[..., np.newaxis] ** 2 + _outer(offset, offset)
     shift = scale * (total + prior.weight[:, np.newaxis] * offset)
     square = square + prior.weight[:, np.newaxis, np.newaxis] * like_column

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from skpc._arrays import Bools, Floats, Ints, offsets
+from skpc._arrays import Bools, Floats, Ints, divisors, offsets
 from skpc._jit import inlined, kernel
 from skpc._random import Streams, start_streams, uniform
 
@@ -155,7 +155,7 @@ class Histogram(NamedTuple):
         room = np.array([self.edges[0] - self.low, self.high - self.edges[-1]])
         left = -np.expm1(-room / self._scales)
         # A tail without room has no mass, unless there are values that no row can have.
-        return np.where(left > 0.0, left, 1.0)
+        return divisors(left)
 
     @property
     def _in_cells(self) -> Floats:
@@ -195,7 +195,7 @@ class Histogram(NamedTuple):
             # What else may come is a small part of the state of the nearest atom.
             nothing = np.where(np.isnan(point), cells[0], 0.0)
             left = 1.0 - np.bincount(state, nothing)[state]
-            masses = np.where(np.isnan(point), nothing, np.where(left > 0.0, left, 1.0))
+            masses = np.where(np.isnan(point), nothing, divisors(left))
         share = masses / np.bincount(state, masses)[state]
         return self._replace(state=state, share=share, weight=0.0)
 
