@@ -136,9 +136,10 @@ def exact_parts(weight: Floats) -> tuple[Floats, Floats]:
     return large, small
 
 
-def group_sums(group: Ints, values: Floats) -> Floats:
-    """Sum the values of each group 0, 1, 2, ..."""
-    return np.bincount(group, values).astype(np.float64)
+def group_sums(group: Any, values: Any, n_groups: Any = 0) -> Floats:
+    """Sum the values of each group 0, 1, 2, ..., of as many groups as there are at least."""
+    # Without values the sums would be whole numbers.
+    return np.bincount(group, values, n_groups).astype(np.float64, copy=False)
 
 
 def exact_group_sums(group: Ints, weight: Floats) -> Floats:

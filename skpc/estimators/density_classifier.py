@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import softmax
 from sklearn.utils import check_random_state
 
-from skpc._arrays import Floats, Ints, log_or_inf
+from skpc._arrays import Floats, Ints, group_sums, log_or_inf
 from skpc._fitting import all_or_nothing
 from skpc._validation import AUTO, fit_context
 from skpc.domain.stated import holds_ranges
@@ -202,7 +202,7 @@ class DensityClassifier(ProbabilisticClassifier, PoolEstimator):
             rates = check_rates(self.missing_rates)
             table, weight, labels = self._training_rows(X, sample_weight, y, check_labels)
             self.classes_, code = np.unique(labels, return_inverse=True)
-            self.class_count_ = np.bincount(code, weight)
+            self.class_count_ = group_sums(code, weight)
             shares = self.class_count_ / self.class_count_.sum()
             self.class_prior_ = shares if self.priors is None else self._given_priors()
             task = densities, X, y, sample_weight, (table, weight, code)

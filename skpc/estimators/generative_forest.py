@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.utils import check_random_state
 
-from skpc._arrays import Floats, Ints
+from skpc._arrays import Floats, Ints, group_sums
 from skpc._fitting import all_or_nothing, progress
 from skpc._threads import threads
 from skpc._validation import AT_LEAST_ONE, AUTO, Interval, RealNotInt, StrOptions, fit_context
@@ -168,7 +168,7 @@ class GenerativeForest(ProbabilisticClassifier, ColumnsEstimator):
         with all_or_nothing(self):
             table, weight, labels = self._training_rows(X, sample_weight, y, check_labels)
             self.classes_, code = np.unique(labels, return_inverse=True)
-            self.class_count_ = np.bincount(code, weight)
+            self.class_count_ = group_sums(code, weight)
             self.domain_ = self._domain_of(table, weight)
             # The class goes along as a column: equal rows of two classes stay two rows.
             rows, weight = merge_rows(labelled(self.domain_.encode(table), code), weight)

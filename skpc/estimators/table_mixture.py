@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import softmax
 from sklearn.utils import check_random_state
 
-from skpc._arrays import Floats, Ints, check_memory
+from skpc._arrays import Floats, Ints, check_memory, group_sums
 from skpc._fitting import Rows, Stop, learn, progress
 from skpc._threads import threads
 from skpc._validation import AT_LEAST_ONE, StrOptions
@@ -254,7 +254,7 @@ class TableMixture(CircuitDensity):
         numbers = np.argsort(self._order[mixture.columns.numbers])
         self.means_ = model.gaussians.mean[:, numbers]
         # Gaussians of a component differ in width: its covariance is their mean.
-        wider = np.bincount(model.component, model.proportion * model.width**2)
+        wider = group_sums(model.component, model.proportion * model.width**2)
         covariance = model.gaussians.covariance[:, numbers][:, :, numbers]
         self.covariances_ = wider[:, np.newaxis, np.newaxis] * covariance
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from skpc._arrays import ROUNDING, Floats, Ints
+from skpc._arrays import ROUNDING, Floats, Ints, group_sums
 
 #: Weights of the rows to learn from, and to hold out.
 Split = tuple[Floats, Floats]
@@ -62,7 +62,7 @@ def deal(
         share[share > 1.0 - ROUNDING] = 1.0
         held = np.empty(len(weight))
         held[order] = share * weight[order]
-        left = np.bincount(group, weight - held)
+        left = group_sums(group, weight - held)
         held[left[group] == 0.0] = 0.0
         if held.any():
             yield weight - held, held

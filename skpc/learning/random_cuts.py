@@ -11,7 +11,7 @@ import numpy as np
 from joblib import Parallel, delayed
 from scipy.special import logsumexp
 
-from skpc._arrays import Codes, Floats, Ints, offsets, whole_rows
+from skpc._arrays import Codes, Floats, Ints, group_sums, offsets, whole_rows
 from skpc._fitting import best_of
 from skpc.counting.rows import node_rows
 from skpc.counting.tables import BayesDirichlet, CountTables, Score, smoothed_log_probabilities
@@ -169,7 +169,7 @@ def _first_cut(
     least_part = 0.01
     least = max(least_rows, least_part * weight.sum())
     for column in candidates.tolist():
-        counts = np.bincount(codes[row, column], weight, n_states[column]).astype(np.float64)
+        counts = group_sums(codes[row, column], weight, n_states[column])
         if np.count_nonzero(counts >= least) > 1:
             return column, counts
     return None

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.sparse import csr_array
 from sklearn.tree import DecisionTreeClassifier
 
-from skpc._arrays import Floats, Ints, divisors
+from skpc._arrays import Floats, Ints, divisors, group_sums
 from skpc._jit import TRUE
 from skpc._threads import in_threads
 from skpc.domain import Domain
@@ -256,9 +256,9 @@ def _with_tables(data: Rows, grown: _Grown, leaves: str) -> Tree:
     table = node[row] * n_tables + data.code[row] % n_tables
     entry = table * n_places + data.layout.place[data.bins[row, column]]
     n_entries = n_nodes * n_tables * n_places
-    counts = np.bincount(entry, weight[row], n_entries).astype(np.float64)
+    counts = group_sums(entry, weight[row], n_entries)
     class_entry = node * n_classes + data.code
-    class_weight = np.bincount(class_entry, weight, n_nodes * n_classes).astype(np.float64)
+    class_weight = group_sums(class_entry, weight, n_nodes * n_classes)
     _shrink(
         data.layout,
         result,

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from skpc._arrays import Floats, Ints, offsets
+from skpc._arrays import Floats, Ints, group_sums, offsets
 from skpc.circuit import Circuit
 from skpc.counting.column_laws import evidence_factors, rows_like_columns
 from skpc.learning.categorical import state_counts
@@ -216,13 +216,13 @@ def drawn_to_columns(
     count = statistic[states.entry[is_table]]
     missing = missing_counts(*leaves, statistic)[place]
     # Rows that lack the cell belong to the leaf as well.
-    mass = np.bincount(table, count + missing, len(states.leaf)).astype(np.float64)
+    mass = group_sums(table, count + missing, len(states.leaf))
     codes = read_cells(circuit.columns, rows)[0]
     share = np.concatenate(column_shares(codes, weight, circuit.n_states))
     state_ptr = offsets(circuit.n_states)
     added = rows_like_columns(count, table, state, mass, share, state_ptr)
     counts_of_params[place] += added
-    total = np.bincount(table, count + counts_of_params[place])[table]
+    total = group_sums(table, count + counts_of_params[place])[table]
     drawn = added > 0.0
     param = circuit.param.copy()
     param[place[drawn]] = np.log((count + counts_of_params[place]) / total)[drawn]

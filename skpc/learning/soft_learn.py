@@ -398,7 +398,7 @@ class SoftLearner:
         counts = np.full(state_ptr[-1], self.options.alpha)
         moments = mean, part.shrinkage.target
         prior = MixturePrior(state_ptr, counts, *moments, lambda _: added, smallest_sd)
-        sizes = np.repeat(np.diff(state_ptr), np.diff(state_ptr)).astype(np.float64)
+        sizes = np.repeat(np.diff(state_ptr), np.diff(state_ptr))
         # A wide normal for each number that is observed, and all states alike.
         log_normals = -0.5 * (scores / _WIDE) ** 2 - 0.5 * np.log(2.0 * np.pi * _WIDE**2)
         background = np.nansum(log_normals, axis=1) - states @ np.log(sizes)

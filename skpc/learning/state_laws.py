@@ -51,7 +51,7 @@ class States(NamedTuple):
         is_cell = codes >= 0
         cell_weight = np.broadcast_to(weight[:, np.newaxis], codes.shape)[is_cell]
         places = (codes + self.ptr[:-1])[is_cell]
-        return np.bincount(places, cell_weight, self.ptr[-1]).astype(np.float64)
+        return group_sums(places, cell_weight, self.ptr[-1])
 
     def learned(self, codes: Ints, weight: Floats) -> Self:
         """The proportions of some rows, drawn to the present ones.
@@ -123,8 +123,8 @@ class StateLaw(NamedTuple):
         # The cluster tells how much lies in groups of states; within them it knows too little.
         place = np.minimum(states.middles(line) * groups, groups - 1).astype(np.int64)
         group = column * groups + place
-        in_group = np.bincount(group, line)
-        ratio = np.bincount(group, line_of_cluster) + in_group / groups
+        in_group = group_sums(group, line)
+        ratio = group_sums(group, line_of_cluster) + in_group / groups
         line = line * (ratio / divisors(in_group))[group]
         score = ndtri(states.middles(line))
         width = states.proportions(line) * np.sqrt(2.0 * np.pi) * np.exp(0.5 * score**2)

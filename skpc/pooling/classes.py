@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skpc._arrays import Floats, Ints, divisors, log_or_inf
+from skpc._arrays import Floats, Ints, divisors, group_sums, log_or_inf
 from skpc._fitting import noted, without_warnings
 from skpc.domain import Domain
 from skpc.learning.forest import Forest
@@ -224,7 +224,7 @@ class ClassData(NamedTuple):
             rows = self.events.take(np.flatnonzero(is_present))
         code = self.code[is_present]
         weight = weight[is_present]
-        count = np.bincount(code, weight, len(self.classes)).astype(np.float64)
+        count = group_sums(code, weight, len(self.classes))
         if member.is_density:
             learn = self._fit_joint if member.joint else self._fit_each_class
             return ClassDensities(learn(member.model, rows, code, weight), member.joint, count)

@@ -6,7 +6,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from scipy.special import logsumexp
 
-from skpc._arrays import Bools, Floats, weighted_quantiles
+from skpc._arrays import Bools, Floats, group_sums, weighted_quantiles
 from skpc.domain import Column
 
 #: Scales of these numbers, in standard deviations by the quartiles.
@@ -56,7 +56,7 @@ class WrongCells(NamedTuple):
         """Estimate it from encoded cells (NaN where missing) and their weights."""
         known = ~np.isnan(values)
         points, place = np.unique(values[known], return_inverse=True)
-        mass = np.bincount(place, weight[known]) / weight[known].sum()
+        mass = group_sums(place, weight[known]) / weight[known].sum()
         wrong = cls(column)
         if column.states is None:
             quarters = np.arange(1, 4)

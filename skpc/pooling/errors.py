@@ -14,7 +14,16 @@ import numpy as np
 from scipy.special import logit
 from scipy.stats import beta
 
-from skpc._arrays import Bools, Floats, Ints, divisors, offsets, one_or_each, weighted_quantiles
+from skpc._arrays import (
+    Bools,
+    Floats,
+    Ints,
+    divisors,
+    group_sums,
+    offsets,
+    one_or_each,
+    weighted_quantiles,
+)
 from skpc._fitting import Rows, Stop, learn
 from skpc.domain import Domain, LogMass
 from skpc.pooling.error_tails import QUARTILES, SPREAD, WrongCells
@@ -254,7 +263,7 @@ class Evidence(NamedTuple):
         np.maximum.at(peak, self.row, score.max(axis=1))
         share = np.exp(score - peak[self.row, np.newaxis])
         # Rows that are impossible under all hypotheses have nothing to share.
-        total = divisors(np.bincount(self.row, share.sum(axis=1), len(peak)))
+        total = divisors(group_sums(self.row, share.sum(axis=1), len(peak)))
         return share / total[self.row, np.newaxis], peak + np.log(total)
 
     @property
@@ -319,7 +328,7 @@ class Evidence(NamedTuple):
         without[np.arange(len(line)), cell] = True
         copies = np.where(without[:, :-1], np.nan, rows[source])
         lost = share[line, cell] * weight[source]
-        left = weight - np.bincount(source, lost, len(weight))
+        left = weight - group_sums(source, lost, len(weight))
         left_rows = np.flatnonzero(left > 0.0)
         return (
             np.vstack([rows[left_rows], copies]),

@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.model_selection import check_cv
 from sklearn.utils import check_random_state, gen_batches
 
-from skpc._arrays import Floats, Ints, copies
+from skpc._arrays import Floats, Ints, copies, group_sums
 from skpc._threads import in_threads
 from skpc.densities import Density
 from skpc.domain import Domain, column_moments
@@ -150,8 +150,7 @@ def given_splits(
 
     def total(chosen: Ints) -> Floats:
         chosen = np.asarray(chosen)[number[chosen] >= 0]
-        sums = np.bincount(number[chosen], weight[chosen], distinct.max() + 1)
-        return sums.astype(np.float64)
+        return group_sums(number[chosen], weight[chosen], distinct.max() + 1)
 
     pairs = [*check_cv(cv, y, classifier=is_classifier).split(np.zeros((len(number), 1)), y)]
     rows = np.concatenate([np.empty(0, dtype=np.int64), *(part for pair in pairs for part in pair)])
@@ -306,7 +305,7 @@ def column_variances(domain: Domain, rows: Floats, weight: Floats) -> Floats:
     variance = np.where(varies, column_moments(rows, weight)[1] ** 2, 0.0)
     for column in np.flatnonzero(varies & domain.is_categorical):
         known = ~np.isnan(rows[:, column])
-        count = np.bincount(rows[known, column].astype(np.int64), weight[known])
+        count = group_sums(rows[known, column].astype(np.int64), weight[known])
         variance[column] = 1.0 - ((count / count.sum()) ** 2).sum()
     return variance
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.special import log_softmax, softmax
 from sklearn.utils import gen_batches
 
-from skpc._arrays import Floats, Ints, log_or_inf
+from skpc._arrays import Floats, Ints, group_sums, log_or_inf
 from skpc._fitting import noted, without_warnings
 from skpc._random import draw_states
 from skpc.domain import Domain
@@ -412,7 +412,7 @@ def _weigh(data: NumberData, is_density: NDArray[np.bool_], out_of_fold: OutOfFo
     is_unscaled = np.concatenate(scales) == 1.0
     coef = fit_gate(log_density, mean[:, member], values, gating, weight, is_unscaled)
     log_weight = log_softmax(gating @ coef, axis=1)
-    weights = np.bincount(member, share @ np.exp(log_weight), len(is_density)).astype(np.float64)
+    weights = group_sums(member, share @ np.exp(log_weight), len(is_density))
     scores = np.full(len(is_density), np.nan)
     scores[member[is_unscaled]] = share @ log_density[:, is_unscaled]
     pooled = float(share @ np.logaddexp.reduce(log_density + log_weight, axis=1))

@@ -13,7 +13,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from skpc._arrays import Bools, Floats, Ints
+from skpc._arrays import Bools, Floats, Ints, group_sums
 from skpc._fitting import Rows, Statistics, Stop, learn
 from skpc.variables.atoms import distinct, repeated_points
 from skpc.variables.lattice import fit_lattice, on_lattice
@@ -126,8 +126,8 @@ class Stretches(NamedTuple):
 
     def reached(self, amount: Floats, n_parts: int) -> Floats:
         """What the cells that may be in each part amount to together."""
-        begun = np.bincount(self.first, amount, n_parts + 1)
-        ended = np.bincount(self.last + 1, amount, n_parts + 1)
+        begun = group_sums(self.first, amount, n_parts + 1)
+        ended = group_sums(self.last + 1, amount, n_parts + 1)
         # Differences of sums leave rounding where nothing is left.
         return np.maximum(np.cumsum(begun - ended)[:-1], 0.0)
 

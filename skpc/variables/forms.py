@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from scipy.special import logsumexp, ndtr
 
-from skpc._arrays import Floats, Ints, divisors, log_or_inf
+from skpc._arrays import Floats, Ints, divisors, group_sums, log_or_inf
 from skpc.variables.histogram import Histogram, HistogramTable
 from skpc.variables.law import Law
 from skpc.variables.truncated import truncated_nodes
@@ -287,9 +287,9 @@ class Normals(Form):
         values = mean + sd * (nearest + steps)
         offset = (values if inverse is None else inverse(values)) - centre
         weight = shares * held[row, part]
-        first = np.bincount(row, (weight * offset).sum(axis=0), len(held))
-        second = np.bincount(row, (weight * offset**2).sum(axis=0), len(held))
-        return first.astype(np.float64), second.astype(np.float64)
+        first = group_sums(row, (weight * offset).sum(axis=0), len(held))
+        second = group_sums(row, (weight * offset**2).sum(axis=0), len(held))
+        return first, second
 
     def modes(self, highest: float) -> tuple[Floats, Floats]:
         """The mean of each part, and its log density less the highest one of the column."""
@@ -379,7 +379,7 @@ class Bins(Form):
         state = self.axis.states
         share = np.where(np.isnan(self.axis.points), self.axis.shares, 0.0)
         # What the atoms leave of each state.
-        left = np.bincount(state, share)
+        left = group_sums(state, share)
         if not left.any():
             # Tiny and not zero, so that each distribution has a mean and quantiles.
             return Bins(self.axis, np.full(self.prob.shape, _TINY))

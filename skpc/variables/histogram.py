@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from skpc._arrays import Bools, Floats, Ints, divisors, offsets
+from skpc._arrays import Bools, Floats, Ints, divisors, group_sums, offsets
 from skpc._jit import inlined, kernel
 from skpc._random import Streams, start_streams, uniform
 
@@ -105,7 +105,7 @@ class Histogram(NamedTuple):
         """What kernels read; see the top of this file."""
         head = [self.lower_scale, self.upper_scale, self.low, self.high, self.step]
         cells = (self.states, self.shares, self.log_densities, self.points)
-        return np.concatenate([head, self.edges, *cells]).astype(np.float64)
+        return np.concatenate([head, self.edges, *cells])
 
     @property
     def n_states(self) -> int:
@@ -194,9 +194,9 @@ class Histogram(NamedTuple):
         if self.weight == 0.0:
             # What else may come is a small part of the state of the nearest atom.
             nothing = np.where(np.isnan(point), cells[0], 0.0)
-            left = 1.0 - np.bincount(state, nothing)[state]
+            left = 1.0 - group_sums(state, nothing)[state]
             masses = np.where(np.isnan(point), nothing, divisors(left))
-        share = masses / np.bincount(state, masses)[state]
+        share = masses / group_sums(state, masses)[state]
         return self._replace(state=state, share=share, weight=0.0)
 
     def binned_states(self, n_bins: int) -> Ints:
