@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -159,7 +160,9 @@ class DensityMixture(NamedTuple):
         chosen = range(known.shape[1]) if columns is None else columns
         return [
             Predictive.mixture(
-                [_about(cells_of_member, known[:, column]) for cells_of_member in cells], weights
+                # Cells that are known of rows that were blanked count as known.
+                [replace(cells_of_member, known=known[:, column]) for cells_of_member in cells],
+                weights,
             )
             for column, cells in zip(chosen, zip(*cells_of_members))
         ]
@@ -230,11 +233,6 @@ def _possible(rows: Any, weights: Floats) -> list[Any]:
     What it says of them does not count, and it would refuse a row that is impossible.
     """
     return [blanked(rows, weight == 0.0) for weight in weights.T]
-
-
-def _about(cells: Predictive, known: Floats) -> Predictive:
-    """The same distributions, with the cells that are known of rows that were blanked."""
-    return Predictive(cells.terms, known, cells.labels, cells.index, cells.law)
 
 
 def _total(joint: Floats) -> Floats:

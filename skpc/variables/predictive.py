@@ -1,7 +1,7 @@
 """The distribution of a missing cell, given the observed cells of its row."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from numbers import Real
 from typing import Any, Self
 
@@ -153,6 +153,7 @@ class WithinIntervals(Form):
         return replace(self, weight=self.weight * weight[:, 0])
 
 
+@dataclass(eq=False, repr=False)
 class Predictive:
     """The distributions of the cells of one column, one for each row.
 
@@ -198,23 +199,13 @@ class Predictive:
     (array([0., 5.]), array([1.96, 5.  ]), array([0.84, 0.  ]))
     """
 
-    name: Any = None
-
-    def __init__(
-        self,
-        terms: Sequence[Form],
-        known: Floats,
-        labels: Any = None,
-        index: Any = None,
-        law: Law | None = None,
-        dates: Calendar | Ranks | None = None,
-    ) -> None:
-        self.terms: tuple[Any, ...] = tuple(terms)
-        self.known = known
-        self.labels = labels
-        self.index = index
-        self.law = law
-        self.dates = dates
+    terms: Sequence[Any]
+    known: Floats
+    labels: Any = None
+    index: Any = None
+    law: Law | None = None
+    dates: Calendar | Ranks | None = None
+    name: Any = field(default=None, init=False)
 
     def __repr__(self) -> str:
         what = "numbers" if self.edges is None else f"numbers in {len(self.edges) + 1} bins"
@@ -257,8 +248,7 @@ class Predictive:
             for k, member in enumerate(members)
             for term in member.terms
         ]
-        what = reference.labels, reference.index, reference.law, reference.dates
-        return cls(_joined(terms), reference.known, *what)
+        return replace(reference, terms=_joined(terms))
 
     def within(self, low: Floats, high: Floats) -> Self:
         """The distributions given that each cell lies in intervals ``low < x <= high`` of its own.
@@ -291,8 +281,7 @@ class Predictive:
             # So far away what a tail leaves to a range is at its near end.
             nearest = np.clip(whole.centre, np.nextafter(low[lost, 0], np.inf), high[lost, 0])
             terms.append(Points(nearest, np.equal.outer(np.arange(len(total)), lost) * 1.0))
-        what = self.labels, self.index, self.law, self.dates
-        return type(self)(terms, self.known, *what)
+        return replace(self, terms=terms)
 
     @property
     def probabilities(self) -> Any:
