@@ -118,6 +118,11 @@ class Form(ABC):
         form: Any = self
         return replace(form, prob=form.prob * weight)
 
+    def mixed(self, prob: Floats) -> Any:
+        """Mixtures of the distributions with weights of shape (n_mixtures, n)."""
+        form: Any = self
+        return replace(form, prob=prob @ form.prob)
+
     def without_atoms(self) -> Any:
         """The part without atoms, with its probability."""
         return self
@@ -183,10 +188,6 @@ class Points(Form):
     def log_density(self, x: Floats) -> Floats:
         """Log probability (nats) under each distribution of its own ``x``."""
         return log_or_inf((self.prob * (self.value == x[:, np.newaxis])).sum(axis=1))
-
-    def mixed(self, prob: Floats) -> Points:
-        """Mixtures of the distributions with weights of shape (n_mixtures, n)."""
-        return Points(self.value, prob @ self.prob)
 
 
 @dataclass(frozen=True, eq=False)
@@ -370,10 +371,6 @@ class Bins(Form):
         of_state = log_or_inf(self.prob[np.arange(len(x)), self.axis.states_of(x)])
         return of_state + HistogramTable.from_axes([self.axis]).log_density(x[:, np.newaxis])
 
-    def mixed(self, prob: Floats) -> Bins:
-        """Mixtures of the distributions with weights of shape (n_mixtures, n)."""
-        return Bins(self.axis, prob @ self.prob)
-
     def without_atoms(self) -> Bins:
         """The part without atoms, with its probability."""
         state = self.axis.states
@@ -421,6 +418,11 @@ class ScoredNormals(Form):
     rest: Normals
 
     @property
+    def _atoms(self) -> Points:
+        """The part of the atoms, with its probability."""
+        return Points(self.column.atoms, self.atom_prob)
+
+    @property
     def centre(self) -> float:
         """A number inside the column."""
         return float(self.column.inverse(np.zeros(1))[0])
@@ -433,28 +435,27 @@ class ScoredNormals(Form):
         some = np.ones(mean.shape, bool) if mean.ndim == 1 else self.rest.rows > NOTHING
         parts = np.zeros((2, *mean.shape))
         parts[:, some] = self.column.moments(mean[some], sd[some], centre)
-        first, second = Points(self.column.atoms, self.atom_prob).moments(centre)
+        first, second = self._atoms.moments(centre)
         return first + self.rest.averages(parts[0]), second + self.rest.averages(parts[1])
 
     def below(self, x: Floats, low: Any = -math.inf) -> Floats:
         """Probability under each distribution of ``low < draw <= x``, its own ``x``."""
-        atoms = Points(self.column.atoms, self.atom_prob)
-        return self.rest.below(*self.column.end_scores(x, low)) + atoms.below(x, low)
+        return self.rest.below(*self.column.end_scores(x, low)) + self._atoms.below(x, low)
 
     def between(self, low: Floats, high: Floats) -> Floats:
         """Probability under each distribution of each interval ``low < x <= high``."""
-        of_atoms = Points(self.column.atoms, self.atom_prob).between(low, high)
+        of_atoms = self._atoms.between(low, high)
         return of_atoms + self.rest.between(*self.column.end_scores(low, high))
 
     def log_far_between(self, low: Floats, high: Floats) -> Floats:
         """Log probability (nats) of each interval under each part, (n_parts, n_intervals)."""
-        of_atoms = log_or_inf(Points(self.column.atoms, self.atom_prob).between(low, high))
+        of_atoms = log_or_inf(self._atoms.between(low, high))
         rest = self.rest.log_far_between(*self.column.end_scores(low, high))
         return np.logaddexp(of_atoms, rest)
 
     def moments_between(self, low: Floats, high: Floats, centre: float) -> tuple[Floats, Floats]:
         """The parts of both moments that come from an interval ``low < x <= high`` of its own."""
-        atoms = Points(self.column.atoms, self.atom_prob).moments_between(low, high, centre)
+        atoms = self._atoms.moments_between(low, high, centre)
         low, high = self.column.end_scores(low, high)
         rest = self.rest.moments_between(low, high, centre, self.column.inverse)
         return atoms[0] + rest[0], atoms[1] + rest[1]
