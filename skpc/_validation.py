@@ -56,6 +56,8 @@ KINDS_OF_DATES = {"date", "duration"}
 POSITIVE = Interval(Real, 0, None, closed="neither")
 NOT_NEGATIVE = Interval(Real, 0, None, closed="left")
 AT_LEAST_ONE = Interval(Integral, 1, None, closed="left")
+WHOLE = Interval(Integral, 0, None, closed="left")
+FRACTION = Interval(Real, 0, 1, closed="neither")
 AUTO = StrOptions({"auto"})
 N_JOBS: list[Any] = [Interval(Integral, None, -1, closed="right"), AT_LEAST_ONE, None]
 

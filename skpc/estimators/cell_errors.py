@@ -18,7 +18,7 @@ from skpc._frames import native
 from skpc._threads import in_threads, threads
 from skpc._validation import (
     AUTO,
-    Interval,
+    FRACTION,
     StrOptions,
     as_precise,
     column_of,
@@ -184,7 +184,7 @@ class CellErrorDetector(TableTransformer, ColumnsEstimator):
 
     density: Any = field(default=None, kw_only=False)
     error_rate: Any = parameter("auto", AUTO, Real, dict, "array-like")
-    fdr: float = parameter(0.1, Interval(Real, 0.0, 1.0, closed="neither"))
+    fdr: float = parameter(0.1, FRACTION)
     repair: str | None = parameter(None, StrOptions({"mean", "mpe", "sample"}), None)
 
     threshold_: float = field(init=False)

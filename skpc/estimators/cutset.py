@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
@@ -17,7 +16,7 @@ from skpc._validation import (
     AUTO,
     NOT_NEGATIVE,
     POSITIVE,
-    Interval,
+    WHOLE,
     StrOptions,
     fit_context,
 )
@@ -220,7 +219,7 @@ class CutsetNetworkBD(CircuitDensity):
     alpha: float = parameter(0.01, POSITIVE)
     param_ess: Any = parameter("auto", AUTO, None, POSITIVE)
     n_candidates: int = parameter(10, AT_LEAST_ONE)
-    max_depth: int | None = parameter(None, None, Interval(Integral, 0, None, closed="left"))
+    max_depth: int | None = parameter(None, None, WHOLE)
     structured: bool = parameter(False, "boolean")
     n_components: int = parameter(1, AT_LEAST_ONE)
     max_iter: int = parameter(100, AT_LEAST_ONE)

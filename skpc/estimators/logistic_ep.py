@@ -1,6 +1,6 @@
 """Bayesian logistic regression by expectation propagation."""
 
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from skpc._arrays import Floats
 from skpc._fitting import all_or_nothing
 from skpc._validation import (
+    AT_LEAST_ONE,
     HasMethods,
     Interval,
     StrOptions,
@@ -89,7 +90,7 @@ class LogisticEPClassifier(ClassifierMixin, Estimator):
     """
 
     operator: Any = parameter(None, HasMethods("project"), None)
-    n_iter: int = parameter(10, Interval(Integral, 1, None, closed="left"))
+    n_iter: int = parameter(10, AT_LEAST_ONE)
     damping: float = parameter(0.0, Interval(Real, 0, 1, closed="left"))
     schedule: str = parameter("parallel", StrOptions({"parallel", "serial"}))
     fit_intercept: bool = parameter(True, "boolean")

@@ -2,7 +2,7 @@
 
 from dataclasses import field
 from functools import partial
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
@@ -15,9 +15,9 @@ from skpc._threads import threads
 from skpc._validation import (
     AT_LEAST_ONE,
     AUTO,
+    FRACTION,
     NOT_NEGATIVE,
     POSITIVE,
-    Interval,
     StrOptions,
     fit_context,
 )
@@ -225,7 +225,7 @@ class MixtureOfAllTrees(TableDensity):
     max_iter: int = parameter(50, AT_LEAST_ONE)
     tol: float = parameter(1e-4, NOT_NEGATIVE)
     early_stopping: bool = parameter(True, "boolean")
-    validation_fraction: float = parameter(0.1, Interval(Real, 0, 1, closed="neither"))
+    validation_fraction: float = parameter(0.1, FRACTION)
     n_iter_no_change: int = parameter(5, AT_LEAST_ONE)
     alpha: float = parameter(1.0, POSITIVE)
     inference: str = parameter("auto", StrOptions({"auto", "collapsed", "importance", "gibbs"}))

@@ -16,7 +16,7 @@ from skpc._arrays import Bools, Floats, Ints, copies
 from skpc._fitting import all_or_nothing, progress, with_some_cell
 from skpc._random import draw_states
 from skpc._threads import in_threads, threads
-from skpc._validation import Interval, StrOptions, fit_context
+from skpc._validation import AT_LEAST_ONE, Interval, StrOptions, fit_context
 from skpc._warnings import warn
 from skpc.domain import column_moments, merge_rows
 from skpc.domain.stated import holds_ranges
@@ -202,7 +202,7 @@ class MultipleImputer(TableEstimator):
     density: Any = field(default=None, kw_only=False)
     n_imputations: int = parameter(20, Interval(Integral, 2, None, closed="left"))
     draws: str = parameter("regressions", StrOptions({"regressions", "density"}))
-    n_rounds: int = parameter(5, Interval(Integral, 1, None, closed="left"))
+    n_rounds: int = parameter(5, AT_LEAST_ONE)
     model: Any = parameter(None)
     passive: Any = parameter(None, dict, None)
     parameters: str = parameter("posterior", StrOptions({"bootstrap", "posterior", "fixed"}))
