@@ -175,18 +175,15 @@ class TableEstimator(Estimator):
 
     def _encode(self, X: Any) -> tuple[Any, Floats]:
         """The checked table and its encoded rows."""
-        check_is_fitted(self)
-        table = check_table(self, X, reset=False)
-        return table, self.domain_.encode_with_mass(table)[0]
+        return self._events(X, is_scored=False, takes_ranges=False)[:2]
 
     def _encode_with_mass(self, X: Any) -> tuple[Any, Floats, LogMass]:
         """The checked table, its rows of known states, and what its cells add to log densities."""
-        check_is_fitted(self)
-        table = check_table(self, X, reset=False)
-        rows, mass = self.domain_.encode_with_mass(table)
-        return table, mass.known(rows), mass
+        return self._events(X, takes_ranges=False)
 
-    def _events(self, X: Any, is_scored: bool = True) -> tuple[Any, Any, LogMass]:
+    def _events(
+        self, X: Any, is_scored: bool = True, takes_ranges: bool = True
+    ) -> tuple[Any, Any, LogMass]:
         """The same for a table whose cells may be ranges and sets: these rows are events.
 
         The table comes back without such cells. A value that was not seen is missing in rows that
@@ -194,7 +191,7 @@ class TableEstimator(Estimator):
         """
         check_is_fitted(self)
         domain = self.domain_
-        has_ranges = self._takes_ranges and holds_ranges(X)
+        has_ranges = takes_ranges and self._takes_ranges and holds_ranges(X)
         table = check_table(self, X, reset=False)
         stated: dict[int, Any] = {}
         if has_ranges:

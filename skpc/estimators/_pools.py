@@ -205,13 +205,13 @@ class PoolEstimator(Composition, TableEstimator):
         """What the columns are, in the order of the members."""
         return self.domain_.taken(self._order)
 
-    def _encode(self, X: Any) -> tuple[Any, Any]:
-        return self._events(X, is_scored=False)[:2]
-
-    def _encode_with_mass(self, X: Any) -> tuple[Any, Any, LogMass]:
-        return self._events(X)
-
-    def _events(self, X: Any, is_scored: bool = True) -> tuple[Any, Any, LogMass]:
+    def _events(
+        self,
+        X: Any,
+        is_scored: bool = True,
+        takes_ranges: bool = True,  # noqa: ARG002
+    ) -> tuple[Any, Any, LogMass]:
+        # A pool answers all questions about rows with ranges, if any.
         table, rows, mass = super()._events(X, is_scored)
         if isinstance(rows, Events):
             return table, rows.with_columns(self._order), mass

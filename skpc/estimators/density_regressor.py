@@ -624,17 +624,12 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
         """Whether targets known as ranges have been learned."""
         return bool(np.isfinite(self._last))
 
-    def _encode(self, X: Any) -> tuple[Any, Floats]:
-        table, rows = super()._encode(X)
-        return table, self._with_cause(rows)
-
-    def _encode_with_mass(self, X: Any) -> tuple[Any, Floats, LogMass]:
-        table, rows, mass = super()._encode_with_mass(X)
-        return table, self._with_cause(rows), mass
-
-    def _with_cause(self, rows: Floats) -> Floats:
-        """Rows with the cause, which nobody knows, where members have learned one."""
-        return rows if self.event_codes_ is None else labelled(rows)
+    def _events(
+        self, X: Any, is_scored: bool = True, takes_ranges: bool = True
+    ) -> tuple[Any, Any, LogMass]:
+        table, rows, mass = super()._events(X, is_scored, takes_ranges)
+        # Members that have learned a cause have a column for it; nobody knows it here.
+        return table, rows if self.event_codes_ is None else labelled(rows), mass
 
     def _numbers(self, y: Any) -> Any:
         """Targets, dates as numbers."""
