@@ -11,7 +11,6 @@ from typing import Any, ClassVar, Self, TypeVar, cast, dataclass_transform
 
 import joblib
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import (
     BaseEstimator,
     ClassifierMixin,
@@ -314,7 +313,7 @@ def check_target(estimator: Any, y: Any, n_rows: int) -> Floats:
     return target
 
 
-def check_labels(estimator: Any, y: Any, n_rows: int) -> NDArray[Any]:
+def check_labels(estimator: Any, y: Any, n_rows: int) -> np.ndarray:
     """Check the classes that a classifier learns to predict, numbers or strings.
 
     Parameters
@@ -352,7 +351,7 @@ def check_labels(estimator: Any, y: Any, n_rows: int) -> NDArray[Any]:
     return labels
 
 
-def _one_for_each_row(estimator: Any, y: Any, n_rows: int) -> NDArray[Any]:
+def _one_for_each_row(estimator: Any, y: Any, n_rows: int) -> np.ndarray:
     """The values of ``y``, no more and no fewer than there are rows."""
     if y is None:
         raise ValueError(
@@ -527,7 +526,7 @@ def _collection(parts: list[Any], sizes: Any, head: Any) -> Any:
 class ProbabilisticClassifier(ClassifierMixin, TableEstimator):
     """A classifier of incomplete rows that is a joint density of rows and classes."""
 
-    classes_: NDArray[Any] = field(init=False)
+    classes_: np.ndarray = field(init=False)
 
     @abstractmethod
     def _log_posterior(self, rows: Floats) -> Floats:
@@ -572,7 +571,7 @@ class ProbabilisticClassifier(ClassifierMixin, TableEstimator):
         """
         return np.exp(self.predict_log_proba(X))
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: Any) -> np.ndarray:
         """The most probable class of each row.
 
         Parameters
@@ -609,7 +608,7 @@ class ProbabilisticClassifier(ClassifierMixin, TableEstimator):
         _, rows, mass = self._encode_with_mass(X)
         return mass.with_rows(self._log_density(rows))
 
-    def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[Any, NDArray[Any]]:
+    def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[Any, np.ndarray]:
         """Draw rows and their classes.
 
         Parameters

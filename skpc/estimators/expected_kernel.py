@@ -5,7 +5,6 @@ from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.metrics.pairwise import rbf_kernel
@@ -64,8 +63,8 @@ class ExpectedKernelMachine(TableEstimator):
     _units = 0.0, 1.0
 
     def _learn(
-        self, solver: Any, table: Any, weight: Floats, target: NDArray[Any]
-    ) -> tuple[Floats, Floats, NDArray[Any]]:
+        self, solver: Any, table: Any, weight: Floats, target: np.ndarray
+    ) -> tuple[Floats, Floats, np.ndarray]:
         """Fit the density and the solver.
 
         Returns the distinct pairs of encoded rows and targets, and the sums of their weights, as
@@ -84,7 +83,7 @@ class ExpectedKernelMachine(TableEstimator):
         self._solve(solver, *distinct)
         return distinct
 
-    def _solve(self, solver: Any, rows: Floats, weight: Floats, target: NDArray[Any]) -> None:
+    def _solve(self, solver: Any, rows: Floats, weight: Floats, target: np.ndarray) -> None:
         """Fit the solver after the density, and keep the functions that the solver finds.
 
         The coefficients of equal support vectors are added, and put into the units of the target.

@@ -4,7 +4,6 @@ from itertools import combinations
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax, softmax
 from sklearn.base import ClassifierMixin, clone
@@ -343,7 +342,7 @@ class ExpectedKernelSVC(ClassifierMixin, ExpectedKernelMachine):
         # Margins of pairs are positive for the first class, scikit-learn's votes for the second.
         return decisions_of_pairs(margin <= 0.0, -margin, n_classes)
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: Any) -> np.ndarray:
         """The class of greatest decision for each row.
 
         Parameters

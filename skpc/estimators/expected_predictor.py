@@ -7,7 +7,6 @@ from numbers import Integral
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import MetaEstimatorMixin, clone, is_classifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import accuracy_score, r2_score
@@ -383,7 +382,7 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
         return values
 
     @property
-    def classes_(self) -> NDArray[Any]:
+    def classes_(self) -> np.ndarray:
         """The classes of a classifier."""
         return np.asarray(self._model.classes_)
 

@@ -4,7 +4,6 @@ from numbers import Real
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import type_of_target
@@ -172,7 +171,7 @@ class LogisticEPClassifier(ClassifierMixin, Estimator):
         log_prob = [_log_probability(side * (rows @ mean), variance) for side in (1.0, -1.0)]
         return log_prob[0] - log_prob[1]
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: Any) -> np.ndarray:
         """The more probable class of each row.
 
         Parameters

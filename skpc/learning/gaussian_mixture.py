@@ -22,9 +22,8 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from skpc._arrays import Floats, Ints
+from skpc._arrays import Bools, Floats, Ints
 from skpc._fitting import Fit, Rows, Statistics, Stop, learn
 from skpc.counting.column_laws import rows_like_columns
 from skpc.learning.categorical import log_tables
@@ -146,7 +145,7 @@ class MixtureRows(NamedTuple):
         """Whether few rows share a missingness pattern."""
         return len(self.patterns.observed) > _PATTERNS * len(self.scores)
 
-    def only(self, rows: NDArray[np.bool_]) -> Self:
+    def only(self, rows: Bools) -> Self:
         """Some of the rows."""
         # Unlike marks in brackets, this leaves Python's lock to other threads.
         place = np.flatnonzero(rows)

@@ -15,7 +15,6 @@ from functools import partial
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints, offsets
 from skpc._fitting import Rows
@@ -34,7 +33,7 @@ _EMISSION = 0.1
 #: No state is less probable than this, in any of the tables.
 _SMALLEST = 1e-9
 
-Codes = NDArray[Any]
+Codes = np.ndarray
 
 
 class HiddenTree(NamedTuple):

@@ -3,9 +3,8 @@
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
-from skpc._arrays import Floats, Ints, group_sums, offsets
+from skpc._arrays import Bools, Codes, Floats, Ints, group_sums, offsets
 from skpc.circuit import Circuit
 from skpc.counting.column_laws import evidence_factors, rows_like_columns
 from skpc.learning.categorical import state_counts
@@ -19,7 +18,7 @@ from skpc.queries.passes.rows import read_cells
 from skpc.variables.leaf_queries import counts_like_columns, missing_counts, only_states
 from skpc.variables.leaves import states_of_leaves
 
-Codes = NDArray[np.int16]
+Codes = Codes
 
 
 #: Equivalent sample sizes to choose from.
@@ -130,7 +129,7 @@ def held_out_log_likelihood(
 
 
 def learned_from_shown(
-    circuit: Circuit, complete: Floats, weight: Floats, shown: NDArray[np.bool_], param_ess: float
+    circuit: Circuit, complete: Floats, weight: Floats, shown: Bools, param_ess: float
 ) -> tuple[Circuit, PseudoCounts]:
     """A network whose parameters rest on what is shown, and the pseudo-counts behind them.
 

@@ -4,10 +4,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
-from skpc._arrays import Floats, Ints, divisors, group_sums, offsets
+from skpc._arrays import Codes, Floats, Ints, divisors, group_sums, offsets
 from skpc._fitting import Stop
 from skpc._threads import in_threads
 from skpc.circuit import Circuit, CircuitBuilder
@@ -346,7 +345,7 @@ class SoftLearner:
         )
         return list(zip(self.mean[numbers] + self.sd[numbers] * mean, self.sd[numbers] * sd))
 
-    def _cells(self, part: _Part) -> tuple[Ints, NDArray[np.int16], Ints]:
+    def _cells(self, part: _Part) -> tuple[Ints, Codes, Ints]:
         """Columns of numbers; codes of the columns with states, and where their states begin."""
         numbers = part.columns[self.is_number[part.columns]]
         state_columns = part.columns[self.n_states[part.columns] > 0]
@@ -457,7 +456,7 @@ class SoftLearner:
         part = part._replace(shrinkage=Shrinkage(within, mixture_params.strength))
         return part, fit.model.responsibilities(rows).T
 
-    def _tested(self, part: _Part) -> tuple[NDArray[np.int16], Floats, Ints]:
+    def _tested(self, part: _Part) -> tuple[Codes, Floats, Ints]:
         """What tests of pairs read: states of the cells, weights of the rows, numbers of states.
 
         Numbers other than atoms are binned at quantiles of the part.

@@ -7,12 +7,11 @@ one, and columns where weighted tests of all pairs find no dependence.
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 from scipy.special import chdtrc, stdtr
 
-from skpc._arrays import Floats, Ints, divisors, weighted_quantiles
+from skpc._arrays import Bools, Codes, Floats, Ints, divisors, weighted_quantiles
 from skpc._fitting import Fit, Stop
 from skpc._threads import each, product
 from skpc.counting.independence import pair_statistics
@@ -165,7 +164,7 @@ def _best(
 
 
 def independent_groups(
-    codes: NDArray[np.int16],
+    codes: Codes,
     weight: Floats,
     n_states: Ints,
     significance: float,
@@ -222,7 +221,7 @@ def independent_groups(
 
 
 def any_dependence(
-    codes: NDArray[np.int16],
+    codes: Codes,
     weight: Floats,
     n_states: Ints,
     significance: float,
@@ -250,9 +249,7 @@ def any_dependence(
     return bool((_p_values(codes, weight, n_states, cautious=True, yates=yates) < level).any())
 
 
-def correlated(
-    scores: Floats, weight: Floats, row_weight: Floats, significance: float
-) -> NDArray[np.bool_]:
+def correlated(scores: Floats, weight: Floats, row_weight: Floats, significance: float) -> Bools:
     """Which numbers are correlated, by a t-test of the correlation of each pair.
 
     Parameters
@@ -305,7 +302,7 @@ def quantile_bins(values: Floats, weight: Floats) -> Ints:
 
 
 def _p_values(
-    codes: NDArray[np.int16],
+    codes: Codes,
     weight: Floats,
     n_states: Ints,
     cautious: bool = False,

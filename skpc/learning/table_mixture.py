@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from skpc._arrays import Floats, Ints, offsets, weighted_quantiles
+from skpc._arrays import Bools, Floats, Ints, offsets, weighted_quantiles
 from skpc._fitting import Statistics
 from skpc.circuit import Circuit, CircuitBuilder
 from skpc.counting.clustering import as_numbers
@@ -139,7 +138,7 @@ class TableColumns(NamedTuple):
             codes[:, place] = state.get(v, category)
         return codes, scores
 
-    def is_far(self, scores: Floats) -> NDArray[np.bool_]:
+    def is_far(self, scores: Floats) -> Bools:
         """Which rows have a score farther from the others than any scale of the background."""
         # So many robust scales from the centre of a column, a row belongs to no cluster.
         far = 1e4 * self.scale

@@ -7,9 +7,8 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from skpc._arrays import Floats, Ints, divisors, group_sums, log_or_inf
+from skpc._arrays import Bools, Floats, Ints, divisors, group_sums, log_or_inf
 from skpc._fitting import noted, without_warnings
 from skpc.domain import Domain
 from skpc.learning.forest import Forest
@@ -206,7 +205,7 @@ class ClassData(NamedTuple):
     domain: Domain
     rows: Floats
     code: Ints
-    classes: NDArray[Any]
+    classes: np.ndarray
     log_prior: Floats
     rates: list[float]
     events: Events | None = None
@@ -371,7 +370,7 @@ class ClassPool(NamedTuple):
         )
 
 
-def _rows_of_class(rows: Any, weight: Floats, is_class: NDArray[np.bool_]) -> tuple[Any, Floats]:
+def _rows_of_class(rows: Any, weight: Floats, is_class: Bools) -> tuple[Any, Floats]:
     """The rows of a class; columns without a value there show those of all rows, as one row."""
     class_rows = taken(rows, np.flatnonzero(is_class))
     class_weight = weight[is_class]

@@ -9,13 +9,12 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from skpc._arrays import Floats
+from skpc._arrays import Bools, Floats
 from skpc._threads import one_thread
 from skpc.domain import Domain, one_hot
 from skpc.learning.factors import Factors
@@ -108,7 +107,7 @@ def with_categories(model: Any, domain: Domain) -> Any:
     return model
 
 
-def few_categories(domain: Domain) -> NDArray[np.bool_]:
+def few_categories(domain: Domain) -> Bools:
     """The columns that boosting by histograms takes for categories."""
     # Most categories that boosting takes; a column with more is taken for a number.
     max_categories = 255

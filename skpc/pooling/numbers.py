@@ -8,11 +8,10 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import log_softmax, softmax
 from sklearn.utils import gen_batches
 
-from skpc._arrays import Floats, Ints, group_sums, log_or_inf
+from skpc._arrays import Bools, Floats, Ints, group_sums, log_or_inf
 from skpc._fitting import noted, without_warnings
 from skpc._random import draw_states
 from skpc.domain import Domain
@@ -366,7 +365,7 @@ class NumberPool(NamedTuple):
         return forms, weights
 
 
-def _weigh(data: NumberData, is_density: NDArray[np.bool_], out_of_fold: OutOfFold) -> NumberPool:
+def _weigh(data: NumberData, is_density: Bools, out_of_fold: OutOfFold) -> NumberPool:
     """Fit the noise of regressors, and the weights of all members."""
     values = data.values[out_of_fold.test_index]
     weight = out_of_fold.test_weight

@@ -9,13 +9,12 @@ weights). Regressors join a linear pool with a :class:`HeteroscedasticNoise` eac
 from typing import NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import block_diag
 from scipy.optimize import minimize
 from scipy.special import log_softmax
 from sklearn.preprocessing import MinMaxScaler
 
-from skpc._arrays import Floats, Ints
+from skpc._arrays import Bools, Floats, Ints
 from skpc.domain import Domain
 from skpc.pooling.folds import observed_fraction
 
@@ -205,7 +204,7 @@ def fit_gate(
     target: Floats,
     features: Floats,
     weight: Floats,
-    is_unscaled: NDArray[np.bool_],
+    is_unscaled: Bools,
 ) -> Floats:
     """Weights of the components of a linear pool, which depend on the row.
 

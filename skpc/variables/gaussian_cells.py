@@ -6,9 +6,8 @@ The plain twin of the kernel is ``tests/naive/blocks.py``.
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from skpc._arrays import Floats, Ints, offsets
+from skpc._arrays import Bools, Floats, Ints, offsets
 from skpc._jit import kernel
 from skpc._random import Streams, draw_index, normal, uniform
 from skpc.variables.gaussian import MultivariateGaussian, ScoredCells, value_of_score
@@ -148,7 +147,7 @@ class ConditionalNormals(NamedTuple):
     set_ptr: Ints
     mean: Floats
     leaf: Ints
-    missing: NDArray[np.bool_]
+    missing: Bools
     covariance: Floats
 
     def taken(self, order: Ints) -> Self:
@@ -169,7 +168,7 @@ def conditional_normals(
     columns: Columns,
     cells: ScoredCells,
     rows: Floats,
-    reached: NDArray[np.bool_],
+    reached: Bools,
 ) -> ConditionalNormals:
     """Conditional distributions of rows under the leaves that they can have been made by.
 
