@@ -596,8 +596,7 @@ def _posterior(density: Any, filled: Floats, column: int) -> Floats:
 def _drawn_cells(rows: Floats | Events, task: tuple[Any, int]) -> Floats:
     """The rows with missing cells drawn by a density, with a seed."""
     density, seed = task
-    filled: Floats = density.row_density.draw_missing(rows, np.random.RandomState(seed))
-    return filled
+    return density.row_density.draw_missing(rows, np.random.RandomState(seed))
 
 
 def _adjust(

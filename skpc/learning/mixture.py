@@ -99,7 +99,7 @@ class CutsetMixture(NamedTuple):
         parts = memberships.weight.T[total > 0]
         learn_one = delayed(self.learner.learn)
         tasks = [learn_one(self.codes[part > 0], part[part > 0]) for part in parts]
-        networks = list(Parallel(n_jobs=self.learner.n_jobs)(tasks))
+        networks = Parallel(n_jobs=self.learner.n_jobs)(tasks)
         weights = total[total > 0] / total.sum()
         return self._replace(networks=networks, weights=weights)
 

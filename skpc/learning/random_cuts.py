@@ -77,7 +77,7 @@ class RandomCuts(NamedTuple):
         """
         rows = np.require(codes, np.int16), weight, min_samples_split, shown
         grow = delayed(_grow)
-        return list(Parallel(n_jobs=self.n_jobs)(grow(self, int(seed), *rows) for seed in seeds))
+        return Parallel(n_jobs=self.n_jobs)(grow(self, int(seed), *rows) for seed in seeds)
 
     def choose_split(self, codes: Codes, weight: Floats, seeds: Ints) -> float:
         """The least weight of a cut under which a few networks predict held-out rows best.

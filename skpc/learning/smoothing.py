@@ -18,9 +18,6 @@ from skpc.queries.passes.rows import read_cells
 from skpc.variables.leaf_queries import counts_like_columns, missing_counts, only_states
 from skpc.variables.leaves import states_of_leaves
 
-Codes = Codes
-
-
 #: Equivalent sample sizes to choose from.
 PARAM_ESS = np.geomspace(0.1, 100.0, 13)
 

@@ -118,8 +118,8 @@ class SoftLearner:
         What to learn.
     random_state : RandomState
         Draws the starts of the clusters.
-    axes : sequence of Histogram or None, default=None
-        The axes of ordered states, which are states as categories are; None without any.
+    axes : sequence of Histogram or None
+        The axes of ordered states, which are states as categories are; None for other columns.
     """
 
     def __init__(
@@ -130,7 +130,7 @@ class SoftLearner:
         numbers: Sequence[Law | None],
         options: SoftLearnOptions,
         random_state: np.random.RandomState,
-        axes: Sequence[Histogram | None] | None = None,
+        axes: Sequence[Histogram | None],
     ):
         # Parts of a table of few rows are divided into more folds when a division is weighed.
         few_rows = 600
@@ -138,7 +138,6 @@ class SoftLearner:
         folds = 4
         self.options = options
         self.random_state = random_state
-        axes = axes or [None] * len(n_states)
         rows = HistogramTable.from_axes(axes).coded(rows)
         self.is_number = n_states == 0
         self.numbers = numbers

@@ -139,7 +139,7 @@ def try_tree(table: TableRows, part: HeldOutRows, seed: int) -> tuple[TreeChoice
     # Gaussians that a tree has to be better than, to be mixed with other circuits.
     rivals = 8
     search = _Search(table, [part], rivals, seed)
-    has_order = search.n_numbers or any(axis is not None for axis in table.axes or ())
+    has_order = search.n_numbers or any(axis is not None for axis in table.axes)
     if not (search.has_tables and has_order):
         return None
     choice, log_density = search._try_tree()
