@@ -85,6 +85,11 @@ def offsets(sizes: Any) -> Ints:
     return starts
 
 
+def owners(sizes: Any) -> Ints:
+    """The number of the part that each element belongs to, where parts stand end to end."""
+    return np.repeat(np.arange(len(sizes)), sizes)
+
+
 def within(sizes: Ints) -> Ints:
     """The numbers ``0, ..., sizes[i] - 1`` of each part, end to end."""
     return np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)

@@ -221,7 +221,7 @@ class Normals(Form):
     @property
     def rows(self) -> Floats:
         """Probabilities of the parts under each distribution, shape (n, n_parts)."""
-        prob = self.prob
+        prob = np.asarray(self.prob)
         # Without a second dimension each part is a distribution by itself.
         return prob if prob.ndim == 2 else np.diag(np.broadcast_to(prob, self.mean.shape))
 
