@@ -85,6 +85,11 @@ def offsets(sizes: Any) -> Ints:
     return starts
 
 
+def segment(ptr: Any, part: Any) -> slice:
+    """The places of one of the parts that stand end to end, from their :func:`offsets`."""
+    return slice(ptr[part], ptr[part + 1])
+
+
 def owners(sizes: Any) -> Ints:
     """The number of the part that each element belongs to, where parts stand end to end."""
     return np.repeat(np.arange(len(sizes)), sizes)

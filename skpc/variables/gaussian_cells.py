@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from skpc._arrays import Bools, Floats, Ints, offsets, owners
+from skpc._arrays import Bools, Floats, Ints, offsets, owners, segment
 from skpc._jit import kernel
 from skpc._random import Streams, draw_index, normal, uniform
 from skpc.variables.gaussian import MultivariateGaussian, ScoredCells, value_of_score
@@ -199,7 +199,7 @@ def conditional_normals(
     nothing = np.empty((0, d)), nobody, nobody, np.empty((0, d), dtype=bool), np.empty((0, d, d))
     parts: list[Any] = [(nobody, *nothing)]
     for place, observed in enumerate(patterns.observed):
-        row = patterns.order[patterns.ptr[place] : patterns.ptr[place + 1]]
+        row = patterns.order[segment(patterns.ptr, place)]
         missing = ~observed[:d]
         unobserved_means = np.flatnonzero(~observed[d:])
         # Only leaves that some row can reach are worth an inverse.
