@@ -57,6 +57,16 @@ def check_variables(
     return chosen.astype(np.intp)
 
 
+def has_gaps(rows: Any) -> Bools:
+    """Which rows have missing cells."""
+    return np.isnan(rows).any(axis=1)
+
+
+def divisors(total: Any) -> Floats:
+    """Totals to divide by: one in the place of zero, as what adds up to nothing has no shares."""
+    return np.where(total > 0.0, total, 1.0)
+
+
 def one_or_each(
     given: Any, n: int, needed: str, what: str, holds: Callable[[Floats], Any] = np.isfinite
 ) -> Floats:
@@ -73,6 +83,16 @@ def offsets(sizes: Any) -> Ints:
     starts = np.zeros(len(sizes) + 1, dtype=np.int64)
     np.cumsum(sizes, out=starts[1:])
     return starts
+
+
+def segment(ptr: Any, part: Any) -> slice:
+    """The places of one of the parts that stand end to end, from their :func:`offsets`."""
+    return slice(ptr[part], ptr[part + 1])
+
+
+def owners(sizes: Any) -> Ints:
+    """The number of the part that each element belongs to, where parts stand end to end."""
+    return np.repeat(np.arange(len(sizes)), sizes)
 
 
 def within(sizes: Ints) -> Ints:
@@ -126,9 +146,10 @@ def exact_parts(weight: Floats) -> tuple[Floats, Floats]:
     return large, small
 
 
-def group_sums(group: Ints, values: Floats) -> Floats:
-    """Sum the values of each group 0, 1, 2, ..."""
-    return np.bincount(group, values).astype(np.float64)
+def group_sums(group: Any, values: Any, n_groups: Any = 0) -> Floats:
+    """Sum the values of each group 0, 1, 2, ..., of as many groups as there are at least."""
+    # Without values the sums would be whole numbers.
+    return np.bincount(group, values, n_groups).astype(np.float64, copy=False)
 
 
 def exact_group_sums(group: Ints, weight: Floats) -> Floats:
@@ -144,7 +165,7 @@ def _power_of_two(exponent: int) -> float:
 def log_or_inf(probability: Floats) -> Floats:
     """Logarithm of probabilities, -inf for zero."""
     with np.errstate(divide="ignore"):
-        return np.asarray(np.log(probability))
+        return np.log(probability)
 
 
 def added(left: Any, right: Any) -> Any:

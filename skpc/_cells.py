@@ -3,9 +3,8 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from skpc._arrays import Floats
+from skpc._arrays import Bools, Floats
 from skpc._validation import column_of, frame_library, missing_cells, objects_of, unmasked
 
 
@@ -30,13 +29,13 @@ def rows_of_numbers(X: Any, n_columns: int | None = None, name: str = "X") -> Fl
     return rows
 
 
-def missing_in(table: Any) -> NDArray[np.bool_]:
+def missing_in(table: Any) -> Bools:
     """Which cells of a checked table are missing, shape (n_rows, n_features)."""
     columns = range(table.shape[1])
     return np.column_stack([missing_cells(objects_of(column_of(table, c))) for c in columns])
 
 
-def without_cells(table: Any, cells: NDArray[np.bool_]) -> Any:
+def without_cells(table: Any, cells: Bools) -> Any:
     """A copy of a table in which these cells are missing: NaN, or what its columns have for it."""
     library = frame_library(table)
     # Each library marks missing cells in its own way, and changes dtypes where it must.
@@ -54,7 +53,7 @@ def without_cells(table: Any, cells: NDArray[np.bool_]) -> Any:
     return copy
 
 
-def with_cells_of(table: Any, cells: NDArray[np.bool_], other: Any) -> Any:
+def with_cells_of(table: Any, cells: Bools, other: Any) -> Any:
     """A copy of a table that has these cells from another of its kind."""
     library = frame_library(table)
     if library == "pandas":

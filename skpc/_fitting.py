@@ -193,7 +193,7 @@ class Stepwise(NamedTuple):
 
     def log_likelihood(self, rows: Any) -> Floats:
         """Log-likelihood (nats) of each row."""
-        return np.asarray(self.model.log_likelihood(rows))
+        return self.model.log_likelihood(rows)
 
     def expected(self, rows: Any, weight: Floats) -> BatchCounts:
         """The E-step for a batch."""

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skpc._arrays import Floats
+from skpc._arrays import Floats, Ints
 from skpc._jit import inlined
 
 Streams = NDArray[np.uint64]
@@ -64,6 +64,14 @@ def uniforms(streams: Streams) -> Floats:
     streams += _GOLDEN
     fractions = (mix_words(streams) >> np.uint64(11)).astype(np.float64)
     return np.asarray((fractions + 0.5) * 1.1102230246251565e-16)
+
+
+def draw_states(prob: Floats, random_state: np.random.RandomState) -> Ints:
+    """Draw a state for each row of probabilities, of shape (n_rows, n_states)."""
+    reached = np.cumsum(prob, axis=1)
+    # Rows need not sum to one: the last of the cumulated weights is their total.
+    chance = random_state.random_sample((len(prob), 1)) * reached[:, -1:]
+    return (chance >= reached[:, :-1]).sum(axis=1)
 
 
 @inlined

@@ -152,7 +152,7 @@ def product(matrix: _Matrix, other: _Matrix) -> _Matrix:
     # In a stack each matrix is a product by itself.
     n_products = float(matrix.shape[-2]) * matrix.shape[-1] * other.shape[-1]
     if n_threads is None or n_products < _LARGE:
-        return np.asarray(matrix @ other)
+        return matrix @ other
     # Only while this product is computed: afterwards one thread is the rule again.
     with _libraries()[1].limit(limits=n_threads):
-        return np.asarray(matrix @ other)
+        return matrix @ other

@@ -56,6 +56,9 @@ KINDS_OF_DATES = {"date", "duration"}
 POSITIVE = Interval(Real, 0, None, closed="neither")
 NOT_NEGATIVE = Interval(Real, 0, None, closed="left")
 AT_LEAST_ONE = Interval(Integral, 1, None, closed="left")
+WHOLE = Interval(Integral, 0, None, closed="left")
+FRACTION = Interval(Real, 0, 1, closed="neither")
+AUTO = StrOptions({"auto"})
 N_JOBS: list[Any] = [Interval(Integral, None, -1, closed="right"), AT_LEAST_ONE, None]
 
 
@@ -533,7 +536,7 @@ def _refuse_other_kinds(held: NDArray[np.object_], kinds: set[str], where: str) 
 
 def are_large(numbers: NDArray[Any]) -> NDArray[np.bool_]:
     """Which numbers are so large that float64 does not hold all integers there; NaN is not."""
-    return np.asarray((numbers >= _EXACT) | (numbers <= -_EXACT))
+    return (numbers >= _EXACT) | (numbers <= -_EXACT)
 
 
 def rounded_integer(cells: NDArray[np.object_], values: NDArray[Any]) -> int | None:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skpc._arrays import Floats, Ints
+from skpc._arrays import Floats, Ints, divisors, group_sums, owners
 from skpc.all_trees.determinants import expected_edges, log_tree_weights
 from skpc.all_trees.tree_inference import TreeTables
 
@@ -133,10 +133,10 @@ class AllTrees(NamedTuple):
         log_total, prior = expected_edges(self.weight, self._vertices, total, self.symmetric)
         # Each row counts in the states of all its vertices.
         cell_weight = np.repeat(weight, states.shape[1])
-        count = np.bincount(states.ravel(), cell_weight, len(edge))
+        count = group_sums(states.ravel(), cell_weight, len(edge))
         log_weight += self.log_state_factor[states].sum(axis=1)
         log_likelihood = log_weight - log_total
-        return Expectation(log_likelihood, count.astype(np.float64), edge, prior)
+        return Expectation(log_likelihood, count, edge, prior)
 
     def edge_probabilities(self) -> Floats:
         """Probability that a tree has an edge into the first variable from the second.
@@ -160,10 +160,10 @@ class AllTrees(NamedTuple):
         # Estimates of rows with missing cells refuse smaller probabilities.
         least = 1e-99
         ptr = self.ptr
-        vertex = np.repeat(np.arange(len(ptr) - 1), np.diff(ptr))
+        vertex = owners(np.diff(ptr))
         weight = self.weight[np.ix_(vertex, vertex)]
         # An edge without weight has no table.
-        weight = np.where(weight > 0.0, weight, 1.0)
+        weight = divisors(weight)
         ratio = self.edge_factor / weight
         table = ratio[:-1]
         into = self.weight[:-1].copy()

@@ -10,7 +10,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from skpc._arrays import Floats, Ints, offsets, within
+from skpc._arrays import Floats, Ints, offsets, owners, segment, within
 from skpc._random import Streams, row_seeds
 from skpc._threads import in_threads, slices
 from skpc.all_trees.all_trees import Components
@@ -160,7 +160,7 @@ def _log_joint(mixture: Components, n_states: Ints) -> Floats:
 
 def _completions(codes: Ints, size: Ints, n_states: Ints) -> Ints:
     """All completions of some rows, one row after the other; the last missing cell is fastest."""
-    row = np.repeat(np.arange(len(codes)), size)
+    row = owners(size)
     place = within(size)
     filled = codes[row]
     # The states are the digits of the number of a completion.
@@ -191,7 +191,7 @@ def _answer(log_p: Floats, height: Floats, out: Estimates, code: Ints, n_states:
     # Cells are summed out one after the other: the last sums are over few numbers.
     for variable in np.flatnonzero(is_missing).tolist() if out.marginals.size else ():
         by_state = weight.reshape(n_states[variable], -1)
-        states = slice(starts[variable], starts[variable + 1])
+        states = segment(starts, variable)
         out.marginals[0, states] = by_state.sum(axis=1) / total
         weight = by_state.sum(axis=0)
     if len(height):

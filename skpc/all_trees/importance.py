@@ -28,7 +28,7 @@ import math
 
 import numpy as np
 
-from skpc._arrays import Floats, Ints
+from skpc._arrays import Floats, Ints, group_sums
 from skpc._jit import kernel
 from skpc._random import Streams, row_seeds, start_streams, uniform
 from skpc._threads import in_threads, slices
@@ -100,7 +100,7 @@ def _write_marginals(
     prior = 1.0 + (n_states - 1).sum(where=missing)
     states = (rows + starts).ravel()
     n_drawn = np.bincount(states, minlength=len(proposal))
-    drawn = np.bincount(states, np.repeat(weight, n_features), len(proposal))
+    drawn = group_sums(states, np.repeat(weight, n_features), len(proposal))
     estimate = proposal * (drawn + prior) / (n_drawn + prior)
     # The probabilities of the states of a cell add up to one.
     total = np.add.reduceat(estimate, starts)
@@ -226,7 +226,7 @@ def _draw_trees(
     else:
         draw_each(trees, parents, streams, states)
     cells = trees.ptr[:-2] + states
-    counts = np.bincount(cells.ravel(), np.repeat(weight, len(code)), trees.ptr[-2])
+    counts = group_sums(cells.ravel(), np.repeat(weight, len(code)), trees.ptr[-2])
     out.marginals[0] = counts[: marginals.shape[1]] / weight.sum()
     out.draws[0] = states[chosen]
 

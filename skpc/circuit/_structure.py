@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skpc._arrays import Floats, Ints
+from skpc._arrays import Floats, Ints, owners, segment
 from skpc.variables import Histogram, Law, Leaves
 from skpc.variables.leaf_queries import lay_out
 from skpc.variables.leaves import axis_in
@@ -112,7 +112,7 @@ class Structure(StructureFields):
 
     def axis_of(self, var: int) -> Histogram | Law | None:
         """What the leaves of a variable have in common, or None."""
-        return axis_in(self.axis[self.axis_ptr[var] : self.axis_ptr[var + 1]])
+        return axis_in(self.axis[segment(self.axis_ptr, var)])
 
     @cached_property
     def leaf_var(self) -> Ints:
@@ -141,13 +141,13 @@ class Structure(StructureFields):
     @cached_property
     def edge_parent(self) -> Ints:
         """The node each edge starts from; int64 array of shape (n_edges,)."""
-        return np.repeat(np.arange(self.n_nodes), np.diff(self.child_ptr))
+        return owners(np.diff(self.child_ptr))
 
     @cached_property
     def scopes(self) -> list[int]:
         """The scope of each node as the bits of an integer: bit ``v`` for variable ``v``."""
         scopes = [0] * self.n_nodes
-        owner = np.repeat(np.arange(self.n_nodes), np.diff(self.scope_ptr))
+        owner = owners(np.diff(self.scope_ptr))
         for node, var in zip(owner.tolist(), self.scope.tolist()):
             scopes[node] |= 1 << var
         # Children stand before parents, so that their scopes are complete.
@@ -203,7 +203,7 @@ class Structure(StructureFields):
         splits: dict[int, dict[frozenset[int], int]] = {}
         for node in np.flatnonzero(self.kind == PRODUCT).tolist():
             # As a set, since the order of the children does not matter.
-            parts = frozenset(scope[below] for below in child[ptr[node] : ptr[node + 1]])
+            parts = frozenset(scope[below] for below in child[segment(ptr, node)])
             # A product of one child splits nothing.
             if len(parts) > 1:
                 splits.setdefault(scope[node], {}).setdefault(parts, node)

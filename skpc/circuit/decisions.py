@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skpc._arrays import Floats, Ints, offsets, ranges, within
+from skpc._arrays import Floats, Ints, offsets, owners, ranges, within
 from skpc.circuit._circuit import Circuit
 from skpc.circuit._structure import LEAF, PRODUCT, SUM, Structure
 from skpc.circuit.builder import CircuitBuilder, checked_circuit, joined
@@ -87,7 +87,7 @@ def decision_circuit(
     n_pairs = width * is_inner
     first_row = offsets(n_rows)
     # Rows of all tables end to end: vertex, width and first cell of each.
-    vertex = np.repeat(np.arange(len(variable)), n_rows)
+    vertex = owners(n_rows)
     log_prob = joined([t.ravel() for t in tables])
     first_cell = offsets(width[vertex])
     # Rows with the same numbers become one node, which several parents share.

@@ -12,8 +12,8 @@ from sklearn.model_selection import KFold, check_cv
 from sklearn.utils import check_random_state
 from sklearn.utils.parallel import Parallel, delayed
 
-from skpc._arrays import Floats, Ints
-from skpc._validation import AT_LEAST_ONE, HasMethods, StrOptions, check_table
+from skpc._arrays import Floats, Ints, has_gaps
+from skpc._validation import AT_LEAST_ONE, AUTO, HasMethods, check_table
 from skpc.comparisons.result import ComparisonResult, checked, names_of, pvalues
 from skpc.domain import Domain, column_moments, merge_rows
 from skpc.estimators.soft_learn import SoftLearnSPN
@@ -109,7 +109,7 @@ def independence_test(
     hidden = np.full_like(rows, np.nan)
     hidden[:, given] = given_cells
     # Where a given cell is missing, columns that are independent given it need not be so.
-    is_complete = ~np.isnan(given_cells).any(axis=1)
+    is_complete = ~has_gaps(given_cells)
     values = np.where(is_complete, rows[:, chosen].T, np.nan)
 
     def test_residuals(train: Ints, test: Ints) -> list[Floats]:
@@ -143,7 +143,7 @@ def independence_test(
 
 @checked(
     density=_DENSITY,
-    n_draws=[AT_LEAST_ONE, StrOptions({"auto"})],
+    n_draws=[AT_LEAST_ONE, AUTO],
     cv=["cv_object"],
 )
 def feature_importance_test(

@@ -1,7 +1,6 @@
 """Has a stream of tables drifted away from a reference?"""
 
 from dataclasses import dataclass, field
-from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -11,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skpc._arrays import Floats
 from skpc._fitting import all_or_nothing
-from skpc._validation import AT_LEAST_ONE, Interval, check_table, fit_context
+from skpc._validation import AT_LEAST_ONE, FRACTION, check_table, fit_context
 from skpc.comparisons.result import ComparisonResult, pvalues
 from skpc.comparisons.two_sample import cell_values, compare_columns, draw_labels
 from skpc.domain import present_rows
@@ -74,7 +73,7 @@ class DriftMonitor(BaseEstimator):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "level": [Interval(Real, 0, 1, closed="neither")],
+        "level": [FRACTION],
         "n_permutations": [AT_LEAST_ONE],
         "random_state": ["random_state"],
     }

@@ -55,7 +55,7 @@ def pvalues(observed: Floats, draws: Floats, ties: float = 1.0) -> Floats:
     greater = (draws > observed).sum(axis=-1)
     equal = (draws == observed).sum(axis=-1)
     count = greater + ties * (1.0 + equal)
-    return np.asarray(count / (1.0 + len(draws)))
+    return count / (1.0 + len(draws))
 
 
 def names_of(domain: Domain) -> list[Any]:

@@ -7,7 +7,6 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import softmax
 from scipy.stats import rankdata
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine
@@ -161,7 +160,7 @@ def _dirichlet(rng: np.random.RandomState, concentration: float, shape: tuple[in
     # Gamma variables with a small shape round to zero, but their logs do not: with u uniform and g
     # of shape a + 1, g u^(1/a) has shape a.
     log_gamma = np.log(rng.gamma(concentration + 1.0, size=shape))
-    return np.asarray(softmax(log_gamma + np.log1p(-rng.uniform(size=shape)) / concentration, -1))
+    return softmax(log_gamma + np.log1p(-rng.uniform(size=shape)) / concentration, -1)
 
 
 def make_missing(
@@ -358,7 +357,7 @@ def load_digit_bits(*, return_X_y: bool = False, as_frame: bool = False) -> Any:
 
 
 def _table(
-    raw: Bunch, target: NDArray[Any], name: str, about: str, return_X_y: bool, as_frame: bool
+    raw: Bunch, target: np.ndarray, name: str, about: str, return_X_y: bool, as_frame: bool
 ) -> Any:
     """What a loader returns: the columns of scikit-learn's table and another target."""
     data = raw.data

@@ -24,10 +24,9 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit
 
-from skpc._arrays import Floats, Ints, offsets
+from skpc._arrays import Bools, Floats, Ints, offsets
 from skpc.circuit import Circuit
 from skpc.domain import group_rows
 from skpc.factor_graphs import FactorGraph, min_fill_vtree
@@ -191,9 +190,7 @@ def _with_neighbours(graph: FactorGraph, rows: Floats, sampled: Ints) -> Floats:
     return (rows[:, np.newaxis] + step) % graph.n_states
 
 
-def _terms(
-    ahead: Floats, behind: Floats, sampled: NDArray[np.bool_], stein_operator: str
-) -> dict[str, Any]:
+def _terms(ahead: Floats, behind: Floats, sampled: Bools, stein_operator: str) -> dict[str, Any]:
     """The terms from log ratios of probabilities to the next and the previous state."""
     itself = np.zeros(sampled.shape, dtype=np.int64)
     has_neighbour = sampled & ~sampled.all(axis=1, keepdims=True)

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils import check_random_state, check_scalar
 
-from skpc._arrays import Floats, Ints
+from skpc._arrays import Floats, Ints, has_gaps
 from skpc._repr import ShowsParameters
 from skpc._validation import check_n_samples, check_option
 from skpc._warnings import warn
@@ -255,7 +255,7 @@ class BlackBoxImportanceSampler(ShowsParameters, BaseEstimator):
             prob = softmax(self._graph.log_score(rows))
             mean = np.tensordot(prob, function(rows), 1)
             total += self.weights_[number] * mean
-        return np.asarray(total)
+        return total
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> Floats:
         """Draw rows: a sample by its weight, and its collapsed cells given the others.
@@ -321,7 +321,7 @@ class BlackBoxImportanceSampler(ShowsParameters, BaseEstimator):
     def _completed(self, chosen: Ints, random: np.random.RandomState) -> Floats:
         """One completion of each of the chosen samples."""
         rows = self.samples_[chosen]
-        incomplete = np.isnan(rows).any(axis=1)
+        incomplete = has_gaps(rows)
         if not incomplete.any():
             return rows
         vtree = min_fill_vtree(self.target)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import logsumexp
 
-from skpc._arrays import Floats, Ints
+from skpc._arrays import Floats, Ints, segment
 from skpc._validation import check_option
 from skpc.circuit import LEAF, PRODUCT, SUM, Circuit, CircuitBuilder
 from skpc.discrepancies.mmd import mean_of_pairs
@@ -139,18 +139,18 @@ class _Node(NamedTuple):
 
 
 def _children(circuit: Circuit, node: int) -> Ints:
-    return circuit.child[circuit.child_ptr[node] : circuit.child_ptr[node + 1]]
+    return circuit.child[segment(circuit.child_ptr, node)]
 
 
 def _table(circuit: Circuit, leaf: int) -> Floats:
-    return circuit.param[circuit.param_ptr[leaf] : circuit.param_ptr[leaf + 1]]
+    return circuit.param[segment(circuit.param_ptr, leaf)]
 
 
 def _stepped(circuit: Circuit, variable: int) -> Circuit:
     """The circuit of ``x -> c(n_i x)``, with the next state of one variable, cyclic."""
     param = circuit.param.copy()
     for leaf in np.flatnonzero(circuit.leaf_var == variable):
-        part = slice(circuit.param_ptr[leaf], circuit.param_ptr[leaf + 1])
+        part = segment(circuit.param_ptr, leaf)
         param[part] = np.roll(param[part], -1)
     return circuit.with_parameters(param=param)
 
@@ -230,7 +230,7 @@ def _node(circuits: tuple[Circuit, ...], triple: _Triple) -> _Node:
     options = []
     # The weights of p divide.
     for circuit, node, parts, opened, sign in zip(circuits, triple, below, opens, (1.0, 1.0, -1.0)):
-        weights = circuit.log_weight[circuit.child_ptr[node] : circuit.child_ptr[node + 1]]
+        weights = circuit.log_weight[segment(circuit.child_ptr, node)]
         pairs = zip(parts, weights.tolist())
         terms = [(part, sign * weight) for part, weight in pairs if weight > -np.inf]
         options.append(terms if opened else [(node, 0.0)])

@@ -113,7 +113,7 @@ def check_kernel(kernel: Kernel | None, n_variables: int) -> Kernel:
 def discrete_states(circuit: Circuit) -> Ints:
     """Numbers of states of a circuit over categories that has not been conditioned."""
     check_categories(circuit, "Stein operators, which step through states, need")
-    return np.asarray(circuit.n_states)
+    return circuit.n_states
 
 
 def _read_samples(samples: Any, target: Any, stein_operator: str) -> CollapsedRows:

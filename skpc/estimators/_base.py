@@ -4,9 +4,8 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Mapping
 from copy import copy
-from dataclasses import dataclass
 from numbers import Real
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import DensityMixin
@@ -39,7 +38,6 @@ LIKE_SAMPLE = 10.0
 REWEIGHTED = Stop(300, 1e-6)
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class TableDensity(EventAnswers, DensityMixin, TableLearner):
     """Density estimation on tables of numbers and categories.
 
@@ -451,7 +449,6 @@ class TableDensity(EventAnswers, DensityMixin, TableLearner):
 class CircuitDensity(TableDensity):
     """Density estimation by a circuit over encoded rows, which a subclass learns."""
 
-    circuit_: Circuit
     #: The structure of a million rows would take minutes, and needs fewer than the parameters do.
     _most_rows = 25_000
     #: EM over all rows of a large table, after that over a sample.
@@ -464,7 +461,7 @@ class CircuitDensity(TableDensity):
 
     def _take_columns(self, order: Ints) -> None:
         super()._take_columns(order)
-        self.circuit_ = self.circuit_.taken(order)
+        self.circuit_: Circuit = self.circuit_.taken(order)
 
     @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
@@ -503,7 +500,7 @@ class CircuitDensity(TableDensity):
         array([0.667])
         """
         if not hasattr(self, "circuit_"):
-            return cast("Self", cast("Any", self).fit(X, sample_weight=sample_weight))
+            return self.fit(X, sample_weight=sample_weight)
         with all_or_nothing(self):
             self.take_step(*self._learn_more(X, sample_weight))
         return self

@@ -372,4 +372,4 @@ def linked(name: str, margin: Floats) -> Floats:
         return np.exp(margin)
     if name == "expit":
         return np.hstack([expit(-margin), expit(margin)])
-    return np.asarray(softmax(margin, axis=1)) if name == "softmax" else margin
+    return softmax(margin, axis=1) if name == "softmax" else margin

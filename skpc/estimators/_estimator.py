@@ -7,11 +7,10 @@ from functools import partial, wraps
 from inspect import signature
 from numbers import Number
 from types import FunctionType
-from typing import Any, ClassVar, Self, TypeVar, cast
+from typing import Any, ClassVar, Self, TypeVar, cast, dataclass_transform
 
 import joblib
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import (
     BaseEstimator,
     ClassifierMixin,
@@ -27,6 +26,7 @@ from skpc._fitting import announce, noted
 from skpc._frames import is_from, like_native, native
 from skpc._threads import in_threads, one_thread, threads
 from skpc._validation import (
+    AUTO,
     N_JOBS,
     StrOptions,
     check_finite,
@@ -64,14 +64,16 @@ def parameter(default: _T, *constraints: Any) -> _T:
     return field(default=default, metadata={"constraints": constraints})
 
 
+@dataclass_transform(kw_only_default=True, eq_default=False, field_specifiers=(field,))
 class Estimator(BaseEstimator):
     """An estimator whose parameters are the fields of a dataclass, which makes its ``__init__``.
 
-    A subclass is decorated by ``dataclass``; its parameters are made by :func:`parameter`.
+    A subclass becomes such a dataclass; its parameters are made by :func:`parameter`.
     """
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        dataclass(kw_only=True, eq=False, repr=False)(cls)
         # A call enters by a public method: BLAS and OpenMP have one thread until it returns.
         for name, method in list(vars(cls).items()):
             if isinstance(method, FunctionType) and not name.startswith("_"):
@@ -131,7 +133,6 @@ class Estimator(BaseEstimator):
         return str(joblib.hash(self))
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class TableEstimator(Estimator):
     """An estimator that learns from tables of numbers and categories with missing cells."""
 
@@ -173,18 +174,15 @@ class TableEstimator(Estimator):
 
     def _encode(self, X: Any) -> tuple[Any, Floats]:
         """The checked table and its encoded rows."""
-        check_is_fitted(self)
-        table = check_table(self, X, reset=False)
-        return table, self.domain_.encode_with_mass(table)[0]
+        return self._events(X, is_scored=False, takes_ranges=False)[:2]
 
     def _encode_with_mass(self, X: Any) -> tuple[Any, Floats, LogMass]:
         """The checked table, its rows of known states, and what its cells add to log densities."""
-        check_is_fitted(self)
-        table = check_table(self, X, reset=False)
-        rows, mass = self.domain_.encode_with_mass(table)
-        return table, mass.known(rows), mass
+        return self._events(X, takes_ranges=False)
 
-    def _events(self, X: Any, is_scored: bool = True) -> tuple[Any, Any, LogMass]:
+    def _events(
+        self, X: Any, is_scored: bool = True, takes_ranges: bool = True
+    ) -> tuple[Any, Any, LogMass]:
         """The same for a table whose cells may be ranges and sets: these rows are events.
 
         The table comes back without such cells. A value that was not seen is missing in rows that
@@ -192,7 +190,7 @@ class TableEstimator(Estimator):
         """
         check_is_fitted(self)
         domain = self.domain_
-        has_ranges = self._takes_ranges and holds_ranges(X)
+        has_ranges = takes_ranges and self._takes_ranges and holds_ranges(X)
         table = check_table(self, X, reset=False)
         stated: dict[int, Any] = {}
         if has_ranges:
@@ -244,13 +242,12 @@ def _warn_of_scale(weight: Floats) -> None:
         )
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class ColumnsEstimator(TableEstimator):
     """An estimator whose parameters say what the columns are."""
 
     categorical_features: Any = parameter("auto", *CATEGORICAL_FEATURES)
-    categories: Any = parameter("auto", StrOptions({"auto"}), list)
-    atoms: Any = parameter("auto", StrOptions({"auto"}), dict)
+    categories: Any = parameter("auto", AUTO, list)
+    atoms: Any = parameter("auto", AUTO, dict)
     bounds: Any = parameter(None, dict, None)
     handle_unknown: str = parameter("unseen", StrOptions({"unseen", "missing", "error"}))
 
@@ -316,7 +313,7 @@ def check_target(estimator: Any, y: Any, n_rows: int) -> Floats:
     return target
 
 
-def check_labels(estimator: Any, y: Any, n_rows: int) -> NDArray[Any]:
+def check_labels(estimator: Any, y: Any, n_rows: int) -> np.ndarray:
     """Check the classes that a classifier learns to predict, numbers or strings.
 
     Parameters
@@ -354,7 +351,7 @@ def check_labels(estimator: Any, y: Any, n_rows: int) -> NDArray[Any]:
     return labels
 
 
-def _one_for_each_row(estimator: Any, y: Any, n_rows: int) -> NDArray[Any]:
+def _one_for_each_row(estimator: Any, y: Any, n_rows: int) -> np.ndarray:
     """The values of ``y``, no more and no fewer than there are rows."""
     if y is None:
         raise ValueError(
@@ -529,7 +526,7 @@ def _collection(parts: list[Any], sizes: Any, head: Any) -> Any:
 class ProbabilisticClassifier(ClassifierMixin, TableEstimator):
     """A classifier of incomplete rows that is a joint density of rows and classes."""
 
-    classes_: NDArray[Any]
+    classes_: np.ndarray = field(init=False)
 
     @abstractmethod
     def _log_posterior(self, rows: Floats) -> Floats:
@@ -572,9 +569,9 @@ class ProbabilisticClassifier(ClassifierMixin, TableEstimator):
         ndarray of shape (n_samples, n_classes)
             Classes in the order of ``classes_``.
         """
-        return np.asarray(np.exp(self.predict_log_proba(X)))
+        return np.exp(self.predict_log_proba(X))
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: Any) -> np.ndarray:
         """The most probable class of each row.
 
         Parameters
@@ -589,7 +586,7 @@ class ProbabilisticClassifier(ClassifierMixin, TableEstimator):
         """
         # An estimator that is not fitted says so, and has no classes.
         most_probable = self.predict_proba(X).argmax(axis=1)
-        return np.asarray(self.classes_[most_probable])
+        return self.classes_[most_probable]
 
     @by_chunks
     def score_samples(self, X: Any) -> Floats:
@@ -611,7 +608,7 @@ class ProbabilisticClassifier(ClassifierMixin, TableEstimator):
         _, rows, mass = self._encode_with_mass(X)
         return mass.with_rows(self._log_density(rows))
 
-    def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[Any, NDArray[Any]]:
+    def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[Any, np.ndarray]:
         """Draw rows and their classes.
 
         Parameters

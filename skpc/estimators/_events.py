@@ -165,7 +165,7 @@ class EventAnswers:
                 filled[missing, face.source] = face.source_cells[
                     _of_states(cells, face).argmax(axis=1)
                 ]
-        return np.asarray(filled)
+        return filled
 
     def _described(self, cells: Predictive, column: int) -> Predictive:
         """The distributions of a column with its name, dates and durations as such."""
@@ -178,7 +178,7 @@ class EventAnswers:
 
     def _log_known(self, known: Events) -> Floats:
         """Log measure of what is known; an error that names a cell where that is impossible."""
-        log_known = np.asarray(self._density.log_density(known))
+        log_known = self._density.log_density(known)
         for event in np.flatnonzero(np.isneginf(log_known))[:1].tolist():
             single_event = known.take(np.array([event]))
             columns = np.arange(self.domain_.n_features)
@@ -216,12 +216,12 @@ def of_face(cells: Predictive, face: Face) -> Predictive:
 def _of_states(cells: Predictive, face: Face) -> Floats:
     """Probabilities of the states of the source of a face, shape (n_rows, n_states)."""
     if cells.labels is not None:
-        return np.asarray(cells.probabilities)
+        return cells.probabilities
     states = face.source_cells.tolist()
     # A state has the mass by which the distribution function rises there.
     below = [cells.cdf(np.nextafter(state, -np.inf)) for state in states]
     prob = np.transpose([cells.cdf(state) for state in states]) - np.transpose(below)
-    return np.asarray(prob / prob.sum(axis=1, keepdims=True))
+    return prob / prob.sum(axis=1, keepdims=True)
 
 
 def _side_by_side(events: Events, known: Events) -> list[Events]:

@@ -1,6 +1,5 @@
 """What the pool of an imputer has besides densities."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,6 @@ from skpc.imputation.linear import LinearCells
 from skpc.pooling.mixture import DensityMixture
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class LinearFiller(TableDensity):
     """Regressions of each column on the observed cells of a row; see :class:`LinearCells`.
 

@@ -97,7 +97,6 @@ class TrainingData(NamedTuple):
         return self.rows, self.weight, self.rows_val, np.ones(len(self.rows_val))
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class TableLearner(ColumnsEstimator, ABC):
     """An estimator that learns a density of encoded rows, from a table or from rows like these."""
 
@@ -239,7 +238,7 @@ class TableLearner(ColumnsEstimator, ABC):
             given = np.where(is_place, np.nan, rows)
             known = set_events._replace(rows=given).take(index)
             (cells,) = self.row_density.posteriors(known, [place])
-            rows[index, place] = even_draws(np.asarray(cells.probabilities), random_state)
+            rows[index, place] = even_draws(cells.probabilities, random_state)
         if sets:
             self._learn_rows(domain, TrainingData(*merge_rows(rows, weight)))
         # Back into the order of the table.

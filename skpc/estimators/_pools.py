@@ -1,7 +1,7 @@
 """What DensityClassifier and DensityRegressor have in common: parameters and their checks."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Any, ClassVar, Self
 
@@ -97,7 +97,6 @@ class Composition(BaseComposition, Estimator):
         return [tuple(pair) for pair in pairs]
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class PoolEstimator(Composition, TableEstimator):
     """A pool of densities, and of models that learn from masked copies of rows."""
 
@@ -118,7 +117,7 @@ class PoolEstimator(Composition, TableEstimator):
         if self.density is not None:
             return self._named("density")
         # Only default densities need a seed: given ones have their own.
-        seed = int(random_state.randint(2**31))
+        seed = random_state.randint(2**31)
         return [(name, clone(model).set_params(random_state=seed)) for name, model in self._usual]
 
     def _with_others(self, members: list[Member]) -> list[Member]:
@@ -206,13 +205,13 @@ class PoolEstimator(Composition, TableEstimator):
         """What the columns are, in the order of the members."""
         return self.domain_.taken(self._order)
 
-    def _encode(self, X: Any) -> tuple[Any, Any]:
-        return self._events(X, is_scored=False)[:2]
-
-    def _encode_with_mass(self, X: Any) -> tuple[Any, Any, LogMass]:
-        return self._events(X)
-
-    def _events(self, X: Any, is_scored: bool = True) -> tuple[Any, Any, LogMass]:
+    def _events(
+        self,
+        X: Any,
+        is_scored: bool = True,
+        takes_ranges: bool = True,  # noqa: ARG002
+    ) -> tuple[Any, Any, LogMass]:
+        # A pool answers all questions about rows with ranges, if any.
         table, rows, mass = super()._events(X, is_scored)
         if isinstance(rows, Events):
             return table, rows.with_columns(self._order), mass

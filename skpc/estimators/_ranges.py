@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import _safe_indexing
 
-from skpc._arrays import Floats, Ints
+from skpc._arrays import Floats, Ints, group_sums
 from skpc._validation import column_of, describe_column, objects_of
 from skpc._warnings import warn
 from skpc.domain import Domain, events_of_table, group_rows
@@ -75,7 +75,7 @@ def merged_table(table: Any, weight: Floats) -> tuple[Any, Floats]:
     codes = [np.unique([*map(_key, cells)], return_inverse=True)[1] for cells in columns]
     group = group_rows(np.column_stack(codes).astype(np.float64))[1]
     representative = np.unique(group, return_index=True)[1]
-    total = np.bincount(group, weight).astype(np.float64)
+    total = group_sums(group, weight)
     return _safe_indexing(table, representative), total
 
 
@@ -101,7 +101,7 @@ def merged_events(events: Events, weight: Floats) -> tuple[Events, Floats, Ints]
     group = group_rows(contents)[1]
     representative = np.unique(group, return_index=True)[1]
     order = np.lexsort(contents[representative].T)
-    total = np.bincount(group, weight).astype(np.float64)
+    total = group_sums(group, weight)
     # The inverse of the order takes the number of a group to its place.
     place = np.argsort(order)[group]
     return events.take(representative[order]), total[order], place

@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import field
 from numbers import Real
 from typing import Any, Self
 
@@ -17,7 +17,8 @@ from skpc._fitting import all_or_nothing
 from skpc._frames import native
 from skpc._threads import in_threads, threads
 from skpc._validation import (
-    Interval,
+    AUTO,
+    FRACTION,
     StrOptions,
     as_precise,
     column_of,
@@ -52,7 +53,6 @@ from skpc.pooling.folds import FEWEST
 _FOLDS = 3
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class CellErrorDetector(TableTransformer, ColumnsEstimator):
     """Find the wrong cells of a table.
 
@@ -183,8 +183,8 @@ class CellErrorDetector(TableTransformer, ColumnsEstimator):
     """
 
     density: Any = field(default=None, kw_only=False)
-    error_rate: Any = parameter("auto", StrOptions({"auto"}), Real, dict, "array-like")
-    fdr: float = parameter(0.1, Interval(Real, 0.0, 1.0, closed="neither"))
+    error_rate: Any = parameter("auto", AUTO, Real, dict, "array-like")
+    fdr: float = parameter(0.1, FRACTION)
     repair: str | None = parameter(None, StrOptions({"mean", "mpe", "sample"}), None)
 
     threshold_: float = field(init=False)

@@ -1,10 +1,9 @@
 """Cutset networks learned by a structure score."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from numbers import Integral
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -12,7 +11,15 @@ from sklearn.utils import check_random_state
 from skpc._arrays import Floats
 from skpc._fitting import Fit, Rows, Stop, progress
 from skpc._threads import threads
-from skpc._validation import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, Interval, StrOptions, fit_context
+from skpc._validation import (
+    AT_LEAST_ONE,
+    AUTO,
+    NOT_NEGATIVE,
+    POSITIVE,
+    WHOLE,
+    StrOptions,
+    fit_context,
+)
 from skpc.circuit import Circuit, mixture
 from skpc.estimators._base import CircuitDensity
 from skpc.estimators._estimator import parameter
@@ -36,7 +43,6 @@ from skpc.queries.parameters import fit_to_rows
 _EM_TOL = 3e-4
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class CutsetNetworkBD(CircuitDensity):
     """Cutset network learned greedily by a Bayesian-Dirichlet or BIC structure score.
 
@@ -211,9 +217,9 @@ class CutsetNetworkBD(CircuitDensity):
     criterion: str = parameter("bd", StrOptions({"bd", "bic"}))
     ess: float = parameter(0.1, POSITIVE)
     alpha: float = parameter(0.01, POSITIVE)
-    param_ess: float | str | None = parameter("auto", StrOptions({"auto"}), None, POSITIVE)
+    param_ess: Any = parameter("auto", AUTO, None, POSITIVE)
     n_candidates: int = parameter(10, AT_LEAST_ONE)
-    max_depth: int | None = parameter(None, None, Interval(Integral, 0, None, closed="left"))
+    max_depth: int | None = parameter(None, None, WHOLE)
     structured: bool = parameter(False, "boolean")
     n_components: int = parameter(1, AT_LEAST_ONE)
     max_iter: int = parameter(100, AT_LEAST_ONE)
@@ -272,7 +278,7 @@ class CutsetNetworkBD(CircuitDensity):
             complete = fill_missing(
                 self.domain_, rows, weight, learn_tree, self.n_components, random_state
             )
-            self.param_ess_ = cast("float | None", self.param_ess)
+            self.param_ess_ = self.param_ess
             if self.n_components == 1:
                 self.n_iter_ = 1
                 self.converged_ = True
@@ -330,12 +336,11 @@ class CutsetNetworkBD(CircuitDensity):
     ) -> Fit:
         """Learn a mixture whose tables are shrunk towards those of all rows."""
         network = self._network(rows, complete, weight)
-        param_ess = cast("float", self.param_ess_)
-        learner = self._networks(param_ess)
+        learner = self._networks(self.param_ess_)
         fit, self.circuit_, self.param_ess_ = learn_shrunken_mixture(
             TrainingRows(rows, complete, weight),
             network,
-            param_ess,
+            self.param_ess_,
             learner,
             lambda rows, weight: learner.learn(self.domain_.codes(rows), weight),
             partial(self._mixture, learner, random_state),
@@ -356,7 +361,7 @@ class CutsetNetworkBD(CircuitDensity):
         options = self._options
         return partial(learn_cutset_network, n_states=n_states, options=options, advance=advance)
 
-    def _networks(self, param_ess: float | None) -> NetworkLearner:
+    def _networks(self, param_ess: Any) -> NetworkLearner:
         build = partial(cutset_circuit, axes=self.domain_.axes, param_ess=param_ess)
         return NetworkLearner(self._learner(), build, self.n_components, self.n_jobs)
 
@@ -419,7 +424,7 @@ class CutsetNetworkBD(CircuitDensity):
             tol = _EM_TOL * n_missing / weight.sum() if max_iter > 1 else -np.inf
             stop = Stop(max(max_iter, 1), tol)
         fit = fit_to_rows(circuit, Rows(rows, weight), counts, stop)
-        return cast("Circuit", fit.model.circuit)
+        return fit.model.circuit
 
 
 def _missing_cells(rows: Floats, weight: Floats) -> float:
@@ -431,4 +436,4 @@ def _root_weights(circuit: Circuit, components: Sequence[Any] | Floats) -> Float
     if len(components) == 1:
         return np.ones(1)
     # The root is the last node, and its edges are the last of all.
-    return np.asarray(np.exp(circuit.log_weight[circuit.child_ptr[-2] :]))
+    return np.exp(circuit.log_weight[circuit.child_ptr[-2] :])

@@ -1,15 +1,14 @@
 """Classification of incomplete rows by a pool of densities."""
 
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from scipy.special import softmax
 from sklearn.utils import check_random_state
 
-from skpc._arrays import Floats, Ints, log_or_inf
+from skpc._arrays import Floats, Ints, group_sums, log_or_inf
 from skpc._fitting import all_or_nothing
-from skpc._validation import StrOptions, fit_context
+from skpc._validation import AUTO, fit_context
 from skpc.domain.stated import holds_ranges
 from skpc.estimators._estimator import ProbabilisticClassifier, check_labels, parameter
 from skpc.estimators._pools import PoolEstimator, check_rates
@@ -20,7 +19,6 @@ from skpc.pooling.classes import ClassData, ClassDensities
 from skpc.pooling.pool import Member
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class DensityClassifier(ProbabilisticClassifier, PoolEstimator):
     """Classifier by a pool of densities, for rows with any cells missing.
 
@@ -157,7 +155,7 @@ class DensityClassifier(ProbabilisticClassifier, PoolEstimator):
     """
 
     priors: Any = parameter(None, "array-like", dict, None)
-    joint: bool | str = parameter("auto", "boolean", StrOptions({"auto"}))
+    joint: bool | str = parameter("auto", "boolean", AUTO)
     classifiers: Any = parameter(("forest", "boosting", "logistic"), "array-like", None)
 
     _usual = ("mixture", ClassMixture()), ("hidden", HiddenChowLiuTree())
@@ -204,7 +202,7 @@ class DensityClassifier(ProbabilisticClassifier, PoolEstimator):
             rates = check_rates(self.missing_rates)
             table, weight, labels = self._training_rows(X, sample_weight, y, check_labels)
             self.classes_, code = np.unique(labels, return_inverse=True)
-            self.class_count_ = np.bincount(code, weight)
+            self.class_count_ = group_sums(code, weight)
             shares = self.class_count_ / self.class_count_.sum()
             self.class_prior_ = shares if self.priors is None else self._given_priors()
             task = densities, X, y, sample_weight, (table, weight, code)
@@ -286,7 +284,7 @@ class DensityClassifier(ProbabilisticClassifier, PoolEstimator):
     def _log_posterior(self, rows: Floats) -> Floats:
         # The pool leaves out how frequent classes are, so that priors can be given.
         odds = log_or_inf(self.class_prior_) + self._pool.log_odds(rows)
-        return np.asarray(odds - np.logaddexp.reduce(odds, axis=1, keepdims=True))
+        return odds - np.logaddexp.reduce(odds, axis=1, keepdims=True)
 
     def _log_density(self, rows: Floats) -> Floats:
         return self._pool.log_density(rows, log_or_inf(self.class_prior_))

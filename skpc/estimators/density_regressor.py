@@ -1,7 +1,7 @@
 """Regression of incomplete rows by a pool of densities."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Self
 
 import numpy as np
@@ -45,7 +45,6 @@ from skpc.variables.dates import Calendar, as_dates
 _ROWS = 1024
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class DensityRegressor(RegressorMixin, PoolEstimator):
     """Regressor by a pool of densities, for rows with any cells missing.
 
@@ -624,24 +623,19 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
             for density in pool.densities.values()
         ]
         # (n_rows, n_densities): the mixture of the scores of all densities.
-        return np.asarray(np.logaddexp.reduce(np.array(scores).T + np.log(pool.mixture), axis=1))
+        return np.logaddexp.reduce(np.array(scores).T + np.log(pool.mixture), axis=1)
 
     @property
     def _is_censored(self) -> bool:
         """Whether targets known as ranges have been learned."""
         return bool(np.isfinite(self._last))
 
-    def _encode(self, X: Any) -> tuple[Any, Floats]:
-        table, rows = super()._encode(X)
-        return table, self._with_cause(rows)
-
-    def _encode_with_mass(self, X: Any) -> tuple[Any, Floats, LogMass]:
-        table, rows, mass = super()._encode_with_mass(X)
-        return table, self._with_cause(rows), mass
-
-    def _with_cause(self, rows: Floats) -> Floats:
-        """Rows with the cause, which nobody knows, where members have learned one."""
-        return rows if self.event_codes_ is None else labelled(rows)
+    def _events(
+        self, X: Any, is_scored: bool = True, takes_ranges: bool = True
+    ) -> tuple[Any, Any, LogMass]:
+        table, rows, mass = super()._events(X, is_scored, takes_ranges)
+        # Members that have learned a cause have a column for it; nobody knows it here.
+        return table, rows if self.event_codes_ is None else labelled(rows), mass
 
     def _numbers(self, y: Any) -> Any:
         """Targets, dates as numbers."""

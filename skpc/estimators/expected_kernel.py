@@ -1,18 +1,17 @@
 """Support vector machines that integrate over missing features, and regression by one."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVR
 from sklearn.utils import gen_batches
 
-from skpc._arrays import Floats, check_memory
+from skpc._arrays import Floats, check_memory, has_gaps
 from skpc._fitting import all_or_nothing, announce
 from skpc._threads import threads
 from skpc._validation import (
@@ -43,7 +42,6 @@ from skpc.queries import KernelExpansion, expected_gram, sample_missing
 from skpc.queries.passes.rows import kernel_rows
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class ExpectedKernelMachine(TableEstimator):
     """A machine of libsvm, with a density of the features for missing cells.
 
@@ -65,8 +63,8 @@ class ExpectedKernelMachine(TableEstimator):
     _units = 0.0, 1.0
 
     def _learn(
-        self, solver: Any, table: Any, weight: Floats, target: NDArray[Any]
-    ) -> tuple[Floats, Floats, NDArray[Any]]:
+        self, solver: Any, table: Any, weight: Floats, target: np.ndarray
+    ) -> tuple[Floats, Floats, np.ndarray]:
         """Fit the density and the solver.
 
         Returns the distinct pairs of encoded rows and targets, and the sums of their weights, as
@@ -85,7 +83,7 @@ class ExpectedKernelMachine(TableEstimator):
         self._solve(solver, *distinct)
         return distinct
 
-    def _solve(self, solver: Any, rows: Floats, weight: Floats, target: NDArray[Any]) -> None:
+    def _solve(self, solver: Any, rows: Floats, weight: Floats, target: np.ndarray) -> None:
         """Fit the solver after the density, and keep the functions that the solver finds.
 
         The coefficients of equal support vectors are added, and put into the units of the target.
@@ -150,7 +148,7 @@ class ExpectedKernelMachine(TableEstimator):
         """Expected values of the functions given encoded rows, shape (n_rows, n_functions)."""
         # Products of matrices are quick, but take points on both sides; the circuit takes gaps.
         usable = len(self.support_vectors_) > 0 and not np.isnan(self.support_vectors_).any()
-        complete = usable & ~np.isnan(rows).any(axis=1)
+        complete = usable & ~has_gaps(rows)
         mean = np.empty((len(rows), len(self.dual_coef_)))
         if complete.any():
             mean[complete] = self._at_points(rows[complete])
@@ -228,7 +226,6 @@ class ExpectedKernelMachine(TableEstimator):
         return fit_best(candidates, domain, rows, weight, self.random_state, worth)
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class ExpectedKernelSVR(RegressorMixin, ExpectedKernelMachine):
     """Support vector regression whose predictions are exact expectations over missing features.
 
@@ -427,7 +424,7 @@ class ExpectedKernelSVR(RegressorMixin, ExpectedKernelMachine):
             )
         # A complete row has a single prediction, which does not spread.
         std = np.zeros(len(rows))
-        incomplete = np.isnan(rows).any(axis=1)
+        incomplete = has_gaps(rows)
         variance = self._expansion.variance(rows[incomplete])[:, 0]
         # Rounding may have made a small variance negative.
         std[incomplete] = np.sqrt(np.maximum(variance, 0.0))
@@ -460,7 +457,7 @@ class ExpectedKernelSVR(RegressorMixin, ExpectedKernelMachine):
         """
         n_samples = check_n_samples(n_samples)
         _, rows = self._encode(X)
-        incomplete = np.isnan(rows).any(axis=1)
+        incomplete = has_gaps(rows)
         repeated = np.repeat(rows[incomplete], n_samples, axis=0)
         filled = sample_missing(self.density_.circuit_, repeated, random_state)
         drawn = np.empty((len(rows), n_samples))
@@ -468,7 +465,7 @@ class ExpectedKernelSVR(RegressorMixin, ExpectedKernelMachine):
         drawn[incomplete] = self._mean(filled)[:, 0].reshape(incomplete.sum(), n_samples)
         # All draws of a complete row are the row itself.
         drawn[~incomplete] = self._mean(rows[~incomplete])[:, [0]]
-        return np.asarray(drawn + self.intercept_[0])
+        return drawn + self.intercept_[0]
 
 
 def _hand_down(machine: Any, density: Any) -> None:
@@ -500,7 +497,7 @@ def _scale(numbers: Floats, weight: Floats) -> float:
 def _refuse_unstructured(density: Any, rows: Floats) -> None:
     if not density.circuit_.structured_decomposable:
         raise ValueError(
-            f"{int(np.isnan(rows).any(axis=1).sum())} distinct training rows have missing cells, "
+            f"{int(has_gaps(rows).sum())} distinct training rows have missing cells, "
             "which needs a density with a structured-decomposable circuit, but that of "
             f"{type(density).__name__} is not; use CutsetNetworkBD(structured=True), or train on "
             "complete rows"

@@ -1,11 +1,9 @@
 """Support vector classification that integrates over missing features."""
 
-from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax, softmax
 from sklearn.base import ClassifierMixin, clone
@@ -59,7 +57,7 @@ class Sigmoid(NamedTuple):
         class_columns = [curve.predict(column) for curve, column in zip(self.curves, evidence.T)]
         # All sigmoids may vanish in float64, and their shares would be 0 / 0.
         probability = np.maximum(np.column_stack(class_columns), np.finfo(np.float64).tiny)
-        return np.asarray(probability / probability.sum(axis=1, keepdims=True))
+        return probability / probability.sum(axis=1, keepdims=True)
 
 
 class Temperature(NamedTuple):
@@ -97,7 +95,7 @@ class Temperature(NamedTuple):
 
     def probabilities(self, evidence: Floats) -> Floats:
         """Probabilities of the classes, shape (n_rows, n_classes)."""
-        return np.asarray(softmax(self.inverse * evidence, axis=1))
+        return softmax(self.inverse * evidence, axis=1)
 
 
 _CALIBRATIONS: dict[str, Any] = {"sigmoid": Sigmoid, "temperature": Temperature}
@@ -112,7 +110,6 @@ def _calibrates(machine: Any) -> bool:
     return True
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class ExpectedKernelSVC(ClassifierMixin, ExpectedKernelMachine):
     """Support vector classification by exact expected margins over missing features.
 
@@ -343,9 +340,9 @@ class ExpectedKernelSVC(ClassifierMixin, ExpectedKernelMachine):
         if n_classes == 2:
             return margin[:, 0]
         # Margins of pairs are positive for the first class, scikit-learn's votes for the second.
-        return np.asarray(decisions_of_pairs(margin <= 0.0, -margin, n_classes))
+        return decisions_of_pairs(margin <= 0.0, -margin, n_classes)
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: Any) -> np.ndarray:
         """The class of greatest decision for each row.
 
         Parameters
@@ -360,8 +357,8 @@ class ExpectedKernelSVC(ClassifierMixin, ExpectedKernelMachine):
         """
         decision = self.decision_function(X)
         if decision.ndim == 1:
-            return np.asarray(self.classes_[(decision > 0.0).astype(np.int64)])
-        return np.asarray(self.classes_[decision.argmax(axis=1)])
+            return self.classes_[(decision > 0.0).astype(np.int64)]
+        return self.classes_[decision.argmax(axis=1)]
 
     @available_if(_calibrates)
     @by_chunks

@@ -1,13 +1,12 @@
 """A model of the user's that answers for rows with missing cells, by its expectation over these."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from numbers import Integral
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import MetaEstimatorMixin, clone, is_classifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import accuracy_score, r2_score
@@ -16,7 +15,7 @@ from sklearn.utils import check_random_state, gen_batches
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import has_fit_parameter
 
-from skpc._arrays import Floats
+from skpc._arrays import Floats, has_gaps, owners
 from skpc._fitting import all_or_nothing
 from skpc._threads import threads
 from skpc._validation import Interval, StrOptions, fit_context, objects_of
@@ -63,7 +62,6 @@ class VarianceReduction(NamedTuple):
     se: Floats
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
     """A model of yours that takes rows with missing cells, by its expectation over these.
 
@@ -292,13 +290,13 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
         takes_weights = has_fit_parameter(model, "sample_weight")
         if given is not None and not takes_weights:
             raise ValueError(f"sample_weight must be None, as {model!r} does not take weights.")
-        has_gaps = np.isnan(rows).any(axis=1)
+        incomplete = has_gaps(rows)
         # Joint draws by which a training row with gaps is completed.
         n_completions = 5
-        if has_gaps.any():
+        if incomplete.any():
             # Without weights complete rows count as often as those that are drawn.
-            n_copies = np.where(has_gaps | (not takes_weights), n_completions, 1)
-            copied = np.repeat(np.arange(len(rows)), n_copies)
+            n_copies = np.where(incomplete | (not takes_weights), n_completions, 1)
+            copied = owners(n_copies)
             rows = self._completed(rows, y, weight, copied)
             y = y[copied]
             # The completions of a row share its weight, whether the user gave weights or not.
@@ -384,7 +382,7 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
         return values
 
     @property
-    def classes_(self) -> NDArray[Any]:
+    def classes_(self) -> np.ndarray:
         """The classes of a classifier."""
         return np.asarray(self._model.classes_)
 
@@ -431,9 +429,9 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
             if not return_std:
                 return answer
             std = np.zeros_like(answer)
-            has_gaps = np.isnan(rows).any(axis=1)
-            if has_gaps.any():
-                std[has_gaps] = self._spread(rows[has_gaps])
+            incomplete = has_gaps(rows)
+            if incomplete.any():
+                std[incomplete] = self._spread(rows[incomplete])
             return answer, std
         if return_std:
             raise ValueError("return_std=True needs a regressor; a classifier has predict_proba.")
@@ -442,7 +440,7 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
         best = (margin > 0.0).astype(int) if margin.ndim == 1 else margin.argmax(axis=1)
         out = self.classes_[best]
         # The model has the last word on complete rows: it may break ties in its own way.
-        is_complete = ~np.isnan(rows).any(axis=1)
+        is_complete = ~has_gaps(rows)
         if is_complete.any():
             out[is_complete] = self._of_complete(table, rows, is_complete, "predict")
         return out
@@ -617,7 +615,7 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
 
     def _expected(self, table: Any, rows: Floats, method: str) -> Floats:
         """The expected answer of a method of the model."""
-        is_complete = ~np.isnan(rows).any(axis=1)
+        is_complete = ~has_gaps(rows)
         if is_complete.all():
             return self._of_complete(table, rows, is_complete, method)
         expected_of_incomplete = self._of_incomplete(rows[~is_complete], method)

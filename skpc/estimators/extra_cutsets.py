@@ -1,6 +1,6 @@
 """Random cutset networks, mixed with equal weights."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from numbers import Integral, Real
 from typing import Any, Self
@@ -10,13 +10,7 @@ from sklearn.utils import check_random_state
 
 from skpc._fitting import Apart, Rows, learn
 from skpc._threads import threads
-from skpc._validation import (
-    AT_LEAST_ONE,
-    POSITIVE,
-    Interval,
-    StrOptions,
-    fit_context,
-)
+from skpc._validation import AT_LEAST_ONE, AUTO, POSITIVE, Interval, fit_context
 from skpc.circuit import Circuit, mixture
 from skpc.estimators._base import LIKE_SAMPLE, CircuitDensity
 from skpc.estimators._estimator import parameter
@@ -30,7 +24,6 @@ from skpc.queries.flows import pseudo_counts_from
 from skpc.queries.parameters import ParametrisedCircuit, em_step
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class ExtraCutsets(CircuitDensity):
     """Mixture of cutset networks whose cuts are drawn at random.
 
@@ -143,7 +136,7 @@ class ExtraCutsets(CircuitDensity):
     """
 
     n_estimators: int = field(default=40, kw_only=False, metadata={"constraints": (AT_LEAST_ONE,)})
-    min_samples_split: Any = parameter("auto", StrOptions({"auto"}), POSITIVE)
+    min_samples_split: Any = parameter("auto", AUTO, POSITIVE)
     max_features: Any = parameter(
         None, None, AT_LEAST_ONE, Interval(Real, 0.0, 1.0, closed="right")
     )

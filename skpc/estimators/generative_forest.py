@@ -1,15 +1,15 @@
 """Random forests as joint densities of columns and classes."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.utils import check_random_state
 
-from skpc._arrays import Floats, Ints
+from skpc._arrays import Floats, Ints, group_sums
 from skpc._fitting import all_or_nothing, progress
 from skpc._threads import threads
-from skpc._validation import AT_LEAST_ONE, Interval, RealNotInt, StrOptions, fit_context
+from skpc._validation import AT_LEAST_ONE, AUTO, Interval, RealNotInt, StrOptions, fit_context
 from skpc.domain import canonical_order, merge_rows
 from skpc.estimators._estimator import (
     ColumnsEstimator,
@@ -25,7 +25,6 @@ from skpc.pooling.pool import labelled
 _SHARES = (StrOptions({"auto", "sqrt", "log2"}), Interval(RealNotInt, 0.0, 1.0, closed="right"))
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class GenerativeForest(ProbabilisticClassifier, ColumnsEstimator):
     """Random forest that is a joint density, for rows with any cells missing.
 
@@ -132,7 +131,7 @@ class GenerativeForest(ProbabilisticClassifier, ColumnsEstimator):
 
     n_estimators: int = field(default=60, kw_only=False, metadata={"constraints": (AT_LEAST_ONE,)})
     leaves: str = parameter("auto", StrOptions({"auto", "all", "class"}))
-    min_samples_leaf: Any = parameter("auto", StrOptions({"auto"}), AT_LEAST_ONE)
+    min_samples_leaf: Any = parameter("auto", AUTO, AT_LEAST_ONE)
     max_features: Any = parameter("auto", *_SHARES, AT_LEAST_ONE, None)
     bootstrap: bool = parameter(True, "boolean")
     n_bins: int | None = parameter(None, None, AT_LEAST_ONE)
@@ -169,7 +168,7 @@ class GenerativeForest(ProbabilisticClassifier, ColumnsEstimator):
         with all_or_nothing(self):
             table, weight, labels = self._training_rows(X, sample_weight, y, check_labels)
             self.classes_, code = np.unique(labels, return_inverse=True)
-            self.class_count_ = np.bincount(code, weight)
+            self.class_count_ = group_sums(code, weight)
             self.domain_ = self._domain_of(table, weight)
             # The class goes along as a column: equal rows of two classes stay two rows.
             rows, weight = merge_rows(labelled(self.domain_.encode(table), code), weight)
@@ -196,7 +195,7 @@ class GenerativeForest(ProbabilisticClassifier, ColumnsEstimator):
     def _log_density(self, rows: Floats) -> Floats:
         log_joint = self._forest.log_density(rows[:, self._order])
         # (n_rows, n_classes): the class is summed out.
-        return np.asarray(np.logaddexp.reduce(log_joint, axis=1))
+        return np.logaddexp.reduce(log_joint, axis=1)
 
     def _draw(self, n_rows: int, random_state: np.random.RandomState) -> tuple[Floats, Ints]:
         rows, code = self._forest.draw(n_rows, random_state)

@@ -1,6 +1,6 @@
 """Chow-Liu trees of hidden variables."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -8,7 +8,7 @@ from sklearn.utils import check_random_state
 from skpc._arrays import Floats, Ints
 from skpc._fitting import Rows, learn, progress
 from skpc._threads import threads
-from skpc._validation import AT_LEAST_ONE, StrOptions
+from skpc._validation import AT_LEAST_ONE, AUTO
 from skpc.estimators._base import CircuitDensity
 from skpc.estimators._estimator import parameter
 from skpc.estimators._learner import EncodedChunks, TrainingData
@@ -26,7 +26,6 @@ from skpc.learning.hidden_tree_search import (
 _HELD_OUT = 0.1
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class HiddenChowLiuTree(CircuitDensity):
     """Chow-Liu tree of hidden variables, one above each column.
 
@@ -135,7 +134,7 @@ class HiddenChowLiuTree(CircuitDensity):
     array([[1., 1., 1., 1.]])
     """
 
-    n_hidden: int | str = parameter("auto", StrOptions({"auto"}), AT_LEAST_ONE)
+    n_hidden: int | str = parameter("auto", AUTO, AT_LEAST_ONE)
     n_bins: int | None = parameter(None, None, AT_LEAST_ONE)
 
     #: Bins know atoms and the space between them.
@@ -149,7 +148,7 @@ class HiddenChowLiuTree(CircuitDensity):
 
     def _learn(self, data: TrainingData) -> TaughtTree:
         random_state = check_random_state(self.random_state)
-        seed = int(random_state.randint(np.iinfo(np.int32).max))
+        seed = random_state.randint(np.iinfo(np.int32).max)
         with threads(self.n_jobs):
             if data.like is None:
                 tree, choice = self._choose(data, seed, random_state)

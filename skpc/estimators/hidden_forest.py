@@ -1,7 +1,7 @@
 """A bag of mixtures of hidden Chow-Liu trees."""
 
-from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from dataclasses import field, replace
+from typing import Any
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -9,7 +9,7 @@ from sklearn.utils import check_random_state
 from skpc._arrays import Floats, Ints, offsets
 from skpc._fitting import Rows, learn
 from skpc._threads import threads
-from skpc._validation import AT_LEAST_ONE, StrOptions
+from skpc._validation import AT_LEAST_ONE, AUTO
 from skpc.circuit import Circuit
 from skpc.densities import CircuitAnswers, Density
 from skpc.domain import Column
@@ -36,18 +36,19 @@ class ForestAnswers(CircuitAnswers):
     @property
     def circuit(self) -> Circuit:
         """The circuit of the estimator that stands in its place."""
-        return cast("Any", self[0]).circuit_
+        estimator: Any = self[0]
+        return estimator.circuit_
 
     def log_density(self, rows: Any, given: Any = None) -> Floats:
         """See :class:`skpc.densities.Density`."""
         # Conditions and events take the circuit: matrices pass plain rows alone.
         if given is not None or not isinstance(rows, np.ndarray):
             return super().log_density(rows, given)
-        estimator = cast("HiddenForest", self[0])
+        estimator: Any = self[0]
         codes = self.domain.codes(rows)[:, estimator._order].astype(np.int64)
         log_likelihood = estimator._exact_forest.log_likelihood(codes)
         # Trees know the bins; where in a bin a number lies is told by the axes.
-        return np.asarray(log_likelihood + self.domain.axis_table.log_density(rows))
+        return log_likelihood + self.domain.axis_table.log_density(rows)
 
     def draw(
         self, n_rows: int, random_state: np.random.RandomState, given: Events | None = None
@@ -55,15 +56,14 @@ class ForestAnswers(CircuitAnswers):
         """See :class:`skpc.densities.Density`."""
         if given is not None:
             return super().draw(n_rows, random_state, given)
-        estimator = cast("HiddenForest", self[0])
+        estimator: Any = self[0]
         codes = estimator._exact_forest.draw(n_rows, random_state)
-        seed = int(random_state.randint(np.iinfo(np.int32).max))
+        seed = random_state.randint(np.iinfo(np.int32).max)
         domain = self.domain.taken(estimator._order)
         rows = domain.axis_table.draw(codes, np.full(codes.shape, np.nan), seed)
         return domain.values(rows)[:, np.argsort(estimator._order)]
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class HiddenForest(CircuitDensity):
     """Bag of mixtures of hidden Chow-Liu trees over fine bins.
 
@@ -178,9 +178,9 @@ class HiddenForest(CircuitDensity):
     array([[1., 1., 1., 1.]])
     """
 
-    n_estimators: int | str = parameter("auto", StrOptions({"auto"}), AT_LEAST_ONE)
-    n_clusters: int | str = parameter("auto", StrOptions({"auto"}), AT_LEAST_ONE)
-    n_hidden: int | str = parameter("auto", StrOptions({"auto"}), AT_LEAST_ONE)
+    n_estimators: int | str = parameter("auto", AUTO, AT_LEAST_ONE)
+    n_clusters: int | str = parameter("auto", AUTO, AT_LEAST_ONE)
+    n_hidden: int | str = parameter("auto", AUTO, AT_LEAST_ONE)
     max_iter: int = parameter(10, AT_LEAST_ONE)
     n_bins: int | None = parameter(None, None, AT_LEAST_ONE)
 
@@ -188,7 +188,7 @@ class HiddenForest(CircuitDensity):
     margins = "auto"
     #: The trees over the columns in the order in which they were learned from; None once parameters
     #: have changed that only the circuit has.
-    _forest: FineForest | None = field(init=False)
+    _forest: Any = field(init=False)
     #: The same in float64, and the circuit, once they have been asked for.
     _made: dict[str, Any] = field(init=False)
     #: The masses of the states of each column, smooth along lines.
@@ -207,7 +207,7 @@ class HiddenForest(CircuitDensity):
             axes = self.domain_.taken(self._order).axes
             circuit = self._exact_forest.circuit(axes)
             self._made["circuit"] = circuit.taken(np.argsort(self._order))
-        return cast("Circuit", self._made["circuit"])
+        return self._made["circuit"]
 
     @circuit_.setter
     def circuit_(self, circuit: Circuit) -> None:
@@ -219,14 +219,15 @@ class HiddenForest(CircuitDensity):
     def _density(self) -> Density:
         if self._forest is None:
             return super()._density
-        return ForestAnswers(cast("Any", self), self.domain_)
+        face: Any = self
+        return ForestAnswers(face, self.domain_)
 
     @property
     def _exact_forest(self) -> FineForest:
         """The trees in float64."""
         if "exact" not in self._made:
-            self._made["exact"] = cast("FineForest", self._forest).exact()
-        return cast("FineForest", self._made["exact"])
+            self._made["exact"] = self._forest.exact()
+        return self._made["exact"]
 
     def __getstate__(self) -> Any:
         state = dict(super().__getstate__())
@@ -245,8 +246,7 @@ class HiddenForest(CircuitDensity):
         self._masses = [self._masses[column] for column in order.tolist()]
 
     def _refit(self, data: Rows | EncodedChunks, sample: TrainingData, learned: Any) -> None:
-        forest = cast("FineForest", self._forest)
-        taught = TaughtForest.from_forest(forest, self.domain_, data.n_rows)
+        taught = TaughtForest.from_forest(self._forest, self.domain_, data.n_rows)
         with threads(self.n_jobs):
             self._forest = learn([taught], data, self._passes).model.forest
         self._made = {}

@@ -1,6 +1,6 @@
 """Filling the missing cells of a table by a density."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Any, Self
 
@@ -44,7 +44,6 @@ from skpc.pooling.mixture import RowPool
 _KINDS = ("numbers", "categories")
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class CircuitImputer(TableTransformer, TableEstimator):
     """Fill missing cells by what a density says of them, given the observed cells of their row.
 

@@ -1,7 +1,6 @@
 """Regression on tuples of distributions: the message operator of expectation propagation."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -41,7 +40,6 @@ _NUMBERS: dict[str, Any] = {"dtype": np.float64, "order": "C", "ensure_all_finit
 _FEATURE_ROWS = 4096
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class KernelEPOperator(RegressorMixin, Estimator):
     """Bayesian regression on distributions with a kernel on their mean embeddings.
 
@@ -306,7 +304,7 @@ class KernelEPOperator(RegressorMixin, Estimator):
         n_samples = check_n_samples(n_samples)
         # (n_rows, n_outputs, n_samples), without outputs where the targets had none.
         noise = check_random_state(random_state).normal(size=(*mean.shape, n_samples))
-        return np.asarray(mean[..., np.newaxis] + std[..., np.newaxis] * noise)
+        return mean[..., np.newaxis] + std[..., np.newaxis] * noise
 
     def _start(self, rows: Floats, targets: Floats, moments: Moments) -> None:
         """Fix what the first rows fix, and learn from them."""

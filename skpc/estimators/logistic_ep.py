@@ -1,11 +1,9 @@
 """Bayesian logistic regression by expectation propagation."""
 
-from dataclasses import dataclass
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import type_of_target
@@ -14,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from skpc._arrays import Floats
 from skpc._fitting import all_or_nothing
 from skpc._validation import (
+    AT_LEAST_ONE,
     HasMethods,
     Interval,
     StrOptions,
@@ -26,7 +25,6 @@ from skpc.messages import LogisticEP, LogisticFactor, QuadratureOracle
 from skpc.messages.loops import LARGEST_FEATURE
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class LogisticEPClassifier(ClassifierMixin, Estimator):
     """Binary classifier: logistic regression with weights w ~ N(0, I), by expectation propagation.
 
@@ -91,7 +89,7 @@ class LogisticEPClassifier(ClassifierMixin, Estimator):
     """
 
     operator: Any = parameter(None, HasMethods("project"), None)
-    n_iter: int = parameter(10, Interval(Integral, 1, None, closed="left"))
+    n_iter: int = parameter(10, AT_LEAST_ONE)
     damping: float = parameter(0.0, Interval(Real, 0, 1, closed="left"))
     schedule: str = parameter("parallel", StrOptions({"parallel", "serial"}))
     fit_intercept: bool = parameter(True, "boolean")
@@ -173,7 +171,7 @@ class LogisticEPClassifier(ClassifierMixin, Estimator):
         log_prob = [_log_probability(side * (rows @ mean), variance) for side in (1.0, -1.0)]
         return log_prob[0] - log_prob[1]
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: Any) -> np.ndarray:
         """The more probable class of each row.
 
         Parameters

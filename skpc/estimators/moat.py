@@ -1,8 +1,8 @@
 """Mixtures of all trees."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
@@ -12,7 +12,15 @@ from sklearn.utils.validation import check_is_fitted
 from skpc._arrays import Floats, Ints, check_memory, offsets
 from skpc._fitting import all_or_nothing, announce, progress, with_some_cell
 from skpc._threads import threads
-from skpc._validation import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, Interval, StrOptions, fit_context
+from skpc._validation import (
+    AT_LEAST_ONE,
+    AUTO,
+    FRACTION,
+    NOT_NEGATIVE,
+    POSITIVE,
+    StrOptions,
+    fit_context,
+)
 from skpc._warnings import warn
 from skpc.all_trees.density import AllTreesDensity
 from skpc.all_trees.parameters import ComponentParameters, DirectedParameters, UndirectedParameters
@@ -42,7 +50,6 @@ _STEP = {"directed": 1e-8, "undirected": 4e-8}
 _LONG = 3600.0
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class MixtureOfAllTrees(TableDensity):
     """Mixture of all trees over the columns, a determinant (MoAT).
 
@@ -214,11 +221,11 @@ class MixtureOfAllTrees(TableDensity):
     learning_rate_init: float = parameter(0.05, POSITIVE)
     learning_rate: str = parameter("cosine", StrOptions({"cosine", "constant"}))
     averaging: bool = parameter(True, "boolean")
-    batch_size: int | str = parameter("auto", StrOptions({"auto"}), AT_LEAST_ONE)
+    batch_size: int | str = parameter("auto", AUTO, AT_LEAST_ONE)
     max_iter: int = parameter(50, AT_LEAST_ONE)
     tol: float = parameter(1e-4, NOT_NEGATIVE)
     early_stopping: bool = parameter(True, "boolean")
-    validation_fraction: float = parameter(0.1, Interval(Real, 0, 1, closed="neither"))
+    validation_fraction: float = parameter(0.1, FRACTION)
     n_iter_no_change: int = parameter(5, AT_LEAST_ONE)
     alpha: float = parameter(1.0, POSITIVE)
     inference: str = parameter("auto", StrOptions({"auto", "collapsed", "importance", "gibbs"}))
@@ -339,7 +346,7 @@ class MixtureOfAllTrees(TableDensity):
     def _seeded(self) -> np.random.RandomState:
         """The source of all that is random in training; answers have a seed of it."""
         random_state = check_random_state(self.random_state)
-        self._seed = int(random_state.randint(2**31))
+        self._seed = random_state.randint(2**31)
         return random_state
 
     @property

@@ -1,7 +1,7 @@
 """Several completions of a table, each under parameters of its own."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from numbers import Integral, Real
 from typing import Any, Self
@@ -12,10 +12,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from skpc._arrays import Bools, Floats, Ints, copies
+from skpc._arrays import Bools, Floats, Ints, copies, owners
 from skpc._fitting import all_or_nothing, progress, with_some_cell
+from skpc._random import draw_states
 from skpc._threads import in_threads, threads
-from skpc._validation import Interval, StrOptions, fit_context
+from skpc._validation import AT_LEAST_ONE, Interval, StrOptions, fit_context
 from skpc._warnings import warn
 from skpc.domain import column_moments, merge_rows
 from skpc.domain.stated import holds_ranges
@@ -36,7 +37,6 @@ from skpc.queries import Events
 from skpc.variables.events import known_cells, stated_cells, taken
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class MultipleImputer(TableEstimator):
     """Complete a table several times, so that analyses know what the missing cells cost.
 
@@ -202,7 +202,7 @@ class MultipleImputer(TableEstimator):
     density: Any = field(default=None, kw_only=False)
     n_imputations: int = parameter(20, Interval(Integral, 2, None, closed="left"))
     draws: str = parameter("regressions", StrOptions({"regressions", "density"}))
-    n_rounds: int = parameter(5, Interval(Integral, 1, None, closed="left"))
+    n_rounds: int = parameter(5, AT_LEAST_ONE)
     model: Any = parameter(None)
     passive: Any = parameter(None, dict, None)
     parameters: str = parameter("posterior", StrOptions({"bootstrap", "posterior", "fixed"}))
@@ -276,7 +276,7 @@ class MultipleImputer(TableEstimator):
             self._chains = self.trace_ = None
             # Equal rows have different cells.
             n_copies = copies(weight)
-            index = np.repeat(np.arange(len(weight)), n_copies)
+            index = owners(n_copies)
             rows = taken(rows, index)
             # The copies of a row share its weight.
             weight = np.repeat(weight / n_copies, n_copies)
@@ -531,7 +531,7 @@ class MultipleImputer(TableEstimator):
     def _seeds(self) -> Ints:
         """Seeds of the parameters, and of the cells, of each table; shape (2, n_imputations)."""
         random_state = check_random_state(self.random_state)
-        return np.asarray(random_state.randint(2**31 - 1, size=(2, self.n_imputations)))
+        return random_state.randint(2**31 - 1, size=(2, self.n_imputations))
 
     def _fit_default(self, table: Any, weight: Floats) -> Any:
         by_states = partial(TableMixture, n_components="states")
@@ -590,14 +590,13 @@ def _posterior(density: Any, filled: Floats, column: int) -> Floats:
     """Probabilities of the categories of a column given the other cells of complete rows."""
     known = filled.copy()
     known[:, column] = np.nan
-    return np.asarray(density.row_density.posteriors(known, [column])[0].probabilities)
+    return density.row_density.posteriors(known, [column])[0].probabilities
 
 
 def _drawn_cells(rows: Floats | Events, task: tuple[Any, int]) -> Floats:
     """The rows with missing cells drawn by a density, with a seed."""
     density, seed = task
-    filled: Floats = density.row_density.draw_missing(rows, np.random.RandomState(seed))
-    return filled
+    return density.row_density.draw_missing(rows, np.random.RandomState(seed))
 
 
 def _adjust(
@@ -620,9 +619,8 @@ def _adjust(
         each = np.arange(len(code))
         stays = random_state.random_sample(len(code)) * before[each, code] < after[each, code]
         # What leaves goes where probabilities rise, in proportion to the rise.
-        gain = np.cumsum(np.maximum(after - before, 0.0), axis=1)
-        chance = random_state.random_sample((len(code), 1)) * gain[:, -1:]
-        drawn[lost, column] = np.where(stays, code, (gain <= chance).sum(axis=1))
+        changed = draw_states(np.maximum(after - before, 0.0), random_state)
+        drawn[lost, column] = np.where(stays, code, changed)
 
 
 def _estimates(result: Any) -> tuple[Any, Any, float | None]:

@@ -1,7 +1,6 @@
 """LearnSPN with soft row memberships."""
 
-from dataclasses import dataclass
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,16 @@ from sklearn.utils import check_random_state
 from skpc._arrays import Floats, check_memory
 from skpc._fitting import Apart, Rows, Stop, learn, progress
 from skpc._threads import threads
-from skpc._validation import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, Interval, StrOptions
+from skpc._validation import (
+    AT_LEAST_ONE,
+    AUTO,
+    FRACTION,
+    NOT_NEGATIVE,
+    POSITIVE,
+    WHOLE,
+    Interval,
+    StrOptions,
+)
 from skpc.circuit import PRODUCT, SUM, Circuit
 from skpc.domain import Domain
 from skpc.estimators._base import CircuitDensity
@@ -39,7 +47,6 @@ _FOR_NUMBERS = {"clusterer": "em", "significance": 0.05, "n_refine": 0}
 _TOL = 4e-5
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class SoftLearnSPN(CircuitDensity):
     """Sum-product network learned by LearnSPN with soft row memberships (SoftLearn).
 
@@ -209,9 +216,7 @@ class SoftLearnSPN(CircuitDensity):
     clusterer: str = parameter("auto", StrOptions({"auto", "kmeans", "em"}))
     n_clusters: int = parameter(2, AT_LEAST_ONE)
     beta: float = parameter(30.0, NOT_NEGATIVE)
-    significance: float | str = parameter(
-        "auto", StrOptions({"auto"}), Interval(Real, 0, 1, closed="neither")
-    )
+    significance: float | str = parameter("auto", AUTO, FRACTION)
     root_test: str | None = parameter("any", StrOptions({"any", "pairs"}), None)
     alpha: float = parameter(0.1, POSITIVE)
     min_weight: float = parameter(8.0, NOT_NEGATIVE)
@@ -221,9 +226,7 @@ class SoftLearnSPN(CircuitDensity):
     yates: bool = parameter(True, "boolean")
     smallest_sd: float = parameter(1e-2, POSITIVE)
     leaves: str = parameter("block", StrOptions({"block", "univariate"}))
-    n_refine: int | str = parameter(
-        "auto", StrOptions({"auto"}), Interval(Integral, 0, None, closed="left")
-    )
+    n_refine: int | str = parameter("auto", AUTO, WHOLE)
     margins: str = parameter("auto", StrOptions({"auto", "plain"}))
 
     _most_rows = 20_000

@@ -1,9 +1,9 @@
 """Mixtures of densities of several kinds."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from numbers import Integral
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import clone
@@ -31,7 +31,6 @@ from skpc.pooling.mixture import DensityMixture, RowData, RowPool
 from skpc.pooling.pool import Member, learn_pool
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class StackedDensity(Composition, TableDensity):
     """Mixture of densities of several kinds, weighed by rows that they have not seen.
 
@@ -188,14 +187,13 @@ class StackedDensity(Composition, TableDensity):
             # Given splits are about rows of the table; they become weights of distinct rows.
             table, _, _ = self._training_rows(X, sample_weight, reset=False)
             distinct = group_rows(domain.encode(table))[1]
-            splits = given_splits(self.cv, X, None, sample_weight, distinct, False)
+            splits: Any = given_splits(self.cv, X, None, sample_weight, distinct, False)
             # Rows without any cell are not learned from; the others have an order.
             present = with_some_cell(domain, rows, np.arange(float(len(rows))))[1].astype(np.int64)
             present = present[
                 canonical_order(rows[present], weight[present], domain.is_categorical).rows
             ]
-            pairs = cast("list[Split]", splits)
-            self._splits = [(train_weight[present], held[present]) for train_weight, held in pairs]
+            self._splits = [(train_weight[present], held[present]) for train_weight, held in splits]
         return domain, rows, weight
 
     @property
@@ -288,7 +286,7 @@ class StackedDensity(Composition, TableDensity):
             if rows_val is None:
                 # Rows have no classes to be dealt evenly.
                 group = np.zeros(len(rows), dtype=np.int64)
-                splits = self._splits or int(cast("int", self.cv or 5))
+                splits = self._splits or (self.cv or 5)
                 folds = make_folds(rows, weight, group, splits, [0.0], random_state)
         members = [Member(name, density, True, keeps_choices=True) for name, density in pairs]
         row_data = RowData(self.domain_, rows, rows_val)

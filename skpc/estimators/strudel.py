@@ -1,8 +1,6 @@
 """Structured-decomposable circuits by splits of a Chow-Liu tree, and mixtures of them."""
 
-from dataclasses import dataclass
 from functools import partial
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -11,7 +9,7 @@ from sklearn.utils import check_random_state
 from skpc._arrays import Floats
 from skpc._fitting import Rows, Stop
 from skpc._threads import threads
-from skpc._validation import AT_LEAST_ONE, POSITIVE, Interval
+from skpc._validation import AT_LEAST_ONE, POSITIVE, WHOLE
 from skpc.circuit import Circuit
 from skpc.counting.clustering import cluster_points
 from skpc.domain import one_hot
@@ -29,7 +27,6 @@ from skpc.queries.parameters import em_step, fit_to_rows
 _HELD_OUT = 0.1
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class Strudel(CircuitDensity):
     """Structured-decomposable, deterministic circuit by splits of a Chow-Liu tree.
 
@@ -136,7 +133,7 @@ class Strudel(CircuitDensity):
     """
 
     n_components: int = parameter(1, AT_LEAST_ONE)
-    max_splits: int = parameter(1000, Interval(Integral, 0, None, closed="left"))
+    max_splits: int = parameter(1000, WHOLE)
     min_samples_split: float = parameter(20.0, POSITIVE)
     param_ess: float = parameter(1.0, POSITIVE)
     max_iter: int = parameter(100, AT_LEAST_ONE)

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import dataclass
 from itertools import islice
 from numbers import Integral
 from typing import Any, ClassVar, Self
@@ -11,7 +10,7 @@ import numpy as np
 from scipy.special import softmax
 from sklearn.utils import check_random_state
 
-from skpc._arrays import Floats, Ints, check_memory
+from skpc._arrays import Floats, Ints, check_memory, group_sums
 from skpc._fitting import Rows, Stop, learn, progress
 from skpc._threads import threads
 from skpc._validation import AT_LEAST_ONE, StrOptions
@@ -31,7 +30,6 @@ _FOLDS = ((300, 8), (600, 4), (1500, 2))
 _MOST_HELD_OUT = 2500
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class TableMixture(CircuitDensity):
     """Gaussian mixture for real tables: numbers, categories and missing cells.
 
@@ -182,7 +180,7 @@ class TableMixture(CircuitDensity):
             "Choose fewer columns, or an estimator without covariances such as CutsetNetworkBD.",
         )
         random_state = check_random_state(self.random_state)
-        seed = int(random_state.randint(np.iinfo(np.int32).max))
+        seed = random_state.randint(np.iinfo(np.int32).max)
         table = TableRows.from_domain(domain, rows, weight)
         with threads(self.n_jobs):
             if data.like is not None:
@@ -256,7 +254,7 @@ class TableMixture(CircuitDensity):
         numbers = np.argsort(self._order[mixture.columns.numbers])
         self.means_ = model.gaussians.mean[:, numbers]
         # Gaussians of a component differ in width: its covariance is their mean.
-        wider = np.bincount(model.component, model.proportion * model.width**2)
+        wider = group_sums(model.component, model.proportion * model.width**2)
         covariance = model.gaussians.covariance[:, numbers][:, :, numbers]
         self.covariances_ = wider[:, np.newaxis, np.newaxis] * covariance
 
@@ -296,7 +294,7 @@ class TableMixture(CircuitDensity):
         ndarray of shape (n_samples,)
             Numbers of components.
         """
-        return np.asarray(self.predict_proba(X).argmax(axis=1))
+        return self.predict_proba(X).argmax(axis=1)
 
     def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Ints:
         """Learn the mixture, and return the most probable component of each row.

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Self, cast
 import numpy as np
 
 from skpc._arrays import Bools, Floats, Ints
+from skpc._random import draw_states
 from skpc._threads import in_threads
 from skpc.domain import Domain, column_moments
 from skpc.imputation.analysis import Analysis, AnalysisDraw, Proposals
@@ -22,7 +23,6 @@ from skpc.imputation.regressions import (
     MatchedNumbers,
     PooledCategories,
     draw_logit,
-    draw_states,
 )
 from skpc.queries import Events
 from skpc.variables.events import stated_cells
@@ -401,7 +401,7 @@ class Chains(NamedTuple):
         if not self._is_covariate(column):
             return np.asarray(self.regressions[chain][column].draw(design, random_state))
         cells, prob = self._candidates(chain, design, rows, column, random_state)
-        place = draw_states(prob, random_state).astype(np.int64)
+        place = draw_states(prob, random_state)
         return cells[np.arange(len(rows)), place]
 
     def _candidates(

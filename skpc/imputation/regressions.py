@@ -16,6 +16,7 @@ from scipy import stats
 from scipy.special import log_softmax, softmax
 
 from skpc._arrays import Floats, Ints
+from skpc._random import draw_states
 
 #: Steps of Newton's method, fewer where they begin near the mode; the longest of them, and the one
 #: that ends them.
@@ -123,7 +124,7 @@ class LogitDraw(NamedTuple):
 
     def draw(self, design: Floats, random_state: np.random.RandomState) -> Floats:
         """See :class:`ColumnRegression`."""
-        return draw_states(self.probabilities(design), random_state)
+        return draw_states(self.probabilities(design), random_state).astype(np.float64)
 
 
 def draw_logit(
@@ -280,14 +281,6 @@ class Standardised(NamedTuple):
         return np.asarray(term_coefficients)
 
 
-def draw_states(prob: Floats, random_state: np.random.RandomState) -> Floats:
-    """Draw a state for each row of probabilities, of shape (n_rows, n_states)."""
-    below = np.cumsum(prob, axis=1)
-    # Rows need not sum to one: the last of the cumulated weights is their total.
-    chance = random_state.random_sample((len(prob), 1)) * below[:, -1:]
-    return np.asarray((below <= chance).sum(axis=1), dtype=np.float64)
-
-
 class MatchedNumbers(NamedTuple):
     """Predictive mean matching: a missing number is that of a row with about the same prediction.
 
@@ -385,7 +378,7 @@ class MatchedNumbers(NamedTuple):
         """See :class:`ColumnRegression`."""
         aims = design @ self.coefficients
         donors, weight = self.nearest(aims, N_DONORS, random_state)
-        chosen = draw_states(weight, random_state).astype(np.int64)
+        chosen = draw_states(weight, random_state)
         return self.values[donors[np.arange(len(donors)), chosen]]
 
 
@@ -452,4 +445,4 @@ class PooledCategories(NamedTuple):
 
     def draw(self, design: Floats, random_state: np.random.RandomState) -> Floats:
         """See :class:`ColumnRegression`."""
-        return draw_states(self.probabilities(design), random_state)
+        return draw_states(self.probabilities(design), random_state).astype(np.float64)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from skpc._arrays import Floats, Ints, offsets
+from skpc._arrays import Floats, Ints, group_sums, offsets
 
 
 def indicators(codes: NDArray[np.integer], state_ptr: Ints) -> Any:
@@ -42,7 +42,7 @@ def state_counts(codes: NDArray[np.integer], weight: Floats, state_ptr: Ints) ->
     observed = codes >= 0
     state = (state_ptr[:-1] + codes)[observed]
     cell_weight = np.broadcast_to(weight[:, np.newaxis], codes.shape)[observed]
-    return np.bincount(state, cell_weight, state_ptr[-1]).astype(np.float64)
+    return group_sums(state, cell_weight, state_ptr[-1])
 
 
 def log_tables(counts: Floats, state_ptr: Ints) -> Floats:
@@ -50,4 +50,4 @@ def log_tables(counts: Floats, state_ptr: Ints) -> Floats:
     if not counts.shape[1]:
         return counts
     total = np.add.reduceat(counts, state_ptr[:-1], axis=1)
-    return np.asarray(np.log(counts / np.repeat(total, np.diff(state_ptr), axis=1)))
+    return np.log(counts / np.repeat(total, np.diff(state_ptr), axis=1))

@@ -8,10 +8,9 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils import gen_batches
 
-from skpc._arrays import Floats, Ints
+from skpc._arrays import Codes, Floats, Ints
 from skpc._threads import each
 from skpc.counting.rows import node_rows, trees_along_shared_edges
 from skpc.counting.tables import BayesDirichlet, Bic, CountTables, Score
@@ -80,7 +79,7 @@ TREE = _USUAL._replace(max_depth=0)
 
 
 def learn_cutset_network(
-    codes: NDArray[np.int16],
+    codes: Codes,
     weight: Floats,
     n_states: Ints,
     options: CutsetOptions = _USUAL,
@@ -156,7 +155,7 @@ def learn_cutset_network(
 
 def chains_are_better(
     network: CutsetNetwork,
-    codes: NDArray[np.int16],
+    codes: Codes,
     weight: Floats,
     learn: Callable[..., CutsetNetwork],
 ) -> bool:

@@ -4,7 +4,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from skpc._arrays import Floats
+from skpc._arrays import Floats, divisors
 from skpc._threads import product
 from skpc.domain import column_moments
 from skpc.variables.gaussians import Gaussians, conditionals
@@ -58,7 +58,7 @@ class Factors(NamedTuple):
         # Weight of the rows that have both columns of a pair, shape (n_columns, n_columns).
         in_both = product(weights.T, observed.astype(np.float64))
         sums = product((units * weights).T, units)
-        correlation = sums / np.where(in_both > 0.0, in_both, 1.0)
+        correlation = sums / divisors(in_both)
         strength, direction = np.linalg.eigh(correlation)
         strongest = slice(max(0, len(mean) - n_factors), None)
         # Variance of a column that no factor explains, at least, as a share of that of the column.

@@ -6,7 +6,7 @@ EM with missing cells fits it, and :func:`skpc.queries.sample_missing` draws.
 
 import numpy as np
 
-from skpc._arrays import Floats
+from skpc._arrays import Floats, divisors
 from skpc._fitting import Stop
 from skpc.counting.clustering import as_numbers, cluster_points
 from skpc.domain import Domain, column_moments
@@ -36,7 +36,7 @@ def complete_points(domain: Domain, rows: Floats, weight: Floats) -> Floats:
         return point
     total = weight @ observed
     # A coordinate that no row has is zero in all of them.
-    mean = weight @ point / np.where(total > 0.0, total, 1.0)
+    mean = weight @ point / divisors(total)
     return point + (1.0 - observed) * mean
 
 
@@ -101,8 +101,8 @@ def fill_missing(
     network = learn_tree(codes[sampled], some_weight)
     is_observed = codes[sampled] >= 0
     n_trees = min(
-        float(some_weight @ is_observed.mean(axis=1)) / rows_of_tree,
-        float(some_weight @ (~is_observed).sum(axis=1)) / rows_of_tree,
+        some_weight @ is_observed.mean(axis=1) / rows_of_tree,
+        some_weight @ (~is_observed).sum(axis=1) / rows_of_tree,
         entries / len(network.trees[0].tables.dense()),
         _TREES,
     )

@@ -6,7 +6,7 @@ the column's margin stay; they are divided further.
 
 import numpy as np
 
-from skpc._arrays import Floats
+from skpc._arrays import Floats, group_sums
 from skpc.variables import Histogram, Law, fit_histogram
 from skpc.variables.atoms import are_apart, distinct
 
@@ -51,7 +51,7 @@ def fine_axis(values: Floats, weight: Floats, law: Law, n_bins: int) -> tuple[Hi
     margin = fit_histogram(values, weight, law)
     points, point_mass = distinct(values, weight)
     total = float(point_mass.sum())
-    cell_mass = np.bincount(margin.cells(points), point_mass, len(margin.points))
+    cell_mass = group_sums(margin.cells(points), point_mass, len(margin.points))
     # A frequent atom has no share in the margin of the other values.
     is_atom_alone = ~np.isnan(margin.points) & (margin.shares == 0.0)
     cell_shares = np.where(is_atom_alone, cell_mass, margin.shares * margin.weight) / total
@@ -74,7 +74,7 @@ def fine_axis(values: Floats, weight: Floats, law: Law, n_bins: int) -> tuple[Hi
     cell_of = np.concatenate([[0], margin.cells(middles), [len(margin.edges)]])
     # Within a cell of the margin, mass goes by width; a tail is not divided.
     part = np.concatenate([[1.0], np.diff(finer), [1.0]])
-    part /= np.bincount(cell_of, part)[cell_of]
+    part /= group_sums(cell_of, part)[cell_of]
     mass = np.maximum(cell_shares[cell_of] * part, smallest)
     axis = margin._replace(
         edges=finer,

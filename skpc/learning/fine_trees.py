@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from scipy.sparse import csr_array
 
-from skpc._arrays import Floats, Ints, offsets
+from skpc._arrays import Floats, Ints, group_sums, offsets
 from skpc._threads import each, slices
 from skpc.circuit import Circuit, CircuitBuilder
 from skpc.counting.trees import children_first
@@ -103,7 +103,7 @@ class Batch:
                 place[v] = row_place[v][a_row[v]]
         root = order[-1]
         above = [pattern[v][a_row[u]] if u >= 0 else pattern[v] for v, u in enumerate(parent)]
-        pattern_weight = np.bincount(pattern[root], weight, len(place[root]))
+        pattern_weight = group_sums(pattern[root], weight, len(place[root]))
         return cls(place, above, pattern_weight.astype(np.float32), int(ptr[-1]))
 
 

@@ -17,6 +17,7 @@ from scipy.special import softmax
 
 from skpc._arrays import ROUNDING, Codes, Floats, Ints, offsets
 from skpc._jit import FALSE, TRUE, inlined, kernel
+from skpc._random import draw_states
 from skpc._threads import in_threads, slices
 from skpc.domain import Domain
 from skpc.variables import Histogram, HistogramTable
@@ -134,7 +135,7 @@ class Forest(NamedTuple):
                 codes[tree_rows], code[tree_rows] = self._draw(
                     self.trees[t], len(tree_rows), random_state
                 )
-        seed = int(random_state.randint(2**31))
+        seed = random_state.randint(2**31)
         return self.domain.values(self.bins.draw(codes, np.full(codes.shape, np.nan), seed)), code
 
     def _draw(
@@ -152,9 +153,7 @@ class Forest(NamedTuple):
             low, high = (ends[leaf, column, np.newaxis] for ends in (tree.low, tree.high))
             # A place at the edge of a box may have bins inside and outside of it.
             in_box = (low <= position[bins]) & (position[bins] < high)
-            below = np.cumsum(mass[:, bins] * in_box, axis=1)
-            u = random_state.random_sample((n_rows, 1)) * below[:, -1:]
-            codes[:, column] = (below <= u).sum(axis=1)
+            codes[:, column] = draw_states(mass[:, bins] * in_box, random_state)
         return codes, code
 
 

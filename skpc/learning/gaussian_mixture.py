@@ -22,9 +22,8 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from skpc._arrays import Floats, Ints
+from skpc._arrays import Bools, Floats, Ints, owners
 from skpc._fitting import Fit, Rows, Statistics, Stop, learn
 from skpc.counting.column_laws import rows_like_columns
 from skpc.learning.categorical import log_tables
@@ -146,7 +145,7 @@ class MixtureRows(NamedTuple):
         """Whether few rows share a missingness pattern."""
         return len(self.patterns.observed) > _PATTERNS * len(self.scores)
 
-    def only(self, rows: NDArray[np.bool_]) -> Self:
+    def only(self, rows: Bools) -> Self:
         """Some of the rows."""
         # Unlike marks in brackets, this leaves Python's lock to other threads.
         place = np.flatnonzero(rows)
@@ -197,7 +196,7 @@ class GaussianMixture(NamedTuple):
         joint += np.log(self.proportion)[:, np.newaxis]
         # The root of the determinant has the width as a factor for each observed number.
         joint -= np.multiply.outer(np.log(self.width), n_observed)
-        return np.asarray(joint)
+        return joint
 
     def log_density(self, rows: MixtureRows, background_weight: float) -> Floats:
         """Log density (nats) of rows, the background included, shape (n_rows,)."""
@@ -223,7 +222,7 @@ class GaussianMixture(NamedTuple):
         """Sums over the widths of each component, shape (n_components, n_rows)."""
         # The Gaussians of a component stand next to each other: their sums are of segments.
         first_widths = np.searchsorted(self.component, np.arange(len(self.weights)))
-        return np.asarray(np.add.reduceat(by_width, first_widths, axis=0))
+        return np.add.reduceat(by_width, first_widths, axis=0)
 
     def n_parameters(self, state_ptr: Ints, n_factors: int) -> int:
         """Number of free parameters; covariances are made from factors, or full with 0."""
@@ -282,7 +281,7 @@ class Sums(Statistics):
         sums = statistics(
             model.gaussians, rows.scores, rows.patterns, moment_weight, component_weight
         )
-        counts = np.asarray(component_weight @ rows.states)
+        counts = component_weight @ rows.states
         total = component_weight.sum(axis=0)
         # Rows that the background has taken have nothing to divide.
         total[total == 0.0] = 1.0
@@ -410,7 +409,7 @@ class ParametrisedMixture(NamedTuple):
         sizes = np.diff(prior.state_ptr)
         # Cells of all components end to end, shape (n_components * n_states,).
         component, state = np.divmod(np.arange(counts.size), counts.shape[1])
-        column = np.repeat(np.arange(n_tables), sizes)
+        column = owners(sizes)
         table = component * n_tables + column[state]
         mass = np.repeat(weight, n_tables)
         share = np.exp(log_tables(prior.state_counts[np.newaxis], prior.state_ptr)[0])
@@ -486,7 +485,7 @@ def fit_gaussian_mixture(
 def pooled(scatter: Floats, count: float, prior: MixturePrior, params: MixtureParams) -> Floats:
     """Covariance within all components from their scatters, drawn to the prior."""
     added = params.prior_strength * len(prior.mean)
-    return np.asarray((scatter.sum(axis=0) + added * prior.covariance) / (count + added))
+    return (scatter.sum(axis=0) + added * prior.covariance) / (count + added)
 
 
 def _covariances(
@@ -504,7 +503,7 @@ def _covariances(
     covariance = scatter + prior_rows * prior.covariance + added * target
     covariance /= count + prior_rows + added
     # Rounding must leave it symmetric.
-    return np.asarray(0.5 * (covariance + covariance.transpose(0, 2, 1)))
+    return 0.5 * (covariance + covariance.transpose(0, 2, 1))
 
 
 def to_responsibilities(joint: Floats, rows: MixtureRows, background_weight: float) -> Floats:
@@ -522,4 +521,4 @@ def to_responsibilities(joint: Floats, rows: MixtureRows, background_weight: flo
     total = joint.sum(axis=0) + np.exp(log_background - highest)
     joint /= total
     joint[joint <= negligible] = 0.0
-    return np.asarray(highest + np.log(total))
+    return highest + np.log(total)

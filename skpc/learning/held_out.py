@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from skpc._arrays import ROUNDING, Floats, Ints
+from skpc._arrays import ROUNDING, Floats, Ints, group_sums
 
 #: Weights of the rows to learn from, and to hold out.
 Split = tuple[Floats, Floats]
@@ -50,7 +50,7 @@ def deal(
     order = random_state.permutation(len(weight))
     # A stable sort leaves the order within each group random.
     order = order[np.argsort(group[order], kind="stable")]
-    unit = min(1.0, float(weight.mean()))
+    unit = min(1.0, weight.mean())
     end = np.cumsum(weight[order]) / unit
     begin = np.append(0.0, end[:-1])
     for fold in range(int(n_folds)):
@@ -62,7 +62,7 @@ def deal(
         share[share > 1.0 - ROUNDING] = 1.0
         held = np.empty(len(weight))
         held[order] = share * weight[order]
-        left = np.bincount(group, weight - held)
+        left = group_sums(group, weight - held)
         held[left[group] == 0.0] = 0.0
         if held.any():
             yield weight - held, held
@@ -72,7 +72,7 @@ def _units_of_fold(total: Floats, fold: int, n_folds: float) -> Floats:
     """How many of the first units a fold has; of a unit that is not whole it has a part."""
     whole = np.floor(total)
     before, after = (np.floor((n + n_folds - 1 - fold) / n_folds) for n in (whole, whole + 1.0))
-    return np.asarray(before + (total - whole) * (after - before))
+    return before + (total - whole) * (after - before)
 
 
 def quarters(weight: Floats) -> Iterator[Split]:

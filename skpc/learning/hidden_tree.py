@@ -15,9 +15,8 @@ from functools import partial
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from skpc._arrays import Floats, Ints, offsets
+from skpc._arrays import Floats, Ints, offsets, owners
 from skpc._fitting import Rows
 from skpc._threads import slices
 from skpc.circuit import Circuit, CircuitBuilder
@@ -34,7 +33,7 @@ _EMISSION = 0.1
 #: No state is less probable than this, in any of the tables.
 _SMALLEST = 1e-9
 
-Codes = NDArray[Any]
+Codes = np.ndarray
 
 
 class HiddenTree(NamedTuple):
@@ -152,7 +151,7 @@ class Counts(NamedTuple):
         hidden = np.where((parent < 0)[:, np.newaxis], self.first, self.transition.sum(axis=1))
         # A column has a table for each hidden state; cells are (n_states, k), line by line.
         state, table = np.divmod(np.arange(self.by_state.size), k)
-        table += k * np.repeat(np.arange(len(share)), np.diff(state_ptr))[state]
+        table += k * owners(np.diff(state_ptr))[state]
         cells = self.by_state.ravel(), table, state, hidden.ravel(), column, state_ptr
         unit = self.squares / np.where(self.by_state > 0.0, self.by_state, 1.0)
         like_column = rows_like_columns(*cells, unit.ravel()).reshape(self.by_state.shape)

@@ -46,7 +46,7 @@ class Memberships(Statistics):
     @property
     def responsibility(self) -> Floats:
         """Posterior of the networks in each row."""
-        return np.asarray(self.weight / self.weight.sum(axis=1, keepdims=True))
+        return self.weight / self.weight.sum(axis=1, keepdims=True)
 
 
 class NetworkLearner(NamedTuple):
@@ -99,7 +99,7 @@ class CutsetMixture(NamedTuple):
         parts = memberships.weight.T[total > 0]
         learn_one = delayed(self.learner.learn)
         tasks = [learn_one(self.codes[part > 0], part[part > 0]) for part in parts]
-        networks = list(Parallel(n_jobs=self.learner.n_jobs)(tasks))
+        networks = Parallel(n_jobs=self.learner.n_jobs)(tasks)
         weights = total[total > 0] / total.sum()
         return self._replace(networks=networks, weights=weights)
 

@@ -11,7 +11,7 @@ import numpy as np
 from joblib import Parallel, delayed
 from scipy.special import logsumexp
 
-from skpc._arrays import Codes, Floats, Ints, offsets, whole_rows
+from skpc._arrays import Codes, Floats, Ints, group_sums, offsets, whole_rows
 from skpc._fitting import best_of
 from skpc.counting.rows import node_rows
 from skpc.counting.tables import BayesDirichlet, CountTables, Score, smoothed_log_probabilities
@@ -77,7 +77,7 @@ class RandomCuts(NamedTuple):
         """
         rows = np.require(codes, np.int16), weight, min_samples_split, shown
         grow = delayed(_grow)
-        return list(Parallel(n_jobs=self.n_jobs)(grow(self, int(seed), *rows) for seed in seeds))
+        return Parallel(n_jobs=self.n_jobs)(grow(self, int(seed), *rows) for seed in seeds)
 
     def choose_split(self, codes: Codes, weight: Floats, seeds: Ints) -> float:
         """The least weight of a cut under which a few networks predict held-out rows best.
@@ -99,7 +99,7 @@ class RandomCuts(NamedTuple):
                 rows = codes[held > 0]
                 joint = [log_density(network, rows) for network in networks]
                 # Networks weigh the same: to divide by their number would only add a constant.
-                total += float(held[held > 0] @ logsumexp(joint, axis=0))
+                total += held[held > 0] @ logsumexp(joint, axis=0)
             return total
 
         return best_of(splits, score) if held_out else splits[0]
@@ -169,7 +169,7 @@ def _first_cut(
     least_part = 0.01
     least = max(least_rows, least_part * weight.sum())
     for column in candidates.tolist():
-        counts = np.bincount(codes[row, column], weight, n_states[column]).astype(np.float64)
+        counts = group_sums(codes[row, column], weight, n_states[column])
         if np.count_nonzero(counts >= least) > 1:
             return column, counts
     return None
@@ -209,4 +209,4 @@ def _of_tree(tree: ChowLiuTree, prior: Score, codes: Codes) -> Floats:
     above = np.where(tree.tables.n_parent_states == 1, 0, cells[:, tree.parent])
     # Tables stand end to end, with a line for each state of the parent.
     place = start + above * tree.tables.n_states + cells
-    return np.asarray(np.concatenate([table.ravel() for table in tables])[place].sum(axis=1))
+    return np.concatenate([table.ravel() for table in tables])[place].sum(axis=1)

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.sparse import csr_array
 from sklearn.tree import DecisionTreeClassifier
 
-from skpc._arrays import Floats, Ints
+from skpc._arrays import Floats, Ints, divisors, group_sums, owners
 from skpc._jit import TRUE
 from skpc._threads import in_threads
 from skpc.domain import Domain
@@ -171,7 +171,7 @@ def _losses(data: Rows, grown: list[_Grown], leaves: str, copies: list[Ints]) ->
         total[:, grown_tree.weight == 0.0] += predictions
     # Half a tree that knows nothing is added: a row that is in all bags has a finite loss.
     known = total[:, np.arange(len(data.code)), data.code] + 0.5 / data.n_classes
-    return np.asarray(-np.log(known / (total.sum(axis=2) + 0.5)).mean(axis=0))
+    return -np.log(known / (total.sum(axis=2) + 0.5)).mean(axis=0)
 
 
 def _grow(data: Rows, least: float, options: ForestOptions, seed: int) -> _Grown:
@@ -256,9 +256,9 @@ def _with_tables(data: Rows, grown: _Grown, leaves: str) -> Tree:
     table = node[row] * n_tables + data.code[row] % n_tables
     entry = table * n_places + data.layout.place[data.bins[row, column]]
     n_entries = n_nodes * n_tables * n_places
-    counts = np.bincount(entry, weight[row], n_entries).astype(np.float64)
+    counts = group_sums(entry, weight[row], n_entries)
     class_entry = node * n_classes + data.code
-    class_weight = np.bincount(class_entry, weight, n_nodes * n_classes).astype(np.float64)
+    class_weight = group_sums(class_entry, weight, n_nodes * n_classes)
     _shrink(
         data.layout,
         result,
@@ -297,13 +297,13 @@ def _shrink(layout: Layout, tree: Tree, counts: Floats, class_weight: Floats) ->
             high[child] = high[level]
         high[left, tree.column[level]] = tree.cut[level] + 1
         low[right, tree.column[level]] = tree.cut[level] + 1
-    column_of_bin = np.repeat(np.arange(n_columns), np.diff(layout.first))
+    column_of_bin = owners(np.diff(layout.first))
     in_box = (low[:, column_of_bin] <= layout.position) & (layout.position < high[:, column_of_bin])
     bins = np.arange(len(layout.place))
     shares = csr_array((layout.share, (bins, layout.place)), (len(bins), n_places))
     inside = in_box @ shares
     # Outside of the box both are zero.
-    part = np.where(inside > 0.0, inside, 1.0)
+    part = divisors(inside)
     starts = np.append(0, np.maximum.reduceat(layout.place, layout.first[:-1])[:-1] + 1)
     n_places_of = np.diff(starts, append=n_places)
 

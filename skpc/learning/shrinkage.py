@@ -7,7 +7,7 @@ then becomes as the number grows. Networks become circuits at once, and EM is th
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple, Self, cast
+from typing import NamedTuple, Self
 
 import numpy as np
 from scipy.special import softmax
@@ -212,7 +212,7 @@ class Shrunken(NamedTuple):
         start = mixture(parts, total / total.sum())
         prior = self.prior(strength)
         fit = fit_to_rows(start, Rows(rows, weight), prior, stop)
-        return cast("Circuit", fit.model.circuit)
+        return fit.model.circuit
 
     def path(
         self, taught: TrainingRows, start: Floats, held_out: Floats, log_density_alone: Floats
@@ -234,7 +234,7 @@ class Shrunken(NamedTuple):
 
 def posterior(circuit: Circuit, complete: Floats) -> Floats:
     """Posterior of the components of a fitted mixture given each complete row."""
-    return np.asarray(softmax(log_joint(circuit, complete), axis=1))
+    return softmax(log_joint(circuit, complete), axis=1)
 
 
 class _Attempt(NamedTuple):

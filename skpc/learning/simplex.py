@@ -58,7 +58,7 @@ def mixture_weights(log_density: Floats, weight: Floats) -> Floats:
     weights = minimize(loss, weights, jac=True, bounds=bounds, options=options).x
     weights = weights / weights.sum()
     weights[weights < _SMALLEST] = 0.0
-    return np.asarray(weights / weights.sum())
+    return weights / weights.sum()
 
 
 def mean_weights(errors: Floats) -> tuple[Floats, Floats]:

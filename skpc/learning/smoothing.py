@@ -3,9 +3,8 @@
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
-from skpc._arrays import Floats, Ints, offsets
+from skpc._arrays import Bools, Codes, Floats, Ints, group_sums, offsets, owners
 from skpc.circuit import Circuit
 from skpc.counting.column_laws import evidence_factors, rows_like_columns
 from skpc.learning.categorical import state_counts
@@ -18,9 +17,6 @@ from skpc.queries.passes.induced import count_entries, entries_of
 from skpc.queries.passes.rows import read_cells
 from skpc.variables.leaf_queries import counts_like_columns, missing_counts, only_states
 from skpc.variables.leaves import states_of_leaves
-
-Codes = NDArray[np.int16]
-
 
 #: Equivalent sample sizes to choose from.
 PARAM_ESS = np.geomspace(0.1, 100.0, 13)
@@ -130,7 +126,7 @@ def held_out_log_likelihood(
 
 
 def learned_from_shown(
-    circuit: Circuit, complete: Floats, weight: Floats, shown: NDArray[np.bool_], param_ess: float
+    circuit: Circuit, complete: Floats, weight: Floats, shown: Bools, param_ess: float
 ) -> tuple[Circuit, PseudoCounts]:
     """A network whose parameters rest on what is shown, and the pseudo-counts behind them.
 
@@ -212,17 +208,17 @@ def drawn_to_columns(
     statistic = expected_statistics(circuit, rows, weight).leaf_statistic
     place = states.param[is_table]
     state = states.state[is_table]
-    table = np.repeat(np.arange(len(states.leaf)), states.size)[is_table]
+    table = owners(states.size)[is_table]
     count = statistic[states.entry[is_table]]
     missing = missing_counts(*leaves, statistic)[place]
     # Rows that lack the cell belong to the leaf as well.
-    mass = np.bincount(table, count + missing, len(states.leaf)).astype(np.float64)
+    mass = group_sums(table, count + missing, len(states.leaf))
     codes = read_cells(circuit.columns, rows)[0]
     share = np.concatenate(column_shares(codes, weight, circuit.n_states))
     state_ptr = offsets(circuit.n_states)
     added = rows_like_columns(count, table, state, mass, share, state_ptr)
     counts_of_params[place] += added
-    total = np.bincount(table, count + counts_of_params[place])[table]
+    total = group_sums(table, count + counts_of_params[place])[table]
     drawn = added > 0.0
     param = circuit.param.copy()
     param[place[drawn]] = np.log((count + counts_of_params[place]) / total)[drawn]

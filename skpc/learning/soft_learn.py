@@ -4,10 +4,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
-from skpc._arrays import Floats, Ints, group_sums, offsets
+from skpc._arrays import Codes, Floats, Ints, divisors, group_sums, offsets
 from skpc._fitting import Stop
 from skpc._threads import in_threads
 from skpc.circuit import Circuit, CircuitBuilder
@@ -119,8 +118,8 @@ class SoftLearner:
         What to learn.
     random_state : RandomState
         Draws the starts of the clusters.
-    axes : sequence of Histogram or None, default=None
-        The axes of ordered states, which are states as categories are; None without any.
+    axes : sequence of Histogram or None
+        The axes of ordered states, which are states as categories are; None for other columns.
     """
 
     def __init__(
@@ -131,7 +130,7 @@ class SoftLearner:
         numbers: Sequence[Law | None],
         options: SoftLearnOptions,
         random_state: np.random.RandomState,
-        axes: Sequence[Histogram | None] | None = None,
+        axes: Sequence[Histogram | None],
     ):
         # Parts of a table of few rows are divided into more folds when a division is weighed.
         few_rows = 600
@@ -139,7 +138,6 @@ class SoftLearner:
         folds = 4
         self.options = options
         self.random_state = random_state
-        axes = axes or [None] * len(n_states)
         rows = HistogramTable.from_axes(axes).coded(rows)
         self.is_number = n_states == 0
         self.numbers = numbers
@@ -346,7 +344,7 @@ class SoftLearner:
         )
         return list(zip(self.mean[numbers] + self.sd[numbers] * mean, self.sd[numbers] * sd))
 
-    def _cells(self, part: _Part) -> tuple[Ints, NDArray[np.int16], Ints]:
+    def _cells(self, part: _Part) -> tuple[Ints, Codes, Ints]:
         """Columns of numbers; codes of the columns with states, and where their states begin."""
         numbers = part.columns[self.is_number[part.columns]]
         state_columns = part.columns[self.n_states[part.columns] > 0]
@@ -398,7 +396,7 @@ class SoftLearner:
         counts = np.full(state_ptr[-1], self.options.alpha)
         moments = mean, part.shrinkage.target
         prior = MixturePrior(state_ptr, counts, *moments, lambda _: added, smallest_sd)
-        sizes = np.repeat(np.diff(state_ptr), np.diff(state_ptr)).astype(np.float64)
+        sizes = np.repeat(np.diff(state_ptr), np.diff(state_ptr))
         # A wide normal for each number that is observed, and all states alike.
         log_normals = -0.5 * (scores / _WIDE) ** 2 - 0.5 * np.log(2.0 * np.pi * _WIDE**2)
         background = np.nansum(log_normals, axis=1) - states @ np.log(sizes)
@@ -457,7 +455,7 @@ class SoftLearner:
         part = part._replace(shrinkage=Shrinkage(within, mixture_params.strength))
         return part, fit.model.responsibilities(rows).T
 
-    def _tested(self, part: _Part) -> tuple[NDArray[np.int16], Floats, Ints]:
+    def _tested(self, part: _Part) -> tuple[Codes, Floats, Ints]:
         """What tests of pairs read: states of the cells, weights of the rows, numbers of states.
 
         Numbers other than atoms are binned at quantiles of the part.
@@ -481,7 +479,7 @@ def leaf_moments(scores: Floats, weight: Floats, row_weight: Floats) -> tuple[Fl
     observed = ~np.isnan(scores)
     values = np.where(observed, scores, 0.0)
     total = weight @ observed
-    positive_total = np.where(total > 0.0, total, 1.0)
+    positive_total = divisors(total)
     mean = weight @ values / positive_total
     square = weight @ np.where(observed, values - mean, 0.0) ** 2
     freedom = total - (weight**2 / row_weight) @ observed / positive_total

@@ -7,12 +7,11 @@ one, and columns where weighted tests of all pairs find no dependence.
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 from scipy.special import chdtrc, stdtr
 
-from skpc._arrays import Floats, Ints, weighted_quantiles
+from skpc._arrays import Bools, Codes, Floats, Ints, divisors, weighted_quantiles
 from skpc._fitting import Fit, Stop
 from skpc._threads import each, product
 from skpc.counting.independence import pair_statistics
@@ -165,7 +164,7 @@ def _best(
 
 
 def independent_groups(
-    codes: NDArray[np.int16],
+    codes: Codes,
     weight: Floats,
     n_states: Ints,
     significance: float,
@@ -222,7 +221,7 @@ def independent_groups(
 
 
 def any_dependence(
-    codes: NDArray[np.int16],
+    codes: Codes,
     weight: Floats,
     n_states: Ints,
     significance: float,
@@ -250,9 +249,7 @@ def any_dependence(
     return bool((_p_values(codes, weight, n_states, cautious=True, yates=yates) < level).any())
 
 
-def correlated(
-    scores: Floats, weight: Floats, row_weight: Floats, significance: float
-) -> NDArray[np.bool_]:
+def correlated(scores: Floats, weight: Floats, row_weight: Floats, significance: float) -> Bools:
     """Which numbers are correlated, by a t-test of the correlation of each pair.
 
     Parameters
@@ -276,7 +273,7 @@ def correlated(
     weights = weight[:, np.newaxis] * observed
     # Moments of a pair are from the rows that have both, shape (n_numbers, n_numbers).
     total = product(weights.T, observed)
-    count = np.where(total > 0.0, total, 1.0)
+    count = divisors(total)
     mean = product(weighted.T, observed) / count
     variance = product((weighted * offset).T, observed) / count - mean**2
     scale = np.sqrt(np.maximum(variance * variance.T, 0.0))
@@ -289,7 +286,7 @@ def correlated(
     n_effective = count**2 / np.maximum(product(square.T, observed), smallest_weight)
     freedom = np.maximum(n_effective - 2.0, 1.0)
     statistic = np.abs(r) * np.sqrt(freedom / np.maximum(1.0 - r**2, 1e-12))
-    return np.asarray(2.0 * stdtr(freedom, -statistic) < significance)
+    return 2.0 * stdtr(freedom, -statistic) < significance
 
 
 def quantile_bins(values: Floats, weight: Floats) -> Ints:
@@ -305,7 +302,7 @@ def quantile_bins(values: Floats, weight: Floats) -> Ints:
 
 
 def _p_values(
-    codes: NDArray[np.int16],
+    codes: Codes,
     weight: Floats,
     n_states: Ints,
     cautious: bool = False,

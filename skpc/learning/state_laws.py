@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from skpc._arrays import Bools, Floats, Ints, group_sums
+from skpc._arrays import Bools, Floats, Ints, divisors, group_sums, owners
 
 #: Least variance of a Gaussian of normal scores, and its least density.
 _LEAST_VARIANCE = 1e-4
@@ -39,19 +39,19 @@ class States(NamedTuple):
     @property
     def column(self) -> Ints:
         """The column of each state."""
-        return np.repeat(np.arange(len(self.is_line)), np.diff(self.ptr))
+        return owners(np.diff(self.ptr))
 
     def proportions(self, mass: Floats) -> Floats:
         """Masses of states divided by those of their columns; zero in a column without mass."""
         total = group_sums(self.column, mass)
-        return np.asarray(mass / np.where(total > 0.0, total, 1.0)[self.column])
+        return mass / divisors(total)[self.column]
 
     def counts(self, codes: Ints, weight: Floats) -> Floats:
         """Weight of the rows in each state."""
         is_cell = codes >= 0
         cell_weight = np.broadcast_to(weight[:, np.newaxis], codes.shape)[is_cell]
         places = (codes + self.ptr[:-1])[is_cell]
-        return np.bincount(places, cell_weight, self.ptr[-1]).astype(np.float64)
+        return group_sums(places, cell_weight, self.ptr[-1])
 
     def learned(self, codes: Ints, weight: Floats) -> Self:
         """The proportions of some rows, drawn to the present ones.
@@ -123,9 +123,9 @@ class StateLaw(NamedTuple):
         # The cluster tells how much lies in groups of states; within them it knows too little.
         place = np.minimum(states.middles(line) * groups, groups - 1).astype(np.int64)
         group = column * groups + place
-        in_group = np.bincount(group, line)
-        ratio = np.bincount(group, line_of_cluster) + in_group / groups
-        line = line * (ratio / np.where(in_group > 0.0, in_group, 1.0))[group]
+        in_group = group_sums(group, line)
+        ratio = group_sums(group, line_of_cluster) + in_group / groups
+        line = line * (ratio / divisors(in_group))[group]
         score = ndtri(states.middles(line))
         width = states.proportions(line) * np.sqrt(2.0 * np.pi) * np.exp(0.5 * score**2)
         spread = np.minimum(width**2 / 12.0, 0.25) + _LEAST_VARIANCE
@@ -148,7 +148,7 @@ class StateLaw(NamedTuple):
             if not self.is_free[part].all():
                 self._tilt(table[part], part)
             table[part] /= total
-        return np.asarray(table)
+        return table
 
     def _tilt(self, counts: Single, part: slice) -> None:
         """Let the states of a column that are not free follow Gaussians, in place."""

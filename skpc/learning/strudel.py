@@ -15,7 +15,6 @@ from itertools import count
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import xlogy
 
 from skpc._arrays import Floats, Ints
@@ -76,7 +75,7 @@ class StrudelNetwork:
     """
 
     def __init__(
-        self, codes: NDArray[Any], weight: Floats, n_states: Ints, tree: ChowLiuTree, axes: Any
+        self, codes: np.ndarray, weight: Floats, n_states: Ints, tree: ChowLiuTree, axes: Any
     ):
         self._codes = codes
         self._weight = weight

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from skpc._arrays import Floats, Ints, offsets, weighted_quantiles
+from skpc._arrays import Bools, Floats, Ints, offsets, weighted_quantiles
 from skpc._fitting import Statistics
 from skpc.circuit import Circuit, CircuitBuilder
 from skpc.counting.clustering import as_numbers
@@ -58,8 +57,8 @@ class TableColumns(NamedTuple):
         Median of the scores of each number, and a standard deviation that outliers do not touch.
     n_rows : float
         Weight of all rows.
-    axes : sequence of Histogram or None, default=None
-        The axes of ordered states, which are states as categories are; None without any.
+    axes : sequence of Histogram or None
+        The axes of ordered states, which are states as categories are; None for other columns.
     """
 
     numbers: Ints
@@ -70,7 +69,7 @@ class TableColumns(NamedTuple):
     centre: Floats
     scale: Floats
     n_rows: float
-    axes: Sequence[Histogram | None] | None = None
+    axes: Sequence[Histogram | None]
 
     @classmethod
     def from_rows(
@@ -79,7 +78,7 @@ class TableColumns(NamedTuple):
         weight: Floats,
         n_states: Ints,
         numbers: Sequence[Law | None],
-        axes: Sequence[Histogram | None] | None = None,
+        axes: Sequence[Histogram | None],
     ) -> Self:
         """Learn the columns.
 
@@ -93,8 +92,8 @@ class TableColumns(NamedTuple):
             Number of categories, or of states of an axis; 0 for a column of numbers without one.
         numbers : sequence of Law or None
             What each column of numbers is. None has no atoms, and its score is linear.
-        axes : sequence of Histogram or None, default=None
-            The axes of ordered states, which are states as categories are; None without any.
+        axes : sequence of Histogram or None
+            The axes of ordered states, which are states as categories are; None for other columns.
         """
         is_number = np.flatnonzero(n_states == 0)
         scored = [_scored(numbers[v], rows[:, v], weight) for v in is_number.tolist()]
@@ -128,7 +127,7 @@ class TableColumns(NamedTuple):
 
     def codes_and_scores(self, rows: Floats) -> tuple[Ints, Floats]:
         """States, -1 where missing, and scores, NaN where a cell is missing or an atom."""
-        rows = self._axes_of(rows).coded(rows)
+        rows = self._axis_table.coded(rows)
         scores = np.empty((len(rows), len(self.numbers)))
         codes = np.empty((len(rows), len(self.tables)), dtype=np.int64)
         state = {}
@@ -139,7 +138,7 @@ class TableColumns(NamedTuple):
             codes[:, place] = state.get(v, category)
         return codes, scores
 
-    def is_far(self, scores: Floats) -> NDArray[np.bool_]:
+    def is_far(self, scores: Floats) -> Bools:
         """Which rows have a score farther from the others than any scale of the background."""
         # So many robust scales from the centre of a column, a row belongs to no cluster.
         far = 1e4 * self.scale
@@ -150,7 +149,7 @@ class TableColumns(NamedTuple):
         # Coordinates from which clusters start stay within this number of scales, for one wild
         # value would be a cluster of its own.
         reach = 4.0
-        points = self._axes_of(rows).coded(rows)
+        points = self._axis_table.coded(rows)
         n_states = np.ones(rows.shape[1], dtype=np.int64)
         n_states[self.tables] = np.diff(self.state_ptr)
         n_states[self.numbers] = 0
@@ -170,8 +169,9 @@ class TableColumns(NamedTuple):
         unit = np.ones(rows.shape[1])
         return as_numbers(points, n_states, 0.0 * unit, unit)[0]
 
-    def _axes_of(self, rows: Floats) -> HistogramTable:
-        return HistogramTable.from_axes(self.axes or [None] * rows.shape[1])
+    @property
+    def _axis_table(self) -> HistogramTable:
+        return HistogramTable.from_axes(self.axes)
 
     @property
     def prior(self) -> MixturePrior:
@@ -214,7 +214,7 @@ class TableColumns(NamedTuple):
 
     def _log_base(self, rows: Floats, scores: Floats) -> Floats:
         """What the log densities of rows gain by the scales of their numbers, shape (n_rows,)."""
-        log_base = self._axes_of(rows).log_density(rows)
+        log_base = self._axis_table.log_density(rows)
         for v, column, score in zip(self.numbers, self.scored, scores.T):
             values = np.ascontiguousarray(rows[:, v])
             plain = ~np.isnan(score)
@@ -227,7 +227,7 @@ class TableColumns(NamedTuple):
 
     def _background(self, scores: Floats, states: Any) -> Floats:
         """Log density (nats) of the rows if their cells are independent, shape (n_rows,)."""
-        log_density = np.asarray(states @ np.log(self.share))
+        log_density = states @ np.log(self.share)
         log_peak = np.log(_BACKGROUND_WEIGHTS / (np.sqrt(2.0 * np.pi) * _BACKGROUND_SDS))
         for score, centre, scale in zip(scores.T, self.centre, self.scale):
             observed = ~np.isnan(score)
@@ -267,7 +267,7 @@ class TableRows(NamedTuple):
     weight: Floats
     n_states: Ints
     numbers: Sequence[Law | None]
-    axes: Sequence[Histogram | None] | None = None
+    axes: Sequence[Histogram | None]
 
     @classmethod
     def from_domain(cls, domain: Domain, rows: Floats, weight: Floats) -> Self:
@@ -464,7 +464,7 @@ class _Maker:
         self.columns = columns
         n_states = np.zeros(n_features, dtype=np.int64)
         n_states[columns.tables] = np.diff(columns.state_ptr)
-        axes: list = list(columns.axes or [None] * n_features)
+        axes: list = list(columns.axes)
         for v, scored, scale in zip(columns.numbers, columns.scored, columns.scale):
             n_states[v] = scored.n_states
             axes[v] = scored._replace(smallest_sd=SMALLEST_SD * float(scale))

@@ -2,11 +2,11 @@
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple, Self, cast
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from skpc._arrays import Floats
+from skpc._arrays import Floats, segment
 from skpc._fitting import Stop, best_of
 from skpc._threads import each
 from skpc.circuit import Circuit, mixture
@@ -139,7 +139,7 @@ def try_tree(table: TableRows, part: HeldOutRows, seed: int) -> tuple[TreeChoice
     # Gaussians that a tree has to be better than, to be mixed with other circuits.
     rivals = 8
     search = _Search(table, [part], rivals, seed)
-    has_order = search.n_numbers or any(axis is not None for axis in table.axes or ())
+    has_order = search.n_numbers or any(axis is not None for axis in table.axes)
     if not (search.has_tables and has_order):
         return None
     choice, log_density = search._try_tree()
@@ -286,7 +286,7 @@ class _Learner:
         prior = self.columns.prior
         stop = Stop(max_iter, self.tol)
         fit = fit_gaussian_mixture(rows, self.weight, starts, prior, params, stop)
-        return cast("GaussianMixture", fit.model.mixture)
+        return fit.model.mixture
 
     def test(self, cells: MixtureRows, params: MixtureParams) -> Floats:
         """Log densities (nats) of held-out rows."""
@@ -462,10 +462,10 @@ def _combinations(columns: TableColumns, states: Any, crossed: tuple[int, ...]) 
 
     Where a state is missing, combinations share the row as rows of its column are divided.
     """
-    dense = np.asarray(states.toarray() if hasattr(states, "toarray") else states).T
+    dense = (states.toarray() if hasattr(states, "toarray") else states).T
     shares = np.ones((1, dense.shape[1]))
     for table in crossed:
-        part = slice(columns.state_ptr[table], columns.state_ptr[table + 1])
+        part = segment(columns.state_ptr, table)
         known = dense[part].any(axis=0)
         share = np.where(known, dense[part], columns.share[part, np.newaxis])
         shares = (shares[:, np.newaxis] * share).reshape(-1, dense.shape[1])

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from skpc._arrays import Floats, weighted_quantiles, whole_rows
+from skpc._arrays import Floats, group_sums, weighted_quantiles, whole_rows
 from skpc._fitting import Rows
 from skpc.circuit import CircuitBuilder
 from skpc.learning.hidden_tree import (
@@ -159,9 +159,9 @@ def _bins(points: Floats, mass: Floats, columns: TableColumns, place: int) -> Sc
         # Above an edge at the greatest score would be an empty bin.
         edges = np.unique(edges[edges < points[-1]])
         place_of = np.searchsorted(edges, points)
-        total = np.bincount(place_of, mass)
-        mean = np.bincount(place_of, mass * points) / total
-        variance = np.bincount(place_of, mass * (points - mean[place_of]) ** 2) / total
+        total = group_sums(place_of, mass)
+        mean = group_sums(place_of, mass * points) / total
+        variance = group_sums(place_of, mass * (points - mean[place_of]) ** 2) / total
         sd = wider * np.sqrt(variance)
         if columns.scored[place].step == 0.0 and len(mean) > 1:
             # Values that repeat without a lattice are no reason for a spike.

@@ -222,7 +222,7 @@ def _layers(blocks: list[Block], x: Floats, gap: float) -> Floats:
     for block in blocks:
         if block.texts and block.below:
             # Edges to far blocks need some height, or they would lie on each other.
-            needed = block.height + max(gap, steepness * float(np.ptp(x[block.below])))
+            needed = block.height + max(gap, steepness * np.ptp(x[block.below]))
             room[block.layer] = max(room[block.layer], needed)
     # The top of a layer is the height of all layers above it.
     return (np.cumsum(room) - room)[[block.layer for block in blocks]]

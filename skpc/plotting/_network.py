@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from skpc._arrays import segment
 from skpc.circuit import PRODUCT, Circuit
 from skpc.plotting._drawing import HALF_BOX, Block, Names, draw_blocks, text_width
 
@@ -66,7 +67,7 @@ def read_network(circuit: Circuit) -> list[Cut | Forest] | None:
     used: set[int] = set()
     # Children stand before parents, so that their factors are there.
     for node in range(circuit.n_nodes):
-        children = circuit.child[circuit.child_ptr[node] : circuit.child_ptr[node + 1]].tolist()
+        children = circuit.child[segment(circuit.child_ptr, node)].tolist()
         if circuit.leaf_var[node] >= 0:
             variable = int(circuit.leaf_var[node])
             # The key of a leaf is negative, so that no list of children equals it.

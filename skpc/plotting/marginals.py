@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skpc._arrays import Floats
 from skpc._repr import ShowsParameters
@@ -218,7 +217,7 @@ def _panels(ax: Any, count: int) -> np.ndarray:
 
 
 def _draw_states(
-    panel: Any, probability: Floats, categories: NDArray[Any], observed: float | None
+    panel: Any, probability: Floats, categories: np.ndarray, observed: float | None
 ) -> None:
     """Draw a bar for each category, the first one on top, and a mark on the observed one."""
     max_bars = 12

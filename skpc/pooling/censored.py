@@ -125,7 +125,7 @@ def cumulative_incidences(pool: NumberPool, rows: Floats, n_causes: int, times: 
         density = member.row_density
         place = rows.shape[1] - 1
         (cause_cells,) = density.posteriors(possible_rows(density, labelled(rows)), [place])
-        prob = np.asarray(cause_cells.probabilities)
+        prob = cause_cells.probabilities
         # Times are asked for under each cause, which counts by its probability in the row.
         for cause in range(n_causes):
             given = rows.copy()

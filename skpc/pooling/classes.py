@@ -7,9 +7,8 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from skpc._arrays import Floats, Ints, log_or_inf
+from skpc._arrays import Bools, Floats, Ints, divisors, group_sums, log_or_inf
 from skpc._fitting import noted, without_warnings
 from skpc.domain import Domain
 from skpc.learning.forest import Forest
@@ -76,15 +75,13 @@ class ClassDensities:
     @cached_property
     def log_prior(self) -> Floats:
         """Log probability of each class under the density of rows and classes."""
-        return np.asarray(self.densities[0].row_density.log_density(self._class_alone()))
+        return self.densities[0].row_density.log_density(self._class_alone())
 
     def draw(self, code: Ints, n_features: int, random_state: np.random.RandomState) -> Floats:
         """Draw an encoded row for each number of a class."""
         if self.joint and len(code):
             alone = self._class_alone()[code]
-            return np.asarray(
-                self.densities[0].row_density.draw_missing(alone, random_state)[:, :-1]
-            )
+            return self.densities[0].row_density.draw_missing(alone, random_state)[:, :-1]
         shares = self._shares()
         # A part of the rows of a class comes from all classes, as in its density.
         another_class = random_state.choice(len(shares), len(code), p=shares)
@@ -163,7 +160,7 @@ def evidence_of(probability: Floats, class_count: Floats) -> Floats:
     prior = class_count / total
     # One row of doubt, as densities have: leaves of trees may know zeros.
     probability = (total * probability + prior) / (total + 1.0)
-    log_odds = log_or_inf(probability) - np.log(np.where(prior > 0.0, prior, 1.0))
+    log_odds = log_or_inf(probability) - np.log(divisors(prior))
     return bounded_evidence(log_odds, class_count)
 
 
@@ -208,7 +205,7 @@ class ClassData(NamedTuple):
     domain: Domain
     rows: Floats
     code: Ints
-    classes: NDArray[Any]
+    classes: np.ndarray
     log_prior: Floats
     rates: list[float]
     events: Events | None = None
@@ -226,7 +223,7 @@ class ClassData(NamedTuple):
             rows = self.events.take(np.flatnonzero(is_present))
         code = self.code[is_present]
         weight = weight[is_present]
-        count = np.bincount(code, weight, len(self.classes)).astype(np.float64)
+        count = group_sums(code, weight, len(self.classes))
         if member.is_density:
             learn = self._fit_joint if member.joint else self._fit_each_class
             return ClassDensities(learn(member.model, rows, code, weight), member.joint, count)
@@ -373,7 +370,7 @@ class ClassPool(NamedTuple):
         )
 
 
-def _rows_of_class(rows: Any, weight: Floats, is_class: NDArray[np.bool_]) -> tuple[Any, Floats]:
+def _rows_of_class(rows: Any, weight: Floats, is_class: Bools) -> tuple[Any, Floats]:
     """The rows of a class; columns without a value there show those of all rows, as one row."""
     class_rows = taken(rows, np.flatnonzero(is_class))
     class_weight = weight[is_class]

@@ -6,7 +6,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from scipy.special import logsumexp
 
-from skpc._arrays import Bools, Floats, weighted_quantiles
+from skpc._arrays import Bools, Floats, group_sums, weighted_quantiles
 from skpc.domain import Column
 
 #: Scales of these numbers, in standard deviations by the quartiles.
@@ -56,12 +56,12 @@ class WrongCells(NamedTuple):
         """Estimate it from encoded cells (NaN where missing) and their weights."""
         known = ~np.isnan(values)
         points, place = np.unique(values[known], return_inverse=True)
-        mass = np.bincount(place, weight[known]) / weight[known].sum()
+        mass = group_sums(place, weight[known]) / weight[known].sum()
         wrong = cls(column)
         if column.states is None:
             quarters = np.arange(1, 4)
             low, middle, high = weighted_quantiles(points, np.cumsum(mass), quarters, 4).tolist()
-            sd = math.sqrt(float(mass @ (points - middle) ** 2))
+            sd = math.sqrt(mass @ (points - middle) ** 2)
             # Where most values are equal the quartiles are, too, and another number has to do.
             spread = (high - low) / QUARTILES or sd or abs(middle) or 1.0
             # A lattice that not all values are on is no law.
@@ -91,7 +91,7 @@ class WrongCells(NamedTuple):
         log_density = logsumexp(parts, axis=0) - math.log(len(_WIDTHS))
         law = self.column.law
         if law is None or law.step > 0.0:
-            return np.asarray(log_density)
+            return log_density
         # An atom has a probability, where this has a density.
         return np.where(law.is_atom(values), -np.inf, log_density)
 

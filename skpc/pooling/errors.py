@@ -14,7 +14,16 @@ import numpy as np
 from scipy.special import logit
 from scipy.stats import beta
 
-from skpc._arrays import Bools, Floats, Ints, offsets, one_or_each, weighted_quantiles
+from skpc._arrays import (
+    Bools,
+    Floats,
+    Ints,
+    divisors,
+    group_sums,
+    offsets,
+    one_or_each,
+    weighted_quantiles,
+)
 from skpc._fitting import Rows, Stop, learn
 from skpc.domain import Domain, LogMass
 from skpc.pooling.error_tails import QUARTILES, SPREAD, WrongCells
@@ -59,11 +68,11 @@ class Consensus(NamedTuple):
 
     def log_density(self, rows: Floats) -> Floats:
         """See :class:`skpc.densities.Density`."""
-        return np.asarray(np.mean([each.log_density(rows) for each in self.members], axis=0))
+        return np.mean([each.log_density(rows) for each in self.members], axis=0)
 
     def log_cells(self, rows: Floats) -> Floats:
         """See :class:`skpc.densities.Density`."""
-        return np.asarray(np.mean([each.log_cells(rows) for each in self.members], axis=0))
+        return np.mean([each.log_cells(rows) for each in self.members], axis=0)
 
     def log_margins(self, rows: Floats) -> Floats:
         """Log density of each cell by itself; NaN where it is missing."""
@@ -253,9 +262,8 @@ class Evidence(NamedTuple):
         # Hypotheses of a row stand in several lines, which need a common scale to be summed.
         np.maximum.at(peak, self.row, score.max(axis=1))
         share = np.exp(score - peak[self.row, np.newaxis])
-        total = np.bincount(self.row, share.sum(axis=1), len(peak))
         # Rows that are impossible under all hypotheses have nothing to share.
-        total = np.where(total > 0.0, total, 1.0)
+        total = divisors(group_sums(self.row, share.sum(axis=1), len(peak)))
         return share / total[self.row, np.newaxis], peak + np.log(total)
 
     @property
@@ -285,7 +293,7 @@ class Evidence(NamedTuple):
         with np.errstate(invalid="ignore"):
             aside = np.logaddexp(log_right + self.log_aside, np.log(rate) + self.log_error)
         log_density_of_cells = np.where(np.isnan(self.log_aside), self.is_judged * log_right, aside)
-        return np.asarray(log_density + log_density_of_cells.sum(axis=1))
+        return log_density + log_density_of_cells.sum(axis=1)
 
     def trusted(self, rate: Floats, rows: Floats, weight: Floats) -> tuple[Floats, Floats, Ints]:
         """Rows without the cells that are wrong by each hypothesis, by its probability.
@@ -320,7 +328,7 @@ class Evidence(NamedTuple):
         without[np.arange(len(line)), cell] = True
         copies = np.where(without[:, :-1], np.nan, rows[source])
         lost = share[line, cell] * weight[source]
-        left = weight - np.bincount(source, lost, len(weight))
+        left = weight - group_sums(source, lost, len(weight))
         left_rows = np.flatnonzero(left > 0.0)
         return (
             np.vstack([rows[left_rows], copies]),

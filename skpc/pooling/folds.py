@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.model_selection import check_cv
 from sklearn.utils import check_random_state, gen_batches
 
-from skpc._arrays import Floats, Ints, copies
+from skpc._arrays import Floats, Ints, copies, group_sums
 from skpc._threads import in_threads
 from skpc.densities import Density
 from skpc.domain import Domain, column_moments
@@ -150,8 +150,7 @@ def given_splits(
 
     def total(chosen: Ints) -> Floats:
         chosen = np.asarray(chosen)[number[chosen] >= 0]
-        sums = np.bincount(number[chosen], weight[chosen], distinct.max() + 1)
-        return sums.astype(np.float64)
+        return group_sums(number[chosen], weight[chosen], distinct.max() + 1)
 
     pairs = [*check_cv(cv, y, classifier=is_classifier).split(np.zeros((len(number), 1)), y)]
     rows = np.concatenate([np.empty(0, dtype=np.int64), *(part for pair in pairs for part in pair)])
@@ -175,7 +174,7 @@ def observed_fraction(rows: Floats | Events, domain: Domain) -> Floats:
     shown = ~domain.is_hidden
     if not shown.any():
         return np.ones(len(rows))
-    return np.asarray(stated_cells(rows)[:, shown].mean(axis=1))
+    return stated_cells(rows)[:, shown].mean(axis=1)
 
 
 def fit_best(
@@ -290,7 +289,7 @@ def cell_errors(
     removed = np.isnan(left) & ~np.isnan(held) & (variance > 0.0)
     columns = np.flatnonzero(removed.any(axis=0)).tolist()
     errors = [np.empty(0)]
-    share = np.sqrt(weight / max(float(weight @ removed.sum(axis=1)), np.finfo(float).tiny))
+    share = np.sqrt(weight / max(weight @ removed.sum(axis=1), np.finfo(float).tiny))
     for part in gen_batches(len(held), _ROWS):
         for column, cells in zip(columns, density.posteriors(left[part], columns)):
             is_removed = removed[part, column]
@@ -306,7 +305,7 @@ def column_variances(domain: Domain, rows: Floats, weight: Floats) -> Floats:
     variance = np.where(varies, column_moments(rows, weight)[1] ** 2, 0.0)
     for column in np.flatnonzero(varies & domain.is_categorical):
         known = ~np.isnan(rows[:, column])
-        count = np.bincount(rows[known, column].astype(np.int64), weight[known])
+        count = group_sums(rows[known, column].astype(np.int64), weight[known])
         variance[column] = 1.0 - ((count / count.sum()) ** 2).sum()
     return variance
 
@@ -314,6 +313,6 @@ def column_variances(domain: Domain, rows: Floats, weight: Floats) -> Floats:
 def _errors(cells: Predictive, truth: Floats) -> Floats:
     """Errors of means in one column, or of the probabilities of each category."""
     if cells.labels is None:
-        return np.asarray(cells.mean() - truth)[:, np.newaxis]
-    prob = np.asarray(cells.probabilities)
-    return np.asarray(prob - (truth[:, np.newaxis] == np.arange(prob.shape[1])))
+        return (cells.mean() - truth)[:, np.newaxis]
+    prob = cells.probabilities
+    return prob - (truth[:, np.newaxis] == np.arange(prob.shape[1]))

@@ -9,13 +9,12 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from skpc._arrays import Floats
+from skpc._arrays import Bools, Floats
 from skpc._threads import one_thread
 from skpc.domain import Domain, one_hot
 from skpc.learning.factors import Factors
@@ -114,11 +113,11 @@ def with_categories(model: Any, domain: Domain) -> Any:
     return model
 
 
-def few_categories(domain: Domain) -> NDArray[np.bool_]:
+def few_categories(domain: Domain) -> Bools:
     """The columns that boosting by histograms takes for categories."""
     # Most categories that boosting takes; a column with more is taken for a number.
     max_categories = 255
-    return np.asarray(domain.is_categorical & (domain.n_states <= max_categories))
+    return domain.is_categorical & (domain.n_states <= max_categories)
 
 
 def _boosting(
@@ -146,7 +145,7 @@ def _boosting(
         categorical_features=few_categories(domain),
         early_stopping=False,
         learning_rate=_RATE,
-        random_state=int(random_state.randint(2**31)),
+        random_state=random_state.randint(2**31),
     )
     # So few rows leave none to hold out, and the settings stay as they are.
     if not dealt.any():

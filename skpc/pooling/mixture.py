@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import softmax
 from sklearn.base import clone
 
-from skpc._arrays import Floats, log_or_inf
+from skpc._arrays import Floats, has_gaps, log_or_inf
+from skpc._random import draw_states
 from skpc.densities import Density
 from skpc.domain import Domain
 from skpc.learning.simplex import mixture_weights
@@ -53,7 +55,7 @@ class RowData(NamedTuple):
 
     def predict(self, fitted: Any, fold: Fold) -> tuple[Floats]:
         """Log density of the test rows."""
-        return (np.asarray(fitted.row_density.log_density(fold.test_rows)),)
+        return (fitted.row_density.log_density(fold.test_rows),)
 
     def weigh(self, mixture: Floats, out_of_fold: OutOfFold | None) -> RowPool:
         """Weights that maximise the likelihood of the test rows."""
@@ -126,7 +128,7 @@ class DensityMixture(NamedTuple):
             known[:, given] = rows[:, given]
         log_known = _total(self._joint(known))
         refuse_impossible(log_known, np.arange(len(log_known)))
-        return np.asarray(log_density - log_known)
+        return log_density - log_known
 
     def log_cells(self, rows: Any) -> Floats:
         """See :class:`skpc.densities.Density`."""
@@ -158,7 +160,9 @@ class DensityMixture(NamedTuple):
         chosen = range(known.shape[1]) if columns is None else columns
         return [
             Predictive.mixture(
-                [_about(cells_of_member, known[:, column]) for cells_of_member in cells], weights
+                # Cells that are known of rows that were blanked count as known.
+                [replace(cells_of_member, known=known[:, column]) for cells_of_member in cells],
+                weights,
             )
             for column, cells in zip(chosen, zip(*cells_of_members))
         ]
@@ -167,7 +171,7 @@ class DensityMixture(NamedTuple):
         """See :class:`skpc.densities.Density`."""
         chosen = range(self.domain.n_features) if columns is None else columns
         filled = known_cells(rows).copy()
-        incomplete = np.flatnonzero(np.isnan(filled[:, chosen]).any(axis=1))
+        incomplete = np.flatnonzero(has_gaps(filled[:, chosen]))
         for start in range(0, len(incomplete), _ROWS):
             batch = incomplete[start : start + _ROWS]
             for column, cells in zip(chosen, self.posteriors(taken(rows, batch), chosen)):
@@ -183,7 +187,7 @@ class DensityMixture(NamedTuple):
         # A member has seen nothing of rows impossible to it: their known cells come back.
         candidates = np.where(np.isnan(rows), candidates, rows)
         log_density = np.array([self.log_density(candidate) for candidate in candidates])
-        return np.asarray(candidates[log_density.argmax(axis=0), np.arange(len(rows))])
+        return candidates[log_density.argmax(axis=0), np.arange(len(rows))]
 
     def draw(
         self, n_rows: int, random_state: np.random.RandomState, given: Events | None = None
@@ -199,10 +203,8 @@ class DensityMixture(NamedTuple):
 
     def draw_missing(self, rows: Any, random_state: np.random.RandomState) -> Floats:
         """See :class:`skpc.densities.Density`."""
-        reached = np.cumsum(self._posterior_weights(rows), axis=1)
-        source = (random_state.random_sample((len(reached), 1)) >= reached[:, :-1]).sum(axis=1)
         return draw_by_source(
-            source,
+            draw_states(self._posterior_weights(rows), random_state),
             self.domain.n_features,
             lambda k, is_source: self.members[k].draw_missing(
                 taken(rows, np.flatnonzero(is_source)), random_state
@@ -222,7 +224,7 @@ class DensityMixture(NamedTuple):
         best = joint.max(axis=1, keepdims=True)
         # A row that is impossible under all members does not count.
         joint = np.where(np.isneginf(best), np.log(self.weights), joint)
-        return np.asarray(softmax(joint, axis=1))
+        return softmax(joint, axis=1)
 
 
 def _possible(rows: Any, weights: Floats) -> list[Any]:
@@ -233,10 +235,5 @@ def _possible(rows: Any, weights: Floats) -> list[Any]:
     return [blanked(rows, weight == 0.0) for weight in weights.T]
 
 
-def _about(cells: Predictive, known: Floats) -> Predictive:
-    """The same distributions, with the cells that are known of rows that were blanked."""
-    return Predictive(cells.terms, known, cells.labels, cells.index, cells.law)
-
-
 def _total(joint: Floats) -> Floats:
-    return np.asarray(np.logaddexp.reduce(joint, axis=1))
+    return np.logaddexp.reduce(joint, axis=1)

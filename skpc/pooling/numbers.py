@@ -8,12 +8,12 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import log_softmax, softmax
 from sklearn.utils import gen_batches
 
-from skpc._arrays import Floats, Ints, log_or_inf
+from skpc._arrays import Bools, Floats, Ints, group_sums, log_or_inf
 from skpc._fitting import noted, without_warnings
+from skpc._random import draw_states
 from skpc.domain import Domain
 from skpc.learning.simplex import mixture_weights
 from skpc.pooling.folds import Fold
@@ -306,12 +306,14 @@ class NumberPool(NamedTuple):
         rows = labelled(rows)
         with without_warnings(len(members) > 1):
             log_density = np.column_stack([density.log_density(rows) for density in members])
-        return np.asarray(np.logaddexp.reduce(log_density + log_or_inf(self.mixture), axis=1))
+        return np.logaddexp.reduce(log_density + log_or_inf(self.mixture), axis=1)
 
     def draw(self, rows: Floats, n_draws: int, random_state: np.random.RandomState) -> Floats:
         """Targets for each row, shape (n_rows, n_draws)."""
         forms, weights = self._forms(rows)
-        source = self.gate.member[_draw_columns(weights, n_draws, random_state)]
+        # (n_rows, n_draws): the component that each draw comes from.
+        component = draw_states(np.repeat(weights, n_draws, axis=0), random_state)
+        source = self.gate.member[component].reshape(-1, n_draws)
         drawn = np.empty(source.shape)
         for m in np.unique(source).tolist():
             row, place = np.nonzero(source == m)
@@ -330,7 +332,7 @@ class NumberPool(NamedTuple):
         column = form.column
         n_rows = len(row)
         prob = np.hstack([form.rest.rows, form.atom_prob])[row]
-        part = np.arange(n_rows), _draw_columns(prob, 1, random_state)[:, 0]
+        part = np.arange(n_rows), draw_states(prob, random_state)
         atoms = np.tile(column.atoms, (n_rows, 1))
         place = form.rest.mean[row] + form.rest.sd[row] * random_state.standard_normal((n_rows, 1))
         drawn = np.hstack([column.at_place(place), atoms])[part]
@@ -363,7 +365,7 @@ class NumberPool(NamedTuple):
         return forms, weights
 
 
-def _weigh(data: NumberData, is_density: NDArray[np.bool_], out_of_fold: OutOfFold) -> NumberPool:
+def _weigh(data: NumberData, is_density: Bools, out_of_fold: OutOfFold) -> NumberPool:
     """Fit the noise of regressors, and the weights of all members."""
     values = data.values[out_of_fold.test_index]
     weight = out_of_fold.test_weight
@@ -409,7 +411,7 @@ def _weigh(data: NumberData, is_density: NDArray[np.bool_], out_of_fold: OutOfFo
     is_unscaled = np.concatenate(scales) == 1.0
     coef = fit_gate(log_density, mean[:, member], values, gating, weight, is_unscaled)
     log_weight = log_softmax(gating @ coef, axis=1)
-    weights = np.bincount(member, share @ np.exp(log_weight), len(is_density)).astype(np.float64)
+    weights = group_sums(member, share @ np.exp(log_weight), len(is_density))
     scores = np.full(len(is_density), np.nan)
     scores[member[is_unscaled]] = share @ log_density[:, is_unscaled]
     pooled = float(share @ np.logaddexp.reduce(log_density + log_weight, axis=1))
@@ -423,10 +425,3 @@ def _weigh(data: NumberData, is_density: NDArray[np.bool_], out_of_fold: OutOfFo
     mixture = mixture[counts[is_density]]
     used = np.flatnonzero(counts).tolist()
     return NumberPool(data.domain, mixture, weights, scores, pooled, used, gate, noise)
-
-
-def _draw_columns(prob: Floats, n_draws: int, random_state: np.random.RandomState) -> Ints:
-    """Numbers of columns drawn by the probabilities of each row, shape (n_rows, n_draws)."""
-    end = np.cumsum(prob, axis=1)
-    u = random_state.random_sample((len(prob), n_draws)) * end[:, -1:]
-    return np.asarray((u[:, :, np.newaxis] >= end[:, np.newaxis, :-1]).sum(axis=2))

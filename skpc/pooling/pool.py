@@ -9,11 +9,10 @@ from itertools import repeat
 from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils.parallel import Parallel, delayed
 
-from skpc._arrays import Floats, Ints
+from skpc._arrays import Bools, Floats, Ints
 from skpc._fitting import progress
 from skpc.domain import Domain, merge_rows
 from skpc.learning.simplex import mixture_weights
@@ -181,9 +180,7 @@ def blanked(rows: Any, which: Any) -> Any:
     return np.where(which[:, np.newaxis], np.nan, rows)
 
 
-def draw_by_source(
-    source: Ints, n_columns: int, draw: Callable[[int, NDArray[np.bool_]], Floats]
-) -> Floats:
+def draw_by_source(source: Ints, n_columns: int, draw: Callable[[int, Bools], Floats]) -> Floats:
     """Rows drawn from several models: ``draw`` those of a source, given which these are."""
     rows = np.empty((len(source), n_columns))
     for k in np.unique(source).tolist():

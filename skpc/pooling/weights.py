@@ -9,13 +9,12 @@ weights). Regressors join a linear pool with a :class:`HeteroscedasticNoise` eac
 from typing import NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import block_diag
 from scipy.optimize import minimize
 from scipy.special import log_softmax
 from sklearn.preprocessing import MinMaxScaler
 
-from skpc._arrays import Floats, Ints
+from skpc._arrays import Bools, Floats, Ints
 from skpc.domain import Domain
 from skpc.pooling.folds import observed_fraction
 
@@ -203,7 +202,7 @@ def fit_gate(
     target: Floats,
     features: Floats,
     weight: Floats,
-    is_unscaled: NDArray[np.bool_],
+    is_unscaled: Bools,
 ) -> Floats:
     """Weights of the components of a linear pool, which depend on the row.
 
@@ -244,7 +243,7 @@ def fit_gate(
     share = weight / weight.sum()
     log_share = np.where(counts, share, 0.0)
     centre = share @ target
-    spread = np.sqrt(max(float(share @ (target - centre) ** 2), np.finfo(np.float64).tiny))
+    spread = np.sqrt(max(share @ (target - centre) ** 2, np.finfo(np.float64).tiny))
     target, mean = ((places - centre) / spread for places in (target, mean))
     start = np.zeros((features.shape[1], gain.shape[1]))
     start[0] = np.where(is_unscaled, 0.0, scaled_start)
@@ -261,16 +260,16 @@ def fit_gate(
         together = np.logaddexp.reduce(joint, axis=1)
         pooled = (weights * mean).sum(axis=1)
         gap = pooled - target
-        error = float(share @ gap**2) + _LEAST
+        error = share @ gap**2 + _LEAST
         # A component with more weight draws the mean to its own, by their difference.
         push = (share * gap)[:, np.newaxis] * (mean - pooled[:, np.newaxis]) / error
         slope = log_share[:, np.newaxis] * (weights - np.exp(joint - together[:, np.newaxis]))
         slope += push * weights
-        value = 0.5 * np.log(error) - float(log_share @ together) + (penalty * moved**2).sum()
+        value = 0.5 * np.log(error) - log_share @ together + (penalty * moved**2).sum()
         return value, (features.T @ slope + 2.0 * penalty * moved).ravel()
 
     moved = minimize(loss, np.zeros(start.size), jac=True, method="L-BFGS-B", options=_CONVERGED).x
-    return np.asarray(start + moved.reshape(start.shape))
+    return start + moved.reshape(start.shape)
 
 
 class HeteroscedasticNoise(NamedTuple):
@@ -306,7 +305,7 @@ class HeteroscedasticNoise(NamedTuple):
         # Noise: the smallest variance, as a part of the mean square of the residuals.
         least_variance = 1e-6
         share = weight / weight.sum()
-        mean_square = max(float(share @ residual**2), np.finfo(np.float64).tiny)
+        mean_square = max(share @ residual**2, np.finfo(np.float64).tiny)
         # Standardised, the steps are those of any unit.
         residual = residual / np.sqrt(mean_square)
         sd = sd / np.sqrt(mean_square)

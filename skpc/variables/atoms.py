@@ -45,7 +45,7 @@ def are_apart(points: Floats) -> np.ndarray:
     # A difference is judged by its greater end, or by a typical value if that is greater.
     nearby = np.maximum(np.maximum(size[1:], size[:-1]), typical)
     nearby = np.minimum(nearby, largest_size(points))
-    return np.asarray(np.diff(points) > np.maximum(ROUNDING_OF_VALUES * nearby, TINY))
+    return np.diff(points) > np.maximum(ROUNDING_OF_VALUES * nearby, TINY)
 
 
 def largest_size(points: Floats) -> float:
@@ -75,7 +75,7 @@ def are_states(points: Floats, mass: Floats) -> bool:
 
 def middles(points: Floats) -> Floats:
     """Middles between neighbours."""
-    return np.asarray(points[:-1] + 0.5 * np.diff(points))
+    return points[:-1] + 0.5 * np.diff(points)
 
 
 def cell_cuts(points: Floats, mass: Floats, atoms: Floats) -> Floats:
@@ -100,7 +100,7 @@ def cell_cuts(points: Floats, mass: Floats, atoms: Floats) -> Floats:
     is_edge[place[between]] = True
     is_edge[-1] = True
     # Within a block the borders follow the mass; the outer ends of all cells are no cuts.
-    return np.asarray(np.interp(below, below[is_edge], border[is_edge])[1:-1])
+    return np.interp(below, below[is_edge], border[is_edge])[1:-1]
 
 
 def unseen_mass(mass: Floats) -> float:

@@ -13,7 +13,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from skpc._arrays import Bools, Floats, Ints
+from skpc._arrays import Bools, Floats, Ints, group_sums
 from skpc._fitting import Rows, Statistics, Stop, learn
 from skpc.variables.atoms import distinct, repeated_points
 from skpc.variables.lattice import fit_lattice, on_lattice
@@ -41,7 +41,7 @@ class Ranges(NamedTuple):
     @property
     def is_value(self) -> Bools:
         """Which cells are values."""
-        return np.asarray(self.low == self.high)
+        return self.low == self.high
 
     def take(self, index: Ints) -> Self:
         """Some of the cells."""
@@ -126,8 +126,8 @@ class Stretches(NamedTuple):
 
     def reached(self, amount: Floats, n_parts: int) -> Floats:
         """What the cells that may be in each part amount to together."""
-        begun = np.bincount(self.first, amount, n_parts + 1)
-        ended = np.bincount(self.last + 1, amount, n_parts + 1)
+        begun = group_sums(self.first, amount, n_parts + 1)
+        ended = group_sums(self.last + 1, amount, n_parts + 1)
         # Differences of sums leave rounding where nothing is left.
         return np.maximum(np.cumsum(begun - ended)[:-1], 0.0)
 
@@ -174,15 +174,14 @@ class PartLaw(NamedTuple):
 def self_consistent(cells: Stretches | Sets, weight: Floats, n_parts: int) -> Floats:
     """Probabilities of parts such that each is its share of all cells that may be in it."""
     even = PartLaw(np.full(n_parts, 1.0 / n_parts))
-    return np.asarray(learn([even], Rows(cells, weight), _STOP).model.mass)
+    return learn([even], Rows(cells, weight), _STOP).model.mass
 
 
 def even_levels(n_levels: int, random_state: np.random.RandomState) -> Floats:
     """Random numbers between zero and one, of which any that follow each other lie evenly."""
     # Fractions of its multiples fill an interval evenly from the first of them on.
     golden = 0.5 * (5.0**0.5 - 1.0)
-    levels = np.modf(random_state.random_sample() + golden * np.arange(n_levels))[0]
-    return np.asarray(levels)
+    return np.modf(random_state.random_sample() + golden * np.arange(n_levels))[0]
 
 
 def even_draws(share: Floats, random_state: np.random.RandomState) -> Floats:

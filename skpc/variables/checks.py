@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import lapack
 
-from skpc._arrays import Floats, Ints
+from skpc._arrays import Floats, Ints, group_sums, segment
 from skpc.exceptions import StructureError
 from skpc.variables.families import BLOCK, FAMILIES, FORMULAS
 from skpc.variables.gaussian import by_scope, split_params
@@ -71,7 +71,7 @@ def _check_axis(var: int, axis: Histogram) -> None:
     if not np.array_equal(np.unique(states), np.arange(axis.n_states)):
         raise ValueError(f"the cells of variable {var} need states from 0 on, got {states}")
     # Shares are parts of a state, and sum to one in each of them.
-    total = np.bincount(states.astype(np.int64), shares)
+    total = group_sums(states.astype(np.int64), shares)
     if not (np.all(shares >= 0) and np.all(np.abs(total - 1.0) <= TOLERANCE)):
         raise ValueError(f"the shares of the states of variable {var} must sum to 1, got {total}")
     low = np.append(-np.inf, edges)
@@ -136,7 +136,7 @@ def check_families(leaves: Leaves, n_states: Ints, axis_ptr: Ints, axis: Floats)
     wrong = np.flatnonzero((np.diff(owner) == 0) & (np.diff(scope) <= 0))
     if len(wrong):
         leaf = int(owner[wrong[0]])
-        variables = scope[leaves.scope_ptr[leaf] : leaves.scope_ptr[leaf + 1]].tolist()
+        variables = scope[segment(leaves.scope_ptr, leaf)].tolist()
         raise ValueError(f"the variables of node {node[leaf]} must increase, got {variables}")
     wrong = np.flatnonzero((size > 1) & (leaves.family != BLOCK))
     if len(wrong):

@@ -143,7 +143,7 @@ class Calendar(NamedTuple):
         start = self._starts(count)
         # A fraction is one of its own unit, as months differ in length.
         part = (moments - start) / (self._starts(count + 1) - start)
-        return np.asarray(count - self.origin + part)
+        return count - self.origin + part
 
     def dates(self, numbers: Floats) -> NDArray[Any]:
         """The nearest dates or durations, as numpy holds them in local time; NaT for NaN."""
@@ -209,7 +209,7 @@ class Calendar(NamedTuple):
         """Whole units from the start of 1970 up to each date."""
         count = moments.astype(self._dtype(self.unit)).astype(np.int64)
         # Where the day of a month is still to come, the count is one less.
-        return np.asarray(count - (moments < self._starts(count)))
+        return count - (moments < self._starts(count))
 
 
 def as_dates(numbers: Floats, calendar: Calendar | Ranks | None) -> NDArray[Any]:

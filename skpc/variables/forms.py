@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from scipy.special import logsumexp, ndtr
 
-from skpc._arrays import Floats, Ints, log_or_inf
+from skpc._arrays import Floats, Ints, divisors, group_sums, log_or_inf
 from skpc.variables.histogram import Histogram, HistogramTable
 from skpc.variables.law import Law
 from skpc.variables.truncated import truncated_nodes
@@ -81,11 +81,11 @@ class Form(ABC):
 
     def total(self) -> Floats:
         """Probability of each distribution: one, unless it is a part of a mixture."""
-        return np.asarray(self.prob.sum(axis=1))
+        return self.prob.sum(axis=1)
 
     def averages(self, values: Floats) -> Floats:
         """Averages of values of the parts, one or several for each, under each distribution."""
-        return np.asarray(self.prob @ values)
+        return self.prob @ values
 
     def modes(self, highest: float) -> tuple[Floats, Floats]:
         """Most probable values of distributions of one part, and what these add to a maximum.
@@ -99,7 +99,7 @@ class Form(ABC):
         """Mean of each distribution, whatever its total."""
         centre = self.centre
         total = self.total()
-        return centre + self.moments(centre)[0] / np.where(total > 0.0, total, 1.0)
+        return centre + self.moments(centre)[0] / divisors(total)
 
     def mean_squares(self, centre: Floats) -> Floats:
         """Mean square of each distribution around its own centre."""
@@ -117,6 +117,11 @@ class Form(ABC):
         """The distributions as parts of a mixture, with weights of shape (n, 1)."""
         form: Any = self
         return replace(form, prob=form.prob * weight)
+
+    def mixed(self, prob: Floats) -> Any:
+        """Mixtures of the distributions with weights of shape (n_mixtures, n)."""
+        form: Any = self
+        return replace(form, prob=prob @ form.prob)
 
     def without_atoms(self) -> Any:
         """The part without atoms, with its probability."""
@@ -174,7 +179,7 @@ class Points(Form):
     def _held(self, low: Floats, high: Floats) -> Floats:
         """Probabilities of the numbers in an interval of each distribution, zero elsewhere."""
         is_held = (low[:, np.newaxis] < self.value) & (self.value <= high[:, np.newaxis])
-        return np.asarray(self.prob * is_held)
+        return self.prob * is_held
 
     def modes(self, highest: float) -> tuple[Floats, Floats]:
         """The first of the most probable numbers, and its log probability."""
@@ -183,10 +188,6 @@ class Points(Form):
     def log_density(self, x: Floats) -> Floats:
         """Log probability (nats) under each distribution of its own ``x``."""
         return log_or_inf((self.prob * (self.value == x[:, np.newaxis])).sum(axis=1))
-
-    def mixed(self, prob: Floats) -> Points:
-        """Mixtures of the distributions with weights of shape (n_mixtures, n)."""
-        return Points(self.value, prob @ self.prob)
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,10 +228,10 @@ class Normals(Form):
     def averages(self, values: Floats) -> Floats:
         """Averages of values of the parts, one or several for each, under each distribution."""
         if np.ndim(self.prob) < 2:
-            return np.asarray((self.prob * values.T).T)
+            return (self.prob * values.T).T
         # Shared parts make a product of matrices; a distribution with parts of its own has a sum.
         of_all = self.mean.ndim == 1
-        return np.asarray(self.prob @ values if of_all else (self.prob * values).sum(axis=1))
+        return self.prob @ values if of_all else (self.prob * values).sum(axis=1)
 
     @property
     def centre(self) -> float:
@@ -287,9 +288,9 @@ class Normals(Form):
         values = mean + sd * (nearest + steps)
         offset = (values if inverse is None else inverse(values)) - centre
         weight = shares * held[row, part]
-        first = np.bincount(row, (weight * offset).sum(axis=0), len(held))
-        second = np.bincount(row, (weight * offset**2).sum(axis=0), len(held))
-        return first.astype(np.float64), second.astype(np.float64)
+        first = group_sums(row, (weight * offset).sum(axis=0), len(held))
+        second = group_sums(row, (weight * offset**2).sum(axis=0), len(held))
+        return first, second
 
     def modes(self, highest: float) -> tuple[Floats, Floats]:
         """The mean of each part, and its log density less the highest one of the column."""
@@ -299,7 +300,7 @@ class Normals(Form):
         """Log density (nats) of each distribution at its own ``x``."""
         u = (x[:, np.newaxis] - self.mean) / self.sd
         log_prob = log_or_inf(self.rows / (_SQRT_2_PI * self.sd))
-        return np.asarray(logsumexp(log_prob - 0.5 * u * u, axis=1))
+        return logsumexp(log_prob - 0.5 * u * u, axis=1)
 
     def total(self) -> Floats:
         """Probability of each distribution: one, unless it is a part of a mixture."""
@@ -370,20 +371,16 @@ class Bins(Form):
         of_state = log_or_inf(self.prob[np.arange(len(x)), self.axis.states_of(x)])
         return of_state + HistogramTable.from_axes([self.axis]).log_density(x[:, np.newaxis])
 
-    def mixed(self, prob: Floats) -> Bins:
-        """Mixtures of the distributions with weights of shape (n_mixtures, n)."""
-        return Bins(self.axis, prob @ self.prob)
-
     def without_atoms(self) -> Bins:
         """The part without atoms, with its probability."""
         state = self.axis.states
         share = np.where(np.isnan(self.axis.points), self.axis.shares, 0.0)
         # What the atoms leave of each state.
-        left = np.bincount(state, share)
+        left = group_sums(state, share)
         if not left.any():
             # Tiny and not zero, so that each distribution has a mean and quantiles.
             return Bins(self.axis, np.full(self.prob.shape, _TINY))
-        axis = self.axis._replace(state=state, share=share / np.where(left > 0.0, left, 1.0)[state])
+        axis = self.axis._replace(state=state, share=share / divisors(left)[state])
         return Bins(axis, np.where(left > 0.0, self.prob * left + _TINY, 0.0))
 
 
@@ -421,6 +418,11 @@ class ScoredNormals(Form):
     rest: Normals
 
     @property
+    def _atoms(self) -> Points:
+        """The part of the atoms, with its probability."""
+        return Points(self.column.atoms, self.atom_prob)
+
+    @property
     def centre(self) -> float:
         """A number inside the column."""
         return float(self.column.inverse(np.zeros(1))[0])
@@ -433,28 +435,27 @@ class ScoredNormals(Form):
         some = np.ones(mean.shape, bool) if mean.ndim == 1 else self.rest.rows > NOTHING
         parts = np.zeros((2, *mean.shape))
         parts[:, some] = self.column.moments(mean[some], sd[some], centre)
-        first, second = Points(self.column.atoms, self.atom_prob).moments(centre)
+        first, second = self._atoms.moments(centre)
         return first + self.rest.averages(parts[0]), second + self.rest.averages(parts[1])
 
     def below(self, x: Floats, low: Any = -math.inf) -> Floats:
         """Probability under each distribution of ``low < draw <= x``, its own ``x``."""
-        atoms = Points(self.column.atoms, self.atom_prob)
-        return self.rest.below(*self.column.end_scores(x, low)) + atoms.below(x, low)
+        return self.rest.below(*self.column.end_scores(x, low)) + self._atoms.below(x, low)
 
     def between(self, low: Floats, high: Floats) -> Floats:
         """Probability under each distribution of each interval ``low < x <= high``."""
-        of_atoms = Points(self.column.atoms, self.atom_prob).between(low, high)
+        of_atoms = self._atoms.between(low, high)
         return of_atoms + self.rest.between(*self.column.end_scores(low, high))
 
     def log_far_between(self, low: Floats, high: Floats) -> Floats:
         """Log probability (nats) of each interval under each part, (n_parts, n_intervals)."""
-        of_atoms = log_or_inf(Points(self.column.atoms, self.atom_prob).between(low, high))
+        of_atoms = log_or_inf(self._atoms.between(low, high))
         rest = self.rest.log_far_between(*self.column.end_scores(low, high))
         return np.logaddexp(of_atoms, rest)
 
     def moments_between(self, low: Floats, high: Floats, centre: float) -> tuple[Floats, Floats]:
         """The parts of both moments that come from an interval ``low < x <= high`` of its own."""
-        atoms = Points(self.column.atoms, self.atom_prob).moments_between(low, high, centre)
+        atoms = self._atoms.moments_between(low, high, centre)
         low, high = self.column.end_scores(low, high)
         rest = self.rest.moments_between(low, high, centre, self.column.inverse)
         return atoms[0] + rest[0], atoms[1] + rest[1]
@@ -523,7 +524,7 @@ def normal_between(low: Floats, high: Floats) -> Floats:
     """Probability of intervals under the standard normal distribution."""
     # On the side of the mean that the interval is on, the digits of small differences stay.
     is_above = low > 0.0
-    return np.asarray(ndtr(np.where(is_above, -low, high)) - ndtr(np.where(is_above, -high, low)))
+    return ndtr(np.where(is_above, -low, high)) - ndtr(np.where(is_above, -high, low))
 
 
 def likely_parts(form: Form) -> Form:

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from skpc._arrays import Floats, Ints, offsets
+from skpc._arrays import Floats, Ints, divisors, offsets, segment
 from skpc._jit import inlined, internal_kernel
 from skpc._random import Streams, normal, uniform
 from skpc.variables.forms import Normals, normal_between
@@ -387,7 +387,7 @@ def _m_step(
     offset = prior.mean - mean
     identity = np.eye(mean.shape[1])
     count = count + prior.weight
-    scale = 1.0 / np.where(count > 0, count, 1.0)[:, np.newaxis]
+    scale = 1.0 / divisors(count)[:, np.newaxis]
     like_column = identity * prior.sd[..., np.newaxis] ** 2 + _outer(offset, offset)
     shift = scale * (total + prior.weight[:, np.newaxis] * offset)
     square = square + prior.weight[:, np.newaxis, np.newaxis] * like_column
@@ -400,7 +400,7 @@ def _m_step(
 
 
 def _outer(left: Floats, right: Floats) -> Floats:
-    return np.asarray(left[:, :, np.newaxis] * right[:, np.newaxis, :])
+    return left[:, :, np.newaxis] * right[:, np.newaxis, :]
 
 
 class ScoredCells(NamedTuple):
@@ -466,7 +466,7 @@ class MultivariateGaussian(NamedTuple):
 
     def log_prob_of(self, place: int) -> Floats:
         """Log probabilities of the states of a column, shape (n_leaves, n_states)."""
-        return self.log_prob[:, self.state_ptr[place] : self.state_ptr[place + 1]]
+        return self.log_prob[:, segment(self.state_ptr, place)]
 
     def log_peaks(self) -> Floats:
         """Upper bounds of what a cell adds to a log density, shape (n_leaves, n_columns).
@@ -474,7 +474,7 @@ class MultivariateGaussian(NamedTuple):
         No variance is below that of a column given all the others.
         """
         precision = np.diagonal(self.gaussians.precision, axis1=1, axis2=2)
-        return np.asarray(0.5 * (np.log(precision) - _LOG_2_PI))
+        return 0.5 * (np.log(precision) - _LOG_2_PI)
 
     def log_values(self, cells: ScoredCells, columns: Columns) -> Floats:
         """Log densities of rows relative to the peaks; shape (n_rows, n_leaves)."""
@@ -485,7 +485,7 @@ class MultivariateGaussian(NamedTuple):
         # A state alone has probability one.
         for place in np.flatnonzero(self.n_atoms).tolist():
             values += self._of_states(place, cells.codes[:, place])
-        return np.asarray(values)
+        return values
 
     def mass_of_cells(self, scores: Floats, edges: Floats) -> Floats:
         """What rows gain that have one score, if its cell of a lattice counts with its mass.
@@ -544,7 +544,7 @@ class MultivariateGaussian(NamedTuple):
         values = alone - np.where(observed, columns.log_peak[self.variables], 0.0)
         for place, codes in enumerate(cells.codes.T):
             values[:, :, place] += self._of_states(place, codes)
-        return np.asarray(values)
+        return values
 
     def _of_states(self, place: int, codes: Ints) -> Floats:
         """Log probabilities of states of a column, 0 where missing; shape (n_rows, n_leaves)."""
@@ -604,16 +604,14 @@ class MultivariateGaussian(NamedTuple):
         offset = prior.mean - self.gaussians.mean
         second = np.eye(len(self.variables)) * prior.sd**2
         square = (self.gaussians.precision * (second + _outer(offset, offset))).sum(axis=(1, 2))
-        return np.asarray(
-            -0.5 * (len(self.variables) * _LOG_2_PI + self.gaussians.log_det + square)
-        )
+        return -0.5 * (len(self.variables) * _LOG_2_PI + self.gaussians.log_det + square)
 
 
 def by_scope(leaf: Ints, leaves: Leaves) -> list[tuple[Ints, Ints]]:
     """The numbers of the leaves of each scope, and its variables."""
     groups: dict[tuple[int, ...], list[int]] = {}
     for number in leaf.tolist():
-        scope = leaves.scope[leaves.scope_ptr[number] : leaves.scope_ptr[number + 1]]
+        scope = leaves.scope[segment(leaves.scope_ptr, number)]
         groups.setdefault(tuple(scope.tolist()), []).append(number)
     return [(np.array(group), np.array(scope)) for scope, group in groups.items()]
 

@@ -6,9 +6,8 @@ The plain twin of the kernel is ``tests/naive/blocks.py``.
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from skpc._arrays import Floats, Ints, offsets
+from skpc._arrays import Bools, Floats, Ints, offsets, owners, segment
 from skpc._jit import kernel
 from skpc._random import Streams, draw_index, normal, uniform
 from skpc.variables.gaussian import MultivariateGaussian, ScoredCells, value_of_score
@@ -148,7 +147,7 @@ class ConditionalNormals(NamedTuple):
     set_ptr: Ints
     mean: Floats
     leaf: Ints
-    missing: NDArray[np.bool_]
+    missing: Bools
     covariance: Floats
 
     def taken(self, order: Ints) -> Self:
@@ -161,7 +160,7 @@ class ConditionalNormals(NamedTuple):
     @property
     def of_set(self) -> Ints:
         """The set of each distribution; shape (n,)."""
-        return np.repeat(np.arange(len(self.leaf)), np.diff(self.set_ptr))
+        return owners(np.diff(self.set_ptr))
 
 
 def conditional_normals(
@@ -169,7 +168,7 @@ def conditional_normals(
     columns: Columns,
     cells: ScoredCells,
     rows: Floats,
-    reached: NDArray[np.bool_],
+    reached: Bools,
 ) -> ConditionalNormals:
     """Conditional distributions of rows under the leaves that they can have been made by.
 
@@ -200,7 +199,7 @@ def conditional_normals(
     nothing = np.empty((0, d)), nobody, nobody, np.empty((0, d), dtype=bool), np.empty((0, d, d))
     parts: list[Any] = [(nobody, *nothing)]
     for place, observed in enumerate(patterns.observed):
-        row = patterns.order[patterns.ptr[place] : patterns.ptr[place + 1]]
+        row = patterns.order[segment(patterns.ptr, place)]
         missing = ~observed[:d]
         unobserved_means = np.flatnonzero(~observed[d:])
         # Only leaves that some row can reach are worth an inverse.

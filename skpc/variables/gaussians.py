@@ -22,9 +22,8 @@ import math
 from typing import NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from skpc._arrays import Floats, Ints
+from skpc._arrays import Bools, Floats, Ints
 from skpc._jit import internal_kernel, kernel
 from skpc._threads import each, product, slices
 from skpc.variables.patterns import Patterns
@@ -225,7 +224,7 @@ def statistics(
 
 
 def conditionals(
-    gaussians: Gaussians, scores: Floats, patterns: Patterns, wanted: NDArray[np.bool_]
+    gaussians: Gaussians, scores: Floats, patterns: Patterns, wanted: Bools
 ) -> tuple[Floats, Floats]:
     """Distribution of each missing cell given the observed cells of its row.
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from skpc._arrays import Bools, Floats, Ints, offsets
+from skpc._arrays import Bools, Floats, Ints, divisors, group_sums, offsets, segment
 from skpc._jit import inlined, kernel
 from skpc._random import Streams, start_streams, uniform
 
@@ -105,7 +105,7 @@ class Histogram(NamedTuple):
         """What kernels read; see the top of this file."""
         head = [self.lower_scale, self.upper_scale, self.low, self.high, self.step]
         cells = (self.states, self.shares, self.log_densities, self.points)
-        return np.concatenate([head, self.edges, *cells]).astype(np.float64)
+        return np.concatenate([head, self.edges, *cells])
 
     @property
     def n_states(self) -> int:
@@ -147,7 +147,7 @@ class Histogram(NamedTuple):
             width = np.where(self._is_mass, 1.0, self.widths)
             # A tail that ends is denser; on a lattice it counts with the mean density of a cell.
             width[[0, -1]] *= self._tails / self._in_cells
-            return np.asarray(np.log(self.shares) - np.log(width))
+            return np.log(self.shares) - np.log(width)
 
     @property
     def _tails(self) -> Floats:
@@ -155,7 +155,7 @@ class Histogram(NamedTuple):
         room = np.array([self.edges[0] - self.low, self.high - self.edges[-1]])
         left = -np.expm1(-room / self._scales)
         # A tail without room has no mass, unless there are values that no row can have.
-        return np.where(left > 0.0, left, 1.0)
+        return divisors(left)
 
     @property
     def _in_cells(self) -> Floats:
@@ -194,9 +194,9 @@ class Histogram(NamedTuple):
         if self.weight == 0.0:
             # What else may come is a small part of the state of the nearest atom.
             nothing = np.where(np.isnan(point), cells[0], 0.0)
-            left = 1.0 - np.bincount(state, nothing)[state]
-            masses = np.where(np.isnan(point), nothing, np.where(left > 0.0, left, 1.0))
-        share = masses / np.bincount(state, masses)[state]
+            left = 1.0 - group_sums(state, nothing)[state]
+            masses = np.where(np.isnan(point), nothing, divisors(left))
+        share = masses / group_sums(state, masses)[state]
         return self._replace(state=state, share=share, weight=0.0)
 
     def binned_states(self, n_bins: int) -> Ints:
@@ -220,7 +220,7 @@ class Histogram(NamedTuple):
     @property
     def _is_alone(self) -> Bools:
         """Which cells are atoms with a state of their own."""
-        return np.asarray(~np.isnan(self.points) & (self.shares == 0.0))
+        return ~np.isnan(self.points) & (self.shares == 0.0)
 
     def cells(self, values: Floats) -> Ints:
         """Cell of each value."""
@@ -472,7 +472,7 @@ class HistogramTable(NamedTuple):
         with np.errstate(invalid="ignore"):
             codes = np.where(np.isnan(rows), -1.0, rows).astype(np.int16)
         for v in np.flatnonzero(np.diff(self.ptr)).tolist():
-            axis = Histogram.from_flat(self.axis[self.ptr[v] : self.ptr[v + 1]])
+            axis = Histogram.from_flat(self.axis[segment(self.ptr, v)])
             observed = np.flatnonzero(~np.isnan(rows[:, v]))
             values = rows[observed, v]
             cell = np.searchsorted(axis.edges, values, side="right")

@@ -18,14 +18,14 @@ def on_lattice(values: Floats, step: float, origin: float) -> Floats:
     decimals = 1.0 / step
     if abs(decimals - round(decimals)) < 1e-9 * decimals and origin == 0.0:
         # Division gives 0.3 where a multiple of 0.1 would give 0.30000000000000004.
-        return np.asarray(np.rint(values * round(decimals)) / round(decimals) + 0.0)
+        return np.rint(values * round(decimals)) / round(decimals) + 0.0
     nearest = origin + step * np.rint((values - origin) / step)
     scaled = step * 10.0**_MAX_DECIMALS
     # A step that is no decimal number has no digits to round to.
     if abs(scaled - round(scaled)) > 1e-3:
-        return np.asarray(nearest)
+        return nearest
     digits = max(0, _MAX_DECIMALS - math.floor(math.log10(step)) - 6)
-    return np.asarray(np.round(nearest, min(digits, 15)) + 0.0)
+    return np.round(nearest, min(digits, 15)) + 0.0
 
 
 def fit_lattice(points: Floats, mass: Floats) -> tuple[float, float]:

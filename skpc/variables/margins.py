@@ -9,7 +9,15 @@ from functools import lru_cache
 import numpy as np
 from scipy.fft import dct, idct
 
-from skpc._arrays import ROUNDING, Bools, Floats, Ints, exact_group_sums, weighted_quantiles
+from skpc._arrays import (
+    ROUNDING,
+    Bools,
+    Floats,
+    Ints,
+    exact_group_sums,
+    group_sums,
+    weighted_quantiles,
+)
 from skpc.variables.atoms import are_apart, distinct
 from skpc.variables.histogram import NOTHING, ROWS_PER_CELL, TINY, Histogram
 from skpc.variables.law import Law
@@ -179,7 +187,7 @@ def _smoothed(place: Ints, mass: Floats, n_cells: int, tied: bool) -> Floats:
     If a value repeats, one of its rows is left out where ties belong to the column (a lattice),
     else all of them. Places increase.
     """
-    count = np.bincount(place, mass, n_cells).astype(np.float64)
+    count = group_sums(place, mass, n_cells)
     total = float(mass.sum())
     # A little mass everywhere, so that no likelihood is zero.
     background = 1.0 / (n_cells * (total + 1.0))
@@ -195,7 +203,7 @@ def _smoothed(place: Ints, mass: Floats, n_cells: int, tied: bool) -> Floats:
     left = np.maximum(smooth[:, place] - out * self_weight[:, place], 0.0)
     left /= np.maximum(total - out, 1e-300)
     best = smooth[np.argmax(np.log(left + background) @ group_mass)] / total + background
-    return np.asarray(best / best.sum())
+    return best / best.sum()
 
 
 @lru_cache(maxsize=4)

@@ -3,9 +3,8 @@
 from typing import NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from skpc._arrays import Floats, Ints, offsets
+from skpc._arrays import Bools, Floats, Ints, offsets
 
 
 class Patterns(NamedTuple):
@@ -41,7 +40,7 @@ class Patterns(NamedTuple):
 
     order: Ints
     ptr: Ints
-    observed: NDArray[np.bool_]
+    observed: Bools
     columns: Ints
     n_missing: Ints
     pattern: Ints

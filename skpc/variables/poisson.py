@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln, xlogy
 
-from skpc._arrays import Floats
+from skpc._arrays import Floats, divisors
 from skpc._fast_math import fast_log
 from skpc._jit import inlined, internal_kernel
 from skpc._random import Streams, uniform
@@ -129,7 +129,7 @@ def updated(statistic: Floats, param: Floats, prior: Prior) -> Floats:
     count = observed + missing + prior.weight
     # A missing cell counts with the rate so far, a cell of the prior with the mean of its column.
     total = total + missing * rate + prior.weight * prior.mean
-    mean = np.clip(total / np.where(count > 0, count, 1.0), smallest_rate, GREATEST_RATE)
+    mean = np.clip(total / divisors(count), smallest_rate, GREATEST_RATE)
     return np.where(count > 0, mean, param)
 
 

@@ -1,7 +1,7 @@
 """The distribution of a missing cell, given the observed cells of its row."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from numbers import Real
 from typing import Any, Self
 
@@ -57,19 +57,19 @@ class FormSum(Form):
 
     def mean_squares(self, centre: Floats) -> Floats:
         """Mean square of each distribution around its own centre."""
-        return np.asarray(sum(form.mean_squares(centre) for form in self.forms))
+        return sum(form.mean_squares(centre) for form in self.forms)
 
     def below(self, x: Floats, low: Any = -np.inf) -> Floats:
         """Probability under each distribution of ``low < draw <= x``, its own ``x``."""
-        return np.asarray(sum(form.below(x, low) for form in self.forms))
+        return sum(form.below(x, low) for form in self.forms)
 
     def log_density(self, x: Floats) -> Floats:
         """Log density (nats) of each distribution at its own ``x``."""
-        return np.asarray(np.logaddexp.reduce([form.log_density(x) for form in self.forms]))
+        return np.logaddexp.reduce([form.log_density(x) for form in self.forms])
 
     def total(self) -> Floats:
         """Probability of each distribution: one, unless it is a part of a mixture."""
-        return np.asarray(sum(form.total() for form in self.forms))
+        return sum(form.total() for form in self.forms)
 
     def scaled(self, weight: Floats) -> Self:
         """The distributions as parts of a mixture, with weights of shape (n, 1)."""
@@ -153,6 +153,7 @@ class WithinIntervals(Form):
         return replace(self, weight=self.weight * weight[:, 0])
 
 
+@dataclass(eq=False, repr=False)
 class Predictive:
     """The distributions of the cells of one column, one for each row.
 
@@ -198,23 +199,13 @@ class Predictive:
     (array([0., 5.]), array([1.96, 5.  ]), array([0.84, 0.  ]))
     """
 
-    name: Any = None
-
-    def __init__(
-        self,
-        terms: Sequence[Form],
-        known: Floats,
-        labels: Any = None,
-        index: Any = None,
-        law: Law | None = None,
-        dates: Calendar | Ranks | None = None,
-    ) -> None:
-        self.terms: tuple[Any, ...] = tuple(terms)
-        self.known = known
-        self.labels = labels
-        self.index = index
-        self.law = law
-        self.dates = dates
+    terms: Sequence[Any]
+    known: Floats
+    labels: Any = None
+    index: Any = None
+    law: Law | None = None
+    dates: Calendar | Ranks | None = None
+    name: Any = field(default=None, init=False)
 
     def __repr__(self) -> str:
         what = "numbers" if self.edges is None else f"numbers in {len(self.edges) + 1} bins"
@@ -257,8 +248,7 @@ class Predictive:
             for k, member in enumerate(members)
             for term in member.terms
         ]
-        what = reference.labels, reference.index, reference.law, reference.dates
-        return cls(_joined(terms), reference.known, *what)
+        return replace(reference, terms=_joined(terms))
 
     def within(self, low: Floats, high: Floats) -> Self:
         """The distributions given that each cell lies in intervals ``low < x <= high`` of its own.
@@ -291,11 +281,10 @@ class Predictive:
             # So far away what a tail leaves to a range is at its near end.
             nearest = np.clip(whole.centre, np.nextafter(low[lost, 0], np.inf), high[lost, 0])
             terms.append(Points(nearest, np.equal.outer(np.arange(len(total)), lost) * 1.0))
-        what = self.labels, self.index, self.law, self.dates
-        return type(self)(terms, self.known, *what)
+        return replace(self, terms=terms)
 
     @property
-    def probabilities(self) -> Floats | None:
+    def probabilities(self) -> Any:
         """Probabilities of the states of the column; None without states."""
         (term, *later_terms) = self.terms
         if later_terms or (self.labels is None and self.edges is None):
@@ -356,7 +345,7 @@ class Predictive:
     def centres(self) -> Floats:
         """What fills each cell by itself: its mean, or the code of its most probable category."""
         if self.labels is not None:
-            return np.asarray(self.probabilities).argmax(axis=1).astype(np.float64)
+            return self.probabilities.argmax(axis=1).astype(np.float64)
         return self._mean()
 
     def variance(self) -> Floats:

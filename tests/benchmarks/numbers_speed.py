@@ -57,7 +57,8 @@ def speed(options: argparse.Namespace) -> None:
 def _iterations(rows: np.ndarray) -> float:
     n_rows, n_columns = rows.shape
     weight, numbers = np.ones(n_rows), np.zeros(n_columns, dtype=np.int64)
-    columns = TableColumns.from_rows(rows, weight, numbers, [None] * n_columns)
+    absent = [None] * n_columns
+    columns = TableColumns.from_rows(rows, weight, numbers, absent, absent)
     points = columns.points(rows, weight)
     clusters = cluster_points(points, weight, N_COMPONENTS, np.random.RandomState(0))
     share = np.ascontiguousarray(clusters.T)

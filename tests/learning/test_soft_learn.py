@@ -55,7 +55,9 @@ def learn(rows, weight=None, n_states=N_STATES, options=OPTIONS, seed=0):
     weight = np.ones(len(rows)) if weight is None else weight
     rows, weight = merge_rows(rows, weight)
     numbers, random_state = [None] * len(n_states), np.random.RandomState(seed)
-    learner = SoftLearner(rows, weight, n_states, numbers, options, random_state)
+    learner = SoftLearner(
+        rows, weight, n_states, numbers, options, random_state, [None] * len(n_states)
+    )
     return learner.learn(lambda done: None)
 
 

@@ -50,7 +50,9 @@ def cells_of(X):
     """The columns and cells of a table, with weights."""
     domain = Domain.fit(X, Declared(categorical_features=[1], atoms={2: [0.0]}))
     rows, weight = merge_rows(domain.encode(X), 1.0 + np.arange(len(X)) % 3)
-    columns = TableColumns.from_rows(rows, weight, domain.n_states, domain.laws)
+    columns = TableColumns.from_rows(
+        rows, weight, domain.n_states, domain.laws, [None] * rows.shape[1]
+    )
     return columns, columns.cells(rows), weight, rows, domain
 
 
@@ -242,7 +244,9 @@ def test_the_heaviest_parts_are_mixed_by_their_weights():
 
 def test_numbers_without_a_domain_have_linear_scores():
     rows = np.random.default_rng(0).normal(5.0, 2.0, size=(50, 2))
-    columns = TableColumns.from_rows(rows, np.ones(50), np.zeros(2, dtype=np.int64), [None, None])
+    absent = [None] * 2
+    n_states = np.zeros(2, dtype=np.int64)
+    columns = TableColumns.from_rows(rows, np.ones(50), n_states, absent, absent)
     assert_allclose(columns.cells(rows).scores, (rows - rows.mean(axis=0)) / rows.std(axis=0))
 
 
@@ -259,7 +263,9 @@ def test_wide_rows_with_missing_cells_start_near_the_end_of_em():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(600, 5)) @ rng.normal(size=(5, 60)) + rng.normal(size=(600, 60))
     X[rng.random(X.shape) < 0.2] = np.nan
-    columns = TableColumns.from_rows(X, np.ones(600), np.zeros(60, dtype=np.int64), [None] * 60)
+    absent = [None] * 60
+    n_states = np.zeros(60, dtype=np.int64)
+    columns = TableColumns.from_rows(X, np.ones(600), n_states, absent, absent)
     cells, everyone = columns.cells(X), np.ones((1, 600))
 
     def reached(max_iter):
@@ -272,7 +278,8 @@ def test_wide_rows_with_missing_cells_start_near_the_end_of_em():
 
 def test_a_table_of_categories_alone_is_a_mixture_of_tables():
     codes = np.random.default_rng(0).integers(0, 3, (60, 3)).astype(float)
-    columns = TableColumns.from_rows(codes, np.ones(60), np.full(3, 3), [None] * 3)
+    absent = [None] * 3
+    columns = TableColumns.from_rows(codes, np.ones(60), np.full(3, 3), absent, absent)
     cells = columns.cells(codes)
     model = started(columns, cells, np.ones(60), MixtureParams(2))
     grid = np.stack(np.meshgrid(*[np.arange(3.0)] * 3), axis=-1).reshape(-1, 3)

@@ -27,7 +27,7 @@ def learned(X, n_components=None, n_jobs=None, advance=None, held_out=True):
     others = np.setdiff1d(np.arange(len(rows)), half)
     parts = [HeldOutRows(rows[half], weight[half], rows[others], weight[others])]
     numbers = domain.laws
-    table = TableRows(rows, weight, domain.n_states, numbers)
+    table = TableRows(rows, weight, domain.n_states, numbers, [None] * rows.shape[1])
     advance = advance or (lambda done: None)
     parts = parts if held_out else []
     with threads(n_jobs):
@@ -92,7 +92,9 @@ def test_what_others_explain_of_a_column_is_that_of_a_regression():
     X = rng.normal(size=(300, 3)) @ rng.normal(size=(3, 3)) + 0.5 * rng.normal(size=(300, 3))
     X = np.insert(X, 1, rng.integers(0, 3, 300), axis=1)
     domain = Domain.fit(X)
-    table = TableRows(domain.encode(X), np.ones(300), domain.n_states, domain.laws)
+    table = TableRows(
+        domain.encode(X), np.ones(300), domain.n_states, domain.laws, [None] * X.shape[1]
+    )
     truth = [-np.inf if v == 1 else explained(X[:, [0, 2, 3]], v - (v > 0)) for v in range(4)]
     assert_allclose(explained_by_others(table), truth, atol=2e-3)
 

@@ -32,7 +32,9 @@ def learned():
     rows = _table()
     domain = Domain.fit(rows, Declared(categorical_features=[0]))
     weight = np.ones(len(rows))
-    columns = TableColumns.from_rows(rows, weight, domain.n_states, domain.laws)
+    columns = TableColumns.from_rows(
+        rows, weight, domain.n_states, domain.laws, [None] * rows.shape[1]
+    )
     tree = learn_table_tree(columns, rows, weight, TreeChoice(2, True, (128, 256)), 0)
     return rows, columns, tree
 
@@ -87,7 +89,9 @@ def test_a_value_of_a_lattice_that_repeats_has_a_bin_of_its_own():
     whole = np.where(rng.random(800) < 0.05, 500.0, rng.integers(0, 1000, 800))
     rows = np.column_stack([rng.integers(0, 2, 800), whole]).astype(float)
     domain = Domain.fit(rows, Declared(categorical_features=[0], atoms={1: []}))
-    columns = TableColumns.from_rows(rows, np.ones(800), domain.n_states, domain.laws)
+    columns = TableColumns.from_rows(
+        rows, np.ones(800), domain.n_states, domain.laws, [None] * rows.shape[1]
+    )
     tree = learn_table_tree(columns, rows, np.ones(800), TreeChoice(2, False, (256,)), 0)
     points = np.unique(whole)
     around = points[np.flatnonzero(points == 500.0)[0] + np.array([-1, 0, 1])]
@@ -162,7 +166,8 @@ def test_numbers_alone_have_no_tree():
     model = TableMixture(random_state=0).fit(X)
     assert model._mixture.tree is None
     assert model._mixture.choices.tree_weight == 0.0
-    rows = TableRows(X, np.ones(400), np.zeros(3, dtype=np.int64), [None] * 3)
+    absent = [None] * 3
+    rows = TableRows(X, np.ones(400), np.zeros(3, dtype=np.int64), absent, absent)
     assert try_tree(rows, HeldOutRows(X[:300], np.ones(300), X[300:], np.ones(100)), 0) is None
 
 
