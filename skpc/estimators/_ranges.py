@@ -154,8 +154,9 @@ def drawn_by_column(
         says_nothing = low > high
         low[says_nothing] = -np.inf
         high[says_nothing] = np.inf
-        # Intervals of events are open below and closed above; a value is closed on both sides.
-        closed = np.array([~is_missing, np.isfinite(high)])
+        # Intervals of events are open below and closed above; a value is closed on both sides, as
+        # is the only value of a constant column.
+        closed = np.array([low == high, np.isfinite(high)])
         ranges = Ranges(low, high, closed)
         rows[:, column] = filled_numbers(ranges, weight, random_state)
     return domain.values(rows, events.rows)

@@ -12,6 +12,7 @@ from sklearn.utils import check_consistent_length, check_random_state, gen_batch
 from skpc._arrays import Floats, Ints
 from skpc._fitting import all_or_nothing
 from skpc._validation import check_n_samples, check_weight, fit_context
+from skpc._warnings import warn
 from skpc.domain import LogMass
 from skpc.domain.stated import filled_numbers
 from skpc.estimators._censored_targets import (
@@ -30,7 +31,7 @@ from skpc.estimators._pools import (
     refuse_without_ranges,
     shared_domain,
 )
-from skpc.estimators._ranges import merged_events
+from skpc.estimators._ranges import copied_rows, merged_events
 from skpc.estimators.hidden_chow_liu import HiddenChowLiuTree
 from skpc.estimators.soft_learn import SoftLearnSPN
 from skpc.estimators.table_mixture import PoolMixture
@@ -284,6 +285,11 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
         features = self._ordered_domain
         # With several causes, the cause is a column of categories before the target.
         if len(target.causes) > 1:
+            if target.event.all():
+                warn(
+                    f"no time of y is censored: {target.causes.tolist()} are codes of events that "
+                    "were all seen. Where one of them means censored, pass 0 in its place."
+                )
             self.event_codes_ = target.causes
             features = features.with_category(len(target.causes))
         rows = target.labelled(rows[:, self._order], self.event_codes_)
@@ -294,10 +300,12 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
         # One target stands for all rows of an event.
         target = target.take(np.unique(distinct, return_index=True)[1])
         rows = merged.rows
-        filled = rows.copy()
         # The law of the target is learned from numbers: draws stand for ranges.
-        filled[:, -1] = filled_numbers(target.cells, weight, random_state)
-        whole = features.with_number(filled, weight, most_bins(densities))
+        copied, copied_weight = copied_rows(weight, ~target.cells.is_value)
+        filled = rows[copied]
+        cells = target.cells.take(copied)
+        filled[:, -1] = filled_numbers(cells, copied_weight, random_state)
+        whole = features.with_number(filled, copied_weight, most_bins(densities))
         # Now the law says which of its values a range holds.
         events = target.events(rows, whole[features.n_features].law)
         self._last = target.last
