@@ -475,7 +475,7 @@ def test_many_equal_rows_of_brackets_tell_the_spread_within(density):
         assert_allclose(same.score_samples(R[:50]), model.score_samples(R[:50]), rtol=1e-9)
 
 
-@pytest.mark.parametrize("density", DENSITIES)
+@pytest.mark.parametrize("density", [SoftLearnSPN, TableMixture])
 def test_errors_about_impossible_rows_name_their_places(density):
     X = table().assign(more=np.random.default_rng(1).normal(size=N))
     model = density(random_state=0).fit(X)
@@ -483,8 +483,6 @@ def test_errors_about_impossible_rows_name_their_places(density):
     # Complete rows, and equal ones, are not passed on: places must not be those among the others.
     rows.loc[rows.index % 2 == 0, "more"] = np.nan
     rows.loc[3100, "a"] = 1e300
-    if np.isfinite(model.score_samples(rows.loc[[3100]])[0]):
-        pytest.skip("no row is impossible to this density")
     for question in (model.complete, model.interval):
         with pytest.raises(ValueError, match=r"row 3100 of X has probability zero"):
             question(rows)
