@@ -486,6 +486,8 @@ def test_errors_about_impossible_rows_name_their_places(density):
     for question in (model.complete, model.interval):
         with pytest.raises(ValueError, match=r"row 3100 of X has probability zero"):
             question(rows)
+
+
 @pytest.mark.filterwarnings("ignore:Of the cells of column")
 @pytest.mark.parametrize("cell", [(0, None), (None, 5.5), "grows"])
 def test_a_column_without_a_finite_range_is_learned(cell):
