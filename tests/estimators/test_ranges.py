@@ -451,7 +451,8 @@ def test_completions_lie_in_open_ranges(density, cells):
         filled = density(random_state=0).fit(R).complete(R).x
         for value, cell in zip(filled, cells):
             low, high = cell if isinstance(cell, tuple) else (cell, cell)
-            assert (low is None or value >= low) and (high is None or value <= high)
+            assert low is None or value >= low
+            assert high is None or value <= high
 
 
 @pytest.mark.filterwarnings("ignore:Of the cells")
