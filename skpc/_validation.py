@@ -513,9 +513,11 @@ def _refuse_other_kinds(held: NDArray[np.object_], kinds: set[str], where: str) 
     if kinds & {"range"} or (len(kinds) > 1 and "interval" in kinds):
         raise TypeError(
             f"Values alone are needed here; {where} holds {example('range', 'interval')!r}, a "
-            "range or a set. Densities that are circuits, and their stacks, take such cells in "
-            "whole tables: in fit without chunks, score_samples, complete, marginals and interval. "
-            'Fill them first elsewhere: CircuitImputer(strategy="sample").fit_transform(X).'
+            "range or a set. Densities that are circuits, their stacks, imputers and "
+            "DensityClassifier take such cells in whole tables: in fit without chunks, "
+            "score_samples, complete, marginals and interval; DensityRegressor takes them as "
+            "targets, in fit(X, y). Fill them first elsewhere: "
+            'CircuitImputer(strategy="sample").fit_transform(X).'
         )
     other_kinds = kinds & {*KINDS_OF_DATES, "interval", "other"}
     if other_kinds:

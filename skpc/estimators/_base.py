@@ -2,7 +2,8 @@
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from copy import copy
 from numbers import Real
 from typing import Any, ClassVar, Self
@@ -26,6 +27,7 @@ from skpc.learning.posterior import bootstrapped
 from skpc.queries import Events, PseudoCounts
 from skpc.queries.flows import pseudo_counts_from
 from skpc.queries.parameters import ParametrisedCircuit, em_step, fit_to_rows
+from skpc.queries.passes.upward import refuse_impossible
 from skpc.variables import Predictive
 from skpc.variables.predictive import Marginals
 
@@ -266,16 +268,28 @@ class TableDensity(EventAnswers, DensityMixin, TableLearner):
         table, rows, _ = self._events(X, is_scored=False)
         if strategy == "mpe" and isinstance(rows, Events):
             raise ValueError(
-                "strategy='mpe' needs values; found ranges or sets in X. Use 'mean' or 'sample', "
-                "whose cells lie within them."
+                "strategy='mpe' needs values; found ranges or sets in X. Modes of leaves are those "
+                "of all their values, and may lie outside. Use 'mean' or 'sample', whose cells lie "
+                "within."
             )
-        if strategy == "mean":
-            filled = self.means(rows)
-        elif strategy == "mpe":
-            filled = self._density.modes(rows)
-        else:
-            filled = self._density.draw_missing(rows, check_random_state(random_state))
+        with self._places_of(rows):
+            if strategy == "mean":
+                filled = self.means(rows)
+            elif strategy == "mpe":
+                filled = self._density.modes(rows)
+            else:
+                filled = self._density.draw_missing(rows, check_random_state(random_state))
         return self.domain_.fill(table, filled)
+
+    @contextmanager
+    def _places_of(self, rows: Any) -> Iterator[None]:
+        """Let errors about some of these encoded rows name the place of a row among all."""
+        try:
+            yield
+        except ValueError:
+            log_density = self._density.log_density(rows)
+            refuse_impossible(log_density, np.arange(len(log_density)))
+            raise
 
     @by_chunks
     def score_cells(self, X: Any) -> Any:
@@ -368,6 +382,7 @@ class TableDensity(EventAnswers, DensityMixin, TableLearner):
         if not isinstance(level, Real) or not 0.0 < level < 1.0:
             raise ValueError(f"level must be a probability strictly between 0 and 1, got {level!r}")
         table, rows, _ = self._events(X, is_scored=False)
+        all_rows = rows
         group = np.arange(len(table))
         # Equal rows have equal ends, and are asked about once; events are taken as they come.
         events = rows if isinstance(rows, Events) else None
@@ -381,7 +396,9 @@ class TableDensity(EventAnswers, DensityMixin, TableLearner):
         faces = [face for face in self.domain_.faces.values() if face.holds_numbers]
         for part in gen_batches(len(rows), _ROWS):
             known = rows[part] if events is None else events.take(np.arange(len(rows))[part])
-            for column, cells in zip(numbers, self._density.posteriors(known, numbers)):
+            with self._places_of(all_rows):
+                posteriors = self._density.posteriors(known, numbers)
+            for column, cells in zip(numbers, posteriors):
                 for end, share in zip(ends, levels):
                     end[part, column] = cells.quantile(share)
             # The ends of the source become numbers of the face.

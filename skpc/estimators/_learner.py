@@ -43,7 +43,12 @@ from skpc.estimators._estimator import (
     dask_chunks,
     is_lazy,
 )
-from skpc.estimators._ranges import domain_and_events, drawn_by_column, merged_events
+from skpc.estimators._ranges import (
+    copied_rows,
+    domain_and_events,
+    drawn_by_column,
+    merged_events,
+)
 from skpc.learning.censored_regression import draws_given_rows
 from skpc.learning.held_out import hold_out
 from skpc.queries import Events
@@ -220,6 +225,8 @@ class TableLearner(ColumnsEstimator, ABC):
             columns = canonical_order(events.rows, weight, domain.is_categorical).columns
         domain = domain.taken(columns)
         events, weight, _ = merged_events(events.with_columns(columns), weight)
+        copied, weight = copied_rows(weight, np.diff(events.ptr) > 0)
+        events = events.take(copied)
         # First by the law of each column, then given what else is known of the row.
         rows = drawn_by_column(domain, events, weight, random_state)
         rows = draws_given_rows(domain, events, rows, weight, random_state)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import _safe_indexing
 
-from skpc._arrays import Floats, Ints, group_sums
+from skpc._arrays import Bools, Floats, Ints, group_sums
 from skpc._validation import column_of, describe_column, objects_of
 from skpc._warnings import warn
 from skpc.domain import Domain, events_of_table, group_rows
@@ -55,7 +55,11 @@ def domain_and_events(
             )
     # Equal rows come together before anything is drawn for them.
     merged, merged_weight = merged_table(table, weight)
-    split = split_ranges(merged, interval_columns)
+    has_statement = np.zeros(len(merged_weight), dtype=bool)
+    for stated_column in split_ranges(merged, interval_columns)[1].values():
+        has_statement[stated_column.rows] = True
+    copied, merged_weight = copied_rows(merged_weight, has_statement)
+    split = split_ranges(_safe_indexing(merged, copied), interval_columns)
     domain = learn_domain(filled_table(*split, merged_weight, random_state), merged_weight)
     # The events are those of all rows, which go with the weights and targets of the callers.
     events = events_of_table(domain, domain.encode(known_table), stated)
@@ -77,6 +81,17 @@ def merged_table(table: Any, weight: Floats) -> tuple[Any, Floats]:
     representative = np.unique(group, return_index=True)[1]
     total = group_sums(group, weight)
     return _safe_indexing(table, representative), total
+
+
+def copied_rows(weight: Floats, has_statement: Bools) -> tuple[Ints, Floats]:
+    """Numbers of rows, those that have ranges or sets once for each draw, and their weights.
+
+    One draw would stand for all rows that are equal.
+    """
+    # So many draws tell the law of a cell.
+    most = 100.0
+    copies = np.where(has_statement, np.clip(np.rint(weight), 1.0, most), 1.0).astype(np.int64)
+    return np.repeat(np.arange(len(weight)), copies), np.repeat(weight / copies, copies)
 
 
 def _key(cell: Any) -> str:
@@ -130,19 +145,18 @@ def drawn_by_column(
         low = np.where(is_missing, np.inf, cells)
         high = np.where(is_missing, -np.inf, cells)
         # An event may have several intervals here, which ufunc.at takes one by one.
-        np.minimum.at(low, event, column_events.low)
-        np.maximum.at(high, event, column_events.high)
+        law = domain[column].law
+        # Events that reach an end of the column are open there: its law says where it is.
+        least, greatest = (-np.inf, np.inf) if law is None else law.ends
+        np.minimum.at(low, event, np.maximum(column_events.low, least))
+        np.maximum.at(high, event, np.minimum(column_events.high, greatest))
         # What has neither a value nor an interval still has the empty range of the start.
         says_nothing = low > high
         low[says_nothing] = -np.inf
         high[says_nothing] = np.inf
-        # Intervals of events are open below and closed above; a value is closed on both sides.
-        closed = np.array([~is_missing, np.isfinite(high)])
+        # Intervals of events are open below and closed above; a value is closed on both sides, as
+        # is the only value of a constant column.
+        closed = np.array([low == high, np.isfinite(high)])
         ranges = Ranges(low, high, closed)
-        drawn = filled_numbers(ranges, weight, random_state)
-        law = domain.laws[column]
-        if law is not None and np.isnan(drawn).all():
-            # All ranges hold the only value of a constant column: as events they have no ends.
-            drawn[event] = law.ends[0]
-        rows[:, column] = drawn
+        rows[:, column] = filled_numbers(ranges, weight, random_state)
     return domain.values(rows, events.rows)

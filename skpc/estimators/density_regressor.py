@@ -31,7 +31,7 @@ from skpc.estimators._pools import (
     refuse_without_ranges,
     shared_domain,
 )
-from skpc.estimators._ranges import merged_events
+from skpc.estimators._ranges import copied_rows, merged_events
 from skpc.estimators.hidden_chow_liu import HiddenChowLiuTree
 from skpc.estimators.soft_learn import SoftLearnSPN
 from skpc.estimators.table_mixture import PoolMixture
@@ -299,10 +299,12 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
         # One target stands for all rows of an event.
         target = target.take(np.unique(distinct, return_index=True)[1])
         rows = merged.rows
-        filled = rows.copy()
         # The law of the target is learned from numbers: draws stand for ranges.
-        filled[:, -1] = filled_numbers(target.cells, weight, random_state)
-        whole = features.with_number(filled, weight, most_bins(densities))
+        copied, copied_weight = copied_rows(weight, ~target.cells.is_value)
+        filled = rows[copied]
+        cells = target.cells.take(copied)
+        filled[:, -1] = filled_numbers(cells, copied_weight, random_state)
+        whole = features.with_number(filled, copied_weight, most_bins(densities))
         # Now the law says which of its values a range holds.
         events = target.events(rows, whole[features.n_features].law)
         self._last = target.last

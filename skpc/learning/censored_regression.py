@@ -57,6 +57,10 @@ def draws_given_rows(
 
 def _completed(domain: Domain, rows: Floats, weight: Floats) -> Floats:
     """Standardised scores and indicators, missing ones by linear means, and a constant."""
+    constant = np.ones((len(rows), 1))
+    # A column alone has nothing to be regressed on.
+    if not domain.n_features:
+        return constant
     scores = rows.copy()
     for place, law in enumerate(domain.laws):
         if law is not None:
@@ -65,7 +69,6 @@ def _completed(domain: Domain, rows: Floats, weight: Floats) -> Floats:
     # Factors take no column that is empty or constant; these functions pass over NaN.
     varies = np.fmax.reduce(features) > np.fmin.reduce(features)
     features = features[:, varies]
-    constant = np.ones((len(rows), 1))
     if not varies.any():
         return constant
     return np.hstack([Factors.fit(features, weight).completed(features), constant])
@@ -84,8 +87,10 @@ class _Drawing:
 
     def __init__(self, law: Any, events: Events):
         self.law = law
-        # Several alternatives keep the draws that they have.
-        self.rows: Ints = np.flatnonzero(np.diff(events.ptr) == 1)
+        rows = np.flatnonzero(np.diff(events.ptr) == 1)
+        has_end = np.isfinite(events.low) | np.isfinite(events.high)
+        # Several alternatives, and ranges of all numbers, keep the draws that they have.
+        self.rows: Ints = rows[has_end[events.ptr[rows]]]
         place = events.ptr[self.rows]
         self.low = events.low[place]
         self.high = events.high[place]

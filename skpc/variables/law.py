@@ -475,9 +475,9 @@ class Law(NamedTuple):
         edge = edges[np.searchsorted(self.seen, values, side="right")]
         n_atoms = np.searchsorted(self.atoms, values, side="right")
         last_atom = np.append(-np.inf, self.atoms)[n_atoms]
-        next_atom = np.append(self.atoms, np.inf)[n_atoms]
         # The edge lies below the next atom, and not below the last one.
-        return np.maximum(np.minimum(edge, np.nextafter(next_atom, -np.inf)), last_atom)
+        below_next_atom = np.append(np.nextafter(self.atoms, -np.inf), np.inf)[n_atoms]
+        return np.maximum(np.minimum(edge, below_next_atom), last_atom)
 
     def intervals(self, low: Floats, high: Floats, closed: Bools) -> tuple[Floats, Floats]:
         """Ends of the intervals ``low < x <= high`` that hold what lies between two values.

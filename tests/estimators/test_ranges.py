@@ -430,6 +430,65 @@ def test_errors_about_ranges_without_a_value_name_their_rows():
         model.complete(R)
 
 
+@pytest.mark.filterwarnings("ignore:Of the cells")
+@pytest.mark.parametrize("density", DENSITIES)
+@pytest.mark.parametrize(
+    "cells",
+    [
+        [(0, None)] * 90,
+        [(None, 3)] * 90,
+        [(0, None)] * 45 + [(None, 5)] * 45,
+        [(float(k % 7), None) for k in range(90)],
+        [(0, None)] * 89 + [3.0],
+        [(0, None)] * 88 + [3.0, 4.0],
+    ],
+)
+def test_completions_lie_in_open_ranges(density, cells):
+    column = pd.Series(np.zeros(90), dtype=object)
+    column[:] = cells
+    X = pd.DataFrame({"a": np.random.default_rng(0).normal(size=90), "x": column})
+    for R in (X, X[["x"]]):
+        filled = density(random_state=0).fit(R).complete(R).x
+        for value, cell in zip(filled, cells):
+            low, high = cell if isinstance(cell, tuple) else (cell, cell)
+            assert low is None or value >= low
+            assert high is None or value <= high
+
+
+@pytest.mark.filterwarnings("ignore:Of the cells")
+@pytest.mark.parametrize("density", DENSITIES)
+def test_many_equal_rows_of_brackets_tell_the_spread_within(density):
+    rng = np.random.default_rng(0)
+    kind = rng.choice(["u", "v"], 1000)
+    x = np.exp(rng.normal(size=1000) + (kind == "u"))
+    edges = np.array([0.0, *np.quantile(x, [0.2, 0.4, 0.6, 0.8]), 1.01 * x.max()])
+    place = np.searchsorted(edges, x, side="right") - 1
+    brackets = pd.arrays.IntervalArray.from_arrays(edges[place], edges[place + 1], closed="left")
+    X = pd.DataFrame({"kind": kind, "x": brackets})
+    at = np.quantile(x, [0.1, 0.3, 0.5, 0.7, 0.9])
+    for R in (X, X[["x"]]):
+        model = density(random_state=0).fit(R)
+        prob = model.probability([{"x": (None, t)} for t in at])
+        assert_allclose(prob, [0.1, 0.3, 0.5, 0.7, 0.9], atol=0.04)
+        # A row of weight two is two rows, however many draws stand for it.
+        weighted = R.assign(n=1).groupby([*R], sort=False, observed=True).n.sum().reset_index()
+        same = density(random_state=0).fit(weighted[[*R]], sample_weight=weighted.n.astype(float))
+        assert_allclose(same.score_samples(R[:50]), model.score_samples(R[:50]), rtol=1e-9)
+
+
+@pytest.mark.parametrize("density", [SoftLearnSPN, TableMixture])
+def test_errors_about_impossible_rows_name_their_places(density):
+    X = table().assign(more=np.random.default_rng(1).normal(size=N))
+    model = density(random_state=0).fit(X)
+    rows = pd.concat([X] * 9, ignore_index=True).astype({"a": float})
+    # Complete rows, and equal ones, are not passed on: places must not be those among the others.
+    rows.loc[rows.index % 2 == 0, "more"] = np.nan
+    rows.loc[3100, "a"] = 1e300
+    for question in (model.complete, model.interval):
+        with pytest.raises(ValueError, match=r"row 3100 of X has probability zero"):
+            question(rows)
+
+
 @pytest.mark.filterwarnings("ignore:Of the cells of column")
 @pytest.mark.parametrize("cell", [(0, None), (None, 5.5), "grows"])
 def test_a_column_without_a_finite_range_is_learned(cell):

@@ -391,3 +391,10 @@ def test_a_column_ends_at_an_atom_that_is_its_least_or_greatest_value():
     assert fit(np.minimum(rng.normal(size=500), 1.0)).ends == (-np.inf, 1.0)
     # There is nothing beside a constant.
     assert fit(np.full(30, 2.0)).ends == (2.0, 2.0)
+
+
+def test_no_edge_lies_below_infinity_where_no_atom_follows():
+    rng = np.random.default_rng(0)
+    number = fit(np.append(np.sqrt(2.0) * rng.integers(1, 40, 300), np.full(60, 7.123)))
+    edges = number._edges_of_cells(np.array([number.seen[-1], 1e300]))
+    assert_array_equal(edges, [np.inf, np.inf])
