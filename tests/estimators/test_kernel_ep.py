@@ -204,10 +204,17 @@ def test_the_noise_is_chosen_in_the_first_call_and_again_with_new_scales():
     assert unit == pytest.approx(0.6**2 / 1.36, rel=0.3)
 
 
+def test_the_noise_that_predicts_rows_left_out_is_that_of_each_output():
+    X, y = noisy_messages(500)
+    fitted = operator(noise_variance="leave-one-out", prior_variance=10.0).fit(X, y)
+    assert_allclose(fitted.noise_variance_, [0.05**2 * y[:, 0].var(), 0.6**2], rtol=0.9)
+
+
+@pytest.mark.parametrize("noise", ["evidence", "leave-one-out"])
 @pytest.mark.parametrize("n_rows", [1, 2, 30])
-def test_the_noise_of_few_rows_or_constant_targets_is_chosen_too(n_rows):
+def test_the_noise_of_few_rows_or_constant_targets_is_chosen_too(n_rows, noise):
     X, _ = messages(n_rows)
-    fitted = operator(noise_variance="evidence").fit(X, np.full((n_rows, 2), 5.0))
+    fitted = operator(noise_variance=noise).fit(X, np.full((n_rows, 2), 5.0))
     mean, std = fitted.predict(X, return_std=True)
     assert_allclose(mean, 5.0)
     assert (std > 0).all()
