@@ -216,9 +216,10 @@ class _Search:
         for parts in (parts for size in (1, 2, 3) for parts in combinations(columns, size)):
             # Two columns that differ by a constant are one rule.
             totals = [j for j in columns if j not in parts and (len(parts) > 1 or j > parts[0])]
+            possible = self._possible_totals(parts, totals)
             # Candidates refused by the first rows have been tried, too, and count for chance.
-            self.n_tried += len(totals)
-            for total in self._possible_totals(parts, totals):
+            self.n_tried += len(totals) - len(possible)
+            for total in possible:
                 t, *addends = self._observed(total, *parts)
                 # addends (n_parts, n_rows) add up to s (n_rows,).
                 s = np.sum(addends, axis=0)
