@@ -167,7 +167,9 @@ class KernelEPOperator(RegressorMixin, Estimator):
         "mean-variance", StrOptions({"mean-variance"}), POSITIVE, "array-like"
     )
     outer_length_scale_sq: Any = parameter("median", StrOptions({"median"}), POSITIVE)
-    noise_variance: Any = parameter(1e-4, POSITIVE, StrOptions({"evidence", "leave-one-out"}), "array-like")
+    noise_variance: Any = parameter(
+        1e-4, POSITIVE, StrOptions({"evidence", "leave-one-out"}), "array-like"
+    )
     prior_variance: float = parameter(1.0, POSITIVE)
     standardize: bool = parameter(True, "boolean")
     keep_rows: bool = parameter(False, "boolean")
