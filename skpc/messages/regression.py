@@ -296,6 +296,11 @@ def noise_of_least_error(features: Floats, targets: Floats, prior_variance: floa
         The least mean squared error of leave-one-out predictions, between 1e-10 prior variances and
         the mean square of the targets, within 13 %.
 
+    Notes
+    -----
+    A few rows that are unlike all others may decide the sum of squares. So the noise comes out too
+    large where targets have hardly any; :func:`noise_of_greatest_evidence` is then better.
+
     Examples
     --------
     >>> import numpy as np

@@ -282,7 +282,7 @@ _PREDICT = {
 
 
 def bits(name: str, rates: list[float], masks: int) -> None:
-    found = bit_errors(name, rates, masks)
+    found = bit_errors(name, rates, masks, Strudel(random_state=0))
     columns = ["bits", "default", "mpe", "median"]
     print(f"{name}: complete rows: {found['complete']:.4g}")
     print(f"{'missing':>8s}" + "".join(f"{column:>11s}" for column in columns))
@@ -291,15 +291,15 @@ def bits(name: str, rates: list[float], masks: int) -> None:
         print(f"{rate:8.1f}" + "".join(f"{cell:11.4g}" for cell in cells), flush=True)
 
 
-def bit_errors(name: str, rates: list[float], masks: int) -> dict[str, float]:
+def bit_errors(name: str, rates: list[float], masks: int, density: Any) -> dict[str, float]:
     """Root mean squared errors under the protocol of the paper, by column and rate.
 
-    Exact expectations with Strudel, a density of the bits, or with the default density of the
-    features, and the machine on bits that are filled by the most probable completion or by medians.
+    Exact expectations with a density of the bits, or with the default density of the features, and
+    the machine on bits that are filled by the most probable completion or by medians.
     """
     table = read(name)
     parameters = best_machine(table)
-    on_bits = ExpectedKernelSVR(Strudel(random_state=0), standardize_y=False, **parameters)
+    on_bits = ExpectedKernelSVR(density, standardize_y=False, **parameters)
     on_bits.fit(table.bits["train"], table.y["train"])
     on_features = fitted(table, parameters, DENSITIES["default"])
     median = SimpleImputer(strategy="median").fit(table.bits["train"])
