@@ -218,6 +218,7 @@ PUBLIC = {
         "inner_length_scale_sq",
         "message_moments",
         "noise_of_greatest_evidence",
+        "noise_of_least_error",
         "outer_length_scale_sq",
         "precision_posterior",
     ],

@@ -31,6 +31,7 @@ from skpc.messages import (
     inner_length_scale_sq,
     message_moments,
     noise_of_greatest_evidence,
+    noise_of_least_error,
     outer_length_scale_sq,
 )
 
@@ -68,10 +69,12 @@ class KernelEPOperator(RegressorMixin, Estimator):
     outer_length_scale_sq : "median" or float, default="median"
         Squared length scale of the outer kernel. "median": the median of the squared distances
         between mean embeddings, of all pairs of at most 1000 rows.
-    noise_variance : float, array-like of shape (n_outputs,) or "evidence", default=1e-4
+    noise_variance : float, array-like, "evidence" or "leave-one-out", default=1e-4
         Variance of the noise, for all outputs or for each, in units of the variance of the output
         in the first call (but see `standardize`). In [1]_ it is one number. "evidence": for each
-        output, the variance under which the targets of the first call are most probable.
+        output, the variance under which the targets of the first call are most probable;
+        "leave-one-out": under which each row is best predicted from all others, as in [1]_, which
+        holds the features of all rows.
     prior_variance : float, default=1.0
         Prior variance of the weights of the features, in the same units.
     standardize : bool, default=True
@@ -162,7 +165,9 @@ class KernelEPOperator(RegressorMixin, Estimator):
         "mean-variance", StrOptions({"mean-variance"}), POSITIVE, "array-like"
     )
     outer_length_scale_sq: Any = parameter("median", StrOptions({"median"}), POSITIVE)
-    noise_variance: Any = parameter(1e-4, POSITIVE, StrOptions({"evidence"}), "array-like")
+    noise_variance: Any = parameter(
+        1e-4, POSITIVE, StrOptions({"evidence", "leave-one-out"}), "array-like"
+    )
     prior_variance: float = parameter(1.0, POSITIVE)
     standardize: bool = parameter(True, "boolean")
     keep_rows: bool = parameter(False, "boolean")
@@ -341,10 +346,14 @@ class KernelEPOperator(RegressorMixin, Estimator):
         self.y_scale_ = np.where(constant | (not self.standardize), 1.0, scale)
         noise = self._for_each("noise_variance", n_outputs, "outputs")
         if noise is None:
-            blocks = self._feature_blocks(moments)
-            # A generator: the features of two blocks are never held together.
-            standardised = ((features, self._standardised(targets[b])) for features, b in blocks)
-            noise = noise_of_greatest_evidence(standardised, self.prior_variance)
+            standardised = self._standardised(targets)
+            # A generator: the features of two blocks need not be held together.
+            blocks = ((part, standardised[block]) for part, block in self._feature_blocks(moments))
+            if self.noise_variance == "evidence":
+                noise = noise_of_greatest_evidence(blocks, self.prior_variance)
+            else:
+                features = np.concatenate([part for part, _ in blocks])
+                noise = noise_of_least_error(features, standardised, self.prior_variance)
         self.noise_variance_ = noise * self.y_scale_**2
         shared = {"prior_variance": self.prior_variance}
         # Outputs of equal noise share one covariance; others need a regression each.

@@ -14,6 +14,7 @@ from skpc.messages.regression import (
     BayesianRegression,
     SeparateRegressions,
     noise_of_greatest_evidence,
+    noise_of_least_error,
 )
 from skpc.messages.tables import (
     MessageFeatures,
@@ -51,6 +52,7 @@ __all__ = [
     "inner_length_scale_sq",
     "message_moments",
     "noise_of_greatest_evidence",
+    "noise_of_least_error",
     "outer_length_scale_sq",
     "precision_posterior",
 ]

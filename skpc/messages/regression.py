@@ -278,3 +278,56 @@ def noise_of_greatest_evidence(
     # The evidence is greatest where this sum is least; its constants are left out.
     best = np.argmin(log_determinant + distance, axis=0)
     return np.asarray(noise[best, np.arange(len(best))])
+
+
+def noise_of_least_error(features: Floats, targets: Floats, prior_variance: float) -> Floats:
+    """The noise variance of each output under which rows are best predicted from all others.
+
+    Parameters
+    ----------
+    features : ndarray of shape (n_rows, n_features)
+    targets : ndarray of shape (n_rows, n_outputs)
+    prior_variance : float
+        Prior variance of the weights.
+
+    Returns
+    -------
+    ndarray of shape (n_outputs,)
+        The least mean squared error of leave-one-out predictions, between 1e-10 prior variances and
+        the mean square of the targets, within 13 %.
+
+    Notes
+    -----
+    A few rows that are unlike all others may decide the sum of squares. So the noise comes out too
+    large where targets have hardly any; :func:`noise_of_greatest_evidence` is then better.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc.messages import noise_of_least_error
+    >>> rng = np.random.default_rng(0)
+    >>> features = rng.normal(size=(20, 10))
+    >>> targets = features.sum(axis=1, keepdims=True) + rng.normal(size=(20, 1))
+    >>> bool(noise_of_least_error(features, targets, prior_variance=1.0)[0] > 0.1)
+    True
+    """
+    left, singular, _ = np.linalg.svd(features, full_matrices=False)
+    signal = prior_variance * singular[:, np.newaxis] ** 2
+    along = left.T @ targets
+    # Parts of a row and of its targets that lie along none of the directions.
+    row_outside = np.maximum(1.0 - (left**2).sum(axis=1, keepdims=True), 0.0)
+    outside = targets - left @ along
+    n_noises = 200
+    # Less, in prior variances, would be near what rounding swallows.
+    least = 1e-10 * prior_variance
+    greatest = np.maximum((targets**2).mean(axis=0), least)
+    best = []
+    for output, most in enumerate(greatest):
+        noise = np.geomspace(least, most, n_noises)
+        # Part of each direction that the fit leaves, shape (n_directions, n_noises).
+        rest = noise / (signal + noise)
+        residual = outside[:, [output]] + left @ (rest * along[:, [output]])
+        # Without a row, its residual is greater by one over one minus its leverage.
+        error = residual / (row_outside + left**2 @ rest)
+        best.append(noise[(error**2).sum(axis=0).argmin()])
+    return np.array(best)

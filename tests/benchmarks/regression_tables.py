@@ -1,4 +1,10 @@
-"""Tables for regression under missing features, and how cells are removed from them."""
+"""Tables for regression under missing features, and how cells are removed from them.
+
+A binned table is a file ``regression/NAME.npz`` of the folder SKPC_DATA. For each part ("train",
+"valid" and "test") it has ``PART_x``, one-hot columns packed by ``numpy.packbits(..., axis=1)``,
+and ``PART_y``, the targets; ``n_features`` is the number of one-hot columns, and ``groups`` the
+number of the feature that each belongs to.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from sklearn.datasets import load_diabetes
 
-#: Sets of SKPC_DATA/regression, and sets that need no file.
+#: Binned tables of the paper, and sets that need no file.
 BINNED = ("abalone", "delta-ailerons", "insurance", "elevators")
 NUMERIC = ("diabetes", "synthetic")
 
@@ -35,16 +41,15 @@ def file_of(name: str) -> Path:
 
 def present() -> list[str]:
     """The binned tables whose file is in the folder."""
-    return [name for name in BINNED if file_of(name).exists()]
+    return sorted(path.stem for path in file_of("any").parent.glob("*.npz"))
 
 
 def read(name: str) -> Table:
-    if name not in (*BINNED, *NUMERIC):
-        raise ValueError(f"unknown table {name!r}; choose from {', '.join((*BINNED, *NUMERIC))}")
-    X, y, bits, groups = _read_bits(name) if name in BINNED else _read_numbers(name)
+    is_binned = name not in NUMERIC
+    X, y, bits, groups = _read_bits(name) if is_binned else _read_numbers(name)
     mean, scale = y["train"].mean(), float(y["train"].std())
     y = {part: (target - mean) / scale for part, target in y.items()}
-    categorical = np.full(X["train"].shape[1], name in BINNED)
+    categorical = np.full(X["train"].shape[1], is_binned)
     return Table(X, y, scale, categorical, bits, groups)
 
 

@@ -204,10 +204,25 @@ def test_the_noise_is_chosen_in_the_first_call_and_again_with_new_scales():
     assert unit == pytest.approx(0.6**2 / 1.36, rel=0.3)
 
 
+def test_the_noise_that_predicts_rows_left_out_is_chosen_on_standardised_targets():
+    X, y = noisy_messages(120)
+    fitted = operator(noise_variance="leave-one-out").fit(X, y)
+    features = fitted.features_.transform(message_moments(X, FAMILIES))
+    targets = (y - fitted.y_mean_) / fitted.y_scale_
+    chosen = fitted.noise_variance_ / fitted.y_scale_**2
+    for output, noise in enumerate(chosen):
+        least, less, more = (
+            naive.leave_one_out_error(features @ features.T, targets, noise * factor)[output]
+            for factor in (1.0, 0.3, 3.0)
+        )
+        assert least < min(less, more)
+
+
+@pytest.mark.parametrize("noise", ["evidence", "leave-one-out"])
 @pytest.mark.parametrize("n_rows", [1, 2, 30])
-def test_the_noise_of_few_rows_or_constant_targets_is_chosen_too(n_rows):
+def test_the_noise_of_few_rows_or_constant_targets_is_chosen_too(n_rows, noise):
     X, _ = messages(n_rows)
-    fitted = operator(noise_variance="evidence").fit(X, np.full((n_rows, 2), 5.0))
+    fitted = operator(noise_variance=noise).fit(X, np.full((n_rows, 2), 5.0))
     mean, std = fitted.predict(X, return_std=True)
     assert_allclose(mean, 5.0)
     assert (std > 0).all()

@@ -6,7 +6,12 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from skpc.messages import BayesianRegression, SeparateRegressions, noise_of_greatest_evidence
+from skpc.messages import (
+    BayesianRegression,
+    SeparateRegressions,
+    noise_of_greatest_evidence,
+    noise_of_least_error,
+)
 from tests.naive import messages as naive
 
 PRIOR, NOISE = 1.7, 0.03
@@ -92,10 +97,29 @@ def test_the_noise_of_greatest_evidence_is_that_of_the_gaussian_process(n_featur
     assert_allclose(found, truth, rtol=0.06)
 
 
+@pytest.mark.parametrize("n_features", [6, 50])
+def test_no_other_noise_predicts_rows_left_out_better(n_features):
+    features, noise = rows(40, n_features)
+    features /= 1.0 + np.arange(n_features)
+    signal = features @ np.random.default_rng(2).normal(size=(n_features, 2))
+    targets = signal + noise * [0.3, 2.0]
+    found = noise_of_least_error(features, targets, PRIOR)
+    kernel = PRIOR * features @ features.T
+    every = [
+        naive.leave_one_out_error(kernel, targets, n)
+        for n in np.geomspace(1e-6, (targets**2).mean(), 100)
+    ]
+    for output, chosen in enumerate(found):
+        error = naive.leave_one_out_error(kernel, targets, chosen)[output]
+        assert error <= 1.001 * np.min(every, axis=0)[output]
+
+
 def test_the_noise_of_targets_without_any_is_the_least_that_is_allowed():
     features, _ = rows(40)
     targets = np.column_stack([features[:, 0], np.zeros(40)])
     assert_allclose(noise_of_greatest_evidence([(features, targets)], PRIOR), 1e-10 * PRIOR)
+    zeros = targets[:, 1:]
+    assert_allclose(noise_of_least_error(features, zeros, PRIOR), 1e-10 * PRIOR)
 
 
 def test_an_update_leaves_the_old_posterior_alone():

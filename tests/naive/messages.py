@@ -127,6 +127,16 @@ def likeliest_noise(kernel, targets):
     return np.array(found)
 
 
+def leave_one_out_error(kernel, targets, noise):
+    """Sum of squared errors for each output, each row predicted by a fit to all others."""
+    total = np.zeros(targets.shape[1])
+    for row in range(len(targets)):
+        others = np.delete(np.arange(len(targets)), row)
+        gram = kernel[np.ix_(others, others)] + noise * np.eye(len(others))
+        total += (targets[row] - kernel[row, others] @ np.linalg.solve(gram, targets[others])) ** 2
+    return total
+
+
 def tilted_moments(log_density, low, high, value=lambda u: u, points=None):
     """Mean and variance of value(u) under a density of u that is given up to a constant."""
     grid = np.linspace(low, high, 2001)

@@ -15,7 +15,7 @@ from skpc.factor_graphs import FactorGraph
 from skpc.kernels import ExponentialHamming, SumKernel
 from skpc.queries import condition, expected_kernel, fit_parameters, log_likelihood
 from tests.benchmarks import cbbis
-from tests.benchmarks.expected_kernel import RATES, bit_errors
+from tests.benchmarks.expected_kernel import DENSITIES, RATES, bit_errors
 from tests.benchmarks.papers.ledger import (
     CURVE,
     NO_FIGURE,
@@ -52,7 +52,7 @@ OTHER_METHODS = ("BBIS ratio +.01", "BBIS barker", "CIS")
 
 
 def svr(name: str) -> Figures:
-    return dict(bit_errors(name, RATES, 5))
+    return dict(bit_errors(name, RATES, 5, DENSITIES["cutset"]))
 
 
 def hellinger(model: str) -> Figures:
