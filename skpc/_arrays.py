@@ -75,6 +75,11 @@ def offsets(sizes: Any) -> Ints:
     return starts
 
 
+def span_of(starts: Any, number: int) -> slice:
+    """Where a part stands among parts end to end, which begin and end at the offsets."""
+    return slice(starts[number], starts[number + 1])
+
+
 def within(sizes: Ints) -> Ints:
     """The numbers ``0, ..., sizes[i] - 1`` of each part, end to end."""
     return np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)

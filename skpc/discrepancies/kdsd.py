@@ -5,13 +5,13 @@ which are circuits too: products of three nodes, those of p dividing.
 """
 
 import math
-from itertools import product
+from itertools import compress, product
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import logsumexp
 
-from skpc._arrays import Floats, Ints
+from skpc._arrays import Floats, Ints, span_of
 from skpc._validation import check_option
 from skpc.circuit import LEAF, PRODUCT, SUM, Circuit, CircuitBuilder
 from skpc.discrepancies.mmd import mean_of_pairs
@@ -139,18 +139,18 @@ class _Node(NamedTuple):
 
 
 def _children(circuit: Circuit, node: int) -> Ints:
-    return circuit.child[circuit.child_ptr[node] : circuit.child_ptr[node + 1]]
+    return circuit.child[span_of(circuit.child_ptr, node)]
 
 
 def _table(circuit: Circuit, leaf: int) -> Floats:
-    return circuit.param[circuit.param_ptr[leaf] : circuit.param_ptr[leaf + 1]]
+    return circuit.param[span_of(circuit.param_ptr, leaf)]
 
 
 def _stepped(circuit: Circuit, variable: int) -> Circuit:
     """The circuit of ``x -> c(n_i x)``, with the next state of one variable, cyclic."""
     param = circuit.param.copy()
     for leaf in np.flatnonzero(circuit.leaf_var == variable):
-        part = slice(circuit.param_ptr[leaf], circuit.param_ptr[leaf + 1])
+        part = span_of(circuit.param_ptr, leaf)
         param[part] = np.roll(param[part], -1)
     return circuit.with_parameters(param=param)
 
@@ -230,7 +230,7 @@ def _node(circuits: tuple[Circuit, ...], triple: _Triple) -> _Node:
     options = []
     # The weights of p divide.
     for circuit, node, parts, opened, sign in zip(circuits, triple, below, opens, (1.0, 1.0, -1.0)):
-        weights = circuit.log_weight[circuit.child_ptr[node] : circuit.child_ptr[node + 1]]
+        weights = circuit.log_weight[span_of(circuit.child_ptr, node)]
         pairs = zip(parts, weights.tolist())
         terms = [(part, sign * weight) for part, weight in pairs if weight > -np.inf]
         options.append(terms if opened else [(node, 0.0)])
@@ -284,16 +284,16 @@ def _count_possible(p: Circuit, known: dict[int, int]) -> int:
     """How many states that agree with the known ones a deterministic circuit makes possible."""
     counts: list[int] = []
     for node in range(p.n_nodes):
-        edges = range(p.child_ptr[node], p.child_ptr[node + 1])
+        below = [counts[child] for child in _children(p, node)]
         if p.kind[node] == LEAF:
             possible = _table(p, node) > -np.inf
             state = known.get(int(p.leaf_var[node]))
             n_possible = possible.sum() if state is None else possible[state]
             counts.append(int(n_possible))
         elif p.kind[node] == PRODUCT:
-            counts.append(math.prod(counts[p.child[edge]] for edge in edges))
+            counts.append(math.prod(below))
         else:
             # No state is possible for two terms.
-            possible_edges = (edge for edge in edges if p.log_weight[edge] > -np.inf)
-            counts.append(sum(counts[p.child[edge]] for edge in possible_edges))
+            possible = p.log_weight[span_of(p.child_ptr, node)] > -np.inf
+            counts.append(sum(compress(below, possible)))
     return counts[-1]
