@@ -75,6 +75,11 @@ def offsets(sizes: Any) -> Ints:
     return starts
 
 
+def owners(sizes: Any) -> Ints:
+    """Of each entry of some parts end to end, the number of the part that it belongs to."""
+    return np.repeat(np.arange(len(sizes)), sizes)
+
+
 def span_of(starts: Any, number: int) -> slice:
     """Where a part stands among parts end to end, which begin and end at the offsets."""
     return slice(starts[number], starts[number + 1])

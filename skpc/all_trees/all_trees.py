@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skpc._arrays import Floats, Ints
+from skpc._arrays import Floats, Ints, owners
 from skpc.all_trees.determinants import expected_edges, log_tree_weights
 from skpc.all_trees.tree_inference import TreeTables
 
@@ -160,7 +160,7 @@ class AllTrees(NamedTuple):
         # Estimates of rows with missing cells refuse smaller probabilities.
         least = 1e-99
         ptr = self.ptr
-        vertex = np.repeat(np.arange(len(ptr) - 1), np.diff(ptr))
+        vertex = owners(np.diff(ptr))
         weight = self.weight[np.ix_(vertex, vertex)]
         # An edge without weight has no table.
         weight = np.where(weight > 0.0, weight, 1.0)

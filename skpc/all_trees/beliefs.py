@@ -17,7 +17,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from skpc._arrays import Floats, Ints
+from skpc._arrays import Floats, Ints, owners
 from skpc._threads import slices
 from skpc.all_trees.determinants import eliminate_graphs, new_graphs
 from skpc.all_trees.tree_inference import TreeTables
@@ -54,7 +54,7 @@ class _Row(NamedTuple):
         ptr = trees.ptr
         n_states = np.diff(ptr)
         is_missing = np.append(code < 0, False)
-        variable = np.repeat(np.arange(len(n_states)), np.where(is_missing, n_states, 1))
+        variable = owners(np.where(is_missing, n_states, 1))
         known = np.where(is_missing, 0, np.append(code, 0))
         starts = np.searchsorted(variable, np.arange(len(n_states)))
         within = np.arange(len(variable)) - starts[variable]

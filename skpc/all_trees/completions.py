@@ -10,7 +10,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from skpc._arrays import Floats, Ints, offsets, span_of, within
+from skpc._arrays import Floats, Ints, offsets, owners, span_of, within
 from skpc._random import Streams, row_seeds
 from skpc._threads import in_threads, slices
 from skpc.all_trees.all_trees import Components
@@ -160,7 +160,7 @@ def _log_joint(mixture: Components, n_states: Ints) -> Floats:
 
 def _completions(codes: Ints, size: Ints, n_states: Ints) -> Ints:
     """All completions of some rows, one row after the other; the last missing cell is fastest."""
-    row = np.repeat(np.arange(len(codes)), size)
+    row = owners(size)
     place = within(size)
     filled = codes[row]
     # The states are the digits of the number of a completion.

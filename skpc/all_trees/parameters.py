@@ -33,7 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_softmax, softmax
 
-from skpc._arrays import ROUNDING, Floats, Ints, offsets
+from skpc._arrays import ROUNDING, Floats, Ints, offsets, owners
 from skpc.all_trees.all_trees import AllTrees, Components, Expectation
 from skpc.all_trees.couplings import couple, couple_gradient
 from skpc.counting.column_laws import evidence_factors
@@ -91,7 +91,7 @@ class PairTables(NamedTuple):
         row, column = np.nonzero(is_incomplete)
         if len(row):
             # What few rows show is drawn to independence, as strongly as they tell.
-            variable = np.repeat(np.arange(len(n_states)), n_states)
+            variable = owners(n_states)
             table = variable[row] * len(n_states) + variable[column]
             alone = single[row] * single[column]
             factor = evidence_factors(pair[row, column], alone, table, table)[table]
@@ -310,7 +310,7 @@ class UndirectedParameters(NamedTuple):
         # A full symmetric matrix of weights is put in order, then read below its diagonal.
         later = np.zeros((len(order), len(order)))
         later[pairs] = weight
-        variable = np.repeat(np.arange(len(order)), np.diff(self.ptr))
+        variable = owners(np.diff(self.ptr))
         # A table of two variables is read with the later one first.
         theta = np.where(variable[:, np.newaxis] > variable, theta, theta.T)[np.ix_(states, states)]
         weight = (later + later.T)[np.ix_(order, order)][pairs]

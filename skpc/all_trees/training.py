@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import OptimizeResult, minimize
 
-from skpc._arrays import Floats, Ints, copies, whole_rows
+from skpc._arrays import Floats, Ints, copies, owners, whole_rows
 from skpc.all_trees.all_trees import Components
 from skpc.all_trees.incomplete import estimate_missing
 from skpc.all_trees.parameters import ComponentParameters, PairTables
@@ -394,7 +394,7 @@ def _batches(
     """Deal out the rows in random order; yield the distinct rows of each batch, and weights."""
     # A row of weight two is dealt out twice, perhaps to the same batch.
     n_copies = _copies(weight)
-    order = random_state.permutation(np.repeat(np.arange(len(weight)), n_copies))[:n_rows]
+    order = random_state.permutation(owners(n_copies))[:n_rows]
     for part in np.array_split(order, _n_batches(len(order), batch_size)):
         batch, count = np.unique(part, return_counts=True)
         yield batch, count * (weight[batch] / n_copies[batch])

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skpc._arrays import Floats, Ints, span_of
+from skpc._arrays import Floats, Ints, owners, span_of
 from skpc.variables import Histogram, Law, Leaves
 from skpc.variables.leaf_queries import lay_out
 from skpc.variables.leaves import axis_in
@@ -141,13 +141,13 @@ class Structure(StructureFields):
     @cached_property
     def edge_parent(self) -> Ints:
         """The node each edge starts from; int64 array of shape (n_edges,)."""
-        return np.repeat(np.arange(self.n_nodes), np.diff(self.child_ptr))
+        return owners(np.diff(self.child_ptr))
 
     @cached_property
     def scopes(self) -> list[int]:
         """The scope of each node as the bits of an integer: bit ``v`` for variable ``v``."""
         scopes = [0] * self.n_nodes
-        owner = np.repeat(np.arange(self.n_nodes), np.diff(self.scope_ptr))
+        owner = owners(np.diff(self.scope_ptr))
         for node, var in zip(owner.tolist(), self.scope.tolist()):
             scopes[node] |= 1 << var
         # Children stand before parents, so that their scopes are complete.

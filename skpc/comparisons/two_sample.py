@@ -9,7 +9,7 @@ from scipy.stats import rankdata
 from sklearn.utils import check_consistent_length, check_random_state, gen_batches
 from sklearn.utils.validation import check_is_fitted
 
-from skpc._arrays import Bools, Floats, Ints, offsets, within
+from skpc._arrays import Bools, Floats, Ints, offsets, owners, within
 from skpc._fitting import noted
 from skpc._validation import AT_LEAST_ONE, HasMethods, StrOptions, check_table
 from skpc.comparisons.result import ComparisonResult, checked, names_of, pvalues
@@ -53,7 +53,7 @@ class PairScores(NamedTuple):
         # Pairs stand below the diagonal; no column is worth anything to itself.
         weight = np.tril(np.maximum(1.0 - chance, 0.0), -1)
         weight += weight.T
-        column = np.repeat(np.arange(len(n_states)), n_states)
+        column = owners(n_states)
         state_pairs = np.ix_(column, column)
         counts = count_state_pairs(codes, ones, n_states)
         # The weight of each state in the rows that show a column, and of all these rows.

@@ -10,7 +10,7 @@ a table of a complete column tells is not changed. The plain twin is ``tests/nai
 
 import numpy as np
 
-from skpc._arrays import ROUNDING, Floats, Ints
+from skpc._arrays import ROUNDING, Floats, Ints, owners
 
 #: Multiples of the rows like the column to choose from.
 _FACTORS = np.geomspace(1.0, 1000.0, 7)
@@ -103,7 +103,7 @@ def rows_like_columns(
         The law of a column is that of all rows: its tables, weighed by all rows of theirs.
     """
     n_columns = len(state_ptr) - 1
-    column_of_state = np.repeat(np.arange(n_columns), np.diff(state_ptr))
+    column_of_state = owners(np.diff(state_ptr))
     column = column_of_state[state]
     added = np.zeros(len(count))
     column_of_table = np.zeros(len(mass), np.int64)

@@ -10,7 +10,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from skpc._arrays import Codes, Floats, Ints, offsets
+from skpc._arrays import Codes, Floats, Ints, offsets, owners
 from skpc._jit import kernel, popcount
 from skpc.counting.bit_rows import Words
 from skpc.counting.tables import Score
@@ -65,7 +65,7 @@ class Places(NamedTuple):
         cell_weight = np.repeat(weight, len(n_states))
         in_state = np.bincount(cells.ravel(), cell_weight, state_ptr[-1]).astype(np.float64)
         occurs = in_state > 0.0
-        column = np.repeat(np.arange(len(n_states)), n_states + 1)
+        column = owners(n_states + 1)
         state = np.arange(len(column)) - state_ptr[column] - 1
         # States that do not occur have no place, so that their cells cost nothing.
         place = np.where(occurs, np.cumsum(occurs) - 1, -1)

@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from skpc._arrays import Codes, Floats, Ints, check_memory, offsets, within
+from skpc._arrays import Codes, Floats, Ints, check_memory, offsets, owners, within
 from skpc._threads import product
 from skpc.counting.bit_rows import BitRows, fits_bits
 from skpc.counting.pairs import Places, count_edges, count_pairs, inform, pack_states
@@ -89,7 +89,7 @@ class WeightedRows:
         count_edges(self._codes, self._weight, above, places, offsets(n_cells), counts)
         # Cells without rows are not listed.
         (cell,) = np.nonzero(counts)
-        vertex = np.repeat(np.arange(len(parent)), n_cells)[cell]
+        vertex = owners(n_cells)[cell]
         row, column = np.divmod(within(n_cells)[cell], n_places[vertex])
         # Rows that lack one of the two cells count as those that show both.
         partner = np.where(is_told, parent, np.arange(len(parent)))
@@ -293,7 +293,7 @@ def independent_pairs(
         Sums the cells of the table of each two columns.
     """
     starts = offsets(n_states)[:-1]
-    column = np.repeat(np.arange(len(n_states)), n_states)
+    column = owners(n_states)
 
     def by_pair(cells: Floats) -> Floats:
         by_column = np.add.reduceat(cells, starts, axis=1)

@@ -16,7 +16,7 @@ from sklearn.utils import check_random_state, gen_batches
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import has_fit_parameter
 
-from skpc._arrays import Floats
+from skpc._arrays import Floats, owners
 from skpc._fitting import all_or_nothing
 from skpc._threads import threads
 from skpc._validation import Interval, StrOptions, fit_context, objects_of
@@ -298,7 +298,7 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
         if has_gaps.any():
             # Without weights complete rows count as often as those that are drawn.
             n_copies = np.where(has_gaps | (not takes_weights), n_completions, 1)
-            copied = np.repeat(np.arange(len(rows)), n_copies)
+            copied = owners(n_copies)
             rows = self._completed(rows, y, weight, copied)
             y = y[copied]
             # The completions of a row share its weight, whether the user gave weights or not.

@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from skpc._arrays import Bools, Floats, Ints, copies
+from skpc._arrays import Bools, Floats, Ints, copies, owners
 from skpc._fitting import all_or_nothing, progress, with_some_cell
 from skpc._threads import in_threads, threads
 from skpc._validation import Interval, StrOptions, fit_context
@@ -276,7 +276,7 @@ class MultipleImputer(TableEstimator):
             self._chains = self.trace_ = None
             # Equal rows have different cells.
             n_copies = copies(weight)
-            index = np.repeat(np.arange(len(weight)), n_copies)
+            index = owners(n_copies)
             rows = taken(rows, index)
             # The copies of a row share its weight.
             weight = np.repeat(weight / n_copies, n_copies)

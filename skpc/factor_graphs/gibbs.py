@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.utils import check_random_state
 
-from skpc._arrays import Floats, Ints, offsets
+from skpc._arrays import Floats, Ints, offsets, owners
 from skpc._jit import ZERO, internal_kernel, kernel
 from skpc._random import Streams, draw_index, start_streams, uniform
 from skpc._repr import ShowsParameters
@@ -184,7 +184,7 @@ def _flatten(graph: FactorGraph) -> _FlatFactors:
         scope=scope,
         stride=stride,
         touch_ptr=offsets(np.bincount(scope, minlength=graph.n_variables)),
-        touched=np.repeat(np.arange(len(sizes)), sizes)[by_variable],
+        touched=owners(sizes)[by_variable],
         step=stride[by_variable],
     )
 

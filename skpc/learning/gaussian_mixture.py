@@ -24,7 +24,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from skpc._arrays import Floats, Ints
+from skpc._arrays import Floats, Ints, owners
 from skpc._fitting import Fit, Rows, Statistics, Stop, learn
 from skpc.counting.column_laws import rows_like_columns
 from skpc.learning.categorical import log_tables
@@ -410,7 +410,7 @@ class ParametrisedMixture(NamedTuple):
         sizes = np.diff(prior.state_ptr)
         # Cells of all components end to end, shape (n_components * n_states,).
         component, state = np.divmod(np.arange(counts.size), counts.shape[1])
-        column = np.repeat(np.arange(n_tables), sizes)
+        column = owners(sizes)
         table = component * n_tables + column[state]
         mass = np.repeat(weight, n_tables)
         share = np.exp(log_tables(prior.state_counts[np.newaxis], prior.state_ptr)[0])

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from skpc._arrays import Floats, Ints, offsets
+from skpc._arrays import Floats, Ints, offsets, owners
 from skpc._fitting import Rows
 from skpc._threads import slices
 from skpc.circuit import Circuit, CircuitBuilder
@@ -152,7 +152,7 @@ class Counts(NamedTuple):
         hidden = np.where((parent < 0)[:, np.newaxis], self.first, self.transition.sum(axis=1))
         # A column has a table for each hidden state; cells are (n_states, k), line by line.
         state, table = np.divmod(np.arange(self.by_state.size), k)
-        table += k * np.repeat(np.arange(len(share)), np.diff(state_ptr))[state]
+        table += k * owners(np.diff(state_ptr))[state]
         cells = self.by_state.ravel(), table, state, hidden.ravel(), column, state_ptr
         unit = self.squares / np.where(self.by_state > 0.0, self.by_state, 1.0)
         like_column = rows_like_columns(*cells, unit.ravel()).reshape(self.by_state.shape)

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.sparse import csr_array
 from sklearn.tree import DecisionTreeClassifier
 
-from skpc._arrays import Floats, Ints
+from skpc._arrays import Floats, Ints, owners
 from skpc._jit import TRUE
 from skpc._threads import in_threads
 from skpc.domain import Domain
@@ -297,7 +297,7 @@ def _shrink(layout: Layout, tree: Tree, counts: Floats, class_weight: Floats) ->
             high[child] = high[level]
         high[left, tree.column[level]] = tree.cut[level] + 1
         low[right, tree.column[level]] = tree.cut[level] + 1
-    column_of_bin = np.repeat(np.arange(n_columns), np.diff(layout.first))
+    column_of_bin = owners(np.diff(layout.first))
     in_box = (low[:, column_of_bin] <= layout.position) & (layout.position < high[:, column_of_bin])
     bins = np.arange(len(layout.place))
     shares = csr_array((layout.share, (bins, layout.place)), (len(bins), n_places))

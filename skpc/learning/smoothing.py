@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from skpc._arrays import Floats, Ints, offsets
+from skpc._arrays import Floats, Ints, offsets, owners
 from skpc.circuit import Circuit
 from skpc.counting.column_laws import evidence_factors, rows_like_columns
 from skpc.learning.categorical import state_counts
@@ -212,7 +212,7 @@ def drawn_to_columns(
     statistic = expected_statistics(circuit, rows, weight).leaf_statistic
     place = states.param[is_table]
     state = states.state[is_table]
-    table = np.repeat(np.arange(len(states.leaf)), states.size)[is_table]
+    table = owners(states.size)[is_table]
     count = statistic[states.entry[is_table]]
     missing = missing_counts(*leaves, statistic)[place]
     # Rows that lack the cell belong to the leaf as well.

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from skpc._arrays import Bools, Floats, Ints, group_sums
+from skpc._arrays import Bools, Floats, Ints, group_sums, owners
 
 #: Least variance of a Gaussian of normal scores, and its least density.
 _LEAST_VARIANCE = 1e-4
@@ -39,7 +39,7 @@ class States(NamedTuple):
     @property
     def column(self) -> Ints:
         """The column of each state."""
-        return np.repeat(np.arange(len(self.is_line)), np.diff(self.ptr))
+        return owners(np.diff(self.ptr))
 
     def proportions(self, mass: Floats) -> Floats:
         """Masses of states divided by those of their columns; zero in a column without mass."""

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from skpc._arrays import Bools, Floats, Ints, offsets, ranges, within
+from skpc._arrays import Bools, Floats, Ints, offsets, owners, ranges, within
 
 
 class Events(NamedTuple):
@@ -84,7 +84,7 @@ class Events(NamedTuple):
     @property
     def event(self) -> Ints:
         """The event that each interval belongs to."""
-        return np.repeat(np.arange(len(self.rows)), np.diff(self.ptr))
+        return owners(np.diff(self.ptr))
 
     def are_stated(self) -> Bools:
         """Which cells are known or have intervals, of the shape of the rows."""
@@ -142,7 +142,7 @@ class Events(NamedTuple):
         last = np.searchsorted(key_of_self, key_of_other, side="right")
         # All pairs of alternatives of a column that both lists have statements about.
         matches = ranges(first_match, last - first_match)
-        matched = np.repeat(np.arange(len(key_of_other)), last - first_match)
+        matched = owners(last - first_match)
         alone = ~np.isin(key_of_self, key_of_other)
         new = last == first_match
         # Cells of one list keep their intervals; those of both get the overlaps of all pairs.

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from skpc._arrays import Floats, Ints, offsets
+from skpc._arrays import Floats, Ints, offsets, owners
 from skpc._jit import kernel
 from skpc._random import Streams, draw_index, normal, uniform
 from skpc.variables.gaussian import MultivariateGaussian, ScoredCells, value_of_score
@@ -161,7 +161,7 @@ class ConditionalNormals(NamedTuple):
     @property
     def of_set(self) -> Ints:
         """The set of each distribution; shape (n,)."""
-        return np.repeat(np.arange(len(self.leaf)), np.diff(self.set_ptr))
+        return owners(np.diff(self.set_ptr))
 
 
 def conditional_normals(

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from skpc._arrays import Floats, Ints, offsets, ranges, span_of
+from skpc._arrays import Floats, Ints, offsets, owners, ranges, span_of
 from skpc._jit import inlined
 from skpc.variables.forms import Bins, Points
 from skpc.variables.histogram import Histogram
@@ -40,7 +40,7 @@ class Leaves(NamedTuple):
     @property
     def owner(self) -> Ints:
         """The leaf that each entry of ``scope`` belongs to."""
-        return np.repeat(np.arange(len(self.node)), np.diff(self.scope_ptr))
+        return owners(np.diff(self.scope_ptr))
 
     def alone(self) -> list[tuple[int, Ints]]:
         """Each variable with the leaves that have it alone."""
