@@ -12,6 +12,8 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 #: States of cells, -1 where missing.
 Codes = NDArray[np.int16]
+#: The least positive float of full precision.
+TINY = np.finfo(np.float64).tiny
 #: A smaller part of a weight is rounding: 0.1 + 0.2 rows are as many as 0.3.
 ROUNDING = 1e-6
 
@@ -80,7 +82,12 @@ def owners(sizes: Any) -> Ints:
     return np.repeat(np.arange(len(sizes)), sizes)
 
 
-def span_of(starts: Any, number: int) -> slice:
+def picked(table: Any, column: Any) -> Any:
+    """One entry of each row of a table: that of its column."""
+    return table[np.arange(len(column)), column]
+
+
+def span_of(starts: Any, number: Any) -> slice:
     """Where a part stands among parts end to end, which begin and end at the offsets."""
     return slice(starts[number], starts[number + 1])
 

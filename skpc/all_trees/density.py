@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from skpc._arrays import Floats, Ints, log_or_inf, offsets, within
+from skpc._arrays import Floats, Ints, log_or_inf, offsets, picked, within
 from skpc._random import row_seeds
 from skpc._threads import threads
 from skpc._warnings import warn
@@ -98,7 +98,7 @@ class AllTreesDensity(NamedTuple):
         condition = self._estimates(known[is_single], marginals=True)
         column = asked_cells[is_single].argmax(axis=1)
         state = offsets(self.domain.n_states)[column] + distinct[is_single, column]
-        log_ratio[is_single] = log_or_inf(condition.marginals[np.arange(len(state)), state])
+        log_ratio[is_single] = log_or_inf(picked(condition.marginals, state))
         size[is_single] = condition.effective_sample_size
         cells = np.where(asked_cells[group], rows, np.nan)
         return log_ratio[group] + self.domain.axis_table.log_density(cells), size[group]

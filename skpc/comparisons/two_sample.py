@@ -9,7 +9,7 @@ from scipy.stats import rankdata
 from sklearn.utils import check_consistent_length, check_random_state, gen_batches
 from sklearn.utils.validation import check_is_fitted
 
-from skpc._arrays import Bools, Floats, Ints, offsets, owners, within
+from skpc._arrays import TINY, Bools, Floats, Ints, offsets, owners, within
 from skpc._fitting import noted
 from skpc._validation import AT_LEAST_ONE, HasMethods, StrOptions, check_table
 from skpc.comparisons.result import ComparisonResult, checked, names_of, pvalues
@@ -49,7 +49,7 @@ class PairScores(NamedTuple):
         starts = offsets(n_states)[:-1]
         tests = pair_statistics(np.require(codes, np.int16, ("C", "W")), ones, n_states, False)
         # A statistic of zero is all chance.
-        chance = tests.freedom / np.maximum(tests.pearson, np.finfo(float).tiny)
+        chance = tests.freedom / np.maximum(tests.pearson, TINY)
         # Pairs stand below the diagonal; no column is worth anything to itself.
         weight = np.tril(np.maximum(1.0 - chance, 0.0), -1)
         weight += weight.T

@@ -7,7 +7,7 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.special import softmax
 
-from skpc._arrays import Floats, Ints
+from skpc._arrays import Floats, Ints, picked
 from skpc._fitting import Rows, Statistics, Stop, learn
 from skpc._threads import product
 
@@ -85,7 +85,7 @@ class Centroids(NamedTuple):
         total = np.bincount(label, weight, len(self.centroid)).astype(point.dtype)[:, np.newaxis]
         if observed is not None:
             total = member @ observed
-        closeness = -float(weight @ distance[np.arange(len(point)), label])
+        closeness = -float(weight @ picked(distance, label))
         return ClusterSums(total, member @ point, closeness)
 
     def m_step(self, sums: ClusterSums) -> Self:

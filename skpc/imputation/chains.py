@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Self, cast
 
 import numpy as np
 
-from skpc._arrays import Bools, Floats, Ints
+from skpc._arrays import Bools, Floats, Ints, picked
 from skpc._threads import in_threads
 from skpc.domain import Domain, column_moments
 from skpc.imputation.analysis import Analysis, AnalysisDraw, Proposals
@@ -402,7 +402,7 @@ class Chains(NamedTuple):
             return np.asarray(self.regressions[chain][column].draw(design, random_state))
         cells, prob = self._candidates(chain, design, rows, column, random_state)
         place = draw_states(prob, random_state).astype(np.int64)
-        return cells[np.arange(len(rows)), place]
+        return picked(cells, place)
 
     def _candidates(
         self,

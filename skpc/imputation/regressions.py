@@ -15,7 +15,7 @@ import numpy as np
 from scipy import stats
 from scipy.special import log_softmax, softmax
 
-from skpc._arrays import Floats, Ints
+from skpc._arrays import Floats, Ints, picked
 
 #: Steps of Newton's method, fewer where they begin near the mode; the longest of them, and the one
 #: that ends them.
@@ -176,7 +176,7 @@ def draw_logit(
         prob = np.exp(log_prob[:, 1:])
         residual = (is_state - prob) * weight[:, np.newaxis]
         off = coefficients - centre.ravel()
-        log_likelihood = weight @ log_prob[np.arange(len(states)), states]
+        log_likelihood = weight @ picked(log_prob, states)
         return (
             log_likelihood - 0.5 * logit_ridge * off @ off,
             (residual.T @ standard.design).ravel() - logit_ridge * off,
@@ -386,7 +386,7 @@ class MatchedNumbers(NamedTuple):
         aims = design @ self.coefficients
         donors, weight = self.nearest(aims, N_DONORS, random_state)
         chosen = draw_states(weight, random_state).astype(np.int64)
-        return self.values[donors[np.arange(len(donors)), chosen]]
+        return self.values[picked(donors, chosen)]
 
 
 def _rounded(predictions: Floats) -> Floats:

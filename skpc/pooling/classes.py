@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skpc._arrays import Floats, Ints, log_or_inf
+from skpc._arrays import Floats, Ints, log_or_inf, picked
 from skpc._fitting import noted, without_warnings
 from skpc.domain import Domain
 from skpc.learning.forest import Forest
@@ -281,7 +281,7 @@ class ClassData(NamedTuple):
         with without_warnings():
             log_density = fitted.log_density(rows)
         code = self.code[fold.test_index]
-        labelled = (log_density + self.log_prior)[np.arange(len(code)), code]
+        labelled = picked(log_density + self.log_prior, code)
         return bounded_evidence(log_density, fitted.class_count), labelled
 
     def weigh(self, mixture: Floats, out_of_fold: OutOfFold | None) -> ClassPool:

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import logit
 from scipy.stats import beta
 
-from skpc._arrays import Bools, Floats, Ints, offsets, one_or_each, weighted_quantiles
+from skpc._arrays import TINY, Bools, Floats, Ints, offsets, one_or_each, picked, weighted_quantiles
 from skpc._fitting import Rows, Stop, learn
 from skpc.domain import Domain, LogMass
 from skpc.pooling.error_tails import QUARTILES, SPREAD, WrongCells
@@ -187,7 +187,7 @@ class CheckedCells(NamedTuple):
             log_joint = np.where(np.isnan(log_joint), -np.inf, log_joint)
             lines.append((active, taken, log_joint + log_taken[:, np.newaxis]))
             worst = log_joint[:, :-1].argmax(axis=1)
-            log_worst = log_joint[np.arange(len(active)), worst]
+            log_worst = picked(log_joint, worst)
             doubtful = np.flatnonzero(log_worst - log_density > _DOUBTFUL)
             # In each line one more cell is taken for wrong, of fewer rows.
             active = active[doubtful]
@@ -382,7 +382,7 @@ class Rates(NamedTuple):
         )
         # A column that nearly always has one value has fewer errors than it has draws. A rate of
         # zero has no logarithm.
-        draws = np.clip(rate / np.maximum(_misses(tails), 0.5), np.finfo(np.float64).tiny, 0.5)
+        draws = np.clip(rate / np.maximum(_misses(tails), 0.5), TINY, 0.5)
         return cls(rate, rate, rate, draws)
 
     @classmethod

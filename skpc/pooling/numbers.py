@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.special import log_softmax, softmax
 from sklearn.utils import gen_batches
 
-from skpc._arrays import Floats, Ints, log_or_inf
+from skpc._arrays import TINY, Floats, Ints, log_or_inf
 from skpc._fitting import noted, without_warnings
 from skpc.domain import Domain
 from skpc.learning.simplex import mixture_weights
@@ -48,7 +48,7 @@ def normals_around(
     have weights of shape (n_rows, n_scales).
     """
     # Atoms that have rounded up to all of the mass still leave something to the normals.
-    bulk = np.maximum(1.0 - atoms.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
+    bulk = np.maximum(1.0 - atoms.sum(axis=1, keepdims=True), TINY)
     means = np.broadcast_to(law.place(mean)[:, np.newaxis], weights.shape)
     normals = Normals(means, sd[:, np.newaxis] * REGRESSOR_SCALES, bulk * weights)
     return ScoredNormals(law, atoms * weights.sum(axis=1, keepdims=True), normals)

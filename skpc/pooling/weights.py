@@ -15,7 +15,7 @@ from scipy.optimize import minimize
 from scipy.special import log_softmax
 from sklearn.preprocessing import MinMaxScaler
 
-from skpc._arrays import Floats, Ints
+from skpc._arrays import TINY, Floats, Ints, picked
 from skpc.domain import Domain
 from skpc.pooling.folds import observed_fraction
 
@@ -119,7 +119,7 @@ class LogPool(NamedTuple):
         rows = _counted(evidence, observed, label, weight, log_prior)
         evidence, observed, label, weight, log_prior = rows
         score = log_prior + self.log_odds(evidence, observed)
-        loss = np.logaddexp.reduce(score, axis=1) - score[np.arange(len(label)), label]
+        loss = np.logaddexp.reduce(score, axis=1) - picked(score, label)
         return float(np.average(loss, weights=weight)) if len(label) else np.nan
 
     def log_odds(self, evidence: Floats, observed: Floats) -> Floats:
@@ -149,7 +149,7 @@ def _counted(
     That of a class that the members have not seen is minus infinity; their evidence for it is none.
     """
     unknown = np.asarray(np.isneginf(evidence).all(axis=1))
-    counts = ~unknown[np.arange(len(label)), label] & (weight > 0.0)
+    counts = ~picked(unknown, label) & (weight > 0.0)
     log_prior = np.where(unknown, -np.inf, log_prior)[counts]
     evidence = np.where(unknown[:, np.newaxis], 0.0, evidence)[counts]
     return evidence, observed[counts], label[counts], weight[counts], log_prior
@@ -181,7 +181,7 @@ class GatingFeatures(NamedTuple):
         """
         # Variances below this part of that of the target count as this.
         smallest_variance = 1e-8
-        least = max(smallest_variance * target_variance, np.finfo(np.float64).tiny)
+        least = max(smallest_variance * target_variance, TINY)
         features = cls(domain, least, MinMaxScaler((-2.0, 2.0)))
         features.scaler.fit(features._fraction_and_variance(rows, variance))
         return features
@@ -247,7 +247,7 @@ def fit_gate(
     share = weight / weight.sum()
     log_share = np.where(counts, share, 0.0)
     centre = share @ target
-    spread = np.sqrt(max(float(share @ (target - centre) ** 2), np.finfo(np.float64).tiny))
+    spread = np.sqrt(max(float(share @ (target - centre) ** 2), TINY))
     # Rounded far above the spacing of floats, the steps are those of any unit.
     target, mean = (np.round((places - centre) / spread, _DIGITS) for places in (target, mean))
     gain = np.round(gain, _DIGITS)
@@ -312,7 +312,7 @@ class HeteroscedasticNoise(NamedTuple):
         # Noise: the smallest variance, as a part of the mean square of the residuals.
         least_variance = 1e-6
         share = weight / weight.sum()
-        mean_square = max(float(share @ residual**2), np.finfo(np.float64).tiny)
+        mean_square = max(float(share @ residual**2), TINY)
         # Standardised and rounded far above the spacing of floats, the steps are those of any unit.
         residual = np.round(residual / np.sqrt(mean_square), _DIGITS)
         sd = np.round(sd / np.sqrt(mean_square), _DIGITS)
@@ -329,7 +329,7 @@ class HeteroscedasticNoise(NamedTuple):
         coef = minimize(loss, start, jac=True, method="L-BFGS-B").x
         # The constant brings the variance back to the unit of the residuals.
         coef[0] += np.log(mean_square)
-        return cls(coef, max(least * mean_square, np.finfo(np.float64).tiny))
+        return cls(coef, max(least * mean_square, TINY))
 
     def sds(self, sd: Floats, features: Floats) -> Floats:
         """Standard deviation of each row."""

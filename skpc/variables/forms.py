@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from scipy.special import logsumexp, ndtr
 
-from skpc._arrays import Floats, Ints, log_or_inf
+from skpc._arrays import Floats, Ints, log_or_inf, picked
 from skpc.variables.histogram import Histogram, HistogramTable
 from skpc.variables.law import Law
 from skpc.variables.truncated import truncated_nodes
@@ -367,7 +367,7 @@ class Bins(Form):
 
     def log_density(self, x: Floats) -> Floats:
         """Log density (nats) of each distribution at its own ``x``; see :class:`Histogram`."""
-        of_state = log_or_inf(self.prob[np.arange(len(x)), self.axis.states_of(x)])
+        of_state = log_or_inf(picked(self.prob, self.axis.states_of(x)))
         return of_state + HistogramTable.from_axes([self.axis]).log_density(x[:, np.newaxis])
 
     def mixed(self, prob: Floats) -> Bins:
@@ -478,7 +478,7 @@ class ScoredNormals(Form):
         # Values that are no atoms have the last state, here a column of zeros.
         none = np.zeros((len(self.atom_prob), 1))
         padded = np.hstack([self.atom_prob, none])
-        of_atoms = log_or_inf(padded[np.arange(len(padded)), state])
+        of_atoms = log_or_inf(picked(padded, state))
         # On a lattice an atom fills its cell, which is one step wide.
         if self.column.step > 0.0:
             of_atoms -= math.log(self.column.step)
