@@ -197,7 +197,8 @@ class AllTreesDensity(NamedTuple):
         # Equal rows share their trees, but at most this number of draws share one sample of trees:
         # if few of its trees matter, all draws would be from the same few.
         n_most = 100
-        starts = np.flatnonzero(within(np.bincount(group)) % n_most == 0)
+        place_in_group = within(np.bincount(group))
+        starts = np.flatnonzero(place_in_group % n_most == 0)
         n_draws = np.diff(np.append(starts, len(sorted_rows)))
         seeds = random_state.randint(2**31, size=len(starts)).astype(np.uint64)
         sizes = np.full(len(rows), np.inf)
@@ -212,7 +213,8 @@ class AllTreesDensity(NamedTuple):
             sizes[places] = estimates.effective_sample_size[:, np.newaxis]
         _warn_of_few_trees(sizes)
         seed = int(random_state.randint(2**31))
-        return self.domain.values(self.domain.axis_table.draw(filled, rows, seed), rows)
+        drawn = self.domain.axis_table.draw(filled, rows, seed)
+        return self.domain.values(drawn, rows)
 
     def sampled_circuit(self, n_trees: int, random_state: np.random.RandomState) -> Circuit:
         """A finite mixture of trees that are drawn from the mixture of all, of equal weights."""

@@ -146,7 +146,8 @@ def _draw_completions(
         weight = np.exp(log_weight - largest)
         mean = weight.mean(axis=1, keepdims=True)
         weight /= mean
-        out.log_likelihood[active] = (largest + np.log(mean))[:, 0]
+        log_likelihood = largest + np.log(mean)
+        out.log_likelihood[active] = log_likelihood[:, 0]
         # The squared relative error of the mean weight.
         spread = np.maximum((weight**2).mean(axis=1) - 1.0, 0.0)
         error = spread / (stop - 1) if stop > 1 else np.ones(len(active))

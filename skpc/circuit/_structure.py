@@ -88,7 +88,7 @@ class Structure(StructureFields):
             array = np.array(arrays[name], dtype=dtype, order="C")
             array.flags.writeable = False
             self.__dict__[name] = array
-        sizes = len(self.kind), len(self.child), len(self.n_states)
+        sizes = map(len, (self.kind, self.child, self.n_states))
         self.__dict__.update(zip(SIZES, sizes))
 
     def __repr__(self) -> str:

@@ -65,7 +65,7 @@ def evidence_factors(
         log_prob = np.log(predicted)
         evidence.append(np.bincount(cell_column, count * log_prob, n_columns))
     # That the best of all multiples is better than the greatest by so much is chance.
-    evidence[-1] = evidence[-1] + np.log(len(_FACTORS))
+    evidence[-1] += np.log(len(_FACTORS))
     return _FACTORS[np.argmax(evidence, axis=0)]
 
 

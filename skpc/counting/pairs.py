@@ -186,7 +186,8 @@ def _restore_usual(places: Places, begin: int, counts: Floats) -> None:
     columns = np.flatnonzero((starts >= begin) & (starts < end))
     rows = usual[columns] - begin
     counts[rows] = 0.0
-    remainder = weight - np.add.reduceat(counts, starts[columns] - begin)
+    counted = np.add.reduceat(counts, starts[columns] - begin)
+    remainder = weight - counted
     counts[rows] = np.maximum(remainder, 0.0)
 
 
@@ -255,7 +256,8 @@ def _add_places(
         # The weight of each place in the rows that show the first column.
         start = places.column[begin]
         n_counted = places.column[begin + len(counts) - 1] + 1 - start
-        shown = np.repeat((places.weight * is_observed)[np.newaxis], n_counted, axis=0)
+        observed_weight = places.weight * is_observed
+        shown = np.repeat(observed_weight[np.newaxis], n_counted, axis=0)
         shown[places.column[missing] - start] -= counts[missing - begin]
         counts = counts[place - begin]
         line = places.column[place] - start
@@ -304,7 +306,8 @@ def _evidence(counts: Floats, shown: Floats, line: Ints, places: Places) -> Floa
     gain *= counts
     weight = np.add.reduceat(counts, starts, axis=1)
     log_others = np.log1p(np.maximum(weight - 1.0, 0.0))
-    return np.asarray(np.add.reduceat(gain, starts, axis=1) - weight * log_others)
+    gains = np.add.reduceat(gain, starts, axis=1)
+    return np.asarray(gains - weight * log_others)
 
 
 def inform(

@@ -140,7 +140,8 @@ class WeightedRows:
             return np.ones((n_columns, n_columns))
         # A product of matrices: nothing of it is needed where no cell is missing.
         is_observed = (self._codes >= 0).astype(np.float64)
-        shared = product(is_observed.T, self._weight[:, np.newaxis] * is_observed)
+        observed_weight = self._weight[:, np.newaxis] * is_observed
+        shared = product(is_observed.T, observed_weight)
         return np.divide(
             self.total_weight, shared, out=np.zeros((n_columns, n_columns)), where=shared > 0.0
         )
@@ -265,7 +266,8 @@ def count_state_pairs(codes: NDArray[np.integer], weight: Floats, n_states: Ints
     words = pack_states(cells, weight, places)
     counts = count_pairs(cells, weight, places, 0, len(places.weight), words)
     # A column's own states are never in one row.
-    counts[places.column[:, np.newaxis] == places.column] = 0.0
+    is_same_column = places.column[:, np.newaxis] == places.column
+    counts[is_same_column] = 0.0
     np.fill_diagonal(counts, places.weight)
     # States that do not occur have no place: their rows and columns stay zero.
     n_all_states = int(n_states.sum())

@@ -91,7 +91,7 @@ class CountTables(NamedTuple):
         # All tables at once: a loop over them would take longer than the logarithms.
         dense = self.dense() + np.repeat(pseudo_count, size)
         width = np.repeat(self.n_states, self.n_parent_states)
-        row_start = np.concatenate([[0], np.cumsum(width)[:-1]])
+        row_start = offsets(width)[:-1]
         row_total = np.add.reduceat(dense, row_start)
         log_prob = np.log(dense)
         log_prob -= np.repeat(np.log(row_total), width)

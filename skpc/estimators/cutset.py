@@ -431,4 +431,5 @@ def _root_weights(circuit: Circuit, components: Sequence[Any] | Floats) -> Float
     if len(components) == 1:
         return np.ones(1)
     # The root is the last node, and its edges are the last of all.
-    return np.asarray(np.exp(circuit.log_weight[circuit.child_ptr[-2] :]))
+    log_weight = circuit.log_weight[circuit.child_ptr[-2] :]
+    return np.asarray(np.exp(log_weight))

@@ -259,7 +259,8 @@ def sum_out(graph: FactorGraph, variables: Any) -> FactorGraph:
     True
     """
     n_states = graph.n_states.tolist()
-    waiting = sorted(set(check_variables([*variables], graph.n_variables).tolist()))
+    numbers = check_variables([*variables], graph.n_variables)
+    waiting = sorted(set(numbers.tolist()))
     factors = list(zip(graph.scopes, graph.log_tables))
     while waiting:
         around = {

@@ -245,7 +245,7 @@ class FactorGraph:
         >>> FactorGraph.from_bayesian_network([rain, wet])
         FactorGraph(n_variables=2, n_factors=2)
         """
-        tables = [np.asarray(table, dtype=np.float64) for _, table in cpts]
+        tables = [np.asarray(table, float) for _, table in cpts]
         for variable, table in enumerate(tables):
             check_conditional(variable, table)
         _refuse_cycle([parents for parents, _ in cpts])

@@ -151,7 +151,8 @@ class Forest(NamedTuple):
         for column, bins in enumerate(map(slice, first_bins, first_bins[1:])):
             low, high = (ends[leaf, column, np.newaxis] for ends in (tree.low, tree.high))
             # A place at the edge of a box may have bins inside and outside of it.
-            in_box = (low <= position[bins]) & (position[bins] < high)
+            bin_position = position[bins]
+            in_box = (low <= bin_position) & (bin_position < high)
             below = np.cumsum(mass[:, bins] * in_box, axis=1)
             u = random_state.random_sample((n_rows, 1)) * below[:, -1:]
             codes[:, column] = (below <= u).sum(axis=1)

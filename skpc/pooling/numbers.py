@@ -412,7 +412,8 @@ def _weigh(data: NumberData, is_density: NDArray[np.bool_], out_of_fold: OutOfFo
     weights = np.bincount(member, share @ np.exp(log_weight), len(is_density)).astype(np.float64)
     scores = np.full(len(is_density), np.nan)
     scores[member[is_unscaled]] = share @ log_density[:, is_unscaled]
-    pooled = float(share @ np.logaddexp.reduce(log_density + log_weight, axis=1))
+    log_pooled = np.logaddexp.reduce(log_density + log_weight, axis=1)
+    pooled = float(share @ log_pooled)
     counts = weights >= _SMALLEST
     weights[~counts] = 0.0
     # Densities that weigh little still tell atoms, and how uncertain targets are.

@@ -151,7 +151,8 @@ def _counted(
     unknown = np.asarray(np.isneginf(evidence).all(axis=1))
     counts = ~picked(unknown, label) & (weight > 0.0)
     log_prior = np.where(unknown, -np.inf, log_prior)[counts]
-    evidence = np.where(unknown[:, np.newaxis], 0.0, evidence)[counts]
+    evidence = np.where(unknown[:, np.newaxis], 0.0, evidence)
+    evidence = evidence[counts]
     return evidence, observed[counts], label[counts], weight[counts], log_prior
 
 
@@ -240,7 +241,8 @@ def fit_gate(
     max_iter = 300
     best = log_density.max(axis=1)
     counts = np.isfinite(best)
-    gain = log_density - np.where(counts, best, 0.0)[:, np.newaxis]
+    best = np.where(counts, best, 0.0)
+    gain = log_density - best[:, np.newaxis]
     # Linear pool: no log density counts as less than the best one of its row by more than this.
     worst = 50.0
     gain = np.maximum(gain, -worst)

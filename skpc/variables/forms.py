@@ -163,7 +163,8 @@ class Points(Form):
     def between(self, low: Floats, high: Floats) -> Floats:
         """Probability under each distribution of each interval ``low < x <= high``."""
         value = self.value[:, np.newaxis]
-        return self.averages(((low < value) & (value <= high)).astype(np.float64))
+        is_within = (low < value) & (value <= high)
+        return self.averages(is_within.astype(np.float64))
 
     def moments_between(self, low: Floats, high: Floats, centre: float) -> tuple[Floats, Floats]:
         """The parts of both moments that come from an interval ``low < x <= high`` of its own."""
@@ -287,7 +288,8 @@ class Normals(Form):
         values = mean + sd * (nearest + steps)
         offset = (values if inverse is None else inverse(values)) - centre
         weight = shares * held[row, part]
-        first = np.bincount(row, (weight * offset).sum(axis=0), len(held))
+        mean_offset = (weight * offset).sum(axis=0)
+        first = np.bincount(row, mean_offset, len(held))
         second = np.bincount(row, (weight * offset**2).sum(axis=0), len(held))
         return first.astype(np.float64), second.astype(np.float64)
 
@@ -448,7 +450,8 @@ class ScoredNormals(Form):
 
     def log_far_between(self, low: Floats, high: Floats) -> Floats:
         """Log probability (nats) of each interval under each part, (n_parts, n_intervals)."""
-        of_atoms = log_or_inf(Points(self.column.atoms, self.atom_prob).between(low, high))
+        atoms = Points(self.column.atoms, self.atom_prob)
+        of_atoms = log_or_inf(atoms.between(low, high))
         rest = self.rest.log_far_between(*self.column.end_scores(low, high))
         return np.logaddexp(of_atoms, rest)
 
@@ -532,7 +535,8 @@ def likely_parts(form: Form) -> Form:
         return form
     prob = form.rest.rows
     # Arrays are rectangular: each keeps as many parts as the one with the most likely parts.
-    n_kept = max(int((prob > NOTHING).sum(axis=1).max(initial=0)), 1)
+    n_positive = (prob > NOTHING).sum(axis=1)
+    n_kept = max(int(n_positive.max(initial=0)), 1)
     kept = np.argpartition(-prob, n_kept - 1, axis=1)[:, :n_kept]
     parts = (form.rest.mean, form.rest.sd, prob)
     rest = Normals(*(np.take_along_axis(part, kept, axis=1) for part in parts))

@@ -238,7 +238,8 @@ class Histogram(NamedTuple):
         """
         change = np.flatnonzero(np.diff(self.states))
         first_cells = np.append(0, change + 1)
-        return self.edges[change], np.add.reduceat(self.mixing, first_cells, axis=1)
+        mixing = np.add.reduceat(self.mixing, first_cells, axis=1)
+        return self.edges[change], mixing
 
     def states_of(self, values: Floats) -> Ints:
         """State of each value."""
@@ -266,7 +267,8 @@ class Histogram(NamedTuple):
         cell_modes = np.concatenate([below, (edges[1:] + edges[:-1]) / 2, edges[-1:]])
         cell_modes = np.where(np.isnan(points), cell_modes, points)
         # The best comes last and stays; among equals the first.
-        order = np.lexsort((-np.arange(len(cell_modes)), self.log_densities))
+        from_last = -np.arange(len(cell_modes))
+        order = np.lexsort((from_last, self.log_densities))
         values = np.empty(self.n_states)
         values[self.states[order]] = cell_modes[order]
         return values

@@ -502,7 +502,8 @@ class Law(NamedTuple):
             reach = OFF_LATTICE * self.step
         else:
             listed = np.union1d(self.atoms, self.seen)
-            near = np.append(listed, np.nan)[states_among(listed, self.reach, values)]
+            state = states_among(listed, self.reach, values)
+            near = np.append(listed, np.nan)[state]
             reach = self.reach
         with np.errstate(invalid="ignore"):
             return np.where(np.abs(values - near) <= reach, near, np.nan)
