@@ -92,7 +92,8 @@ class AllTreesDensity(NamedTuple):
         # Several cells: a ratio of two estimates, which noise may lift above one.
         joint = self._estimates(distinct[~is_single])
         condition = self._estimates(known[~is_single])
-        log_ratio[~is_single] = np.minimum(joint.log_likelihood - condition.log_likelihood, 0.0)
+        log_change = joint.log_likelihood - condition.log_likelihood
+        log_ratio[~is_single] = np.minimum(log_change, 0.0)
         size[~is_single] = np.minimum(joint.effective_sample_size, condition.effective_sample_size)
         # A single cell: its share among the states of its column, which add up to one.
         condition = self._estimates(known[is_single], marginals=True)

@@ -125,7 +125,8 @@ def _draw_completions(
     completions = np.empty((n_rows, n_most, n_features), np.int64)
     log_weights = np.empty((n_rows, n_most))
     heights = uniform_heights(seeds, out.draws.shape[1], 2)
-    streams = row_seeds(seeds.view(np.int64)[:, np.newaxis], 3)
+    seed_of_row = seeds.view(np.int64)[:, np.newaxis]
+    streams = row_seeds(seed_of_row, 3)
     active = np.arange(n_rows)
     start = 0
     given_up = []

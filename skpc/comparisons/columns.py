@@ -110,7 +110,8 @@ def independence_test(
     hidden[:, given] = given_cells
     # Where a given cell is missing, columns that are independent given it need not be so.
     is_complete = ~np.isnan(given_cells).any(axis=1)
-    values = np.where(is_complete, rows[:, chosen].T, np.nan)
+    cells_of_columns = rows[:, chosen].T
+    values = np.where(is_complete, cells_of_columns, np.nan)
 
     def test_residuals(train: Ints, test: Ints) -> list[Floats]:
         cells = learn(train).posteriors(hidden, chosen)

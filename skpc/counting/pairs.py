@@ -271,7 +271,8 @@ def _add_places(
     terms *= smoothed
     if not places.are_complete:
         terms *= is_observed
-    term = np.add.reduceat(terms, starts, axis=1) + smoothing.empty_cells[column]
+    term = np.add.reduceat(terms, starts, axis=1)
+    term += smoothing.empty_cells[column]
     weight = np.add.reduceat(counts, starts, axis=1)
     row_weight = weight + smoothing.row[column]
     log_weight = np.log(row_weight)

@@ -256,7 +256,8 @@ class TableMixture(CircuitDensity):
         numbers = np.argsort(self._order[mixture.columns.numbers])
         self.means_ = model.gaussians.mean[:, numbers]
         # Gaussians of a component differ in width: its covariance is their mean.
-        wider = np.bincount(model.component, model.proportion * model.width**2)
+        mean_square = model.proportion * model.width**2
+        wider = np.bincount(model.component, mean_square)
         covariance = model.gaussians.covariance[:, numbers][:, :, numbers]
         self.covariances_ = wider[:, np.newaxis, np.newaxis] * covariance
 

@@ -219,7 +219,8 @@ def _normalised(log_table: Floats, n_options: int) -> tuple[Floats, Floats]:
     # A context of probability zero has no conditional: its weights are replaced below.
     with np.errstate(invalid="ignore"):
         weight = np.exp(by_context - log_total)
-    weight = np.where(log_total > -np.inf, weight, 1.0 / n_options)
+    is_possible = log_total > -np.inf
+    weight = np.where(is_possible, weight, 1.0 / n_options)
     return log_total[:, :, 0], weight.reshape(n_batch, -1)
 
 

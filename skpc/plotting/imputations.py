@@ -175,7 +175,7 @@ class ImputationDisplay(ShowsParameters):
             panel.stairs(_shares(drawn, edges), edges, color=ORANGE, linewidth=0.8)
 
 
-def _shares(cells: Floats, edges: Floats) -> Floats:
+def _shares(cells: Floats, edges: Any) -> Floats:
     """The share of the cells in each bin; zero if there are no cells."""
     counts, _ = np.histogram(cells, edges)
     return counts / max(len(cells), 1)

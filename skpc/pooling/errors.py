@@ -179,7 +179,8 @@ class CheckedCells(NamedTuple):
         for _ in range(1 + chain):
             log_density, log_rest = density.without_cells(rows)
             # Densities of numbers may be so great that the next line would overflow.
-            log_cells = np.minimum(log_density[:, np.newaxis] - log_rest, _ABSURD)
+            log_cells = log_density[:, np.newaxis] - log_rest
+            log_cells = np.minimum(log_cells, _ABSURD)
             same = np.minimum(self.size[active] * np.exp(log_cells), 1.0)
             # A later line judges a cell without the wrong ones; what is said of taken cells stays.
             chance[active] = np.where(np.isnan(rows), chance[active], same)

@@ -379,7 +379,8 @@ class Bins(Form):
     def without_atoms(self) -> Bins:
         """The part without atoms, with its probability."""
         state = self.axis.states
-        share = np.where(np.isnan(self.axis.points), self.axis.shares, 0.0)
+        is_interval = np.isnan(self.axis.points)
+        share = np.where(is_interval, self.axis.shares, 0.0)
         # What the atoms leave of each state.
         left = np.bincount(state, share)
         if not left.any():

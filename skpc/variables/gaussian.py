@@ -551,7 +551,8 @@ class MultivariateGaussian(NamedTuple):
         """Log probabilities of states of a column, 0 where missing; shape (n_rows, n_leaves)."""
         # The code -1 of a missing cell takes the last column, which is zero.
         log_prob_missing = np.zeros((len(self.leaf), 1))
-        return np.hstack([self.log_prob_of(place), log_prob_missing])[:, codes].T
+        log_prob = np.hstack([self.log_prob_of(place), log_prob_missing])
+        return log_prob[:, codes].T
 
     def add_statistics(
         self, leaves: Leaves, cells: ScoredCells, flow: Floats, statistic: Floats

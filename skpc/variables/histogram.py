@@ -304,7 +304,8 @@ class Histogram(NamedTuple):
         high = high[:, np.newaxis]
         cells = self._cells_below(high) - self._cells_below(low)
         held = (low < self.points) & (self.points <= high)
-        return np.where(np.isnan(self.points), cells, held) @ self.mixing.T
+        masses = np.where(np.isnan(self.points), cells, held)
+        return masses @ self.mixing.T
 
     def moments_between(
         self, low: Floats, high: Floats, centre: float = 0.0
@@ -472,7 +473,8 @@ class HistogramTable(NamedTuple):
         density = np.zeros(len(rows))
         # Numbers that are too large for a code get one of their axis.
         with np.errstate(invalid="ignore"):
-            codes = np.where(np.isnan(rows), -1.0, rows).astype(np.int16)
+            states = np.where(np.isnan(rows), -1.0, rows)
+            codes = states.astype(np.int16)
         for v in np.flatnonzero(np.diff(self.ptr)).tolist():
             axis = Histogram.from_flat(self.axis[span_of(self.ptr, v)])
             observed = np.flatnonzero(~np.isnan(rows[:, v]))

@@ -24,7 +24,8 @@ def on_lattice(values: Floats, step: float, origin: float) -> Floats:
     # A step that is no decimal number has no digits to round to.
     if abs(scaled - round(scaled)) > 1e-3:
         return np.asarray(nearest)
-    digits = max(0, _MAX_DECIMALS - math.floor(math.log10(step)) - 6)
+    magnitude = math.floor(math.log10(step))
+    digits = max(0, _MAX_DECIMALS - magnitude - 6)
     return np.asarray(np.round(nearest, min(digits, 15)) + 0.0)
 
 

@@ -356,7 +356,8 @@ class Law(NamedTuple):
         depend on the unit of the column.
         """
         # The last state, that of all other values, stands for none of the atoms.
-        values = np.append(self.atoms, np.nan)[state_prob.argmax(axis=1)]
+        state = state_prob.argmax(axis=1)
+        values = np.append(self.atoms, np.nan)[state]
         return np.where(np.isnan(values), self.inverse(mean), values)
 
     def moments(self, mean: Floats, sd: Floats, centre: float) -> tuple[Floats, Floats]:

@@ -303,7 +303,8 @@ def uniform_param(
 
 def missing_counts(leaves: Leaves, param: Floats, columns: Columns, statistic: Floats) -> Floats:
     """Expected counts, in the shape of the parameters, of the missing cells in the statistics."""
-    count = np.repeat(statistic[_missing_entry(leaves)], np.diff(leaves.param_ptr))
+    missing_weight = statistic[_missing_entry(leaves)]
+    count = np.repeat(missing_weight, np.diff(leaves.param_ptr))
     return count * _described_share(leaves, param, columns.n_states)
 
 

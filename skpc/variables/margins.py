@@ -94,7 +94,8 @@ def _histogram_of_states(points: Floats, mass: Floats, law: Law) -> Histogram:
     np.add.at(counts, np.searchsorted(edges, points, side="right"), mass)
     # A state that these rows lack may be in others.
     counts = np.where(np.isnan(point), 0.0, counts + 0.5)
-    masses = np.where(np.isnan(point), NOTHING, counts / counts.sum())
+    shares = counts / counts.sum()
+    masses = np.where(np.isnan(point), NOTHING, shares)
     tails = _tail_scales(np.empty(0), np.empty(0), law)
     ends = _ends(edges, law)
     return Histogram(edges, *tails, None, masses, point, *ends, law.step, float(mass.sum()))
