@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from skpc._arrays import Floats, Ints
+from skpc._arrays import Bools, Floats, Ints
 from skpc._validation import (
     column_of,
     frame_library,
@@ -183,6 +183,12 @@ def _is_missing(cell: Any) -> bool:
     return not is_plain and bool(missing_cells(np.array([cell], dtype=object))[0])
 
 
+def _are_within(values: Any, low: Floats, high: Floats, has_low: Any, has_high: Any) -> Bools:
+    """Which values are in ranges whose ends belong to them where flags are not zero."""
+    is_above = (low < values) | ((low == values) & (has_low > 0))
+    return np.asarray(is_above & ((values < high) | ((values == high) & (has_high > 0))))
+
+
 class _Statements(NamedTuple):
     """What is said of one column: events, ends of ranges (equal ones for a value), and flags."""
 
@@ -225,12 +231,21 @@ class _Statements(NamedTuple):
         if hasattr(cell, "closed_left"):
             flags = _LOW * cell.closed_left | _HIGH * cell.closed_right
             cell = cell.left, cell.right
-        if not self.has_order:
+        states = self.column.states
+        if not self.has_order and (states is None or states.dtype == object):
             self.refuse("sets such as ['a', 'b'], as its categories have no order,", cell, event)
         if not isinstance(cell, tuple) or len(cell) != 2:
             needed = "a tuple of two ends, None for an open one, or a list of values"
             self.refuse(needed, cell, event)
-        self.said.append((event, *cell, flags))
+        if states is None or states.dtype == object:
+            self.said.append((event, *cell, flags))
+            return
+        # Numbers that count as categories are in order, too: a range is the set of those in it.
+        low, high = self._ends([cell[:1], cell[1:]])
+        held = [*states[_are_within(states, low, high, flags & _LOW, flags & _HIGH)]]
+        if not held:
+            self.refuse(f"a range that holds one of {shorten(states)}", cell, event)
+        self.add(event, held)
 
     def intervals(self) -> tuple[Ints, Ints, Floats, Floats]:
         """Events, columns, and ends of intervals ``low < x <= high``."""
@@ -279,10 +294,8 @@ class _Statements(NamedTuple):
         if self.has_order:
             # Ends of shape (n_statements, 1) meet values of shape (n_states,).
             low, high = (end[:, np.newaxis] for end in self._ends(ends))
-            has_low, has_high = (np.array(flags)[:, np.newaxis] & flag for flag in (_LOW, _HIGH))
-            values = face.values
-            is_meant = (low < values) | ((low == values) & (has_low > 0))
-            is_meant &= (values < high) | ((values == high) & (has_high > 0))
+            has_ends = (np.array(flags)[:, np.newaxis] & flag for flag in (_LOW, _HIGH))
+            is_meant = _are_within(face.values, low, high, *has_ends)
         else:
             codes = self._codes(ends[0], face.values)
             is_meant = codes[:, np.newaxis] == np.arange(len(face.values))

@@ -83,6 +83,11 @@ class CensoredTarget(NamedTuple):
                 f"0 (censored), 1, 2, ... of events; found {event[row]!r} of type {event.dtype} "
                 f"in row {row} of {names[0]!r}."
             )
+        if time.dtype.kind in "mM":
+            raise ValueError(
+                f"times of y must be numbers; found {time.dtype} in {names[1]!r}. Divide durations "
+                "by a unit, such as np.timedelta64(1, 'D'); of dates take durations first."
+            )
         time = time.astype(np.float64)
         for row in np.flatnonzero(~np.isfinite(time))[:1].tolist():
             raise ValueError(
@@ -148,7 +153,7 @@ def concordance(cells: Ranges, risk: Floats, weight: Floats) -> float:
     """Share of the pairs of known order in which the earlier target has the higher risk.
 
     Two targets have a known order where all that is known of one lies before all that is known of
-    the other. Equal risks count half. NaN without such a pair.
+    the other. Equal risks count half.
 
     Parameters
     ----------
@@ -158,6 +163,11 @@ def concordance(cells: Ranges, risk: Floats, weight: Floats) -> float:
         High for those that are expected early.
     weight : ndarray of shape (n_rows,)
         Not negative; a pair counts with the product.
+
+    Raises
+    ------
+    ValueError
+        If no pair has a known order.
     """
     total = 0.0
     concordant = 0.0
@@ -174,7 +184,12 @@ def concordance(cells: Ranges, risk: Floats, weight: Floats) -> float:
         right = (gap > 0.0) + 0.5 * (gap == 0.0)
         total += float(weight[part] @ pairs.sum(axis=1))
         concordant += float(weight[part] @ (pairs * right).sum(axis=1))
-    return concordant / total if total > 0.0 else np.nan
+    if total == 0.0:
+        raise ValueError(
+            "y must hold two targets whose order is known, an event and a later time; found none "
+            f"among {len(risk)} rows. Score more rows, or stratify the folds by events."
+        )
+    return concordant / total
 
 
 def check_times(times: Any, parameter: str = "times") -> Floats:

@@ -139,5 +139,10 @@ def drawn_by_column(
         # Intervals of events are open below and closed above; a value is closed on both sides.
         closed = np.array([~is_missing, np.isfinite(high)])
         ranges = Ranges(low, high, closed)
-        rows[:, column] = filled_numbers(ranges, weight, random_state)
+        drawn = filled_numbers(ranges, weight, random_state)
+        law = domain.laws[column]
+        if law is not None and np.isnan(drawn).all():
+            # All ranges hold the only value of a constant column: as events they have no ends.
+            drawn[event] = law.ends[0]
+        rows[:, column] = drawn
     return domain.values(rows, events.rows)

@@ -12,6 +12,7 @@ from sklearn.utils import check_consistent_length, check_random_state, gen_batch
 from skpc._arrays import Floats, Ints
 from skpc._fitting import all_or_nothing
 from skpc._validation import check_n_samples, check_weight, fit_context
+from skpc._warnings import warn
 from skpc.domain import LogMass
 from skpc.domain.stated import filled_numbers
 from skpc.estimators._censored_targets import (
@@ -284,6 +285,11 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
         features = self._ordered_domain
         # With several causes, the cause is a column of categories before the target.
         if len(target.causes) > 1:
+            if target.event.all():
+                warn(
+                    f"no time of y is censored: {target.causes.tolist()} are codes of events that "
+                    "were all seen. Where one of them means censored, pass 0 in its place."
+                )
             self.event_codes_ = target.causes
             features = features.with_category(len(target.causes))
         rows = target.labelled(rows[:, self._order], self.event_codes_)

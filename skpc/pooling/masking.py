@@ -83,7 +83,8 @@ class MaskingEnsemble(NamedTuple):
         fitted = []
         for random_state in map(np.random.RandomState, seeds):
             # Copies stand below each other as tiled targets do, (n_rates * n_rows, n_features).
-            copies = np.concatenate([remove_cells(rows, rate, random_state) for rate in rates])
+            parts = [remove_cells(rows, rate, random_state) for rate in rates]
+            copies = _with_values(np.concatenate(parts))
             with one_thread():
                 if isinstance(model, str) and model in _LINEAR:
                     model = LinearOnCompletions(domain, _LINEAR[model])
@@ -98,6 +99,11 @@ class MaskingEnsemble(NamedTuple):
         """The mean answer of the models to encoded rows."""
         with one_thread():
             return np.mean([getattr(model, method)(rows) for model in self.models], axis=0)
+
+
+def _with_values(rows: Floats) -> Floats:
+    """Rows whose empty columns are constant: boosting cannot bin what has no value."""
+    return np.where(np.isnan(rows).all(axis=0), 0.0, rows)
 
 
 def with_categories(model: Any, domain: Domain) -> Any:
@@ -148,7 +154,11 @@ def _boosting(
     # A copy that stayed would give away the answer of a row held out.
     held = np.tile(dealt > 0.0, n_rates)
     train, test = (
-        (copies[is_part], target[is_part], None if weight is None else weight[is_part])
+        (
+            _with_values(copies[is_part]),
+            target[is_part],
+            None if weight is None else weight[is_part],
+        )
         for is_part in (~held, held)
     )
     held_out = dict(zip(("X_val", "y_val", "sample_weight_val"), test))

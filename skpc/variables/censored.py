@@ -323,16 +323,20 @@ def filled_ranges(cells: Ranges, weight: Floats, random_state: np.random.RandomS
     spreads = is_point & ~np.isin(support.low, atoms) & (step == 0.0)
     before = np.append(-np.inf, support.high[:-1])
     after = np.append(support.low[1:], np.inf)
-    room = [
-        np.where(np.isfinite(end), 0.5 * (support.low + end), support.low)
-        for end in (before, after)
-    ]
+    # Only values have room, but a part that is a range may be open at both ends.
+    with np.errstate(invalid="ignore"):
+        room = [
+            np.where(np.isfinite(end), 0.5 * (support.low + end), support.low)
+            for end in (before, after)
+        ]
     low = np.where(spreads, room[0], support.low)[part]
     high = np.where(spreads, room[1], support.high)[part]
     # The room around a value may be wider than the cell.
     low = np.maximum(low, cells.low[order])
     high = np.minimum(high, cells.high[order])
-    drawn = low + inside * (np.where(np.isfinite(high - low), high - low, 0.0))
+    drawn = np.where(np.isfinite(low), low, high)
+    is_finite = np.isfinite(high - low)
+    drawn[is_finite] += inside[is_finite] * (high - low)[is_finite]
     # Inside a range that no end divides, draws follow a normal law of powers.
     # Cells that all have a range in common say nothing of its inside: there draws stay even.
     is_open = ~is_point[part] & (len(is_point) > 1)

@@ -17,7 +17,7 @@ import numpy as np
 from skpc._arrays import Floats
 from skpc._fast_math import fast_exp, fast_log
 from skpc._jit import ZERO, inlined, kernel
-from skpc.variables.histogram import n_up_to
+from skpc.variables.histogram import BEYOND_END, n_up_to
 
 #: How near to a bound a value may come, as a part of the distance of typical ones.
 _NEAREST = 1e-12
@@ -195,6 +195,14 @@ def score_of(score: Floats, begin: int | np.int64, x: float) -> tuple[float, flo
     v, slope = _unbound(score[begin], score[begin + 1], score[begin + 2], end, score[begin + 7], x)
     u = (v - score[begin + 2]) / spread
     slope = slope - math.log(spread)
+    # What lies beyond an end of the column is hardly possible. It counts as the outermost value of
+    # the training rows: a score far out would rule what is said of the other cells of its row.
+    if x <= score[begin] and low > -math.inf:
+        u = low
+    if x >= score[begin + 1] and high < math.inf:
+        u = high
+    if x < score[begin] or x > score[begin + 1]:
+        slope += BEYOND_END
     # Beyond the range the transform goes on along its tangent.
     inner = min(max(u, low), high)
     if power == 1.0:

@@ -251,3 +251,28 @@ def test_numbers_score_a_model_of_censored_targets_by_their_order(fitted):
     model, X, life, _ = fitted
     y = structured(np.ones(len(life), dtype=bool), life)
     assert_allclose(model.score(X, life), model.score(X, y), atol=1e-12)
+
+
+def test_a_score_without_a_pair_of_known_order_is_refused(fitted):
+    model, X, _, y = fitted
+    censored = structured(np.zeros(20, dtype=bool), y["time"][:20])
+    with pytest.raises(ValueError, match="two targets whose order is known.*among 20 rows"):
+        model.score(X[:20], censored)
+
+
+def test_causes_without_a_censored_time_are_warned_of():
+    X, _, y = lives(n=100)
+    # As tables of R code it: 1 where a time is censored, 2 where the event was seen.
+    coded = np.array([*zip(y["event"] + 1, y["time"])], dtype=[("status", int), ("time", float)])
+    with pytest.warns(UserWarning, match=r"no time of y is censored: \[1, 2\] are codes"):
+        regressor().fit(X, coded)
+
+
+def test_times_that_are_durations_are_refused():
+    X, life, y = lives(n=50)
+    days = np.array(
+        [*zip(y["event"], (life * 86400).astype("m8[s]"))],
+        dtype=[("event", bool), ("time", "m8[s]")],
+    )
+    with pytest.raises(ValueError, match=r"found timedelta64\[s\] in 'time'.*Divide durations"):
+        regressor().fit(X, days)

@@ -21,6 +21,7 @@ from skpc import (
     MixtureOfAllTrees,
     SoftLearnSPN,
     StackedDensity,
+    TableMixture,
 )
 from skpc.domain import merge_rows
 from skpc.pooling import numbers
@@ -439,3 +440,14 @@ def test_no_prediction_of_a_target_that_never_is_negative_is_negative():
     assert (model.predict(asked) >= 0.0).all()
     assert (model.predict_quantiles(asked, [0.01, 0.5]) >= 0.0).all()
     assert (model.sample(asked, 50, random_state=0) >= 0.0).all()
+
+
+def test_a_value_beyond_an_end_that_values_crowd_counts_as_the_outermost_one():
+    rng = np.random.default_rng(0)
+    # A uniform column: its values crowd both ends.
+    x = rng.uniform(size=(400, 2))
+    y = 3.0 * x[:, 0] + x[:, 1] + 0.3 * rng.normal(size=400)
+    model = DensityRegressor(TableMixture(random_state=0), random_state=0).fit(x, y)
+    beyond = np.array([[-0.4, 0.5], [1.4, 0.5]])
+    # Those of zero and one; a score far out would say 2.0 and 2.3.
+    assert_allclose(model.predict(beyond), [0.5, 3.5], atol=0.5)

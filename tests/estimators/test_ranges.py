@@ -428,3 +428,28 @@ def test_errors_about_ranges_without_a_value_name_their_rows():
     # Rows before it are complete, and need no answer.
     with pytest.raises(ValueError, match="row 3 of X has probability zero"):
         model.complete(R)
+
+
+@pytest.mark.filterwarnings("ignore:Of the cells of column")
+@pytest.mark.parametrize("cell", [(0, None), (None, 5.5), "grows"])
+def test_a_column_without_a_finite_range_is_learned(cell):
+    rng = np.random.default_rng(0)
+    ends = np.abs(rng.normal(size=100)).round(2)
+    cells = np.empty(100, dtype=object)
+    cells[:] = [(end, None) for end in ends] if cell == "grows" else [cell] * 100
+    table = pd.DataFrame({"x": rng.normal(size=100), "t": cells})
+    density = TableMixture(random_state=0).fit(table)
+    # Nobody has seen a number: all that is known is the greatest lower end, or the only end.
+    wanted = ends.max() if cell == "grows" else max(end for end in cell if end is not None)
+    assert (density.sample(20)["t"] == wanted).all()
+    assert np.isfinite(density.score_samples(table)).all()
+
+
+def test_a_range_of_numbers_that_count_as_categories_is_the_set_of_those_in_it():
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"x": rng.normal(size=200), "grade": rng.integers(0, 2, 200)})
+    density = TableMixture(random_state=0).fit(table)
+    for said, states in (((None, 0), {0}), ((0, 1), {0, 1}), (pd.Interval(0, 1), {1})):
+        assert density.probability({"grade": said}) == density.probability({"grade": states})
+    with pytest.raises(ValueError, match="a range that holds one of .* in column 'grade'"):
+        density.probability({"grade": (2, None)})

@@ -147,3 +147,20 @@ def test_leaves_are_more_until_held_out_rows_gain_nothing():
         for target in (rows.sum(axis=1), np.sign(np.prod(np.sin(3.0 * rows), axis=1)))
     ]
     assert leaves[0].max_leaf_nodes < leaves[1].max_leaf_nodes
+
+
+@pytest.mark.parametrize("kind", ["classifier", "regressor"])
+@pytest.mark.filterwarnings("ignore:Some columns have no value")
+def test_columns_without_a_value_tell_nothing(kind):
+    rows, target, _ = two_classes()
+    answers = []
+    # Without a value from the start; and with one that the part held out or a mask may take away.
+    for values in ([], [3.0]):
+        column = np.full(len(rows), np.nan)
+        column[: len(values)] = values
+        table = np.column_stack([rows, column])
+        domain = Domain.fit(table)
+        ensemble = MaskingEnsemble.fit(kind, domain, table, target, np.ones(300), (0.0, 0.9), SEEDS)
+        method = "predict_proba" if kind == "classifier" else "predict"
+        answers.append(ensemble.predict(table, method))
+    assert_allclose(*answers, atol=0.05)

@@ -192,11 +192,13 @@ def test_the_power_makes_skew_columns_look_normal():
 
 
 @pytest.mark.parametrize("bounds", [(0.0, 1.0), (0.0, np.inf), (-np.inf, 1.0)])
-def test_values_at_and_beyond_a_bound_are_not_dense(bounds):
+def test_values_at_and_beyond_a_bound_are_not_dense_and_count_as_the_outermost_ones(bounds):
     score = Score(*bounds, spread=2.0, low=-4.0, high=3.0)
-    beyond = np.array([-3.0, 0.0]) if bounds[0] == 0.0 else np.array([1.0, 4.0])
-    middle = score.inverse(np.zeros(2))
-    assert_allclose(score.log_slope(beyond), score.log_slope(middle))
+    is_lower = bounds[0] == 0.0
+    at_and_beyond = np.array([0.0, -3.0]) if is_lower else np.array([1.0, 4.0])
+    middle = score.log_slope(score.inverse(np.zeros(1)))
+    assert_allclose(score.log_slope(at_and_beyond), middle + [0.0, np.log(1e-15)])
+    assert_allclose(score.transform(at_and_beyond), -4.0 if is_lower else 3.0)
     # Inside, the slope is the derivative.
     x = np.array([0.01, 0.5, 0.97])
     step = 1e-7
