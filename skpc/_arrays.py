@@ -87,7 +87,7 @@ def picked(table: Any, column: Any) -> Any:
     return table[np.arange(len(column)), column]
 
 
-def span_of(starts: Any, number: Any) -> slice:
+def segment(starts: Any, number: Any) -> slice:
     """Where a part stands among parts end to end, which begin and end at the offsets."""
     return slice(starts[number], starts[number + 1])
 

@@ -10,7 +10,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from skpc._arrays import Floats, Ints, offsets, owners, span_of, within
+from skpc._arrays import Floats, Ints, offsets, owners, segment, within
 from skpc._random import Streams, row_seeds
 from skpc._threads import in_threads, slices
 from skpc.all_trees.all_trees import Components
@@ -192,7 +192,7 @@ def _answer(log_p: Floats, height: Floats, out: Estimates, code: Ints, n_states:
     # Cells are summed out one after the other: the last sums are over few numbers.
     for variable in np.flatnonzero(is_missing).tolist() if out.marginals.size else ():
         by_state = weight.reshape(n_states[variable], -1)
-        states = span_of(starts, variable)
+        states = segment(starts, variable)
         out.marginals[0, states] = by_state.sum(axis=1) / total
         weight = by_state.sum(axis=0)
     if len(height):

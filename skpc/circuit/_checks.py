@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skpc._arrays import Ints, span_of
+from skpc._arrays import Ints, segment
 from skpc.circuit._structure import (
     LEAF,
     PRODUCT,
@@ -138,7 +138,7 @@ def _check_scopes(structure: Structure) -> None:
     uneven = unsmooth_sum(structure)
     if overlap is not None:
         node, below = overlap
-        children = structure.child[span_of(structure.child_ptr, node)]
+        children = structure.child[segment(structure.child_ptr, node)]
         # Eight children are enough for people to see what is wrong.
         listed = "; ".join(f"node {c}: {show(scope[c])}" for c in children[:8].tolist())
         raise StructureError(
@@ -227,7 +227,7 @@ def _fixed_state(circuit: Circuit, node: int, var: int, fixed: dict[tuple[int, i
     while (node, var) not in fixed:
         # A stack in place of recursion, which has a limit: chains may be long.
         top = waiting[-1]
-        below = circuit.child[span_of(circuit.child_ptr, top)].tolist()
+        below = circuit.child[segment(circuit.child_ptr, top)].tolist()
         # Only children with the variable in their scope say anything of its state.
         below = [part for part in below if circuit.scopes[part] >> var & 1]
         # A sum that decides on the variable itself has several states.

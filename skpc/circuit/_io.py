@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from skpc._arrays import Floats, offsets, span_of
+from skpc._arrays import Floats, offsets, segment
 from skpc._files import read_arrays, write_arrays
 from skpc.circuit._checks import check_parameters, check_pointer, check_structure
 from skpc.circuit._circuit import Circuit
@@ -184,7 +184,7 @@ def _axes(arrays: dict[str, Any], version: int) -> list[Histogram | Law | None]:
     check_pointer("axis_ptr", ptr, len(n_states), len(axis))
     axes: list[Histogram | Law | None] = []
     for var, count in enumerate(n_states.tolist()):
-        part = axis[span_of(ptr, var)]
+        part = axis[segment(ptr, var)]
         # Such an axis had its edges between the scales of its two tails.
         if version < 3 and len(part):
             axes.append(Histogram(part[1:-1], part[0], part[-1]))

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skpc._arrays import Floats, Ints, owners, span_of
+from skpc._arrays import Floats, Ints, owners, segment
 from skpc.variables import Histogram, Law, Leaves
 from skpc.variables.leaf_queries import lay_out
 from skpc.variables.leaves import axis_in
@@ -112,7 +112,7 @@ class Structure(StructureFields):
 
     def axis_of(self, var: int) -> Histogram | Law | None:
         """What the leaves of a variable have in common, or None."""
-        return axis_in(self.axis[span_of(self.axis_ptr, var)])
+        return axis_in(self.axis[segment(self.axis_ptr, var)])
 
     @cached_property
     def leaf_var(self) -> Ints:

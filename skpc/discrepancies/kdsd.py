@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import logsumexp
 
-from skpc._arrays import Floats, Ints, span_of
+from skpc._arrays import Floats, Ints, segment
 from skpc._validation import check_option
 from skpc.circuit import LEAF, PRODUCT, SUM, Circuit, CircuitBuilder
 from skpc.discrepancies.mmd import mean_of_pairs
@@ -139,18 +139,18 @@ class _Node(NamedTuple):
 
 
 def _children(circuit: Circuit, node: int) -> Ints:
-    return circuit.child[span_of(circuit.child_ptr, node)]
+    return circuit.child[segment(circuit.child_ptr, node)]
 
 
 def _table(circuit: Circuit, leaf: int) -> Floats:
-    return circuit.param[span_of(circuit.param_ptr, leaf)]
+    return circuit.param[segment(circuit.param_ptr, leaf)]
 
 
 def _stepped(circuit: Circuit, variable: int) -> Circuit:
     """The circuit of ``x -> c(n_i x)``, with the next state of one variable, cyclic."""
     param = circuit.param.copy()
     for leaf in np.flatnonzero(circuit.leaf_var == variable):
-        part = span_of(circuit.param_ptr, leaf)
+        part = segment(circuit.param_ptr, leaf)
         param[part] = np.roll(param[part], -1)
     return circuit.with_parameters(param=param)
 
@@ -230,7 +230,7 @@ def _node(circuits: tuple[Circuit, ...], triple: _Triple) -> _Node:
     options = []
     # The weights of p divide.
     for circuit, node, parts, opened, sign in zip(circuits, triple, below, opens, (1.0, 1.0, -1.0)):
-        weights = circuit.log_weight[span_of(circuit.child_ptr, node)]
+        weights = circuit.log_weight[segment(circuit.child_ptr, node)]
         pairs = zip(parts, weights.tolist())
         terms = [(part, sign * weight) for part, weight in pairs if weight > -np.inf]
         options.append(terms if opened else [(node, 0.0)])
@@ -294,6 +294,6 @@ def _count_possible(p: Circuit, known: dict[int, int]) -> int:
             counts.append(math.prod(below))
         else:
             # No state is possible for two terms.
-            possible = p.log_weight[span_of(p.child_ptr, node)] > -np.inf
+            possible = p.log_weight[segment(p.child_ptr, node)] > -np.inf
             counts.append(sum(compress(below, possible)))
     return counts[-1]

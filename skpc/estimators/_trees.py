@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.tree import BaseDecisionTree
 
-from skpc._arrays import Floats, Ints, span_of
+from skpc._arrays import Floats, Ints, segment
 from skpc._validation import hist_predictors
 
 #: LightGBM takes numbers up to this for zero.
@@ -240,7 +240,7 @@ def _lightgbm_tree(said: dict[str, str], scale: Floats) -> Tree:
     for node in np.flatnonzero(decision & 1).tolist():
         # Such a node has the number of its set for a threshold.
         place = int(threshold[node])
-        octets = words[span_of(begin, place)].view(np.uint8)
+        octets = words[segment(begin, place)].view(np.uint8)
         states[node] = np.flatnonzero(np.unpackbits(octets, bitorder="little"))
     # Numbers whose missing cells are zeros: bit 0 is off, and of bits 2 and 3 the former is on.
     are_zeros = np.flatnonzero((decision & 13) == 4).tolist()

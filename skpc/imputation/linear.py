@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from skpc._arrays import TINY, Floats, offsets, span_of
+from skpc._arrays import TINY, Floats, offsets, segment
 from skpc._fitting import Stop
 from skpc.domain import Domain, column_moments, one_hot
 from skpc.learning.gaussian_mixture import (
@@ -106,7 +106,7 @@ class LinearCells(NamedTuple):
         )
         answers = []
         for column in range(len(labels)) if columns is None else columns:
-            part = span_of(first_indicator, column)
+            part = segment(first_indicator, column)
             if labels[column] is None:
                 form: Any = Normals(mean[:, part], sd[:, part], np.ones((len(rows), 1)))
             else:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skpc._arrays import Floats, Ints, offsets, span_of
+from skpc._arrays import Floats, Ints, offsets, segment
 from skpc.circuit import Circuit, Decisions, decision_circuit
 from skpc.counting.tables import BayesDirichlet, CountTables, Score, smoothed_log_probabilities
 from skpc.counting.trees import ChowLiuTree, tree_vertices
@@ -85,11 +85,11 @@ class CutsetNetwork:
 
     def branches(self, node: int) -> Ints:
         """Nodes below a cut, in the order of the states; empty for a leaf."""
-        return self.child[span_of(self.child_ptr, node)]
+        return self.child[segment(self.child_ptr, node)]
 
     def branch_counts(self, node: int) -> Floats:
         """Weight of the rows in each branch of a cut."""
-        return self.child_count[span_of(self.child_ptr, node)]
+        return self.child_count[segment(self.child_ptr, node)]
 
     def __repr__(self) -> str:
         return (

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Self, cast
 
 import numpy as np
 
-from skpc._arrays import Floats, span_of
+from skpc._arrays import Floats, segment
 from skpc._fitting import Stop, best_of
 from skpc._threads import each
 from skpc.circuit import Circuit, mixture
@@ -465,7 +465,7 @@ def _combinations(columns: TableColumns, states: Any, crossed: tuple[int, ...]) 
     dense = np.asarray(states.toarray() if hasattr(states, "toarray") else states).T
     shares = np.ones((1, dense.shape[1]))
     for table in crossed:
-        part = span_of(columns.state_ptr, table)
+        part = segment(columns.state_ptr, table)
         known = dense[part].any(axis=0)
         share = np.where(known, dense[part], columns.share[part, np.newaxis])
         shares = (shares[:, np.newaxis] * share).reshape(-1, dense.shape[1])

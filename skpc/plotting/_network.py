@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skpc._arrays import span_of
+from skpc._arrays import segment
 from skpc.circuit import PRODUCT, Circuit
 from skpc.plotting._drawing import HALF_BOX, Block, Names, draw_blocks, text_width
 
@@ -67,7 +67,7 @@ def read_network(circuit: Circuit) -> list[Cut | Forest] | None:
     used: set[int] = set()
     # Children stand before parents, so that their factors are there.
     for node in range(circuit.n_nodes):
-        children = circuit.child[span_of(circuit.child_ptr, node)].tolist()
+        children = circuit.child[segment(circuit.child_ptr, node)].tolist()
         if circuit.leaf_var[node] >= 0:
             variable = int(circuit.leaf_var[node])
             # The key of a leaf is negative, so that no list of children equals it.
@@ -101,7 +101,7 @@ def _decision(
     # Keys tell whether trees are the same below each state, whatever the order of their roots.
     keys = [sorted(root.key for root in forest) for forest in forests]
     n_variables = circuit.scopes[node].bit_count()
-    edges = span_of(circuit.child_ptr, node)
+    edges = segment(circuit.child_ptr, node)
     states = circuit.decision_state[edges].tolist()
     log_probabilities = circuit.log_weight[edges].tolist()
     # Where the same trees follow each state, the decision is a vertex with those below it.

@@ -4,7 +4,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from skpc._arrays import Floats, span_of
+from skpc._arrays import Floats, segment
 from skpc._repr import ShowsParameters
 from skpc._validation import check_matplotlib_support
 from skpc.circuit import SUM, Circuit
@@ -161,7 +161,7 @@ def _draw_graph(circuit: Circuit, names: Names, ax: Any) -> Any:
     labels = _leaf_labels(circuit, names)
     blocks = []
     for node in range(n_nodes):
-        edges = span_of(circuit.child_ptr, node)
+        edges = segment(circuit.child_ptr, node)
         children = circuit.child[edges]
         # Leaves have height 0, so that they stand in one layer.
         height[node] = 1 + height[children].max(initial=-1)
@@ -195,7 +195,7 @@ def _leaf_labels(circuit: Circuit, names: Names) -> dict[int, str]:
         sd = np.sqrt(form.mean_squares(mean))
         # Forms have all leaves of a variable in the order of the nodes.
         for leaf, node in enumerate(leaves.node[leaves.with_variable(variable)].tolist()):
-            scope = circuit.scope[span_of(circuit.scope_ptr, node)]
+            scope = circuit.scope[segment(circuit.scope_ptr, node)]
             if len(scope) > 1:
                 labels[node] = _joint_label(names, scope.tolist())
             elif n_states and isinstance(form, Points | Bins):

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from skpc._arrays import Floats, Ints, offsets, owners, span_of
+from skpc._arrays import Floats, Ints, offsets, owners, segment
 from skpc.circuit import Circuit, Structure
 from skpc.domain import group_rows
 from skpc.kernels.joint import JointSide
@@ -218,7 +218,7 @@ def _layout(structure: Structure) -> _Layout:
     # Products that split a scope alike share a number, whatever the order of their children.
     splits: dict[Split, int] = {}
     for node in np.flatnonzero(~is_mean).tolist():
-        parts = tuple(sorted(scopes[p] for p in part[span_of(plan.ptr, node)]))
+        parts = tuple(sorted(scopes[p] for p in part[segment(plan.ptr, node)]))
         split[node] = splits.setdefault(parts, len(splits))
     scope = np.array([number[s] for s in inner])
     return _Layout(scopes, number, scope, is_mean, split, list(splits), np.array(part))
@@ -338,7 +338,7 @@ def _layers(layout: _Layout, reached: Reached, items: _Items) -> tuple[dict[int,
     mix = _mixture(is_mean, parent[in_mean], child[in_mean], reached.weight[in_mean])[read]
     layers = {}
     for number in np.flatnonzero(np.diff(begin_read)).tolist():
-        rows = span_of(begin_read, number)
+        rows = segment(begin_read, number)
         ptr = mix.indptr[rows.start : rows.stop + 1]
         inside = slice(ptr[0], ptr[-1])
         # The base of a scope stands first in it, so that columns count from where it begins.

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import lapack
 
-from skpc._arrays import Floats, Ints, span_of
+from skpc._arrays import Floats, Ints, segment
 from skpc.exceptions import StructureError
 from skpc.variables.families import BLOCK, FAMILIES, FORMULAS
 from skpc.variables.gaussian import by_scope, split_params
@@ -136,7 +136,7 @@ def check_families(leaves: Leaves, n_states: Ints, axis_ptr: Ints, axis: Floats)
     wrong = np.flatnonzero((np.diff(owner) == 0) & (np.diff(scope) <= 0))
     if len(wrong):
         leaf = int(owner[wrong[0]])
-        variables = scope[span_of(leaves.scope_ptr, leaf)].tolist()
+        variables = scope[segment(leaves.scope_ptr, leaf)].tolist()
         raise ValueError(f"the variables of node {node[leaf]} must increase, got {variables}")
     wrong = np.flatnonzero((size > 1) & (leaves.family != BLOCK))
     if len(wrong):

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from skpc._arrays import Floats, Ints, offsets, span_of
+from skpc._arrays import Floats, Ints, offsets, segment
 from skpc._jit import inlined, internal_kernel
 from skpc._random import Streams, normal, uniform
 from skpc.variables.forms import Normals, normal_between
@@ -466,7 +466,7 @@ class MultivariateGaussian(NamedTuple):
 
     def log_prob_of(self, place: int) -> Floats:
         """Log probabilities of the states of a column, shape (n_leaves, n_states)."""
-        return self.log_prob[:, span_of(self.state_ptr, place)]
+        return self.log_prob[:, segment(self.state_ptr, place)]
 
     def log_peaks(self) -> Floats:
         """Upper bounds of what a cell adds to a log density, shape (n_leaves, n_columns).
@@ -615,7 +615,7 @@ def by_scope(leaf: Ints, leaves: Leaves) -> list[tuple[Ints, Ints]]:
     """The numbers of the leaves of each scope, and its variables."""
     groups: dict[tuple[int, ...], list[int]] = {}
     for number in leaf.tolist():
-        scope = leaves.scope[span_of(leaves.scope_ptr, number)]
+        scope = leaves.scope[segment(leaves.scope_ptr, number)]
         groups.setdefault(tuple(scope.tolist()), []).append(number)
     return [(np.array(group), np.array(scope)) for scope, group in groups.items()]
 

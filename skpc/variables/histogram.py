@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from skpc._arrays import Bools, Floats, Ints, offsets, span_of
+from skpc._arrays import Bools, Floats, Ints, offsets, segment
 from skpc._jit import inlined, kernel
 from skpc._random import Streams, start_streams, uniform
 
@@ -476,7 +476,7 @@ class HistogramTable(NamedTuple):
             states = np.where(np.isnan(rows), -1.0, rows)
             codes = states.astype(np.int16)
         for v in np.flatnonzero(np.diff(self.ptr)).tolist():
-            axis = Histogram.from_flat(self.axis[span_of(self.ptr, v)])
+            axis = Histogram.from_flat(self.axis[segment(self.ptr, v)])
             observed = np.flatnonzero(~np.isnan(rows[:, v]))
             values = rows[observed, v]
             cell = np.searchsorted(axis.edges, values, side="right")

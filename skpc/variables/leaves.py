@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from skpc._arrays import Floats, Ints, offsets, owners, ranges, span_of
+from skpc._arrays import Floats, Ints, offsets, owners, ranges, segment
 from skpc._jit import inlined
 from skpc.variables.forms import Bins, Points
 from skpc.variables.histogram import Histogram
@@ -124,7 +124,7 @@ class Columns(NamedTuple):
 
     def axis_of(self, var: int) -> Any:
         """What the leaves of a variable have in common: a Histogram, a Law, or None."""
-        return axis_in(self.axis[span_of(self.axis_ptr, var)])
+        return axis_in(self.axis[segment(self.axis_ptr, var)])
 
 
 class Prior(NamedTuple):
