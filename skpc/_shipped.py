@@ -39,7 +39,8 @@ _KINDS = {
 def processor() -> str | None:
     """The kind of processor that code is made for, if this one is of such a kind."""
     # Processors of other kinds compile for themselves.
-    name, needed = _KINDS.get(platform.machine(), (None, set[str]()))
+    unknown = (None, set[str]())
+    name, needed = _KINDS.get(platform.machine(), unknown)
     has = get_host_cpu_features()
     return name if all(has.get(feature, False) for feature in needed) else None
 

@@ -127,7 +127,7 @@ def _tables() -> list[np.ndarray]:
     rng = np.random.default_rng(0)
     binary = rng.integers(0, 2, (60, 8)).astype(np.float64)
     mixed = np.column_stack([rng.integers(0, 3, 60), rng.normal(size=(60, 3))])
-    return [binary, mixed, rng.integers(1, 4, (60, 8)).astype(np.float64)]
+    return [binary, mixed, rng.integers(1, 4, (60, 8)) + 0.0]
 
 
 def _estimators_of_tables() -> list[Any]:
@@ -168,7 +168,8 @@ def _blocks() -> None:
     unreadable(builder.build().columns, rows[0])
     for columns_rows in (None, points):
         expected_gram(builder.build(), rows, columns_rows, RBF(1.0))
-    expansion = KernelExpansion(builder.build(), points, np.ones((1, 1)), RBF(1.0))
+    weights = np.ones((1, 1))
+    expansion = KernelExpansion(builder.build(), points, weights, RBF(1.0))
     expansion.variance(rows)
     # A range of one of its columns, as an event.
     place = np.zeros(1, dtype=np.int64)

@@ -108,7 +108,8 @@ def enumerate_completions(
     """
     model = mixture.models[0]
     n_states = np.diff(model.ptr)[: codes.shape[1]]
-    size = np.where(codes < 0, n_states, 1).prod(axis=1, dtype=np.float64)
+    n_choices = np.where(codes < 0, n_states, 1)
+    size = n_choices.prod(axis=1, dtype=np.float64)
 
     def answer(row: int, log_p: Floats) -> None:
         _answer(log_p, height[row], estimates.part(slice(row, row + 1)), codes[row], n_states)

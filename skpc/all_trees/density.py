@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from skpc._arrays import Floats, Ints, log_or_inf, offsets, within
+from skpc._arrays import Floats, Ints, log_or_inf, offsets, picked, within
 from skpc._random import row_seeds
 from skpc._threads import threads
 from skpc._warnings import warn
@@ -92,13 +92,14 @@ class AllTreesDensity(NamedTuple):
         # Several cells: a ratio of two estimates, which noise may lift above one.
         joint = self._estimates(distinct[~is_single])
         condition = self._estimates(known[~is_single])
-        log_ratio[~is_single] = np.minimum(joint.log_likelihood - condition.log_likelihood, 0.0)
+        log_change = joint.log_likelihood - condition.log_likelihood
+        log_ratio[~is_single] = np.minimum(log_change, 0.0)
         size[~is_single] = np.minimum(joint.effective_sample_size, condition.effective_sample_size)
         # A single cell: its share among the states of its column, which add up to one.
         condition = self._estimates(known[is_single], marginals=True)
         column = asked_cells[is_single].argmax(axis=1)
         state = offsets(self.domain.n_states)[column] + distinct[is_single, column]
-        log_ratio[is_single] = log_or_inf(condition.marginals[np.arange(len(state)), state])
+        log_ratio[is_single] = log_or_inf(picked(condition.marginals, state))
         size[is_single] = condition.effective_sample_size
         cells = np.where(asked_cells[group], rows, np.nan)
         return log_ratio[group] + self.domain.axis_table.log_density(cells), size[group]
@@ -197,7 +198,8 @@ class AllTreesDensity(NamedTuple):
         # Equal rows share their trees, but at most this number of draws share one sample of trees:
         # if few of its trees matter, all draws would be from the same few.
         n_most = 100
-        starts = np.flatnonzero(within(np.bincount(group)) % n_most == 0)
+        place_in_group = within(np.bincount(group))
+        starts = np.flatnonzero(place_in_group % n_most == 0)
         n_draws = np.diff(np.append(starts, len(sorted_rows)))
         seeds = random_state.randint(2**31, size=len(starts)).astype(np.uint64)
         sizes = np.full(len(rows), np.inf)
@@ -212,7 +214,8 @@ class AllTreesDensity(NamedTuple):
             sizes[places] = estimates.effective_sample_size[:, np.newaxis]
         _warn_of_few_trees(sizes)
         seed = int(random_state.randint(2**31))
-        return self.domain.values(self.domain.axis_table.draw(filled, rows, seed), rows)
+        drawn = self.domain.axis_table.draw(filled, rows, seed)
+        return self.domain.values(drawn, rows)
 
     def sampled_circuit(self, n_trees: int, random_state: np.random.RandomState) -> Circuit:
         """A finite mixture of trees that are drawn from the mixture of all, of equal weights."""

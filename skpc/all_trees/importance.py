@@ -125,7 +125,8 @@ def _draw_completions(
     completions = np.empty((n_rows, n_most, n_features), np.int64)
     log_weights = np.empty((n_rows, n_most))
     heights = uniform_heights(seeds, out.draws.shape[1], 2)
-    streams = row_seeds(seeds.view(np.int64)[:, np.newaxis], 3)
+    seed_of_row = seeds.view(np.int64)[:, np.newaxis]
+    streams = row_seeds(seed_of_row, 3)
     active = np.arange(n_rows)
     start = 0
     given_up = []
@@ -146,7 +147,8 @@ def _draw_completions(
         weight = np.exp(log_weight - largest)
         mean = weight.mean(axis=1, keepdims=True)
         weight /= mean
-        out.log_likelihood[active] = (largest + np.log(mean))[:, 0]
+        log_likelihood = largest + np.log(mean)
+        out.log_likelihood[active] = log_likelihood[:, 0]
         # The squared relative error of the mean weight.
         spread = np.maximum((weight**2).mean(axis=1) - 1.0, 0.0)
         error = spread / (stop - 1) if stop > 1 else np.ones(len(active))

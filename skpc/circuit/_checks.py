@@ -57,7 +57,8 @@ def check_parameters(circuit: Circuit) -> None:
     kind = circuit.kind
     parent = circuit.edge_parent
     # Weights belong to sums alone; a product would otherwise be no distribution.
-    product_edges = np.flatnonzero((kind[parent] == PRODUCT) & (circuit.log_weight != 0.0))
+    from_product = kind[parent] == PRODUCT
+    product_edges = np.flatnonzero(from_product & (circuit.log_weight != 0.0))
     if len(product_edges):
         edge = product_edges[0]
         raise ValueError(
@@ -98,7 +99,8 @@ def _check_layout(structure: Structure) -> None:
     check_pointer("child_ptr", structure.child_ptr, n_nodes, n_edges)
     check_pointer("scope_ptr", structure.scope_ptr, n_nodes, len(structure.scope))
     # No other array says how many parameters there are: checks of families follow.
-    check_pointer("param_ptr", structure.param_ptr, n_nodes, int(structure.param_ptr[-1:].sum()))
+    n_params = int(structure.param_ptr[-1:].sum())
+    check_pointer("param_ptr", structure.param_ptr, n_nodes, n_params)
     check_pointer("axis_ptr", structure.axis_ptr, structure.n_features, len(structure.axis))
     # Children before parents: circles are impossible, and one pass in order is enough.
     if np.any(structure.child < 0) or np.any(structure.child >= structure.edge_parent):

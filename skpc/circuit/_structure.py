@@ -88,7 +88,7 @@ class Structure(StructureFields):
             array = np.array(arrays[name], dtype=dtype, order="C")
             array.flags.writeable = False
             self.__dict__[name] = array
-        sizes = len(self.kind), len(self.child), len(self.n_states)
+        sizes = (self.kind.size, self.child.size, self.n_states.size)
         self.__dict__.update(zip(SIZES, sizes))
 
     def __repr__(self) -> str:

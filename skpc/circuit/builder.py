@@ -114,7 +114,8 @@ class CircuitBuilder:
             Number of the new node.
         """
         family = self.discrete_family(var)
-        return self._leaf((var,), family, _log_probs(var, log_prob, self.n_states[var]))
+        param = _log_probs(var, log_prob, self.n_states[var])
+        return self._leaf((var,), family, param)
 
     def indicator(self, var: int, state: int) -> int:
         """Add a discrete leaf with all its mass on one state.
@@ -178,7 +179,7 @@ class CircuitBuilder:
         """
         self._check_variable(var, POISSON)
         check_formula(POISSON, (rate,))
-        return self._leaf((var,), POISSON, np.array([rate], dtype=np.float64))
+        return self._leaf((var,), POISSON, np.array([float(rate)]))
 
     def scored(self, var: int, log_prob: Any, mean: float, sd: float) -> int:
         """Add a leaf of atoms, and a Gaussian of the score for all other values.
@@ -200,7 +201,8 @@ class CircuitBuilder:
         self._check_variable(var, SCORED)
         log_prob = _log_probs(var, log_prob, self.n_states[var])
         check_formula(SCORED, (mean, sd))
-        return self._leaf((var,), SCORED, np.append(log_prob, [mean, sd]))
+        param = np.append(log_prob, [mean, sd])
+        return self._leaf((var,), SCORED, param)
 
     def block(
         self, variables: Sequence[int], log_probs: Sequence[Any], mean: Any, covariance: Any

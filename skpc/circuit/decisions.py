@@ -110,7 +110,8 @@ def decision_circuit(
     # Edges by what the child is: indicators, nodes below, trees below the top, products.
     children = [indicator, node[alike][first_row[below] + row], node[first_row[top]], sum_children]
     parents = [indicator + 1, base[above] + 2 * state + 1, np.full(len(top), base[-1])]
-    parent = np.concatenate([*parents, np.repeat(node[sums], size)])
+    parents.append(np.repeat(node[sums], size))
+    parent = np.concatenate(parents)
     # The structure wants edges sorted by parents; the children of one keep their order.
     order = np.argsort(parent, kind="stable")
     # The edges of sums stand last here, and only they have weights and states.
@@ -123,7 +124,8 @@ def decision_circuit(
     variable_of_node[node[leaves]] = variable[vertex[leaves]]
     is_leaf = variable_of_node >= 0
     # Inner nodes have no parameters.
-    first_param = offsets(np.where(is_leaf, np.array(builder.n_states)[variable_of_node], 0))
+    n_states_of_node = np.array(builder.n_states)[variable_of_node]
+    first_param = offsets(np.where(is_leaf, n_states_of_node, 0))
     # Indicators have log probability 0 in their own state and -inf elsewhere.
     param = np.full(first_param[-1], -np.inf)
     param[first_param[indicator] + within(n_pairs)] = 0.0

@@ -245,7 +245,7 @@ def feature_importance_test(
     scores = np.sum(folds, axis=0) / sum(len(test) for _, test in splits)
     observed = scores[:, 0]
     draws = scores[:, 1:]
-    pvalue = np.array([pvalues(*column) for column in zip(observed, draws)])
+    pvalue = np.array([*map(pvalues, observed, draws)])
     adjusted = false_discovery_control(pvalue)
     better = observed - draws.mean(axis=1)
     cells = {"statistic": better, "pvalue": pvalue, "adjusted": adjusted}
@@ -281,7 +281,8 @@ def _residuals(values: Floats, cells: Any, given: Floats, train: Ints) -> Floats
         target = values[:, np.newaxis]
         mean = cells.mean()[:, np.newaxis]
     else:
-        target = 1.0 * np.equal.outer(values, np.arange(len(cells.labels)))
+        states = np.arange(len(cells.labels))
+        target = 1.0 * np.equal.outer(values, states)
         mean = cells.probabilities
         target[np.isnan(values)] = np.nan
     residuals = target - mean
@@ -315,4 +316,5 @@ def multiplier_test(products: Floats, n_draws: int, random_state: Any) -> tuple[
     # A normal multiplier for each row draws all means together, with their correlations.
     multipliers = random_state.normal(size=(n_draws, len(products)))
     draws = np.abs(multipliers @ standardised)
-    return root * np.abs(mean) / sd, draws.max(axis=1)
+    statistic = root * np.abs(mean) / sd
+    return statistic, draws.max(axis=1)

@@ -186,7 +186,8 @@ def _transformed(rows: Floats, margins: list[Floats]) -> Floats:
     """
     columns = rows.T
     twice = [_ranks(margin, values).sum(axis=0) for values, margin in zip(columns, margins)]
-    centred = np.array(twice) / (2.0 * len(margins[0])) - 0.5
+    n_rows = len(margins[0])
+    centred = np.array(twice) / (2.0 * n_rows) - 0.5
     centred = np.where(np.isnan(columns), np.nan, centred)
     # A uniform variable has the variance 1/12.
     return np.vstack([centred, centred**2 - 1.0 / 12.0])

@@ -135,7 +135,8 @@ class DriftMonitor(BaseEstimator):
         drawn = draw_labels(is_batch, unit, self.n_permutations, self._random_state)
         result, draws = compare_columns(values, column, is_batch, self.density_.domain_, drawn)
         # Ties broken at random make the p-value uniform, which the bets need.
-        pvalue = float(pvalues(np.array(result.statistic), draws, self._random_state.uniform()))
+        tie_break = self._random_state.uniform()
+        pvalue = float(pvalues(np.array(result.statistic), draws, tie_break))
         parts = bet(self._parts, pvalue)
         capital = float(parts.sum())
         name = result.columns["statistic"].idxmax()

@@ -47,9 +47,10 @@ class PairScores(NamedTuple):
         ones = np.ones(len(codes))
         # The states of all columns stand end to end; each column begins at its start.
         starts = offsets(n_states)[:-1]
-        tests = pair_statistics(np.require(codes, np.int16, ("C", "W")), ones, n_states, False)
+        codes = np.require(codes, np.int16, ("C", "W"))
+        tests = pair_statistics(codes, ones, n_states, False)
         # A statistic of zero is all chance.
-        chance = tests.freedom / np.maximum(tests.pearson, np.finfo(float).tiny)
+        chance = tests.freedom / np.maximum(tests.pearson, TINY)
         # Pairs stand below the diagonal; no column is worth anything to itself.
         weight = np.tril(np.maximum(1.0 - chance, 0.0), -1)
         weight += weight.T
@@ -337,7 +338,8 @@ def draw_labels(is_second: Bools, unit: Ints, n_draws: int, random_state: Any) -
     n_drawn = min(n_drawn, len(units) - n_drawn)
     # Memory for about four million labels at a time.
     for batch in gen_batches(n_draws, max(1, 2**22 // len(unit))):
-        labels = np.zeros((len(units), batch.stop - batch.start))
+        n_labels = batch.stop - batch.start
+        labels = np.zeros((len(units), n_labels))
         for draw in labels.T:
             draw[random_state.permutation(len(units))[:n_drawn]] = 1.0
         yield labels[place]
@@ -384,7 +386,8 @@ def compare_columns(
     np.maximum.at(statistic, column, observed[:, 0])
     cells = {"statistic": statistic, "pvalue": pvalues(statistic, draws), "difference": difference}
     columns = pd.DataFrame(cells, index=names)[: column.max() + 1]
-    result = ComparisonResult(float(statistic.max()), float(columns["pvalue"].min()), columns)
+    pvalue = float(columns["pvalue"].min())
+    result = ComparisonResult(float(statistic.max()), pvalue, columns)
     return result, draws
 
 

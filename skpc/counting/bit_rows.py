@@ -78,7 +78,8 @@ class BitRows:
 
     def branch_trees(self, column: int, score: Score, proportion: Floats) -> list[ScoredTrees]:
         """Chow-Liu trees of the rows in each state of a column, over the other columns."""
-        columns = np.delete(np.arange(len(self.variables), dtype=np.uint32), column)
+        columns = np.arange(len(self.variables), dtype=np.uint32)
+        columns = np.delete(columns, column)
         ones = int(self._pairs[column, column])
         # Only the smaller side is counted; the other one is what it leaves of the node.
         small = 1
@@ -91,7 +92,8 @@ class BitRows:
         # The tables of the other side take the place of these.
         trees = [self._learned(pairs, n_small, columns, score)]
         np.subtract(self._pairs, pairs, out=pairs)
-        trees.append(self._learned(pairs, self._n_rows - n_small, columns, score))
+        n_large = self._n_rows - n_small
+        trees.append(self._learned(pairs, n_large, columns, score))
         if small == 0:
             return trees
         return trees[::-1]
@@ -100,7 +102,8 @@ class BitRows:
         """The rows in a state of a column, without that column."""
         words = np.delete(self._select(column, state), column, axis=1)
         n_rows = int(self.state_counts(column)[state])
-        return type(self)(words, n_rows, np.delete(self.variables, column), self._chains)
+        variables = np.delete(self.variables, column)
+        return type(self)(words, n_rows, variables, self._chains)
 
     def _select(self, column: int, state: int) -> Words:
         """The words of the rows in a state of a column."""
@@ -203,11 +206,11 @@ def _tables_shape(n_variables: int) -> CountTables:
     """The tables of a tree over m variables, still without counts: all have cells alike."""
     ptr = np.arange(-2, 4 * n_variables - 1, 4)
     ptr[0] = 0
-    parent_state = np.tile(np.array([0, 0, 1, 1]), n_variables)[2:]
+    parent_state = np.tile([0, 0, 1, 1], n_variables)[2:]
     parent_state[:2] = 0
     n_parent_states = np.full(n_variables, 2)
     n_parent_states[0] = 1
-    state = np.tile(np.array([0, 1]), 2 * n_variables - 1)
+    state = np.tile([0, 1], 2 * n_variables - 1)
     return CountTables(
         ptr, parent_state, state, np.empty(0), n_parent_states, np.full(n_variables, 2)
     )

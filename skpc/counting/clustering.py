@@ -7,7 +7,7 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.special import softmax
 
-from skpc._arrays import Floats, Ints
+from skpc._arrays import Floats, Ints, picked
 from skpc._fitting import Rows, Statistics, Stop, learn
 from skpc._threads import product
 
@@ -85,7 +85,7 @@ class Centroids(NamedTuple):
         total = np.bincount(label, weight, len(self.centroid)).astype(point.dtype)[:, np.newaxis]
         if observed is not None:
             total = member @ observed
-        closeness = -float(weight @ distance[np.arange(len(point)), label])
+        closeness = -float(weight @ picked(distance, label))
         return ClusterSums(total, member @ point, closeness)
 
     def m_step(self, sums: ClusterSums) -> Self:
@@ -128,7 +128,7 @@ def as_numbers(rows: Floats, n_states: Ints, mean: Floats, sd: Floats) -> Number
     missing = np.isnan(point)
     if not missing.any():
         return Numbers(point, None)
-    return Numbers(np.where(missing, 0.0, point), (~missing).astype(np.float64))
+    return Numbers(np.where(missing, 0.0, point), 1.0 - missing)
 
 
 def cluster_points(
@@ -211,7 +211,8 @@ def cluster_rows(
         Euclidean distances.
     """
     start = Centroids.drawn(numbers, weight, n_clusters, random_state)
-    clusters = learn([start], Rows(numbers, weight), Stop(max_iter, _NOTHING)).model
+    stop = Stop(max_iter, _NOTHING)
+    clusters = learn([start], Rows(numbers, weight), stop).model
     square = 2.0 * clusters.relative_distances(numbers)
     length = np.einsum("ij,ij->i", numbers.point, numbers.point)
     square += length[:, np.newaxis]

@@ -10,7 +10,7 @@ a table of a complete column tells is not changed. The plain twin is ``tests/nai
 
 import numpy as np
 
-from skpc._arrays import ROUNDING, Floats, Ints
+from skpc._arrays import ROUNDING, Floats, Ints, owners
 
 #: Multiples of the rows like the column to choose from.
 _FACTORS = np.geomspace(1.0, 1000.0, 7)
@@ -65,7 +65,7 @@ def evidence_factors(
         log_prob = np.log(predicted)
         evidence.append(np.bincount(cell_column, count * log_prob, n_columns))
     # That the best of all multiples is better than the greatest by so much is chance.
-    evidence[-1] = evidence[-1] + np.log(len(_FACTORS))
+    evidence[-1] += np.log(len(_FACTORS))
     return _FACTORS[np.argmax(evidence, axis=0)]
 
 
@@ -103,7 +103,7 @@ def rows_like_columns(
         The law of a column is that of all rows: its tables, weighed by all rows of theirs.
     """
     n_columns = len(state_ptr) - 1
-    column_of_state = np.repeat(np.arange(n_columns), np.diff(state_ptr))
+    column_of_state = owners(np.diff(state_ptr))
     column = column_of_state[state]
     added = np.zeros(len(count))
     column_of_table = np.zeros(len(mass), np.int64)

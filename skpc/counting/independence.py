@@ -82,7 +82,8 @@ def pair_statistics(codes: Codes, weight: Floats, n_states: Ints, yates: bool) -
         words = pack_states(codes, weight, places)
         counts = count_pairs(codes, weight, places, 0, n_places, words)
     pearson, ratio = np.zeros((2, n_columns, n_columns))
-    statistics = PairStatistics(pearson, ratio, np.zeros((n_columns, n_columns), np.int64))
+    freedom = np.zeros((n_columns, n_columns), np.int64)
+    statistics = PairStatistics(pearson, ratio, freedom)
     _test_pairs(codes, weight, places, counts, yates, statistics)
     return statistics
 

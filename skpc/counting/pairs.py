@@ -10,7 +10,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from skpc._arrays import Codes, Floats, Ints, offsets
+from skpc._arrays import Codes, Floats, Ints, offsets, owners
 from skpc._jit import kernel, popcount
 from skpc.counting.bit_rows import Words
 from skpc.counting.tables import Score
@@ -65,7 +65,7 @@ class Places(NamedTuple):
         cell_weight = np.repeat(weight, len(n_states))
         in_state = np.bincount(cells.ravel(), cell_weight, state_ptr[-1]).astype(np.float64)
         occurs = in_state > 0.0
-        column = np.repeat(np.arange(len(n_states)), n_states + 1)
+        column = owners(n_states + 1)
         state = np.arange(len(column)) - state_ptr[column] - 1
         # States that do not occur have no place, so that their cells cost nothing.
         place = np.where(occurs, np.cumsum(occurs) - 1, -1)
@@ -186,7 +186,8 @@ def _restore_usual(places: Places, begin: int, counts: Floats) -> None:
     columns = np.flatnonzero((starts >= begin) & (starts < end))
     rows = usual[columns] - begin
     counts[rows] = 0.0
-    remainder = weight - np.add.reduceat(counts, starts[columns] - begin)
+    counted = np.add.reduceat(counts, starts[columns] - begin)
+    remainder = weight - counted
     counts[rows] = np.maximum(remainder, 0.0)
 
 
@@ -255,7 +256,8 @@ def _add_places(
         # The weight of each place in the rows that show the first column.
         start = places.column[begin]
         n_counted = places.column[begin + len(counts) - 1] + 1 - start
-        shown = np.repeat((places.weight * is_observed)[np.newaxis], n_counted, axis=0)
+        observed_weight = places.weight * is_observed
+        shown = np.repeat(observed_weight[np.newaxis], n_counted, axis=0)
         shown[places.column[missing] - start] -= counts[missing - begin]
         counts = counts[place - begin]
         line = places.column[place] - start
@@ -269,7 +271,8 @@ def _add_places(
     terms *= smoothed
     if not places.are_complete:
         terms *= is_observed
-    term = np.add.reduceat(terms, starts, axis=1) + smoothing.empty_cells[column]
+    term = np.add.reduceat(terms, starts, axis=1)
+    term += smoothing.empty_cells[column]
     weight = np.add.reduceat(counts, starts, axis=1)
     row_weight = weight + smoothing.row[column]
     log_weight = np.log(row_weight)
@@ -304,7 +307,8 @@ def _evidence(counts: Floats, shown: Floats, line: Ints, places: Places) -> Floa
     gain *= counts
     weight = np.add.reduceat(counts, starts, axis=1)
     log_others = np.log1p(np.maximum(weight - 1.0, 0.0))
-    return np.asarray(np.add.reduceat(gain, starts, axis=1) - weight * log_others)
+    gains = np.add.reduceat(gain, starts, axis=1)
+    return np.asarray(gains - weight * log_others)
 
 
 def inform(

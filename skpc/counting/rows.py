@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from skpc._arrays import Codes, Floats, Ints, check_memory, offsets, within
+from skpc._arrays import Codes, Floats, Ints, check_memory, offsets, owners, within
 from skpc._threads import product
 from skpc.counting.bit_rows import BitRows, fits_bits
 from skpc.counting.pairs import Places, count_edges, count_pairs, inform, pack_states
@@ -89,7 +89,7 @@ class WeightedRows:
         count_edges(self._codes, self._weight, above, places, offsets(n_cells), counts)
         # Cells without rows are not listed.
         (cell,) = np.nonzero(counts)
-        vertex = np.repeat(np.arange(len(parent)), n_cells)[cell]
+        vertex = owners(n_cells)[cell]
         row, column = np.divmod(within(n_cells)[cell], n_places[vertex])
         # Rows that lack one of the two cells count as those that show both.
         partner = np.where(is_told, parent, np.arange(len(parent)))
@@ -140,7 +140,8 @@ class WeightedRows:
             return np.ones((n_columns, n_columns))
         # A product of matrices: nothing of it is needed where no cell is missing.
         is_observed = (self._codes >= 0).astype(np.float64)
-        shared = product(is_observed.T, self._weight[:, np.newaxis] * is_observed)
+        observed_weight = self._weight[:, np.newaxis] * is_observed
+        shared = product(is_observed.T, observed_weight)
         return np.divide(
             self.total_weight, shared, out=np.zeros((n_columns, n_columns)), where=shared > 0.0
         )
@@ -265,7 +266,8 @@ def count_state_pairs(codes: NDArray[np.integer], weight: Floats, n_states: Ints
     words = pack_states(cells, weight, places)
     counts = count_pairs(cells, weight, places, 0, len(places.weight), words)
     # A column's own states are never in one row.
-    counts[places.column[:, np.newaxis] == places.column] = 0.0
+    is_same_column = places.column[:, np.newaxis] == places.column
+    counts[is_same_column] = 0.0
     np.fill_diagonal(counts, places.weight)
     # States that do not occur have no place: their rows and columns stay zero.
     n_all_states = int(n_states.sum())
@@ -293,7 +295,7 @@ def independent_pairs(
         Sums the cells of the table of each two columns.
     """
     starts = offsets(n_states)[:-1]
-    column = np.repeat(np.arange(len(n_states)), n_states)
+    column = owners(n_states)
 
     def by_pair(cells: Floats) -> Floats:
         by_column = np.add.reduceat(cells, starts, axis=1)

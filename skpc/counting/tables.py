@@ -13,7 +13,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from scipy.special import gammaln
 
-from skpc._arrays import Floats, Ints, offsets
+from skpc._arrays import Floats, Ints, offsets, owners
 
 
 class CountTables(NamedTuple):
@@ -66,7 +66,7 @@ class CountTables(NamedTuple):
         """The counts of all cells of all tables, row by row, end to end."""
         size = self.n_parent_states * self.n_states
         start = offsets(size)
-        table = np.repeat(np.arange(len(size)), np.diff(self.ptr))
+        table = owners(np.diff(self.ptr))
         cell = start[table] + self.parent_state * self.n_states[table]
         cell += self.state
         counts = np.bincount(cell, weights=self.weight, minlength=start[-1])
@@ -91,7 +91,7 @@ class CountTables(NamedTuple):
         # All tables at once: a loop over them would take longer than the logarithms.
         dense = self.dense() + np.repeat(pseudo_count, size)
         width = np.repeat(self.n_states, self.n_parent_states)
-        row_start = np.concatenate([[0], np.cumsum(width)[:-1]])
+        row_start = offsets(width)[:-1]
         row_total = np.add.reduceat(dense, row_start)
         log_prob = np.log(dense)
         log_prob -= np.repeat(np.log(row_total), width)
@@ -193,7 +193,7 @@ def _table_score(tables: CountTables, score: Score, marginal: bool) -> float:
     # Cells and rows without weight add nothing; not all cells need be listed.
     cell = np.flatnonzero(tables.weight > 0.0)
     first_row = offsets(tables.n_parent_states)
-    table = np.repeat(np.arange(len(pseudo_count)), np.diff(tables.ptr))[cell]
+    table = owners(np.diff(tables.ptr))[cell]
     in_cell = tables.weight[cell]
     row = first_row[table] + tables.parent_state[cell]
     in_row = np.bincount(row, in_cell, first_row[-1])

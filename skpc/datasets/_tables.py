@@ -204,7 +204,8 @@ def make_missing(
     array([[ 1.,  1.,  1.],
            [ 1., nan,  1.]])
     """
-    if mechanism not in _MECHANISMS or not isinstance(rate, Real) or not 0 <= rate < 1:
+    is_share = isinstance(rate, Real) and 0 <= rate < 1
+    if mechanism not in _MECHANISMS or not is_share:
         raise ValueError(
             f"mechanism must be one of {', '.join(_MECHANISMS)} and rate in [0, 1), got "
             f"{mechanism!r} and {rate!r}"

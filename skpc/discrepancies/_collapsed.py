@@ -206,7 +206,8 @@ def _terms(ahead: Floats, behind: Floats, sampled: Bools, stein_operator: str) -
             f"a neighbour of a row is exp({largest:.6g}) times as probable as the row, so that the "
             'kernel matrix would overflow; use stein_operator="barker", which is bounded'
         )
-    coefficient = np.stack([np.ones_like(ahead), -np.exp(ahead)])
+    ratio = np.exp(ahead)
+    coefficient = np.stack([np.ones_like(ahead), -ratio])
     return {"coefficient": coefficient, "measure": np.stack([itself, neighbour])}
 
 

@@ -5,7 +5,7 @@ which are circuits too: products of three nodes, those of p dividing.
 """
 
 import math
-from itertools import product
+from itertools import compress, product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -284,16 +284,16 @@ def _count_possible(p: Circuit, known: dict[int, int]) -> int:
     """How many states that agree with the known ones a deterministic circuit makes possible."""
     counts: list[int] = []
     for node in range(p.n_nodes):
-        edges = range(p.child_ptr[node], p.child_ptr[node + 1])
+        below = [counts[child] for child in _children(p, node)]
         if p.kind[node] == LEAF:
             possible = _table(p, node) > -np.inf
             state = known.get(int(p.leaf_var[node]))
             n_possible = possible.sum() if state is None else possible[state]
             counts.append(int(n_possible))
         elif p.kind[node] == PRODUCT:
-            counts.append(math.prod(counts[p.child[edge]] for edge in edges))
+            counts.append(math.prod(below))
         else:
             # No state is possible for two terms.
-            possible_edges = (edge for edge in edges if p.log_weight[edge] > -np.inf)
-            counts.append(sum(counts[p.child[edge]] for edge in possible_edges))
+            possible = p.log_weight[segment(p.child_ptr, node)] > -np.inf
+            counts.append(sum(compress(below, possible)))
     return counts[-1]

@@ -10,8 +10,8 @@ from skpc.domain._faces import Face
 from skpc.domain._hidden import Empty, RowNames
 from skpc.domain._mass import LogMass
 from skpc.domain._numbers import Numbers
-from skpc.domain._order import canonical_order
 from skpc.domain._rows import (
+    canonical_order,
     column_moments,
     group_codes,
     group_rows,

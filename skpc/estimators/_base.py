@@ -455,7 +455,8 @@ class TableDensity(EventAnswers, DensityMixin, TableLearner):
         else:
             hidden[:, chosen] = np.nan
         hidden[:, source] = self.means(hidden, [source])[:, source]
-        cells = column_of(self.domain_.decode(self.domain_.within_ends(hidden), like=table), chosen)
+        decoded = self.domain_.decode(self.domain_.within_ends(hidden), like=table)
+        cells = column_of(decoded, chosen)
         # Cells of frames, and dates, have their dtypes already.
         if not isinstance(cells, np.ndarray) or chosen in self.domain_.calendars:
             return cells
@@ -535,7 +536,8 @@ class CircuitDensity(TableDensity):
         # A row without any cell stands for those of before.
         before = np.full((1, rows.shape[1]), np.nan)
         weights = np.append(weight, self._n_learned)
-        self.circuit_ = em_step(self.circuit_, np.vstack([rows, before]), weights, 0.0)
+        all_rows = np.vstack([rows, before])
+        self.circuit_ = em_step(self.circuit_, all_rows, weights, 0.0)
         self._n_learned += weight.sum()
 
     def _refit(self, data: Rows | EncodedChunks, sample: TrainingData, learned: Any) -> Any:

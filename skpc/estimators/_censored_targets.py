@@ -107,8 +107,10 @@ class CensoredTarget(NamedTuple):
         if codes is not None:
             # Codes may leave out numbers, the states of a column do not.
             cause = np.searchsorted(codes, self.event).astype(np.float64)
-            rows = labelled(rows, np.where(self.event > 0, cause, np.nan))
-        return labelled(rows, np.where(self.cells.is_value, self.cells.low, np.nan))
+            known_cause = np.where(self.event > 0, cause, np.nan)
+            rows = labelled(rows, known_cause)
+        times = np.where(self.cells.is_value, self.cells.low, np.nan)
+        return labelled(rows, times)
 
     def events(self, rows: Floats, law: Law | None) -> Events:
         """Labelled rows as events; without a law the ends are those of plain numbers."""

@@ -297,7 +297,8 @@ class TableLearner(ColumnsEstimator, ABC):
         The parameters are those of ``more_rows``, if there are any, of which ``data`` is a sample.
         """
         self._n_learned = float(data.weight.sum())
-        rows, weight = with_some_cell(domain, *present_rows(data.rows, data.weight))
+        present = present_rows(data.rows, data.weight)
+        rows, weight = with_some_cell(domain, *present)
         order = canonical_order(rows, weight, domain.is_categorical)
         columns = np.arange(domain.n_features)
         if self._orders_columns:

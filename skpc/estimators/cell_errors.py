@@ -313,7 +313,8 @@ class CellErrorDetector(TableTransformer, ColumnsEstimator):
                 copies = evidence.trusted(self._rates.draws, usual, weight)
             self._set_threshold(evidence.probabilities(self._rates.draws), weight)
             # The density of all rows learns from what is trusted after the last round.
-            density = density.refit(self.domain_, *merge_rows(*copies[:2]))
+            merged = merge_rows(*copies[:2])
+            density = density.refit(self.domain_, *merged)
         self.density_ = density
         self.error_rate_ = self._rates.rate
         self.error_rate_interval_ = np.stack(self._rates[1:3])
@@ -335,7 +336,8 @@ class CellErrorDetector(TableTransformer, ColumnsEstimator):
         with collected() if is_wrong else nullcontext():
             table, rows, mass = self._encode_with_mass(X)
             # Of what is no state, the value tells whether the column can have it.
-            rows = np.where(self.domain_.is_ordered, self.domain_.numbers_in(table), rows)
+            numbers = self.domain_.numbers_in(table)
+            rows = np.where(self.domain_.is_ordered, numbers, rows)
         # A cell that is there, but has no code, holds a category that fit has not seen.
         unknown = np.isnan(rows) & ~missing_in(table) & is_wrong
         return table, *CheckedCells.from_table(self._tails, rows, unknown, mass)

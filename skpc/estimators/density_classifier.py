@@ -214,7 +214,8 @@ class DensityClassifier(ProbabilisticClassifier, PoolEstimator):
                 # The other models learn from copies of rows, which cannot hold ranges.
                 members = [member for member in members if member.is_density]
                 code = events.rows[:, -1].astype(np.int64)
-                events = events._replace(rows=np.ascontiguousarray(events.rows[:, :-1]))
+                rows_alone = np.ascontiguousarray(events.rows[:, :-1])
+                events = events._replace(rows=rows_alone)
                 # Draws stand for the ranges wherever values are needed.
                 rows = drawn_by_column(self._ordered_domain, events, weight, random_state)
             else:

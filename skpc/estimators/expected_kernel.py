@@ -176,7 +176,8 @@ class ExpectedKernelMachine(TableEstimator):
         # Numbers as far as this have no kernel with any others, and squares that are still
         # infinite.
         farthest = 1e200
-        cells = (kernel_rows(self.density_.circuit_, rows) - self.mean_) / self.scale_
+        cells = kernel_rows(self.density_.circuit_, rows)
+        cells = (cells - self.mean_) / self.scale_
         return one_hot(self.domain_, np.clip(cells, -farthest, farthest))
 
     def _product_kernel(self) -> ProductKernel:

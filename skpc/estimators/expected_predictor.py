@@ -355,7 +355,8 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
                     "density; name it in categorical_features, those of the density if one is given"
                 )
             # Rows that are alike in all other columns, so that this one alone moves a leaf.
-            copies = np.repeat(rows[:1], len(domain[column].labels), axis=0)
+            n_states = len(domain[column].labels)
+            copies = np.repeat(rows[:1], n_states, axis=0)
             copies[:, column] = np.arange(len(copies))
             return self._inputs(copies)
 

@@ -171,7 +171,8 @@ class GenerativeForest(ProbabilisticClassifier, ColumnsEstimator):
             self.class_count_ = group_sums(code, weight)
             self.domain_ = self._domain_of(table, weight)
             # The class goes along as a column: equal rows of two classes stay two rows.
-            rows, weight = merge_rows(labelled(self.domain_.encode(table), code), weight)
+            labelled_rows = labelled(self.domain_.encode(table), code)
+            rows, weight = merge_rows(labelled_rows, weight)
             is_categorical = np.append(self.domain_.is_categorical, True)
             columns, order = canonical_order(rows, weight, is_categorical)
             # The class, too, has a place in this order, but not among the columns of trees.
@@ -186,7 +187,8 @@ class GenerativeForest(ProbabilisticClassifier, ColumnsEstimator):
             with threads(self.n_jobs), progress(total, "trees", self.verbose) as advance:
                 self._forest = learn_forest(domain, *data, options, random_state, advance)
             self.leaves_, self.min_samples_leaf_ = self._forest.choices
-            self.n_leaves_ = sum(len(tree.low) for tree in self._forest.trees)
+            trees = self._forest.trees
+            self.n_leaves_ = sum(len(tree.low) for tree in trees)
         return self
 
     def _log_posterior(self, rows: Floats) -> Floats:

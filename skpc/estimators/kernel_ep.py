@@ -281,7 +281,8 @@ class KernelEPOperator(RegressorMixin, Estimator):
         mean, variance = map(np.concatenate, zip(*parts))
         mean = self.y_mean_ + self.y_scale_ * mean
         # One variance for all outputs, or one each.
-        std = np.sqrt(variance.reshape(len(rows), -1)) * self.y_scale_
+        variance = variance.reshape(len(rows), -1)
+        std = np.sqrt(variance) * self.y_scale_
         if self._flat:
             mean = mean[:, 0]
             std = std[:, 0]

@@ -162,11 +162,13 @@ class LogisticEPClassifier(ClassifierMixin, Estimator):
         # z of a row of zeros is certain; a normal message needs some variance.
         least_variance = 1e-20
         check_is_fitted(self)
-        rows = self._design(validate_data(self, eager(X), reset=False, dtype=np.float64))
+        X = validate_data(self, eager(X), reset=False, dtype=np.float64)
+        rows = self._design(X)
         mean = self.posterior_.mean
         covariance = self.posterior_.covariance
         # The posterior variance of z = x w, by rows: x' S x.
-        variance = np.maximum(((rows @ covariance) * rows).sum(axis=1), least_variance)
+        variance = ((rows @ covariance) * rows).sum(axis=1)
+        variance = np.maximum(variance, least_variance)
         # One minus a probability near one has few digits: each side has its own quadrature.
         log_prob = [_log_probability(side * (rows @ mean), variance) for side in (1.0, -1.0)]
         return log_prob[0] - log_prob[1]
@@ -213,7 +215,8 @@ class LogisticEPClassifier(ClassifierMixin, Estimator):
 def _log_probability(mean: Floats, variance: Floats) -> Floats:
     """Log of the expectation of 1 / (1 + exp(-z)) for normal z."""
     # The belief of p with nothing observed: the message Beta(1, 1) from p is constant.
-    messages = np.column_stack([np.ones((len(mean), 2)), mean, variance])
+    flat = np.ones((len(mean), 2))
+    messages = np.column_stack([flat, mean, variance])
     prob = QuadratureOracle(LogisticFactor(), target=0).moments(messages)[:, 0]
     # Probabilities below this one are taken for it, so that log odds are finite.
     least_probability = 1e-300

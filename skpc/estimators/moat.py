@@ -266,7 +266,8 @@ class MixtureOfAllTrees(TableDensity):
         # Adam takes a part of a large table in an epoch, by batches; L-BFGS takes all rows at once.
         if options.solver == "adam":
             n_rows = int(min(n_rows, options.epoch_rows))
-            n_steps = max(1.0, min(weight.sum(), options.epoch_rows) / options.batch_size)
+            epoch_weight = min(weight.sum(), options.epoch_rows)
+            n_steps = max(1.0, epoch_weight / options.batch_size)
         n_incomplete = float((codes < 0).any(axis=1).mean()) * n_rows
         self._tell_costs(n_rows, n_incomplete, n_steps)
         with progress(self.max_iter, "epochs", self.verbose) as advance, threads(self.n_jobs):

@@ -583,7 +583,7 @@ def _log_odds(name: Any, labels: list[Any], delta: Any) -> Floats:
         raise ValueError(
             f"delta of {name!r} has {unknown[0]!r}, which is none of its categories: {labels}"
         )
-    return np.array([delta.get(label, 0.0) for label in labels], dtype=np.float64)
+    return np.array([delta.get(label, 0.0) for label in labels], float)
 
 
 def _posterior(density: Any, filled: Floats, column: int) -> Floats:

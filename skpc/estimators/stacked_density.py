@@ -297,7 +297,8 @@ class StackedDensity(Composition, TableDensity):
         # Rows that are given weigh the members in the place of folds.
         if rows_val is not None:
             log_density = [density.row_density.log_density(rows_val) for density in pool.fitted]
-            pool = RowPool.weigh(np.column_stack(log_density), np.ones(len(rows_val)))
+            weight_val = np.ones(len(rows_val))
+            pool = RowPool.weigh(np.column_stack(log_density), weight_val)
         weights, scores = pool[:2] if pattern is None else (pattern.weights_, pattern.scores_)
         self._take_members(fitted, weights, scores)
 

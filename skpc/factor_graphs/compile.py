@@ -246,7 +246,8 @@ def _check_vtree(graph: FactorGraph, vtree: Any) -> Ints:
     given = np.asarray(vtree)
     n_variables = graph.n_variables
     is_list = given.shape == (n_variables,) and given.dtype.kind in "iu"
-    if not is_list or np.any((given < -1) | (given >= n_variables)):
+    is_beyond = (given < -1) | (given >= n_variables)
+    if not is_list or is_beyond.any():
         raise ValueError(
             f"vtree needs the parent of each of the {n_variables} variables, an integer of -1 (a "
             f"root) to {n_variables - 1}, got {given.tolist()}"

@@ -219,7 +219,8 @@ def _normalised(log_table: Floats, n_options: int) -> tuple[Floats, Floats]:
     # A context of probability zero has no conditional: its weights are replaced below.
     with np.errstate(invalid="ignore"):
         weight = np.exp(by_context - log_total)
-    weight = np.where(log_total > -np.inf, weight, 1.0 / n_options)
+    is_possible = log_total > -np.inf
+    weight = np.where(is_possible, weight, 1.0 / n_options)
     return log_total[:, :, 0], weight.reshape(n_batch, -1)
 
 
@@ -259,7 +260,8 @@ def sum_out(graph: FactorGraph, variables: Any) -> FactorGraph:
     True
     """
     n_states = graph.n_states.tolist()
-    waiting = sorted(set(check_variables([*variables], graph.n_variables).tolist()))
+    numbers = check_variables([*variables], graph.n_variables)
+    waiting = sorted(set(numbers.tolist()))
     factors = list(zip(graph.scopes, graph.log_tables))
     while waiting:
         around = {

@@ -144,7 +144,8 @@ class GibbsSampler(ShowsParameters):
                 "collapsed"
             )
         # Where there are more chains than possible states, some begin at the same one.
-        return np.resize(possible, (self.n_chains, graph.n_variables)).astype(np.int64)
+        states = np.resize(possible, (self.n_chains, graph.n_variables))
+        return states.astype(np.int64)
 
 
 class _FlatFactors(NamedTuple):

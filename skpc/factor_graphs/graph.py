@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils import check_random_state
 
-from skpc._arrays import Floats, check_variables, log_or_inf, one_or_each
+from skpc._arrays import TINY, Floats, check_variables, log_or_inf, one_or_each
 from skpc._cells import rows_of_numbers
 
 Factor = tuple[Sequence[int], Any]
@@ -204,7 +204,7 @@ class FactorGraph:
         if coupling is None:
             draw = check_random_state(random_state).uniform
             # A zero would make a state impossible.
-            smallest = np.finfo(np.float64).tiny
+            smallest = TINY
             tables = np.log(draw(smallest, 1.0, size=(len(edges), 2, 2)))
         else:
             needed = "coupling must be a finite number"
@@ -245,7 +245,7 @@ class FactorGraph:
         >>> FactorGraph.from_bayesian_network([rain, wet])
         FactorGraph(n_variables=2, n_factors=2)
         """
-        tables = [np.asarray(table, dtype=np.float64) for _, table in cpts]
+        tables = [np.asarray(table, float) for _, table in cpts]
         for variable, table in enumerate(tables):
             check_conditional(variable, table)
         _refuse_cycle([parents for parents, _ in cpts])

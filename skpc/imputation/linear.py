@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from skpc._arrays import Floats, offsets
+from skpc._arrays import TINY, Floats, offsets, segment
 from skpc._fitting import Stop
 from skpc.domain import Domain, column_moments, one_hot
 from skpc.learning.gaussian_mixture import (
@@ -99,14 +99,14 @@ class LinearCells(NamedTuple):
         # Of the one component: shape (n_rows, n_coordinates), indicators among them.
         mean, sd = (moment[0] for moment in moments)
         # Observed cells are known, but have a distribution as well.
-        sd[sd == 0.0] = np.finfo(np.float64).tiny
+        sd[sd == 0.0] = TINY
         labels = [column.states for column in domain]
         first_indicator = offsets(
             np.array([1 if states is None else len(states) for states in labels])
         )
         answers = []
         for column in range(len(labels)) if columns is None else columns:
-            part = slice(first_indicator[column], first_indicator[column + 1])
+            part = segment(first_indicator, column)
             if labels[column] is None:
                 form: Any = Normals(mean[:, part], sd[:, part], np.ones((len(rows), 1)))
             else:

@@ -177,7 +177,7 @@ def draw_logit(
         prob = np.exp(log_prob[:, 1:])
         residual = (is_state - prob) * weight[:, np.newaxis]
         off = coefficients - centre.ravel()
-        log_likelihood = weight @ log_prob[np.arange(len(states)), states]
+        log_likelihood = weight @ picked(log_prob, states)
         return (
             log_likelihood - 0.5 * logit_ridge * off @ off,
             (residual.T @ standard.design).ravel() - logit_ridge * off,

@@ -342,7 +342,8 @@ def _promising_columns(
     if len(entropy) < 2:
         return []
     order = np.argsort(entropy, kind="stable")
-    is_more = np.diff(entropy[order]) > _ENTROPY_TOLERANCE * len(entropy)
+    tolerance = _ENTROPY_TOLERANCE * len(entropy)
+    is_more = np.diff(entropy[order]) > tolerance
     # Greater steps number the classes of equal entropy; within these, columns keep their order.
     order = order[np.lexsort((order, np.append(0, np.cumsum(is_more))))]
     return list(islice(filter(may_cut, order.tolist()), n_candidates))

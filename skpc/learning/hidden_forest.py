@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from scipy.special import ndtri
 
-from skpc._arrays import Floats, Ints, offsets
+from skpc._arrays import Floats, Ints, offsets, owners
 from skpc._fitting import Batches, Rows, Stepwise, Stop, learn
 from skpc._threads import in_threads
 from skpc.counting.clustering import Centroids, Numbers
@@ -300,7 +300,7 @@ def _start(
     parent = _chow_liu_tree(states, codes, weight, share)
     columns = _points(states, codes, share)
     points = np.hstack(columns)
-    column_of = np.repeat(np.arange(len(parent)), [part.shape[1] for part in columns])
+    column_of = owners([part.shape[1] for part in columns])
     n_hidden = min(n_hidden, max(1, int(weight.sum() / rows_of_state)), len(codes))
     labels = []
     for v in range(len(parent)):

@@ -246,7 +246,8 @@ def any_dependence(
     """
     n_columns = len(n_states)
     level = significance / max(n_columns * (n_columns - 1) / 2, 1.0)
-    return bool((_p_values(codes, weight, n_states, cautious=True, yates=yates) < level).any())
+    p_values = _p_values(codes, weight, n_states, cautious=True, yates=yates)
+    return bool((p_values < level).any())
 
 
 def correlated(scores: Floats, weight: Floats, row_weight: Floats, significance: float) -> Bools:

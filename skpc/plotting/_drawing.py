@@ -165,7 +165,8 @@ def draw_blocks(blocks: list[Block], gaps: tuple[float, float], key: str, ax: An
         start = x[number], y[number] + block.height
         # A block without texts stands for independent parts, which no line joins.
         for child in block.below if block.texts else ():
-            page.edge([start, (x[child], y[child])], arrow=False)
+            end = (x[child], y[child])
+            page.edge([start, end], arrow=False)
         for child, weight in zip(block.below, block.weights):
             # The edges of a block must be apart where their weights stand.
             down = 0.5 if len(block.below) <= 2 else 0.75

@@ -101,7 +101,9 @@ def _decision(
     # Keys tell whether trees are the same below each state, whatever the order of their roots.
     keys = [sorted(root.key for root in forest) for forest in forests]
     n_variables = circuit.scopes[node].bit_count()
-    edges = range(circuit.child_ptr[node], circuit.child_ptr[node + 1])
+    edges = segment(circuit.child_ptr, node)
+    states = circuit.decision_state[edges].tolist()
+    log_probabilities = circuit.log_weight[edges].tolist()
     # Where the same trees follow each state, the decision is a vertex with those below it.
     if not any(cuts) and all(key == keys[0] for key in keys):
         # Small subtrees first: their siblings' edges then stay short.
@@ -109,14 +111,12 @@ def _decision(
         key = tuple(circuit.child[edges].tolist()) if children else (-1 - variable,)
         return Vertex(variable, children, n_variables, key)
     branches = []
-    for edge, forest, below in zip(edges, forests, cuts):
+    for state, log_probability, forest, below in zip(states, log_probabilities, forests, cuts):
         # A branch is one cut or one forest; a cut with two parents would be drawn twice.
         if below and (forest or len(below) > 1 or id(below[0]) in used):
             return None
         used.update(map(id, below))
-        state = circuit.decision_state[edge]
-        log_probability = circuit.log_weight[edge]
-        branches.append(Branch(int(state), float(log_probability), below[0] if below else forest))
+        branches.append(Branch(state, log_probability, below[0] if below else forest))
     n_cuts = 1 + sum(cut.n_cuts for below in cuts for cut in below)
     return Cut(variable, tuple(branches), n_cuts, n_variables)
 

@@ -170,9 +170,12 @@ class ImputationDisplay(ShowsParameters):
             # Observed and drawn cells share the bins of all of them, so that their shares compare.
             shown_cells = np.concatenate([cells, *self.drawn[column]])
             edges = np.histogram_bin_edges(shown_cells, n_bins)
-        # A column without observed cells has shares of zero.
-        shares = np.histogram(cells, edges)[0] / max(len(cells), 1)
-        panel.stairs(shares, edges, fill=True, color=LIGHT_BLUE)
+        panel.stairs(_shares(cells, edges), edges, fill=True, color=LIGHT_BLUE)
         for drawn in self.drawn[column]:
-            shares = np.histogram(drawn, edges)[0] / max(len(drawn), 1)
-            panel.stairs(shares, edges, color=ORANGE, linewidth=0.8)
+            panel.stairs(_shares(drawn, edges), edges, color=ORANGE, linewidth=0.8)
+
+
+def _shares(cells: Floats, edges: Any) -> Floats:
+    """The share of the cells in each bin; zero if there are no cells."""
+    counts, _ = np.histogram(cells, edges)
+    return counts / max(len(cells), 1)

@@ -278,7 +278,7 @@ class ClassData(NamedTuple):
         with without_warnings():
             log_density = fitted.log_density(rows)
         code = self.code[fold.test_index]
-        labelled = (log_density + self.log_prior)[np.arange(len(code)), code]
+        labelled = picked(log_density + self.log_prior, code)
         return bounded_evidence(log_density, fitted.class_count), labelled
 
     def weigh(self, mixture: Floats, out_of_fold: OutOfFold | None) -> ClassPool:

@@ -188,7 +188,8 @@ class CheckedCells(NamedTuple):
         for _ in range(1 + chain):
             log_density, log_rest = density.without_cells(rows)
             # Densities of numbers may be so great that the next line would overflow.
-            log_cells = np.minimum(log_density[:, np.newaxis] - log_rest, _ABSURD)
+            log_cells = log_density[:, np.newaxis] - log_rest
+            log_cells = np.minimum(log_cells, _ABSURD)
             same = np.minimum(self.size[active] * np.exp(log_cells), 1.0)
             # A later line judges a cell without the wrong ones; what is said of taken cells stays.
             chance[active] = np.where(np.isnan(rows), chance[active], same)
@@ -196,7 +197,7 @@ class CheckedCells(NamedTuple):
             log_joint = np.where(np.isnan(log_joint), -np.inf, log_joint)
             lines.append((active, taken, log_joint + log_taken[:, np.newaxis]))
             worst = log_joint[:, :-1].argmax(axis=1)
-            log_worst = log_joint[np.arange(len(active)), worst]
+            log_worst = picked(log_joint, worst)
             doubtful = np.flatnonzero(log_worst - log_density > _DOUBTFUL)
             # In each line one more cell is taken for wrong, of fewer rows.
             active = active[doubtful]
@@ -390,7 +391,7 @@ class Rates(NamedTuple):
         )
         # A column that nearly always has one value has fewer errors than it has draws. A rate of
         # zero has no logarithm.
-        draws = np.clip(rate / np.maximum(_misses(tails), 0.5), np.finfo(np.float64).tiny, 0.5)
+        draws = np.clip(rate / np.maximum(_misses(tails), 0.5), TINY, 0.5)
         return cls(rate, rate, rate, draws)
 
     @classmethod

@@ -113,7 +113,8 @@ def make_folds(
             raise ValueError(f"cv={splits} must be at most the number of rows, {weight.sum():g}.")
         are_many = len(rows) > folds_until
         n_folds = max(splits, len(rows) // _HELD_OUT) if are_many else splits
-        splits = list(islice(deal(weight, n_folds, random_state, group), 1 if are_many else None))
+        dealt = deal(weight, n_folds, random_state, group)
+        splits = list(islice(dealt, 1 if are_many else None))
     return [
         Fold.from_split(rows, (train_weight, held), rates, random_state)
         for train_weight, held in splits

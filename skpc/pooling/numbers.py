@@ -48,7 +48,7 @@ def normals_around(
     have weights of shape (n_rows, n_scales).
     """
     # Atoms that have rounded up to all of the mass still leave something to the normals.
-    bulk = np.maximum(1.0 - atoms.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
+    bulk = np.maximum(1.0 - atoms.sum(axis=1, keepdims=True), TINY)
     means = np.broadcast_to(law.place(mean)[:, np.newaxis], weights.shape)
     normals = Normals(means, sd[:, np.newaxis] * REGRESSOR_SCALES, bulk * weights)
     return ScoredNormals(law, atoms * weights.sum(axis=1, keepdims=True), normals)
@@ -414,7 +414,8 @@ def _weigh(data: NumberData, is_density: Bools, out_of_fold: OutOfFold) -> Numbe
     weights = group_sums(member, share @ np.exp(log_weight), len(is_density))
     scores = np.full(len(is_density), np.nan)
     scores[member[is_unscaled]] = share @ log_density[:, is_unscaled]
-    pooled = float(share @ np.logaddexp.reduce(log_density + log_weight, axis=1))
+    log_pooled = np.logaddexp.reduce(log_density + log_weight, axis=1)
+    pooled = float(share @ log_pooled)
     counts = weights >= _SMALLEST
     weights[~counts] = 0.0
     # Densities that weigh little still tell atoms, and how uncertain targets are.

@@ -118,7 +118,7 @@ class LogPool(NamedTuple):
         rows = _counted(evidence, observed, label, weight, log_prior)
         evidence, observed, label, weight, log_prior = rows
         score = log_prior + self.log_odds(evidence, observed)
-        loss = np.logaddexp.reduce(score, axis=1) - score[np.arange(len(label)), label]
+        loss = np.logaddexp.reduce(score, axis=1) - picked(score, label)
         return float(np.average(loss, weights=weight)) if len(label) else np.nan
 
     def log_odds(self, evidence: Floats, observed: Floats) -> Floats:
@@ -148,9 +148,10 @@ def _counted(
     That of a class that the members have not seen is minus infinity; their evidence for it is none.
     """
     unknown = np.asarray(np.isneginf(evidence).all(axis=1))
-    counts = ~unknown[np.arange(len(label)), label] & (weight > 0.0)
+    counts = ~picked(unknown, label) & (weight > 0.0)
     log_prior = np.where(unknown, -np.inf, log_prior)[counts]
-    evidence = np.where(unknown[:, np.newaxis], 0.0, evidence)[counts]
+    evidence = np.where(unknown[:, np.newaxis], 0.0, evidence)
+    evidence = evidence[counts]
     return evidence, observed[counts], label[counts], weight[counts], log_prior
 
 
@@ -180,7 +181,7 @@ class GatingFeatures(NamedTuple):
         """
         # Variances below this part of that of the target count as this.
         smallest_variance = 1e-8
-        least = max(smallest_variance * target_variance, np.finfo(np.float64).tiny)
+        least = max(smallest_variance * target_variance, TINY)
         features = cls(domain, least, MinMaxScaler((-2.0, 2.0)))
         features.scaler.fit(features._fraction_and_variance(rows, variance))
         return features
@@ -236,7 +237,8 @@ def fit_gate(
     scaled_start = -3.0
     best = log_density.max(axis=1)
     counts = np.isfinite(best)
-    gain = log_density - np.where(counts, best, 0.0)[:, np.newaxis]
+    best = np.where(counts, best, 0.0)
+    gain = log_density - best[:, np.newaxis]
     # Linear pool: no log density counts as less than the best one of its row by more than this.
     worst = 50.0
     gain = np.maximum(gain, -worst)
@@ -322,7 +324,7 @@ class HeteroscedasticNoise(NamedTuple):
         coef = minimize(loss, start, jac=True, method="L-BFGS-B", options=_CONVERGED).x
         # The constant brings the variance back to the unit of the residuals.
         coef[0] += np.log(mean_square)
-        return cls(coef, max(least * mean_square, np.finfo(np.float64).tiny))
+        return cls(coef, max(least * mean_square, TINY))
 
     def sds(self, sd: Floats, features: Floats) -> Floats:
         """Standard deviation of each row."""

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skpc._arrays import Floats, Ints
+from skpc._arrays import Floats, Ints, owners
 from skpc._fast_math import fast_exp
 from skpc._jit import inlined, kernel
 from skpc.circuit import Circuit, Structure
@@ -188,7 +188,7 @@ def _joint(evaluator: Evaluator, rows: Floats, reached: Reached) -> list[Conditi
         return []
     # The leaves among the children in the entries of each row; inner nodes have negative numbers.
     begin = reached.arg_ptr[reached.ptr]
-    row = np.repeat(np.arange(len(rows)), np.diff(begin))
+    row = owners(np.diff(begin))
     leaf = ~evaluator.plan.arg[reached.arg]
     # A leaf may stand below several nodes of a row: marks count it once.
     marks = np.zeros((len(rows), len(evaluator.plan.leaves.var)), dtype=bool)

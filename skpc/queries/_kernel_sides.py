@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from skpc._arrays import Floats, Ints, offsets
+from skpc._arrays import Floats, Ints, offsets, owners, segment
 from skpc.circuit import Circuit, Structure
 from skpc.domain import group_rows
 from skpc.kernels.joint import JointSide
@@ -218,7 +218,7 @@ def _layout(structure: Structure) -> _Layout:
     # Products that split a scope alike share a number, whatever the order of their children.
     splits: dict[Split, int] = {}
     for node in np.flatnonzero(~is_mean).tolist():
-        parts = tuple(sorted(scopes[p] for p in part[plan.ptr[node] : plan.ptr[node + 1]]))
+        parts = tuple(sorted(scopes[p] for p in part[segment(plan.ptr, node)]))
         split[node] = splits.setdefault(parts, len(splits))
     scope = np.array([number[s] for s in inner])
     return _Layout(scopes, number, scope, is_mean, split, list(splits), np.array(part))
@@ -244,7 +244,7 @@ def _items_of(circuit: Circuit, given: Conditionals) -> _Items:
     joint, joint_place = joint_places(circuit, given)
     n_entries = len(reached.node)
     n_inner = len(plan.is_sum)
-    row_of_entry = np.repeat(np.arange(len(given.cells)), np.diff(reached.ptr))
+    row_of_entry = owners(np.diff(reached.ptr))
     row = np.repeat(row_of_entry, np.diff(reached.arg_ptr))
     child = plan.arg[reached.arg]
     # The entries of a row stand in the order of the plan, and so their keys increase.
@@ -282,7 +282,7 @@ def _items_of(circuit: Circuit, given: Conditionals) -> _Items:
     for scope, normals in zip(joint_scopes(circuit), given.joint):
         scopes += [layout.number[scope]] * len(normals.row)
     # The scope of each leaf of several variables, in the order in which they are numbered.
-    group = np.repeat(np.arange(len(begin) - 1), [len(g.leaf) for g in joint_groups(circuit)])
+    group = owners([len(g.leaf) for g in joint_groups(circuit)])
     joint_leaf = np.flatnonzero(number >= 0)
     place = joint_place[row_of_leaf[joint_leaf], number[joint_leaf]]
     leaf_item[joint_leaf] = begin[group[number[joint_leaf]]] + place
@@ -338,7 +338,7 @@ def _layers(layout: _Layout, reached: Reached, items: _Items) -> tuple[dict[int,
     mix = _mixture(is_mean, parent[in_mean], child[in_mean], reached.weight[in_mean])[read]
     layers = {}
     for number in np.flatnonzero(np.diff(begin_read)).tolist():
-        rows = slice(begin_read[number], begin_read[number + 1])
+        rows = segment(begin_read, number)
         ptr = mix.indptr[rows.start : rows.stop + 1]
         inside = slice(ptr[0], ptr[-1])
         # The base of a scope stands first in it, so that columns count from where it begins.

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, DensityMixin, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from skpc._arrays import Bools, Floats, Ints
+from skpc._arrays import Bools, Floats, Ints, picked
 from skpc._cells import missing_in, without_cells
 from skpc._fitting import all_or_nothing
 from skpc._validation import (
@@ -341,7 +341,7 @@ class RuledDensity(DensityMixin, BaseEstimator):
             log_weight[np.isneginf(log_weight).all(axis=1)] = 0.0
             # A draw by weights that are known as logs: the greatest sum with Gumbel noise.
             chosen = (log_weight + random_state.gumbel(size=log_weight.shape)).argmax(axis=1)
-            rows[index] = drawn[np.arange(len(index)), chosen]
+            rows[index] = picked(drawn, chosen)
             if is_sample:
                 continue
             # Cells are free if the table and the rules leave them open.

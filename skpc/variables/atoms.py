@@ -171,7 +171,8 @@ def _is_isolated(points: Floats, place: int) -> bool:
     # The least or greatest value is an atom, if it repeats as often, also where it is as far away
     # from the others as this part of their range: a code for what is missing, say.
     isolated = 0.25
-    return bool(gap > isolated * (other_points[-1] - other_points[0]))
+    other_range = other_points[-1] - other_points[0]
+    return bool(gap > isolated * other_range)
 
 
 def states_among(atoms: Floats, reach: float, values: Floats) -> Ints:

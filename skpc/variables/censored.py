@@ -162,7 +162,7 @@ class PartLaw(NamedTuple):
     def expected(self, cells: Stretches | Sets, weight: Floats) -> Shares:
         """The E-step: each cell is shared among its parts."""
         # The probability of a cell of hardly any weight may round to zero.
-        prob = np.maximum(cells.probabilities(self.mass), np.finfo(np.float64).tiny)
+        prob = np.maximum(cells.probabilities(self.mass), TINY)
         held = self.mass * cells.reached(weight / prob, len(self.mass))
         return Shares(held, float(weight @ np.log(prob)))
 

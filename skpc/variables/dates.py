@@ -108,7 +108,8 @@ class Calendar(NamedTuple):
                 break
         if plain.stored[0] == "M" and len(moments):
             # Draws do not cross zero, which is no end of dates: it is put into their middle.
-            ends = calendar._counts(np.array([moments.min(), moments.max()]))
+            extremes = np.array([moments.min(), moments.max()])
+            ends = calendar._counts(extremes)
             calendar = calendar._replace(origin=int((ends // 2).sum()))
         return calendar
 
@@ -203,7 +204,8 @@ class Calendar(NamedTuple):
         one_day = np.timedelta64(1, "D")
         # In a month that is too short, its last day takes the place of the day.
         last_day = (count + 1).astype(start.dtype).astype("M8[D]") - one_day
-        return np.minimum(start.astype("M8[D]") + (self.day - 1) * one_day, last_day)
+        day = start.astype("M8[D]") + (self.day - 1) * one_day
+        return np.minimum(day, last_day)
 
     def _counts(self, moments: NDArray[Any]) -> Ints:
         """Whole units from the start of 1970 up to each date."""

@@ -109,7 +109,8 @@ class Events(NamedTuple):
         rows = np.where(is_known, self.rows, np.nan)
         is_kept = is_known[event, self.column]
         ends = self.low[is_kept], self.high[is_kept]
-        return self.from_intervals(rows, event[is_kept], self.column[is_kept], *ends)
+        column = self.column[is_kept]
+        return self.from_intervals(rows, event[is_kept], column, *ends)
 
     def with_columns(self, order: Ints) -> Self:
         """The same events about columns in another order, which their numbers say."""

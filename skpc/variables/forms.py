@@ -168,7 +168,8 @@ class Points(Form):
     def between(self, low: Floats, high: Floats) -> Floats:
         """Probability under each distribution of each interval ``low < x <= high``."""
         value = self.value[:, np.newaxis]
-        return self.averages(((low < value) & (value <= high)).astype(np.float64))
+        is_within = (low < value) & (value <= high)
+        return self.averages(is_within.astype(np.float64))
 
     def moments_between(self, low: Floats, high: Floats, centre: float) -> tuple[Floats, Floats]:
         """The parts of both moments that come from an interval ``low < x <= high`` of its own."""
@@ -368,13 +369,14 @@ class Bins(Form):
 
     def log_density(self, x: Floats) -> Floats:
         """Log density (nats) of each distribution at its own ``x``; see :class:`Histogram`."""
-        of_state = log_or_inf(self.prob[np.arange(len(x)), self.axis.states_of(x)])
+        of_state = log_or_inf(picked(self.prob, self.axis.states_of(x)))
         return of_state + HistogramTable.from_axes([self.axis]).log_density(x[:, np.newaxis])
 
     def without_atoms(self) -> Bins:
         """The part without atoms, with its probability."""
         state = self.axis.states
-        share = np.where(np.isnan(self.axis.points), self.axis.shares, 0.0)
+        is_interval = np.isnan(self.axis.points)
+        share = np.where(is_interval, self.axis.shares, 0.0)
         # What the atoms leave of each state.
         left = group_sums(state, share)
         if not left.any():
@@ -479,7 +481,7 @@ class ScoredNormals(Form):
         # Values that are no atoms have the last state, here a column of zeros.
         none = np.zeros((len(self.atom_prob), 1))
         padded = np.hstack([self.atom_prob, none])
-        of_atoms = log_or_inf(padded[np.arange(len(padded)), state])
+        of_atoms = log_or_inf(picked(padded, state))
         # On a lattice an atom fills its cell, which is one step wide.
         if self.column.step > 0.0:
             of_atoms -= math.log(self.column.step)
@@ -533,7 +535,8 @@ def likely_parts(form: Form) -> Form:
         return form
     prob = form.rest.rows
     # Arrays are rectangular: each keeps as many parts as the one with the most likely parts.
-    n_kept = max(int((prob > NOTHING).sum(axis=1).max(initial=0)), 1)
+    n_positive = (prob > NOTHING).sum(axis=1)
+    n_kept = max(int(n_positive.max(initial=0)), 1)
     kept = np.argpartition(-prob, n_kept - 1, axis=1)[:, :n_kept]
     parts = (form.rest.mean, form.rest.sd, prob)
     rest = Normals(*(np.take_along_axis(part, kept, axis=1) for part in parts))

@@ -512,7 +512,8 @@ class MultivariateGaussian(NamedTuple):
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
             log_mass = np.log(normal_between((low - mean) / sd, (high - mean) / sd))
             # The scale has the width of a cell only where that is finite.
-            width = np.where(np.isinf(high - low), 1.0, high - low)
+            width = high - low
+            width = np.where(np.isinf(width), 1.0, width)
             distance = (scores[row, place][:, np.newaxis] - mean) / sd
             gain = log_mass + scale - np.log(width) + np.log(sd) + 0.5 * (distance**2 + _LOG_2_PI)
         # Far out in the tail of a leaf, the density in the middle stays.
@@ -550,7 +551,8 @@ class MultivariateGaussian(NamedTuple):
         """Log probabilities of states of a column, 0 where missing; shape (n_rows, n_leaves)."""
         # The code -1 of a missing cell takes the last column, which is zero.
         log_prob_missing = np.zeros((len(self.leaf), 1))
-        return np.hstack([self.log_prob_of(place), log_prob_missing])[:, codes].T
+        log_prob = np.hstack([self.log_prob_of(place), log_prob_missing])
+        return log_prob[:, codes].T
 
     def add_statistics(
         self, leaves: Leaves, cells: ScoredCells, flow: Floats, statistic: Floats

@@ -71,7 +71,8 @@ class Gaussians(NamedTuple):
         root = np.asarray(np.linalg.cholesky(covariance), dtype=np.float64)
         half = np.linalg.inv(root)
         precision = np.ascontiguousarray(half.transpose(0, 2, 1) @ half)
-        log_det = 2.0 * np.log(np.diagonal(root, axis1=1, axis2=2)).sum(axis=1)
+        diagonal = np.diagonal(root, axis1=1, axis2=2)
+        log_det = 2.0 * np.log(diagonal).sum(axis=1)
         covariance = np.ascontiguousarray(covariance)
         return cls(np.ascontiguousarray(mean), covariance, precision, log_det)
 

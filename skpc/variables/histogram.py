@@ -238,7 +238,8 @@ class Histogram(NamedTuple):
         """
         change = np.flatnonzero(np.diff(self.states))
         first_cells = np.append(0, change + 1)
-        return self.edges[change], np.add.reduceat(self.mixing, first_cells, axis=1)
+        mixing = np.add.reduceat(self.mixing, first_cells, axis=1)
+        return self.edges[change], mixing
 
     def states_of(self, values: Floats) -> Ints:
         """State of each value."""
@@ -266,7 +267,8 @@ class Histogram(NamedTuple):
         cell_modes = np.concatenate([below, (edges[1:] + edges[:-1]) / 2, edges[-1:]])
         cell_modes = np.where(np.isnan(points), cell_modes, points)
         # The best comes last and stays; among equals the first.
-        order = np.lexsort((-np.arange(len(cell_modes)), self.log_densities))
+        from_last = -np.arange(len(cell_modes))
+        order = np.lexsort((from_last, self.log_densities))
         values = np.empty(self.n_states)
         values[self.states[order]] = cell_modes[order]
         return values
@@ -302,7 +304,8 @@ class Histogram(NamedTuple):
         high = high[:, np.newaxis]
         cells = self._cells_below(high) - self._cells_below(low)
         held = (low < self.points) & (self.points <= high)
-        return np.where(np.isnan(self.points), cells, held) @ self.mixing.T
+        masses = np.where(np.isnan(self.points), cells, held)
+        return masses @ self.mixing.T
 
     def moments_between(
         self, low: Floats, high: Floats, centre: float = 0.0
@@ -470,7 +473,8 @@ class HistogramTable(NamedTuple):
         density = np.zeros(len(rows))
         # Numbers that are too large for a code get one of their axis.
         with np.errstate(invalid="ignore"):
-            codes = np.where(np.isnan(rows), -1.0, rows).astype(np.int16)
+            states = np.where(np.isnan(rows), -1.0, rows)
+            codes = states.astype(np.int16)
         for v in np.flatnonzero(np.diff(self.ptr)).tolist():
             axis = Histogram.from_flat(self.axis[segment(self.ptr, v)])
             observed = np.flatnonzero(~np.isnan(rows[:, v]))

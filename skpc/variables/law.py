@@ -356,7 +356,8 @@ class Law(NamedTuple):
         depend on the unit of the column.
         """
         # The last state, that of all other values, stands for none of the atoms.
-        values = np.append(self.atoms, np.nan)[state_prob.argmax(axis=1)]
+        state = state_prob.argmax(axis=1)
+        values = np.append(self.atoms, np.nan)[state]
         return np.where(np.isnan(values), self.inverse(mean), values)
 
     def moments(self, mean: Floats, sd: Floats, centre: float) -> tuple[Floats, Floats]:
@@ -502,7 +503,8 @@ class Law(NamedTuple):
             reach = OFF_LATTICE * self.step
         else:
             listed = np.union1d(self.atoms, self.seen)
-            near = np.append(listed, np.nan)[states_among(listed, self.reach, values)]
+            state = states_among(listed, self.reach, values)
+            near = np.append(listed, np.nan)[state]
             reach = self.reach
         with np.errstate(invalid="ignore"):
             return np.where(np.abs(values - near) <= reach, near, np.nan)

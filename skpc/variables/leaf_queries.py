@@ -129,7 +129,8 @@ def variable_of_two_families(leaves: Leaves) -> int:
 
 def _families_of_scopes(leaves: Leaves) -> Ints:
     """For each variable of each leaf, the family that says how its cells are read."""
-    return np.where(leaves.family == BLOCK, SCORED, leaves.family)[leaves.owner]
+    family = np.where(leaves.family == BLOCK, SCORED, leaves.family)
+    return family[leaves.owner]
 
 
 def columns_of(
@@ -173,7 +174,8 @@ def formula_params(leaves: Leaves, param: Floats) -> list[tuple[Any, Ints, Float
     for number, formula in FORMULAS.items():
         leaf = np.flatnonzero(leaves.family == number)
         if len(leaf):
-            groups.append((formula, leaf, param[_param_places(leaves, leaf, formula)]))
+            places = _param_places(leaves, leaf, formula)
+            groups.append((formula, leaf, param[places]))
     return groups
 
 
@@ -209,7 +211,8 @@ def leaf_tables(leaves: Leaves, param: Floats, columns: Columns) -> Floats:
     states = states_of_leaves(leaves, columns.n_states)
     table[states.entry] = param[states.param]
     for formula, leaf, rows in formula_params(leaves, param):
-        entries = formula.entries(*rows, columns.log_peak[leaves.var[leaf]])
+        log_peak = columns.log_peak[leaves.var[leaf]]
+        entries = formula.entries(*rows, log_peak)
         table[_entry_places(leaves, leaf, formula)] = entries
     return table
 
@@ -248,7 +251,8 @@ def updated_param(
     updated = param.copy()
     states = states_of_leaves(leaves, columns.n_states)
     # The counts of leaves of several variables have what is missing among them.
-    missing_weight = np.where(leaves.family == BLOCK, 0.0, statistic[_missing_entry(leaves)])
+    missing_weight = statistic[_missing_entry(leaves)]
+    missing_weight = np.where(leaves.family == BLOCK, 0.0, missing_weight)
     log_prob = param[states.param]
     missing = np.repeat(missing_weight[states.leaf], states.size)
     prob = np.exp(log_prob)
@@ -299,7 +303,8 @@ def uniform_param(
 
 def missing_counts(leaves: Leaves, param: Floats, columns: Columns, statistic: Floats) -> Floats:
     """Expected counts, in the shape of the parameters, of the missing cells in the statistics."""
-    count = np.repeat(statistic[_missing_entry(leaves)], np.diff(leaves.param_ptr))
+    missing_weight = statistic[_missing_entry(leaves)]
+    count = np.repeat(missing_weight, np.diff(leaves.param_ptr))
     return count * _described_share(leaves, param, columns.n_states)
 
 

@@ -102,7 +102,8 @@ def _histogram_of_states(points: Floats, mass: Floats, law: Law) -> Histogram:
     np.add.at(counts, np.searchsorted(edges, points, side="right"), mass)
     # A state that these rows lack may be in others.
     counts = np.where(np.isnan(point), 0.0, counts + 0.5)
-    masses = np.where(np.isnan(point), NOTHING, counts / counts.sum())
+    shares = counts / counts.sum()
+    masses = np.where(np.isnan(point), NOTHING, shares)
     tails = _tail_scales(np.empty(0), np.empty(0), law)
     ends = _ends(edges, law)
     return Histogram(edges, *tails, None, masses, point, *ends, law.step, float(mass.sum()))
@@ -239,14 +240,16 @@ def _with_atoms(edges: Floats, cumulated: Floats, law: Law) -> tuple[Floats, Flo
     else:
         # The reach may be less than rounding far away from the typical values.
         begin = np.minimum(atoms - law.reach, np.nextafter(atoms, -np.inf))
-        end = np.maximum(atoms + law.reach, np.nextafter(atoms, np.inf))
+        next_number = np.nextafter(atoms, np.inf)
+        end = np.maximum(atoms + law.reach, next_number)
     tolerance = 1e-6 * (end - begin)
     places = edges[:, np.newaxis]
     inside = (places >= begin - tolerance) & (places <= end + tolerance)
     # Edges within the cell of an atom give way to the ends of this cell.
     merged = np.unique(np.concatenate([edges[~inside.any(axis=1)], begin, end]))
     # Neighbouring atoms share an edge, which rounding may have made two.
-    merged = merged[np.append(True, np.diff(merged) > law.reach)]
+    is_apart = np.diff(merged) > law.reach
+    merged = merged[np.append(True, is_apart)]
     below = np.interp(merged, edges, cumulated)
     point = np.full(len(merged) + 1, np.nan)
     middle = begin + (end - begin) / 2.0
@@ -284,7 +287,8 @@ def _tail_scales(points: Floats, mass: Floats, law: Law) -> tuple[float, float]:
     # The lower tail is the upper one of the reversed values.
     for values, weight in ((points[::-1], mass[::-1]), (points, mass)):
         from_end = np.cumsum(weight[::-1])[::-1]
-        outer = from_end <= max(tail_rows, weight[-1]) * (1.0 + ROUNDING)
+        most_rows = max(tail_rows, weight[-1])
+        outer = from_end <= most_rows * (1.0 + ROUNDING)
         excess = np.abs(values[outer] - values[outer][0])
         scales.append(max(float(np.average(excess, weights=weight[outer])), least))
     return scales[0], scales[1]

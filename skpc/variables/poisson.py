@@ -101,7 +101,7 @@ def log_peak(rate: Floats) -> Floats:
 
 def entries(rate: Floats, highest: Floats) -> Floats:
     """Tables of many leaves, one a column."""
-    return np.array([np.log(rate), rate, np.zeros(len(rate))])
+    return np.array([np.log(rate), rate, 0.0 * rate])
 
 
 def form(rate: Floats) -> Points:

@@ -146,7 +146,8 @@ class WithinIntervals(Form):
         """The parts of both moments that come from an interval ``low < x <= high`` of its own."""
         ends = np.maximum(self.low, low[:, np.newaxis]), np.minimum(self.high, high[:, np.newaxis])
         # Two intervals that do not meet have an empty one in common.
-        return replace(self, low=ends[0], high=np.maximum(*ends)).moments(centre)
+        within_ends = replace(self, low=ends[0], high=np.maximum(*ends))
+        return within_ends.moments(centre)
 
     def scaled(self, weight: Floats) -> Self:
         """The distributions as parts of a mixture, with weights of shape (n, 1)."""
@@ -372,7 +373,8 @@ class Predictive:
         form, known = self._numbers()
         low = np.full(len(known), -np.inf)
         # What lies beyond the limit adds nothing to the distance from it.
-        distance = form.moments_between(low, np.full(len(known), limit), limit)[0]
+        high = np.full(len(known), limit)
+        distance = form.moments_between(low, high, limit)[0]
         return np.where(np.isnan(known), limit + distance, np.minimum(known, limit))
 
     def quantile(self, level: float) -> Any:

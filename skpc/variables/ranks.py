@@ -72,7 +72,8 @@ class Ranks(NamedTuple):
         """The nearest categories; None for NaN."""
         numbers = np.asarray(numbers, dtype=np.float64)
         # One more label, at the end, stands for "missing".
-        near = np.clip(np.rint(numbers), 0, len(self.labels) - 1)
+        last_rank = len(self.labels) - 1
+        near = np.clip(np.rint(numbers), 0, last_rank)
         place = np.where(np.isnan(numbers), len(self.labels), near).astype(np.intp)
         return np.array([*self.labels, None], dtype=object)[place]
 

@@ -39,7 +39,8 @@ def fitted_scores(
     scores = [_on_line(places, cumulated, bounds, 0.0)]
     # Ends that nobody has declared may also be soft, so that only values near them change.
     if is_soft and np.isfinite(bounds).any():
-        scores.append(_on_line(places, cumulated, bounds, _SOFT * _spread(places, cumulated)))
+        softness = _SOFT * _spread(places, cumulated)
+        scores.append(_on_line(places, cumulated, bounds, softness))
     linear = scores[-1]
     # So few values do not tell powers apart.
     if n_levels >= enough:

@@ -1,14 +1,15 @@
 """Numbers as they are: atoms, calibration, samples, and smoothing that makes nothing worse.
 
     SKPC_DATA=... python -m tests.benchmarks.numbers [sections ...] [--tables ...]
-        [--models ...] [--splits N] [--keep FOLDER] [--quick]
+        [--models ...] [--splits N] [--keep FOLDER] [--quick] [--write doc/user_guide]
 
 Tables as they come, no more than 5,000 rows of each (6,000 in gaussian, completion and speed); a
 third of the rows is held out, in five splits (in gaussian, completion and factors three). "table"
 is TableMixture, "soft" SoftLearnSPN and "univariate" the same with leaves of one column, "cutset"
 and "cutset5" are CutsetNetworkBD with one and five components, "trees" is MixtureOfAllTrees. Log
 densities are in nats a row. Seconds are CPU seconds of a fit, the median of the splits. What rivals
-reach is kept in the folder of --keep.
+reach is kept in the folder of --keep. With --write loglik and calibration write their tables of the
+guide, with a column for each density.
 
 Standard errors of log densities, differences and shares take the rows of a table for independent;
 differences are paired, row by row. Those of areas under the curve, of root mean square errors and
@@ -58,6 +59,7 @@ from sklearn.exceptions import ConvergenceWarning
 from skpc import CutsetNetworkBD
 from skpc.datasets import fetch_debd
 from tests.benchmarks.debd import SETS
+from tests.benchmarks.expected_predictor import write
 from tests.benchmarks.mixed_tables import numbers_of
 from tests.benchmarks.numbers_completion import completion
 from tests.benchmarks.numbers_mixtures import factors, gaussian
@@ -83,6 +85,14 @@ from tests.benchmarks.numbers_tables import (
     star,
 )
 
+#: How the guide calls the densities.
+NAMES = {
+    "cutset": "CutsetNetworkBD",
+    "cutset5": "five of them",
+    "soft": "SoftLearnSPN",
+    "trees": "MixtureOfAllTrees",
+    "table": "TableMixture",
+}
 CALIBRATED = ("bank", "electricity", "segment", "cmc", "breast_cancer", "zeros")
 #: The greatest area under the curve that the best density may have, with all held-out rows and
 #: with few of them.
@@ -106,6 +116,7 @@ def main() -> None:
     parser.add_argument("--models", nargs="*", choices=list(DENSITIES))
     parser.add_argument("--splits", type=int)
     parser.add_argument("--keep", type=Path, help="folder of figures that are not measured again")
+    parser.add_argument("--write", type=Path, help="folder of the guide's tables")
     parser.add_argument("--quick", action="store_true", help="one split of few rows")
     options = parser.parse_args()
     unknown = set(options.sections) - set(SECTIONS)
@@ -188,6 +199,7 @@ def calibration(options: argparse.Namespace) -> None:
     print_title("calibration: removed numbers, share of randomised PIT in [.1, .9] and coverage")
     heads = ("PIT", "covered", "worst PIT", "columns off", "fit s", "ask s")
     print_row("table", "density", *heads, "worst column")
+    shares: dict[str, list[str]] = {}
     for name in chosen(options, CALIBRATED):
         parts = list(splits(load(name, options.n_rows), options.splits))
         for label in options.models:
@@ -203,17 +215,28 @@ def calibration(options: argparse.Namespace) -> None:
             }
             beyond = {c: share.beyond(0.8, 0.1, 3.0) for c, share in columns.items()}
             worst = max(beyond, key=beyond.get)
+            n_beyond = sum(b > 0.0 for b in beyond.values())
+            shares.setdefault(name, []).append(f"{pit.mean:.3f} ({n_beyond})")
             print_row(
                 name,
                 label,
                 f"{pit}{star(pit.beyond(0.8, 0.04, 2.0) > 0.0)}",
                 f"{covered}{star(covered.mean < 0.76)}",
                 f"{columns[worst]}{star(beyond[worst] > 0.0)}",
-                f"{sum(b > 0.0 for b in beyond.values())} of {len(beyond)}",
+                f"{n_beyond} of {len(beyond)}",
                 f"{np.median(seconds):.2f}",
                 f"{asked:.2f}",
                 worst,
             )
+    _write(options, "numbers_calibration", shares)
+
+
+def _write(options: argparse.Namespace, file: str, cells: dict[str, list[str]]) -> None:
+    """Write a table of the guide, where --write says so: a row for each table of data."""
+    if options.write:
+        names = [NAMES.get(label, label) for label in options.models]
+        rows = [[name, *of_densities] for name, of_densities in cells.items()]
+        write(options.write, file, [["table", *names], *rows])
 
 
 def _removed_cells(model, split: Split) -> pd.DataFrame:
@@ -280,6 +303,7 @@ def loglik(options: argparse.Namespace) -> None:
     """Print held-out log densities, errors of completions, and seconds."""
     print_title("loglik: held-out log density, and error of complete")
     print_row("table", "density", "margins", "log density", "less plain", "nrmse", "fit s")
+    densities: dict[str, list[str]] = {}
     for name in chosen(options, TABLES):
         parts = list(splits(load(name, options.n_rows), options.splits))
         rows = held_out_rows(parts)
@@ -292,6 +316,9 @@ def loglik(options: argparse.Namespace) -> None:
                 error = of_splits([_nrmse(m, split) for m, split in zip(models, parts)])
                 found = of_rows(scores, rows)
                 print_row(name, label, margins, str(found), less, str(error), f"{seconds:.2f}")
+            cell = f"{found.mean:.2f} ± {found.se:.2f} ({error.mean:.3f})"
+            densities.setdefault(name, []).append(cell)
+    _write(options, "numbers_loglik", densities)
 
 
 def _margins(model) -> list[tuple]:
