@@ -97,6 +97,11 @@ def owners(sizes: Any) -> Ints:
     return np.repeat(np.arange(len(sizes)), sizes)
 
 
+def picked(table: Any, column: Any) -> Any:
+    """One entry of each row of a table: that of its column."""
+    return table[np.arange(len(column)), column]
+
+
 def within(sizes: Ints) -> Ints:
     """The numbers ``0, ..., sizes[i] - 1`` of each part, end to end."""
     return np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)

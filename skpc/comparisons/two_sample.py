@@ -9,7 +9,7 @@ from scipy.stats import rankdata
 from sklearn.utils import check_consistent_length, check_random_state, gen_batches
 from sklearn.utils.validation import check_is_fitted
 
-from skpc._arrays import Bools, Floats, Ints, offsets, owners, within
+from skpc._arrays import TINY, Bools, Floats, Ints, offsets, owners, within
 from skpc._fitting import noted
 from skpc._validation import AT_LEAST_ONE, HasMethods, StrOptions, check_table
 from skpc.comparisons.result import ComparisonResult, checked, names_of, pvalues

@@ -11,7 +11,7 @@ from sklearn.svm import SVC
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 
-from skpc._arrays import TINY, Floats, Ints
+from skpc._arrays import Floats, Ints
 from skpc._fitting import all_or_nothing, progress
 from skpc._threads import in_threads, threads
 from skpc._validation import StrOptions, decisions_of_pairs, fit_context, sigmoid_calibration

@@ -15,7 +15,7 @@ import numpy as np
 from scipy import stats
 from scipy.special import log_softmax, softmax
 
-from skpc._arrays import Floats, Ints
+from skpc._arrays import Floats, Ints, picked
 from skpc._random import draw_states
 
 #: Steps of Newton's method, fewer where they begin near the mode; the longest of them, and the one

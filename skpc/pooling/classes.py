@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skpc._arrays import Bools, Floats, Ints, divisors, group_sums, log_or_inf
+from skpc._arrays import Bools, Floats, Ints, divisors, group_sums, log_or_inf, picked
 from skpc._fitting import noted, without_warnings
 from skpc.domain import Domain
 from skpc.learning.forest import Forest

@@ -15,6 +15,7 @@ from scipy.special import logit
 from scipy.stats import beta
 
 from skpc._arrays import (
+    TINY,
     Bools,
     Floats,
     Ints,
@@ -22,6 +23,7 @@ from skpc._arrays import (
     group_sums,
     offsets,
     one_or_each,
+    picked,
     weighted_quantiles,
 )
 from skpc._fitting import Rows, Stop, learn

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import log_softmax, softmax
 from sklearn.utils import gen_batches
 
-from skpc._arrays import Bools, Floats, Ints, group_sums, log_or_inf
+from skpc._arrays import TINY, Bools, Floats, Ints, group_sums, log_or_inf
 from skpc._fitting import noted, without_warnings
 from skpc._random import draw_states
 from skpc.domain import Domain

@@ -14,7 +14,7 @@ from scipy.optimize import minimize
 from scipy.special import log_softmax
 from sklearn.preprocessing import MinMaxScaler
 
-from skpc._arrays import Bools, Floats, Ints
+from skpc._arrays import TINY, Bools, Floats, Ints, picked
 from skpc.domain import Domain
 from skpc.pooling.folds import observed_fraction
 

@@ -13,7 +13,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from skpc._arrays import Bools, Floats, Ints, group_sums
+from skpc._arrays import TINY, Bools, Floats, Ints, group_sums
 from skpc._fitting import Rows, Statistics, Stop, learn
 from skpc.variables.atoms import distinct, repeated_points
 from skpc.variables.lattice import fit_lattice, on_lattice

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from scipy.special import logsumexp, ndtr
 
-from skpc._arrays import Floats, Ints, divisors, group_sums, log_or_inf
+from skpc._arrays import Floats, Ints, divisors, group_sums, log_or_inf, picked
 from skpc.variables.histogram import Histogram, HistogramTable
 from skpc.variables.law import Law
 from skpc.variables.truncated import truncated_nodes
