@@ -16,7 +16,7 @@ from skpc.domain import Column
 from skpc.estimators._base import CircuitDensity
 from skpc.estimators._estimator import parameter
 from skpc.estimators._learner import EncodedChunks, TableLearner, TrainingData
-from skpc.learning.fine_bins import fine_axis, n_fine_bins
+from skpc.learning.fine_bins import ROWS_OF_BIN, fine_axis, n_fine_bins
 from skpc.learning.fine_trees import FineForest
 from skpc.learning.hidden_forest import TaughtForest, TreeSettings, learn_forest
 from skpc.learning.state_laws import States
@@ -82,11 +82,11 @@ class HiddenForest(CircuitDensity):
     n_estimators : "auto" or int, default="auto"
         Number of members of the bag. "auto": 8.
     n_clusters : "auto" or int, default="auto"
-        Number of clusters of each member. "auto": 1 below 4,000 rows; above, one for each 2,500
+        Number of clusters of each member. "auto": 1 below 6,000 rows; above, one for each 2,500
         rows, at least 4 and at most 16.
     n_hidden : "auto" or int, default="auto"
         Number of states of each hidden variable; a cluster of few rows has one for each 6 rows at
-        most. "auto": 64, or 32 where a cluster has less than 25 rows for each of 64. Below 4,000
+        most. "auto": 64, or 32 where a cluster has less than 25 rows for each of 64. Below 6,000
         rows held-out rows choose 64, 32, 16, 8, 4, 2 or 1. In large tables 32 gains likelihood
         and time, and draws are told from rows a little more easily.
     max_iter : int, default=10
@@ -147,9 +147,11 @@ class HiddenForest(CircuitDensity):
     steps on eight batches an epoch [1]_, each towards the expected counts of its batch.
 
     Categories, and values with 2 % of the rows, have probabilities of their own in each hidden
-    state. The other bins of a column have a Gaussian of normal scores in each hidden state, and a
-    factor of each bin which all hidden states share: it keeps the margin of the cluster, but for
-    ten rows that are like the Gaussians.
+    state. So have all values of columns with at least 20 rows for each value, such as days of a
+    calendar, if rows held out from one member have a higher likelihood so. The other bins of a
+    column have a Gaussian of normal scores in each hidden state, and a factor of each bin which all
+    hidden states share: it keeps the margin of the cluster, but for ten rows that are like the
+    Gaussians.
 
     Of more than 25,000 distinct rows, so many are drawn at random. They tell all but the
     parameters, since EM over them takes a minute. All rows, in memory or in chunks, then teach the
@@ -263,6 +265,7 @@ class HiddenForest(CircuitDensity):
             self.n_estimators_, self.n_clusters_, self.n_hidden_ = chosen
             settings = TreeSettings(self.n_clusters_, self.n_hidden_, self.max_iter)
             seeds = random_state.randint(2**31, size=self.n_estimators_).tolist()
+            states = self._with_lines(states, data, settings, random_state)
             codes = self.domain_.codes(data.rows).astype(np.int64)
             self._forest = learn_forest(states, codes, data.weight, settings, seeds)
             self._made = {}
@@ -289,24 +292,64 @@ class HiddenForest(CircuitDensity):
         codes = domain.codes(data.rows).astype(np.int64)
         return states.learned(codes, data.weight)
 
+    def _with_lines(
+        self,
+        states: States,
+        data: TrainingData,
+        settings: TreeSettings,
+        random_state: np.random.RandomState,
+    ) -> States:
+        """The states, those of columns with few values free if held-out rows are likelier so."""
+        like = data.like and data.like._forest
+        if like is not None:
+            return states._replace(is_line=like.states.is_line)
+        n_values = np.array([len(np.unique(cells)) for cells in data.rows.T])
+        is_line = states.is_line & (n_values * ROWS_OF_BIN > data.weight.sum())
+        free = states._replace(is_line=is_line)
+        if (is_line == states.is_line).all():
+            return states
+        # One member tells both ways apart.
+        scores, weight = self._held_out(
+            [(states, settings), (free, settings)], 1, data, random_state
+        )
+        smooth_score, free_score = scores @ weight
+        return free if free_score > smooth_score else states
+
+    def _held_out(
+        self,
+        tried: list[tuple[States, TreeSettings]],
+        n_members: int,
+        data: TrainingData,
+        random_state: np.random.RandomState,
+    ) -> tuple[Floats, Floats]:
+        """Log densities of held-out rows, (n_tried, n_rows), and their weights; perhaps no rows."""
+        fraction = 0.2
+        rows, weight, rows_val, weight_val = data.divided(fraction, random_state)
+        if rows_val is None:
+            return np.empty((len(tried), 0)), np.empty(0)
+        seeds = random_state.randint(2**31, size=n_members).tolist()
+        codes, codes_val = (self.domain_.codes(part).astype(np.int64) for part in (rows, rows_val))
+        scores = [
+            learn_forest(states, codes, weight, settings, seeds).exact().log_likelihood(codes_val)
+            for states, settings in tried
+        ]
+        return np.array(scores), weight_val
+
     def _choose(
         self, states: States, data: TrainingData, random_state: np.random.RandomState
     ) -> tuple[int, int, int]:
         """The numbers of members, of clusters and of hidden states."""
         # From this number of rows on there are clusters: one for so many rows, but few and not
         # many.
-        large = 4_000.0
+        large = 6_000.0
         rows_of_cluster = 2_500.0
         fewest = 4
         most = 16
         rows_of_state = 25.0
-        # Fraction of the rows that choose the number of hidden states of a small table.
-        held_out = 0.2
         n_rows = float(data.weight.sum())
         # Members of a bag, where the user gives no number.
         n_members = 8
         n_clusters = 1
-        n_hidden = 0
         if self.n_estimators != "auto":
             n_members = int(self.n_estimators)
         if self.n_clusters != "auto":
@@ -319,31 +362,24 @@ class HiddenForest(CircuitDensity):
             # As many states as there are enough rows for, in each cluster.
             is_enough = n_rows / (n_clusters * _N_HIDDEN[0]) >= rows_of_state
             return n_members, n_clusters, _N_HIDDEN[0 if is_enough else 1]
-        rows, weight, rows_val, weight_val = data.divided(held_out, random_state)
-        if rows_val is None:
-            # Too few rows to hold any out.
-            return n_members, n_clusters, 1
+        tried = [
+            (states, TreeSettings(n_clusters, n_hidden, self.max_iter)) for n_hidden in _N_HIDDEN
+        ]
         # Two members tell the numbers apart at less cost than a whole bag.
-        seeds = random_state.randint(2**31, size=2).tolist()
-        codes, codes_val = (self.domain_.codes(part).astype(np.int64) for part in (rows, rows_val))
-        scores = []
-        for n_hidden in _N_HIDDEN:
-            settings = TreeSettings(n_clusters, n_hidden, self.max_iter)
-            forest = learn_forest(states, codes, weight, settings, seeds)
-            scores.append(forest.exact().log_likelihood(codes_val))
-        # Scores of shape (n_numbers, n_held_out_rows).
-        return n_members, n_clusters, _N_HIDDEN[_largest_good(np.array(scores), weight_val)]
+        scores, weight = self._held_out(tried, 2, data, random_state)
+        # Where no rows can be held out there is one hidden state.
+        number = _largest_good(scores, weight) if len(weight) else -1
+        return n_members, n_clusters, _N_HIDDEN[number]
 
 
 def _largest_good(scores: Floats, weight: Floats) -> int:
     """The first number whose held-out rows are within a standard error of those of the best."""
-    best = scores[np.argmax(scores @ weight)]
-    for number, score in enumerate(scores):
-        less = np.average(best - score, weights=weight)
-        spread = np.sqrt(np.average((best - score - less) ** 2, weights=weight))
-        if less <= spread / np.sqrt(weight.sum()):
-            return number
-    return len(scores) - 1
+    gap = scores[np.argmax(scores @ weight)] - scores
+    share = weight / weight.sum()
+    less = gap @ share
+    variance = (gap**2) @ share - less**2
+    # Squares are compared, with their signs: the best itself is not less.
+    return int(np.argmax(less * np.abs(less) <= variance / weight.sum()))
 
 
 def _cells_of(

@@ -10,20 +10,19 @@ from skpc._arrays import Floats, group_sums
 from skpc.variables import Histogram, Law, fit_histogram
 from skpc.variables.atoms import are_apart, distinct
 
+#: Rows of a bin in large tables, and of a value in columns whose values are as categories.
+ROWS_OF_BIN = 20.0
 _MOST = 512
-_MOST_VALUES = 20.0
 
 
 def n_fine_bins(n_rows: float) -> int:
     """Number of bins of about equal mass for a table of some rows."""
     fewest = 16
-    # Rows of a bin: in small tables, and in large ones; and the numbers of bins between which this
-    # is.
+    # Rows of a bin in small tables, and the numbers of bins between which this is.
     rows_of_small = 8.0
-    rows_of_large = 20.0
     enough = 128
     small = min(max(n_rows / rows_of_small, fewest), enough)
-    return int(max(small, min(n_rows / rows_of_large, _MOST)))
+    return int(max(small, min(n_rows / ROWS_OF_BIN, _MOST)))
 
 
 def fine_axis(values: Floats, weight: Floats, law: Law, n_bins: int) -> tuple[Histogram, Floats]:
@@ -87,10 +86,10 @@ def fine_axis(values: Floats, weight: Floats, law: Law, n_bins: int) -> tuple[Hi
 
 def _cuts(points: Floats, mass: Floats, law: Law, n_bins: int) -> Floats:
     """Edges of bins of about equal mass, and on both sides of values that repeat."""
-    # A value with so many rows has a bin of its own; there are as many of these as _MOST_VALUES, or
-    # one for each 40 rows.
+    # A value with so many rows has a bin of its own; there are so many of these, or
+    # one for each 20 rows.
     rows_of_value = 4.0
-    rows_for_each = 40.0
+    most_values = 20.0
     if len(points) < 2:
         return np.empty(0)
     below = np.cumsum(mass)
@@ -100,7 +99,7 @@ def _cuts(points: Floats, mass: Floats, law: Law, n_bins: int) -> Floats:
     if law.step == 0.0 and not len(law.seen):
         last = last[last < len(points) - 1]
         return np.unique((points[last] + points[last + 1]) / 2.0)
-    n_values = int(max(_MOST_VALUES, below[-1] / rows_for_each))
+    n_values = int(max(most_values, below[-1] / ROWS_OF_BIN))
     by_mass = np.argsort(-mass, kind="stable")[:n_values]
     often = by_mass[mass[by_mass] >= rows_of_value]
     # Cuts behind a frequent value and behind the one before it give it a bin.
