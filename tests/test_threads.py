@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 from textwrap import dedent
+from typing import ClassVar
 
 import joblib
 import numpy as np
@@ -74,7 +75,7 @@ def n_blas_threads() -> set[int]:
 class Spy(TableMixture):
     """A density that notes how many threads BLAS has while it works, and then fails perhaps."""
 
-    found: list[set[int]] = []
+    found: ClassVar[list[set[int]]] = []
     fails = False
 
     def _learn(self, data):

@@ -10,7 +10,7 @@ a table of a complete column tells is not changed. The plain twin is ``tests/nai
 
 import numpy as np
 
-from skpc._arrays import ROUNDING, Floats, Ints, owners
+from skpc._arrays import ROUNDING, Floats, Ints, group_sums, owners
 
 #: Multiples of the rows like the column to choose from.
 _FACTORS = np.geomspace(1.0, 1000.0, 7)
@@ -63,7 +63,7 @@ def evidence_factors(
         predicted = other_rows + pseudo_count
         predicted /= others_in_table + factor * added_in_table
         log_prob = np.log(predicted)
-        evidence.append(np.bincount(cell_column, count * log_prob, n_columns))
+        evidence.append(group_sums(cell_column, count * log_prob, n_columns))
     # That the best of all multiples is better than the greatest by so much is chance.
     evidence[-1] += np.log(len(_FACTORS))
     return _FACTORS[np.argmax(evidence, axis=0)]

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import softmax
 
-from skpc._arrays import ROUNDING, Codes, Floats, Ints, offsets
+from skpc._arrays import ROUNDING, Codes, Floats, Ints, divisors, offsets
 from skpc._jit import FALSE, TRUE, inlined, kernel
 from skpc._random import draw_states
 from skpc._threads import in_threads, slices
@@ -203,7 +203,8 @@ def _order_by_class(table: Floats) -> Ints:
     If there are two classes, the best division of the categories is a cut of this order.
     """
     total = table.sum(axis=1, keepdims=True)
-    prior = table.sum(axis=0) / table.sum()
+    # Without a row all categories have no difference, and stay in their order.
+    prior = table.sum(axis=0) / divisors(table.sum())
     # A row of the prior draws the shares of rare categories to it.
     difference = (table + prior) / (total + 1.0) - prior
     direction = np.linalg.svd(np.sqrt(total) * difference)[2][0]

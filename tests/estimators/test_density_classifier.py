@@ -347,3 +347,17 @@ def test_an_error_of_a_density_names_the_class_and_its_rows():
         model.fit(X, y)
     assert "class 'rare', which has rows of total weight 2" in refusal.value.__notes__[0]
     assert not hasattr(model, "classes_")
+
+
+@pytest.mark.filterwarnings("error")
+def test_columns_that_are_empty_in_some_folds_are_fine():
+    rng = np.random.default_rng(0)
+    n_rows = 60
+    label = rng.integers(0, 2, n_rows)
+    table = pd.DataFrame({"x": label + rng.normal(size=n_rows), "date": None, "dose": np.nan})
+    table["date"] = table["date"].astype(object)
+    # Two cells each: most folds leave one of them, some none.
+    table.loc[[3, 4], "date"] = ["may", "june"]
+    table.loc[[3, 4], "dose"] = [0.5, 1.5]
+    model = DensityClassifier(random_state=0).fit(table, label)
+    assert np.isfinite(model.predict_proba(table)).all()
