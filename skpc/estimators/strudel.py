@@ -20,7 +20,7 @@ from skpc.learning.cutset import TREE, learn_cutset_network
 from skpc.learning.filling import fill_missing
 from skpc.learning.strudel import StrudelNetwork, best_split, first_mixture
 from skpc.queries import log_likelihood
-from skpc.queries.flows import PseudoCounts, uniform_pseudo_counts
+from skpc.queries.flows import PseudoCounts
 from skpc.queries.parameters import em_step, fit_to_rows
 
 #: Fraction of the rows that make the choices, where no others are given.
@@ -48,7 +48,7 @@ class Strudel(CircuitDensity):
     min_samples_split : float, default=20.0
         Edges that rows of less weight pass are not split.
     param_ess : float, default=1.0
-        Equivalent sample size of the Dirichlet priors of a circuit, divided evenly at every sum.
+        Equivalent sample size of the Dirichlet prior of each sum, divided evenly.
     max_iter : int, default=100
         Greatest number of iterations of EM with several components.
     tol : float, default=1e-4
@@ -160,10 +160,14 @@ class Strudel(CircuitDensity):
             circuit, self.n_splits_ = self._split(complete, weight, score, data.like)
             if self.n_components > 1:
                 circuit = self._first_mixture(circuit, complete, weight, random_state)
-                stop = Stop(self.max_iter, self.tol)
                 held_out = Rows(rows_val, weight_val)
-                prior = self._prior(circuit)
-                fit = fit_to_rows(circuit, Rows(rows, weight), prior, stop, held_out)
+                fit = fit_to_rows(
+                    circuit,
+                    Rows(rows, weight),
+                    self._prior(circuit),
+                    Stop(self.max_iter, self.tol),
+                    held_out,
+                )
                 circuit = fit.model.circuit
             elif np.isnan(rows).any():
                 # Draws were for the structure: a step of EM sums the missing cells out.
@@ -174,10 +178,9 @@ class Strudel(CircuitDensity):
             self.circuit_ = circuit
 
     def _prior(self, circuit: Circuit) -> PseudoCounts:
-        """Each component has the prior of a circuit alone."""
-        # The sum over the components divides pseudo-counts too, so that each keeps its own.
-        n_components = 1 if circuit.deterministic else self.n_components
-        return uniform_pseudo_counts(circuit, n_components * self.param_ess)
+        """Every sum has the same prior: nested counts would leave deep sums with none."""
+        n_children = np.bincount(circuit.edge_parent)[circuit.edge_parent]
+        return PseudoCounts(self.param_ess / n_children, np.zeros(len(circuit.param)))
 
     def _filled(self, rows: Floats, weight: Floats, random_state: Any) -> Floats:
         n_states = self.domain_.n_states
