@@ -464,7 +464,10 @@ class TableChunks:
             tasks = dask_chunks(X)
             return cls(lambda: (task.compute() for task in tasks), tasks)
         if is_from("pyarrow", X) and hasattr(X, "to_batches"):
-            return cls(lambda: map(native, X.to_batches()))
+            # Reading ahead would hold some whole files in memory.
+            ahead = {"batch_readahead": 1, "fragment_readahead": 1}
+            options = ahead if hasattr(X, "scanner") else {}
+            return cls(lambda: map(native, X.to_batches(**options)))
         if is_from("duckdb", X) and hasattr(X, "__arrow_c_stream__"):
             return cls(partial(_record_batches, X))
         if is_from("polars", X) and hasattr(X, "collect_batches"):

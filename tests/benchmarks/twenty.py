@@ -1,14 +1,15 @@
 """Every density on the Twenty Datasets, and their stack, and the best published figures.
 
-    SKPC_DATA=... python -m tests.benchmarks.twenty [names ...] [--slow] [--keep FOLDER]
-        [--write FILE]
+    SKPC_DATA=... python -m tests.benchmarks.twenty [names ...] [--slow | --forest]
+        [--keep FOLDER] [--write FILE]
 
 Train rows are learned from; validation rows weigh the members of the stack, end training and choose
 numbers of hidden states and components; test rows are only scored. Both states of all columns are
 declared. CPU seconds are of one thread, compiled code. With --slow there is a stack of more and
 larger members: hidden trees of 64 states, more seeds, mixtures of cutset networks of several sizes,
-and a mixture of all trees, which has a column of its own. --keep reads and writes the figures of
-each set in a folder; --write writes the table of the docs.
+and a mixture of all trees, which has a column of its own. With --forest there is HiddenForest
+alone, which learns from the training rows. --keep reads and writes the figures of each set in a
+folder; --write writes the table of the docs.
 
 The last column is the share of the test rows that are training rows too. Some members come close to
 knowing these by heart. "published" has the best figure of the five papers' tables (test rows), and
@@ -35,6 +36,7 @@ from sklearn.base import clone
 from skpc import (
     CutsetNetworkBD,
     HiddenChowLiuTree,
+    HiddenForest,
     MixtureOfAllTrees,
     SoftLearnSPN,
     StackedDensity,
@@ -62,6 +64,7 @@ def main() -> None:
     parser.add_argument(
         "--slow", action="store_true", help="a larger stack, with a mixture of all trees"
     )
+    parser.add_argument("--forest", action="store_true", help="HiddenForest alone")
     parser.add_argument("--keep", type=Path, help="folder of figures that are not measured again")
     parser.add_argument("--write", type=Path, help="file for the table of the docs")
     options = parser.parse_args()
@@ -69,12 +72,16 @@ def main() -> None:
     if unknown:
         parser.error(f"unknown sets {unknown}; choose from {list(PUBLISHED)}")
     columns = COLUMNS if options.slow else COLUMNS[:5]
+    parts = ["stack", "slow stack"] if options.slow else ["stack"]
+    if options.forest:
+        columns = ["forest"]
+        parts = ["forest"]
     print(f"{'set':12s}", *(f"{name:>18s}" for name in [*columns, *LAST]))
     found = {}
     with ProcessPoolExecutor(1, mp_context=get_context("spawn"), max_tasks_per_child=1) as pool:
         for name in options.names:
             try:
-                found[name] = _figures(pool, name, options.slow, options.keep)
+                found[name] = _figures(pool, name, parts, options.keep)
             except OSError as error:
                 print(f"{name:12s} is not present: {error}")
                 continue
@@ -84,10 +91,10 @@ def main() -> None:
         options.write.write_text(_table(found, columns))
 
 
-def _figures(pool: Any, name: str, slow: bool, keep: Path | None) -> dict[str, Any]:
+def _figures(pool: Any, name: str, parts: list[str], keep: Path | None) -> dict[str, Any]:
     """Test log-likelihoods and CPU seconds of everything on one set."""
     found: dict[str, Any] = {}
-    for part in ("stack", "slow stack") if slow else ("stack",):
+    for part in parts:
         path = keep and keep / f"{name}_{part.replace(' ', '_')}.json"
         if path and path.exists():
             found |= json.loads(path.read_text())
@@ -108,12 +115,19 @@ def _measure(name: str, part: str) -> dict[str, Any]:
     train, valid, test = (rows.astype(float) for rows in (data.train, data.valid, data.test))
     columns = {"categories": [[0, 1]] * data.n_features}
     members = _slow_members() if part == "slow stack" else None
-    model = StackedDensity(members, random_state=0, **columns)
-    clone(model).fit(train[:300], X_val=valid[:100])
+    model: Any = StackedDensity(members, random_state=0, **columns)
+    held_out = {"X_val": valid}
+    if part == "forest":
+        model = HiddenForest(random_state=0, **columns)
+        held_out = {}
+    # The first fit compiles.
+    clone(model).fit(train[:300], **held_out)
     start = time.process_time()
-    model.fit(train, X_val=valid)
+    model.fit(train, **held_out)
     seconds = time.process_time() - start
     found: dict[str, Any] = {part: (model.score(test), seconds)}
+    if part == "forest":
+        return found
     alone = model.named_estimators_
     found |= {column: (alone[name].score(test), None) for name, column in ALONE[part].items()}
     found[f"weights of {part}"] = dict(zip(alone, model.weights_.round(3).tolist()))
