@@ -160,13 +160,12 @@ class Strudel(CircuitDensity):
             circuit, self.n_splits_ = self._split(complete, weight, score, data.like)
             if self.n_components > 1:
                 circuit = self._first_mixture(circuit, complete, weight, random_state)
-                held_out = Rows(rows_val, weight_val)
                 fit = fit_to_rows(
                     circuit,
                     Rows(rows, weight),
                     self._prior(circuit),
                     Stop(self.max_iter, self.tol),
-                    held_out,
+                    Rows(rows_val, weight_val),
                 )
                 circuit = fit.model.circuit
             elif np.isnan(rows).any():
