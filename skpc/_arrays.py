@@ -12,8 +12,8 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 #: States of cells, -1 where missing.
 Codes = NDArray[np.int16]
-#: The least positive float of full precision.
-TINY = np.finfo(np.float64).tiny
+#: The least positive float of full precision: what is below has lost digits.
+SMALLEST_NORMAL = np.finfo(np.float64).tiny
 #: A smaller part of a weight is rounding: 0.1 + 0.2 rows are as many as 0.3.
 ROUNDING = 1e-6
 

@@ -9,7 +9,7 @@ from scipy.stats import rankdata
 from sklearn.utils import check_consistent_length, check_random_state, gen_batches
 from sklearn.utils.validation import check_is_fitted
 
-from skpc._arrays import TINY, Bools, Floats, Ints, offsets, owners, within
+from skpc._arrays import SMALLEST_NORMAL, Bools, Floats, Ints, offsets, owners, within
 from skpc._fitting import noted
 from skpc._validation import AT_LEAST_ONE, HasMethods, StrOptions, check_table
 from skpc.comparisons.result import ComparisonResult, checked, names_of, pvalues
@@ -50,7 +50,7 @@ class PairScores(NamedTuple):
         codes = np.require(codes, np.int16, ("C", "W"))
         tests = pair_statistics(codes, ones, n_states, False)
         # A statistic of zero is all chance.
-        chance = tests.freedom / np.maximum(tests.pearson, TINY)
+        chance = tests.freedom / np.maximum(tests.pearson, SMALLEST_NORMAL)
         # Pairs stand below the diagonal; no column is worth anything to itself.
         weight = np.tril(np.maximum(1.0 - chance, 0.0), -1)
         weight += weight.T

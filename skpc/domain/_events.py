@@ -232,20 +232,22 @@ class _Statements(NamedTuple):
             flags = _LOW * cell.closed_left | _HIGH * cell.closed_right
             cell = cell.left, cell.right
         states = self.column.states
-        if not self.has_order and (states is None or states.dtype == object):
+        # Strings have no order; numbers have one, though they count as categories.
+        numbers = None if states is None or states.dtype == object else states
+        if numbers is None and not self.has_order:
             self.refuse("sets such as ['a', 'b'], as its categories have no order,", cell, event)
         if not isinstance(cell, tuple) or len(cell) != 2:
             needed = "a tuple of two ends, None for an open one, or a list of values"
             self.refuse(needed, cell, event)
-        if states is None or states.dtype == object:
+        if numbers is None:
             self.said.append((event, *cell, flags))
             return
-        # Numbers that count as categories are in order, too: a range is the set of those in it.
+        # A range of numbers that count as categories is the set of those in it.
         low, high = self._ends([cell[:1], cell[1:]])
-        held = [*states[_are_within(states, low, high, flags & _LOW, flags & _HIGH)]]
-        if not held:
-            self.refuse(f"a range that holds one of {shorten(states)}", cell, event)
-        self.add(event, held)
+        is_held = _are_within(numbers, low, high, flags & _LOW, flags & _HIGH)
+        if not is_held.any():
+            self.refuse(f"a range that holds one of {shorten(numbers)}", cell, event)
+        self.add(event, [*numbers[is_held]])
 
     def intervals(self) -> tuple[Ints, Ints, Floats, Floats]:
         """Events, columns, and ends of intervals ``low < x <= high``."""

@@ -229,10 +229,9 @@ def filled_numbers(cells: Ranges, weight: Floats, random_state: np.random.Random
     filled = np.full(len(weight), np.nan)
     # Cells without any end are missing, and stay so.
     stated_cells = np.flatnonzero(np.isfinite(cells.low) | np.isfinite(cells.high))
-    if len(stated_cells):
-        filled[stated_cells] = filled_ranges(
-            cells.take(stated_cells), weight[stated_cells], random_state
-        )
+    filled[stated_cells] = filled_ranges(
+        cells.take(stated_cells), weight[stated_cells], random_state
+    )
     return filled
 
 

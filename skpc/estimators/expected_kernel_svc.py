@@ -11,7 +11,7 @@ from sklearn.svm import SVC
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 
-from skpc._arrays import Floats, Ints
+from skpc._arrays import SMALLEST_NORMAL, Floats, Ints
 from skpc._fitting import all_or_nothing, progress
 from skpc._threads import in_threads, threads
 from skpc._validation import StrOptions, decisions_of_pairs, fit_context, sigmoid_calibration
@@ -56,7 +56,7 @@ class Sigmoid(NamedTuple):
         """Probabilities of the classes, shape (n_rows, n_classes)."""
         class_columns = [curve.predict(column) for curve, column in zip(self.curves, evidence.T)]
         # All sigmoids may vanish in float64, and their shares would be 0 / 0.
-        probability = np.maximum(np.column_stack(class_columns), np.finfo(np.float64).tiny)
+        probability = np.maximum(np.column_stack(class_columns), SMALLEST_NORMAL)
         return probability / probability.sum(axis=1, keepdims=True)
 
 

@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils import check_random_state
 
-from skpc._arrays import TINY, Floats, check_variables, log_or_inf, one_or_each
+from skpc._arrays import SMALLEST_NORMAL, Floats, check_variables, log_or_inf, one_or_each
 from skpc._cells import rows_of_numbers
 
 Factor = tuple[Sequence[int], Any]
@@ -204,7 +204,7 @@ class FactorGraph:
         if coupling is None:
             draw = check_random_state(random_state).uniform
             # A zero would make a state impossible.
-            smallest = TINY
+            smallest = SMALLEST_NORMAL
             tables = np.log(draw(smallest, 1.0, size=(len(edges), 2, 2)))
         else:
             needed = "coupling must be a finite number"

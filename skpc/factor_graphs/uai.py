@@ -10,7 +10,7 @@ from typing import NoReturn
 
 import numpy as np
 
-from skpc._arrays import TINY, Floats
+from skpc._arrays import SMALLEST_NORMAL, Floats
 from skpc._files import replacing
 from skpc._validation import check_option
 from skpc.factor_graphs.graph import FactorGraph, check_conditional
@@ -143,7 +143,7 @@ def _linear(number: int, log_table: Floats) -> Floats:
     with np.errstate(over="ignore", under="ignore"):
         table = np.exp(log_table)
     # Numbers below the normal ones have fewer digits, and zero stands for an impossible state.
-    is_tiny = table < TINY
+    is_tiny = table < SMALLEST_NORMAL
     lost = (table == np.inf) | (is_tiny & (log_table > -np.inf))
     if lost.any():
         raise ValueError(
@@ -217,7 +217,7 @@ class _Tokens:
             value = float(word)
         if value == math.inf:
             self.fail(needed)
-        if value >= TINY:
+        if value >= SMALLEST_NORMAL:
             return math.log(value)
         # 1e-400 is not a float64, but its logarithm is; only a zero is impossible.
         exact = Decimal(word)

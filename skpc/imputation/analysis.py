@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from scipy.special import softmax
 
-from skpc._arrays import TINY, Bools, Floats, Ints, group_sums, picked
+from skpc._arrays import SMALLEST_NORMAL, Bools, Floats, Ints, group_sums, picked
 from skpc.domain import Domain
 from skpc.imputation.passive import columns_read, with_any_cells
 from skpc.imputation.regressions import (
@@ -58,7 +58,7 @@ class Proposals(NamedTuple):
             prob = regression.probabilities(design)
             cells = np.broadcast_to(np.arange(float(prob.shape[1])), prob.shape)
             # A probability that has underflowed to zero has no logarithm.
-            return cls(cells, np.log(np.maximum(prob, TINY)))
+            return cls(cells, np.log(np.maximum(prob, SMALLEST_NORMAL)))
         aims = design @ regression.coefficients
         # Candidates of a missing number that are weighed.
         n_candidates = 50
@@ -291,7 +291,7 @@ class Analysis(NamedTuple):
         if self.kind == "logistic":
             prob = draw.probabilities(design)
             states = rows[:, self.outcome[0]].astype(np.int64)
-            return np.log(np.maximum(picked(prob, states), TINY))
+            return np.log(np.maximum(picked(prob, states), SMALLEST_NORMAL))
         return draw.log_density(design, *self._times(rows))
 
     def weighed(self, draw: Any, proposals: Proposals, rows: Floats, column: int) -> Floats:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from skpc._arrays import TINY, Floats, offsets, segment
+from skpc._arrays import SMALLEST_NORMAL, Floats, offsets, segment
 from skpc._fitting import Stop
 from skpc.domain import Domain, column_moments, one_hot
 from skpc.learning.gaussian_mixture import (
@@ -99,7 +99,7 @@ class LinearCells(NamedTuple):
         # Of the one component: shape (n_rows, n_coordinates), indicators among them.
         mean, sd = (moment[0] for moment in moments)
         # Observed cells are known, but have a distribution as well.
-        sd[sd == 0.0] = TINY
+        sd[sd == 0.0] = SMALLEST_NORMAL
         labels = [column.states for column in domain]
         first_indicator = offsets(
             np.array([1 if states is None else len(states) for states in labels])

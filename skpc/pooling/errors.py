@@ -15,7 +15,7 @@ from scipy.special import logit
 from scipy.stats import beta
 
 from skpc._arrays import (
-    TINY,
+    SMALLEST_NORMAL,
     Bools,
     Floats,
     Ints,
@@ -393,7 +393,7 @@ class Rates(NamedTuple):
         )
         # A column that nearly always has one value has fewer errors than it has draws. A rate of
         # zero has no logarithm.
-        draws = np.clip(rate / np.maximum(_misses(tails), 0.5), TINY, 0.5)
+        draws = np.clip(rate / np.maximum(_misses(tails), 0.5), SMALLEST_NORMAL, 0.5)
         return cls(rate, rate, rate, draws)
 
     @classmethod

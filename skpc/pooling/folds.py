@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.model_selection import check_cv
 from sklearn.utils import check_random_state, gen_batches
 
-from skpc._arrays import Floats, Ints, copies, group_sums
+from skpc._arrays import SMALLEST_NORMAL, Floats, Ints, copies, group_sums
 from skpc._threads import in_threads
 from skpc.densities import Density
 from skpc.domain import Domain, column_moments
@@ -290,7 +290,7 @@ def cell_errors(
     removed = np.isnan(left) & ~np.isnan(held) & (variance > 0.0)
     columns = np.flatnonzero(removed.any(axis=0)).tolist()
     errors = [np.empty(0)]
-    share = np.sqrt(weight / max(weight @ removed.sum(axis=1), np.finfo(float).tiny))
+    share = np.sqrt(weight / max(weight @ removed.sum(axis=1), SMALLEST_NORMAL))
     for part in gen_batches(len(held), _ROWS):
         for column, cells in zip(columns, density.posteriors(left[part], columns)):
             is_removed = removed[part, column]

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import log_softmax, softmax
 from sklearn.utils import gen_batches
 
-from skpc._arrays import TINY, Bools, Floats, Ints, group_sums, log_or_inf
+from skpc._arrays import SMALLEST_NORMAL, Bools, Floats, Ints, group_sums, log_or_inf
 from skpc._fitting import noted, without_warnings
 from skpc._random import draw_states
 from skpc.domain import Domain
@@ -48,7 +48,7 @@ def normals_around(
     have weights of shape (n_rows, n_scales).
     """
     # Atoms that have rounded up to all of the mass still leave something to the normals.
-    bulk = np.maximum(1.0 - atoms.sum(axis=1, keepdims=True), TINY)
+    bulk = np.maximum(1.0 - atoms.sum(axis=1, keepdims=True), SMALLEST_NORMAL)
     means = np.broadcast_to(law.place(mean)[:, np.newaxis], weights.shape)
     normals = Normals(means, sd[:, np.newaxis] * REGRESSOR_SCALES, bulk * weights)
     return ScoredNormals(law, atoms * weights.sum(axis=1, keepdims=True), normals)

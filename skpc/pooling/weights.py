@@ -14,7 +14,7 @@ from scipy.optimize import minimize
 from scipy.special import log_softmax
 from sklearn.preprocessing import MinMaxScaler
 
-from skpc._arrays import TINY, Bools, Floats, Ints, picked
+from skpc._arrays import SMALLEST_NORMAL, Bools, Floats, Ints, picked
 from skpc.domain import Domain
 from skpc.pooling.folds import observed_fraction
 
@@ -181,7 +181,7 @@ class GatingFeatures(NamedTuple):
         """
         # Variances below this part of that of the target count as this.
         smallest_variance = 1e-8
-        least = max(smallest_variance * target_variance, TINY)
+        least = max(smallest_variance * target_variance, SMALLEST_NORMAL)
         features = cls(domain, least, MinMaxScaler((-2.0, 2.0)))
         features.scaler.fit(features._fraction_and_variance(rows, variance))
         return features
@@ -245,7 +245,7 @@ def fit_gate(
     share = weight / weight.sum()
     log_share = np.where(counts, share, 0.0)
     centre = share @ target
-    spread = np.sqrt(max(share @ (target - centre) ** 2, np.finfo(np.float64).tiny))
+    spread = np.sqrt(max(share @ (target - centre) ** 2, SMALLEST_NORMAL))
     target, mean = ((places - centre) / spread for places in (target, mean))
     start = np.zeros((features.shape[1], gain.shape[1]))
     start[0] = np.where(is_unscaled, 0.0, scaled_start)
@@ -307,7 +307,7 @@ class HeteroscedasticNoise(NamedTuple):
         # Noise: the smallest variance, as a part of the mean square of the residuals.
         least_variance = 1e-6
         share = weight / weight.sum()
-        mean_square = max(share @ residual**2, np.finfo(np.float64).tiny)
+        mean_square = max(share @ residual**2, SMALLEST_NORMAL)
         # Standardised, the steps are those of any unit.
         residual = residual / np.sqrt(mean_square)
         sd = sd / np.sqrt(mean_square)
@@ -324,7 +324,7 @@ class HeteroscedasticNoise(NamedTuple):
         coef = minimize(loss, start, jac=True, method="L-BFGS-B", options=_CONVERGED).x
         # The constant brings the variance back to the unit of the residuals.
         coef[0] += np.log(mean_square)
-        return cls(coef, max(least * mean_square, TINY))
+        return cls(coef, max(least * mean_square, SMALLEST_NORMAL))
 
     def sds(self, sd: Floats, features: Floats) -> Floats:
         """Standard deviation of each row."""

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from skpc._arrays import TINY, Bools, Floats
+from skpc._arrays import SMALLEST_NORMAL, Bools, Floats
 from skpc.synthesis.cells import TableCells
 
 #: Sums agree to this part of the greatest number of their columns.
@@ -430,7 +430,7 @@ def _give_way(tie: Tie, rows: Floats, is_free: Bools, is_moved: Bools) -> None:
     may_change = np.where(is_free, 2.0 - is_moved, 0.0)[broken][:, columns]
     # Of several, the largest: a change is the smallest part of it.
     size = np.abs(rows[broken][:, columns])
-    size /= np.maximum(size.max(axis=1, keepdims=True), TINY)
+    size /= np.maximum(size.max(axis=1, keepdims=True), SMALLEST_NORMAL)
     # Before all sources of the same rank, and behind those of a higher one.
     size[:, 0] = 1.5
     place = (may_change + 0.5 * size).argmax(axis=1)

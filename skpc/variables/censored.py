@@ -13,7 +13,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from skpc._arrays import TINY, Bools, Floats, Ints, group_sums
+from skpc._arrays import SMALLEST_NORMAL, Bools, Floats, Ints, group_sums
 from skpc._fitting import Rows, Statistics, Stop, learn
 from skpc.variables.atoms import distinct, repeated_points
 from skpc.variables.lattice import fit_lattice, on_lattice
@@ -162,7 +162,7 @@ class PartLaw(NamedTuple):
     def expected(self, cells: Stretches | Sets, weight: Floats) -> Shares:
         """The E-step: each cell is shared among its parts."""
         # The probability of a cell of hardly any weight may round to zero.
-        prob = np.maximum(cells.probabilities(self.mass), TINY)
+        prob = np.maximum(cells.probabilities(self.mass), SMALLEST_NORMAL)
         held = self.mass * cells.reached(weight / prob, len(self.mass))
         return Shares(held, float(weight @ np.log(prob)))
 

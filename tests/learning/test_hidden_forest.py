@@ -288,3 +288,19 @@ def test_few_rows_are_not_memorised():
     model = HiddenForest(random_state=0).fit(train)
     simple = HiddenForest(n_hidden=1, random_state=0).fit(train)
     assert model.score(test) > simple.score(test)
+
+
+def test_free_values_are_kept_where_rows_held_out_ask_for_them():
+    """``day`` follows from ``date``, value by value; ``near`` follows along a line."""
+    rng = np.random.default_rng(0)
+    date = rng.integers(0, 100, 3000)
+    normal = rng.normal(size=3000)
+    model = HiddenForest(n_estimators=1, n_hidden=16, random_state=0)
+    by_value = pd.DataFrame({"date": date, "day": date % 7, "normal": normal})
+    model.fit(by_value)
+    assert_array_equal(model._forest.states.is_line, [False, False, True])
+    drawn = model.sample(2000, random_state=0)
+    assert np.mean(drawn["day"] == drawn["date"] % 7) > 0.9
+    near = date + rng.normal(0, 5, 3000)
+    model.fit(pd.DataFrame({"date": date, "near": near, "normal": normal}))
+    assert model._forest.states.is_line.all()
