@@ -194,7 +194,7 @@ class Strudel(CircuitDensity):
         n_states = self.domain_.n_states
         # Without cuts the network is a single Chow-Liu tree.
         tree = learn_cutset_network(codes, weight, n_states, TREE).trees[0]
-        network = StrudelNetwork(codes, weight, n_states, tree, self.domain_.axes)
+        network = StrudelNetwork(codes, weight, n_states, tree, self.domain_.axes, self.param_ess)
 
         def fitted(circuit: Circuit) -> Circuit:
             return em_step(circuit, complete, weight, self._prior(circuit))

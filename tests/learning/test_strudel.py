@@ -27,7 +27,7 @@ def grown(n_splits: int, n_states=(2, 3, 2, 2, 3), n_rows: int = 400, seed: int 
     states = np.array(n_states)
     weight = np.ones(n_rows)
     tree = learn_cutset_network(codes, weight, states, TREE).trees[0]
-    network = StrudelNetwork(codes, weight, states, tree, [None] * len(n_states))
+    network = StrudelNetwork(codes, weight, states, tree, [None] * len(n_states), 1.0)
     done = sum(network.split(5.0) for _ in range(n_splits))
     return network.circuit(), codes.astype(float), done
 
