@@ -1,6 +1,7 @@
 """Strudel on the Twenty Datasets: how much of the way from a Chow-Liu tree to the published column.
 
     SKPC_DATA=... python -m tests.benchmarks.strudel [names ...] [--components 1 10]
+        [--max-splits N]
 
 Mean log-likelihoods of the test rows (nats) of one Chow-Liu tree, of the published column and of
 our models, learned from the training rows; validation rows choose the splits and iterations.
@@ -27,6 +28,7 @@ def main() -> None:
     )
     parser.add_argument("names", nargs="*")
     parser.add_argument("--components", nargs="+", type=int, default=[1, 10])
+    parser.add_argument("--max-splits", type=int, default=1000)
     options = parser.parse_args()
     published = column("bayesian_scores/table_1", "Strudel")
     print("set        components  Chow-Liu  published      ours   share  splits     edges  CPU s")
@@ -36,7 +38,12 @@ def main() -> None:
         states = [[0, 1]] * data.n_features
         tree = CutsetNetworkBD(max_depth=0, categories=states).fit(train).score(test)
         for n_components in options.components:
-            model = Strudel(n_components=n_components, categories=states, random_state=0)
+            model = Strudel(
+                n_components=n_components,
+                max_splits=options.max_splits,
+                categories=states,
+                random_state=0,
+            )
             start = time.process_time()
             model.fit(train, X_val=valid)
             seconds = time.process_time() - start

@@ -17,7 +17,7 @@ from skpc.queries.flows import uniform_pseudo_counts
 from skpc.queries.parameters import em_step
 
 
-def grown(n_splits: int, n_states=(2, 3, 2, 2, 3), n_rows: int = 400, seed: int = 0):
+def grown(n_splits: int, n_states=(2, 3, 2, 2, 3), n_rows: int = 2000, seed: int = 0):
     """A network after some splits, and its rows."""
     rng = np.random.default_rng(seed)
     kind = rng.integers(0, 3, n_rows)
