@@ -25,6 +25,9 @@ from skpc.counting.trees import ChowLiuTree, children_first
 from skpc.queries.flows import PseudoCounts
 from skpc.queries.parameters import em_step
 
+#: Variables and a state of each.
+_States = frozenset[tuple[int, int]]
+
 
 @dataclass(eq=False)
 class _Product:
@@ -49,6 +52,8 @@ class _Sum:
     #: The rows that pass it; each goes on to the child of its state.
     rows: Ints
     children: list[_Sum | _Product]
+    #: Variables and states that the sums above have decided on.
+    fixed: _States = frozenset()
 
 
 class StrudelNetwork:
@@ -90,13 +95,14 @@ class StrudelNetwork:
         parent = _parents(tree, n_features)
         # The variables below each one, where a split of its edges may look for another.
         self._scope: list[set[int]] = [{variable} for variable in range(n_features)]
-        children: list[list[int]] = [[] for _ in range(n_features)]
+        #: The variables just below each one in the tree.
+        self._below: list[list[int]] = [[] for _ in range(n_features)]
         order = children_first(parent)
         for variable in order:
             above = int(parent[variable])
             if above >= 0:
                 self._scope[above] |= self._scope[variable]
-                children[above].append(variable)
+                self._below[above].append(variable)
         self._scope_array = [np.array(sorted(scope)) for scope in self._scope]
         # Where the states of each variable begin when they stand end to end.
         self._first_state = offsets(n_states)
@@ -109,19 +115,20 @@ class StrudelNetwork:
         # Numbers break ties in the heap, for sums cannot be compared.
         self._number = count()
         every = np.arange(len(codes))
-        products: list[list[_Product]] = [[] for _ in range(n_features)]
+        # The products of the tree, by variable and state.
+        self._products: list[list[_Product]] = [[] for _ in range(n_features)]
+        self._unreached_nodes: dict[tuple[int, _States], _Sum | _Product] = {}
         for variable in order:
             for state in range(n_states[variable]):
                 at_state = np.flatnonzero(codes[:, variable] == state)
                 below: list[_Sum | _Product] = [
-                    self._first_sum(child, products[child], at_state)
-                    for child in children[variable]
+                    self._first_sum(child, at_state) for child in self._below[variable]
                 ]
-                products[variable].append(_Product(variable, state, below))
-        self._root = self._first_sum(order[-1], products[order[-1]], every)
+                self._products[variable].append(_Product(variable, state, below))
+        self._root = self._first_sum(order[-1], every)
 
-    def _first_sum(self, variable: int, products: list[_Product], rows: Ints) -> _Sum:
-        return self._listed(_Sum(variable, variable, rows, [*products]))
+    def _first_sum(self, variable: int, rows: Ints) -> _Sum:
+        return self._listed(_Sum(variable, variable, rows, [*self._products[variable]]))
 
     def _listed(self, node: _Sum) -> _Sum:
         """Remember the edges of a sum as candidates for splits."""
@@ -204,13 +211,33 @@ class StrudelNetwork:
     def _split(self, node: _Sum, number: int, rows: Ints, variable: int) -> None:
         state = self._codes[rows, variable]
         target = node.children[number]
+        fixed = node.fixed | {(node.variable, number)}
         children = []
         for value in range(self._n_states[variable]):
             at_value = rows[state == value]
             self._mark[at_value] = True
             children.append(self._restricted(target, variable, value, {}))
             self._mark[at_value] = False
-        node.children[number] = self._listed(_Sum(node.place, variable, rows, children))
+        node.children[number] = self._listed(_Sum(node.place, variable, rows, children, fixed))
+
+    def _unreached(self, place: int, fixed: _States) -> _Sum | _Product:
+        """A node that no row passes: as in the tree, but for the states that are fixed."""
+        fixed = frozenset(pair for pair in fixed if pair[0] in self._scope[place])
+        if (place, fixed) not in self._unreached_nodes:
+            own_states = [state for variable, state in fixed if variable == place]
+            nodes: list[_Sum | _Product] = []
+            for state in own_states or range(self._n_states[place]):
+                below = [
+                    node
+                    if self._scope[node.place].isdisjoint(dict(fixed))
+                    else self._unreached(node.place, fixed)
+                    for node in self._products[place][state].children
+                ]
+                nodes.append(_Product(place, state, below))
+            no_rows = np.empty(0, np.int64)
+            node = nodes[0] if own_states else _Sum(place, place, no_rows, nodes, fixed)
+            self._unreached_nodes[place, fixed] = node
+        return self._unreached_nodes[place, fixed]
 
     def _restricted(
         self, node: Any, variable: int, state: int, made: dict[int, _Sum | _Product]
@@ -230,14 +257,22 @@ class StrudelNetwork:
             ]
             made[id(node)] = _Product(node.variable, node.state, children)
             return made[id(node)]
+        is_reached = np.isin(range(len(node.children)), self._codes[node.rows, node.variable])
         inside = self._mark[node.rows]
         rows = node.rows[inside]
         node.rows = node.rows[~inside]
         # Its state is known: the branch replaces the sum, which the marked rows leave.
         if node.variable == variable:
             return node.children[state]
-        children = [self._restricted(child, variable, state, made) for child in node.children]
-        made[id(node)] = self._listed(_Sum(node.place, node.variable, rows, children))
+        fixed = node.fixed | {(variable, state)}
+        # Without rows the parameters cannot be learned: a copy would only be large.
+        children = [
+            self._restricted(child, variable, state, made)
+            if is_reached[number]
+            else self._unreached(child.place, fixed | {(node.variable, number)})
+            for number, child in enumerate(node.children)
+        ]
+        made[id(node)] = self._listed(_Sum(node.place, node.variable, rows, children, fixed))
         return made[id(node)]
 
     def circuit(self) -> Circuit:
