@@ -3,6 +3,8 @@
 The tree is a circuit on its own vtree: a sum over the states of each variable, given its parent. A
 split of an edge by a variable below it puts a sum over the states of that variable in the place of
 the edge. Below, only what leads to the variable is copied (the minimal copy); the rest is shared.
+The variable is the one that raises the marginal likelihood of the circuit most: each sum has a
+Dirichlet prior, so that the rise is a sum over the sums that are copied, known before the copy.
 So the vtree stays, and all circuits that begin from one tree are compatible.
 """
 
@@ -179,7 +181,7 @@ class StrudelNetwork:
         scope = self._scope_array[node.place]
         gain = np.full(len(self._n_states), -np.inf)
         others = scope[scope != node.place]
-        _divide(codes, weight, rows, others, states, self._ess, self._flow[0], gain)
+        _divide(codes[rows], weight[rows], others, states, self._ess, self._flow[0], gain)
         self._mark[rows] = True
         waiting = [node.children[number]]
         visited = set()
@@ -323,7 +325,6 @@ def _evidence(counts: Floats, n_states: int, ess: float) -> float:
 def _divide(
     codes: Codes,
     weight: Floats,
-    rows: Ints,
     scope: Ints,
     first_state: Ints,
     ess: float,
@@ -335,9 +336,9 @@ def _divide(
         n_states = first_state[variable + 1] - first_state[variable]
         counts[:] = 0.0
         is_divided = False
-        for row in rows:
+        for row in range(len(weight)):
             counts[codes[row, variable]] += weight[row]
-            is_divided |= codes[row, variable] != codes[rows[0], variable]
+            is_divided |= codes[row, variable] != codes[0, variable]
         if is_divided:
             gain[variable] = _evidence(counts, n_states, ess)
 
