@@ -32,8 +32,8 @@ class Strudel(CircuitDensity):
 
     The Chow-Liu tree of the columns [1]_ gives a vtree and a first circuit. Then the edge that most
     rows pass is split by the variable below it that raises the marginal likelihood most, and so on,
-    for as long as held-out rows gain. A split copies only what leads to the variable (section 3 of [2]_).
-    With several components, circuits of this one structure are mixed, and learned by EM.
+    for as long as held-out rows gain. A split copies only what leads to the variable (section 3 of
+    [2]_). With several components, circuits of this one structure are mixed, and learned by EM.
 
     The vtree does not change. So products and expected kernels
     (:func:`skpc.queries.expected_kernel`) of two such circuits with one vtree are tractable, and
