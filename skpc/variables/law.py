@@ -393,8 +393,10 @@ class Law(NamedTuple):
         )
         shift = (place - np.rint(place)) / knots_of_sd
         moments = np.zeros((2, len(mean)))
+        # By Horner's scheme; in place and by take, it is four times as fast.
         for term in terms[::-1]:
-            moments = moments * shift + term[:, knot_of_mean]
+            moments *= shift
+            moments += term.take(knot_of_mean, axis=1)
         return moments[0], moments[1]
 
     def _hermite_moments(self, mean: Floats, sd: Floats, centre: float, n_terms: int) -> Floats:
