@@ -230,13 +230,12 @@ def _are_fixed(circuit: Circuit, node: Ints, var: Ints, state: Ints) -> Bools:
     leaf_state[leaves.node] = only_possible_states(leaves, circuit.param)
     # Most are such leaves, or products with one of them, and need no walk.
     below = (circuit.kind[parent] == PRODUCT) & (leaf_state[child] >= 0)
-    n_features = circuit.n_features
     part = np.concatenate([leaves.node, child[below]])
-    pair = np.concatenate([leaves.node, parent[below]]) * n_features + circuit.leaf_var[part]
-    order = np.argsort(pair, kind="stable")
-    place = np.searchsorted(pair, node * n_features + var, sorter=order)
-    place = order[np.minimum(place, len(order) - 1)]
-    is_fixed = (pair[place] == node * n_features + var) & (leaf_state[part[place]] == state)
+    owner = np.concatenate([leaves.node, parent[below]])
+    pairs = zip(owner.tolist(), circuit.leaf_var[part].tolist())
+    known = dict(zip(pairs, leaf_state[part].tolist()))
+    nearby = [known.get(pair, _MIXED) for pair in zip(node.tolist(), var.tolist())]
+    is_fixed = np.array(nearby, np.int64) == state
     fixed = np.empty(circuit.n_nodes, np.int64)
     for variable in np.unique(var[~is_fixed]):
         _fix(

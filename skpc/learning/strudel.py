@@ -19,9 +19,9 @@ from typing import Any
 
 import numpy as np
 
-from skpc._arrays import Bools, Codes, Floats, Ints, offsets
+from skpc._arrays import Bools, Codes, Floats, Ints, group_sums, offsets
 from skpc._fitting import best_of
-from skpc._jit import internal_kernel, kernel
+from skpc._jit import kernel
 from skpc.circuit import Circuit, CircuitBuilder, mixture
 from skpc.counting.trees import ChowLiuTree, children_first
 from skpc.queries.flows import PseudoCounts
@@ -178,10 +178,13 @@ class StrudelNetwork:
         codes = self._codes
         weight = self._weight
         states = self._first_state
-        scope = self._scope_array[node.place]
         gain = np.full(len(self._n_states), -np.inf)
-        others = scope[scope != node.place]
-        _divide(codes[rows], weight[rows], others, states, self._ess, self._flow[0], gain)
+        # What a sum over the states of each variable costs, if it divides the rows.
+        for variable in self._scope[node.place] - {node.place}:
+            n_states = self._n_states[variable]
+            counts = group_sums(codes[rows, variable], weight[rows], n_states)
+            if np.count_nonzero(counts) > 1:
+                gain[variable] = _evidence(counts, n_states, self._ess)
         self._mark[rows] = True
         waiting = [node.children[number]]
         visited = set()
@@ -306,7 +309,7 @@ class StrudelNetwork:
         return builder.build()
 
 
-@internal_kernel
+@kernel
 def _evidence(counts: Floats, n_states: int, ess: float) -> float:
     """Log marginal likelihood (nats) of the counts of a sum; less than zero where any is not."""
     pseudo_count = ess / n_states
@@ -319,28 +322,6 @@ def _evidence(counts: Floats, n_states: int, ess: float) -> float:
     if total > 0.0:
         log_likelihood += math.lgamma(ess) - math.lgamma(total + ess)
     return log_likelihood
-
-
-@kernel
-def _divide(
-    codes: Codes,
-    weight: Floats,
-    scope: Ints,
-    first_state: Ints,
-    ess: float,
-    counts: Floats,
-    gain: Floats,
-) -> None:
-    """Write what a sum over the states of each variable costs, if it divides the rows."""
-    for variable in scope:
-        n_states = first_state[variable + 1] - first_state[variable]
-        counts[:] = 0.0
-        is_divided = False
-        for row in range(len(weight)):
-            counts[codes[row, variable]] += weight[row]
-            is_divided |= codes[row, variable] != codes[0, variable]
-        if is_divided:
-            gain[variable] = _evidence(counts, n_states, ess)
 
 
 @kernel
