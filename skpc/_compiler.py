@@ -40,11 +40,12 @@ _SPARED = (
     "RewriteSemanticConstants",
     "DeadBranchPrune",
     "RewriteDynamicRaises",
+    "NopythonRewrites",
 )
 
 try:
     from llvmlite.binding import parse_assembly
-    from numba.core import config, untyped_passes
+    from numba.core import config
     from numba.core.caching import CompileResultCacheImpl, FunctionCache, NullCache
     from numba.core.codegen import JITCodeLibrary
     from numba.core.compiler import Compiler, Flags
@@ -63,7 +64,6 @@ try:
         (config, ("CPU_NAME", "CPU_FEATURES")),
         (Compiler, ("compile_extra", "define_pipelines")),
         (JITCodeLibrary, ("add_llvm_module", "_get_module_for_linking", "_finalize_final_module")),
-        (untyped_passes, _SPARED),
     ]
     KNOWN = all(hasattr(owner, name) for owner, names in NAMES for name in names)
 except ImportError:  # pragma: no cover
@@ -186,6 +186,7 @@ class _KernelCompiler(Compiler):
     def define_pipelines(self) -> Any:
         (pipeline,) = super().define_pipelines()
         pipeline.passes = [step for step in pipeline.passes if step[0].__name__ not in _SPARED]
+        pipeline._ENFORCING = False
         return [pipeline]
 
 
