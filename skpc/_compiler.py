@@ -1,10 +1,12 @@
 """What kernels take from the inside of numba, all of it here; public means do where it has changed.
 
-Nothing public gives these three, of which each was measured:
+Nothing public gives these, of which each was measured:
 
 - Kernels that make no arrays do without counts of references, which are atomic additions: the
   reading of a cell takes 1.5 ns and not 17, the score of a row half the time.
 - Only what Python calls gets the code that Python calls: a first fit takes two thirds of the time.
+- What kernels alone call is optimised with its callers, and becomes no machine code of its own; the
+  compiler skips what no kernel has: a first fit takes four fifths of the time.
 - Machine code on disk is compared with all modules that it was made of, and survives damage; that
   of a wheel is read where there is none of one's own.
 
