@@ -44,6 +44,8 @@ _RULES = np.hstack([np.polynomial.legendre.leggauss(size) for size in _SIZES])
 _NODES, _WEIGHTS = 0.5 * (_RULES + np.array([[1.0], [0.0]]))
 #: Standard deviations around a mean beyond which a normal density counts for nothing.
 _REACH = 8.0
+#: As in other kernels: a plain constant would be a type of its own.
+_HEAD = np.int64(HEAD)
 _SQRT_2_PI = math.sqrt(2.0 * math.pi)
 _NO_BOUNDS = (-math.inf, math.inf)
 
@@ -584,7 +586,7 @@ def _quadrature(
     moments   (n_terms, 2, n)  what the integrals of values and of squares are added to
     ========  ===============  ========================================================
     """
-    inverse = inverse_of(column, HEAD)
+    inverse = inverse_of(column, _HEAD)
     n_atoms = len(cuts)
     value = np.empty(_SIZES[-1])
     deviation = np.empty(_SIZES[-1])
