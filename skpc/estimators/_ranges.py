@@ -158,15 +158,17 @@ def drawn_by_column(
         law = domain[column].law
         # Events that reach an end of the column are open there: its law says where it is.
         least, greatest = (-np.inf, np.inf) if law is None else law.ends
-        np.minimum.at(low, event, np.maximum(column_events.low, least))
+        # What lies above an end lies from the next float on: else zero would be negative.
+        above = column_events.low
+        above = np.where(np.isfinite(above), np.nextafter(above, np.inf), above)
+        np.minimum.at(low, event, np.maximum(above, least))
         np.maximum.at(high, event, np.minimum(column_events.high, greatest))
         # What has neither a value nor an interval still has the empty range of the start.
         says_nothing = low > high
         low[says_nothing] = -np.inf
         high[says_nothing] = np.inf
-        # Intervals of events are open below and closed above; a value is closed on both sides, as
-        # is the only value of a constant column.
-        closed = np.array([low == high, np.isfinite(high)])
+        # Ranges hold their ends, but not that of a column, unless it is its only value.
+        closed = np.array([(low == high) | (low > least), np.isfinite(high)])
         ranges = Ranges(low, high, closed)
         rows[:, column] = filled_numbers(ranges, weight, random_state)
     return domain.values(rows, events.rows)

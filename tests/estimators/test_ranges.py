@@ -19,6 +19,9 @@ from skpc import (
     TableMixture,
     ranges,
 )
+from skpc.domain import Domain, events_of_table
+from skpc.domain.stated import split_ranges
+from skpc.estimators._ranges import drawn_by_column
 
 N = 400
 LIMIT = 1.5
@@ -171,6 +174,22 @@ def test_a_wrong_interval_of_an_array_is_named_with_its_row():
     R = X.assign(x=pd.arrays.IntervalArray.from_arrays(X.x, X.x + (X.index != 7), "left"))
     with pytest.raises(ValueError, match=r"from the smaller to the greater end in .*row 7"):
         CutsetNetworkBD().fit(R)
+
+
+def test_a_bracket_that_begins_at_zero_is_one_of_positive_numbers():
+    rng = np.random.default_rng(0)
+    # A column without a lower end: a number of either sign.
+    domain = Domain.fit(pd.DataFrame({"x": rng.normal(size=300)}))
+    x = rng.lognormal(0.0, 1.0, 2000)
+    edges = np.array([0.0, 0.5, 1.0, 2.0, 100.0])
+    brackets = pd.DataFrame({"x": pd.cut(x, edges, right=False).astype("interval[float64, left]")})
+    _, stated = split_ranges(brackets)
+    events = events_of_table(domain, np.full((2000, 1), np.nan), stated)
+    drawn = drawn_by_column(domain, events, np.ones(2000), np.random.RandomState(0))[:, 0]
+    assert drawn.min() > 0.0
+    for low, high in zip(edges, edges[1:]):
+        truth, draws = (np.log(c[(c >= low) & (c < high)]).mean() for c in (x, drawn))
+        assert_allclose(draws, truth, atol=0.05)
 
 
 @pytest.mark.filterwarnings("ignore:Of the cells")
