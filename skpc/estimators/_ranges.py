@@ -158,17 +158,18 @@ def drawn_by_column(
         law = domain[column].law
         # Events that reach an end of the column are open there: its law says where it is.
         least, greatest = (-np.inf, np.inf) if law is None else law.ends
-        # What lies above an end lies from the next float on: else zero would be negative.
-        above = column_events.low
-        above = np.where(np.isfinite(above), np.nextafter(above, np.inf), above)
-        np.minimum.at(low, event, np.maximum(above, least))
+        # A range that begins with zero is open just below, and still one of positive numbers.
+        is_zero = column_events.low == np.nextafter(0.0, -1.0)
+        lower = np.where(is_zero, 0.0, column_events.low)
+        np.minimum.at(low, event, np.maximum(lower, least))
         np.maximum.at(high, event, np.minimum(column_events.high, greatest))
         # What has neither a value nor an interval still has the empty range of the start.
         says_nothing = low > high
         low[says_nothing] = -np.inf
         high[says_nothing] = np.inf
-        # Ranges hold their ends, but not that of a column, unless it is its only value.
-        closed = np.array([(low == high) | (low > least), np.isfinite(high)])
+        # Intervals of events are open below and closed above; a value is closed on both sides, as
+        # is the only value of a constant column.
+        closed = np.array([low == high, np.isfinite(high)])
         ranges = Ranges(low, high, closed)
         rows[:, column] = filled_numbers(ranges, weight, random_state)
     return domain.values(rows, events.rows)
