@@ -13,7 +13,14 @@ import numpy as np
 import pytest
 
 import skpc
-from skpc import CutsetNetworkBD, DensityClassifier, MixtureOfAllTrees, SoftLearnSPN
+from skpc import (
+    CutsetNetworkBD,
+    DensityClassifier,
+    GenerativeForest,
+    MixtureOfAllTrees,
+    SoftLearnSPN,
+    TableMixture,
+)
 from skpc import warmup as warmup_module
 from skpc._jit import KERNELS
 from skpc.warmup import warmup
@@ -59,6 +66,17 @@ def test_fits_and_queries_after_the_warm_up_compile_nothing(warm):
         holes
     )
     assert compiled() == before
+
+
+def test_no_kernel_is_compiled_for_two_kinds_of_arrays(warm):
+    rng = np.random.default_rng(2)
+    X = np.column_stack([rng.integers(0, 3, 400), rng.normal(size=(400, 4))])
+    X[rng.random(X.shape) < 0.1] = np.nan
+    labels = rng.integers(0, 2, 400)
+    GenerativeForest(2, random_state=0).fit(X, labels).predict_proba(X)
+    TableMixture(random_state=0).fit(X)
+    ours = [kernel for kernel in KERNELS if kernel.py_func.__module__.startswith("skpc.")]
+    assert not {kernel.py_func.__name__ for kernel in ours if len(kernel.signatures) > 1}
 
 
 def test_the_warm_up_leaves_no_kernel_out(warm):

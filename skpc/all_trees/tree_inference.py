@@ -235,7 +235,10 @@ def draw_each(tables: TreeTables, parents: Ints, streams: Streams, codes: Ints) 
         tree_order(parent, order)
         below[:] = 1.0
         # Of a row that is drawn whole nothing is observed: this takes half the time.
-        if code.max() >= 0:
+        is_empty = True
+        for state in code:
+            is_empty &= state < 0
+        if not is_empty:
             pass_up(tables, parent, order, code, below)
         # Parents before children: a child is drawn given the state of its parent.
         for variable in order[::-1]:

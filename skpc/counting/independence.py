@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skpc._arrays import Codes, Floats, Ints, check_memory
-from skpc._jit import internal_kernel, kernel
+from skpc._jit import ZERO, internal_kernel, kernel
 from skpc.counting.pairs import Places, count_pairs, pack_states
 
 
@@ -103,7 +103,9 @@ def _test_pairs(
     n_columns = len(observed)
     n_rows = len(codes)
     n_shown = place_ptr[1:] - observed
-    widest = max(n_shown.max(), 1)
+    widest = 1
+    for n_states in n_shown:
+        widest = max(widest, n_states)
     n_most = n_rows
     if len(counts):
         n_most = widest * widest
@@ -126,7 +128,7 @@ def _test_pairs(
             # Rows of one state of a stand together, and their states of b are counted at once.
             _sort_rows(codes[:, a], places, a, begin, order)
         for b in range(a):
-            n_cells = 0
+            n_cells = ZERO
             for i in range(n_shown[a]):
                 if len(counts):
                     row = counts[observed[a] + i]

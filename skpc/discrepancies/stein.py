@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skpc._arrays import Floats, Ints, offsets
-from skpc._jit import inlined, internal_kernel, kernel
+from skpc._jit import ZERO, inlined, internal_kernel, kernel
 from skpc._threads import in_threads
 from skpc._validation import check_option
 from skpc.circuit import Circuit
@@ -193,7 +193,7 @@ def _entry(rows: CollapsedRows, space: _Workspace, a: int, b: int) -> float:
     state = rows.state
     n_states = rows.n_states
     # The two rows' conditionals meet for every variable: once is enough.
-    row_mean = _expected(rows, space, a, b, 0, 0)
+    row_mean = _expected(rows, space, a, b, ZERO, ZERO)
     product = 1.0
     total = 0.0
     for variable in range(len(n_states)):

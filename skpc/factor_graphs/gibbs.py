@@ -217,7 +217,10 @@ def _run_chain(
     ============  =====================================================================
     """
     # One array for all updates: making one takes longer than an update.
-    log_prob = np.empty(factors.n_states.max())
+    most_states = 0
+    for n_states in factors.n_states:
+        most_states = max(most_states, n_states)
+    log_prob = np.empty(most_states)
     turn = 0
     for taken in range(len(out)):
         for _ in range(thinning if taken else burn_in):
@@ -261,4 +264,4 @@ def _update(factors: _FlatFactors, v: int, state: Ints, streams: Streams, log_pr
         # The line of logs is used again for the probabilities.
         log_prob[s] = math.exp(log_prob[s] - peak)
         total += log_prob[s]
-    state[v] = draw_index(log_prob, 0, n_states, uniform(streams, ZERO) * total)
+    state[v] = draw_index(log_prob, ZERO, n_states, uniform(streams, ZERO) * total)

@@ -50,7 +50,8 @@ class Layout(NamedTuple):
 
     def of_codes(self, codes: Codes) -> Ints:
         """Where the bin of each cell stands, -1 where missing."""
-        return np.where(codes < 0, -1, codes + self.first[:-1])
+        # In the order of rows, whatever that of the codes: kernels are compiled for one of them.
+        return np.ascontiguousarray(np.where(codes < 0, -1, codes + self.first[:-1]))
 
 
 class Tree(NamedTuple):
@@ -253,20 +254,35 @@ def add_tree(layout: Layout, tree: Tree, bins: Ints, sums_posteriors: bool, tota
     reached = np.empty(n_leaves, np.int64)
     joint = np.empty(n_classes)
     density = np.empty((tree.log_table.shape[1], n_leaves))
-    leaf_shares = np.exp(tree.log_joint)
-    leaf_shares /= leaf_shares.sum(axis=1).reshape(-1, 1)
+    # Loops, as sums and maxima of arrays would take some seconds to compile.
+    leaf_shares = np.empty((n_leaves, n_classes))
+    for leaf in range(n_leaves):
+        _normalise(tree.log_joint[leaf], leaf_shares[leaf])
     for i in range(len(bins)):
         n_reached = _reach(layout.position, tree, bins[i], waiting, reached)
         if sums_posteriors and n_reached == len(density) == 1:
             # The table of a single leaf says the same of all classes.
-            total[i] += leaf_shares[reached[0]]
+            for c in range(n_classes):
+                total[i, c] += leaf_shares[reached[0], c]
             continue
         _joint(layout.place, tree, bins[i], reached[:n_reached], density, joint)
         if sums_posteriors:
-            joint = np.exp(joint - joint.max())
-            total[i] += joint / joint.sum()
-        else:
-            total[i] = np.logaddexp(total[i], joint)
+            _normalise(joint, joint)
+        for c in range(n_classes):
+            if sums_posteriors:
+                total[i, c] += joint[c]
+            else:
+                total[i, c] = np.logaddexp(total[i, c], joint[c])
+
+
+@inlined
+def _normalise(log_weight: Floats, share: Floats) -> None:
+    """Turn the logarithms of weights into shares."""
+    log_total = -math.inf
+    for k in range(len(log_weight)):
+        log_total = np.logaddexp(log_total, log_weight[k])
+    for k in range(len(log_weight)):
+        share[k] = math.exp(log_weight[k] - log_total)
 
 
 @inlined

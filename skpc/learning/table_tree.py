@@ -173,7 +173,7 @@ def _bins(points: Floats, mass: Floats, columns: TableColumns, place: int) -> Sc
 def _codes(columns: TableColumns, bins: list[ScoreBins], rows: Floats) -> Codes:
     """States of all cells: of a number its atoms, then its bins; -1 where missing."""
     states, scores = columns.codes_and_scores(rows)
-    codes = np.full(rows.shape, -1)
+    codes = np.full(rows.shape, -1, dtype=np.int16)
     codes[:, columns.tables] = states
     for v, scored, bins_of_number, score in zip(columns.numbers, columns.scored, bins, scores.T):
         plain = ~np.isnan(score)

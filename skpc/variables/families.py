@@ -16,7 +16,7 @@ import numpy as np
 
 from skpc._arrays import Floats
 from skpc._fast_math import fast_exp
-from skpc._jit import inlined, internal_kernel, kernel
+from skpc._jit import inlined, internal_kernel
 from skpc._random import Streams, draw_index, uniform
 from skpc.variables import gaussian, poisson
 from skpc.variables.histogram import draw_in_state, state_and_log_density
@@ -52,7 +52,7 @@ FORMULAS = {number: family.formula for number, family in FAMILIES.items() if fam
 WITH_STATES_ALONE = [CATEGORICAL, HISTOGRAM]
 
 
-@kernel
+@internal_kernel
 def leaf_values(
     leaf: Leaf, table: Floats, cells: Cells, n: int, in_logs: bool, lines: Floats, out: int
 ) -> None:

@@ -83,7 +83,7 @@ class Cells(NamedTuple):
         State (the number of states where missing) of each cell, and the number that leaves with
         formulas read: NaN without a number, as in a missing cell. Behind the variables each
         leaf of several variables has two: its log density, and the flow that has reached it.
-        Behind all these, ``values`` has three for each variable (see :func:`edge_line`).
+        Behind all these, ``values`` has four for each variable (see :func:`edge_line`).
     base : array of shape (size,)
         The log density that all leaves of the observed numeric cells of a row have in common.
     incomplete : int8 array of shape (n_features + 2 n_leaves,)
@@ -98,10 +98,10 @@ class Cells(NamedTuple):
 
 @inlined
 def edge_line(cells: Cells, line: int) -> int:
-    """The first of the three lines of values that say what the cells of a variable on a lattice
-    are: the scores of their lower and upper edges, and the log scales of their densities. The first
-    entry is infinite if the variable has no lattice."""
-    return cells.codes.shape[0] + 3 * line
+    """The first of the four lines of values that say what the cells of a variable on a lattice
+    are: the scores of their lower and upper edges, the log scales of their densities, and the first
+    of the rows with the same value. The first entry is infinite if the variable has no lattice."""
+    return cells.codes.shape[0] + 4 * line
 
 
 class Columns(NamedTuple):

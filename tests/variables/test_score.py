@@ -228,5 +228,5 @@ def test_many_means_of_about_one_standard_deviation_are_as_each_by_itself(wideni
     )
     spread = np.median(np.sqrt(few[1] - few[0] ** 2))
     error = np.abs(many - few).max(axis=1)
-    assert error[0] < 1e-6 * spread
-    assert error[1] < 1e-5 * spread**2
+    assert error[0] < 1e-11 * spread
+    assert error[1] < 1e-9 * spread**2

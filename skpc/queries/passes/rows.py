@@ -3,6 +3,7 @@
 These leaves need whole rows: their values are found before a pass, what they add after it.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -108,12 +109,13 @@ def new_cells(n_features: int, n_joint: int, size: int) -> Cells:
     # One line for each variable, and two for each leaf that has lines of its own.
     codes = np.zeros((n_lines, size), np.int16)
     incomplete = np.ones(n_lines, np.int8)
-    # Behind the values stand three lines for each variable: both edges of its cells, and a scale.
-    values = np.empty((n_lines + 3 * n_features, size))
+    # Behind the values stand four lines for each variable: both edges of its cells, a scale, and
+    # rows with the same value.
+    values = np.empty((n_lines + 4 * n_features, size))
     return Cells(codes, values, np.empty(size), incomplete)
 
 
-@kernel
+@kernel(new_arrays=True)
 def read_batch(columns: Columns, rows: Floats, joint: Floats, n: int, cells: Cells) -> int:
     """Transpose the first rows, and log densities of leaves, into states and values.
 
@@ -124,6 +126,8 @@ def read_batch(columns: Columns, rows: Floats, joint: Floats, n: int, cells: Cel
     values = cells.values
     base = cells.base
     incomplete = cells.incomplete
+    n_places = 64
+    rows_of_places = np.empty(n_places, np.int64)
     # Each row has a density that all leaves of its numbers have in common.
     for r in range(n):
         base[r] = 0.0
@@ -134,6 +138,7 @@ def read_batch(columns: Columns, rows: Floats, joint: Floats, n: int, cells: Cel
         incomplete[var] = 0
         edges = edge_line(cells, var)
         has_cells = columns.has_cells[var]
+        rows_of_places[:] = -1
         for r in range(n):
             x = rows[r, var]
             # A variable that the circuit has been conditioned on is read from the circuit.
@@ -158,11 +163,24 @@ def read_batch(columns: Columns, rows: Floats, joint: Floats, n: int, cells: Cel
                     low = 0.0
                     high = 0.0
                     scale = 0.0
+                    same = r
                     if value == value:
-                        low, high, scale = read_edges(column, columns.axis, x)
+                        # A lattice has few values: most have been seen in the place they hash to.
+                        step = columns.axis[column.first + 1]
+                        place = int(x / step - n_places * math.floor(x / (n_places * step)))
+                        row_of_place = rows_of_places[place % n_places]
+                        if 0 <= row_of_place < r and rows[row_of_place, var] == x:
+                            same = row_of_place
+                            low = values[edges, same]
+                            high = values[edges + 1, same]
+                            scale = values[edges + 2, same]
+                        else:
+                            rows_of_places[place % n_places] = r
+                            low, high, scale = read_edges(column, columns.axis, x)
                     values[edges, r] = low
                     values[edges + 1, r] = high
                     values[edges + 2, r] = scale
+                    values[edges + 3, r] = same
         if not has_cells:
             values[edges, 0] = np.inf
     # Leaves of several variables have lines as variables do, which passes read alike.
@@ -298,9 +316,9 @@ class MultivariateReader:
         if len(single):
             reading = self._reading._replace(has_cells=on_lattices(self.columns))
             read = checked_cells(reading, np.ascontiguousarray(rows[single]))
-            lines = read.values[rows.shape[1] :].reshape(rows.shape[1], 3, len(single))
+            lines = read.values[rows.shape[1] :].reshape(rows.shape[1], 4, len(single))
             # (n_single, n_variables, 3): both edges and the scale of the cell of each score.
-            edges = lines[group.variables].transpose(2, 0, 1).copy()
+            edges = lines[group.variables, :3].transpose(2, 0, 1).copy()
             # The first row says which columns have a lattice.
             edges[:, lines[group.variables, 0, 0] == np.inf, 0] = np.inf
             gains[single] = group.mass_of_cells(scores[single], edges)
