@@ -46,8 +46,7 @@ _SPARED = (
 )
 
 try:
-    from llvmlite.binding import parse_assembly
-    from numba.core import config
+    from numba.core import cgutils, config
     from numba.core.caching import CompileResultCacheImpl, FunctionCache, NullCache
     from numba.core.codegen import JITCodeLibrary
     from numba.core.compiler import Compiler, Flags
@@ -166,11 +165,16 @@ class _PartLibrary(JITCodeLibrary):
         for library in dict.fromkeys(self._linking_libraries):
             self._final_module.link_in(library._get_module_for_linking(), preserve=True)
         self._finalized = True
-        # What is left for machine code is the place of what numba keeps for Python.
-        names = (variable.name for variable in self._get_module_for_linking().global_variables)
-        places = [f'@"{name}" = common global i64 0' for name in names if "NumbaEnv" in name]
-        module = str(self._codegen._create_empty_module(self.name))
-        self._final_module = parse_assembly("\n".join([module, *places]))
+        # What is left for machine code are the places of what numba keeps for Python.
+        rest = self._codegen.create_library(self.name)
+        module = rest.create_ir_module(self.name)
+        for variable in self._get_module_for_linking().global_variables:
+            if "NumbaEnv" in variable.name:
+                place = cgutils.add_global_variable(module, cgutils.intp_t, variable.name)
+                place.linkage = "common"
+                place.initializer = cgutils.intp_t(0)
+        rest.add_ir_module(module)
+        self._final_module = rest._final_module
         self._finalize_final_module()
 
 
@@ -188,6 +192,7 @@ class _KernelCompiler(Compiler):
     def define_pipelines(self) -> Any:
         (pipeline,) = super().define_pipelines()
         pipeline.passes = [step for step in pipeline.passes if step[0].__name__ not in _SPARED]
+        # Numba would rebuild and check the graph of a kernel after each pass.
         pipeline._ENFORCING = False
         return [pipeline]
 

@@ -6,6 +6,7 @@ value.
 """
 
 from collections.abc import Mapping
+from itertools import repeat
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -138,6 +139,10 @@ def events_of_table(domain: Domain, rows: Floats, stated: Mapping[int, Stated]) 
     """
     statements = [_Statements(domain, place, "X", []) for place in stated]
     for column, said in zip(statements, stated.values()):
+        if said.are_intervals and column.has_order:
+            ends = said.cells.left.tolist(), said.cells.right.tolist()
+            column.said.extend(zip(said.rows.tolist(), *ends, repeat(_flags(said.cells))))
+            continue
         for row, cell in zip(said.rows.tolist(), said.cells):
             column.add(row, cell)
     return _events_of(rows, statements)
@@ -181,6 +186,11 @@ def _is_missing(cell: Any) -> bool:
     # The most common types are never missing, and need no array to tell.
     is_plain = isinstance(cell, str | int)
     return not is_plain and bool(missing_cells(np.array([cell], dtype=object))[0])
+
+
+def _flags(intervals: Any) -> int:
+    """Which ends belong to an interval, or to each of an array of them."""
+    return _LOW * intervals.closed_left | _HIGH * intervals.closed_right
 
 
 def _are_within(values: Any, low: Floats, high: Floats, has_low: Any, has_high: Any) -> Bools:
@@ -229,7 +239,7 @@ class _Statements(NamedTuple):
             return
         flags = _LOW | _HIGH
         if hasattr(cell, "closed_left"):
-            flags = _LOW * cell.closed_left | _HIGH * cell.closed_right
+            flags = _flags(cell)
             cell = cell.left, cell.right
         states = self.column.states
         # Strings have no order; numbers have one, though they count as categories.

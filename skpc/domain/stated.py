@@ -6,7 +6,7 @@ of values; so may those of a column of ``IntervalDtype``. What holds a single va
 
 from collections.abc import Iterator
 from itertools import product
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,12 +25,27 @@ class Stated(NamedTuple):
     ----------
     rows : ndarray of int
         Their rows.
-    cells : list
-        Tuples, intervals, or sets.
+    cells : list, or array of pandas
+        Tuples, intervals, or sets; of a column of ``IntervalDtype`` its own array.
     """
 
     rows: Ints
-    cells: list[Any]
+    cells: Any
+
+    @property
+    def are_intervals(self) -> bool:
+        """Whether the ends of the cells are arrays."""
+        return hasattr(self.cells, "closed_left")
+
+    def of_rows(self, index: Ints, n_rows: int) -> Self:
+        """What is said of these of so many rows, some of them perhaps more than once."""
+        place = np.full(n_rows, -1)
+        place[self.rows] = np.arange(len(self.rows))
+        chosen = place[index]
+        rows = np.flatnonzero(chosen >= 0)
+        chosen = chosen[rows]
+        cells = self.cells
+        return type(self)(rows, cells[chosen] if self.are_intervals else [cells[c] for c in chosen])
 
 
 def is_stated(cell: Any) -> bool:
@@ -42,8 +57,16 @@ def _is_kind(kind: type) -> bool:
     return issubclass(kind, (tuple, *_SETS)) or hasattr(kind, "closed_left")
 
 
+def _are_intervals(column: Any) -> bool:
+    """Whether a column is one of ``IntervalDtype`` with two arrays of numbers as its ends."""
+    # Intervals of dates are refused one by one.
+    return str(column.dtype).startswith(("interval[float", "interval[int", "interval[uint"))
+
+
 def _are_stated(column: Any) -> bool:
     """Whether any cell of a column is a range or a set."""
+    if _are_intervals(column):
+        return bool(column.notna().any())
     # A column holds many cells of few types: each type is judged once.
     return any(map(_is_kind, set(map(type, objects_of(column).tolist()))))
 
@@ -92,9 +115,17 @@ def split_ranges(table: Any, interval_columns: Any = ()) -> tuple[Any, dict[int,
     columns: dict[int, NDArray[Any]] = {}
     open_ranges = [*product((None, np.nan, -np.inf), (None, np.nan, np.inf))]
     for place, column in _columns_of_objects(table):
-        cells = objects_of(column)
-        if place in interval_columns or not _are_stated(cells):
+        if place in interval_columns or not _are_stated(column):
             continue
+        if _are_intervals(column):
+            intervals = column.array
+            low, high, *closed = ends_of(intervals)
+            is_value = (low == high) & np.all(closed, axis=0)
+            columns[place] = np.where(is_value, low, np.nan)
+            rows = np.flatnonzero(~is_value & ~np.isnan(low))
+            stated[place] = Stated(rows, intervals[rows])
+            continue
+        cells = objects_of(column)
         values = cells.copy()
         statements = dict[int, Any]()
         for row, cell in enumerate(cells.tolist()):
@@ -106,9 +137,10 @@ def split_ranges(table: Any, interval_columns: Any = ()) -> tuple[Any, dict[int,
                     statements[row] = cell
         # Without its ranges and sets the column may hold numbers only.
         columns[place] = _as_numbers(values)
-        if statements:
-            rows = np.array([*statements], dtype=np.int64)
-            stated[place] = Stated(rows, [*statements.values()])
+        rows = np.array([*statements], dtype=np.int64)
+        stated[place] = Stated(rows, [*statements.values()])
+    # A column may hold only ranges that are values, or open at both ends.
+    stated = {place: said for place, said in stated.items() if len(said.rows)}
     return with_columns(table, columns), stated
 
 
@@ -139,6 +171,13 @@ def _as_numbers(values: NDArray[np.object_]) -> NDArray[Any]:
     return numbers
 
 
+def values_of(table: Any, place: int) -> NDArray[Any]:
+    """A column of a table without ranges and sets: floats if its cells are numbers, or objects."""
+    column = column_of(table, place)
+    is_plain = column.dtype == np.float64
+    return np.asarray(column) if is_plain else _as_numbers(objects_of(column))
+
+
 def with_columns(table: Any, columns: dict[int, NDArray[Any]]) -> Any:
     """A copy of a table with some other columns; of an array, floats where all cells are."""
     if not columns:
@@ -157,25 +196,26 @@ def with_columns(table: Any, columns: dict[int, NDArray[Any]]) -> Any:
     return copy
 
 
-def ends_of(cell: Any) -> tuple[float, float, bool, bool]:
-    """The ends of a range of numbers, and whether they belong to it."""
-    closed = True, True
+def ends_of(cell: Any) -> tuple[Any, Any, Any, Any]:
+    """The ends of a range of numbers, or of an array of them, and whether they belong to it."""
     if hasattr(cell, "closed_left"):
-        closed = bool(cell.closed_left), bool(cell.closed_right)
-        cell = cell.left, cell.right
+        # A time is no number, but numpy would make one of it.
+        low, high = (np.asarray(end, dtype=np.float64) for end in (cell.left, cell.right))
+        # Infinity itself belongs to no range.
+        return low, high, cell.closed_left & (low > -np.inf), cell.closed_right & (high < np.inf)
     if isinstance(cell, _SETS):
         numbers = np.asarray([*cell], dtype=np.float64)
         return float(numbers.min()), float(numbers.max()), True, True
     # NaN, which differs from itself, is an open end as None is.
-    low = -np.inf if cell[0] is None or cell[0] != cell[0] else float(cell[0])
-    high = np.inf if cell[1] is None or cell[1] != cell[1] else float(cell[1])
-    # Infinity itself belongs to no range.
-    return low, high, closed[0] and low > -np.inf, closed[1] and high < np.inf
+    least = -np.inf if cell[0] is None or cell[0] != cell[0] else float(cell[0])
+    greatest = np.inf if cell[1] is None or cell[1] != cell[1] else float(cell[1])
+    return least, greatest, least > -np.inf, greatest < np.inf
 
 
 def are_categories(values: NDArray[Any], stated: Stated) -> bool:
     """Whether a column that holds sets has categories."""
-    return values.dtype == object or all(isinstance(cell, _SETS) for cell in stated.cells)
+    are_sets = not stated.are_intervals and all(isinstance(cell, _SETS) for cell in stated.cells)
+    return values.dtype == object or are_sets
 
 
 def refuse_wrong(
@@ -184,6 +224,10 @@ def refuse_wrong(
     """Raise the error for a range or set that no column can have, or that its column cannot."""
     where = describe_column(place, names)
     has_strings = values.dtype == object
+    if stated.are_intervals:
+        low, high, *_ = ends_of(stated.cells)
+        wrong = np.flatnonzero(~(low < high))
+        stated = Stated(stated.rows[wrong], stated.cells[wrong])
     for row, cell in zip(stated.rows.tolist(), stated.cells):
         wanted = ""
         if isinstance(cell, _SETS):
@@ -218,7 +262,9 @@ def ranges_of(values: Floats, stated: Stated) -> Ranges:
     # Shape (2, n_cells): both ends of a value belong to it; a missing cell has none.
     closed = np.tile(~missing, (2, 1))
     if len(stated.rows):
-        *ends, holds_low, holds_high = zip(*map(ends_of, stated.cells))
+        cells = stated.cells
+        ends_of_cells = ends_of(cells) if stated.are_intervals else zip(*map(ends_of, cells))
+        *ends, holds_low, holds_high = ends_of_cells
         low[stated.rows], high[stated.rows] = ends
         closed[:, stated.rows] = holds_low, holds_high
     return Ranges(low, high, closed)
@@ -272,7 +318,7 @@ def check_stated(table: Any, stated: dict[int, Stated], names: Any) -> None:
         If a range or set is empty, or does not suit its column.
     """
     for place, stated_column in stated.items():
-        values = _as_numbers(objects_of(column_of(table, place)))
+        values = values_of(table, place)
         refuse_wrong(stated_column, place, names, values)
 
 
@@ -291,7 +337,7 @@ def filled_table(
     """
     columns: dict[int, NDArray[Any]] = {}
     for place, stated_column in stated.items():
-        values = _as_numbers(objects_of(column_of(table, place)))
+        values = values_of(table, place)
         if are_categories(values, stated_column):
             # Which categories there are is all that a domain learns of sets: each of them in turn.
             filled = values.astype(object)

@@ -16,16 +16,19 @@ import numpy as np
 from sklearn.utils import _safe_indexing
 
 from skpc._arrays import Bools, Floats, Ints, group_sums
-from skpc._validation import column_of, describe_column, objects_of
+from skpc._validation import describe_column
 from skpc._warnings import warn
 from skpc.domain import Domain, events_of_table, group_rows
 from skpc.domain.stated import (
+    Stated,
+    are_categories,
     check_stated,
     filled_codes,
     filled_numbers,
     filled_table,
-    is_stated,
+    ranges_of,
     split_ranges,
+    values_of,
 )
 from skpc.queries import Events
 from skpc.variables.censored import Ranges
@@ -54,13 +57,15 @@ def domain_and_events(
                 "sets: what is between their ends comes from the shape that is most likely."
             )
     # Equal rows come together before anything is drawn for them.
-    merged, merged_weight = merged_table(table, weight)
-    has_statement = np.zeros(len(merged_weight), dtype=bool)
-    for stated_column in split_ranges(merged, interval_columns)[1].values():
+    representative, merged_weight = distinct_rows(known_table, stated, weight)
+    has_statement = np.zeros(len(weight), dtype=bool)
+    for stated_column in stated.values():
         has_statement[stated_column.rows] = True
-    copied, merged_weight = copied_rows(merged_weight, has_statement)
-    split = split_ranges(_safe_indexing(merged, copied), interval_columns)
-    domain = learn_domain(filled_table(*split, merged_weight, random_state), merged_weight)
+    copied, merged_weight = copied_rows(merged_weight, has_statement[representative])
+    index = representative[copied]
+    taken = {place: cells.of_rows(index, len(weight)) for place, cells in stated.items()}
+    filled = filled_table(_safe_indexing(known_table, index), taken, merged_weight, random_state)
+    domain = learn_domain(filled, merged_weight)
     # The events are those of all rows, which go with the weights and targets of the callers.
     events = events_of_table(domain, domain.encode(known_table), stated)
     for place in np.flatnonzero(events.low >= events.high)[:1].tolist():
@@ -72,15 +77,26 @@ def domain_and_events(
     return domain, events
 
 
-def merged_table(table: Any, weight: Floats) -> tuple[Any, Floats]:
-    """Distinct rows of a checked table, whose cells may be ranges and sets, and their weights."""
-    columns = [objects_of(column_of(table, place)).tolist() for place in range(table.shape[1])]
-    # Ranges, sets and NaN have no order in common: their texts group the rows.
-    codes = [np.unique([*map(_key, cells)], return_inverse=True)[1] for cells in columns]
+def distinct_rows(
+    known_table: Any, stated: dict[int, Stated], weight: Floats
+) -> tuple[Ints, Floats]:
+    """Numbers of rows that stand for all, as :func:`split_ranges` returns these; their weights."""
+    keys = list[Any]()
+    for place in range(known_table.shape[1]):
+        key = values_of(known_table, place)
+        if place in stated and not are_categories(key, stated[place]):
+            # A domain learns nothing else from a range.
+            low, high, closed = ranges_of(key.astype(np.float64), stated[place])
+            keys.extend((low, high, *closed))
+            continue
+        if place in stated:
+            key = key.astype(object)
+            key[stated[place].rows] = [repr(sorted(cell)) for cell in stated[place].cells]
+        # Strings, dates and sets have no order in common: their texts group the rows.
+        keys.append([*map(repr, key.tolist())] if key.dtype == object else key)
+    codes = [np.unique(key, return_inverse=True)[1] for key in keys]
     group = group_rows(np.column_stack(codes).astype(np.float64))[1]
-    representative = np.unique(group, return_index=True)[1]
-    total = group_sums(group, weight)
-    return _safe_indexing(table, representative), total
+    return np.unique(group, return_index=True)[1], group_sums(group, weight)
 
 
 def copied_rows(weight: Floats, has_statement: Bools) -> tuple[Ints, Floats]:
@@ -92,12 +108,6 @@ def copied_rows(weight: Floats, has_statement: Bools) -> tuple[Ints, Floats]:
     most = 100.0
     copies = np.where(has_statement, np.clip(np.rint(weight), 1.0, most), 1.0).astype(np.int64)
     return np.repeat(np.arange(len(weight)), copies), np.repeat(weight / copies, copies)
-
-
-def _key(cell: Any) -> str:
-    """A text that equal cells have in common, sets whatever the order of their values."""
-    is_set = is_stated(cell) and not isinstance(cell, tuple) and not hasattr(cell, "closed_left")
-    return repr(sorted({*cell}, key=repr) if is_set else cell)
 
 
 def merged_events(events: Events, weight: Floats) -> tuple[Events, Floats, Ints]:
@@ -148,7 +158,10 @@ def drawn_by_column(
         law = domain[column].law
         # Events that reach an end of the column are open there: its law says where it is.
         least, greatest = (-np.inf, np.inf) if law is None else law.ends
-        np.minimum.at(low, event, np.maximum(column_events.low, least))
+        # A range that begins with zero is open just below, and still one of positive numbers.
+        is_zero = column_events.low == np.nextafter(0.0, -1.0)
+        lower = np.where(is_zero, 0.0, column_events.low)
+        np.minimum.at(low, event, np.maximum(lower, least))
         np.maximum.at(high, event, np.minimum(column_events.high, greatest))
         # What has neither a value nor an interval still has the empty range of the start.
         says_nothing = low > high

@@ -88,23 +88,21 @@ class _Drawing:
     def __init__(self, law: Any, events: Events):
         self.law = law
         rows = np.flatnonzero(np.diff(events.ptr) == 1)
-        has_end = np.isfinite(events.low) | np.isfinite(events.high)
+        place = events.ptr[rows]
+        ends = np.array([events.low[place], events.high[place]])
+        end_scores = ends if law is None else np.array(law.end_scores(*ends))
         # Several alternatives, and ranges of all numbers, keep the draws that they have.
-        self.rows: Ints = rows[has_end[events.ptr[rows]]]
-        place = events.ptr[self.rows]
-        self.low = events.low[place]
-        self.high = events.high[place]
+        has_end = np.isfinite(end_scores).any(axis=0)
+        self.rows: Ints = rows[has_end]
+        self.low, self.high = ends[:, has_end]
+        self.end_scores = end_scores[:, has_end]
 
     def drawn(
         self, design: Floats, values: Floats, weight: Floats, random_state: np.random.RandomState
     ) -> Floats:
         """The cells of the column with draws given the design."""
-        scores = values
-        low = self.low
-        high = self.high
-        if self.law is not None:
-            scores = self.law.transform(values)
-            low, high = self.law.end_scores(low, high)
+        scores = values if self.law is None else self.law.transform(values)
+        low, high = self.end_scores
         present = np.flatnonzero(~np.isnan(scores))
         ranges = np.searchsorted(present, self.rows), low, high
         # The ridge weighs as much as these rows. The constant comes last.
@@ -167,5 +165,5 @@ def _drawn_residuals(
     edges = known[-1] * np.arange(1, n_strata) / n_strata
     drawn = np.empty(len(mean))
     for index in np.split(order, np.searchsorted(known, edges)):
-        drawn[index] = filled_ranges(residuals.take(index), weight[index], random_state)
+        drawn[index] = filled_ranges(residuals.take(index), weight[index], random_state, False)
     return drawn

@@ -208,7 +208,7 @@ class PowerNormal(NamedTuple):
     sd: float
 
     @classmethod
-    def fit(cls, cells: Ranges, weight: Floats) -> Self:
+    def fit(cls, cells: Ranges, weight: Floats, is_positive: bool) -> Self:
         """The power, mean and deviation of greatest likelihood, by EM for each power."""
         # Powers of positive numbers that are compared, and the number of ranges by which they are.
         powers = (-0.5, 0.0, 0.25, 0.5, 1.0, 2.0)
@@ -226,11 +226,11 @@ class PowerNormal(NamedTuple):
         rows = np.flatnonzero(low < high)
         finite = np.concatenate([low[np.isfinite(low)], high[np.isfinite(high)]])
         # Powers are for positive numbers only.
-        is_positive = (finite >= 0.0).all()
+        is_positive &= bool((finite >= 0.0).all())
         # EM starts from the middle of a range, or from its only finite end.
         middle = np.where(np.isfinite(low), low, high)
         middle = np.where(np.isfinite(high - low), 0.5 * (low + high), middle)
-        is_positive &= (middle > 0.0).all()
+        is_positive &= bool((middle > 0.0).all())
         best = -np.inf
         for power in powers if is_positive else (None,):
             law = cls(power, 0.0, 1.0)
@@ -276,7 +276,12 @@ class PowerNormal(NamedTuple):
         return np.clip(drawn, low, high)
 
 
-def filled_ranges(cells: Ranges, weight: Floats, random_state: np.random.RandomState) -> Floats:
+def filled_ranges(
+    cells: Ranges,
+    weight: Floats,
+    random_state: np.random.RandomState,
+    is_positive: bool = True,
+) -> Floats:
     """Values for the cells of a column, those of ranges spread over these as its law is.
 
     Parameters
@@ -287,6 +292,8 @@ def filled_ranges(cells: Ranges, weight: Floats, random_state: np.random.RandomS
         Positive.
     random_state : RandomState
         Where the sequence of levels begins.
+    is_positive : bool, default=True
+        Whether numbers of which no end is negative are positive. Residuals are not.
 
     Returns
     -------
@@ -340,7 +347,7 @@ def filled_ranges(cells: Ranges, weight: Floats, random_state: np.random.RandomS
     # Cells that all have a range in common say nothing of its inside: there draws stay even.
     is_open = ~is_point[part] & (len(is_point) > 1)
     if is_open.any():
-        law = PowerNormal.fit(cells, weight)
+        law = PowerNormal.fit(cells, weight, is_positive)
         drawn[is_open] = law.within(low[is_open], high[is_open], inside[is_open])
     if step > 0.0:
         drawn = on_lattice(drawn, step, origin)

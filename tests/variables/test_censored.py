@@ -61,7 +61,7 @@ def test_what_lies_below_a_limit_follows_the_power_of_the_rest():
     cells = Ranges(
         np.where(is_known, x, 0.0), np.where(is_known, x, limit), np.tile(is_known, (2, 1))
     )
-    law = PowerNormal.fit(cells, np.ones(2000))
+    law = PowerNormal.fit(cells, np.ones(2000), is_positive=True)
     assert law.power == 0.0
     assert_allclose([law.mean, law.sd], [1.0, 0.8], atol=0.06)
     filled = filled_ranges(cells, np.ones(2000), np.random.RandomState(0))
