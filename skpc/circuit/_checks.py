@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skpc._arrays import Ints, segment
+from skpc._arrays import Bools, Ints, segment
+from skpc._jit import kernel
 from skpc.circuit._structure import (
     LEAF,
     PRODUCT,
@@ -33,6 +34,9 @@ from skpc.variables.leaf_queries import (
 if TYPE_CHECKING:
     from skpc.circuit._circuit import Circuit
 
+#: States of variables of which a node does not fix one, and of those outside its scope.
+_MIXED = -1
+_ABSENT = -2
 NAMES = {LEAF: "leaf", SUM: "sum", PRODUCT: "product"}
 
 
@@ -207,12 +211,8 @@ def _check_decisions(circuit: Circuit) -> None:
         )
     # (n_decided_edges,): the variable that the parent of each edge decides on.
     var = circuit.decision_var[parent]
-    fixed = _fixed_states(circuit)
-    wrong = [
-        edge
-        for edge, pair in enumerate(zip(child.tolist(), var.tolist()))
-        if state[edge] < 0 or _fixed_state(circuit, *pair, fixed) != state[edge]
-    ]
+    is_fixed = (state >= 0) & _are_fixed(circuit, child, var, state)
+    wrong = np.flatnonzero(~is_fixed)
     if len(wrong):
         edge = wrong[0]
         raise StructureError(
@@ -221,39 +221,58 @@ def _check_decisions(circuit: Circuit) -> None:
         )
 
 
-def _fixed_state(circuit: Circuit, node: int, var: int, fixed: dict[tuple[int, int], int]) -> int:
-    """The state of a variable that has all the mass of a node; else -1. ``fixed`` is added to."""
-    waiting = [node]
-    while (node, var) not in fixed:
-        # A stack in place of recursion, which has a limit: chains may be long.
-        top = waiting[-1]
-        below = circuit.child[segment(circuit.child_ptr, top)].tolist()
-        # Only children with the variable in their scope say anything of its state.
-        below = [part for part in below if circuit.scopes[part] >> var & 1]
-        # A sum that decides on the variable itself has several states.
-        if circuit.decision_var[top] == var:
-            below = []
-        missing = [part for part in below if (part, var) not in fixed]
-        if missing:
-            waiting += missing
-            continue
-        # A sum fixes a state if all its children fix this one; of a product one child has it.
-        states = {fixed[part, var] for part in below}
-        fixed[top, var] = states.pop() if len(states) == 1 else -1
-        waiting.pop()
-    return fixed[node, var]
-
-
-def _fixed_states(circuit: Circuit) -> dict[tuple[int, int], int]:
-    """States that have all the mass of a leaf, or of a product with such a leaf, by variable."""
+def _are_fixed(circuit: Circuit, node: Ints, var: Ints, state: Ints) -> Bools:
+    """Whether all the mass of each node is on a state of a variable."""
     leaves = circuit.structure.leaves
     parent = circuit.edge_parent
     child = circuit.child
-    state = np.full(circuit.n_nodes, -1)
-    state[leaves.node] = only_possible_states(leaves, circuit.param)
-    # A product fixes what one of its leaves fixes: found for all at once, as most need no walk.
-    below = (circuit.kind[parent] == PRODUCT) & (state[child] >= 0)
+    leaf_state = np.full(circuit.n_nodes, _MIXED)
+    leaf_state[leaves.node] = only_possible_states(leaves, circuit.param)
+    # Most are such leaves, or products with one of them, and need no walk.
+    below = (circuit.kind[parent] == PRODUCT) & (leaf_state[child] >= 0)
     part = np.concatenate([leaves.node, child[below]])
     owner = np.concatenate([leaves.node, parent[below]])
     pairs = zip(owner.tolist(), circuit.leaf_var[part].tolist())
-    return dict(zip(pairs, state[part].tolist()))
+    known = dict(zip(pairs, leaf_state[part].tolist()))
+    nearby = [known.get(pair, _MIXED) for pair in zip(node.tolist(), var.tolist())]
+    is_fixed = np.array(nearby, np.int64) == state
+    fixed = np.empty(circuit.n_nodes, np.int64)
+    for variable in np.unique(var[~is_fixed]):
+        _fix(
+            circuit.child_ptr,
+            child,
+            circuit.decision_var,
+            circuit.leaf_var,
+            leaf_state,
+            variable,
+            fixed,
+        )
+        of_variable = var == variable
+        is_fixed[of_variable] = fixed[node[of_variable]] == state[of_variable]
+    return is_fixed
+
+
+@kernel
+def _fix(
+    child_ptr: Ints,
+    child: Ints,
+    decision_var: Ints,
+    leaf_var: Ints,
+    leaf_state: Ints,
+    variable: int,
+    fixed: Ints,
+) -> None:
+    """Write the state of a variable that has all the mass of each node."""
+    for node in range(len(fixed)):
+        is_about = leaf_var[node] == variable
+        fixed[node] = leaf_state[node] if is_about else _ABSENT
+        # A sum fixes a state if all its children fix this one; of a product one child has it.
+        for edge in range(child_ptr[node], child_ptr[node + 1]):
+            state = fixed[child[edge]]
+            if fixed[node] == _ABSENT:
+                fixed[node] = state
+            elif state != _ABSENT and state != fixed[node]:
+                fixed[node] = _MIXED
+        # A sum that decides on the variable itself has several states.
+        if decision_var[node] == variable:
+            fixed[node] = _MIXED

@@ -31,9 +31,9 @@ class Strudel(CircuitDensity):
     """Structured-decomposable, deterministic circuit by splits of a Chow-Liu tree.
 
     The Chow-Liu tree of the columns [1]_ gives a vtree and a first circuit. Then the edge that most
-    rows pass is split by the variable below it that tells most of the others, and so on, for as
-    long as held-out rows gain. A split copies only what leads to the variable (section 3 of [2]_).
-    With several components, circuits of this one structure are mixed, and learned by EM.
+    rows pass is split by the variable below it that raises the marginal likelihood most, and so on,
+    for as long as held-out rows gain. A split copies only what leads to the variable (section 3 of
+    [2]_). With several components, circuits of this one structure are mixed, and learned by EM.
 
     The vtree does not change. So products and expected kernels
     (:func:`skpc.queries.expected_kernel`) of two such circuits with one vtree are tractable, and
@@ -102,8 +102,9 @@ class Strudel(CircuitDensity):
 
     Notes
     -----
-    A variable tells as much of others as twice the mutual information times the weight of the
-    rows, less the degrees of freedom. Where ``X_val`` is not given, a tenth of the rows is held
+    The paper splits by the variable of greatest mutual information with the others. Here the
+    marginal likelihood of the circuit decides, under the prior of ``param_ess``; an edge where no
+    split raises it is left as it is. Where ``X_val`` is not given, a tenth of the rows is held
     out to choose the number of splits and of iterations, and the parameters are then learned from
     all rows. Numeric columns are binned. Missing cells of training rows are filled by draws for the
     structure, and summed out in a step of EM for the parameters.
@@ -194,7 +195,7 @@ class Strudel(CircuitDensity):
         n_states = self.domain_.n_states
         # Without cuts the network is a single Chow-Liu tree.
         tree = learn_cutset_network(codes, weight, n_states, TREE).trees[0]
-        network = StrudelNetwork(codes, weight, n_states, tree, self.domain_.axes)
+        network = StrudelNetwork(codes, weight, n_states, tree, self.domain_.axes, self.param_ess)
 
         def fitted(circuit: Circuit) -> Circuit:
             return em_step(circuit, complete, weight, self._prior(circuit))

@@ -3,11 +3,14 @@
 The tree is a circuit on its own vtree: a sum over the states of each variable, given its parent. A
 split of an edge by a variable below it puts a sum over the states of that variable in the place of
 the edge. Below, only what leads to the variable is copied (the minimal copy); the rest is shared.
+The variable is the one that raises the marginal likelihood of the circuit most: each sum has a
+Dirichlet prior, so that the rise is a sum over the sums that are copied, known before the copy.
 So the vtree stays, and all circuits that begin from one tree are compatible.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from heapq import heappop, heappush
@@ -15,15 +18,17 @@ from itertools import count
 from typing import Any
 
 import numpy as np
-from scipy.special import xlogy
 
-from skpc._arrays import Floats, Ints
+from skpc._arrays import Bools, Codes, Floats, Ints, group_sums, offsets
 from skpc._fitting import best_of
+from skpc._jit import kernel
 from skpc.circuit import Circuit, CircuitBuilder, mixture
-from skpc.counting.rows import count_state_pairs, independent_pairs
 from skpc.counting.trees import ChowLiuTree, children_first
 from skpc.queries.flows import PseudoCounts
 from skpc.queries.parameters import em_step
+
+#: Variables and a state of each.
+_States = frozenset[tuple[int, int]]
 
 
 @dataclass(eq=False)
@@ -32,7 +37,7 @@ class _Product:
 
     variable: int
     state: int
-    below: list[_Sum | _Product]
+    children: list[_Sum | _Product]
 
     @property
     def place(self) -> int:
@@ -41,20 +46,16 @@ class _Product:
 
 
 @dataclass(eq=False)
-class _Edge:
-    """A child of a sum: what it leads to, and the rows that pass it."""
-
-    target: _Sum | _Product
-    rows: Ints
-
-
-@dataclass(eq=False)
 class _Sum:
     """A sum over the states of a variable; ``place`` is the variable of its scope in the tree."""
 
     place: int
     variable: int
-    edges: list[_Edge]
+    #: The rows that pass it; each goes on to the child of its state.
+    rows: Ints
+    children: list[_Sum | _Product]
+    #: Variables and states that the sums above have decided on.
+    fixed: _States = frozenset()
 
 
 class StrudelNetwork:
@@ -62,7 +63,7 @@ class StrudelNetwork:
 
     Parameters
     ----------
-    codes : ndarray of shape (n_rows, n_features)
+    codes : ndarray of shape (n_rows, n_features), int16
         States of complete rows.
     weight : ndarray of shape (n_rows,)
         Weights of the rows.
@@ -72,59 +73,78 @@ class StrudelNetwork:
         The tree to begin with, over all columns.
     axes : list
         The axis of each column, None for categories.
+    ess : float
+        Equivalent sample size of the prior of each sum.
     """
 
     def __init__(
-        self, codes: np.ndarray, weight: Floats, n_states: Ints, tree: ChowLiuTree, axes: Any
+        self,
+        codes: Codes,
+        weight: Floats,
+        n_states: Ints,
+        tree: ChowLiuTree,
+        axes: Any,
+        ess: float,
     ):
-        self._codes = codes
+        self._codes = np.require(codes, np.int16, ("C", "W"))
+        self._ess = ess
         self._weight = weight
         self._n_states = n_states
         self._axes = axes
-        # Marks the rows of a branch while it is copied; none between splits.
+        # Marks the rows of an edge, or of a branch that is copied; none between splits.
         self._mark = np.zeros(len(codes), dtype=bool)
         n_features = len(n_states)
         parent = _parents(tree, n_features)
         # The variables below each one, where a split of its edges may look for another.
         self._scope: list[set[int]] = [{variable} for variable in range(n_features)]
-        children: list[list[int]] = [[] for _ in range(n_features)]
+        #: The variables just below each one in the tree.
+        self._below: list[list[int]] = [[] for _ in range(n_features)]
         order = children_first(parent)
         for variable in order:
             above = int(parent[variable])
             if above >= 0:
                 self._scope[above] |= self._scope[variable]
-                children[above].append(variable)
+                self._below[above].append(variable)
+        self._scope_array = [np.array(sorted(scope)) for scope in self._scope]
+        # Where the states of each variable begin when they stand end to end.
+        self._first_state = offsets(n_states)
+        most_states = int(n_states.max())
+        # Weight of the rows outside, inside an edge, and of all, to each child of a sum.
+        self._flow = np.zeros((3, most_states))
+        # Weight inside by the state of each variable; zero between sums.
+        self._table = np.zeros((int(n_states.sum()), most_states))
         self._heap: list[tuple[float, int, _Sum, int]] = []
         # Numbers break ties in the heap, for sums cannot be compared.
         self._number = count()
         every = np.arange(len(codes))
-        products: list[list[_Product]] = [[] for _ in range(n_features)]
+        # The products of the tree, by variable and state.
+        self._products: list[list[_Product]] = [[] for _ in range(n_features)]
+        self._unreached_nodes: dict[tuple[int, _States], _Sum | _Product] = {}
         for variable in order:
             for state in range(n_states[variable]):
                 at_state = np.flatnonzero(codes[:, variable] == state)
                 below: list[_Sum | _Product] = [
-                    self._first_sum(child, products[child], at_state)
-                    for child in children[variable]
+                    self._first_sum(child, at_state) for child in self._below[variable]
                 ]
-                products[variable].append(_Product(variable, state, below))
-        self._root = self._first_sum(order[-1], products[order[-1]], every)
+                self._products[variable].append(_Product(variable, state, below))
+        self._root = self._first_sum(order[-1], every)
 
-    def _first_sum(self, variable: int, products: list[_Product], rows: Ints) -> _Sum:
-        state = self._codes[rows, variable]
-        edges = [_Edge(product, rows[state == product.state]) for product in products]
-        return self._listed(_Sum(variable, variable, edges))
+    def _first_sum(self, variable: int, rows: Ints) -> _Sum:
+        return self._listed(_Sum(variable, variable, rows, [*self._products[variable]]))
 
     def _listed(self, node: _Sum) -> _Sum:
         """Remember the edges of a sum as candidates for splits."""
         # A split is by a variable below that tells something of another one.
         if len(self._scope[node.place]) > 2:
-            for number, edge in enumerate(node.edges):
-                flow = float(self._weight[edge.rows].sum())
-                heappush(self._heap, (-flow, next(self._number), node, number))
+            state = self._codes[node.rows, node.variable]
+            flow = np.bincount(state, self._weight[node.rows], len(node.children))
+            # Rows only ever leave an edge.
+            for number in np.flatnonzero(flow):
+                heappush(self._heap, (-flow[number], next(self._number), node, int(number)))
         return node
 
     def split(self, least: float) -> bool:
-        """Split the edge of greatest flow that a variable divides.
+        """Split the edge of greatest flow where a split raises the marginal likelihood.
 
         Parameters
         ----------
@@ -138,76 +158,126 @@ class StrudelNetwork:
         """
         while self._heap:
             flow, _, node, number = heappop(self._heap)
-            edge = node.edges[number]
-            now = -float(self._weight[edge.rows].sum())
+            rows = node.rows[self._codes[node.rows, node.variable] == number]
+            now = -float(self._weight[rows].sum())
             if now > flow:
                 # Rows have left since: others may come first.
                 heappush(self._heap, (now, next(self._number), node, number))
                 continue
             if -flow < least:
                 return False
-            variable = self._most_informative(node.place, edge.rows)
-            if variable >= 0:
-                self._split(node, number, variable)
+            gain = self._gains(node, number, rows)
+            variable = int(gain.argmax())
+            if gain[variable] > 0.0:
+                self._split(node, number, rows, variable)
                 return True
         return False
 
-    def _most_informative(self, place: int, rows: Ints) -> int:
-        """The variable below that tells most of the others, or -1."""
-        scope = np.array(sorted(self._scope[place] - {place}))
-        codes = np.ascontiguousarray(self._codes[np.ix_(rows, scope)])
-        n_states = self._n_states[scope]
-        counts = count_state_pairs(codes, self._weight[rows], n_states)
-        expected, freedom, by_pair = independent_pairs(counts, n_states)
-        ratio = np.divide(counts, expected, out=np.ones_like(counts), where=expected > 0.0)
-        # Twice the information times the rows is as large as its degrees of freedom by chance.
-        gain = by_pair(2.0 * xlogy(counts, ratio)) - freedom
-        np.fill_diagonal(gain, 0.0)
-        total = np.maximum(gain, 0.0).sum(axis=1)
-        best = int(total.argmax())
-        return int(scope[best]) if total[best] > 0.0 else -1
+    def _gains(self, node: _Sum, number: int, rows: Ints) -> Floats:
+        """Rise of the log marginal likelihood by a split of an edge, by variable."""
+        codes = self._codes
+        weight = self._weight
+        states = self._first_state
+        gain = np.full(len(self._n_states), -np.inf)
+        # What a sum over the states of each variable costs, if it divides the rows.
+        for variable in self._scope[node.place] - {node.place}:
+            n_states = self._n_states[variable]
+            counts = group_sums(codes[rows, variable], weight[rows], n_states)
+            if np.count_nonzero(counts) > 1:
+                gain[variable] = _evidence(counts, n_states, self._ess)
+        self._mark[rows] = True
+        waiting = [node.children[number]]
+        visited = set()
+        while waiting:
+            part = waiting.pop()
+            if id(part) in visited:
+                continue
+            visited.add(id(part))
+            if isinstance(part, _Product):
+                waiting += part.children
+                continue
+            _add_gains(
+                codes,
+                weight,
+                part.rows,
+                self._mark,
+                part.variable,
+                self._scope_array[part.place],
+                states,
+                self._ess,
+                self._flow,
+                self._table,
+                gain,
+            )
+            waiting += [child for child, flow in zip(part.children, self._flow[1]) if flow > 0.0]
+        self._mark[rows] = False
+        return gain
 
-    def _split(self, node: _Sum, number: int, variable: int) -> None:
-        edge = node.edges[number]
-        state = self._codes[edge.rows, variable]
-        edges = []
+    def _split(self, node: _Sum, number: int, rows: Ints, variable: int) -> None:
+        state = self._codes[rows, variable]
+        target = node.children[number]
+        fixed = node.fixed | {(node.variable, number)}
+        children = []
         for value in range(self._n_states[variable]):
-            rows = edge.rows[state == value]
-            self._mark[rows] = True
-            edges.append(_Edge(self._restricted(edge.target, variable, value, {}), rows))
-            self._mark[rows] = False
-        edge.target = self._listed(_Sum(node.place, variable, edges))
+            at_value = rows[state == value]
+            self._mark[at_value] = True
+            children.append(self._restricted(target, variable, value, {}))
+            self._mark[at_value] = False
+        node.children[number] = self._listed(_Sum(node.place, variable, rows, children, fixed))
+
+    def _unreached(self, place: int, fixed: _States) -> _Sum | _Product:
+        """A node that no row passes: as in the tree, but for the states that are fixed."""
+        fixed = frozenset(pair for pair in fixed if pair[0] in self._scope[place])
+        if (place, fixed) not in self._unreached_nodes:
+            own_states = [state for variable, state in fixed if variable == place]
+            nodes: list[_Sum | _Product] = []
+            for state in own_states or range(self._n_states[place]):
+                below = [
+                    node
+                    if self._scope[node.place].isdisjoint(dict(fixed))
+                    else self._unreached(node.place, fixed)
+                    for node in self._products[place][state].children
+                ]
+                nodes.append(_Product(place, state, below))
+            no_rows = np.empty(0, np.int64)
+            node = nodes[0] if own_states else _Sum(place, place, no_rows, nodes, fixed)
+            self._unreached_nodes[place, fixed] = node
+        return self._unreached_nodes[place, fixed]
 
     def _restricted(
         self, node: Any, variable: int, state: int, made: dict[int, _Sum | _Product]
     ) -> Any:
         """A copy of a node for the marked rows, in which a variable has one state."""
-        # Its state is known: the branch replaces the sum, which the marked rows leave.
-        if isinstance(node, _Sum) and node.variable == variable:
-            edge = node.edges[state]
-            edge.rows = edge.rows[~self._mark[edge.rows]]
-            return edge.target
         # Whatever leads here has decided on the state, so that this can be shared.
         if isinstance(node, _Product) and node.variable == variable:
             return node
         if id(node) in made:
             return made[id(node)]
         if isinstance(node, _Product):
-            below = [
+            children = [
                 self._restricted(child, variable, state, made)
                 if variable in self._scope[child.place]
                 else child
-                for child in node.below
+                for child in node.children
             ]
-            made[id(node)] = _Product(node.variable, node.state, below)
+            made[id(node)] = _Product(node.variable, node.state, children)
             return made[id(node)]
-        edges = []
-        for edge in node.edges:
-            target = self._restricted(edge.target, variable, state, made)
-            inside = self._mark[edge.rows]
-            edges.append(_Edge(target, edge.rows[inside]))
-            edge.rows = edge.rows[~inside]
-        made[id(node)] = self._listed(_Sum(node.place, node.variable, edges))
+        is_reached = np.isin(range(len(node.children)), self._codes[node.rows, node.variable])
+        inside = self._mark[node.rows]
+        rows = node.rows[inside]
+        node.rows = node.rows[~inside]
+        # Its state is known: the branch replaces the sum, which the marked rows leave.
+        if node.variable == variable:
+            return node.children[state]
+        fixed = node.fixed | {(variable, state)}
+        # Without rows the parameters cannot be learned: a copy would only be large.
+        children = [
+            self._restricted(child, variable, state, made)
+            if is_reached[number]
+            else self._unreached(child.place, fixed | {(node.variable, number)})
+            for number, child in enumerate(node.children)
+        ]
+        made[id(node)] = self._listed(_Sum(node.place, node.variable, rows, children, fixed))
         return made[id(node)]
 
     def circuit(self) -> Circuit:
@@ -218,9 +288,7 @@ class StrudelNetwork:
         waiting: list[Any] = [self._root]
         while waiting:
             node = waiting[-1]
-            is_sum = isinstance(node, _Sum)
-            below = [edge.target for edge in node.edges] if is_sum else node.below
-            missing = [part for part in below if id(part) not in made]
+            missing = [part for part in node.children if id(part) not in made]
             # A node waits for its children on a stack: recursion might go too deep.
             if missing:
                 waiting += missing
@@ -228,8 +296,8 @@ class StrudelNetwork:
             waiting.pop()
             if id(node) in made:
                 continue
-            parts = [made[id(part)] for part in below]
-            if is_sum:
+            parts = [made[id(part)] for part in node.children]
+            if isinstance(node, _Sum):
                 log_weight = np.full(len(parts), -np.log(len(parts)))
                 states = range(len(parts))
                 made[id(node)] = builder.sum(parts, log_weight, node.variable, states)
@@ -239,6 +307,79 @@ class StrudelNetwork:
                 leaves[leaf] = builder.indicator(*leaf)
             made[id(node)] = builder.product([leaves[leaf], *parts]) if parts else leaves[leaf]
         return builder.build()
+
+
+@kernel
+def _evidence(counts: Floats, n_states: int, ess: float) -> float:
+    """Log marginal likelihood (nats) of the counts of a sum; less than zero where any is not."""
+    pseudo_count = ess / n_states
+    log_likelihood = 0.0
+    total = 0.0
+    for state in range(n_states):
+        if counts[state] > 0.0:
+            log_likelihood += math.lgamma(counts[state] + pseudo_count) - math.lgamma(pseudo_count)
+            total += counts[state]
+    if total > 0.0:
+        log_likelihood += math.lgamma(ess) - math.lgamma(total + ess)
+    return log_likelihood
+
+
+@kernel
+def _add_gains(
+    codes: Codes,
+    weight: Floats,
+    rows: Ints,
+    is_inside: Bools,
+    decided: int,
+    scope: Ints,
+    first_state: Ints,
+    ess: float,
+    flow: Floats,
+    table: Floats,
+    gain: Floats,
+) -> None:
+    """Add what is gained at one sum below an edge, by the variable that splits the edge.
+
+    ==============  ================================================================
+    codes, weight   states and weights of all rows
+    rows            rows that pass the sum
+    is_inside       (n_rows,): whether a row passes the edge
+    decided         variable of the sum
+    scope           variables of its scope
+    first_state     (n_features + 1,): offsets of the states of the variables
+    ess             equivalent sample size of the prior of a sum
+    flow            (3, most states): weight outside, inside, and of all, by child
+    table           (all states, most states): workspace of zeros
+    gain            (n_features,): added to
+    ==============  ================================================================
+    """
+    n_children = first_state[decided + 1] - first_state[decided]
+    flow[:] = 0.0
+    for row in rows:
+        child = codes[row, decided]
+        flow[2, child] += weight[row]
+        if not is_inside[row]:
+            flow[0, child] += weight[row]
+            continue
+        flow[1, child] += weight[row]
+        for variable in scope:
+            table[first_state[variable] + codes[row, variable], child] += weight[row]
+    # The rows of the edge leave the sum.
+    left = _evidence(flow[0], n_children, ess) - _evidence(flow[2], n_children, ess)
+    for variable in scope:
+        divided = left
+        n_parts = 0
+        for state in range(first_state[variable], first_state[variable + 1]):
+            part = _evidence(table[state], n_children, ess)
+            table[state] = 0.0
+            n_parts += part < 0.0
+            divided += part
+        # A branch takes the place of a sum over the variable itself.
+        if variable == decided:
+            gain[variable] += left
+        # Rows of one state do not need copies of their own.
+        elif n_parts > 1:
+            gain[variable] += divided
 
 
 def _parents(tree: ChowLiuTree, n_features: int) -> Ints:
