@@ -6,7 +6,7 @@ of values; so may those of a column of ``IntervalDtype``. What holds a single va
 
 from collections.abc import Iterator
 from itertools import product
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,16 +36,6 @@ class Stated(NamedTuple):
     def are_intervals(self) -> bool:
         """Whether the ends of the cells are arrays."""
         return hasattr(self.cells, "closed_left")
-
-    def of_rows(self, index: Ints, n_rows: int) -> Self:
-        """What is said of these of so many rows, some of them perhaps more than once."""
-        place = np.full(n_rows, -1)
-        place[self.rows] = np.arange(len(self.rows))
-        chosen = place[index]
-        rows = np.flatnonzero(chosen >= 0)
-        chosen = chosen[rows]
-        cells = self.cells
-        return type(self)(rows, cells[chosen] if self.are_intervals else [cells[c] for c in chosen])
 
 
 def is_stated(cell: Any) -> bool:
@@ -226,7 +216,7 @@ def refuse_wrong(
     has_strings = values.dtype == object
     if stated.are_intervals:
         low, high, *_ = ends_of(stated.cells)
-        wrong = np.flatnonzero(~(low < high))
+        wrong = ~(low < high)
         stated = Stated(stated.rows[wrong], stated.cells[wrong])
     for row, cell in zip(stated.rows.tolist(), stated.cells):
         wanted = ""

@@ -62,10 +62,8 @@ def domain_and_events(
     for stated_column in stated.values():
         has_statement[stated_column.rows] = True
     copied, merged_weight = copied_rows(merged_weight, has_statement[representative])
-    index = representative[copied]
-    taken = {place: cells.of_rows(index, len(weight)) for place, cells in stated.items()}
-    filled = filled_table(_safe_indexing(known_table, index), taken, merged_weight, random_state)
-    domain = learn_domain(filled, merged_weight)
+    split = split_ranges(_safe_indexing(table, representative[copied]), interval_columns)
+    domain = learn_domain(filled_table(*split, merged_weight, random_state), merged_weight)
     # The events are those of all rows, which go with the weights and targets of the callers.
     events = events_of_table(domain, domain.encode(known_table), stated)
     for place in np.flatnonzero(events.low >= events.high)[:1].tolist():
