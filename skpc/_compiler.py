@@ -26,10 +26,12 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, cast
 
-from numba import njit
+from numba import njit, version_info
 
 from skpc._shipped import processor, read_shipped, write_shipped
 
+#: The last version of numba whose compiler has been read: later ones work as they are.
+_LAST_SEEN = (0, 68)
 #: Passes of numba over what no kernel has: closures, blocks of "with", loops over types.
 _SPARED = (
     "WithLifting",
@@ -107,7 +109,8 @@ def dispatcher(func: Callable[..., Any], *, internal: bool, inlined: bool, new_a
         return _cached(func, options)
     # Nobody calls a kernel from C.
     options |= {"_nrt": new_arrays, "no_cfunc_wrapper": True, "no_cpython_wrapper": internal}
-    options["pipeline_class"] = _KernelCompiler
+    if version_info.short <= _LAST_SEEN:
+        options["pipeline_class"] = _KernelCompiler
     compiled: Any = njit(**options)(func)
     # A folder to write to, or a file to compare with, may be missing.
     compiled._cache = _ShippedCache(func)
