@@ -143,6 +143,7 @@ def _estimators_of_tables() -> list[Any]:
         skpc.SoftLearnSPN(clusterer="em", random_state=0),
         skpc.TableMixture(n_components=2, random_state=0),
         skpc.HiddenChowLiuTree(random_state=0),
+        skpc.Strudel(random_state=0),
         trees(),
         trees(orientation="undirected"),
         trees(orientation="undirected", inference="collapsed"),

@@ -390,9 +390,10 @@ class Law(NamedTuple):
         means_of_knot = 4
         if means_of_knot * len(knots) > len(mean):
             return self._hermite_moments(mean, sd, centre, 1)[0]
-        terms = self._hermite_moments(
-            knots.real * knots.imag / knots_of_sd, knots.imag, centre, n_terms
-        )
+        # A view of every second float would be another kind of array to kernels.
+        sd_of_knot = knots.imag.copy()
+        mean_of_knot = knots.real * sd_of_knot / knots_of_sd
+        terms = self._hermite_moments(mean_of_knot, sd_of_knot, centre, n_terms)
         shift = (place - np.rint(place)) / knots_of_sd
         moments = np.zeros((2, len(mean)))
         # By Horner's scheme; in place and by take, it is four times as fast.

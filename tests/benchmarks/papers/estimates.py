@@ -17,12 +17,6 @@ ESTIMATES = {
     "moat/directed/20ng": 1430,
     "moat/directed/ad": 4300,
     "moat/directed/r52": 1300,
-    "moat/published/accidents": 70,
-    "moat/published/audio": 60,
-    "moat/published/jester": 40,
-    "moat/published/kdd": 70,
     "moat/published/kosarek": 450,
-    "moat/published/msnbc": 25,
     "moat/published/msweb": 1300,
-    "moat/published/netflix": 60,
 }
