@@ -31,7 +31,7 @@ from numba import njit, version_info
 from skpc._shipped import processor, read_shipped, write_shipped
 
 #: The last version of numba whose compiler has been read: later ones work as they are.
-_LAST_SEEN = (0, 68)
+_LAST_VERSION_READ = (0, 68)
 #: Passes of numba over what no kernel has: closures, blocks of "with", loops over types.
 _SPARED = (
     "WithLifting",
@@ -109,7 +109,7 @@ def dispatcher(func: Callable[..., Any], *, internal: bool, inlined: bool, new_a
         return _cached(func, options)
     # Nobody calls a kernel from C.
     options |= {"_nrt": new_arrays, "no_cfunc_wrapper": True, "no_cpython_wrapper": internal}
-    if version_info.short <= _LAST_SEEN:
+    if version_info.short <= _LAST_VERSION_READ:
         options["pipeline_class"] = _KernelCompiler
     compiled: Any = njit(**options)(func)
     # A folder to write to, or a file to compare with, may be missing.

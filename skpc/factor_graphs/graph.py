@@ -204,8 +204,7 @@ class FactorGraph:
         if coupling is None:
             draw = check_random_state(random_state).uniform
             # A zero would make a state impossible.
-            smallest = SMALLEST_NORMAL
-            tables = np.log(draw(smallest, 1.0, size=(len(edges), 2, 2)))
+            tables = np.log(draw(SMALLEST_NORMAL, 1.0, size=(len(edges), 2, 2)))
         else:
             needed = "coupling must be a finite number"
             strength = one_or_each(coupling, len(edges), needed, "edges")

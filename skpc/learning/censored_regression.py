@@ -165,5 +165,7 @@ def _drawn_residuals(
     edges = known[-1] * np.arange(1, n_strata) / n_strata
     drawn = np.empty(len(mean))
     for index in np.split(order, np.searchsorted(known, edges)):
-        drawn[index] = filled_ranges(residuals.take(index), weight[index], random_state, False)
+        drawn[index] = filled_ranges(
+            residuals.take(index), weight[index], random_state, is_positive=False
+        )
     return drawn

@@ -384,8 +384,9 @@ class Law(NamedTuple):
         knots_of_sd = 3.0
         n_terms = 10
         place = mean / sd * knots_of_sd
+        nearest_place = np.rint(place)
         # A pair of floats, which numpy sorts as one.
-        knots, knot_of_mean = np.unique(np.rint(place) + 1j * sd, return_inverse=True)
+        knots, knot_of_mean = np.unique(nearest_place + 1j * sd, return_inverse=True)
         # A series and its quadrature cost as much as a few quadratures alone.
         means_of_knot = 4
         if means_of_knot * len(knots) > len(mean):
@@ -394,7 +395,7 @@ class Law(NamedTuple):
         sd_of_knot = knots.imag.copy()
         mean_of_knot = knots.real * sd_of_knot / knots_of_sd
         terms = self._hermite_moments(mean_of_knot, sd_of_knot, centre, n_terms)
-        shift = (place - np.rint(place)) / knots_of_sd
+        shift = (place - nearest_place) / knots_of_sd
         moments = np.zeros((2, len(mean)))
         # By Horner's scheme; in place and by take, it is four times as fast.
         for term in terms[::-1]:

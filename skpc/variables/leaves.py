@@ -83,7 +83,8 @@ class Cells(NamedTuple):
         State (the number of states where missing) of each cell, and the number that leaves with
         formulas read: NaN without a number, as in a missing cell. Behind the variables each
         leaf of several variables has two: its log density, and the flow that has reached it.
-        Behind all these, ``values`` has four for each variable (see :func:`edge_line`).
+        Behind all these, ``values`` has four for each variable (see :func:`edge_line`), and one
+        that is scratch.
     base : array of shape (size,)
         The log density that all leaves of the observed numeric cells of a row have in common.
     incomplete : int8 array of shape (n_features + 2 n_leaves,)

@@ -110,12 +110,12 @@ def new_cells(n_features: int, n_joint: int, size: int) -> Cells:
     codes = np.zeros((n_lines, size), np.int16)
     incomplete = np.ones(n_lines, np.int8)
     # Behind the values stand four lines for each variable: both edges of its cells, a scale, and
-    # rows with the same value.
-    values = np.empty((n_lines + 4 * n_features, size))
+    # rows with the same value. A last line is scratch: kernels that make arrays read slowly.
+    values = np.empty((n_lines + 4 * n_features + 1, size))
     return Cells(codes, values, np.empty(size), incomplete)
 
 
-@kernel(new_arrays=True)
+@kernel
 def read_batch(columns: Columns, rows: Floats, joint: Floats, n: int, cells: Cells) -> int:
     """Transpose the first rows, and log densities of leaves, into states and values.
 
@@ -126,8 +126,9 @@ def read_batch(columns: Columns, rows: Floats, joint: Floats, n: int, cells: Cel
     values = cells.values
     base = cells.base
     incomplete = cells.incomplete
-    n_places = 64
-    rows_of_places = np.empty(n_places, np.int64)
+    # The last row that each place has, to which values hash.
+    scratch = values.shape[0] - 1
+    n_places = values.shape[1]
     # Each row has a density that all leaves of its numbers have in common.
     for r in range(n):
         base[r] = 0.0
@@ -138,7 +139,8 @@ def read_batch(columns: Columns, rows: Floats, joint: Floats, n: int, cells: Cel
         incomplete[var] = 0
         edges = edge_line(cells, var)
         has_cells = columns.has_cells[var]
-        rows_of_places[:] = -1
+        for place in range(n_places if has_cells else 0):
+            values[scratch, place] = -1.0
         for r in range(n):
             x = rows[r, var]
             # A variable that the circuit has been conditioned on is read from the circuit.
@@ -167,15 +169,16 @@ def read_batch(columns: Columns, rows: Floats, joint: Floats, n: int, cells: Cel
                     if value == value:
                         # A lattice has few values: most have been seen in the place they hash to.
                         step = columns.axis[column.first + 1]
-                        place = int(x / step - n_places * math.floor(x / (n_places * step)))
-                        row_of_place = rows_of_places[place % n_places]
-                        if 0 <= row_of_place < r and rows[row_of_place, var] == x:
+                        turns = math.floor(x / (n_places * step))
+                        place = int(x / step - n_places * turns) % n_places
+                        row_of_place = int(values[scratch, place])
+                        if row_of_place >= 0 and rows[row_of_place, var] == x:
                             same = row_of_place
                             low = values[edges, same]
                             high = values[edges + 1, same]
                             scale = values[edges + 2, same]
                         else:
-                            rows_of_places[place % n_places] = r
+                            values[scratch, place] = r
                             low, high, scale = read_edges(column, columns.axis, x)
                     values[edges, r] = low
                     values[edges + 1, r] = high
@@ -316,7 +319,7 @@ class MultivariateReader:
         if len(single):
             reading = self._reading._replace(has_cells=on_lattices(self.columns))
             read = checked_cells(reading, np.ascontiguousarray(rows[single]))
-            lines = read.values[rows.shape[1] :].reshape(rows.shape[1], 4, len(single))
+            lines = read.values[rows.shape[1] : -1].reshape(rows.shape[1], 4, len(single))
             # (n_single, n_variables, 3): both edges and the scale of the cell of each score.
             edges = lines[group.variables, :3].transpose(2, 0, 1).copy()
             # The first row says which columns have a lattice.
