@@ -15,16 +15,17 @@ the documented options of numba alone, more slowly and with numba's own cache.
 ``tests/test_jit.py`` compiles both ways; a slow test does so under the oldest and the newest numba.
 """
 
+import gc
 import hashlib
 import inspect
 import pickle
 import re
 import warnings
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 from numba import njit, version_info
 
@@ -32,7 +33,8 @@ from skpc._shipped import processor, read_shipped, write_shipped
 
 #: The last version of numba whose compiler has been read: later ones work as they are.
 _LAST_VERSION_READ = (0, 68)
-#: Passes of numba over what no kernel has: closures, blocks of "with", loops over types.
+#: Passes of numba over what no kernel has: closures, blocks of "with", loops over types; and for
+#: listings of types that nobody reads.
 _SPARED = (
     "WithLifting",
     "InlineClosureLikes",
@@ -45,6 +47,8 @@ _SPARED = (
     "DeadBranchPrune",
     "RewriteDynamicRaises",
     "NopythonRewrites",
+    "InlineOverloads",
+    "AnnotateTypes",
 )
 
 try:
@@ -56,6 +60,7 @@ try:
     from numba.core.options import DefaultOptions
     from numba.core.serialize import dumps
     from numba.core.sigutils import normalize_signature
+    from numba.core.types import Function, Type
 
     # Private names that are used below: if one has gone, all is left to numba's public means.
     NAMES = [
@@ -73,6 +78,7 @@ except ImportError:  # pragma: no cover
     KNOWN = False
     CompileResultCacheImpl = FunctionCache = NullCache = object  # type: ignore[misc, assignment]
     Compiler = Flags = JITCodeLibrary = object  # type: ignore[misc, assignment]
+    Function = Type = object  # type: ignore[misc, assignment]
 
 _ROOT = Path(__file__).parent
 #: An import of a module of the package at the beginning of a line.
@@ -160,6 +166,11 @@ class _KernelLibrary(JITCodeLibrary):
         module.data_layout = self._codegen._data_layout
         self._final_module.link_in(module)
 
+    def _optimize_final_module(self) -> None:
+        # Numba does this twice, the first time for the sake of counts of references alone.
+        passes, builder = self._codegen._module_pass_manager()
+        passes.run(self._final_module, builder)
+
 
 class _PartLibrary(JITCodeLibrary):
     """Code that is copied into kernels, and becomes machine code nowhere else."""
@@ -181,16 +192,55 @@ class _PartLibrary(JITCodeLibrary):
         self._finalize_final_module()
 
 
+class _TypingContext:
+    """Numba's types of what functions return; those of operators and of numpy are remembered.
+
+    Numba would try all versions of an operator each time that a kernel has it.
+    """
+
+    _signatures: ClassVar[dict[Any, Any]] = {}
+
+    def __init__(self, context: Any):
+        self._context = context
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._context, name)
+
+    def resolve_function_type(self, func: Any, args: Any, kws: Any) -> Any:
+        # Kernels, and methods, know their own.
+        if kws or (isinstance(func, Type) and not isinstance(func, Function)):
+            return self._context.resolve_function_type(func, args, kws)
+        call = func, tuple(args)
+        if call not in self._signatures:
+            self._signatures[call] = self._context.resolve_function_type(func, args, kws)
+        return self._signatures[call]
+
+
+@contextmanager
+def _without_collections() -> Iterator[None]:
+    """Collect no garbage: a compiler makes so many objects that all would be looked at often."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        # What a kernel calls is compiled inside of it.
+        if enabled:
+            gc.enable()
+
+
 class _KernelCompiler(Compiler):
     """Numba's compiler, without work that kernels make no use of."""
 
     def compile_extra(self, func: Callable[..., Any]) -> Any:
         state = self.state
         state.flags = _Flags(state.flags)
+        state.typingctx = _TypingContext(state.typingctx)
         library = _PartLibrary if state.flags.no_cpython_wrapper else _KernelLibrary
         state.library = library(state.targetctx.codegen(), func.__qualname__)
         state.library.enable_object_caching()
-        return super().compile_extra(func)
+        with _without_collections():
+            return super().compile_extra(func)
 
     def define_pipelines(self) -> Any:
         (pipeline,) = super().define_pipelines()
