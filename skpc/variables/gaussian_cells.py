@@ -3,6 +3,7 @@
 The plain twin of the kernel is ``tests/naive/blocks.py``.
 """
 
+import math
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -34,7 +35,6 @@ def fill_modes(
         )
 
 
-@kernel(new_arrays=True)
 def draw_missing(
     leaves: MultivariateGaussian,
     columns: Columns,
@@ -62,16 +62,42 @@ def draw_missing(
     rows : ndarray of shape (n_rows, n_features)
         Encoded rows; filled in place.
     """
-    variables = leaves.variables
-    state_ptr = leaves.state_ptr
-    axis = columns.axis
-    prob = np.exp(leaves.log_prob)
+    d = len(leaves.variables)
+    states = leaves.variables, leaves.state_ptr, np.exp(leaves.log_prob)
+    normals = leaves.gaussians.mean, leaves.gaussians.covariance
+    workspace = np.empty(d, dtype=np.int64), np.empty((d + 1, d))
+    axes = columns.axis_ptr, columns.axis
+    _draw_missing(*states, *normals, *axes, scores, reached, streams, *workspace, rows)
+
+
+@kernel
+def _draw_missing(
+    variables: Ints,
+    state_ptr: Ints,
+    prob: Floats,
+    means: Floats,
+    covariances: Floats,
+    axis_ptr: Ints,
+    axis: Floats,
+    scores: Floats,
+    reached: Ints,
+    streams: Streams,
+    order: Ints,
+    root: Floats,
+    rows: Floats,
+) -> None:
+    """Fill the missing cells of rows; see :func:`draw_missing`.
+
+    ================  ===================  ===================================================
+    variables         (d,)                 the columns of the leaves
+    state_ptr, prob   (d + 1,), (k, n)     places and probabilities of their states in each leaf
+    means             (k, d)               of the scores of each leaf k
+    covariances       (k, d, d)            of the scores of each leaf
+    axis_ptr, axis    (n_features + 1,)    the axes of all columns
+    order, root       (d,), (d + 1, d)     workspace
+    ================  ===================  ===================================================
+    """
     d = len(variables)
-    means = leaves.gaussians.mean
-    covariances = leaves.gaussians.covariance
-    order = np.empty(d, np.int64)
-    block = np.empty((d, d))
-    white = np.empty(d)
     for r in range(len(rows)):
         k = reached[r]
         # The row has reached leaves of other scopes.
@@ -94,30 +120,31 @@ def draw_missing(
                 if n_states > 1:
                     state = draw_index(prob[k], state_ptr[place], n_states, uniform(streams, r))
                 if state < n_states - 1:
-                    rows[r, var] = axis[columns.axis_ptr[var] + ATOMS + state]
+                    rows[r, var] = axis[axis_ptr[var] + ATOMS + state]
                 else:
                     order[n] = place
                     n += 1
-        # The covariance in the order of this row: observed scores, then those to draw.
+        # The root of the covariance in the order of this row, and behind it innovations.
         for i in range(n):
-            for j in range(n):
-                block[i, j] = covariances[k, order[i], order[j]]
-        root = np.linalg.cholesky(block[:n, :n])
-        for i in range(n):
-            # Each score is its mean given those before, and an innovation.
             place = order[i]
+            for j in range(i + 1):
+                rest = covariances[k, place, order[j]]
+                for before in range(j):
+                    rest -= root[i, before] * root[j, before]
+                root[i, j] = math.sqrt(rest) if i == j else rest / root[j, j]
+            # Each score is its mean given those before, and an innovation.
             mean = means[k, place]
             for j in range(i):
-                mean += root[i, j] * white[j]
+                mean += root[i, j] * root[d, j]
             if i < n_observed:
                 # An observed score tells its own innovation.
-                white[i] = (scores[r, place] - mean) / root[i, i]
+                root[d, i] = (scores[r, place] - mean) / root[i, i]
             else:
                 var = variables[place]
                 n_states = state_ptr[place + 1] - state_ptr[place]
-                white[i] = normal(streams, r)
-                z = mean + root[i, i] * white[i]
-                rows[r, var] = value_of_score(axis, columns.axis_ptr[var], n_states, z)
+                root[d, i] = normal(streams, r)
+                z = mean + root[i, i] * root[d, i]
+                rows[r, var] = value_of_score(axis, axis_ptr[var], n_states, z)
 
 
 class ConditionalNormals(NamedTuple):

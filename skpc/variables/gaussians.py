@@ -351,17 +351,19 @@ class Filled(NamedTuple):
                 patterns.pattern[chosen],
                 weight,
             )
-            _fill(gaussians.precision[group], *pattern_arguments, *filled)
+            workspace = np.empty((d + 1, d))
+            _fill(gaussians.precision[group], *pattern_arguments, *filled, workspace)
         return filled
 
 
 @internal_kernel
-def _sweep(matrix: Floats, index: Ints, swept: Floats, row: Floats) -> float:
+def _sweep(matrix: Floats, index: Ints, swept: Floats) -> float:
     """Write the lower half of less the inverse of the block that an index selects.
 
-    Returns the log determinant of the block; ``row`` is workspace.
+    Returns the log determinant of the block; the last row is workspace.
     """
     n = len(index)
+    row = swept[len(swept) - 1]
     log_det = 0.0
     for i in range(n):
         for j in range(i + 1):
@@ -382,7 +384,7 @@ def _sweep(matrix: Floats, index: Ints, swept: Floats, row: Floats) -> float:
     return log_det
 
 
-@kernel(new_arrays=True)
+@kernel
 def _fill(
     precision: Floats,
     columns: Ints,
@@ -394,6 +396,7 @@ def _fill(
     log_det: Floats,
     spread: Floats,
     variance: Floats,
+    swept: Floats,
 ) -> None:
     """Fill in the missing cells of rows, those of a pattern one after another.
 
@@ -408,11 +411,11 @@ def _fill(
     log_det     (k, n_rows)            of the covariance; becomes that of the observed cells
     spread      (k or 0, d, d)         receives sums of conditional covariances, lower halves
     variance    (k, n_rows or 0, d)    receives conditional variances, if it has rows
+    swept       (d + 1, d)             workspace
     ==========  =====================  =======================================================
     """
     n_components, n_rows, d = distance.shape
-    swept = np.empty((d, d))
-    row_buffer = np.empty(d)
+    row_buffer = swept[d]
     for k in range(n_components):
         begin = 0
         while begin < n_rows:
@@ -425,7 +428,7 @@ def _fill(
                 end += 1
             missing = columns[p, : n_missing[p]] if weights > 0.0 else columns[p, :0]
             n = len(missing)
-            log_det_of_pattern = _sweep(precision[k], missing, swept, row_buffer)
+            log_det_of_pattern = _sweep(precision[k], missing, swept)
             for r in range(begin, end):
                 log_det[k, r] += log_det_of_pattern
                 # Another component may fill the row.

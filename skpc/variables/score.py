@@ -16,7 +16,7 @@ import numpy as np
 
 from skpc._arrays import Floats
 from skpc._fast_math import fast_exp, fast_log
-from skpc._jit import ZERO, inlined, kernel
+from skpc._jit import ZERO, inlined, internal_kernel, kernel
 from skpc.variables.histogram import BEYOND_END, n_up_to
 
 #: How near to a bound a value may come, as a part of the distance of typical ones.
@@ -182,7 +182,7 @@ def _logarithm(distance: float, centre: float, end: float) -> tuple[float, float
     return end + (distance * math.exp(-end) - 1.0), -end
 
 
-@inlined
+@internal_kernel
 def score_of(score: Floats, begin: int | np.int64, x: float) -> tuple[float, float]:
     """Score of a value, and the log slope there; the score is ``score[begin : begin + 8]``."""
     # Numbers of one array, so that kernels take the score of any column alike.
