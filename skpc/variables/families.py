@@ -62,14 +62,14 @@ def leaf_values(
     """
     if leaf.family == CATEGORICAL or leaf.family == HISTOGRAM:
         state_line(leaf, table, cells, n, lines, out)
-    elif leaf.family in (GAUSSIAN, SCORED):
-        gaussian.log_gaussian_line(leaf, table, cells, n, lines, out)
     elif leaf.family == POISSON:
         for r in range(n):
             lines[out, r] = poisson.log_poisson(leaf, table, cells.values[leaf.line, r])
     elif leaf.family == BLOCK:
         for r in range(n):
             lines[out, r] = cells.values[leaf.line, r]
+    else:
+        gaussian.log_gaussian_line(leaf, table, cells, n, lines, out)
     # A loop of its own vectorises; the exponential of the C library would not.
     if not in_logs and leaf.family != CATEGORICAL and leaf.family != HISTOGRAM:
         for r in range(n):
@@ -88,7 +88,7 @@ def log_sum(x: float, y: float) -> float:
 @inlined
 def cell_value(leaf: Leaf, table: Floats, cells: Cells, r: int, in_logs: bool) -> float:
     """Value of a leaf on the cell of row r, or its log with a log table."""
-    if leaf.family in (GAUSSIAN, SCORED):
+    if leaf.family == GAUSSIAN or leaf.family == SCORED:
         value = gaussian.log_gaussian(leaf, table, cells, r)
     elif leaf.family == POISSON:
         value = poisson.log_poisson(leaf, table, cells.values[leaf.line, r])
@@ -105,16 +105,15 @@ def add_statistics(
     leaf: Leaf, table: Floats, cells: Cells, n: int, lines: Floats, flow: int, statistic: Floats
 ) -> None:
     """Add the sufficient statistics of a leaf, weighted by a line of flows; its table has logs."""
-    if leaf.family in (GAUSSIAN, SCORED):
-        gaussian.add_gaussian(leaf, table, cells, n, lines, flow, statistic)
-    elif leaf.family == POISSON:
-        poisson.add_poisson(leaf, cells, n, lines, flow, statistic)
-    elif leaf.family == BLOCK:
+    if leaf.family == BLOCK:
         # What the flows add up to needs whole rows: it is made of the line behind this one later.
         for r in range(n):
             cells.values[leaf.line + 1, r] += lines[flow, r]
-    else:
+    elif leaf.family == CATEGORICAL or leaf.family == HISTOGRAM:
         add_states(leaf, cells, n, lines, flow, statistic)
+    else:
+        # Those of counts are the same, around the rate.
+        gaussian.add_gaussian(leaf, table, cells, n, lines, flow, statistic)
 
 
 @inlined
@@ -122,10 +121,10 @@ def draw(
     leaf: Leaf, column: Column, table: Floats, axis: Floats, streams: Streams, j: int
 ) -> float:
     """Draw a value from a leaf of a variable, with random stream ``j``."""
-    if leaf.family in (GAUSSIAN, SCORED):
+    if leaf.family == GAUSSIAN or leaf.family == SCORED:
         return gaussian.draw_gaussian(leaf, table, axis, column.first, streams, j)
     if leaf.family == POISSON:
-        return poisson.draw_poisson(table[leaf.first + 2], streams, j)
+        return poisson.draw_poisson(table[leaf.first + 1], streams, j)
     # The tables of leaves that have only states are in the linear domain here.
     state = draw_index(table, leaf.first, leaf.n_states, uniform(streams, j))
     if leaf.family == HISTOGRAM:

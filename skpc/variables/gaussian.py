@@ -161,8 +161,8 @@ def _log_cell(inverse_sd: float, u: float, width: float, low: float, high: float
     """Log of the mean density of a standard normal in a cell, less that in its middle ``u``; of a
     cell without an end, its log mass in place of it, in units of the score."""
     if width < np.inf:
-        square = (u * width) ** 2
         b = width * width
+        square = u * u * b
         if square < _MEDIUM[0] and b < _MEDIUM[1]:
             # The expectation of cosh(u w t) exp(-(w t)^2 / 2), t uniform in [-1/2, 1/2], by the
             # even moments of t: powers of both exponents stand beside each of them.
@@ -189,8 +189,8 @@ def _log_cell(inverse_sd: float, u: float, width: float, low: float, high: float
 @inlined
 def _narrow_cell(u: float, width: float) -> float:
     """:func:`_log_cell` of a narrow cell, by its cumulants; it vectorises."""
-    a = (u * width) ** 2
     b = width * width
+    a = u * u * b
     second = (a - b) / 24.0
     fourth = (-a * a - 4.0 * a * b + 2.0 * b * b) / 2880.0
     sixth = a * a * (a / 181440.0 + b / 30240.0) + b * b * (a / 60480.0 - b / 181440.0)
@@ -262,8 +262,8 @@ def log_gaussian_line(
         low = values[edges, r]
         high = values[edges + 1, r]
         width = (high - low) * inverse_sd
-        square = ((0.5 * (low + high) - mean) * inverse_sd * width) ** 2
-        is_narrow = square < _NARROW[0] and width * width < _NARROW[1]
+        exponent = (0.5 * (low + high) - mean) * inverse_sd * width
+        is_narrow = exponent * exponent < _NARROW[0] and width * width < _NARROW[1]
         if not is_narrow and values[line, r] == values[line, r]:
             # Special functions are dear: equal values of a batch share theirs.
             same = int(values[edges + 3, r])

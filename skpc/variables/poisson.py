@@ -1,8 +1,8 @@
 """Poisson leaves, for counts: 0, 1, 2, ... without an upper end.
 
-Table of a leaf: log rate, rate, log value of a missing cell. Statistics: count and sum of the
-observed cells, and the count of the missing ones. A family of leaves has a file of its own. The
-plain twin is ``tests/naive/circuit.py``.
+Table of a leaf: rate, log rate, nothing, log value of a missing cell. Statistics: those of
+:func:`skpc.variables.gaussian.add_gaussian`, whose mean is the rate. A family of leaves has a file
+of its own. The plain twin is ``tests/naive/circuit.py``.
 
 A count x is most probable under the rate x. Its probability there is divided out of all leaves
 (:func:`log_base`), so that the values inside a circuit lie in [0, 1] and no leaf needs log(x!).
@@ -19,10 +19,10 @@ from skpc._fast_math import fast_log
 from skpc._jit import inlined, internal_kernel
 from skpc._random import Streams, uniform
 from skpc.variables.forms import Points
-from skpc.variables.leaves import Cells, Leaf, Prior
+from skpc.variables.leaves import Leaf, Prior
 
 N_PARAMS = 1
-N_ENTRIES = 3
+N_ENTRIES = 4
 
 #: Kernels list all likely counts; counts with a greater rate are better described by a Gaussian.
 GREATEST_RATE = 1e6
@@ -43,33 +43,13 @@ def log_base(x: float) -> float:
 def log_poisson(leaf: Leaf, table: Floats, x: float) -> float:
     """Log probability relative to :func:`log_base`."""
     # The entry of states, of which there are none, stands first.
-    log_rate = table[leaf.first + 1]
-    rate = table[leaf.first + 2]
-    missing = table[leaf.first + 3]
+    rate = table[leaf.first + 1]
+    log_rate = table[leaf.first + 2]
+    missing = table[leaf.first + 4]
     # The logarithm of a missing cell is not wanted, and that of zero does not count.
     positive_count = x if x > 0.0 else 1.0
     relative = x * (log_rate - fast_log(positive_count)) + (x - rate)
     return relative if x == x else missing
-
-
-@inlined
-def add_poisson(
-    leaf: Leaf, cells: Cells, n: int, lines: Floats, flow: int, statistic: Floats
-) -> None:
-    """Add the statistics of a line of flows."""
-    count = 0.0
-    total = 0.0
-    missing = 0.0
-    for r in range(n):
-        x = cells.values[leaf.line, r]
-        # NaN must not reach the sums, not even times zero.
-        observed = lines[flow, r] if x == x else 0.0
-        count += observed
-        total += observed * (x if x == x else 0.0)
-        missing += lines[flow, r] - observed
-    statistic[leaf.first + 1] += count
-    statistic[leaf.first + 2] += total
-    statistic[leaf.first + 3] += missing
 
 
 @internal_kernel
@@ -101,7 +81,7 @@ def log_peak(rate: Floats) -> Floats:
 
 def entries(rate: Floats, highest: Floats) -> Floats:
     """Tables of many leaves, one a column."""
-    return np.array([np.log(rate), rate, 0.0 * rate])
+    return np.array([rate, np.log(rate), 0.0 * rate, 0.0 * rate])
 
 
 def form(rate: Floats) -> Points:
@@ -120,15 +100,15 @@ def form(rate: Floats) -> Points:
 def updated(statistic: Floats, param: Floats, prior: Prior) -> Floats:
     """The M-step of many leaves.
 
-    ``statistic`` has shape (3, n_leaves). A leaf without any count stays as it is. The rate is
+    ``statistic`` has shape (4, n_leaves). A leaf without any count stays as it is. The rate is
     kept between 1e-9 and 1e6.
     """
     smallest_rate = 1e-9
     (rate,) = param
-    (observed, total, missing) = statistic
+    (observed, distance, _, missing) = statistic
     count = observed + missing + prior.weight
     # A missing cell counts with the rate so far, a cell of the prior with the mean of its column.
-    total = total + missing * rate + prior.weight * prior.mean
+    total = distance + (observed + missing) * rate + prior.weight * prior.mean
     mean = np.clip(total / divisors(count), smallest_rate, GREATEST_RATE)
     return np.where(count > 0, mean, param)
 
