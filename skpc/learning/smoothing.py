@@ -11,11 +11,16 @@ from skpc.learning.categorical import state_counts
 from skpc.learning.held_out import quarters
 from skpc.learning.network import CutsetNetwork, cutset_circuit
 from skpc.queries import PseudoCounts, uniform_pseudo_counts
-from skpc.queries.flows import expected_statistics, leaf_facts
+from skpc.queries.flows import expected_statistics
 from skpc.queries.parameters import ParametrisedCircuit
 from skpc.queries.passes.induced import count_entries, entries_of
 from skpc.queries.passes.rows import read_cells
-from skpc.variables.leaf_queries import counts_like_columns, missing_counts, only_states
+from skpc.variables.leaf_queries import (
+    counts_like_columns,
+    missing_counts,
+    missing_entry,
+    only_states,
+)
 from skpc.variables.leaves import states_of_leaves
 
 #: Equivalent sample sizes to choose from.
@@ -199,10 +204,10 @@ def drawn_to_columns(
     Circuit, PseudoCounts
         The circuit, and the pseudo-counts with those of :func:`rows_like_columns`.
     """
-    leaves = leaf_facts(circuit)
+    leaves = circuit.structure.leaves
     counts_of_params = pseudo_count.param.copy()
-    states = states_of_leaves(leaves[0], circuit.n_states)
-    is_table = np.repeat(only_states(leaves[0])[states.leaf], states.size)
+    states = states_of_leaves(leaves, circuit.n_states)
+    is_table = np.repeat(only_states(leaves)[states.leaf], states.size)
     if not is_table.any():
         return circuit, pseudo_count
     statistic = expected_statistics(circuit, rows, weight).leaf_statistic
@@ -210,7 +215,8 @@ def drawn_to_columns(
     state = states.state[is_table]
     table = owners(states.size)[is_table]
     count = statistic[states.entry[is_table]]
-    missing = missing_counts(*leaves, statistic)[place]
+    missing_weight = statistic[missing_entry(leaves)]
+    missing = missing_counts(leaves, circuit.param, circuit.n_states, missing_weight)[place]
     # Rows that lack the cell belong to the leaf as well.
     mass = group_sums(table, count + missing, len(states.leaf))
     codes = read_cells(circuit.columns, rows)[0]

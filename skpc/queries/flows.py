@@ -15,7 +15,12 @@ from skpc._fitting import Statistics
 from skpc._validation import check_weight
 from skpc.circuit import SUM, Circuit
 from skpc.queries.passes.downward import Collected, flow_down
-from skpc.queries.passes.induced import EDGES_OF_A_COUNT, induced_statistics, walkable
+from skpc.queries.passes.induced import (
+    EDGES_OF_A_COUNT,
+    flow_through,
+    induced_statistics,
+    walkable,
+)
 from skpc.queries.passes.rows import check_rows, over_chunks
 from skpc.queries.passes.upward import Evaluator, refuse_impossible
 from skpc.variables import Columns, Leaves
@@ -231,11 +236,14 @@ def pseudo_counts_from(circuit: Circuit, n_rows: float) -> PseudoCounts:
     >>> pseudo_counts_from(builder.build(), 3.0).param.round(1)
     array([0.3, 2.7])
     """
-    # One row without cells and of this weight passes each edge as often as such rows would.
-    nothing = np.full((1, circuit.n_features), np.nan)
-    statistics = expected_statistics(circuit, nothing, np.array([float(n_rows)]))
-    counts = missing_counts(*leaf_facts(circuit), statistics.leaf_statistic)
-    return PseudoCounts(statistics.edge_flow, counts)
+    # Without any cell, a row is divided by the weights alone.
+    node_flow = np.zeros(circuit.n_nodes)
+    node_flow[-1] = n_rows
+    edge_flow = np.zeros(circuit.n_edges)
+    flow_through(circuit.structure, np.exp(circuit.log_weight), edge_flow, node_flow)
+    leaves = circuit.structure.leaves
+    counts = missing_counts(leaves, circuit.param, circuit.n_states, node_flow[leaves.node])
+    return PseudoCounts(edge_flow, counts)
 
 
 def _evenly_spread(circuit: Circuit, of_columns: Sequence[Floats] | None) -> Circuit:

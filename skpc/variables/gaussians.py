@@ -352,7 +352,7 @@ class Filled(NamedTuple):
                 weight,
             )
             workspace = np.empty((d + 1, d))
-            _fill(gaussians.precision[group], *pattern_arguments, *filled, workspace)
+            _fill(gaussians.precision[group], workspace, *pattern_arguments, *filled)
         return filled
 
 
@@ -387,6 +387,7 @@ def _sweep(matrix: Floats, index: Ints, swept: Floats) -> float:
 @kernel
 def _fill(
     precision: Floats,
+    swept: Floats,
     columns: Ints,
     n_missing: Ints,
     pattern: Ints,
@@ -396,12 +397,12 @@ def _fill(
     log_det: Floats,
     spread: Floats,
     variance: Floats,
-    swept: Floats,
 ) -> None:
     """Fill in the missing cells of rows, those of a pattern one after another.
 
     ==========  =====================  =======================================================
     precision   (n_components, d, d)   of each component k
+    swept       (d + 1, d)             workspace
     columns     (n_patterns, d)        columns of each pattern, the missing ones first
     n_missing   (n_patterns,)          number of missing columns of each pattern
     pattern     (n_rows,)              the pattern of each row
@@ -411,7 +412,6 @@ def _fill(
     log_det     (k, n_rows)            of the covariance; becomes that of the observed cells
     spread      (k or 0, d, d)         receives sums of conditional covariances, lower halves
     variance    (k, n_rows or 0, d)    receives conditional variances, if it has rows
-    swept       (d + 1, d)             workspace
     ==========  =====================  =======================================================
     """
     n_components, n_rows, d = distance.shape

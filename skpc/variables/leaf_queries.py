@@ -196,7 +196,7 @@ def _entry_places(leaves: Leaves, leaf: Ints, formula: Any) -> Ints:
     return leaves.first[leaf + 1] - formula.N_ENTRIES + np.arange(formula.N_ENTRIES)[:, np.newaxis]
 
 
-def _missing_entry(leaves: Leaves) -> Ints:
+def missing_entry(leaves: Leaves) -> Ints:
     """Position of the table entry, and the statistic, of a missing cell of each leaf.
 
     It is the last one of a formula, unless a cell without a score may be an atom.
@@ -237,7 +237,7 @@ def mode_tables(
         form = forms_of(leaves, param, columns, var, leaf)
         mode[leaf], best[leaf] = form.modes(float(columns.log_peak[var]))
     # A leaf that has been conditioned on a value adds nothing for its missing cell.
-    table[_missing_entry(leaves)] = np.where(np.isnan(observed), best, 0.0)
+    table[missing_entry(leaves)] = np.where(np.isnan(observed), best, 0.0)
     return table, mode
 
 
@@ -251,7 +251,7 @@ def updated_param(
     updated = param.copy()
     states = states_of_leaves(leaves, columns.n_states)
     # The counts of leaves of several variables have what is missing among them.
-    missing_weight = statistic[_missing_entry(leaves)]
+    missing_weight = statistic[missing_entry(leaves)]
     missing_weight = np.where(leaves.family == BLOCK, 0.0, missing_weight)
     log_prob = param[states.param]
     missing = np.repeat(missing_weight[states.leaf], states.size)
@@ -268,7 +268,7 @@ def updated_param(
         var = leaves.var[leaf]
         counts = statistic[_entry_places(leaves, leaf, formula)]
         # Atoms have no score either: of the missing cells, those of the last state count.
-        missing = statistic[_missing_entry(leaves)[leaf]]
+        missing = statistic[missing_entry(leaves)[leaf]]
         counts[-1] = missing * _prob_of_formula(leaves, param, leaf)
         updated[position] = formula.updated(counts, rows, prior.at(position[0], var))
     for column, leaf in leaves.alone():
@@ -301,11 +301,10 @@ def uniform_param(
     return uniform
 
 
-def missing_counts(leaves: Leaves, param: Floats, columns: Columns, statistic: Floats) -> Floats:
-    """Expected counts, in the shape of the parameters, of the missing cells in the statistics."""
-    missing_weight = statistic[_missing_entry(leaves)]
-    count = np.repeat(missing_weight, np.diff(leaves.param_ptr))
-    return count * _described_share(leaves, param, columns.n_states)
+def missing_counts(leaves: Leaves, param: Floats, n_states: Ints, weight: Floats) -> Floats:
+    """Expected counts, in the shape of the parameters, of missing cells, with a weight a leaf."""
+    count = np.repeat(weight, np.diff(leaves.param_ptr))
+    return count * _described_share(leaves, param, n_states)
 
 
 def _described_share(leaves: Leaves, param: Floats, n_states: Ints) -> Floats:

@@ -387,8 +387,9 @@ def induced_statistics(
     decides[-1] |= plan.n_roots > 1
     # Every row passes the root, divided among its parts.
     node_flow[-1] = count[-plan.n_roots :].sum()
-    # Arrays of a structure are read-only, for which the kernel would be compiled again.
-    _flow_through(structure.child_ptr.copy(), structure.child.copy(), decides, edge_flow, node_flow)
+    # What has been counted is not divided any more.
+    weight = np.where(decides[structure.edge_parent], 0.0, 1.0)
+    flow_through(structure, weight, edge_flow, node_flow)
     statistic = np.zeros(leaves.first[-1])
     states = states_of_leaves(leaves, circuit.n_states)
     statistic[states.entry] = by_source[n_edges + states.param]
@@ -399,13 +400,23 @@ def induced_statistics(
     return edge_flow, statistic, out[:, -1]
 
 
+def flow_through(
+    structure: Structure, weight: Floats, edge_flow: Floats, node_flow: Floats
+) -> None:
+    """Add to each edge its weight times the flow of its node, parents first, given the root's.
+
+    The flow of a node, but for the root, is the sum of those of its edges from above.
+    """
+    # Arrays of a structure are read-only, for which the kernel would be compiled again.
+    children = structure.child_ptr.copy(), structure.child.copy()
+    _flow_through(*children, weight, edge_flow, node_flow)
+
+
 @kernel
 def _flow_through(
-    child_ptr: Ints, child: Ints, decides: NDArray[np.bool_], edge_flow: Floats, node_flow: Floats
+    child_ptr: Ints, child: Ints, weight: Floats, edge_flow: Floats, node_flow: Floats
 ) -> None:
-    """Pass the flow of the root down, given the flows of the edges of nodes that decide."""
-    for node in range(len(decides) - 1, -1, -1):
+    for node in range(len(node_flow) - 1, -1, -1):
         for edge in range(child_ptr[node], child_ptr[node + 1]):
-            if not decides[node]:
-                edge_flow[edge] = node_flow[node]
+            edge_flow[edge] += node_flow[node] * weight[edge]
             node_flow[child[edge]] += edge_flow[edge]
