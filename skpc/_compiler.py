@@ -21,11 +21,11 @@ import inspect
 import pickle
 import re
 import warnings
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, ClassVar, cast
+from typing import Any, cast
 
 from numba import njit, version_info
 
@@ -198,8 +198,6 @@ class _TypingContext:
     Numba would try all versions of an operator each time that a kernel has it.
     """
 
-    _signatures: ClassVar[dict[Any, Any]] = {}
-
     def __init__(self, context: Any):
         self._context = context
 
@@ -208,25 +206,14 @@ class _TypingContext:
 
     def resolve_function_type(self, func: Any, args: Any, kws: Any) -> Any:
         # Kernels, and methods, know their own.
-        if kws or (isinstance(func, Type) and not isinstance(func, Function)):
+        if kws or isinstance(func, Type) and not isinstance(func, Function):
             return self._context.resolve_function_type(func, args, kws)
-        call = func, tuple(args)
-        if call not in self._signatures:
-            self._signatures[call] = self._context.resolve_function_type(func, args, kws)
-        return self._signatures[call]
+        return _returned(self._context, func, args)
 
 
-@contextmanager
-def _without_collections() -> Iterator[None]:
-    """Collect no garbage: a compiler makes so many objects that all would be looked at often."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        # What a kernel calls is compiled inside of it.
-        if enabled:
-            gc.enable()
+@cache
+def _returned(context: Any, func: Any, args: Any) -> Any:
+    return context.resolve_function_type(func, args, {})
 
 
 class _KernelCompiler(Compiler):
@@ -239,8 +226,15 @@ class _KernelCompiler(Compiler):
         library = _PartLibrary if state.flags.no_cpython_wrapper else _KernelLibrary
         state.library = library(state.targetctx.codegen(), func.__qualname__)
         state.library.enable_object_caching()
-        with _without_collections():
+        # A compiler makes so many objects that collectors of garbage look at all of them often.
+        collects = gc.isenabled()
+        gc.disable()
+        try:
             return super().compile_extra(func)
+        finally:
+            # What a kernel calls is compiled inside of it.
+            if collects:
+                gc.enable()
 
     def define_pipelines(self) -> Any:
         (pipeline,) = super().define_pipelines()

@@ -27,7 +27,12 @@ CORE_TYPES = {
     "SkylakeX": {"avx512f", "avx512vl"},
 }
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-TWO_THREADS = {"OMP_NUM_THREADS": "2", "OPENBLAS_NUM_THREADS": "2"}
+#: Those of OpenMP wait asleep: workers of pytest need the cores on which they would spin.
+TWO_THREADS = {
+    "OMP_NUM_THREADS": "2",
+    "OPENBLAS_NUM_THREADS": "2",
+    "OMP_WAIT_POLICY": "PASSIVE",
+}
 #: Machine code for any processor of this kind, in a folder of its own.
 GENERIC = {"NUMBA_CPU_NAME": "generic", "NUMBA_CACHE_DIR": str(ROOT / ".pytest_cache" / "generic")}
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from skpc._arrays import Codes, Floats, Ints, check_memory, offsets, owners, within
 from skpc._threads import product
 from skpc.counting.bit_rows import BitRows, fits_bits
-from skpc.counting.pairs import Places, count_edges, count_pairs, inform, pack_states
+from skpc.counting.pairs import Places, count_pairs, inform, pack_states
 from skpc.counting.tables import CountTables, Score
 from skpc.counting.trees import NO_INFORMATION, ChowLiuTree, ScoredTrees, maximum_spanning_tree
 
@@ -82,11 +82,16 @@ class WeightedRows:
         """
         places = self._places
         n_states = self._n_states
-        above = np.where(is_told, parent, -1)
         n_places = places.place_ptr[1:] - places.observed
         n_cells = n_places * np.where(is_told, n_places[parent], 1)
-        counts = np.zeros(int(n_cells.sum()))
-        count_edges(self._codes, self._weight, above, places, offsets(n_cells), counts)
+        # (n_rows, m): the places of the cells, below zero where they are missing.
+        place = places.state_place[self._codes + (places.state_ptr[:-1] + 1)] - places.observed
+        parent_place = np.where(is_told, place.take(parent, axis=1), 0)
+        ptr = offsets(n_cells)
+        # Pairs of which one is missing are counted behind all others.
+        is_pair = np.minimum(place, parent_place) >= 0
+        cells = np.where(is_pair, ptr[:-1] + parent_place * n_places + place, ptr[-1])
+        counts = np.bincount(cells.ravel(), np.repeat(self._weight, len(parent)), ptr[-1] + 1)[:-1]
         # Cells without rows are not listed.
         (cell,) = np.nonzero(counts)
         vertex = owners(n_cells)[cell]

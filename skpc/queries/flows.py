@@ -124,7 +124,7 @@ def _statistics_of_all_edges(
     index = np.flatnonzero(chosen)
     rows = rows[index]
     weight = weight[index]
-    # Lines for one row, such as that without any cell, stay in cache.
+    # Lines for one row stay in cache.
     evaluator = Evaluator(circuit, size=1 if len(rows) == 1 else None)
     n_arguments = len(evaluator.plan.arg)
     n_entries = len(evaluator.tables.log_table)
@@ -241,8 +241,8 @@ def pseudo_counts_from(circuit: Circuit, n_rows: float) -> PseudoCounts:
     node_flow[-1] = n_rows
     edge_flow = np.zeros(circuit.n_edges)
     flow_through(circuit.structure, np.exp(circuit.log_weight), edge_flow, node_flow)
-    leaves = circuit.structure.leaves
-    counts = missing_counts(leaves, circuit.param, circuit.n_states, node_flow[leaves.node])
+    leaves, param, _ = leaf_facts(circuit)
+    counts = missing_counts(leaves, param, circuit.n_states, node_flow[leaves.node])
     return PseudoCounts(edge_flow, counts)
 
 

@@ -13,6 +13,7 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import check_random_state
 
 from skpc._arrays import Floats
+from skpc._threads import one_thread
 from skpc.domain import column_moments, one_hot
 from skpc.pooling.masking import few_categories
 from skpc.synthesis.cells import TableCells, read_cells
@@ -120,6 +121,7 @@ class TableReport(NamedTuple):
         return ax
 
 
+@one_thread()
 def table_report(
     real: Any,
     synthetic: Any,

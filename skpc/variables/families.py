@@ -61,8 +61,10 @@ def leaf_values(
     A leaf of several variables reads its log density, which is computed before.
     """
     if leaf.family == CATEGORICAL or leaf.family == HISTOGRAM:
+        # These tables are logs or not, as the caller wants them.
         state_line(leaf, table, cells, n, lines, out)
-    elif leaf.family == POISSON:
+        return
+    if leaf.family == POISSON:
         for r in range(n):
             lines[out, r] = poisson.log_poisson(leaf, table, cells.values[leaf.line, r])
     elif leaf.family == BLOCK:
@@ -71,7 +73,7 @@ def leaf_values(
     else:
         gaussian.log_gaussian_line(leaf, table, cells, n, lines, out)
     # A loop of its own vectorises; the exponential of the C library would not.
-    if not in_logs and leaf.family != CATEGORICAL and leaf.family != HISTOGRAM:
+    if not in_logs:
         for r in range(n):
             lines[out, r] = fast_exp(lines[out, r])
 

@@ -63,11 +63,21 @@ def draw_missing(
         Encoded rows; filled in place.
     """
     d = len(leaves.variables)
-    states = leaves.variables, leaves.state_ptr, np.exp(leaves.log_prob)
-    normals = leaves.gaussians.mean, leaves.gaussians.covariance
-    workspace = np.empty(d, dtype=np.int64), np.empty((d + 1, d))
-    axes = columns.axis_ptr, columns.axis
-    _draw_missing(*states, *normals, *axes, scores, reached, streams, *workspace, rows)
+    _draw_missing(
+        leaves.variables,
+        leaves.state_ptr,
+        np.exp(leaves.log_prob),
+        leaves.gaussians.mean,
+        leaves.gaussians.covariance,
+        columns.axis_ptr,
+        columns.axis,
+        scores,
+        reached,
+        streams,
+        np.empty(d, np.int64),
+        np.empty((d + 1, d)),
+        rows,
+    )
 
 
 @kernel

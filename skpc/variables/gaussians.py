@@ -351,8 +351,7 @@ class Filled(NamedTuple):
                 patterns.pattern[chosen],
                 weight,
             )
-            workspace = np.empty((d + 1, d))
-            _fill(gaussians.precision[group], workspace, *pattern_arguments, *filled)
+            _fill(gaussians.precision[group], np.empty((d + 1, d)), *pattern_arguments, *filled)
         return filled
 
 
@@ -363,7 +362,7 @@ def _sweep(matrix: Floats, index: Ints, swept: Floats) -> float:
     Returns the log determinant of the block; the last row is workspace.
     """
     n = len(index)
-    row = swept[len(swept) - 1]
+    row = swept[len(matrix)]
     log_det = 0.0
     for i in range(n):
         for j in range(i + 1):
