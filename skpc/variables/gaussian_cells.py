@@ -98,14 +98,21 @@ def _draw_missing(
 ) -> None:
     """Fill the missing cells of rows; see :func:`draw_missing`.
 
-    ================  ===================  ===================================================
-    variables         (d,)                 the columns of the leaves
-    state_ptr, prob   (d + 1,), (k, n)     places and probabilities of their states in each leaf
-    means             (k, d)               of the scores of each leaf k
-    covariances       (k, d, d)            of the scores of each leaf
-    axis_ptr, axis    (n_features + 1,)    the axes of all columns
-    order, root       (d,), (d + 1, d)     workspace
-    ================  ===================  ===================================================
+    ===========  =====================  ===================================================
+    variables    (d,)                   the columns of the leaves
+    state_ptr    (d + 1,)               where the states of each column begin in ``prob``
+    prob         (n_leaves, n_states)   probabilities of the states of all columns
+    means        (n_leaves, d)          of the scores
+    covariances  (n_leaves, d, d)       of the scores
+    axis_ptr     (n_features + 1,)      where what is known of each column begins in ``axis``
+    axis         (n_numbers,)           the axes of all columns
+    scores       (n_rows, d)            scores of the observed cells, else NaN
+    reached      (n_rows,)              the leaf of each row; -1 leaves it as it is
+    streams      (n_rows,)              the random stream of each row
+    order        (d,)                   workspace
+    root         (d + 1, d)             workspace
+    rows         (n_rows, n_features)   encoded rows; filled in place
+    ===========  =====================  ===================================================
     """
     d = len(variables)
     for r in range(len(rows)):
