@@ -1,5 +1,6 @@
 """The kernel decorator and its intrinsics."""
 
+import gc
 import os
 import re
 import shutil
@@ -119,6 +120,30 @@ def use_a_kernel() -> int:
 
 def test_machine_code_is_kept(cache):
     assert [use_a_kernel(), use_a_kernel()] == [1, 0]
+
+
+@pytest.mark.parametrize("collects", [True, False])
+def test_a_compiled_kernel_leaves_the_collector_of_garbage_as_it_was(cache, collects):
+    try:
+        (gc.enable if collects else gc.disable)()
+        use_a_kernel()
+        assert gc.isenabled() == collects
+    finally:
+        gc.enable()
+
+
+def test_types_that_are_remembered_are_those_of_numba(cache):
+    def mixed(x, i):
+        # The same operators for several types, one after the other.
+        return x + x * i, i + i * i, i // 2 + x / 2, max(x, i), np.floor(x) + i
+
+    plain = numba.njit(mixed)
+    for arguments in ((2.5, 3), (np.float32(2.5), np.int8(3)), (2, 3.0), (True, 3), (2.5, 3.5)):
+        fresh = kernel(mixed)
+        expected = plain(*arguments)
+        assert fresh(*arguments) == expected
+        (compiled,) = fresh.nopython_signatures
+        assert compiled.return_type == plain.nopython_signatures[-1].return_type
 
 
 def test_on_a_full_disk_kernels_are_compiled_with_one_warning_that_names_the_folder(

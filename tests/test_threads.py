@@ -14,6 +14,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from skpc import CircuitImputer, TableMixture
 from skpc._threads import each, in_threads, one_thread, product, slices, threads
+from skpc.synthesis import table_report
 
 
 def thread_of(both_there: threading.Barrier) -> int:
@@ -96,6 +97,17 @@ def test_fits_and_answers_have_one_thread_of_blas_and_give_it_back(two_threads):
     CircuitImputer(Spy(n_components=1)).fit(two_threads).transform(two_threads)
     assert Spy.found == [{1}]
     assert n_blas_threads() == {2}
+
+
+def test_reports_of_synthetic_tables_have_one_thread(two_threads, monkeypatch):
+    def note(values, n_rows, random_state):
+        Spy.found.append(n_blas_threads())
+        return values[:n_rows]
+
+    monkeypatch.setattr("skpc.synthesis.report._some", note)
+    table_report(two_threads[:25], two_threads[25:], random_state=0)
+    assert Spy.found
+    assert all(found == {1} for found in Spy.found)
 
 
 def test_threads_come_back_after_an_error(two_threads):
