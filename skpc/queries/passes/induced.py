@@ -388,7 +388,9 @@ def induced_statistics(
     # Every row passes the root, divided among its parts.
     node_flow[-1] = count[-plan.n_roots :].sum()
     # What has been counted is not divided any more.
-    flow_through(structure, 1.0 - decides[structure.edge_parent], edge_flow, node_flow)
+    flow_through(
+        structure, np.where(decides[structure.edge_parent], 0.0, 1.0), edge_flow, node_flow
+    )
     statistic = np.zeros(leaves.first[-1])
     states = states_of_leaves(leaves, circuit.n_states)
     statistic[states.entry] = by_source[n_edges + states.param]
