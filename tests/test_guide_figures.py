@@ -1,17 +1,21 @@
 """Published figures in the guide are those of the one source, and ours beside them the ledger's."""
 
 import csv
+import functools
 import re
 from pathlib import Path
 
 import pytest
 
-from tests.benchmarks.expected_predictor import HEADER
 from tests.benchmarks.papers import __main__ as papers
 from tests.benchmarks.papers.ledger import read_cache
 from tests.benchmarks.published import PUBLISHED, TABLES, column
 
 DOC = Path(__file__).parents[1] / "doc"
+GUIDE = DOC / "user_guide"
+BENCHMARKS = Path(__file__).parent / "benchmarks"
+#: Pages of the guide that have figures of their own.
+PAGES = sorted(path.stem for path in GUIDE.glob("*.rst"))
 #: File, a sentence with places for figures, and for each the measurement and its figure.
 SENTENCES = [
     (
@@ -58,6 +62,63 @@ BAD_CUT = [
     ),
 ]
 
+OURS_AND_COPIES = ("pool", "boosting, masked copies", "LightGBM, masked copies")
+EXPECTED = ("expected", "best imputer")
+#: Sentences whose figures are those of tables: for each the file, the first cells of its row, its
+#: column, and which of several figures of a cell it is.
+CELLS = [
+    (
+        "../README.rst",
+        "segment: # to # ",
+        [("numbers_completion", "segment", column) for column in ("TableMixture", "regressions")],
+    ),
+    (
+        "../README.rst",
+        "cmc: # to # ",
+        [("numbers_completion", "cmc", column) for column in ("TableMixture", "regressions")],
+    ),
+    (
+        "../README.rst",
+        "electricity, half the cells missing: # to #",
+        [("classification", "electricity", label, "50 %") for label in ("pool", "boosting")],
+    ),
+    (
+        "../README.rst",
+        "electricity, complete: # to #",
+        [("classification", "electricity", label, "0 %") for label in ("pool", "boosting")],
+    ),
+    (
+        "../README.rst",
+        "segment, half the cells missing: # to # (#)",
+        [("classification", "segment", label, "50 %") for label in OURS_AND_COPIES],
+    ),
+    (
+        "../README.rst",
+        "cmc, complete, is ahead by little: # to # (#)",
+        [("classification", "cmc", label, "0 %") for label in OURS_AND_COPIES],
+    ),
+    (
+        "../README.rst",
+        "breast_cancer: # to #",
+        [("numbers_gaussian", "breast_cancer", column) for column in ("TableMixture", "BIC")],
+    ),
+    (
+        "../README.rst",
+        "iris: # to #",
+        [("numbers_gaussian", "iris", column) for column in ("TableMixture", "BIC")],
+    ),
+    (
+        "../README.rst",
+        "electricity: # to #",
+        [("expected_predictor", "electricity, 50 %", column) for column in EXPECTED],
+    ),
+    (
+        "../README.rst",
+        "diabetes, error in standard deviations: # to #",
+        [("expected_predictor", "diabetes, 50 %", column) for column in EXPECTED],
+    ),
+]
+
 
 def tables(page):
     """Header and rows of the simple tables of a page, cut where their borders are."""
@@ -87,7 +148,11 @@ def _table(lines, top, middle, bottom):
 def is_shown(text, figure):
     """Whether a figure is rounded to the digits of a text."""
     digits = len(text.partition(".")[2])
-    return abs(float(text) - figure) <= 0.51 * 10.0**-digits
+    return abs(float(text.replace(",", "")) - figure) <= 0.51 * 10.0**-digits
+
+
+#: A figure within a sentence.
+FIGURE = r"(-?(?:[0-9][0-9,]*(?:\.[0-9]+)?|\.[0-9]+))"
 
 
 def figures_of(name, sentence):
@@ -133,16 +198,68 @@ def test_errors_beyond_a_bad_cut_are_those_of_the_ledger(name, sentence, keys):
         assert is_shown(text, sum(abs(abs(mean) - 0.5) for mean in means[key]) / len(means[key]))
 
 
+@functools.cache
+def cells_of(name):
+    """The cells of a file of the guide, by the first cells of their row and by their column.
+
+    An empty first cell stands for the one above.
+    """
+    with open(GUIDE / f"{name}.csv", encoding="utf-8", newline="") as file:
+        heads, *rows = csv.reader(file)
+    cells, title = {}, ""
+    for row in rows:
+        title = row[0] or title
+        for head, cell in zip(heads, row, strict=True):
+            for n_titles in range(1, len(row)):
+                cells.setdefault((title, *row[1:n_titles], head), cell)
+    return cells
+
+
+@pytest.mark.parametrize(("name", "sentence", "sources"), CELLS)
+def test_figures_in_sentences_are_those_of_files(name, sentence, sources):
+    for text, (file, *place) in zip(figures_of(name, sentence), sources, strict=True):
+        *titles, column, number = (*place, 0) if isinstance(place[-1], str) else place
+        cell = cells_of(file)[(*titles, column)]
+        figure = re.findall(r"-?[0-9,]*\.?[0-9]+", cell)[number]
+        assert is_shown(text, float(figure.replace(",", ""))), (sentence, file, place, cell)
+
+
 def test_the_cells_in_which_an_expectation_is_ahead_are_those_of_the_table():
-    """``python -m tests.benchmarks.expected_predictor --write doc/user_guide`` writes it."""
-    with open(DOC / "user_guide" / "expected_predictor.csv", encoding="utf-8", newline="") as file:
-        rows = [*csv.DictReader(file)]
-    assert tuple(rows[0]) == HEADER
-    best = [float(row["best imputer"].split()[0]) for row in rows]
-    n_ahead = sum(float(row["expected"]) < loss for row, loss in zip(rows, best))
+    cells = cells_of("expected_predictor")
+    titles = {title for title, *_ in cells}
+    n_ahead = sum(
+        float(cells[title, "expected"]) < float(cells[title, "best imputer"].split()[0])
+        for title in titles
+    )
     for page in ("expected_predictor", "choosing"):
-        text = " ".join((DOC / "user_guide" / f"{page}.rst").read_text(encoding="utf-8").split())
-        assert re.search(rf"every imputer in {n_ahead} of (these )?{len(rows)} cells", text), page
+        text = " ".join((GUIDE / f"{page}.rst").read_text(encoding="utf-8").split())
+        assert re.search(rf"every imputer in {n_ahead} of (these )?{len(titles)} cells", text), page
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_table_of_figures_is_a_file_that_a_command_writes(page):
+    text = (GUIDE / f"{page}.rst").read_text(encoding="utf-8")
+    assert not [rows for _, rows in tables(page) if are_figures(rows)]
+    listed = re.findall(r"(?m)^   (?:\* | {2})- ?(.*)$", text)
+    assert not are_figures([listed])
+    # A measurement that a benchmark has printed.
+    assert not re.search(r"(?m)^   \S+(?: +-?[0-9]*\.[0-9]+){3}", text)
+    modules = {path.stem: path.read_text(encoding="utf-8") for path in BENCHMARKS.glob("*.py")}
+    named = re.findall(r"tests\.\s*benchmarks\.(\w+)", text)
+    for file in re.findall(r":file: (\w\S*)\.csv", text):
+        writers = {name for name, code in modules.items() if writes(code, file)}
+        assert any(writer.startswith(name) for writer in writers for name in named), file
+
+
+def are_figures(rows):
+    """Whether most cells of rows behind their first one begin with a figure."""
+    cells = [cell for row in rows for cell in row[1:] if cell]
+    return sum(bool(re.match(r"[-+]?[0-9]*\.?[0-9]", cell)) for cell in cells) > len(cells) / 2
+
+
+def writes(code, file):
+    """Whether the code has the name of a file, or its first word with the others to come."""
+    return f'"{file}"' in code or f"{file.partition('_')[0]}_{{" in code
 
 
 def test_no_table_of_the_guide_repeats_figures_of_a_paper():

@@ -83,7 +83,7 @@ def main() -> None:
         measured[name] = ROWS[name](options)
     for file, (heads, parts) in GUIDE.items():
         if set(parts) <= set(measured):
-            rows = [row for part in parts for row in measured[part]]
+            rows = [row for part in parts for row in measured[part] or []]
             write(options.write, file, [heads, *rows])
 
 
