@@ -254,7 +254,7 @@ SAMPLERS: dict[str, Sampler] = {
     "gibbs": _of_estimator("gibbs"),
 }
 #: Those of the guide.
-METHODS = tuple(SAMPLERS)
+METHODS = ("estimator", *SAMPLERS)
 
 
 def _print_errors(model: Any, codes: np.ndarray, orientation: str, n_observed: int) -> list[str]:
