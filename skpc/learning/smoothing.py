@@ -79,12 +79,12 @@ def choose_param_ess(
         is_train = train_weight > 0
         train_codes = (codes if shown is None else shown)[is_train]
         circuit = cutset_circuit(learn(train_codes, train_weight[is_train], cuts=network.variable))
-        learned, held_out = (
+        counts = [
             count_entries(circuit, codes[rows].astype(np.float64), part[rows], is_shown[rows])
             for rows, part in ((is_train, train_weight), (held > 0, held))
-        )
+        ]
         even = uniform_pseudo_counts(circuit, 1.0, shares)
-        log_likelihood += held_out_log_likelihood(circuit, learned, held_out, PARAM_ESS, even)
+        log_likelihood += held_out_log_likelihood(circuit, *counts, PARAM_ESS, even)
     return float(PARAM_ESS[np.argmax(log_likelihood)])
 
 
@@ -111,18 +111,14 @@ def held_out_log_likelihood(
     added, table_begins = entries_of(circuit, *even)
     sizes = np.diff(table_begins, append=len(added))
     # Beside each entry stands the total of its table, shape (n_entries,).
-    total, added_total = (
-        np.repeat(np.add.reduceat(counts, table_begins), sizes) for counts in (learned, added)
-    )
+    totals = [np.repeat(np.add.reduceat(part, table_begins), sizes) for part in (learned, added)]
     is_held = held_out > 0
-    tables = [counts[is_held] for counts in (learned, added, total, added_total)]
-    return np.array(
-        [
-            held_out[is_held]
-            @ np.log((tables[0] + ess * tables[1]) / (tables[2] + ess * tables[3]))
-            for ess in param_ess
-        ]
-    )
+    count, pseudo_count, total, added_total = (part[is_held] for part in (learned, added, *totals))
+    log_likelihoods = []
+    for ess in param_ess:
+        share = (count + ess * pseudo_count) / (total + ess * added_total)
+        log_likelihoods.append(held_out[is_held] @ np.log(share))
+    return np.array(log_likelihoods)
 
 
 def learned_from_shown(
