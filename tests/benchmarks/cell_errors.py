@@ -23,10 +23,11 @@ to ``cells`` and ``centred`` with their standard errors, all errors together and
     python -m tests.benchmarks.cell_errors [table ...] [--rows 1200] [--seeds 3] [--density NAME]
 
 With ``--fitted``, 3 % of the cells of the table that is fitted hold the value of another row, and
-are to be found there (``--write doc/user_guide`` writes the guide's table): average precision of ``predict_proba``, less the better one of
-``SoftLearnSPN`` and ``HiddenChowLiuTree`` (``score_cells`` less the median of its column); what is
-marked, and what share of it is wrong; probabilities against shares of wrong cells, in five bins;
-and what is marked without any planted errors.
+are to be found there (``--write doc/user_guide`` writes the guide's table): average precision of
+``predict_proba``, less the better one of ``SoftLearnSPN`` and ``HiddenChowLiuTree``
+(``score_cells`` less the median of its column); what is marked, and what share of it is wrong;
+probabilities against shares of wrong cells, in five bins; and what is marked without any planted
+errors.
 
 With ``--imputer``, ``CircuitImputer`` fills 20 % of the cells of the second half, clean or with
 errors in both halves, ``robust`` or not; "oracle" knows the wrong cells, which are missing. Root
