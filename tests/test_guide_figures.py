@@ -137,6 +137,12 @@ COUNTS = [
         EXPECTED,
     ),
     (CHOOSING, "lack cells in all #", "classification", POOL),
+    (
+        CHOOSING,
+        "behind an imputer in # of #",
+        "generative_forest",
+        ("GenerativeForest", "iterative + forest"),
+    ),
     ("user_guide/classification.rst", "copies in all # cases", "classification", POOL),
     (CHOOSING, "lack cells in # of #", "regression", POOL),
     ("user_guide/regression.rst", "copies in # of # cases", "regression", POOL),

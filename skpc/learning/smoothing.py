@@ -79,12 +79,12 @@ def choose_param_ess(
         is_train = train_weight > 0
         train_codes = (codes if shown is None else shown)[is_train]
         circuit = cutset_circuit(learn(train_codes, train_weight[is_train], cuts=network.variable))
-        counts = [
+        learned, held_out = (
             count_entries(circuit, codes[rows].astype(np.float64), part[rows], is_shown[rows])
             for rows, part in ((is_train, train_weight), (held > 0, held))
-        ]
+        )
         even = uniform_pseudo_counts(circuit, 1.0, shares)
-        log_likelihood += held_out_log_likelihood(circuit, *counts, PARAM_ESS, even)
+        log_likelihood += held_out_log_likelihood(circuit, learned, held_out, PARAM_ESS, even)
     return float(PARAM_ESS[np.argmax(log_likelihood)])
 
 

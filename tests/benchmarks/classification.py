@@ -40,7 +40,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.model_selection import train_test_split
 
 from skpc import DensityClassifier, GenerativeForest
-from tests.benchmarks.guide_tables import write
+from tests.benchmarks.guide_tables import with_error, write
 from tests.benchmarks.mixed_tables import MIXED
 from tests.benchmarks.prediction import (
     ALONE,
@@ -126,15 +126,11 @@ def _fit(label: str, split: Split) -> dict[str, Fitted]:
 
 
 def print_forests(found: dict[str, Found], folder: Path | None) -> None:
-    """The forest beside a random forest behind an imputer: losses, and the paired error.
-
-    ``GenerativeForest`` stands first in the cells of the guide.
-    """
+    """The forest beside a random forest behind an imputer: losses, and the paired error."""
     masks = (0.0, 0.3, 0.5)
-    rows = [["table", *(f"{mask:.0%}" for mask in masks)]]
+    rows = [["table", "removed", "GenerativeForest", OTHER_FOREST, "difference"]]
     for name, models in found.items():
         if {FOREST, OTHER_FOREST} <= set(models):
-            rows.append([name])
             for mask in masks:
                 at = MASKS.index(mask)
                 ours, other = (
@@ -145,7 +141,8 @@ def print_forests(found: dict[str, Found], folder: Path | None) -> None:
                     f"{name + ', forests':26s}{mask!s:>6s}{ours.mean():8.3f}{other.mean():8.3f}"
                     f"{difference:+8.3f} +-{error:6.3f}{difference / other.mean():+8.1%}"
                 )
-                rows[-1].append(f"{ours.mean():.3f} / {other.mean():.3f} (± {error:.3f})")
+                losses = [f"{loss.mean():.3f}" for loss in (ours, other)]
+                rows.append([name, f"{mask:.0%}", *losses, with_error(difference, error, 3)])
     if len(rows) > 1:
         write(folder, "generative_forest", rows)
 
