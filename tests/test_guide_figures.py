@@ -262,6 +262,19 @@ def test_figures_in_sentences_are_those_of_files(name, sentence, sources):
         assert any(is_shown(text, figure) for figure in figures), (sentence, file, titles, cell)
 
 
+def test_the_readme_has_the_figures_of_the_report_on_other_libraries():
+    report = (DOC / "benchmarks.rst").read_text(encoding="utf-8")
+    seconds, scores = zip(
+        *(
+            re.search(rf"nltcs +{library} \S+ +{model} +{FIGURE} +{FIGURE} ", report).groups()
+            for library, model in (("skpc", "SoftLearnSPN"), ("deeprob-kit", "LearnSPN"))
+        )
+    )
+    claimed = figures_of(README, "nltcs: # to #; # s to # s")
+    for text, figure in zip(claimed, (*scores, *seconds), strict=True):
+        assert is_shown(text, float(figure))
+
+
 @pytest.mark.parametrize(("name", "sentence", "file", "labels"), COUNTS)
 def test_counts_in_sentences_are_those_of_files(name, sentence, file, labels):
     rows = rows_of(file)
