@@ -64,7 +64,7 @@ def main() -> None:
             print(f"{method:24s}", *cells, f"{seconds.get(method, np.nan):8.2f}", flush=True)
             if "CIS" not in method and "+.01" not in method and "25" not in method:
                 cell = with_error(found.mean(axis=0)[-1], error[-1], 2)
-                of_guide.setdefault(method, [method]).append(cell)
+                of_guide.setdefault(method, [method]).append(f"{cell} ({seconds[method]:.2f})")
     write(options.write, "importance_sampling", [["average", *options.models], *of_guide.values()])
 
 
