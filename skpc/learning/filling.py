@@ -96,25 +96,25 @@ def fill_missing(
     sampled = np.arange(len(rows))
     if len(rows) > _ROWS:
         sampled = random_state.choice(len(rows), _ROWS, replace=False)
-    some_rows = rows[sampled]
-    some_weight = weight[sampled]
-    network = learn_tree(codes[sampled], some_weight)
+    sampled_rows = rows[sampled]
+    sampled_weight = weight[sampled]
+    network = learn_tree(codes[sampled], sampled_weight)
     is_observed = codes[sampled] >= 0
     n_trees = min(
-        some_weight @ is_observed.mean(axis=1) / rows_of_tree,
-        some_weight @ (~is_observed).sum(axis=1) / rows_of_tree,
+        sampled_weight @ is_observed.mean(axis=1) / rows_of_tree,
+        sampled_weight @ (~is_observed).sum(axis=1) / rows_of_tree,
         entries / len(network.trees[0].tables.dense()),
         _TREES,
     )
     n_trees = max(n_components, int(n_trees), 1)
     clusters = np.ones((len(sampled), 1))
     if n_trees > 1:
-        some_points = complete_points(domain, some_rows, some_weight)
-        clusters = cluster_points(some_points, some_weight, n_trees, random_state)
+        points = complete_points(domain, sampled_rows, sampled_weight)
+        clusters = cluster_points(points, sampled_weight, n_trees, random_state)
     tree = cutset_circuit(network, domain.axes, _ESS)
     trees = Shrunken([tree] * clusters.shape[1])
     # Number of rows, distributed like all rows, that are added to those of each component.
     strength = 3.0
-    fitted = trees.fitted(some_rows, some_weight, clusters, strength, _STOP)
+    fitted = trees.fitted(sampled_rows, sampled_weight, clusters, strength, _STOP)
     # All rows are filled, not only those that the mixture was learned from.
     return sample_missing(fitted, rows, random_state)

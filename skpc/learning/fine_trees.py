@@ -224,10 +224,8 @@ class FineTree(NamedTuple):
         """What is kept: no law, no negligible transition, and no state of probability zero."""
         # Less probable hidden states, given the one above, are none.
         negligible = 2e-6
-        first_share, transition = (
-            np.where(table < negligible, np.float32(0.0), table)
-            for table in (self.first, self.transition)
-        )
+        first_share = self.first * (self.first >= negligible)
+        transition = self.transition * (self.transition >= negligible)
         emission = np.maximum(self.emission, np.float32(SMALLEST))
         return self._replace(first=first_share, transition=transition, emission=emission, law=None)
 

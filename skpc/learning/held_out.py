@@ -71,8 +71,10 @@ def deal(
 def _units_of_fold(total: Floats, fold: int, n_folds: float) -> Floats:
     """How many of the first units a fold has; of a unit that is not whole it has a part."""
     whole = np.floor(total)
-    before, after = (np.floor((n + n_folds - 1 - fold) / n_folds) for n in (whole, whole + 1.0))
-    return before + (total - whole) * (after - before)
+    # Units are dealt to the folds in turn: the first one to fold 0.
+    n_units = np.floor((whole + n_folds - 1 - fold) / n_folds)
+    with_next = np.floor((whole + 1.0 + n_folds - 1 - fold) / n_folds)
+    return n_units + (total - whole) * (with_next - n_units)
 
 
 def quarters(weight: Floats) -> Iterator[Split]:

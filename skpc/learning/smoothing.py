@@ -116,18 +116,14 @@ def held_out_log_likelihood(
     added, table_begins = entries_of(circuit, *even)
     sizes = np.diff(table_begins, append=len(added))
     # Beside each entry stands the total of its table, shape (n_entries,).
-    total, added_total = (
-        np.repeat(np.add.reduceat(counts, table_begins), sizes) for counts in (learned, added)
-    )
+    totals = [np.repeat(np.add.reduceat(part, table_begins), sizes) for part in (learned, added)]
     is_held = held_out > 0
-    tables = [counts[is_held] for counts in (learned, added, total, added_total)]
-    return np.array(
-        [
-            held_out[is_held]
-            @ np.log((tables[0] + ess * tables[1]) / (tables[2] + ess * tables[3]))
-            for ess in param_ess
-        ]
-    )
+    count, pseudo_count, total, added_total = (part[is_held] for part in (learned, added, *totals))
+    log_likelihoods = []
+    for ess in param_ess:
+        share = (count + ess * pseudo_count) / (total + ess * added_total)
+        log_likelihoods.append(held_out[is_held] @ np.log(share))
+    return np.array(log_likelihoods)
 
 
 def learned_from_shown(

@@ -119,7 +119,8 @@ class StateLaw(NamedTuple):
         column = states.column
         share = states.share
         is_free = ~states.is_line[column] | (share >= free)
-        line, line_of_cluster = (np.where(is_free, 0.0, mass) for mass in (share, cluster_mass))
+        line = np.where(is_free, 0.0, share)
+        line_of_cluster = np.where(is_free, 0.0, cluster_mass)
         # The cluster tells how much lies in groups of states; within them it knows too little.
         place = np.minimum(states.middles(line) * groups, groups - 1).astype(np.int64)
         group = column * groups + place

@@ -87,10 +87,10 @@ def expected_kernel(p: Circuit, q: Any, kernel: Kernel) -> Any:
         points = read_rows(p, q)
         return _gram_at_points(Evaluator(p, size=1), _empty_row(p), points, circuit)[0]
     evaluate = KernelEvaluator(p, q, circuit)
-    left, right = (
+    sides = [
         Side(side, next(conditionals(Evaluator(side, size=1), _empty_row(side)))) for side in (p, q)
-    )
-    return float(evaluate(left, right)[0, 0])
+    ]
+    return float(evaluate(*sides)[0, 0])
 
 
 def _check_kernel(kernel: Any) -> None:

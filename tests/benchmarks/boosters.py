@@ -19,7 +19,6 @@ import itertools
 import time
 import warnings
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -31,7 +30,8 @@ from sklearn.impute import IterativeImputer, KNNImputer
 from sklearn.preprocessing import OrdinalEncoder
 
 from skpc import CutsetNetworkBD, ExpectedPredictor
-from tests.benchmarks.expected_predictor import CLASSES, load, write
+from tests.benchmarks.expected_predictor import CLASSES, load
+from tests.benchmarks.guide_tables import add_write, write
 from tests.naive.shapley import shapley_values
 
 N_COLUMNS, N_TRUTH = 6, 2000
@@ -111,8 +111,7 @@ def imputers(options: argparse.Namespace) -> None:
                 if method == margin:
                     cells = (f"{error[label]:.2f}" for label in labels)
                     table.append((f"{name}, {100 * rate:.0f} %", *cells))
-    if options.write:
-        write(options.write, "boosters", table)
+    write(options.write, "boosters", table)
 
 
 def report(title: str, true: np.ndarray, answers: dict[str, np.ndarray]) -> dict[str, float]:
@@ -176,7 +175,7 @@ def main() -> None:
     parser.add_argument("--test", type=int, default=None)
     parser.add_argument("--tables", nargs="*", default=[*CLASSES, "schooling", "diabetes"])
     parser.add_argument("--density", choices=["default", "cutset"], default="default")
-    parser.add_argument("--write", type=Path, help="folder of the guide's tables")
+    add_write(parser)
     options = parser.parse_args()
     options.test = options.test or (20 if options.part == "shapley" else 500)
     warnings.simplefilter("ignore")

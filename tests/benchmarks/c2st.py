@@ -1,7 +1,7 @@
 """Whether XGBoost tells draws of a density from rows, and how probable new rows are.
 
     SKPC_DATA=... python -m tests.benchmarks.c2st [--rivals FOLDER] [--tables ...]
-        [--densities ...] [--rows N] [--seeds ...] [--told] [--gaps]
+        [--densities ...] [--rows N] [--seeds ...] [--told] [--gaps] [--write doc/user_guide]
 
 A half A of the rows is learned from, and as many rows are drawn; the half B is new. Gaps are the
 category "?" as in published tables. XGBoost with its defaults tells draws from each half, in 3
@@ -40,6 +40,7 @@ from sklearn.model_selection import StratifiedKFold, cross_val_predict
 from sklearn.neighbors import NearestNeighbors
 
 from skpc.synthesis import WithGaps
+from tests.benchmarks.guide_tables import add_write, write
 from tests.benchmarks.numbers_tables import print_row, print_title, star
 from tests.benchmarks.one_law import DENSITIES
 
@@ -69,6 +70,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, help="rows of a table, at most")
     parser.add_argument("--seeds", type=int, nargs="*", default=[0, 1])
     parser.add_argument("--gaps", action="store_true", help="tables with gaps")
+    add_write(parser)
     parser.add_argument("--told", action="store_true", help="list columns that draws are told by")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -84,6 +86,7 @@ def main() -> None:
         return
     print_title("c2st: draws beside the half learned (A) and the other one (B), * if below the bar")
     print_row("table", "density", "seed", "A", "B", "nats B", "nearer", "fit s", "told by")
+    of_guide = []
     for name in options.tables:
         for seed in options.seeds:
             learned, new = halves(name, seed, options.rows)
@@ -92,14 +95,20 @@ def main() -> None:
                 model = clone(DENSITIES[label]).fit(learned)
                 seconds = time.process_time() - start
                 draws = model.sample(len(learned), random_state=seed)[list(learned)]
-                figures = []
+                figures, shown = [], []
                 for half, bar in zip((learned, new), BARS[name][1:]):
                     c2st = min(2.0 - 2.0 * auc_of(xgboost, half, draws, seed), 1.0)
                     figures.append(f"{c2st:.3f}{star(c2st < bar)}")
+                    shown.append(f"{c2st:.2f}")
                 share = nearer(learned, new, draws.head(_NEAREST))
                 told = told_by(xgboost, learned, draws, seed) if options.told else ""
                 figures += [f"{model.score(new):.3f}", f"{share:.3f}{star(share > _NEARER_BAR)}"]
                 print_row(name, label, str(seed), *figures, f"{seconds:.1f}", told)
+                cells = [f"{len(learned):,}", label, *shown, f"{share:.2f}", f"{seconds:.0f}"]
+                of_guide.append([name, *cells])
+    heads = ["table", "rows learned", "density", "C2ST beside the rows learned"]
+    heads += ["beside the other half", "draws nearer to the half learned", "fit, CPU s"]
+    write(options.write, "c2st", [heads, *of_guide])
 
 
 def halves(name: str, seed: int, n_rows: int | None) -> tuple[pd.DataFrame, pd.DataFrame]:

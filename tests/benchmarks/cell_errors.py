@@ -23,10 +23,11 @@ to ``cells`` and ``centred`` with their standard errors, all errors together and
     python -m tests.benchmarks.cell_errors [table ...] [--rows 1200] [--seeds 3] [--density NAME]
 
 With ``--fitted``, 3 % of the cells of the table that is fitted hold the value of another row, and
-are to be found there: average precision of ``predict_proba``, less the better one of
-``SoftLearnSPN`` and ``HiddenChowLiuTree`` (``score_cells`` less the median of its column); what is
-marked, and what share of it is wrong; probabilities against shares of wrong cells, in five bins;
-and what is marked without any planted errors.
+are to be found there (``--write doc/user_guide`` writes the guide's table): average precision of
+``predict_proba``, less the better one of ``SoftLearnSPN`` and ``HiddenChowLiuTree``
+(``score_cells`` less the median of its column); what is marked, and what share of it is wrong;
+probabilities against shares of wrong cells, in five bins; and what is marked without any planted
+errors.
 
 With ``--imputer``, ``CircuitImputer`` fills 20 % of the cells of the second half, clean or with
 errors in both halves, ``robust`` or not; "oracle" knows the wrong cells, which are missing. Root
@@ -46,6 +47,7 @@ from sklearn.metrics import average_precision_score
 
 import skpc
 from skpc import CellErrorDetector, CircuitImputer
+from tests.benchmarks.guide_tables import add_write, write
 from tests.benchmarks.odd_rows import table_of
 
 TABLES = (
@@ -288,6 +290,7 @@ def main() -> None:
     parser.add_argument("--density", default=None)
     parser.add_argument("--imputer", action="store_true")
     parser.add_argument("--fitted", action="store_true")
+    add_write(parser)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     results = []
@@ -305,6 +308,11 @@ def main() -> None:
             print(f"{name:16s}", *(f"{key} {fitted[-1][key]:.3f} " for key in keys), flush=True)
     if fitted:
         print_fitted(pd.DataFrame(fitted))
+        means = pd.DataFrame(fitted).groupby("table")[["posterior", "soft", "hidden"]].mean()
+        rows = [["table", "posterior", "``score_cells``"]]
+        for name, (posterior, *densities) in means.iterrows():
+            rows.append([name, f"{posterior:.3f}", f"{max(densities):.3f}"])
+        write(options.write, "cell_errors", rows)
     for name in () if options.imputer or options.fitted else options.tables:
         for is_dirty in (False, True):
             for seed in range(options.seeds):

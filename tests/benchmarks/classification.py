@@ -1,7 +1,7 @@
 """Classes of incomplete rows: pools of densities compared with boosting and imputers.
 
     SKPC_DATA=... python -m tests.benchmarks.classification [names ...] [--splits N] [--draws N]
-        [--rows N] [--models ...] [--keep FOLDER] [--quick]
+        [--rows N] [--models ...] [--keep FOLDER] [--quick] [--write doc/user_guide]
 
 At most 4,000 rows of a table; classifiers learn from 60 % of them, complete and stratified. Cells
 of the others are removed: a share of all at random (0 to 0.7); depending on the first number of the
@@ -26,6 +26,7 @@ from __future__ import annotations
 import os
 import warnings
 from functools import partial
+from pathlib import Path
 
 for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_variable, "1")
@@ -39,6 +40,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.model_selection import train_test_split
 
 from skpc import DensityClassifier, GenerativeForest
+from tests.benchmarks.guide_tables import with_error, write
 from tests.benchmarks.mixed_tables import MIXED
 from tests.benchmarks.prediction import (
     ALONE,
@@ -91,7 +93,7 @@ def main() -> None:
     found = run(benchmark, asked)
     print_bars(found, benchmark, NEEDED, CLASSIFICATION.imputed)
     print_cost(found)
-    print_forests(found)
+    print_forests(found, asked.write)
 
 
 def load(name: str) -> tuple[pd.DataFrame, np.ndarray]:
@@ -123,11 +125,13 @@ def _fit(label: str, split: Split) -> dict[str, Fitted]:
     return {label: fitted}
 
 
-def print_forests(found: dict[str, Found]) -> None:
+def print_forests(found: dict[str, Found], folder: Path | None) -> None:
     """The forest beside a random forest behind an imputer: losses, and the paired error."""
+    masks = (0.0, 0.3, 0.5)
+    rows = [["table", "removed", "GenerativeForest", OTHER_FOREST, "difference"]]
     for name, models in found.items():
         if {FOREST, OTHER_FOREST} <= set(models):
-            for mask in (0.0, 0.3, 0.5):
+            for mask in masks:
                 at = MASKS.index(mask)
                 ours, other = (
                     rows_of(models[label], "loss")[at] for label in (FOREST, OTHER_FOREST)
@@ -137,6 +141,10 @@ def print_forests(found: dict[str, Found]) -> None:
                     f"{name + ', forests':26s}{mask!s:>6s}{ours.mean():8.3f}{other.mean():8.3f}"
                     f"{difference:+8.3f} +-{error:6.3f}{difference / other.mean():+8.1%}"
                 )
+                losses = [f"{loss.mean():.3f}" for loss in (ours, other)]
+                rows.append([name, f"{mask:.0%}", *losses, with_error(difference, error, 3)])
+    if len(rows) > 1:
+        write(folder, "generative_forest", rows)
 
 
 def _figures(proba: np.ndarray, split: Split) -> Figures:

@@ -7,6 +7,10 @@
     SKPC_DATA=... python -m tests.benchmarks.expected_kernel structure [names ...]
     SKPC_DATA=... python -m tests.benchmarks.expected_kernel densities [names ...] [--splits N]
     SKPC_DATA=... python -m tests.benchmarks.expected_kernel scales [names ...] [--splits N]
+    SKPC_DATA=... python -m tests.benchmarks.expected_kernel probabilities [names ...] [--splits N]
+
+With --write doc/user_guide, speed, quality, structure, scales and probabilities write their tables
+of the guide.
 
 "speed": CPU nanoseconds per (row, support vector, feature) on one thread, best of five; and how
 many times longer draws take to come within an error of 1 % of the standard deviation of the target
@@ -29,6 +33,9 @@ the folder; ``regression_tables`` says what a file holds.
 
 "scales": R2 with defaults and a structured network, with numbers and targets standardized or as
 they are, on 60 % of at most 4,000 rows; means and standard errors over splits.
+
+"probabilities": log loss (nats) of classifiers with probabilities on tables of ``classification``,
+as "densities" are measured: by each calibration, and of the shares of the classes in training.
 
 "densities": machines with each of the densities that the default chooses from, with a hidden tree,
 and with the default, on tables and masks of ``prediction``: rates of wrong classes, or root mean
@@ -56,7 +63,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.experimental import enable_iterative_imputer  # noqa: F401
 from sklearn.impute import IterativeImputer, KNNImputer, SimpleImputer
-from sklearn.metrics import r2_score
+from sklearn.metrics import log_loss, r2_score
 from sklearn.model_selection import ParameterGrid, train_test_split
 from sklearn.svm import SVR
 
@@ -73,6 +80,7 @@ from skpc.datasets import fetch_debd
 from skpc.queries import sample_missing
 from tests.benchmarks import classification, mixed_tables, regression
 from tests.benchmarks.debd import refuse_unknown
+from tests.benchmarks.guide_tables import add_write, with_error, write
 from tests.benchmarks.prediction import MASKS, Split
 from tests.benchmarks.regression_tables import (
     NUMERIC,
@@ -92,6 +100,7 @@ IMPUTERS = {
     "knn": KNNImputer(n_neighbors=20),
     "iterative": IterativeImputer(random_state=0),
 }
+SPEED_HEADS = ["ns", "draws needed", "/ draws", "/ libsvm"]
 METHODS = ["exact", "mpe", "draws", *IMPUTERS, "hgb", "hgb_same"]
 DENSITIES = {
     "cutset": CutsetNetworkBD(structured=True, random_state=0),
@@ -103,6 +112,11 @@ DENSITIES = {
 #: Targets of "scales", and the shares of the cells that are missing at prediction.
 SCALED = {"diabetes": "target", "bank": "age", "electricity": "nswprice"}
 SHARES = (0.0, 0.3, 0.5)
+#: Whether numbers, and targets, are standardized.
+SETTINGS = ((False, False), (True, False), (True, True))
+CALIBRATIONS = ("sigmoid", "temperature")
+#: Rows that machines learn from at most, and are asked about.
+N_LEARNED, N_ASKED = 1000, 400
 DENSITY_TABLES = ["wine", "breast_cancer", "segment", "cmc", "bank", "electricity", "diabetes"]
 DENSITY_TABLES += ["electricity-nswprice"]
 DEBD = ["nltcs", "plants", "baudio", "jester", "tretail"]
@@ -112,25 +126,34 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    sections = ["speed", "quality", "bits", "structure", "densities", "scales"]
+    sections = ["speed", "quality", "bits", "structure", "densities", "scales", "probabilities"]
     parser.add_argument("what", choices=sections)
     parser.add_argument("names", nargs="*")
     parser.add_argument("--rates", nargs="+", type=float)
     parser.add_argument("--masks", type=int, default=5)
     parser.add_argument("--splits", type=int, default=3)
     parser.add_argument("--methods", nargs="+", default=METHODS, choices=METHODS)
+    add_write(parser)
     options = parser.parse_args()
     warnings.simplefilter("ignore", ConvergenceWarning)
     binned = present()
     tables = [*DEBD, *binned, *NUMERIC]
     known = {"structure": tables, "densities": [*DENSITY_TABLES, *binned], "scales": [*SCALED]}
+    known["probabilities"] = [*classification.TABLES]
     refuse_unknown(parser, options.names, known.get(options.what, [*binned, *NUMERIC]))
     if options.what == "structure":
-        structure(options.names or [*DEBD, *binned])
+        write(options.write, "kernels_structure", structure(options.names or [*DEBD, *binned]))
         return
     if options.what == "scales":
-        for name in options.names or SCALED:
-            scales(name, options.splits)
+        rows = [row for name in options.names or SCALED for row in scales(name, options.splits)]
+        heads = ["target", "standardize", "standardize_y", *map(str, SHARES)]
+        write(options.write, "kernels_scales", [heads, *rows])
+        return
+    if options.what == "probabilities":
+        names = options.names or classification.TABLES
+        rows = [probabilities(name, options.splits) for name in names]
+        heads = ["table", "class shares", *CALIBRATIONS]
+        write(options.write, "kernels_probabilities", [heads, *rows])
         return
     if options.what == "densities":
         names = options.names or DENSITY_TABLES
@@ -138,13 +161,17 @@ def main() -> None:
         for name in [name for name in names if name in binned]:
             binned_densities(name, options.rates or [0.1, 0.3, 0.5, 0.9], options.masks)
         return
+    rows = []
     for name in options.names or [*binned, *(NUMERIC if options.what == "quality" else ())]:
         if options.what == "speed":
-            speed(name, options.rates or [0.0, 0.1, 0.3, 0.5, 0.7, 0.9])
+            rows += speed(name, options.rates or [0.0, 0.1, 0.3, 0.5, 0.7, 0.9])
         elif options.what == "quality":
-            quality(name, options.rates or RATES, options.masks, options.methods)
+            rows += quality(name, options.rates or RATES, options.masks, options.methods)
         elif options.what == "bits":
             bits(name, options.rates or RATES, options.masks)
+    if rows:
+        heads = SPEED_HEADS if options.what == "speed" else options.methods
+        write(options.write, f"kernels_{options.what}", [["table", "missing", *heads], *rows])
 
 
 def best_machine(table: Table) -> dict[str, float]:
@@ -175,15 +202,16 @@ def fitted(
     return model.fit(table.X["train"], table.y["train"])
 
 
-def speed(name: str, rates: list[float]) -> None:
-    table = read(name)
+def speed(name: str, rates: list[float]) -> list[list[str]]:
+    """Print costs by the share of missing cells, and return them."""
+    table, rows_of_guide = read(name), []
     parameters = best_machine(table)
     model = fitted(table, parameters)
     libsvm = SVR(**parameters).fit(table.bits["train"], table.y["train"])
     X, circuit = table.X["test"], model.density_.circuit_
     n = X.size * len(model.support_vectors_)
     print(f"{name}: {len(X)} rows, {len(model.support_vectors_)} support vectors, {parameters}")
-    print(f"{'missing':>8s}{'ns':>8s}{'draws needed':>14s}{'/ draws':>9s}{'/ libsvm':>10s}")
+    print(f"{'missing':>8s}" + "".join(f"{head:>14s}" for head in SPEED_HEADS))
     for rate in rates:
         rows = np.where(removed(X.shape, rate, 0), np.nan, X)
         exact = best_time(lambda rows=rows: model.predict(rows))
@@ -195,7 +223,10 @@ def speed(name: str, rates: list[float]) -> None:
         one_hot = as_bits(table, filled)
         evaluation = best_time(lambda one_hot=one_hot: libsvm.predict(one_hot))
         ratios = needed * draw / exact, needed * (completion + evaluation) / exact
-        print(f"{rate:8.1f}{exact / n * 1e9:8.2f}{needed:14.0f}{ratios[0]:9.0f}{ratios[1]:10.0f}")
+        cells = [f"{exact / n * 1e9:.1f}", f"{needed:.0f}", *(f"{ratio:.0f}" for ratio in ratios)]
+        rows_of_guide.append([name, str(rate), *cells])
+        print(f"{rate:8.1f}" + "".join(f"{cell:>14s}" for cell in cells), flush=True)
+    return rows_of_guide
 
 
 def best_time(work, repeats: int = 5) -> float:
@@ -217,8 +248,9 @@ def as_bits(table: Table, rows: np.ndarray) -> np.ndarray:
     return np.where(np.isnan(cells), np.nan, cells == states)
 
 
-def quality(name: str, rates: list[float], masks: int, methods: list[str]) -> None:
-    table = read(name)
+def quality(name: str, rates: list[float], masks: int, methods: list[str]) -> list[list[str]]:
+    """Print errors by the share of missing cells, and return them."""
+    table, rows_of_guide = read(name), []
     parameters = best_machine(table)
     model = fitted(table, parameters)
     libsvm = SVR(**parameters).fit(table.bits["train"], table.y["train"])
@@ -237,7 +269,10 @@ def quality(name: str, rates: list[float], masks: int, methods: list[str]) -> No
                 else:
                     found = _PREDICT[method](table, model, boosted, rows, rate, seed)
                 errors[method] += rmse(found, y) * table.scale / masks
-        print(f"{rate:8.1f}" + "".join(f"{errors[m]:11.4g}" for m in methods), flush=True)
+        cells = [f"{errors[method]:.4g}" for method in methods]
+        rows_of_guide.append([name, str(rate), *cells])
+        print(f"{rate:8.1f}" + "".join(f"{cell:>11s}" for cell in cells), flush=True)
+    return rows_of_guide
 
 
 def fitted_imputer(method: str, table: Table):
@@ -319,8 +354,10 @@ def bit_errors(name: str, rates: list[float], masks: int, density: Any) -> dict[
     return found
 
 
-def structure(names: list[str]) -> None:
-    print(f"{'set':>16s}{'free':>10s}{'structured':>12s}{'cost':>8s}{'tree':>10s}")
+def structure(names: list[str]) -> list[list[str]]:
+    """Print log-likelihoods of each table, and return them below their heads."""
+    rows = [["table", "free", "structured", "cost", "tree"]]
+    print("".join(f"{head:>16s}" for head in rows[0]))
     for name in names:
         if name not in DEBD:
             table = read(name)
@@ -332,8 +369,11 @@ def structure(names: list[str]) -> None:
             CutsetNetworkBD(param_ess=None, **how).fit(train).score(test)
             for how in ({}, {"structured": True}, {"max_depth": 0})
         ]
-        print(f"{name:>16s}{found[0]:10.3f}{found[1]:12.3f}{found[0] - found[1]:8.3f}", end="")
-        print(f"{found[2]:10.3f}", flush=True)
+        free, structured, tree = found
+        scores = (free, structured, free - structured, tree)
+        rows.append([name, *(f"{score:.3f}" for score in scores)])
+        print("".join(f"{cell:>16s}" for cell in rows[-1]), flush=True)
+    return rows
 
 
 def binned_densities(name: str, rates: list[float], masks: int) -> None:
@@ -372,14 +412,35 @@ def densities(names: list[str], n_splits: int) -> None:
             print(f"{fit:7.2f}{ask:7.2f}  {chosen}", flush=True)
 
 
-def scales(name: str, n_splits: int) -> None:
+def probabilities(name: str, n_splits: int) -> list[str]:
+    """Print and return the log loss of the shares of the classes, and by calibration and mask."""
+    loss_of_shares = []
+    losses = {how: {mask: [] for mask in SHARES} for how in CALIBRATIONS}
+    for number in range(n_splits):
+        split = classification._split(name, number, 2)
+        X, y, truth = split.train[:N_LEARNED], split.y_train[:N_LEARNED], split.y_test[:N_ASKED]
+        classes, counts = np.unique(y, return_counts=True)
+        shares = np.tile(counts / counts.sum(), (len(truth), 1))
+        loss_of_shares.append(log_loss(truth, shares, labels=classes))
+        for how in CALIBRATIONS:
+            model = ExpectedKernelSVC(calibration=how, random_state=0).fit(X, y)
+            for (mask, _), rows in split.tests.items():
+                if mask in SHARES:
+                    proba = model.predict_proba(rows[:N_ASKED])
+                    losses[how][mask].append(log_loss(truth, proba, labels=classes))
+    means = [[np.mean(of_mask) for of_mask in losses[how].values()] for how in CALIBRATIONS]
+    by_calibration = (" / ".join(f"{loss:.3f}" for loss in of_shares) for of_shares in means)
+    cells = [name, f"{np.mean(loss_of_shares):.3f}", *by_calibration]
+    print("".join(f"{cell:>26s}" for cell in cells), flush=True)
+    return cells
+
+
+def scales(name: str, n_splits: int) -> list[list[str]]:
     """R2 on test rows by what is standardized, with defaults and a structured network."""
-    target = SCALED[name]
+    target, rows = SCALED[name], []
     table = load_diabetes(as_frame=True).frame if name == "diabetes" else mixed_tables.read(name)
     table = table.sample(min(len(table), 4000), random_state=0)
-    print(f"{name}, {target}" + "".join(f"{share:9.1f}" for share in SHARES))
-    settings = [(x, y) for x in (False, True) for y in (False, True)]
-    for standardize, standardize_y in settings:
+    for standardize, standardize_y in SETTINGS:
         scores = np.zeros((n_splits, len(SHARES)))
         for split in range(n_splits):
             train, test = train_test_split(table, train_size=0.6, random_state=split)
@@ -394,19 +455,21 @@ def scales(name: str, n_splits: int) -> None:
                 predicted = machine.predict(X.mask(lost))
                 scores[split, place] = r2_score(test[target], predicted)
         mean, se = scores.mean(axis=0), scores.std(axis=0, ddof=1) / np.sqrt(n_splits)
-        figures = "".join(f"  {m:.3f}({s:.3f})" for m, s in zip(mean, se))
-        print(f"  standardize={standardize!s:5s} standardize_y={standardize_y!s:5s}{figures}")
+        figures = [with_error(score, error, 3) for score, error in zip(mean, se)]
+        rows.append([f"{name}, {target}", str(standardize), str(standardize_y), *figures])
+        print(*(f"{cell:>22s}" for cell in rows[-1]), flush=True)
+    return rows
 
 
 def _by_density(density, split: Split, is_regression: bool, masks) -> tuple[list[float], str]:
     """Errors under the masks, seconds of the fit and of 1,000 rows; the density of the machine."""
     machine = (ExpectedKernelSVR if is_regression else ExpectedKernelSVC)(density, random_state=0)
     start, errors = time.process_time(), {mask: [] for mask in masks}
-    machine.fit(split.train[:1000], split.y_train[:1000])
-    fitted, n_rows, y = time.process_time(), 0, split.y_test[:400]
+    machine.fit(split.train[:N_LEARNED], split.y_train[:N_LEARNED])
+    fitted, n_rows, y = time.process_time(), 0, split.y_test[:N_ASKED]
     for (mask, _), X in split.tests.items():
         if mask in errors:
-            found = machine.predict(X[:400])
+            found = machine.predict(X[:N_ASKED])
             errors[mask].append(rmse(found, y) if is_regression else np.mean(found != y))
             n_rows += len(y)
     ask = 1000.0 * (time.process_time() - fitted) / n_rows

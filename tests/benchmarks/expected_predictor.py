@@ -17,11 +17,9 @@ against means of draws: mean of z^2 in [.75, 1.3], none above 4.5; 5 ms a row.
 from __future__ import annotations
 
 import argparse
-import csv
 import time
 import warnings
 from copy import copy
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -38,6 +36,7 @@ from skpc import CutsetNetworkBD, ExpectedPredictor
 from skpc.circuit import Circuit, Structure
 from skpc.variables import Law
 from tests.benchmarks import mixed_tables
+from tests.benchmarks.guide_tables import add_write, write
 from tests.benchmarks.numbers_tables import load_diabetes
 
 RATES = (0.0, 0.3, 0.5, 0.7)
@@ -78,12 +77,6 @@ def masked_copies(X, y, classes, rng):
     kind = HistGradientBoostingRegressor if classes is None else HistGradientBoostingClassifier
     model = kind(early_stopping=True, max_iter=300, learning_rate=0.05, random_state=0)
     return model.fit(copies, np.tile(y, len(RATES)))
-
-
-def write(folder: Path, name: str, rows: list) -> None:
-    """A table of the guide."""
-    with (folder / f"{name}.csv").open("w", encoding="utf-8", newline="") as out:
-        csv.writer(out, lineterminator="\n").writerows(rows)
 
 
 def measure(name: str, options: argparse.Namespace) -> list[tuple[str, ...]]:
@@ -212,12 +205,11 @@ def main() -> None:
     parser.add_argument("--test", type=int, default=500)
     parser.add_argument("--splits", type=int, default=1)
     parser.add_argument("--density", choices=["default", "cutset"], default="default")
-    parser.add_argument("--write", type=Path, help="folder of the guide's tables")
+    add_write(parser)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     rows = [row for name in options.tables for row in measure(name, options)]
-    if options.write:
-        write(options.write, "expected_predictor", [HEADER, *rows])
+    write(options.write, "expected_predictor", [HEADER, *rows])
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Compiling Ising grids, and updates of a Gibbs chain on them.
 
-    python -m tests.benchmarks.factor_graphs [--sides 4 6 8 10 12]
+    python -m tests.benchmarks.factor_graphs [--sides 4 6 8 10 12] [--write doc/user_guide]
 
 width is the induced width of the min-fill vtree, edges those of the circuit. Times are CPU seconds
 of one thread, the best of three: for the vtree, for log Z (elimination alone), for the circuit, and
@@ -18,17 +18,20 @@ import numpy as np
 
 from skpc.factor_graphs import FactorGraph, GibbsSampler, compile, log_partition, min_fill_vtree
 from skpc.factor_graphs.elimination import plan_elimination
+from tests.benchmarks.guide_tables import add_write, write
 
-COLUMNS = ["side", "width", "edges", "vtree_s", "log_Z_s", "compile_s", "update_ns"]
+COLUMNS = ["side", "width", "edges", "vtree, s", "log Z, s", "circuit, s", "update, ns"]
 UPDATES = 200_000
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sides", type=int, nargs="+", default=[4, 6, 8, 10, 12])
+    add_write(parser)
     options = parser.parse_args()
     GibbsSampler(FactorGraph.ising_grid(2, 2, random_state=0)).sample(1)
     print(*(f"{name:>10s}" for name in COLUMNS))
+    rows = []
     for side in options.sides:
         graph = FactorGraph.ising_grid(side, side, random_state=0)
         vtree, seconds = timed(lambda graph=graph: min_fill_vtree(graph))
@@ -38,8 +41,10 @@ def main() -> None:
         sampler = GibbsSampler(graph, burn_in=UPDATES, random_state=0)
         _, of_chain = timed(lambda sampler=sampler: sampler.sample(1))
         cells = [side, max(map(len, plan.context)), circuit.n_edges]
-        times = [f"{t:10.3f}" for t in (seconds, of_sum, of_circuit)]
-        print(*(f"{c:10d}" for c in cells), *times, f"{1e9 * of_chain / UPDATES:10.0f}", flush=True)
+        times = [f"{t:.2g}" for t in (seconds, of_sum, of_circuit)]
+        rows.append([*map(str, cells), *times, f"{1e9 * of_chain / UPDATES:.0f}"])
+        print(*(f"{cell:>10s}" for cell in rows[-1]), flush=True)
+    write(options.write, "ising_grids", [COLUMNS, *rows])
 
 
 def timed(work: Callable[[], Any]) -> tuple[Any, float]:

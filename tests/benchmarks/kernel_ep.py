@@ -2,6 +2,7 @@
 
     SKPC_DATA=... python -m tests.benchmarks.kernel_ep [batch rivals kernels uncertainty
                                                         stream uci gamma speed] [--sampler]
+        [--write doc/user_guide]
 
 batch        mean log KL on stored messages of the logistic factor (2,500 for training, the rest
              for testing), trained on sampled and on exact beliefs
@@ -58,7 +59,10 @@ from skpc.messages import (
     outer_length_scale_sq,
 )
 from tests.benchmarks import ep_streams as streams
+from tests.benchmarks.guide_tables import add_write, write
 
+#: Rows of a table of the guide.
+Rows = list[list[str]]
 N_TRAIN = 2500
 N_SPLITS = 3
 #: Prior and noise variances among which the evidence chooses.
@@ -71,10 +75,16 @@ def main() -> None:
     parser.add_argument("rows", nargs="*", default=list(ROWS))
     parser.add_argument("--sampler", action="store_true")
     parser.add_argument("--schedule", default="parallel", choices=["parallel", "serial"])
+    add_write(parser)
     options = parser.parse_args()
+    measured = {}
     for name in options.rows:
         print(f"\n{name}", flush=True)
-        ROWS[name](options)
+        measured[name] = ROWS[name](options)
+    for file, (heads, parts) in GUIDE.items():
+        if set(parts) <= set(measured):
+            rows = [row for part in parts for row in measured[part] or []]
+            write(options.write, file, [heads, *rows])
 
 
 def splits() -> list[tuple[np.ndarray, np.ndarray]]:
@@ -106,8 +116,9 @@ def own_noise(rows: np.ndarray, targets: np.ndarray, seed: int = 0) -> KernelEPO
     return max(fits, key=lambda fit: fit.log_evidence_)
 
 
-def batch(options: argparse.Namespace) -> None:
+def batch(options: argparse.Namespace) -> Rows:
     data = streams.stored_messages()
+    cells = ["KernelEPOperator"]
     head = f"{'trained on':12s}{'prior':>8s}{'noise':>8s}"
     print(head + f"{'vs sampled':>12s}{'vs exact':>10s}{'improper':>10s}")
     for name in ("sampled", "exact"):
@@ -130,13 +141,17 @@ def batch(options: argparse.Namespace) -> None:
             )
         prior, noise, sampled, exact, improper = np.mean(found, axis=0)
         print(f"{name:12s}{prior:8.0f}{noise:8.0e}{sampled:12.2f}{exact:10.2f}{improper:10.1%}")
+        cells += [f"{sampled:.2f}"] if name == "sampled" else []
+        cells.append(f"{exact:.2f}")
     floor = streams.log_kl(data.sampled, data.exact).mean()
     print(f"{'noise floor':28s}{floor:12.2f}   (sampled beliefs against exact ones)")
+    return [cells, ["exact beliefs", f"{floor:.2f}", "", ""]]
 
 
-def rivals(options: argparse.Namespace) -> None:
+def rivals(options: argparse.Namespace) -> Rows:
     data = streams.stored_messages()
     train, test = splits()[0]
+    rows = []
     print(f"{'':24s}{'sampled':>9s}{'exact':>9s}{'exact':>9s}{'CPU s':>8s}")
     for name, model in rival_models().items():
         cells = []
@@ -152,7 +167,9 @@ def rivals(options: argparse.Namespace) -> None:
             cells.append(streams.log_kl(data.exact[test], found).mean())
         seconds = time.process_time() - start
         print(f"{name:24s}" + "".join(f"{c:9.2f}" for c in cells) + f"{seconds:8.1f}", flush=True)
+        rows.append([name, *(f"{cell:.2f}" for cell in cells)])
     print("columns: trained on sampled, against sampled and exact; trained and tested on exact")
+    return rows
 
 
 def coordinates(rows: np.ndarray) -> np.ndarray:
@@ -329,7 +346,8 @@ def oracle(options: argparse.Namespace) -> Any:
     return streams.sampling_oracle() if options.sampler else streams.DeltaMethodOracle()
 
 
-def stream(options: argparse.Namespace) -> None:
+def stream(options: argparse.Namespace) -> Rows:
+    rows = []
     print(f"{'codec':13s}{'calls':>7s}{'last 10':>9s}{'|d error|':>10s}{'max KL':>9s}{'CPU s':>7s}")
     codecs = [("scaled", -11.9), ("mean-logvar", -9.0), ("natural", -9.0)]
     for codec, threshold in codecs[:1] if options.sampler else codecs:
@@ -346,9 +364,12 @@ def stream(options: argparse.Namespace) -> None:
         print(
             f"{codec:13s}{learner.n_oracle_calls_:7d}{late:9.2%}{worst:10.4f}{kl:9.4f}{seconds:7.1f}"
         )
+        answers = [f"{learner.n_oracle_calls_}", f"{late:.2%}"]
+        rows.append([codec, f"{threshold}", *answers, f"{worst:.4f}", f"{kl:.4f}"])
         if codec == "scaled":
             print("  calls:", *(o.n_oracle_calls for o in done))
             _compare_with_sampling(options, learner, done)
+    return rows
 
 
 def _compare_with_sampling(options: argparse.Namespace, learner: JustInTimeOperator, done) -> None:
@@ -410,7 +431,8 @@ def gamma(options: argparse.Namespace) -> None:
     print("log KL of the answers that were predicted")
 
 
-def speed(options: argparse.Namespace) -> None:
+def speed(options: argparse.Namespace) -> Rows:
+    rows = []
     data = streams.stored_messages()
     targets = streams.encode(data.sampled, data.rows)
     fitted = operator(1e-4, n_inner=300, n_outer=500).fit(data.rows[:500], targets[:500])
@@ -426,13 +448,16 @@ def speed(options: argparse.Namespace) -> None:
         "quadrature, one message": lambda: single[0].project(single[1]),
     }
     for name, work in works.items():
-        print(f"{name:32s}{1e6 * _seconds(work, 200):8.0f} us")
+        rows.append([name, f"{1e6 * _seconds(work, 200):.0f}"])
     many = data.rows[:1000]
     for name, work in {
-        "public predict, 1000 messages": lambda: fitted.predict(many, return_std=True),
-        "quadrature, 1000 messages": lambda: streams.EXACT.project(many),
+        "public predict, 1000 messages, each": lambda: fitted.predict(many, return_std=True),
+        "quadrature, 1000 messages, each": lambda: streams.EXACT.project(many),
     }.items():
-        print(f"{name:32s}{1e3 * _seconds(work, 2):8.0f} us a message")
+        rows.append([name, f"{1e3 * _seconds(work, 2):.0f}"])
+    for name, microseconds in rows:
+        print(f"{name:40s}{microseconds:>8s} us")
+    return rows
 
 
 def _seconds(work: Callable[[], Any], repeats: int) -> float:
@@ -447,7 +472,7 @@ def _seconds(work: Callable[[], Any], repeats: int) -> float:
     return min(rounds)
 
 
-ROWS: dict[str, Callable[[argparse.Namespace], None]] = {
+ROWS: dict[str, Callable[[argparse.Namespace], Rows | None]] = {
     "batch": batch,
     "rivals": rivals,
     "kernels": kernels,
@@ -456,6 +481,18 @@ ROWS: dict[str, Callable[[argparse.Namespace], None]] = {
     "uci": uci,
     "gamma": gamma,
     "speed": speed,
+}
+#: Tables of the guide: their heads, and the parts whose rows they have.
+GUIDE: dict[str, tuple[list[str], list[str]]] = {
+    "kernel_ep_speed": (["", "µs"], ["speed"]),
+    "kernel_ep_accuracy": (
+        ["", "sampled, vs sampled", "sampled, vs exact", "exact, vs exact"],
+        ["batch", "rivals"],
+    ),
+    "kernel_ep_streams": (
+        ["codec", "threshold", "answers", "last 10", "class error, off by", "KL"],
+        ["stream"],
+    ),
 }
 
 if __name__ == "__main__":

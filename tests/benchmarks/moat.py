@@ -9,6 +9,8 @@
     python -m tests.benchmarks.moat --incomplete [--orientation ...]
     python -m tests.benchmarks.moat --wide [--columns 500] [--epochs N]
 
+Speeds, conditional and missing write a table of the guide with --write doc/user_guide.
+
 Likelihoods: trained on train, stopped early on valid, as in the paper; CPU seconds of one thread.
 
 Speeds: rows a second of one evaluation (forward) and of one with all derivatives (both), in
@@ -52,9 +54,14 @@ from skpc.datasets import fetch_debd, make_missing
 from skpc.domain import merge_rows
 from skpc.queries import log_likelihood
 from tests.benchmarks.debd import KNOWN, refuse_unknown
+from tests.benchmarks.guide_tables import add_write, write
 from tests.benchmarks.published import column
 
 ORIENTATIONS = ("directed", "undirected")
+#: Ranges of effective sample sizes, and errors within them.
+_BOUNDS = (1, 3, 10, 30, 100, 300, 1000)
+SIZES = {f"{low} to {high}": (low, high) for low, high in zip(_BOUNDS, _BOUNDS[1:])}
+ERRORS = ("log-likelihood", "probability")
 Sampler = Callable[[AllTrees, np.ndarray, int, int], tuple[Any, Any]]
 
 
@@ -73,14 +80,15 @@ def main() -> None:
     parser.add_argument("--missing", action="store_true")
     parser.add_argument("--incomplete", action="store_true")
     parser.add_argument("--wide", action="store_true")
+    add_write(parser)
     options = parser.parse_args()
     refuse_unknown(parser, options.names, KNOWN)
     if options.speed:
-        _speeds(options.columns)
+        _speeds(options)
     elif options.conditional:
-        _conditionals(options.orientation)
+        _conditionals(options)
     elif options.missing:
-        _incomplete_rows(options.orientation)
+        _incomplete_rows(options)
     elif options.incomplete:
         _speeds_of_incomplete_rows(options.orientation)
     elif options.wide:
@@ -144,14 +152,15 @@ def learn(name: str, orientation: str, options: argparse.Namespace) -> dict[str,
     }
 
 
-def _speeds(columns: list[int]) -> None:
+def _speeds(options: argparse.Namespace) -> None:
+    rows = []
     matrix = np.asfortranarray(np.random.default_rng(0).random((600, 600)))
     dgemm = 2.0 * 600**3 / _best(lambda: matrix @ matrix) / 1e9
     print(f"dgemm: {dgemm:.1f} GFLOP/s")
     _print_row(
         ["columns", "orientation", "forward/s", "both/s", "GFLOP/s", "of_dgemm", "of_LAPACK"]
     )
-    for n in columns:
+    for n in options.columns:
         for orientation in ORIENTATIONS:
             symmetric = orientation == "undirected"
             factor, states = _random_rows(n, symmetric)
@@ -174,6 +183,9 @@ def _speeds(columns: list[int]) -> None:
                     f"{both * _lapack_seconds(n, symmetric):.0%}",
                 ]
             )
+            rows.append([n, orientation, f"{forward:,.0f}", f"{both:,.0f}", f"{flops / dgemm:.0%}"])
+    heads = ["columns", "model", "likelihood", "gradient", "of dgemm"]
+    write(options.write, "all_trees_speed", [heads, *rows])
 
 
 def _random_rows(n: int, symmetric: bool) -> tuple[np.ndarray, np.ndarray]:
@@ -204,17 +216,19 @@ def _lapack_seconds(n: int, symmetric: bool) -> float:
     return _best(calls) / n_calls
 
 
-def _conditionals(orientations: list[str]) -> None:
-    options = argparse.Namespace(components=1, epochs=50, rate=0.05, batch=0, paper=False)
+def _conditionals(options: argparse.Namespace) -> None:
+    rows = []
     _print_row(["orientation", "evidence", "method", "samples", "error", "ESS", "ms/row"])
-    for orientation in orientations:
+    for orientation in options.orientation:
         model, _, data = fitted("nltcs", orientation, options)
         rng = np.random.default_rng(0)
         for n_observed in (4, 8, 12):
             codes = data.test[rng.permutation(len(data.test))[:20]].astype(np.int64)
             for row in codes:
                 row[rng.permutation(16)[n_observed:]] = -1
-            _print_errors(model, codes, orientation, n_observed)
+            cells = _print_errors(model, codes, orientation, n_observed)
+            rows.append([orientation, 16 - n_observed, *cells])
+    write(options.write, "all_trees_methods", [["model", "missing", *METHODS], *rows])
 
 
 def _of_estimator(method: str) -> Sampler:
@@ -239,9 +253,13 @@ SAMPLERS: dict[str, Sampler] = {
     "importance": _of_estimator("importance"),
     "gibbs": _of_estimator("gibbs"),
 }
+#: Those of the guide.
+METHODS = ("estimator", *SAMPLERS)
 
 
-def _print_errors(model: Any, codes: np.ndarray, orientation: str, n_observed: int) -> None:
+def _print_errors(model: Any, codes: np.ndarray, orientation: str, n_observed: int) -> list[str]:
+    """Print errors and CPU milliseconds a row; those of 1,000 samples are for the guide."""
+    of_guide = []
     trees = model.mixture_.models[0]
     truth = np.array([exact_ones(trees, row) for row in codes])
     for method, sample in {"estimator": _whole_estimator, **SAMPLERS}.items():
@@ -252,6 +270,9 @@ def _print_errors(model: Any, codes: np.ndarray, orientation: str, n_observed: i
             error = np.abs(ones - truth)[codes < 0].mean()
             cells = [orientation, n_observed, method, n_samples, f"{error:.4f}"]
             _print_row([*cells, f"{sizes.mean():.0f}", f"{1000 * seconds / len(codes):.2f}"])
+        if method in METHODS:
+            of_guide.append(f"{error:.4f} ({1000 * seconds / len(codes):.1f} ms)")
+    return of_guide
 
 
 def exact_ones(trees: Any, row: np.ndarray) -> np.ndarray:
@@ -263,8 +284,9 @@ def exact_ones(trees: Any, row: np.ndarray) -> np.ndarray:
     return probability @ every / probability.sum()
 
 
-def _incomplete_rows(orientations: list[str]) -> None:
+def _incomplete_rows(options: argparse.Namespace) -> None:
     warnings.simplefilter("ignore", ConvergenceWarning)
+    orientations, rows_of = options.orientation, {}
     X = (load_digits().data > 7).astype(float)
     for orientation in orientations:
         model = MixtureOfAllTrees(orientation=orientation, random_state=0)
@@ -281,10 +303,13 @@ def _incomplete_rows(orientations: list[str]) -> None:
             # At 20 % most rows are summed.
             if rate > 0.2:
                 found.append(_errors_and_sizes(model, rows))
-        _print_errors_by_size(*np.concatenate(found, axis=1))
+        rows_of[orientation] = _print_errors_by_size(*np.concatenate(found, axis=1))
         circuit = model.to_mixture(100, random_state=0)
         lost = model.score(X[1300:1400]) - log_likelihood(circuit, X[1300:1400]).mean()
         print(f"a mixture of 100 trees loses {lost:.1f} nats a row")
+    heads = ["effective sample size", *(f"{model}: {what}" for model in rows_of for what in ERRORS)]
+    cells = [sum((rows[size] for rows in rows_of.values()), start=[size]) for size in SIZES]
+    write(options.write, "all_trees_sizes", [heads, *cells])
     _print_row(["columns", "orientation", "samples", "score_ms", "marginals_ms"])
     rng = np.random.default_rng(0)
     for n in (10, 30, 100):
@@ -371,14 +396,17 @@ def _answers(model: Any, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return model.score_samples(rows), ones
 
 
-def _print_errors_by_size(size: np.ndarray, log_p: np.ndarray, marginals: np.ndarray) -> None:
+def _print_errors_by_size(
+    size: np.ndarray, log_p: np.ndarray, marginals: np.ndarray
+) -> dict[str, list[str]]:
+    """Print mean errors by range of the effective sample size, and return them."""
+    errors = {}
     _print_row(["ESS", "rows", "log_p", "marginals"])
-    bounds = [1, 3, 10, 30, 100, 300, 1000]
-    for low, high in zip(bounds, bounds[1:]):
+    for name, (low, high) in SIZES.items():
         at = (size >= low) & (size < high)
-        if at.any():
-            errors = f"{log_p[at].mean():.3f}", f"{marginals[at].mean():.3f}"
-            _print_row([f"{low}-{high}", at.sum(), *errors])
+        errors[name] = [f"{part[at].mean():.3f}" if at.any() else "" for part in (log_p, marginals)]
+        _print_row([name, at.sum(), *errors[name]])
+    return errors
 
 
 def _print_costs(model: Any, rows: np.ndarray) -> None:

@@ -8,8 +8,8 @@ third of the rows is held out, in five splits (in gaussian, completion and facto
 is TableMixture, "soft" SoftLearnSPN and "univariate" the same with leaves of one column, "cutset"
 and "cutset5" are CutsetNetworkBD with one and five components, "trees" is MixtureOfAllTrees. Log
 densities are in nats a row. Seconds are CPU seconds of a fit, the median of the splits. What rivals
-reach is kept in the folder of --keep. With --write loglik and calibration write their tables of the
-guide, with a column for each density.
+reach is kept in the folder of --keep. With --write loglik, calibration, gaussian and completion
+write their tables of the guide, with a column for each density.
 
 Standard errors of log densities, differences and shares take the rows of a table for independent;
 differences are paired, row by row. Those of areas under the curve, of root mean square errors and
@@ -59,13 +59,14 @@ from sklearn.exceptions import ConvergenceWarning
 from skpc import CutsetNetworkBD
 from skpc.datasets import fetch_debd
 from tests.benchmarks.debd import SETS
-from tests.benchmarks.expected_predictor import write
+from tests.benchmarks.guide_tables import add_write, write
 from tests.benchmarks.mixed_tables import numbers_of
 from tests.benchmarks.numbers_completion import completion
 from tests.benchmarks.numbers_mixtures import factors, gaussian
 from tests.benchmarks.numbers_speed import speed
 from tests.benchmarks.numbers_tables import (
     DENSITIES,
+    NAMES,
     TABLES,
     WITH_BLOCKS,
     Estimate,
@@ -85,14 +86,6 @@ from tests.benchmarks.numbers_tables import (
     star,
 )
 
-#: How the guide calls the densities.
-NAMES = {
-    "cutset": "CutsetNetworkBD",
-    "cutset5": "five of them",
-    "soft": "SoftLearnSPN",
-    "trees": "MixtureOfAllTrees",
-    "table": "TableMixture",
-}
 CALIBRATED = ("bank", "electricity", "segment", "cmc", "breast_cancer", "zeros")
 #: The greatest area under the curve that the best density may have, with all held-out rows and
 #: with few of them.
@@ -116,7 +109,7 @@ def main() -> None:
     parser.add_argument("--models", nargs="*", choices=list(DENSITIES))
     parser.add_argument("--splits", type=int)
     parser.add_argument("--keep", type=Path, help="folder of figures that are not measured again")
-    parser.add_argument("--write", type=Path, help="folder of the guide's tables")
+    add_write(parser)
     parser.add_argument("--quick", action="store_true", help="one split of few rows")
     options = parser.parse_args()
     unknown = set(options.sections) - set(SECTIONS)
@@ -233,10 +226,9 @@ def calibration(options: argparse.Namespace) -> None:
 
 def _write(options: argparse.Namespace, file: str, cells: dict[str, list[str]]) -> None:
     """Write a table of the guide, where --write says so: a row for each table of data."""
-    if options.write:
-        names = [NAMES.get(label, label) for label in options.models]
-        rows = [[name, *of_densities] for name, of_densities in cells.items()]
-        write(options.write, file, [["table", *names], *rows])
+    names = [NAMES.get(label, label) for label in options.models]
+    rows = [[name, *of_densities] for name, of_densities in cells.items()]
+    write(options.write, file, [["table", *names], *rows])
 
 
 def _removed_cells(model, split: Split) -> pd.DataFrame:

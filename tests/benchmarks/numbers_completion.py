@@ -20,9 +20,11 @@ import pandas as pd
 from sklearn.experimental import enable_iterative_imputer  # noqa: F401
 from sklearn.impute import IterativeImputer, KNNImputer
 
+from tests.benchmarks.guide_tables import write
 from tests.benchmarks.mixed_tables import holes, numbers_of
 from tests.benchmarks.numbers_tables import (
     DENSITIES,
+    NAMES,
     Figures,
     Split,
     chosen,
@@ -59,11 +61,13 @@ _TRAIN = 1000
 
 def completion(options: argparse.Namespace) -> None:
     """Print errors of completions."""
+    rows = []
     print_title("completion: error of removed cells, * if the best density misses the bar")
     heads = ("nrmse", "median error", "wrong", "fit s", "fill s", "bar", "bar, wrong", "chosen")
     print_row("table", "imputer", *heads)
     for name in chosen(options, tuple(BARS)):
         parts = list(splits(load(name, options.n_rows), options.splits))
+        errors_of, seconds_of = {}, {}
         for label in RIVALS:
             found = [
                 kept(
@@ -74,15 +78,25 @@ def completion(options: argparse.Namespace) -> None:
                 for split in parts
             ]
             _print_figures(name, label, found)
+            errors_of[label] = np.mean([figures["nrmse"] for figures in found])
         ours = {}
         for label in options.models:
             found = [_density(split, label) for split in parts]
             _print_figures(name, label, found)
             ours[label] = [np.mean([f[key] for f in found]) for key in ("nrmse", "wrong")]
+            errors_of[label] = ours[label][0]
+            seconds_of[label] = np.median([figures["fit"] for figures in found])
         best, bars = min(ours, key=lambda label: ours[label][0]), BARS[name]
         cells = [f"{error:.3f}{star(error > bar)}" for error, bar in zip(ours[best], bars)]
         limits = [f"{bar:.2f}" if bar < np.inf else "" for bar in bars]
         print_row(name, f"best: {best}", cells[0], "", cells[1], "", "", *limits)
+        regressions = min(errors_of["iterative"], errors_of["iterative n-1"])
+        errors = (regressions, *(errors_of[label] for label in ("KNN", *options.models)))
+        seconds = [f"{seconds_of[label]:.1f}" for label in options.models]
+        rows.append([name, *(f"{error:.3f}" for error in errors), *seconds])
+    names = [NAMES[label] for label in options.models]
+    heads = ["table", "regressions", "neighbours", *names, *(f"{name}, fit s" for name in names)]
+    write(options.write, "numbers_completion", [heads, *rows])
 
 
 def _print_figures(name: str, label: str, found: list[Figures]) -> None:

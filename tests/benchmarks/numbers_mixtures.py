@@ -17,8 +17,10 @@ from sklearn.decomposition import FactorAnalysis
 from sklearn.mixture import GaussianMixture
 from sklearn.model_selection import GridSearchCV, KFold
 
+from tests.benchmarks.guide_tables import with_error, write
 from tests.benchmarks.numbers_tables import (
     DENSITIES,
+    NAMES,
     Estimate,
     Figures,
     Split,
@@ -53,6 +55,7 @@ _N_TEST = 5000
 
 def gaussian(options: argparse.Namespace) -> None:
     """Print held-out log densities of numbers, and of tables with categories."""
+    rows = []
     for mixed, bars in ((False, NUMBERS), (True, WITH_CATEGORIES)):
         what = "numbers and categories" if mixed else "numbers"
         print_title(f"gaussian: held-out nats a row of {what}, * if the best misses the bar")
@@ -60,25 +63,39 @@ def gaussian(options: argparse.Namespace) -> None:
         for name in chosen(options, tuple(bars)):
             table = load(name, options.n_rows)
             parts = list(standardised(table, options.splits, mixed))
-            _print_table(options, name, parts, mixed, bars[name])
+            cells = _print_table(options, name, parts, mixed, bars[name])
+            rows += [] if mixed else [[name, parts[0].train.shape[1], *cells]]
+    names = [NAMES[label] for label in options.models]
+    less = [f"{name} less BIC" for name in names[:1]]
+    write(options.write, "numbers_gaussian", [["table", "columns", "BIC", *names, *less], *rows])
 
 
 def _print_table(
     options: argparse.Namespace, name: str, parts: list[Split], mixed: bool, bar: float
-) -> None:
+) -> list[str]:
+    """Print log densities; return the means, the mixture's first, and the first less it."""
     rows, found = held_out_rows(parts), {}
     rival = None if mixed else _rival_scores(options, name, parts)
+    # Of the first density alone.
+    gain = ""
     for label in options.models:
         models, seconds = zip(*(fitted(DENSITIES[label], split.train) for split in parts))
         scores = np.concatenate([m.score_samples(s.test) for m, s in zip(models, parts)])
         found[label] = scores.mean()
-        less = "" if rival is None else str(of_rows(scores - rival, rows))
+        if rival is None:
+            less = ""
+        else:
+            difference = of_rows(scores - rival, rows)
+            less = str(difference)
+            gain = gain or with_error(*difference, 2)
         sizes = " ".join(str(len(m.weights_)) for m in models if hasattr(m, "weights_"))
         cells = (_mean(scores, rows), f"{np.median(scores):.3f}", less)
         print_row(name, label, *cells, f"{np.median(seconds):.2f}", "", sizes)
     best = max(found, key=found.__getitem__)
     missed = star(found[best] < bar)
     print_row(name, f"best: {best}", f"{found[best]:.3f}{missed}", "", "", "", f"{bar:.2f}")
+    means = [] if rival is None else [rival.mean(), *found.values()]
+    return [*(f"{mean:.2f}" for mean in means), gain]
 
 
 def _rival_scores(options: argparse.Namespace, name: str, parts: list[Split]) -> np.ndarray:

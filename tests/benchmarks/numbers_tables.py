@@ -27,6 +27,15 @@ DENSITIES = {
     "trees": MixtureOfAllTrees(random_state=0),
     "table": TableMixture(random_state=0),
 }
+#: How the guide calls the densities.
+NAMES = {
+    "cutset": "CutsetNetworkBD",
+    "cutset5": "five of them",
+    "soft": "SoftLearnSPN",
+    "univariate": "SoftLearnSPN, univariate",
+    "trees": "MixtureOfAllTrees",
+    "table": "TableMixture",
+}
 if "leaves" in DENSITIES["soft"].get_params():
     DENSITIES["univariate"] = SoftLearnSPN(leaves="univariate", random_state=0)
 #: Those whose numbers may depend on each other within a leaf.

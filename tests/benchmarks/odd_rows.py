@@ -10,7 +10,7 @@ with which these rows are found, a mean over draws of the errors, by
 
 and how much higher the latter is. Its standard error is over draws of the errors alone.
 
-    python -m tests.benchmarks.odd_rows [table ...] [--draws 5]
+    python -m tests.benchmarks.odd_rows [table ...] [--draws 5] [--write doc/user_guide]
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from sklearn.datasets import load_breast_cancer, load_wine
 from sklearn.metrics import average_precision_score
 
 from skpc import TableMixture
+from tests.benchmarks.guide_tables import add_write, with_error, write
 from tests.benchmarks.mixed_tables import file_of, read
 
 _LOADERS = {"wine": load_wine, "breast_cancer": load_breast_cancer}
@@ -84,7 +85,9 @@ def main() -> None:
         "tables", nargs="*", default=[*_LOADERS, *_TABLES, "bank", "cmc", "segment"]
     )
     parser.add_argument("--draws", type=int, default=5)
+    add_write(parser)
     options = parser.parse_args()
+    rows = [["table", "``score_samples``", "lowest cell", "gain"]]
     print(f"{'table':18s} {'row':>6s} {'cell':>6s} {'gain':>7s} {'se':>6s}")
     for name in options.tables:
         by_row, by_cell = precisions(table_of(name), options.draws).T
@@ -92,6 +95,9 @@ def main() -> None:
         se = gain.std(ddof=1) / np.sqrt(len(gain))
         means = f"{by_row.mean():6.3f} {by_cell.mean():6.3f} {gain.mean():+7.3f} {se:6.3f}"
         print(f"{name:18s} {means}", flush=True)
+        cells = [f"{by_row.mean():.3f}", f"{by_cell.mean():.3f}"]
+        rows.append([name, *cells, with_error(gain.mean(), se, 3)])
+    write(options.write, "questions_odd_rows", rows)
 
 
 if __name__ == "__main__":

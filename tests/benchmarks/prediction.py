@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from tests.benchmarks.guide_tables import add_write
 from tests.benchmarks.mixed_tables import numbers_of, read
 
 #: Shares of cells removed at random, and masks that depend on a number that is seen ("mar") or on
@@ -85,6 +86,7 @@ def options(description: str | None, names: Sequence[str]) -> argparse.Namespace
     parser.add_argument("--rows", type=int, default=N_ROWS, help="to learn from, at most")
     parser.add_argument("--models", nargs="*", help="labels; all of them by default")
     parser.add_argument("--keep", type=Path, help="folder of figures that are not measured again")
+    add_write(parser)
     parser.add_argument("--quick", action="store_true", help="one split, two draws")
     found = parser.parse_args()
     if found.quick:

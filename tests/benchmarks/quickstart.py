@@ -10,18 +10,18 @@ behind ± is a standard error over the splits.
 from __future__ import annotations
 
 import argparse
-import csv
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from skpc import CircuitImputer
+from tests.benchmarks.guide_tables import write
 from tests.benchmarks.numbers_tables import of_splits
 
 _ROOT = Path(__file__).parents[2]
 _EXAMPLE = _ROOT / "examples" / "plot_quickstart.py"
-_TABLE = _ROOT / "doc" / "user_guide" / "quickstart.csv"
+_GUIDE = _ROOT / "doc" / "user_guide"
 _SEED = "\nseed = 0\n"
 _DEFAULT = "CircuitImputer by default"
 _HEADER = ("estimator", "error of numbers", "gap", "right diagnoses", "gap in points")
@@ -87,10 +87,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--seeds", type=int, default=20, help="number of splits (default: 20)")
     options = parser.parse_args(arguments)
     rows = rows_of([compared(seed) for seed in range(options.seeds)])
-    with _TABLE.open("w", encoding="utf-8", newline="") as out:
-        writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(_HEADER)
-        writer.writerows(rows)
+    write(_GUIDE, "quickstart", [_HEADER, *rows])
 
 
 if __name__ == "__main__":

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 
+from tests.benchmarks.guide_tables import write
+
 _DOTS = "..."
 #: The least seconds and MiB that are drawn.
 _LEAST = 0.01, 1.0
@@ -53,12 +55,11 @@ class Figures:
 
     def _write(self) -> None:
         sizes = sorted({size for _, _, size in self._cells})
-        with self._table.open("w", encoding="utf-8", newline="") as out:
-            writer = csv.writer(out, lineterminator="\n")
-            writer.writerow(["", "missing", *(f"{size:,}" for size in sizes)])
-            for name, missing in self._rows():
-                cells = [self._cells.get((name, missing, size), "") for size in sizes]
-                writer.writerow([name, f"{100 * missing:.0f} %", *cells])
+        rows = [["", "missing", *(f"{size:,}" for size in sizes)]]
+        for name, missing in self._rows():
+            cells = [self._cells.get((name, missing, size), "") for size in sizes]
+            rows.append([name, f"{100 * missing:.0f} %", *cells])
+        write(self._table.parent, self._table.stem, rows)
 
     def _draw(self) -> None:
         rates = sorted({missing for _, missing in self._rows()})

@@ -1,6 +1,6 @@
 """Conditional Shapley values against the truth of known distributions, beside those of shap.
 
-    python -m tests.benchmarks.shapley [--rows 1000] [--test 40]
+    python -m tests.benchmarks.shapley [--rows 1000] [--test 40] [--write doc/user_guide]
 
 A linear model of eight numbers from a known Gaussian, whose truth is in closed form, and a forest
 of 100 trees on eight binary columns of a known chain, whose truth is a sum over all 256 states.
@@ -25,9 +25,12 @@ from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LinearRegression
 
 from skpc import ExpectedPredictor
+from tests.benchmarks.guide_tables import add_write, write
 from tests.naive.shapley import shapley_values
 
 N_COLUMNS, N_BACKGROUND = 8, 100
+METHODS = ("shapley_values", "KernelExplainer", "TreeExplainer")
+HEADER = ("distribution, model", *METHODS, "spread of the truth")
 
 
 def gaussian(rng: np.random.Generator, n_rows: int):
@@ -72,8 +75,8 @@ def truth(model, row: np.ndarray, expected: Callable) -> np.ndarray:
     return shapley_values(value.__getitem__, N_COLUMNS)
 
 
-def measure(name: str, make: Callable, options: argparse.Namespace) -> None:
-    """Errors and seconds of one distribution."""
+def measure(name: str, make: Callable, options: argparse.Namespace) -> list[str]:
+    """Errors and seconds of one distribution, in the order of the heads."""
     rng = np.random.default_rng(0)
     X, y, expected, model = make(rng, options.rows + options.test)
     train, test = X[: options.rows], X[options.rows :]
@@ -82,29 +85,34 @@ def measure(name: str, make: Callable, options: argparse.Namespace) -> None:
     right = np.array([truth(fitted, row, expected) for row in test])
     ours.shapley_values(test[:1])
     methods = {
-        "conditional": lambda: ours.shapley_values(test).values,
+        "shapley_values": lambda: ours.shapley_values(test).values,
         "KernelExplainer": lambda: shap.KernelExplainer(fitted.predict, background).shap_values(
             test, silent=True
         ),
     }
     if isinstance(model, RandomForestRegressor):
         methods["TreeExplainer"] = lambda: shap.TreeExplainer(fitted).shap_values(test)
-    shown = []
+    shown = {}
     for label, of_rows in methods.items():
         begin = time.process_time()
         error = np.sqrt(np.mean((of_rows() - right) ** 2))
-        shown.append(f"{label} {error:.3f} ({time.process_time() - begin:.1f} s)")
-    print(f"{name}: spread of the values {right.std():.3f}; {'  '.join(shown)}", flush=True)
+        shown[label] = f"{error:.3f} ({time.process_time() - begin:.1f} s)"
+    print(f"{name}: spread of the truth {right.std():.3f}; {shown}", flush=True)
+    return [name, *(shown.get(label, "") for label in METHODS), f"{right.std():.3f}"]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=1000)
     parser.add_argument("--test", type=int, default=40)
+    add_write(parser)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
-    measure("Gaussian, linear model", gaussian, options)
-    measure("chain of states, forest", chain, options)
+    rows = [
+        measure("Gaussian, linear model", gaussian, options),
+        measure("chain of binary columns, forest", chain, options),
+    ]
+    write(options.write, "shapley", [HEADER, *rows])
 
 
 if __name__ == "__main__":

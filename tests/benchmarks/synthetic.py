@@ -1,6 +1,7 @@
 """How close drawn tables are to real ones, by a classifier that tells them apart.
 
 python -m tests.benchmarks.synthetic --rivals ENVIRONMENT/bin/python [--splits N] [TABLE ...]
+    [--models ...] [--write doc/user_guide]
 
 Half of the rows, at most 2,000, are learned from; as many rows are drawn, and compared with as many
 rows of the other half. ``synthetic.txt`` lists the rivals, which live in an environment of their
@@ -29,6 +30,7 @@ from sklearn.model_selection import train_test_split
 from skpc import StackedDensity
 from skpc.synthesis import RuledDensity, find_rules, table_report
 from tests.benchmarks.cell_errors import decimals_of
+from tests.benchmarks.guide_tables import add_write, write
 from tests.benchmarks.mixed_tables import present, read
 
 TABLES = [
@@ -158,7 +160,7 @@ def run(name: str, seed: int, models: list[str], python: str) -> list[tuple]:
     return lines
 
 
-def summary(lines: list[tuple]) -> None:
+def summary(lines: list[tuple], folder: Path | None) -> None:
     """Mean AUC by table and model; that of the stack less each rival with its standard error."""
     columns = [
         "table",
@@ -176,7 +178,10 @@ def summary(lines: list[tuple]) -> None:
     frame = pd.DataFrame(lines, columns=columns)
     auc = frame.pivot_table(index=["table", "seed"], columns="model", values="auc")
     auc = auc[[model for model in MODELS if model in auc]]
-    print(auc.groupby("table").mean().round(3).to_string())
+    means = auc.groupby("table", sort=False).mean()
+    print(means.round(3).to_string())
+    rows = [[name, *(f"{area:.3f}" for area in areas)] for name, areas in means.iterrows()]
+    write(folder, "synthetic_auc", [["table", *means], *rows])
     others = [*RIVALS, "missing", "rules"] if "stack" in auc else []
     for rival in auc.columns.intersection(others):
         gap = (auc["stack"] - auc[rival]).groupby("table")
@@ -190,6 +195,7 @@ def main() -> None:
     parser.add_argument("--models", nargs="*", default=MODELS, choices=MODELS)
     parser.add_argument("--splits", type=int, nargs="*", default=[0, 1, 2])
     parser.add_argument("--rivals", default="", help="python of the environment of the rivals")
+    add_write(parser)
     options = parser.parse_args()
     names = [name for name in ("bank", "electricity", "segment", "cmc", *TABLES)]
     tables = [name for name in options.tables if name in names]
@@ -201,7 +207,7 @@ def main() -> None:
     for name in tables:
         for seed in options.splits:
             lines += run(name, seed, models, options.rivals)
-    summary(lines)
+    summary(lines, options.write)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,9 @@ Parts, and what they print:
 - ``time``: seconds of a test with 999 permutations beside the fit of the density.
 
     python -m tests.benchmarks.tests_of_tables [part ...] [--tables bank ...] [--repeats 50]
-    [--densities SoftLearnSPN ...]
+    [--densities SoftLearnSPN ...] [--write doc/user_guide]
+
+``power`` and ``independence`` write their tables of the guide.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -41,6 +44,7 @@ from skpc.comparisons import (
     independence_test,
     two_sample_test,
 )
+from tests.benchmarks.guide_tables import add_write, with_error, write
 from tests.benchmarks.mixed_tables import read
 
 #: Rows of a window, rows that a density learns from at most, level, draws for a p-value.
@@ -57,7 +61,7 @@ def rate(hits: Iterable[bool]) -> str:
     """Share of hits, with its binomial standard error."""
     hits = np.array(list(hits), dtype=float)
     share = hits.mean() if len(hits) else np.nan
-    return f"{share:.3f} +- {np.sqrt(share * (1.0 - share) / max(len(hits), 1)):.3f}"
+    return with_error(share, np.sqrt(share * (1.0 - share) / max(len(hits), 1)), 2)
 
 
 def parts_of(name: str) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -121,7 +125,8 @@ def level(tables: list[str], repeats: int) -> None:
     print(f"{'mean':20s} " + " ".join(f"{rate(hits[kind]):>15s}" for kind in kinds))
 
 
-def power(repeats: int) -> None:
+def power(repeats: int, folder: Path | None) -> None:
+    rows_of_guide = [["change in the second window", "fitted density", "no density", "by column"]]
     learned, rows = parts_of("bank")
     density = SoftLearnSPN(random_state=0).fit(learned)
     print(f"{'change':22s} {'cells':>15s} {'first':>6s} {'pairs':>15s} {'by column':>15s}")
@@ -142,6 +147,8 @@ def power(repeats: int) -> None:
             f"{rate(of_pairs):>15s} {rate(by_column):>15s}",
             flush=True,
         )
+        rows_of_guide.append([change, rate(rejected), rate(of_pairs), rate(by_column)])
+    write(folder, "tests_power", rows_of_guide)
 
 
 def stream(
@@ -256,7 +263,8 @@ def plain_pvalue(X: np.ndarray, density, seed: int) -> float:
     return (statistics[1:] >= statistics[0]).mean() * _DRAWS / (1 + _DRAWS) + 1 / (1 + _DRAWS)
 
 
-def independence(chosen: list[str], repeats: int) -> None:
+def independence(chosen: list[str], repeats: int, folder: Path | None) -> None:
+    rows_of_guide = [["columns", "density", "independence_test", "plain"]]
     densities = {name: _DENSITIES[name] for name in chosen}
     cases = {"waves": partial(waves, 0.0), "dependent waves": partial(waves, 0.2)}
     cases["electricity, a drawn price"] = drawn_prices()
@@ -271,7 +279,9 @@ def independence(chosen: list[str], repeats: int) -> None:
                 )
                 rejected.append(result.pvalue <= _LEVEL)
                 plain.append(plain_pvalue(X, density, seed) <= _LEVEL)
+            rows_of_guide.append([case, name, rate(rejected), rate(plain)])
             print(f"{case}, {name}: {rate(rejected)}, plain {rate(plain)}", flush=True)
+    write(folder, "tests_independence", rows_of_guide)
 
 
 def made(seed: int) -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
@@ -344,14 +354,15 @@ def main() -> None:
     parser.add_argument("--tables", nargs="+", default=["bank", "electricity", "cmc"])
     parser.add_argument("--densities", nargs="+", default=list(_DENSITIES), choices=_DENSITIES)
     parser.add_argument("--repeats", type=int, default=50)
+    add_write(parser)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     of_part: dict[str, Callable[[], None]] = {
         "level": lambda: level(options.tables, options.repeats),
-        "power": lambda: power(options.repeats),
+        "power": lambda: power(options.repeats, options.write),
         "monitor": lambda: monitor(options.repeats),
         "fit": lambda: fit(options.tables, options.repeats),
-        "independence": lambda: independence(options.densities, options.repeats),
+        "independence": lambda: independence(options.densities, options.repeats, options.write),
         "importance": lambda: importance(options.repeats),
         "time": lambda: seconds(options.tables),
     }
