@@ -226,11 +226,14 @@ class Stop(NamedTuple):
         ``patience`` iterations in a row. With -inf all steps are taken, and none is scored.
     patience : int, default=1
         More than one where scores may fall: the best model is kept then.
+    aim : float, default=-inf
+        Or once the score, rising as in the last ``patience`` iterations, would not reach this.
     """
 
     max_iter: int
     tol: float = -np.inf
     patience: int = 1
+    aim: float = -np.inf
 
 
 class Fit(NamedTuple):
@@ -339,6 +342,10 @@ def _climb(
     best = Fit(model, -np.inf, None)
     highest = objective = -np.inf
     waited = 0
+    #: The greatest scores after each iteration.
+    peaks: list[float] = []
+    # Rises become shorter: all those to come add up to at most so many of the last ones.
+    last_rises = 5.0
     # One round more than steps, in which the last model is only scored.
     for n_iter in range(stop.max_iter + 1):
         is_last = n_iter == stop.max_iter
@@ -372,10 +379,13 @@ def _climb(
             # Differences of infinite scores are no reason to stop.
             waited = waited + 1 if score - highest < stop.tol else 0
             highest = max(highest, score)
+            peaks.append(highest)
+        late_rise = highest - peaks[-1 - stop.patience] if len(peaks) > stop.patience else np.inf
+        is_hopeless = stop.aim - highest > last_rises * late_rise
         # Where held-out rows are watched, a model that changes no more is no better for them.
         converged = waited >= stop.patience or (held_out is not None and rise < stop.tol)
         advance(1.0)
-        if converged or is_last:
+        if converged or is_hopeless or is_last:
             break
         # What is known before the data counts along in each step.
         model = model.m_step(statistics if before is None else statistics + before)

@@ -102,6 +102,19 @@ def test_held_out_rows_choose_the_best_model_after_some_patience():
     assert fit.score == pytest.approx(-0.5 * 0.25**2)
 
 
+def test_a_fit_ends_that_would_not_reach_its_aim():
+    # The distance from the greatest score, 4.5 in the beginning, falls to a quarter in each step.
+    start = Normal(0.0, 0.5)
+    greatest = learn([Normal(3.0)], NUMBERS, Stop(1, 0.0)).score
+    whole = learn([start], NUMBERS, Stop(100, 1e-9))
+    assert learn([start], NUMBERS, Stop(100, 1e-9, aim=greatest)).n_iter == whole.n_iter
+    behind = learn([start], NUMBERS, Stop(100, 1e-9, aim=greatest + 0.1))
+    # Rises add up to a third of the last one; it would have to be five times it.
+    distances = 4.5 * 0.25 ** np.arange(9)
+    assert behind.n_iter == np.flatnonzero(distances + 0.1 > 5.0 * 3.0 * distances)[0]
+    assert not behind.converged
+
+
 def test_scores_that_may_fall_keep_the_best_model():
     # Steps of twice the way come back to where they began.
     fit = learn([Normal(0.0, 2.5)], NUMBERS, Stop(100, 1e-6, 2))

@@ -283,38 +283,3 @@ def count_state_pairs(codes: NDArray[np.integer], weight: Floats, n_states: Ints
     pairs[np.ix_(state, state)] = counts[np.ix_(is_state, is_state)]
     # Rounding depends on the order of the subtractions, but the result is symmetric.
     return np.tril(pairs) + np.tril(pairs, -1).T
-
-
-def independent_pairs(
-    pairs: Floats, n_states: Ints
-) -> tuple[Floats, Ints, Callable[[Floats], Floats]]:
-    """What the counts of :func:`count_state_pairs` would be if columns were independent.
-
-    Returns
-    -------
-    expected : ndarray of shape (n_all_states, n_all_states)
-        By the rows that show both columns; zero where one of the states does not occur in these.
-    freedom : ndarray of shape (n_columns, n_columns)
-        Degrees of freedom of the table of each two columns.
-    by_pair : callable
-        Sums the cells of the table of each two columns.
-    """
-    starts = offsets(n_states)[:-1]
-    column = owners(n_states)
-
-    def by_pair(cells: Floats) -> Floats:
-        by_column = np.add.reduceat(cells, starts, axis=1)
-        return np.add.reduceat(by_column, starts, axis=0)
-
-    # The weight of each state in the rows that show a column, and of all these rows.
-    margin = np.add.reduceat(pairs, starts, axis=1)
-    total = np.add.reduceat(margin, starts, axis=0)
-    # States that no row shows have no part in the degrees of freedom.
-    # A margin below this part of all weight is what subtraction has left of zero.
-    occurs = margin > 1e-9 * total[column]
-    freedom_factor = np.maximum(np.add.reduceat(occurs, starts, axis=0, dtype=np.int64) - 1, 0)
-    counted = occurs[:, column] & occurs.T[column]
-    product = margin[:, column] * margin.T[column]
-    expected = np.zeros_like(pairs)
-    np.divide(product, total[np.ix_(column, column)], out=expected, where=counted)
-    return expected, freedom_factor * freedom_factor.T, by_pair

@@ -363,6 +363,18 @@ def canonical_order(rows: Floats, weight: Floats, is_categorical: Bools) -> Orde
     return Order(np.lexsort((column_signature, np.negative(greatest_weight))), order)
 
 
+def in_canonical_order(
+    rows: Floats, weight: Floats, is_categorical: Bools
+) -> tuple[Floats, Floats]:
+    """Distinct rows and their weights, in the order of :func:`canonical_order`.
+
+    What is held out of them, and which of them gets which random number, does not depend on the
+    units of columns.
+    """
+    order = canonical_order(rows, weight, is_categorical).rows
+    return rows[order], weight[order]
+
+
 def _refine(
     marks: NDArray[np.uint64],
     column_signature: NDArray[np.uint64],

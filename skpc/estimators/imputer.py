@@ -27,6 +27,7 @@ from skpc._validation import (
     missing_cells,
     read_cells,
 )
+from skpc.domain import in_canonical_order
 from skpc.domain.stated import holds_ranges
 from skpc.estimators._base import CircuitDensity
 from skpc.estimators._estimator import TableEstimator, TableTransformer, by_chunks, parameter
@@ -329,8 +330,9 @@ class CircuitImputer(TableTransformer, TableEstimator):
         seeded = {"random_state": self.random_state, "verbose": self.verbose}
         members: list[Any] = [CutsetNetworkBD(**seeded), HiddenChowLiuTree(**seeded)]
         # All members share one domain, with the bins that cutset networks want.
-        domain, *distinct = members[0].prepare(table, weight)
-        rows, weight = with_some_cell(domain, *distinct)
+        domain, *prepared = members[0].prepare(table, weight)
+        distinct = with_some_cell(domain, *prepared)
+        rows, weight = in_canonical_order(*distinct, domain.is_categorical)
         data = domain, rows, weight
         if len(rows) < fewest:
             return members[0].fit_rows(*data), {}

@@ -12,12 +12,11 @@ from skpc._threads import threads
 from skpc._validation import AT_LEAST_ONE, POSITIVE, WHOLE
 from skpc.circuit import Circuit
 from skpc.counting.clustering import cluster_points
-from skpc.domain import one_hot
 from skpc.estimators._base import CircuitDensity
 from skpc.estimators._estimator import parameter
 from skpc.estimators._learner import TrainingData
 from skpc.learning.cutset import TREE, learn_cutset_network
-from skpc.learning.filling import fill_missing
+from skpc.learning.filling import complete_points, fill_missing
 from skpc.learning.strudel import StrudelNetwork, best_split, first_mixture
 from skpc.queries import log_likelihood
 from skpc.queries.flows import PseudoCounts
@@ -211,7 +210,6 @@ class Strudel(CircuitDensity):
         self, circuit: Circuit, complete: Floats, weight: Floats, random_state: Any
     ) -> Circuit:
         """Circuits of this structure, each learned from a cluster of the rows."""
-        # Clusters need distances, and so indicators in the place of categories.
-        points = one_hot(self.domain_, complete)
+        points = complete_points(self.domain_, complete, weight)
         clusters = cluster_points(points, weight, self.n_components, random_state)
         return first_mixture(circuit, complete, weight, clusters, self._prior(circuit))

@@ -107,6 +107,7 @@ def choose_hidden_tree(
         How it was learned.
     """
     n_epochs = 0
+    highest = -np.inf
 
     def count(n_more: float) -> None:
         nonlocal n_epochs
@@ -114,7 +115,11 @@ def choose_hidden_tree(
         advance(n_more)
 
     def attempt(size: int, by_value: bool) -> Attempt:
-        return _Learner(table, size, by_value, seed).learn(held_out, count)
+        nonlocal highest
+        # An attempt that falls behind the best one ends early.
+        attempted = _Learner(table, size, by_value, seed).learn(held_out, count, highest)
+        highest = max(highest, attempted.score)
+        return attempted
 
     def best_attempt(attempts: Iterable[Attempt]) -> Attempt:
         return best_of(attempts, Attempt.get_score)
@@ -164,12 +169,12 @@ class _Learner:
         start = TaughtTree(self._start(points, n_hidden), self.share)
         self.model = Stepwise(start, float(self.rows.weight.sum()), None)
 
-    def learn(self, held_out: Rows, advance: Callable[[float], object]) -> Attempt:
-        """Run epochs until held-out rows gain no more."""
+    def learn(self, held_out: Rows, advance: Callable[[float], object], aim: float) -> Attempt:
+        """Run epochs until held-out rows gain no more, or would not reach the aim."""
         n_rows = len(self.rows.weight)
         tolerated = _TOL * abs(float(self.model.log_likelihood(held_out.rows).mean()))
         data = Batches(self.dealt, self.model.n_rows, _BATCH, n_rows)
-        stop = Stop(MAX_EPOCHS * max(1, n_rows // _BATCH), tolerated, _PATIENCE)
+        stop = Stop(MAX_EPOCHS * max(1, n_rows // _BATCH), tolerated, _PATIENCE, aim)
         fit = learn([self.model], data, stop, held_out)
         advance(float(len(data.sizes)))
         # Epochs after the best model were in vain.

@@ -16,9 +16,10 @@ from sklearn.model_selection import check_cv
 from sklearn.utils import check_random_state, gen_batches
 
 from skpc._arrays import SMALLEST_NORMAL, Floats, Ints, copies, group_sums
+from skpc._fitting import best_of
 from skpc._threads import in_threads
 from skpc.densities import Density
-from skpc.domain import Domain, column_moments
+from skpc.domain import Domain, column_moments, in_canonical_order
 from skpc.learning.held_out import Split, deal
 from skpc.queries import Events
 from skpc.variables import Predictive
@@ -204,13 +205,15 @@ def fit_best(
     """
     if len(candidates) == 1 or len(rows) < FEWEST:
         return candidates[0].fit_rows(domain, rows, weight)
-    fitted, test_data = fit_to_parts(candidates, (domain, rows, weight), random_state, 1, 1)[0]
+    ordered = in_canonical_order(rows, weight, domain.is_categorical)
+    fitted, test_data = fit_to_parts(candidates, (domain, *ordered), random_state, 1, 1)[0]
     # Nothing speaks for a density that vanishes.
     scores = np.nan_to_num(
         [log_score(member.row_density, *test_data) for member in fitted], nan=-np.inf
     )
     scores[0] += worth
-    return fitted[int(scores.argmax())].refit(domain, rows, weight)
+    best = best_of(range(len(scores)), scores.__getitem__, np.inf)
+    return fitted[best].refit(domain, rows, weight)
 
 
 def fit_to_parts(
