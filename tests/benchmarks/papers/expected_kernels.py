@@ -203,9 +203,10 @@ def _figure_2() -> list[Row]:
     found = []
     for name in BINNED:
         job = f"ek/svr/{name}"
-        what = f"{name}: error of exact expectations, {RATES[0]:g} to {RATES[-1]:g} missing"
-        row = Row(PAPER, "figure_2", what, "a curve", (job,), _error_judge(job))
-        found.append(row._replace(note=PROTOCOL))
+        for key, density in (("bits", ""), ("default", ", our default density of the features")):
+            what = f"{name}: error of exact expectations, {RATES[0]:g} to {RATES[-1]:g} missing"
+            row = Row(PAPER, "figure_2", what + density, "a curve", (job,), _error_judge(job, key))
+            found.append(row._replace(note=PROTOCOL))
         for other, key in (("median imputation", "median"), ("MAP imputation", "mpe")):
             row = Row(
                 PAPER, "figure_2", f"{name}: exact and {other}", "no worse at any rate", (job,)
@@ -214,9 +215,9 @@ def _figure_2() -> list[Row]:
     return [row._replace(data=row.what.split(":")[0], like="variant") for row in found]
 
 
-def _error_judge(job: str) -> Judge:
+def _error_judge(job: str, key: str) -> Judge:
     def judge(found: Mapping[str, Figures]) -> tuple[str, str]:
-        errors = [found[job][f"bits {rate}"] for rate in RATES]
+        errors = [found[job][f"{key} {rate}"] for rate in RATES]
         return ", ".join(f"{error:.4g}" for error in errors), f"not run ({CURVE})"
 
     return judge

@@ -70,8 +70,8 @@ ORACLES = {
         "importance sampler",
         "same",
         "20 problems of 300 rows and 20 columns, 5,000 and 3,000 messages of five sweeps, 500 and "
-        "1,000 features, leave-one-out; 100,000 particles from N(0, 200), as in the authors' "
-        "stored messages",
+        "1,000 features, leave-one-out; 100,000 particles from N(0, 200), the authors' program; "
+        "the paper does not say how noisy its beliefs are",
     ),
     "exact": (
         "Gaussian quadrature",
@@ -522,7 +522,7 @@ BOX = (
     BoxRow(
         "log KL, dimensions and oracle of the paper",
         "figure_3a",
-        "a sampler of less noise",
+        "the noise of the sampler sets it, and the paper does not say how much it has",
         "log KL with the dimensions of the paper, importance sampler",
     ),
     BoxRow(
