@@ -327,7 +327,7 @@ class KernelEPOperator(RegressorMixin, Estimator):
         median_rows = 1000
         if len(moments.mean) > median_rows:
             chosen = random_state.choice(len(moments.mean), median_rows, replace=False)
-            moments_seen = Moments(moments.mean[chosen], moments.variance[chosen])
+            moments_seen = moments.take(chosen)
         outer = (
             outer_length_scale_sq(moments_seen, inner) if isinstance(outer, str) else float(outer)
         )
@@ -421,10 +421,9 @@ class KernelEPOperator(RegressorMixin, Estimator):
     def _feature_blocks(self, moments: Moments) -> Iterator[tuple[Floats, slice]]:
         """Features of a few thousand rows at a time: those of all would take much memory."""
         for block in slices(len(moments.mean), _FEATURE_ROWS):
-            part = Moments(moments.mean[block], moments.variance[block])
             # Only while features are made: between the blocks, the caller's setting holds.
             with threads(self.n_jobs):
-                features = self.features_.transform(part)
+                features = self.features_.transform(moments.take(block))
             yield features, block
 
     def __sklearn_tags__(self) -> Any:

@@ -17,9 +17,11 @@ from skpc.messages.regression import (
     noise_of_least_error,
 )
 from skpc.messages.tables import (
+    CholeskyFeatures,
     MessageFeatures,
     MessageLayout,
     Moments,
+    embedding_kernel,
     embedding_products,
     inner_length_scale_sq,
     message_moments,
@@ -30,6 +32,7 @@ __all__ = [
     "CODECS",
     "BayesianRegression",
     "Beta",
+    "CholeskyFeatures",
     "Codec",
     "CompoundGammaFactor",
     "Gamma",
@@ -48,6 +51,7 @@ __all__ = [
     "QuadratureOracle",
     "SeparateRegressions",
     "WeightPosterior",
+    "embedding_kernel",
     "embedding_products",
     "inner_length_scale_sq",
     "message_moments",

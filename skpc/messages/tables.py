@@ -6,14 +6,15 @@ with mean and variance of the logarithm of a gamma variable, for gammas on many 
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+from scipy.linalg import solve_triangular
 from scipy.special import digamma, polygamma
 
-from skpc._arrays import Floats, offsets
+from skpc._arrays import Floats, Ints, offsets
 from skpc._threads import in_threads, product, slices
 from skpc._validation import describe_column
 from skpc.messages.families import FAMILIES, Gamma, Message
@@ -43,6 +44,10 @@ class Moments(NamedTuple):
 
     mean: Floats
     variance: Floats
+
+    def take(self, rows: slice | Ints | list[int]) -> Self:
+        """The messages of some rows."""
+        return type(self)(self.mean[rows], self.variance[rows])
 
 
 def message_moments(
@@ -276,6 +281,130 @@ class MessageFeatures(NamedTuple):
         return out
 
 
+class CholeskyFeatures(NamedTuple):
+    """Features whose inner products are an incomplete Cholesky factorisation of an exact kernel.
+
+    Appendix C compares random features with them. They are not random: the kernel between two rows
+    comes out exact if one of them is a pivot, and too small otherwise.
+
+    Parameters
+    ----------
+    kernel : callable of (a, b)
+        Takes Moments of ``n_a`` and of ``n_b`` rows; gives the kernel, shape (n_a, n_b).
+    pivots : Moments
+        The rows that span the features.
+    triangle : ndarray of shape (n_features, n_features)
+        The lower Cholesky factor of the kernel between the pivots.
+
+    Examples
+    --------
+    >>> from functools import partial
+    >>> import numpy as np
+    >>> from skpc.messages import (
+    ...     CholeskyFeatures,
+    ...     embedding_kernel,
+    ...     message_moments,
+    ... )
+    >>> rows = np.array([[0.0, 1.0], [0.1, 1.0], [5.0, 1.0]])
+    >>> moments = message_moments(rows, ["normal"])
+    >>> scales = {"inner_length_scale_sq": np.ones(1), "outer_length_scale_sq": 0.5}
+    >>> kernel = partial(embedding_kernel, **scales)
+    >>> psi = CholeskyFeatures.choose(kernel, moments, 2).transform(moments)
+    >>> (psi @ psi.T).round(1)
+    array([[1. , 1. , 0.3],
+           [1. , 1. , 0.3],
+           [0.3, 0.3, 1. ]])
+    """
+
+    kernel: Callable[[Moments, Moments], Floats]
+    pivots: Moments
+    triangle: Floats
+
+    @classmethod
+    def choose(
+        cls, kernel: Callable[[Moments, Moments], Floats], moments: Moments, n_features: int
+    ) -> Self:
+        """Choose pivots, each where the ones before it explain least of the kernel.
+
+        Parameters
+        ----------
+        kernel : callable of (a, b)
+            See the class.
+        moments : Moments
+            Messages of ``n_rows``, of which some become pivots.
+        n_features : int
+            Number of pivots. There are fewer where these explain all but rounding.
+
+        Returns
+        -------
+        CholeskyFeatures
+        """
+        rows = [moments.take([row]) for row in range(len(moments.mean))]
+        # (n_rows,): what is left of the diagonal of the kernel.
+        residual = np.array([kernel(row, row).item() for row in rows])
+        rounding = len(rows) * np.finfo(np.float64).eps * residual.max()
+        factor = np.empty((n_features, len(rows)))
+        pivots: list[int] = []
+        while len(pivots) < n_features and residual.max() > rounding:
+            pivot = int(residual.argmax())
+            known = factor[: len(pivots)]
+            column = kernel(rows[pivot], moments)[0] - known[:, pivot] @ known
+            factor[len(pivots)] = column / math.sqrt(residual[pivot])
+            residual -= factor[len(pivots)] ** 2
+            pivots.append(pivot)
+        return cls(kernel, moments.take(pivots), factor[: len(pivots), pivots].T)
+
+    def transform(self, moments: Moments) -> Floats:
+        """Features of messages, shape (n_rows, n_features)."""
+        cross = self.kernel(self.pivots, moments)
+        return np.asarray(solve_triangular(self.triangle, cross, lower=True).T)
+
+
+def embedding_kernel(
+    a: Moments, b: Moments, inner_length_scale_sq: Floats, outer_length_scale_sq: float
+) -> Floats:
+    """Gaussian kernel on mean embeddings in closed form, eq. (7).
+
+    Parameters
+    ----------
+    a, b : Moments
+        Messages of ``n_a`` and of ``n_b`` rows.
+    inner_length_scale_sq : ndarray of shape (n_variables,)
+        Squared length scales of the inner kernel.
+    outer_length_scale_sq : float
+        Squared length scale of the outer kernel.
+
+    Returns
+    -------
+    ndarray of shape (n_a, n_b)
+        ``exp(-||mu_r - mu_s||^2 / (2 outer_length_scale_sq))``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc.messages import embedding_kernel, message_moments
+    >>> moments = message_moments(np.array([[0.0, 1.0], [1.0, 1.0]]), ["normal"])
+    >>> embedding_kernel(moments, moments, np.array([2.0]), 0.1).round(3)
+    array([[1.   , 0.436],
+           [0.436, 1.   ]])
+    """
+    distances = _square_distances(a, b, inner_length_scale_sq)
+    return np.asarray(np.exp(-0.5 * distances / outer_length_scale_sq))
+
+
+def _square_distances(a: Moments, b: Moments, inner_length_scale_sq: Floats) -> Floats:
+    """Squared distances of mean embeddings, from their inner products; shape (n_a, n_b)."""
+    # The inner product of an embedding with itself has this closed form.
+    squares, other_squares = (
+        np.sqrt(inner_length_scale_sq / (inner_length_scale_sq + 2.0 * messages.variance)).prod(
+            axis=1
+        )
+        for messages in (a, b)
+    )
+    products = embedding_products(a, b, inner_length_scale_sq)
+    return np.asarray(squares[:, np.newaxis] + other_squares - 2.0 * products)
+
+
 def embedding_products(a: Moments, b: Moments, inner_length_scale_sq: Floats) -> Floats:
     """Inner products of mean embeddings in closed form (appendix B.3).
 
@@ -346,10 +475,7 @@ def outer_length_scale_sq(moments: Moments, inner_length_scale_sq: Floats) -> fl
     >>> round(outer_length_scale_sq(moments, np.array([2.0])), 3)
     0.166
     """
-    products = embedding_products(moments, moments, inner_length_scale_sq)
-    # Squared distances of the embeddings, from their inner products.
-    squares = np.diag(products)
-    distances = squares[:, np.newaxis] + squares - 2.0 * products
+    distances = _square_distances(moments, moments, inner_length_scale_sq)
     # The median may be zero where most messages are alike.
     for length_sq in (float(np.median(distances)), float(distances.mean())):
         if length_sq > 1e-12:

@@ -111,13 +111,15 @@ class DeltaMethodOracle:
             return covariance, float(self.n_particles / ratio.sum())
 
 
-def sampling_oracle(seed: int = 0, target: int = 1) -> ImportanceSamplingOracle:
+def sampling_oracle(
+    seed: int = 0, target: int = 1, n_particles: int = N_PARTICLES
+) -> ImportanceSamplingOracle:
     return ImportanceSamplingOracle(
         lambda inputs, random_state: expit(inputs[:, 0]),
         [PROPOSAL],
         output="beta",
         target=target,
-        n_particles=N_PARTICLES,
+        n_particles=n_particles,
         min_effective_size=MIN_EFFECTIVE_SIZE,
         random_state=seed,
     )

@@ -1,15 +1,19 @@
 """Random features and length scales beside double sums."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
 from skpc.messages import (
     Beta,
+    CholeskyFeatures,
     Gamma,
     MessageFeatures,
     MessageLayout,
     Moments,
+    embedding_kernel,
     embedding_products,
     inner_length_scale_sq,
     message_moments,
@@ -18,6 +22,8 @@ from skpc.messages import (
 from tests.naive import messages as naive
 
 LENGTH_SCALES_SQ = np.array([0.4, 1.5])
+SCALES = {"inner_length_scale_sq": LENGTH_SCALES_SQ, "outer_length_scale_sq": 0.6}
+KERNEL = partial(embedding_kernel, **SCALES)
 
 
 def random_moments(n_rows=4, seed=0):
@@ -52,6 +58,37 @@ def test_inner_products_of_many_features_are_the_exact_kernel():
     psi = features.transform(moments)
     truth = naive.embedding_kernel(moments.mean, moments.variance, LENGTH_SCALES_SQ, 0.6)
     assert_allclose(psi @ psi.T, truth, atol=0.05)
+
+
+def test_the_gaussian_kernel_on_embeddings_is_that_of_double_sums():
+    moments = random_moments(5)
+    truth = naive.embedding_kernel(moments.mean, moments.variance, LENGTH_SCALES_SQ, 0.6)
+    assert_allclose(KERNEL(moments, moments), truth, rtol=1e-6)
+    assert_allclose(KERNEL(moments.take([1, 4]), moments), truth[[1, 4]], rtol=1e-6)
+
+
+@pytest.mark.parametrize("n_features", [1, 3, 6])
+def test_cholesky_features_explain_what_their_pivots_do(n_features):
+    moments = random_moments(12)
+    psi = CholeskyFeatures.choose(KERNEL, moments, n_features).transform(moments)
+    truth = naive.incomplete_cholesky(KERNEL(moments, moments), n_features)
+    assert psi.shape == (12, n_features)
+    assert_allclose(psi @ psi.T, truth, atol=1e-9)
+
+
+def test_cholesky_features_of_new_rows_are_exact_beside_pivots():
+    moments, others = random_moments(6, 0), random_moments(4, 1)
+    features = CholeskyFeatures.choose(KERNEL, moments, 6)
+    found = features.transform(others) @ features.transform(moments).T
+    assert_allclose(found, KERNEL(others, moments), atol=1e-9)
+
+
+def test_repeated_messages_are_one_pivot():
+    moments = random_moments(3).take([0, 1, 0, 2, 1])
+    features = CholeskyFeatures.choose(KERNEL, moments, 5)
+    psi = features.transform(moments)
+    assert features.triangle.shape == (3, 3)
+    assert_allclose(psi @ psi.T, KERNEL(moments, moments), atol=1e-9)
 
 
 def test_features_of_a_row_do_not_depend_on_the_other_rows():

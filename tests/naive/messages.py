@@ -81,6 +81,16 @@ def embedding_kernel(mean, variance, widths, outer):
     return out
 
 
+def incomplete_cholesky(kernel, n_features):
+    """The kernel as far as its pivots explain it; each is the row of which most is left."""
+    pivots, explained = [], np.zeros_like(kernel)
+    for _ in range(n_features):
+        pivots.append(int(np.argmax(np.diag(kernel - explained))))
+        cross = kernel[:, pivots]
+        explained = cross @ np.linalg.inv(kernel[np.ix_(pivots, pivots)]) @ cross.T
+    return explained
+
+
 def random_features(mean, variance, features):
     """Algorithm 1 for one row, its expectations by quadrature."""
     n_inner, n_outer = len(features.phase), len(features.outer_phase)

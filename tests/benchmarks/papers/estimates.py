@@ -17,6 +17,5 @@ ESTIMATES = {
     "moat/directed/20ng": 1430,
     "moat/directed/ad": 4300,
     "moat/directed/r52": 1300,
-    "moat/published/kosarek": 450,
     "moat/published/msweb": 1300,
 }
