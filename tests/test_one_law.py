@@ -70,7 +70,7 @@ _ON_LINE = "moments are those of the line, not of the values that draws become"
 WORK = [
     Work("moments", ("zeros",), ("soft", "mixture", "stack"), _ON_LINE),
     Work("moments", ("heavy",), ("soft", "mixture", "stack"), _ON_LINE),
-    Work("moments", ("repeats",), (*BINS, "soft", "mixture", "stack"), _ON_LINE),
+    Work("moments", ("repeats",), (*BINS, "soft", "soft1", "mixture", "stack"), _ON_LINE),
 ]
 
 

@@ -118,16 +118,22 @@ def read_edges(column: Column, axis: Floats, x: float) -> tuple[float, float, fl
     place = place_of(axis, first_number, n_atoms, x)
     below = place - 0.5 * step
     above = place + 0.5 * step
-    scale = -math.log(step) - score_of(axis, begin, place)[1]
+    z, slope = score_of(axis, begin, place)
+    scale = -math.log(step) - slope
     low = -np.inf
     high = np.inf
     if above <= axis[begin] or below >= axis[begin + 1]:
-        # Beyond an end of the column there is nothing, but a row may be there.
+        # Beyond an end of the column there is nothing, but a row may be there: as if it had the
+        # outermost value, whose cell tells the components as much.
         scale += BEYOND_END
-    if below > axis[begin]:
-        low = score_of(axis, begin, below)[0]
-    if above < axis[begin + 1]:
-        high = score_of(axis, begin, above)[0]
+        reach = 0.5 * step * math.exp(slope - BEYOND_END)
+        low = z - reach
+        high = z + reach
+    else:
+        if below > axis[begin]:
+            low = score_of(axis, begin, below)[0]
+        if above < axis[begin + 1]:
+            high = score_of(axis, begin, above)[0]
     if high - low < np.inf:
         scale += math.log(max(high - low, 1e-300))
     return low, high, scale

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from skpc._arrays import Bools, Floats, Ints
+from skpc._arrays import SMALLEST_NORMAL, Bools, Floats, Ints
 from skpc._fast_math import fast_exp
 from skpc._jit import kernel
 from skpc.variables.atoms import (
@@ -218,7 +218,7 @@ class Law(NamedTuple):
         widened = widened_part * (self.high - self.low)
         crowds = _crowd_ends(points, mass)
         ends = []
-        for sign, outermost, innermost, crowd in (
+        for sign, outermost, innermost, (is_dense, is_even) in (
             (-1.0, self.low, points[0], crowds[0]),
             (1.0, self.high, points[-1], crowds[1]),
         ):
@@ -226,10 +226,13 @@ class Law(NamedTuple):
             # An atom beyond all other values is an end.
             if is_atom and outermost != innermost:
                 ends.append(outermost)
-            elif crowd:
-                # Not beyond zero, if all values are on one side of it.
-                end = outermost + sign * widened
-                end = 0.0 if outermost * sign <= 0.0 < end * sign else end
+                continue
+            end = outermost + sign * widened
+            # Not beyond zero, if all values are on one side of it.
+            is_past_zero = outermost * sign <= 0.0 < end * sign
+            end = 0.0 if is_past_zero else end
+            # Many values near zero end there, though they thin out.
+            if is_even or (is_dense and is_past_zero):
                 # On a lattice the end is a point of it.
                 if self.step > 0.0:
                     end = outermost + sign * self.step * math.floor(
@@ -541,13 +544,16 @@ def _runs(atoms: Floats, width: float) -> tuple[Ints, Ints]:
     return np.arange(len(atoms)) - run_begins[run], np.bincount(run)[run]
 
 
-def _crowd_ends(points: Floats, mass: Floats) -> tuple[bool, bool]:
-    """Whether values are as frequent near either end of their range as about the middle."""
+def _crowd_ends(points: Floats, mass: Floats) -> list[tuple[bool, bool]]:
+    """Whether values are frequent near either end of their range, and whether up to the end."""
     # The outer parts that are looked at: this part of the range, or that of so many rows of a
     # uniform column, but no more than the most.
     least_outer = 0.025
     rows_at_end = 10.0
     most_outer = 0.05
+    # A skewed column may have many rows near its thin end: there the outermost rows have more room
+    # than the next ones, about 1.7 times as much for log-normal ones; even ones have as much.
+    most = 1.3
     # In a range of less than this part of the greatest magnitude, log-odds next to an end would be
     # rounding.
     least_range = 1e-9
@@ -555,11 +561,28 @@ def _crowd_ends(points: Floats, mass: Floats) -> tuple[bool, bool]:
     outer = max(least_outer, rows_at_end / total)
     size = float(points[-1] - points[0])
     if outer > most_outer or size <= least_range * np.abs(points[[0, -1]]).max():
-        return False, False
+        return [(False, False)] * 2
     place = (points - points[0]) / size
     # A uniform column would have twice this mass in either outer part.
     least = 0.5 * outer * total
-    return bool(mass[place < outer].sum() >= least), bool(mass[place > 1.0 - outer].sum() >= least)
+    crowds = []
+    for distance, rows in ((place, mass), (1.0 - place[::-1], mass[::-1])):
+        is_dense = rows[distance < outer].sum() >= least
+        crowds.append((bool(is_dense), bool(is_dense and _thins_out(distance, rows) <= most)))
+    return crowds
+
+
+def _thins_out(distance: Floats, mass: Floats) -> float:
+    """How much more room the first rows have than as many behind them; increasing distances."""
+    # The share of the rows that are the first; of few rows more, but at most so many.
+    least_share = 0.025
+    most_share = 0.1
+    enough = 60.0
+    total = float(mass.sum())
+    n_rows = max(least_share * total, min(enough, most_share * total))
+    # Half of the rows at a distance are nearer: so are those of a lattice.
+    near, far = np.interp([n_rows, 2.0 * n_rows], np.cumsum(mass) - 0.5 * mass, distance)
+    return float(near / max(far - near, SMALLEST_NORMAL))
 
 
 @kernel(new_arrays=True)

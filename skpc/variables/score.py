@@ -24,6 +24,8 @@ _NEAREST = 1e-12
 #: Numbers of a column, seen by kernels, that stand before its score and before its atoms.
 HEAD = 5
 ATOMS = 13
+#: The power transform goes on linearly beyond the range seen, widened by this part of it.
+WIDENED = 0.1
 
 
 class Score(NamedTuple):
@@ -197,10 +199,11 @@ def score_of(score: Floats, begin: int | np.int64, x: float) -> tuple[float, flo
     slope = slope - math.log(spread)
     # What lies beyond an end of the column is hardly possible. It counts as the outermost value of
     # the training rows: a score far out would rule what is said of the other cells of its row.
+    margin = (high - low) * WIDENED / (1.0 + 2.0 * WIDENED)
     if x <= score[begin] and low > -math.inf:
-        u = low
+        u = low + margin
     if x >= score[begin + 1] and high < math.inf:
-        u = high
+        u = high - margin
     if x < score[begin] or x > score[begin + 1]:
         slope += BEYOND_END
     # Beyond the range the transform goes on along its tangent.

@@ -6,7 +6,7 @@ import numpy as np
 
 from skpc._arrays import Floats, weighted_quantiles, whole_rows
 from skpc.variables.histogram import TINY
-from skpc.variables.score import Score
+from skpc.variables.score import WIDENED, Score
 
 #: Quantiles on which powers of the score are compared, at most and at least; and the powers, from a
 #: logarithm to its mirror image: beyond, means of what lies outside the range seen explode.
@@ -61,8 +61,6 @@ def _log_likelihood(score: Score, places: Floats) -> float:
 
 def _on_line(places: Floats, cumulated: Floats, bounds: tuple[float, float], soft: float) -> Score:
     """The score without a power of increasing places between bounds."""
-    # The power transform goes on linearly beyond the range seen, widened by this part of it.
-    beyond = 0.1
     lower, upper = bounds
     centre = 0.0
     if soft == 0.0 and (lower > -math.inf) != (upper < math.inf):
@@ -76,7 +74,7 @@ def _on_line(places: Floats, cumulated: Floats, bounds: tuple[float, float], sof
     centre = float(weighted_quantiles(line, cumulated, np.array([1]), 2)[0])
     spread = _spread(line, cumulated)
     ends = (line[[0, -1]] - centre) / spread
-    low, high = ends + beyond * (ends[1] - ends[0]) * np.array([-1.0, 1.0])
+    low, high = ends + WIDENED * (ends[1] - ends[0]) * np.array([-1.0, 1.0])
     return Score(*bounds, centre, spread, 1.0, float(low), float(high), soft)
 
 

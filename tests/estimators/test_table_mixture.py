@@ -229,3 +229,24 @@ def test_combinations_of_states_are_no_more_than_ten_rows_make_possible():
     # Six of eight combinations would do; two columns have four.
     assert TableMixture(n_components="states", random_state=0).fit(X).n_components_ == 4
     assert TableMixture(n_components="states", random_state=0).fit(X[:, 3:]).n_components_ == 1
+
+
+@pytest.mark.parametrize("step", [0.0, 0.01])
+def test_a_row_beyond_an_end_is_completed_as_one_with_the_outermost_value(step):
+    rng = np.random.default_rng(0)
+    x = 5.0 + 3.0 * rng.random(600)
+    y = x + 0.2 * rng.normal(size=600)
+    z = 2.0 * x + 0.2 * rng.normal(size=600)
+    table = np.column_stack([x, y, z])
+    if step:
+        table = step * np.round(table / step)
+    model = TableMixture(random_state=0).fit(table)
+    least, greatest = table[:, 0].min(), table[:, 0].max()
+    outermost = np.array([[least, 5.2, np.nan], [greatest, 7.8, np.nan]])
+    beyond = outermost + [[-0.8, 0.0, 0.0], [0.8, 0.0, 0.0]]
+    assert_allclose(
+        model.complete(beyond),
+        np.where(np.isnan(outermost), model.complete(outermost), beyond),
+        rtol=1e-6,
+    )
+    assert (model.score_samples(beyond) < model.score_samples(outermost) - 20.0).all()

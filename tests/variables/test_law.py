@@ -349,6 +349,12 @@ def _samples():
         "few rows": (rng.uniform(size=150), (False, False)),
         "far away": (1e12 + rng.uniform(size=1000), (False, False)),
         "tiny": (1e-12 * rng.uniform(size=1000), (True, True)),
+        # Many rows of a skewed column are near its thin end; only zero is a natural one.
+        "log-normal": (5.0 + rng.lognormal(sigma=0.8, size=1000), (False, False)),
+        "log-normal in cents": (5.0 + rng.lognormal(sigma=0.8, size=1000).round(2), (False, False)),
+        "log-normal from zero": (rng.lognormal(sigma=0.8, size=1000), (True, False)),
+        "tenths": ((5.0 + 3.0 * rng.random(1000)).round(1), (True, True)),
+        "half normal": (3.0 + np.abs(rng.normal(size=1000)), (True, False)),
     }
 
 
