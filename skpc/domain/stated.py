@@ -236,6 +236,9 @@ def refuse_wrong(
                 high = np.nan
             if not low < high:
                 wanted = "ranges of numbers from the smaller to the greater end"
+                sides = (cell.left, cell.right) if hasattr(cell, "left") else cell
+                if any(hasattr(side, "isoformat") for side in sides):
+                    wanted = "dates that are known or missing (only questions take ranges of dates)"
         if wanted:
             raise ValueError(
                 f"{parameter} must have {wanted} in {where}; found {cell!r} in row {row}."

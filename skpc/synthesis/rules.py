@@ -225,6 +225,12 @@ class _Search:
                 s = np.sum(addends, axis=0)
                 # Sums agree up to rounding, relative to the largest number of the columns.
                 step = ROUNDING * max(np.abs([t, *addends]).max(initial=0.0), ROUNDING)
+                # What rounding hides would be a part of any sum: it has to matter in enough rows.
+                middles = np.sort(addends, axis=1)[:, len(t) // 2 : len(t) // 2 + 1]
+                n_changed = (np.abs(addends - middles) > step).sum(axis=1)
+                if (n_changed <= self.tolerance * len(t)).any():
+                    self.n_tried += 1
+                    continue
                 # The median is the constant if most rows keep the rule, up to rounding.
                 constant = float(f"{np.median(t - s):.12g}") if len(t) else 0.0
                 named = "sum", *(self.names[j] for j in parts)

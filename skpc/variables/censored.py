@@ -43,6 +43,19 @@ class Ranges(NamedTuple):
         """Which cells are values."""
         return self.low == self.high
 
+    def apart(self) -> Self:
+        """The cells, without upper ends at which others begin and where no value is.
+
+        A point that two ranges share would be a part of its own, likelier than either of them,
+        though nothing says that numbers lie just there: it belongs to the upper one.
+        """
+        is_range = ~self.is_value
+        begins = np.where(self.closed[0], np.nextafter(self.low, -np.inf), self.low)[is_range]
+        below = np.nextafter(self.high, -np.inf)
+        is_shared = is_range & self.closed[1] & np.isin(below, begins)
+        is_shared &= ~np.isin(self.high, self.low[self.is_value])
+        return self._replace(high=np.where(is_shared, below, self.high))
+
     def take(self, index: Ints) -> Self:
         """Some of the cells."""
         return type(self)(self.low[index], self.high[index], self.closed[:, index])
@@ -300,6 +313,7 @@ def filled_ranges(
     ndarray of shape (n_cells,)
         Points of the lattice that the values have, if they have one. Values stay.
     """
+    cells = cells.apart()
     support = fit_support(cells, weight)
     is_value = cells.is_value
     points, mass = distinct(cells.low[is_value], weight[is_value])

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
+from sklearn.base import clone
 
 from skpc import (
     CircuitImputer,
@@ -587,3 +588,20 @@ def test_a_range_of_numbers_that_count_as_categories_is_the_set_of_those_in_it()
         assert density.probability({"grade": said}) == density.probability({"grade": states})
     with pytest.raises(ValueError, match="a range that holds one of .* in column 'grade'"):
         density.probability({"grade": (2, None)})
+
+
+@pytest.mark.parametrize("density", [TableMixture(random_state=0), CutsetNetworkBD(random_state=0)])
+def test_brackets_that_share_ends_do_not_gather_values_there(density):
+    rng = np.random.default_rng(0)
+    x = np.exp(1.0 + 0.85 * rng.normal(size=1500))
+    is_known = rng.random(1500) > 0.3
+    cells = np.empty(1500, dtype=object)
+    for row, value in enumerate(x.tolist()):
+        bracket = (float(int(value)), int(value) + 1.0)
+        known = (None, 1.5) if value < 1.5 else value
+        cells[row] = known if is_known[row] else bracket
+    density = clone(density).fit(pd.DataFrame({"lead": cells}))
+    assert density.probability({"lead": (None, 1.0)}) == pytest.approx((x < 1.0).mean(), abs=0.02)
+    drawn = density.sample(4000, random_state=0)["lead"]
+    # A hundredth around one holds .7 % of the rows.
+    assert (np.abs(drawn - 1.0) < 0.01).mean() < 0.02

@@ -144,3 +144,12 @@ def test_a_constant_beside_a_sum_is_told_from_none_and_survives_rows_that_break_
     ]
     # One of 197 rows tells the constant.
     assert {one.n_rows for one in find_rules(X, 0.05).rules if "+" in one.rule} == {196}
+
+
+@pytest.mark.parametrize("unit", [1e-9, 1.0, 1e9])
+def test_what_rounding_hides_is_no_part_of_a_sum(unit):
+    rng = np.random.default_rng(0)
+    price = rng.exponential(size=300).round(2)
+    table = pd.DataFrame({"trace": unit * 1e-12 * rng.exponential(size=300), "price": unit * price})
+    table["copy"] = table["price"]
+    assert [rule.rule for rule in find_rules(table).rules] == [("price", "==", "copy")]
