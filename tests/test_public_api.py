@@ -184,7 +184,6 @@ PUBLIC = {
         "column_moments",
         "group_codes",
         "group_rows",
-        "in_canonical_order",
         "join_tables",
         "merge_codes",
         "merge_rows",

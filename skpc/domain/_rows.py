@@ -304,6 +304,10 @@ class Order(NamedTuple):
     columns: Ints
     rows: Ints
 
+    def arranged(self, rows: Floats, weight: Floats) -> tuple[Floats, Floats]:
+        """The rows and their weights in this order, which no unit of a column changes."""
+        return rows[self.rows], weight[self.rows]
+
 
 def canonical_order(rows: Floats, weight: Floats, is_categorical: Bools) -> Order:
     """Order the columns and rows of a table by what they hold.
@@ -361,18 +365,6 @@ def canonical_order(rows: Floats, weight: Floats, is_categorical: Bools) -> Orde
     greatest_weight = [np.bincount(column[order] + 1, weight[order]).max() for column in ranks.T]
     # The last key of lexsort counts most: columns with a very frequent value come first.
     return Order(np.lexsort((column_signature, np.negative(greatest_weight))), order)
-
-
-def in_canonical_order(
-    rows: Floats, weight: Floats, is_categorical: Bools
-) -> tuple[Floats, Floats]:
-    """Distinct rows and their weights, in the order of :func:`canonical_order`.
-
-    What is held out of them, and which of them gets which random number, does not depend on the
-    units of columns.
-    """
-    order = canonical_order(rows, weight, is_categorical).rows
-    return rows[order], weight[order]
 
 
 def _refine(

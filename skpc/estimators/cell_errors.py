@@ -26,7 +26,7 @@ from skpc._validation import (
     objects_of,
 )
 from skpc._warnings import collected
-from skpc.domain import in_canonical_order, merge_rows
+from skpc.domain import canonical_order, merge_rows
 from skpc.estimators._estimator import (
     ColumnsEstimator,
     TableTransformer,
@@ -225,7 +225,8 @@ class CellErrorDetector(TableTransformer, ColumnsEstimator):
             random_state = check_random_state(self.random_state)
             is_far = self._take_columns_of(table, weight)
             distinct = merge_rows(self.domain_.encode(table), weight)
-            rows, weight = in_canonical_order(*distinct, self.domain_.is_categorical)
+            order = canonical_order(*distinct, self.domain_.is_categorical)
+            rows, weight = order.arranged(*distinct)
             # Numbers far away are judged, but not learned from.
             usual = np.where(is_far(rows), np.nan, rows)
             self._tails = [

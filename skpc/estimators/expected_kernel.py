@@ -23,7 +23,7 @@ from skpc._validation import (
     coefficients_of_pairs,
     fit_context,
 )
-from skpc.domain import column_moments, group_rows, in_canonical_order, merge_rows, one_hot
+from skpc.domain import canonical_order, column_moments, group_rows, merge_rows, one_hot
 from skpc.estimators._base import CircuitDensity
 from skpc.estimators._estimator import (
     CATEGORICAL_FEATURES,
@@ -76,7 +76,7 @@ class ExpectedKernelMachine(TableEstimator):
         merged = merge_rows(np.column_stack([self.domain_.encode(table), target]), weight)
         # Steps of the solver depend on the order of the rows, which no unit may decide.
         is_categorical = np.append(self.domain_.is_categorical, False)
-        pairs, weight = in_canonical_order(*merged, is_categorical)
+        pairs, weight = canonical_order(*merged, is_categorical).arranged(*merged)
         distinct = np.ascontiguousarray(pairs[:, :-1]), weight, pairs[:, -1]
         self._solve(solver, *distinct)
         return distinct

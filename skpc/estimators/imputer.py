@@ -27,7 +27,7 @@ from skpc._validation import (
     missing_cells,
     read_cells,
 )
-from skpc.domain import in_canonical_order
+from skpc.domain import canonical_order
 from skpc.domain.stated import holds_ranges
 from skpc.estimators._base import CircuitDensity
 from skpc.estimators._estimator import TableEstimator, TableTransformer, by_chunks, parameter
@@ -332,7 +332,8 @@ class CircuitImputer(TableTransformer, TableEstimator):
         # All members share one domain, with the bins that cutset networks want.
         domain, *prepared = members[0].prepare(table, weight)
         distinct = with_some_cell(domain, *prepared)
-        rows, weight = in_canonical_order(*distinct, domain.is_categorical)
+        order = canonical_order(*distinct, domain.is_categorical)
+        rows, weight = order.arranged(*distinct)
         data = domain, rows, weight
         if len(rows) < fewest:
             return members[0].fit_rows(*data), {}

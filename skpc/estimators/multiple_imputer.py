@@ -18,7 +18,7 @@ from skpc._random import draw_states
 from skpc._threads import in_threads, threads
 from skpc._validation import AT_LEAST_ONE, Interval, StrOptions, fit_context
 from skpc._warnings import warn
-from skpc.domain import column_moments, in_canonical_order, merge_rows
+from skpc.domain import canonical_order, column_moments, merge_rows
 from skpc.domain.stated import holds_ranges
 from skpc.estimators._base import CircuitDensity
 from skpc.estimators._estimator import TableEstimator, parameter
@@ -305,7 +305,7 @@ class MultipleImputer(TableEstimator):
             return rows, weight
         domain = self.density_.domain_
         distinct = with_some_cell(domain, rows, weight)
-        return in_canonical_order(*distinct, domain.is_categorical)
+        return canonical_order(*distinct, domain.is_categorical).arranged(*distinct)
 
     def impute(self, X: Any, delta: dict[Any, Any] | None = None) -> list[Any]:
         """Complete a table several times.

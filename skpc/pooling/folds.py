@@ -19,7 +19,7 @@ from skpc._arrays import SMALLEST_NORMAL, Floats, Ints, copies, group_sums
 from skpc._fitting import best_of
 from skpc._threads import in_threads
 from skpc.densities import Density
-from skpc.domain import Domain, column_moments, in_canonical_order
+from skpc.domain import Domain, canonical_order, column_moments
 from skpc.learning.held_out import Split, deal
 from skpc.queries import Events
 from skpc.variables import Predictive
@@ -205,8 +205,9 @@ def fit_best(
     """
     if len(candidates) == 1 or len(rows) < FEWEST:
         return candidates[0].fit_rows(domain, rows, weight)
-    ordered = in_canonical_order(rows, weight, domain.is_categorical)
-    fitted, test_data = fit_to_parts(candidates, (domain, *ordered), random_state, 1, 1)[0]
+    order = canonical_order(rows, weight, domain.is_categorical)
+    data = domain, *order.arranged(rows, weight)
+    fitted, test_data = fit_to_parts(candidates, data, random_state, 1, 1)[0]
     # Nothing speaks for a density that vanishes.
     scores = np.nan_to_num(
         [log_score(member.row_density, *test_data) for member in fitted], nan=-np.inf
