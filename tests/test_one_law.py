@@ -188,8 +188,8 @@ def points(column: str) -> Any:
     """All points of a lattice, well beyond the rows."""
     low, high = table()[column].min(), table()[column].max()
     if column == "day":
-        return pd.date_range(low - (high - low), high + (high - low)).to_series()
-    step, size = LATTICES[column], high - low
+        return pd.date_range(low - 3 * (high - low), high + 3 * (high - low)).to_series()
+    step, size = LATTICES[column], 3 * (high - low)
     return pd.Series(np.arange(round((low - size) / step), round((high + size) / step)) * step)
 
 

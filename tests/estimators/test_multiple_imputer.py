@@ -97,7 +97,7 @@ def test_fixed_parameters_have_one_density_and_less_spread():
     spread = {}
     for parameters in ("fixed", "bootstrap", "posterior"):
         imputer = MultipleImputer(
-            GAUSSIAN, n_imputations=20, draws="density", parameters=parameters, random_state=0
+            GAUSSIAN, n_imputations=60, draws="density", parameters=parameters, random_state=0
         ).fit(X)
         assert (len({*map(id, imputer.densities_)}) == 1) == (parameters == "fixed")
         spread[parameters] = imputer.combine(X, mean_and_variance).table["std_error"][0]
