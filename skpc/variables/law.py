@@ -553,7 +553,7 @@ def _crowd_ends(points: Floats, mass: Floats) -> list[tuple[bool, bool]]:
     most_outer = 0.05
     # A skewed column may have many rows near its thin end: there the outermost rows have more room
     # than the next ones, about 1.7 times as much for log-normal ones; even ones have as much.
-    most = 1.3
+    most_thinned = 1.3
     # In a range of less than this part of the greatest magnitude, log-odds next to an end would be
     # rounding.
     least_range = 1e-9
@@ -568,12 +568,14 @@ def _crowd_ends(points: Floats, mass: Floats) -> list[tuple[bool, bool]]:
     crowds = []
     for distance, rows in ((place, mass), (1.0 - place[::-1], mass[::-1])):
         is_dense = rows[distance < outer].sum() >= least
-        crowds.append((bool(is_dense), bool(is_dense and _thins_out(distance, rows) <= most)))
+        crowds.append(
+            (bool(is_dense), bool(is_dense and _thinning(distance, rows) <= most_thinned))
+        )
     return crowds
 
 
-def _thins_out(distance: Floats, mass: Floats) -> float:
-    """How much more room the first rows have than as many behind them; increasing distances."""
+def _thinning(distance: Floats, mass: Floats) -> float:
+    """The room of the rows nearest to an end, as a multiple of that of as many behind them."""
     # The share of the rows that are the first; of few rows more, but at most so many.
     least_share = 0.025
     most_share = 0.1

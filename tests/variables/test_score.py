@@ -198,7 +198,7 @@ def test_values_at_and_beyond_a_bound_are_not_dense_and_count_as_the_outermost_o
     at_and_beyond = np.array([0.0, -3.0]) if is_lower else np.array([1.0, 4.0])
     middle = score.log_slope(score.inverse(np.zeros(1)))
     assert_allclose(score.log_slope(at_and_beyond), middle + [0.0, np.log(1e-15)])
-    # The range is widened by a tenth of it on either side: from six sevenths of low and high.
+    # Low and high are the ends of the range, widened by a tenth of it: ten twelfths lie between.
     assert_allclose(
         score.transform(at_and_beyond), -4.0 + 7.0 / 12.0 if is_lower else 3.0 - 7.0 / 12.0
     )

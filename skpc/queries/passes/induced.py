@@ -409,8 +409,8 @@ def flow_through(
     The flow of a node, but for the root, is the sum of those of its edges from above.
     """
     # Arrays of a structure are read-only, for which the kernel would be compiled again.
-    children = structure.child_ptr.copy(), structure.child.copy()
-    _flow_through(*children, weight, edge_flow, node_flow)
+    child_ptr = structure.child_ptr.copy()
+    _flow_through(child_ptr, structure.child.copy(), weight, edge_flow, node_flow)
 
 
 @kernel
