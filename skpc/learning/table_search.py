@@ -55,6 +55,9 @@ _TOL = 1e-2
 _COLUMNS = 50
 #: Starts of a single mixture of a given number of components; the likeliest result is kept.
 _N_STARTS = 10
+#: Gaussians that a tree has to be better than, to be mixed with other circuits; and by which their
+#: scores are chosen.
+_FEW_COMPONENTS = 8
 #: Steps that are reported to progress bars.
 N_STAGES = _ROUNDS * (len(_AMOUNTS) + 3) + 4
 
@@ -136,15 +139,28 @@ def try_tree(table: TableRows, part: HeldOutRows, seed: int) -> tuple[TreeChoice
         Log densities (nats) of the held-out rows. None in place of both, if a few Gaussians and
         independent tables describe these rows better.
     """
-    # Gaussians that a tree has to be better than, to be mixed with other circuits.
-    rivals = 8
-    search = _Search(table, [part], rivals, seed)
+    search = _Search(table, [part], _FEW_COMPONENTS, seed)
     has_order = search.n_numbers or any(axis is not None for axis in table.axes)
     if not (search.has_tables and has_order):
         return None
     choice, log_density = search._try_tree()
     is_better = search.test_weight @ log_density > search.score(search.best)
     return (choice, log_density) if is_better else None
+
+
+def linear_columns(table: TableRows, part: HeldOutRows, seed: int) -> tuple[int, ...]:
+    """Columns whose scores are better linear, as a few Gaussians describe the held-out rows.
+
+    They are linear only where that is better by more than twice its standard error.
+    """
+    search = _Search(table, [part], _FEW_COMPONENTS, seed)
+    usual = search.best
+    search.choose_scores()
+    gain = search.log_densities[search.best] - search.log_densities[usual]
+    mean_gain = search.test_weight @ gain
+    variance = search.test_weight @ (gain - mean_gain) ** 2
+    error = math.sqrt(variance * (search.test_weight @ search.test_weight))
+    return search.best.linear if mean_gain > 2.0 * error else ()
 
 
 class TreeBeside(NamedTuple):
@@ -365,6 +381,10 @@ class _Search:
         if len(self.counts) > 1 and count <= min(neighbours, self.counts[-1]):
             self._try(self.best.but(n_components=k) for k in (count - 1, count + 1) if k > 0)
         yield
+
+    def choose_scores(self) -> None:
+        """Choose the columns whose scores are linear."""
+        self._try(self.best.but(linear=columns) for columns in _linear(self.table))
 
     def score(self, candidate: Candidate) -> float:
         """Mean log density (nats) of the held-out rows."""

@@ -12,8 +12,6 @@ from skpc.variables.score import WIDENED, Score
 #: logarithm to its mirror image: beyond, means of what lies outside the range seen explode.
 _SKETCH = 2000
 _POWERS = np.arange(0.0, 2.25, 0.25)
-#: Ends that are not declared change values nearer to them than this part of the spread.
-_SOFT = 0.1
 
 
 def score_around(places: Floats, mass: Floats, bounds: tuple[float, float]) -> Score:
@@ -31,17 +29,22 @@ def fitted_scores(
 ) -> tuple[Score, Score]:
     """A linear score, and that of the power and bounds that make values most likely as normal."""
     enough = 8
+    # Ends that are not declared change values nearer to them than these parts of the spread. Where
+    # columns add up, a linear score leaves hardly any value next to the end off the sum.
+    softness = 0.1
+    softness_of_linear = 0.002
     cumulated = np.cumsum(mass)
     # More quantiles than there are rows or values would show nothing new.
     n_levels = min(_SKETCH, max(len(places), whole_rows(mass.sum())))
     levels = 2 * np.arange(n_levels) + 1
     sketch = weighted_quantiles(places, cumulated, levels, 2 * n_levels)
-    scores = [_on_line(places, cumulated, bounds, 0.0)]
+    linear = _on_line(places, cumulated, bounds, 0.0)
+    scores = [linear]
     # Ends that nobody has declared may also be soft, so that only values near them change.
     if is_soft and np.isfinite(bounds).any():
-        softness = _SOFT * _spread(places, cumulated)
-        scores.append(_on_line(places, cumulated, bounds, softness))
-    linear = scores[-1]
+        spread = _spread(places, cumulated)
+        scores.append(_on_line(places, cumulated, bounds, softness * spread))
+        linear = _on_line(places, cumulated, bounds, softness_of_linear * spread)
     # So few values do not tell powers apart.
     if n_levels >= enough:
         scores += [score._replace(power=power) for score in scores for power in _POWERS.tolist()]

@@ -8,7 +8,7 @@ from sklearn.datasets import load_breast_cancer, load_wine
 from sklearn.mixture import GaussianMixture
 from sklearn.model_selection import train_test_split
 
-from skpc import SoftLearnSPN
+from skpc import SoftLearnSPN, TableMixture
 from skpc.variables import BLOCK, SCORED
 
 
@@ -118,3 +118,17 @@ def test_every_clusterer_makes_blocks(clusterer, assignment):
     model = SoftLearnSPN(clusterer=clusterer, assignment=assignment, random_state=0).fit(X)
     assert BLOCK in families(model)
     assert model.n_sums_ >= 2
+
+
+@pytest.mark.parametrize(("density", "most"), [(SoftLearnSPN, 0.025), (TableMixture, 1e-3)])
+def test_sums_of_columns_that_end_at_zero_are_sums_in_draws(density, most):
+    names = ["rent", "food", "travel"]
+    rng = np.random.default_rng(0)
+    parts = rng.gamma([1.0, 0.7, 2.0], [10.0, 20.0, 8.0], size=(600, 3))
+    table = pd.DataFrame(parts, columns=names)
+    table["sum"] = table.sum(axis=1)
+    drawn = density(random_state=0).fit(table).sample(600)
+    assert drawn[names].to_numpy().min() >= 0.0
+    # Blocks have a least standard deviation; mixtures have hardly any.
+    error = np.abs(drawn["sum"] - drawn[names].sum(axis=1)) / table["sum"].std()
+    assert np.median(error) < most
