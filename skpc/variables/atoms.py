@@ -63,11 +63,16 @@ def largest_size(points: Floats) -> float:
     return math.inf if is_one else most_spreads * (high - low)
 
 
-def are_states(points: Floats, mass: Floats) -> bool:
+def are_states(points: Floats, mass: Floats, step: float) -> bool:
     """Whether a column has so few values that all of them are atoms."""
-    # Values among 0, 1, ..., and so few ones as brackets, doses and prices have.
+    # Values among 0, 1, ..., and so few ones as brackets, doses and prices have. Codes and rounded
+    # fractions may be more: most are many steps of the lattice apart, and none lies between them.
     most_small = 15.0
     max_states = 20
+    max_apart = 50
+    steps_apart = 8.0
+    if step > 0.0 and len(points) > 1 and np.median(np.diff(points)) >= steps_apart * step:
+        max_states = max_apart
     are_small = points[0] >= 0.0 and points[-1] <= most_small and np.all(points % 1.0 == 0.0)
     are_few = len(points) <= max_states and mass.sum() >= _FEW_ROWS * len(points)
     return bool(are_small or are_few)

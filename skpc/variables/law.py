@@ -149,7 +149,7 @@ class Law(NamedTuple):
         points, mass = distinct(values, weight)
         step, origin = fit_lattice(points, mass)
         if atoms is None:
-            is_all = are_states(points, mass)
+            is_all = are_states(points, mass, step)
             atoms = points if is_all else repeated_points(points, mass, step)
         atoms = np.unique(np.asarray(atoms, dtype=float))
         # Rounding follows a typical size, which a wild value does not change.

@@ -142,6 +142,10 @@ def test_points_of_a_lattice_that_do_not_occur_count_as_neighbours():
     sparse = np.round(sparse + np.repeat(np.arange(6.0), 200), 4)
     number = fit(np.append(sparse, [0.0101, 2.0202]))
     assert number.step == pytest.approx(1e-4)
+    assert_array_equal(number.atoms, np.unique(np.append(sparse, [0.0101, 2.0202])))
+    # More values than ordered states have: those that repeat.
+    others = 0.0001 * np.arange(7.0, 30_000.0, 1000.0)
+    number = fit(np.concatenate([sparse, others]))
     assert_array_equal(number.atoms, np.unique(sparse))
     # One for every forty rows, but twenty at least.
     many = np.repeat(np.cumsum(np.arange(1.0, 61.0)), 8)
@@ -190,6 +194,11 @@ def test_many_values_or_few_rows_of_each_are_no_ordered_states():
     assert not fit(np.repeat(np.sqrt(squares + 2.0)[:10], 7)).is_ordered
     # On a lattice they may be more: none has anything next to it.
     assert fit(np.repeat(squares[:21], 200)).is_ordered
+    # Fractions that are written with six digits are on a lattice that is nearly empty.
+    fractions = np.round(np.arange(48.0) / 47.0, 6)
+    assert fit(np.repeat(fractions, 8)).is_ordered
+    assert not fit(np.repeat(fractions, 7)).is_ordered
+    assert not fit(np.repeat(np.arange(48.0), 8)).is_ordered
     assert fit(np.repeat(squares[:10], 8)).is_ordered
     # Small whole numbers are so few that they are never other numbers.
     assert fit(np.arange(15.0)).is_ordered
