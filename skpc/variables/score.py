@@ -10,6 +10,7 @@ linear in the values on the other side, as a logarithm would make tails without 
 """
 
 import math
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -109,10 +110,8 @@ class Score(NamedTuple):
         """The numbers whose power transforms are scores."""
         if self.power == 1.0:
             return z
-        plain = Score(power=self.power, low=self.low, high=self.high)
-        (bottom, top), log_slopes = plain._of_values(np.array([self.low, self.high]))
-        below, above = np.exp(-log_slopes)
-        inner = np.clip(z, bottom, top)
+        bottom, top, below, above = _ends_of_power(self.power, self.low, self.high)
+        inner = np.minimum(np.maximum(z, bottom), top)
         # Above and below its middle the transform has other exponents.
         upper = _grown(np.maximum(inner, 0.0), self.power)
         lower = _grown(np.maximum(-inner, 0.0), 2.0 - self.power)
@@ -139,6 +138,16 @@ class Score(NamedTuple):
         log_slope = np.empty(np.shape(x))
         _scores(np.array(self, dtype=np.float64), np.ravel(x), z.ravel(), log_slope.ravel())
         return z, log_slope
+
+
+@lru_cache(maxsize=1024)
+def _ends_of_power(power: float, low: float, high: float) -> list[float]:
+    """The power transform at both ends of its range, and the slopes of its inverse there.
+
+    Learners ask for the same ones a thousand times.
+    """
+    scores, log_slopes = Score(power=power, low=low, high=high)._of_values(np.array([low, high]))
+    return [*scores.tolist(), *np.exp(-log_slopes).tolist()]
 
 
 @inlined
