@@ -18,6 +18,7 @@ import skpc
 from skpc._jit import KERNELS, compile_for_others, ship
 from skpc._shipped import OWN_FILE, processor
 from skpc.circuit import CircuitBuilder
+from skpc.counting.rows import count_state_pairs
 from skpc.discrepancies import BlackBoxImportanceSampler
 from skpc.factor_graphs import FactorGraph, GibbsSampler
 from skpc.kernels import RBF
@@ -98,6 +99,8 @@ def _other_shapes() -> None:
     # Trees over many columns are eliminated another way.
     many_columns = np.random.default_rng(0).integers(0, 2, (20, 201))
     skpc.MixtureOfAllTrees(max_iter=1, random_state=0).fit(many_columns)
+    # Many pairs of cells are counted as bits.
+    count_state_pairs(np.zeros((100, 40), dtype=np.int16), np.ones(100), np.full(40, 2))
     # Rows of circuits with many edges a column are counted along their induced trees.
     many_states = np.repeat(np.arange(20.0), 10)[:, np.newaxis] + np.zeros(2)
     skpc.CutsetNetworkBD(categorical_features=[0, 1]).fit(many_states).partial_fit(many_states)

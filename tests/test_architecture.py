@@ -14,7 +14,7 @@ from pathlib import Path
 PACKAGE = Path(__file__).parents[1] / "skpc"
 LAYERS = [
     {"_version"},
-    {"_shipped", "_warnings"},
+    {"_lowering", "_shipped", "_warnings"},
     {"_compiler"},
     {"_jit", "_arrays", "_files", "_frames", "_repr", "_threads", "exceptions"},
     {"_fast_math", "_fitting", "_random", "_validation"},
@@ -32,7 +32,7 @@ LAYERS = [
 ]
 #: Packages that only these files may import.
 SOLE_IMPORTERS = {
-    "numba": {"_jit.py", "_compiler.py"},
+    "numba": {"_jit.py", "_compiler.py", "_lowering.py"},
     "llvmlite": {"_jit.py", "_shipped.py"},
     "cvxopt": {"importance.py"},
 }

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 from textwrap import dedent
+from typing import NamedTuple
 
 import numba
 import numpy as np
@@ -77,7 +78,7 @@ def small_package(folder: Path) -> Path:
     target = folder / "skpc"
     target.mkdir()
     (target / "__init__.py").write_text("")
-    for name in ("_compiler", "_jit", "_fast_math", "_shipped", "_version"):
+    for name in ("_compiler", "_lowering", "_jit", "_fast_math", "_shipped", "_version"):
         shutil.copy(source / f"{name}.py", target)
     return target
 
@@ -307,6 +308,74 @@ def test_kernels_are_the_same_where_numba_has_changed_inside(monkeypatch):
 
     assert repeat(2.0, 3).tolist() == [4.0, 4.0, 4.0]
     assert twice(2.0) == 4.0
+
+
+class Arrays(NamedTuple):
+    """What kernels are handed: arrays of one type, or of several, and numbers."""
+
+    table: np.ndarray
+    other: np.ndarray
+    codes: np.ndarray
+    is_shown: np.ndarray
+    n: int
+
+
+def look(arrays, few, index, out):
+    """Read and write cells, and count, in all the ways that kernels do."""
+    table = arrays.table
+    n_rows, n_columns = table.shape
+    total = 0.0
+    for i in range(n_rows - 1, -1, -1):
+        for j in range(1, n_columns, 2):
+            if arrays.is_shown[i]:
+                total += table[i, j] + arrays.codes[j, -1] * table[-1, j]
+        out[i, -1] = total
+    for _ in range(arrays.n, arrays.n):
+        total = np.nan
+    for x in few.other:
+        # Another type than that of the array, and an index without a sign.
+        total += x + few.table[index[0]]
+        out[np.int32(-1), index[1]] = arrays.codes[0, 0]
+        if total > 100.0:
+            break
+    row = arrays.other[1]
+    row[0] = len(row) + i
+    arrays.is_shown[1] = total < 0.0
+    return total + few.codes[-2]
+
+
+def test_kernels_find_cells_and_count_as_python_does():
+    answers = []
+    for compiled in (look, kernel(new_arrays=True)(look)):
+        rng = np.random.default_rng(0)
+        # Columns of a larger array are not contiguous.
+        others = rng.normal(size=(3, 8))[:, ::2]
+        codes = rng.integers(-5, 5, (4, 2)).astype(np.int16)
+        arrays = Arrays(rng.normal(size=(5, 4)), others, codes, np.arange(5) != 2, 3)
+        few = Arrays(*(rng.normal(size=6) for _ in range(4)), 0)
+        out = np.zeros((5, 3))
+        total = compiled(arrays, few, np.array([4, 1], dtype=np.uint64), out)
+        answers.append((total, *arrays, *few, out))
+    for expected, answer in zip(*answers):
+        np.testing.assert_allclose(answer, expected, rtol=1e-14)
+
+
+def test_kernels_count_without_arrays_of_their_own():
+    @kernel
+    def rows_above(tables, least):
+        n = 0
+        for r in range(tables[0].shape[0]):
+            above = 0.0
+            for column in range(tables[1].shape[1]):
+                above = tables[1][r, column] - tables[0][r, column]
+                if above > least:
+                    n += 1
+                    break
+        return n
+
+    low = np.zeros((4, 3))
+    high = np.array([[0.0, 0.0, 2.0], [3.0, 0.0, 0.0], [0.0, 0.0, 0.0], [0.0, 9.0, 9.0]])
+    assert rows_above((low, high), 1.0) == 3
 
 
 @pytest.mark.slow

@@ -19,6 +19,8 @@ from skpc.counting.trees import UNITS_PER_NAT
 #: Counts of pairs of places that are held at a time, so that they stay in the cache: three times as
 #: fast with 500 columns of ten states as with the whole table at once.
 _MAX_COUNTS = 2**18
+#: Fewer pairs of cells take .1 ms row by row, which is not worth compiling two kernels.
+LEAST_PAIRS = 100_000
 #: Words of 64 rows that stay in the cache while all places are counted in them.
 _CACHED_WORDS = 2**15
 
@@ -196,6 +198,7 @@ def pack_states(codes: Codes, weight: Floats, places: Places) -> Words | None:
     # Up to 16 states of a column, on average: with 500 columns of ten 5.1 times as fast as row by
     # row, with 40 states slower.
     is_sooner = len(places.weight) <= 16 * len(places.n_states)
+    is_sooner &= codes.size * codes.shape[1] >= LEAST_PAIRS
     if is_sooner and places.are_complete and (weight == 1.0).all():
         return _pack(codes, places)
     return None

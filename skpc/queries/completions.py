@@ -21,7 +21,11 @@ from skpc.queries.passes.upward import Batch, Evaluator, argument_value
 from skpc.variables import Columns
 from skpc.variables.events import Events
 from skpc.variables.families import draw
+from skpc.variables.leaf_queries import values_of_draws
 from skpc.variables.leaves import Cells, column_of, leaf_of
+
+#: In place of a leaf: what has been drawn stands for a value.
+_OPEN = -2
 
 
 def sample(
@@ -78,7 +82,7 @@ def sample(
         _fill(evaluator, batch, column, start_streams(seed, len(part), start), part)
 
     # Streams belong to rows, so that the draws do not depend on the chunks.
-    over_chunks(rows, work, chunk=512)
+    over_chunks(rows, work, chunk=2048)
     return rows
 
 
@@ -208,6 +212,11 @@ def _fill(
     evaluated = (batch.cells, batch.lines, batch.in_logs, evaluator.maximise)
     workspace = (visitors, n_visitors, score, owner)
     _descend(*settings, *evaluated, column, streams, *workspace, rows)
+    for var in np.flatnonzero((owner == _OPEN).any(axis=0)).tolist():
+        place = np.flatnonzero(owner[:, var] == _OPEN)
+        drawn = rows[place, var]
+        rows[place, var] = values_of_draws(evaluator.columns, var, drawn, streams, place)
+        owner[place, var] = -1
     evaluator.reader.fill(owner, None if evaluator.maximise else streams, rows, index)
 
 
@@ -254,9 +263,10 @@ def _descend(
     score : array of shape (most_children,)
         Workspace.
     owner : array of shape (n_rows, n_features)
-        Takes the leaf of several variables that a row has reached, at the first of these.
+        Takes the leaf of several variables that a row has reached, at the first of these; and
+        ``_OPEN`` where a score has been drawn, or the state of a histogram.
     rows : array of shape (n_rows, n_features)
-        The rows to fill.
+        The rows to fill, with scores and states of histograms in place of values.
     """
     is_sum = plan.is_sum
     ptr = plan.ptr
@@ -302,7 +312,10 @@ def _descend(
                         rows[j, var] = mode[leaf]
                     else:
                         facts = leaf_of(leaves, leaf), column_of(columns, var)
-                        rows[j, var] = draw(*facts, tables.table, columns.axis, streams, j)
+                        value, is_open = draw(*facts, tables.table, columns.axis, streams, j)
+                        rows[j, var] = value
+                        if is_open:
+                            owner[j, var] = _OPEN
 
 
 @inlined

@@ -39,8 +39,9 @@ def log_likelihood(circuit: Circuit, X: Any) -> Floats:
 
     Notes
     -----
-    Complete rows of a deterministic circuit of many edges, or of a mixture of such circuits, follow
-    their induced trees, at the cost of one visit a variable. Other rows take a pass over all edges.
+    Complete rows of a deterministic circuit of states, or of a mixture of such circuits with many
+    edges, follow their induced trees, at the cost of one visit a variable. Other rows take a pass
+    over all edges.
 
     Examples
     --------
@@ -54,13 +55,19 @@ def log_likelihood(circuit: Circuit, X: Any) -> Floats:
     array([0.2, 0.5, 1. ])
     """
     rows, events = check_events(circuit, X)
+    plan = walkable(circuit)
+    if plan is not None and plan.n_roots > 1:
+        plan = walkable(circuit, EDGES_OF_A_VALUE)
     # Intervals can be met by several children of a decision, so that no single path is left.
-    if events is not None or walkable(circuit, EDGES_OF_A_VALUE) is None:
+    if events is not None or plan is None:
         return feed_forward(circuit, rows, events)
-    # Rows with missing cells are NaN there.
-    out = log_density(circuit, rows)
-    incomplete = np.flatnonzero(np.isnan(out))
-    if len(incomplete):
+    incomplete = np.isnan(rows).any(axis=1)
+    # Each row gets the same bits, whatever the other rows are.
+    if 2 * incomplete.sum() > len(rows):
+        out = feed_forward(circuit, rows)
+        out[~incomplete] = log_density(circuit, rows[~incomplete])
+    else:
+        out = log_density(circuit, rows)
         out[incomplete] = feed_forward(circuit, rows[incomplete])
     return out
 

@@ -19,7 +19,7 @@ from skpc._fast_math import fast_exp
 from skpc._jit import inlined, internal_kernel
 from skpc._random import Streams, draw_index, uniform
 from skpc.variables import gaussian, poisson
-from skpc.variables.histogram import draw_in_state, state_and_log_density
+from skpc.variables.histogram import state_and_log_density
 from skpc.variables.leaves import Cells, Column, Leaf, add_states, state_line
 
 #: Numbers of the families, which files have too. A block has several variables, all others one.
@@ -121,36 +121,47 @@ def add_statistics(
 @inlined
 def draw(
     leaf: Leaf, column: Column, table: Floats, axis: Floats, streams: Streams, j: int
-) -> float:
-    """Draw a value from a leaf of a variable, with random stream ``j``."""
+) -> tuple[float, bool]:
+    """Draw a value from a leaf of a variable, with random stream ``j``.
+
+    Also returned is whether it is a score or the state of a histogram, which stand for values of
+    the variable: see :func:`skpc.variables.leaf_queries.values_of_draws`.
+    """
     if leaf.family == GAUSSIAN or leaf.family == SCORED:
         return gaussian.draw_gaussian(leaf, table, axis, column.first, streams, j)
     if leaf.family == POISSON:
-        return poisson.draw_poisson(table[leaf.first + 1], streams, j)
+        return poisson.draw_poisson(table[leaf.first + 1], streams, j), False
     # The tables of leaves that have only states are in the linear domain here.
     state = draw_index(table, leaf.first, leaf.n_states, uniform(streams, j))
-    if leaf.family == HISTOGRAM:
-        return draw_in_state(axis, column.first, column.last, state, uniform(streams, j))
-    return float(state)
+    return float(state), leaf.family == HISTOGRAM
+
+
+@inlined
+def read_state(column: Column, axis: Floats, x: float) -> tuple[int, float]:
+    """State (-1 if unreadable) of an observed cell of a column whose leaves are tables of states,
+    and its log base density."""
+    # NaN fails the comparison too.
+    if not abs(x) < np.inf:
+        return -1, 0.0
+    if column.last > column.first:
+        return state_and_log_density(axis, column.first, column.last, x)
+    # A category: the comparison comes before the cast, which is undefined for large numbers.
+    if not (x >= 0 and x < column.n_states):
+        return -1, 0.0
+    state = int(x)
+    return (state if state == x else -1), 0.0
 
 
 @inlined
 def read_cell(column: Column, axis: Floats, x: float) -> tuple[int, float, float]:
     """State (-1 if unreadable) of an observed cell, what leaves read, and its log base density."""
-    # NaN fails the comparison too.
     if not abs(x) < np.inf:
         return -1, x, 0.0
     if column.family == SCORED:
         return gaussian.read_scored(column, axis, x)
-    if column.last > column.first:
-        state, density = state_and_log_density(axis, column.first, column.last, x)
-        return state, x, density
-    # A category: the comparison comes before the cast, which is undefined for large numbers.
     if column.n_states > 0:
-        if not (x >= 0 and x < column.n_states):
-            return -1, x, 0.0
-        state = int(x)
-        return (state if state == x else -1), x, 0.0
+        state, density = read_state(column, axis, x)
+        return state, x, density
     # Counts and plain numbers have no states: every cell has code 0.
     if column.family == POISSON:
         return (0 if x >= 0 and x == math.floor(x) else -1), x, poisson.log_base(x)

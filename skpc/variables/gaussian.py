@@ -53,11 +53,8 @@ from skpc.variables.patterns import Patterns
 from skpc.variables.score import (
     ATOMS,
     HEAD,
-    inverse_of,
     place_of,
     score_of,
-    value_at,
-    value_of,
 )
 
 N_PARAMS = 2
@@ -308,32 +305,24 @@ def add_gaussian(
     statistic[begin_of_leaf + 3] += missing
 
 
-@internal_kernel
-def value_of_score(column: Floats, begin: int, n_states: int, z: float) -> float:
-    """The value that is no atom and has a score."""
-    place = value_of(inverse_of(column, begin + HEAD), z)
-    return value_at(column, begin, n_states - 1, place)
-
-
 @inlined
 def draw_gaussian(
     leaf: Leaf, table: Floats, column: Floats, begin: int, streams: Streams, j: int
-) -> float:
-    """Draw a value from a leaf: an atom, or one whose score is normal."""
+) -> tuple[float, bool]:
+    """Draw a value from a leaf: an atom, or a score, which is normal; and whether it is a score."""
     n_states = leaf.n_states
     at = leaf.first + leaf.n_states + 1
     # Without states numbers are their own scores, and nothing bounds their draws.
     if n_states == 0:
-        return table[at] + normal(streams, j) / table[at + 1]
+        return table[at] + normal(streams, j) / table[at + 1], False
     # The atoms share the interval with all other values, which come last.
     u = uniform(streams, j)
     for state in range(n_states - 1):
         # The tables of formulas stay logs in the linear domain too.
         u -= math.exp(table[leaf.first + state])
         if u < 0.0:
-            return column[begin + ATOMS + state]
-    z = table[at] + normal(streams, j) / table[at + 1]
-    return value_of_score(column, begin, n_states, z)
+            return column[begin + ATOMS + state], False
+    return table[at] + normal(streams, j) / table[at + 1], True
 
 
 def fits(mean: Floats, sd: Floats) -> Any:

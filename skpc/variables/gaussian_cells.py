@@ -11,7 +11,7 @@ import numpy as np
 from skpc._arrays import Bools, Floats, Ints, offsets, owners, segment
 from skpc._jit import kernel
 from skpc._random import Streams, draw_index, normal, uniform
-from skpc.variables.gaussian import MultivariateGaussian, ScoredCells, value_of_score
+from skpc.variables.gaussian import MultivariateGaussian, ScoredCells
 from skpc.variables.gaussians import conditionals
 from skpc.variables.leaves import Columns
 from skpc.variables.patterns import Patterns
@@ -63,6 +63,7 @@ def draw_missing(
         Encoded rows; filled in place.
     """
     d = len(leaves.variables)
+    drawn = scores.copy()
     _draw_missing(
         leaves.variables,
         leaves.state_ptr,
@@ -71,13 +72,17 @@ def draw_missing(
         leaves.gaussians.covariance,
         columns.axis_ptr,
         columns.axis,
-        scores,
+        drawn,
         reached,
         streams,
         np.empty(d, np.int64),
         np.empty((d + 1, d)),
         rows,
     )
+    for place, var in enumerate(leaves.variables.tolist()):
+        is_score = np.isnan(rows[:, var]) & ~np.isnan(drawn[:, place])
+        if is_score.any():
+            rows[is_score, var] = columns.axis_of(var).inverse(drawn[is_score, place])
 
 
 @kernel
@@ -106,12 +111,12 @@ def _draw_missing(
     covariances  (n_leaves, d, d)       of the scores
     axis_ptr     (n_features + 1,)      where what is known of each column begins in ``axis``
     axis         (n_numbers,)           the axes of all columns
-    scores       (n_rows, d)            scores of the observed cells, else NaN
+    scores       (n_rows, d)            scores of the observed cells, else NaN; takes those drawn
     reached      (n_rows,)              the leaf of each row; -1 leaves it as it is
     streams      (n_rows,)              the random stream of each row
     order        (d,)                   workspace
     root         (d + 1, d)             workspace
-    rows         (n_rows, n_features)   encoded rows; filled in place
+    rows         (n_rows, n_features)   encoded rows; takes the atoms drawn
     ===========  =====================  ===================================================
     """
     d = len(variables)
@@ -157,11 +162,8 @@ def _draw_missing(
                 # An observed score tells its own innovation.
                 root[d, i] = (scores[r, place] - mean) / root[i, i]
             else:
-                var = variables[place]
-                n_states = state_ptr[place + 1] - state_ptr[place]
                 root[d, i] = normal(streams, r)
-                z = mean + root[i, i] * root[d, i]
-                rows[r, var] = value_of_score(axis, axis_ptr[var], n_states, z)
+                scores[r, place] = mean + root[i, i] * root[d, i]
 
 
 class ConditionalNormals(NamedTuple):

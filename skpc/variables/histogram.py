@@ -18,8 +18,8 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from skpc._arrays import Bools, Floats, Ints, divisors, group_sums, offsets, segment
-from skpc._jit import inlined, kernel
-from skpc._random import Streams, start_streams, uniform
+from skpc._jit import inlined
+from skpc._random import Streams, start_streams, uniforms
 
 #: Numbers of an axis, seen by kernels, that stand before its edges.
 HEAD = 5
@@ -342,6 +342,36 @@ class Histogram(NamedTuple):
             parts.append(np.where(np.isnan(self.points), cells, atoms) @ self.mixing.T)
         return parts[0], parts[1]
 
+    def drawn(self, states: Ints, streams: Streams, place: Ints) -> Floats:
+        """Draws from states, with the streams at some places; tails end where the range does."""
+        drawing = streams[place]
+        u = uniforms(drawing)
+        streams[place] = drawing
+        # Cells of one state stand side by side, and one random number chooses among their shares.
+        order = np.argsort(self.states, kind="stable")
+        reached = np.append(0.0, np.cumsum(self.shares[order]))
+        begin = reached[np.searchsorted(self.states[order], states)]
+        end = reached[np.searchsorted(self.states[order], states, side="right")]
+        target = np.minimum(begin + u * (end - begin), np.nextafter(end, -np.inf))
+        chosen = np.searchsorted(reached, target, side="right") - 1
+        # What is left of the number is the place within the cell.
+        part = (target - reached[chosen]) / (reached[chosen + 1] - reached[chosen])
+        cell = order[chosen]
+        edges = self.edges
+        # Within a bin the density is flat; in a tail the distribution of the distance is inverted.
+        width = np.concatenate([[0.0], np.diff(edges), [0.0]])[cell]
+        values = np.append(edges[0], edges)[cell] + part * width
+        for is_tail, side, scale, end_of_range in (
+            (cell == 0, -1.0, self.lower_scale, self.low),
+            (cell == len(edges), 1.0, self.upper_scale, self.high),
+        ):
+            edge = values[is_tail]
+            least = np.exp(np.minimum(side * (edge - end_of_range) / scale, 0.0))
+            beyond = edge - side * scale * np.log(least + (1.0 - least) * part[is_tail])
+            values[is_tail] = side * np.minimum(side * beyond, side * end_of_range)
+        points = self.points[cell]
+        return np.where(np.isnan(points), values, points)
+
     def _cells_below(self, x: Floats) -> Floats:
         """Share of each cell that is not above each number; that of the last one less 1."""
         low = self.edges[:-1]
@@ -494,7 +524,13 @@ class HistogramTable(NamedTuple):
         filled = rows.copy()
         # A row's draws do not depend on other rows.
         streams = start_streams(np.uint64(seed), len(rows))
-        _draw_rows(self.ptr, self.axis, streams, codes, filled)
+        for v in range(len(self.ptr) - 1):
+            missing = np.flatnonzero(np.isnan(rows[:, v]))
+            filled[missing, v] = codes[missing, v]
+            flat = self.axis[segment(self.ptr, v)]
+            if len(flat):
+                axis = Histogram.from_flat(flat)
+                filled[missing, v] = axis.drawn(codes[missing, v], streams, missing)
         return filled
 
 
@@ -536,54 +572,3 @@ def state_and_log_density(
     if x < axis[first_number + 2] or x > axis[first_number + 3]:
         log_density += BEYOND_END
     return int(axis[place]), log_density
-
-
-@inlined
-def draw_in_state(axis: Floats, first_number: int, last: int, state: int, u: float) -> float:
-    """Turn a uniform draw into one from a state; tails end where the range of draws does."""
-    # The layout is that of the flat array: edges first, then the cells.
-    n_edges = (last - first_number - 9) // 5
-    begin = first_number + HEAD
-    place = begin + n_edges
-    # One random number chooses the cell, and what is left of it the place within.
-    cell = -1
-    for cell_number in range(n_edges + 1):
-        share = axis[place + n_edges + 1 + cell_number]
-        if axis[place + cell_number] == state and share > 0.0:
-            cell = cell_number
-            if u < share:
-                u = u / share
-                break
-            u -= share
-    # The shares of a state sum to one, up to rounding.
-    u = min(u, 1.0)
-    point = axis[place + 3 * (n_edges + 1) + cell]
-    # The cell of an atom holds one value.
-    if point == point:
-        return point
-    if cell == 0:
-        # Draws between the end of the range and the edge, by the inverse of their distribution.
-        least = math.exp(min((axis[first_number + 2] - axis[begin]) / axis[first_number], 0.0))
-        drawn = axis[begin] + axis[first_number] * math.log(least + (1.0 - least) * u)
-        return max(drawn, axis[first_number + 2])
-    low = axis[begin + cell - 1]
-    if cell == n_edges:
-        least = math.exp(min((low - axis[first_number + 3]) / axis[first_number + 1], 0.0))
-        return min(
-            low - axis[first_number + 1] * math.log(least + (1.0 - least) * u),
-            axis[first_number + 3],
-        )
-    # Within a bin the density is flat.
-    return low + u * (axis[begin + cell] - low)
-
-
-@kernel
-def _draw_rows(ptr: Ints, axis: Floats, streams: Streams, codes: Ints, rows: Floats) -> None:
-    """Replace NaN by the code of the cell, or by a draw from its state."""
-    for row in range(len(rows)):
-        for v in range(len(ptr) - 1):
-            if np.isnan(rows[row, v]):
-                rows[row, v] = codes[row, v]
-                if ptr[v] < ptr[v + 1]:
-                    u = uniform(streams, row)
-                    rows[row, v] = draw_in_state(axis, ptr[v], ptr[v + 1], codes[row, v], u)

@@ -16,8 +16,6 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from skpc._arrays import SMALLEST_NORMAL, Bools, Floats, Ints
-from skpc._fast_math import fast_exp
-from skpc._jit import kernel
 from skpc.variables.atoms import (
     ROUNDING_OF_VALUES,
     are_states,
@@ -32,7 +30,7 @@ from skpc.variables.atoms import (
 )
 from skpc.variables.histogram import TINY
 from skpc.variables.lattice import OFF_LATTICE, fit_lattice, on_lattice
-from skpc.variables.score import ATOMS, HEAD, Score, bound, inverse_of, inverse_power
+from skpc.variables.score import ATOMS, HEAD, Score
 from skpc.variables.score_fit import fitted_scores, score_around
 
 #: Rules of Gauss and Legendre on intervals of length 1, one after the other. All but the last are
@@ -44,8 +42,6 @@ _RULES = np.hstack([np.polynomial.legendre.leggauss(size) for size in _SIZES])
 _NODES, _WEIGHTS = 0.5 * (_RULES + np.array([[1.0], [0.0]]))
 #: Standard deviations around a mean beyond which a normal density counts for nothing.
 _REACH = 8.0
-#: As in other kernels: a plain constant would be a type of its own.
-_HEAD = np.int64(HEAD)
 _SQRT_2_PI = math.sqrt(2.0 * math.pi)
 _NO_BOUNDS = (-math.inf, math.inf)
 
@@ -313,6 +309,8 @@ class Law(NamedTuple):
 
     def at_place(self, place: Floats) -> Floats:
         """The values at some places."""
+        if self.gap == 0.0 or not len(self.atoms):
+            return place
         return place + self.gap * np.searchsorted(self.atom_places, place, side="right")
 
     def transform(self, x: Floats) -> Floats:
@@ -394,8 +392,7 @@ class Law(NamedTuple):
         means_of_knot = 4
         if means_of_knot * len(knots) > len(mean):
             return self._hermite_moments(mean, sd, centre, 1)[0]
-        # A view of every second float would be another kind of array to kernels.
-        sd_of_knot = knots.imag.copy()
+        sd_of_knot = knots.imag
         mean_of_knot = knots.real * sd_of_knot / knots_of_sd
         terms = self._hermite_moments(mean_of_knot, sd_of_knot, centre, n_terms)
         shift = (place - nearest_place) / knots_of_sd
@@ -413,18 +410,61 @@ class Law(NamedTuple):
         score = self.score
         low, high = score.powers_of_ends()
         knots = [min(low, 0.0), min(max(0.0, low), high), max(high, 0.0), math.inf]
-        cuts = np.empty(0)
         if self.gap > 0.0 and len(self.atoms) > 0:
-            cuts = self.atom_places
             place_in_run, size = _runs(self.atoms, self.gap)
             starts = np.flatnonzero(place_in_run == 0)
             widest = starts[np.argsort(-size[starts], kind="stable")[:runs]]
-            knots += score.transform(cuts[widest]).tolist()
+            knots += score.transform(self.atom_places[widest]).tolist()
         moments = np.zeros((n_terms, 2, len(mean)))
-        _quadrature(
-            self.flat, cuts, np.sort(knots), _NODES, _WEIGHTS, mean, sd, float(centre), moments
-        )
+        # So many means at a time that the nodes of all of them stay in the cache.
+        part = 1024
+        for start in range(0, len(mean), part):
+            chunk = slice(start, start + part)
+            self._add_pieces(np.sort(knots), mean[chunk], sd[chunk], centre, moments[..., chunk])
         return moments
+
+    def _add_pieces(
+        self, knots: Floats, mean: Floats, sd: Floats, centre: float, moments: Floats
+    ) -> None:
+        """Add the moments of values between neighbouring knots, by the rule that each piece needs.
+
+        ``moments`` has shape (n_terms, 2, n_means).
+        """
+        spread = _REACH * sd
+        # Less than 1e-15 of a normal distribution lies further out; shape (n_means, n_pieces).
+        ends = np.clip(knots, (mean - spread)[:, np.newaxis], (mean + spread)[:, np.newaxis])
+        begins = np.column_stack([mean - spread, ends[:, :-1]])
+        sizes = ends - begins
+        # Exponentials of bounds are less smooth than powers: they take longer rules.
+        has_bounds = self.score[:2] != _NO_BOUNDS
+        widths = 2.0 * sizes if has_bounds else sizes
+        rules = np.zeros(sizes.shape, dtype=np.int64)
+        for in_sds, in_scores in zip(_IN_SDS, _IN_SCORES):
+            rules += (widths > in_sds * sd[:, np.newaxis]) | (widths > in_scores)
+        first_node = 0
+        for rule, n_nodes in enumerate(_SIZES):
+            nodes = slice(first_node, first_node + n_nodes)
+            first_node += n_nodes
+            owner, piece = np.nonzero((rules == rule) & (sizes > 0.0))
+            size = sizes[owner, piece][:, np.newaxis]
+            scores = begins[owner, piece][:, np.newaxis] + size * _NODES[nodes]
+            # (n_pieces, n_nodes): standard deviations of the nodes from the mean.
+            t = (scores - mean[owner][:, np.newaxis]) / sd[owner][:, np.newaxis]
+            # (n_terms, n_pieces, n_nodes): masses of the nodes, times He_k(t) / k!.
+            masses = np.empty((len(moments), *t.shape))
+            masses[0] = np.exp(-0.5 * t * t) * _WEIGHTS[nodes]
+            masses[0] *= size / (_SQRT_2_PI * sd[owner][:, np.newaxis])
+            # He_{k+1} = t He_k - k He_{k-1}
+            for degree in range(1, len(moments)):
+                np.multiply(t, masses[degree - 1], out=masses[degree])
+                if degree > 1:
+                    masses[degree] -= masses[degree - 2]
+                masses[degree] /= degree
+            offset = self.inverse(scores) - centre
+            powers = np.array([offset, offset * offset])
+            # Places of means come first, as the sum over their pieces wants it.
+            integrals = np.einsum("kpn,mpn->pkm", masses, powers)
+            np.add.at(np.moveaxis(moments, -1, 0), owner, integrals)
 
     def smallest_sds(self, mean: Floats) -> Floats:
         """Smallest standard deviation of a leaf whose mean score is ``mean``.
@@ -585,92 +625,3 @@ def _thinning(distance: Floats, mass: Floats) -> float:
     # Half of the rows at a distance are nearer: so are those of a lattice.
     near, far = np.interp([n_rows, 2.0 * n_rows], np.cumsum(mass) - 0.5 * mass, distance)
     return float(near / max(far - near, SMALLEST_NORMAL))
-
-
-@kernel(new_arrays=True)
-def _quadrature(
-    column: Floats,
-    cuts: Floats,
-    knots: Floats,
-    nodes: Floats,
-    weights: Floats,
-    mean: Floats,
-    sd: Floats,
-    centre: float,
-    moments: Floats,
-) -> None:
-    """Moments of values whose scores are normal, piece by piece.
-
-    ========  ===============  ========================================================
-    column    (n,)             the column, as kernels read it
-    cuts      (n_cuts,)        places at which values jump over atoms, increasing
-    knots     (n_knots,)       scores between which the map is smooth, increasing
-    nodes     (n_nodes,)       of a quadrature rule on the unit interval
-    weights   (n_nodes,)       of the nodes
-    mean      (n,)             means of the scores
-    sd        (n,)             standard deviations of the scores
-    centre    float            what values are counted from
-    moments   (n_terms, 2, n)  what the integrals of values and of squares are added to
-    ========  ===============  ========================================================
-    """
-    inverse = inverse_of(column, _HEAD)
-    n_atoms = len(cuts)
-    value = np.empty(_SIZES[-1])
-    deviation = np.empty(_SIZES[-1])
-    # Of each node, the mass times a polynomial over k!, and times that of the degree before.
-    mass = np.empty(_SIZES[-1])
-    mass_before = np.empty(_SIZES[-1])
-    # Exponentials of bounds are less smooth than powers: they take longer rules.
-    has_bounds = inverse.lower > -math.inf or inverse.upper < math.inf
-    wider = 2.0 if has_bounds else 1.0
-    for i in range(len(mean)):
-        scale = 1.0 / (sd[i] * _SQRT_2_PI)
-        # Less than 1e-15 of a normal distribution lies further out.
-        begin = mean[i] - _REACH * sd[i]
-        last = mean[i] + _REACH * sd[i]
-        n_below = 0
-        for knot in knots:
-            end = min(max(knot, begin), last)
-            size = end - begin
-            first_node = 0
-            rule = 0
-            while rule < len(_IN_SDS) and (
-                wider * size > _IN_SDS[rule] * sd[i] or wider * size > _IN_SCORES[rule]
-            ):
-                rule += 1
-            for shorter in range(rule):
-                first_node += _SIZES[shorter]
-            # Most distributions lie between two of the knots.
-            n = _SIZES[rule] if size > 0.0 else 0
-            # Loops of one kind of work each: all of them vectorise.
-            for m in range(n):
-                z = begin + size * nodes[first_node + m]
-                t = (z - mean[i]) / sd[i]
-                deviation[m] = t
-                mass[m] = scale * size * weights[first_node + m] * fast_exp(-0.5 * t * t)
-                mass_before[m] = 0.0
-                value[m] = z
-            if inverse.power != 1.0:
-                for m in range(n):
-                    value[m] = inverse_power(inverse, value[m])
-            for m in range(n):
-                value[m] = bound(inverse, value[m])
-            # Nodes increase, and so does the number of cuts below them.
-            for m in range(n if n_atoms > 0 else 0):
-                while n_below < n_atoms and cuts[n_below] <= value[m]:
-                    n_below += 1
-                value[m] += column[HEAD - 1] * n_below
-            for degree in range(len(moments)):
-                total = 0.0
-                square = 0.0
-                for m in range(n):
-                    offset = value[m] - centre
-                    total += mass[m] * offset
-                    square += mass[m] * offset * offset
-                moments[degree, 0, i] += total
-                moments[degree, 1, i] += square
-                for m in range(n):
-                    next_mass = (deviation[m] * mass[m] - mass_before[m]) / (degree + 1)
-                    mass_before[m] = mass[m]
-                    mass[m] = next_mass
-            begin = end

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints, log_or_inf, offsets
 from skpc._jit import kernel
+from skpc._random import Streams
 from skpc.variables import gaussian
 from skpc.variables.families import (
     BLOCK,
@@ -28,6 +29,7 @@ from skpc.variables.families import (
 from skpc.variables.forms import Form, Normals, Points, ScoredNormals
 from skpc.variables.gaussian import MultivariateGaussian
 from skpc.variables.gaussians import Gaussians
+from skpc.variables.histogram import Histogram
 from skpc.variables.leaves import (
     Columns,
     LeafTable,
@@ -115,6 +117,16 @@ def unreadable(columns: Columns, cells: Floats) -> int:
         if not np.isnan(x) and read_cell(column_of(columns, var), columns.axis, x)[0] < 0:
             return var
     return -1
+
+
+def values_of_draws(
+    columns: Columns, var: int, drawn: Floats, streams: Streams, place: Ints
+) -> Floats:
+    """Values of a variable from scores, or from states of its axis and the streams at ``place``."""
+    axis = columns.axis_of(var)
+    if isinstance(axis, Histogram):
+        return axis.drawn(drawn.astype(np.int64), streams, place)
+    return np.asarray(axis.inverse(drawn))
 
 
 def variable_of_two_families(leaves: Leaves) -> int:

@@ -10,12 +10,13 @@ linear in the values on the other side, as a logarithm would make tails without 
 """
 
 import math
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import expit
 
 from skpc._arrays import Floats
-from skpc._fast_math import fast_exp, fast_log
 from skpc._jit import ZERO, inlined, internal_kernel, kernel
 from skpc.variables.histogram import BEYOND_END, n_up_to
 
@@ -26,6 +27,19 @@ HEAD = 5
 ATOMS = 13
 #: The power transform goes on linearly beyond the range seen, widened by this part of it.
 WIDENED = 0.1
+
+
+def _grown(size: Floats, exponent: float) -> Floats:
+    """Undo the transform of Yeo and Johnson, for distances from its middle on one side."""
+    # The functions for small numbers would be ten times as slow.
+    logs = np.log(1.0 + exponent * size) / exponent if exponent != 0.0 else size
+    return np.asarray(np.exp(logs) - 1.0)
+
+
+def _restored(v: Floats, bound: float, side: float, soft: float) -> Floats:
+    """The values on one side of a soft bound that are ``v`` on the line."""
+    t = side * (v - bound) / soft
+    return np.where(t > 0.0, v, bound) + side * soft * np.log1p(np.exp(-np.abs(t)))
 
 
 class Score(NamedTuple):
@@ -70,10 +84,40 @@ class Score(NamedTuple):
 
     def inverse(self, z: Floats) -> Floats:
         """Values of scores; NaN stays."""
-        x = np.empty(np.shape(z))
-        # A new array is contiguous, so that ravel gives its own memory to the kernel.
-        _values(np.array(self, dtype=np.float64), np.ravel(z), x.ravel())
-        return x
+        v = self.centre + self.spread * self._powers(np.asarray(z, dtype=np.float64))
+        lower = self.lower
+        upper = self.upper
+        if self.soft > 0.0:
+            # The bounds are undone in reverse: the upper one, which softening the lower one has
+            # moved, comes first.
+            if upper < math.inf:
+                width = (upper - lower) / self.soft
+                last = upper + self.soft * math.log(-math.expm1(-width))
+                v = _restored(v, last, -1.0, self.soft)
+            return _restored(v, lower, 1.0, self.soft) if lower > -math.inf else v
+        if lower > -math.inf and upper < math.inf:
+            return np.asarray(lower + (upper - lower) * expit(v))
+        # Beyond the range an exponential goes on along its tangent.
+        if lower > -math.inf:
+            inner = np.minimum(v, self.centre + self.spread * self.high)
+            return lower + np.exp(inner) * (1.0 + (v - inner))
+        if upper < math.inf:
+            inner = np.maximum(v, self.centre + self.spread * self.low)
+            return upper - np.exp(-inner) * (1.0 - (v - inner))
+        return v
+
+    def _powers(self, z: Floats) -> Floats:
+        """The numbers whose power transforms are scores."""
+        if self.power == 1.0:
+            return z
+        bottom, top, below, above = _ends_of_power(self.power, self.low, self.high)
+        inner = np.minimum(np.maximum(z, bottom), top)
+        # Above and below its middle the transform has other exponents.
+        upper = _grown(np.maximum(inner, 0.0), self.power)
+        lower = _grown(np.maximum(-inner, 0.0), 2.0 - self.power)
+        # Beyond the range the tangents go on.
+        beyond = below * np.minimum(z - bottom, 0.0) + above * np.maximum(z - top, 0.0)
+        return upper - lower + beyond
 
     def log_slope(self, x: Floats) -> Floats:
         """Log derivative of the score at values: what a density of scores gains in nats."""
@@ -94,6 +138,16 @@ class Score(NamedTuple):
         log_slope = np.empty(np.shape(x))
         _scores(np.array(self, dtype=np.float64), np.ravel(x), z.ravel(), log_slope.ravel())
         return z, log_slope
+
+
+@lru_cache(maxsize=1024)
+def _ends_of_power(power: float, low: float, high: float) -> list[float]:
+    """The power transform at both ends of its range, and the slopes of its inverse there.
+
+    Learners ask for the same ones a thousand times.
+    """
+    scores, log_slopes = Score(power=power, low=low, high=high)._of_values(np.array([low, high]))
+    return [*scores.tolist(), *np.exp(-log_slopes).tolist()]
 
 
 @inlined
@@ -163,17 +217,6 @@ def _softened(distance: float, soft: float) -> tuple[float, float]:
 
 
 @inlined
-def _restored(v: float, bound: float, side: float, soft: float) -> float:
-    """The value on one side of a soft bound that is ``v`` on the line."""
-    t = side * (v - bound) / soft
-    small = fast_exp(-abs(t))
-    # The sum with one would lose the digits of small numbers.
-    series = small * (1.0 - small * (0.5 - small * (1.0 / 3.0 - small * (0.25 - 0.2 * small))))
-    added = series if small < 1e-3 else fast_log(1.0 + small)
-    return (v if t > 0.0 else bound) + side * soft * added
-
-
-@inlined
 def _logarithm(distance: float, centre: float, end: float) -> tuple[float, float]:
     """Logarithm of a distance, linear beyond that of ``end``; also the log slope there."""
     # No value is nearer to the bound than a tiny part of a typical distance.
@@ -214,89 +257,6 @@ def score_of(score: Floats, begin: int | np.int64, x: float) -> tuple[float, flo
     return _power(inner, power) + math.exp(at_end) * (u - inner), slope + at_end
 
 
-class Inverse(NamedTuple):
-    """A score as its inverse reads it: its fields, and scores and slopes at the ends ``low, high``.
-
-    Beyond the scores ``bottom`` and ``top`` the slopes of the inverse are ``below`` and ``above``.
-    """
-
-    lower: float
-    upper: float
-    centre: float
-    spread: float
-    power: float
-    low: float
-    high: float
-    soft: float
-    bottom: float
-    top: float
-    below: float
-    above: float
-
-
-@inlined
-def inverse_of(score: Floats, begin: int | np.int64) -> Inverse:
-    """The inverse of the score ``score[begin : begin + 8]``."""
-    power = score[begin + 4]
-    low = score[begin + 5]
-    high = score[begin + 6]
-    bottom = _power(low, power)
-    below = math.exp(-_log_power_slope(low, power))
-    top = _power(high, power)
-    above = math.exp(-_log_power_slope(high, power))
-    fields = (score[begin], score[begin + 1], score[begin + 2], score[begin + 3], power, low, high)
-    return Inverse(*fields, score[begin + 7], bottom, top, below, above)
-
-
-@inlined
-def value_of(inverse: Inverse, z: float) -> float:
-    """The value that has a score."""
-    # A power of one is the identity, and most columns have it.
-    return bound(inverse, z if inverse.power == 1.0 else inverse_power(inverse, z))
-
-
-@inlined
-def inverse_power(inverse: Inverse, z: float) -> float:
-    """The number whose power transform is a score, before the bounds."""
-    # No branches depend on the score: loops over scores vectorise.
-    inner = min(max(z, inverse.bottom), inverse.top)
-    # On either side of its middle the transform is a power of the distance from there.
-    sign = 1.0 if inner >= 0.0 else -1.0
-    exponent = inverse.power if inner >= 0.0 else 2.0 - inverse.power
-    magnitude = fast_log(1.0 + exponent * abs(inner)) / exponent
-    u = sign * (fast_exp(magnitude if exponent != 0.0 else abs(inner)) - 1.0)
-    return u + (z - inner) * (inverse.below if z < inner else inverse.above)
-
-
-@inlined
-def bound(inverse: Inverse, u: float) -> float:
-    """The value of a power, between the bounds."""
-    lower = inverse.lower
-    upper = inverse.upper
-    v = inverse.centre + inverse.spread * u
-    if inverse.soft > 0.0:
-        if upper < math.inf:
-            # Where the upper bound lies once the lower one has been softened.
-            last = upper
-            if lower > -math.inf:
-                last += _softened(upper - lower, inverse.soft)[0]
-            # The bounds are undone in reverse, so the upper one comes first.
-            v = _restored(v, last, -1.0, inverse.soft)
-        return v if lower == -math.inf else _restored(v, lower, 1.0, inverse.soft)
-    # The exponential of anything greater would overflow.
-    greatest_log = 700.0
-    if lower > -math.inf and upper < math.inf:
-        return lower + (upper - lower) / (1.0 + fast_exp(min(-v, greatest_log)))
-    if lower > -math.inf:
-        # Beyond the range the exponential goes on along its tangent.
-        inner = min(v, inverse.centre + inverse.spread * inverse.high)
-        return lower + fast_exp(inner) * (1.0 + (v - inner))
-    if upper < math.inf:
-        inner = max(v, inverse.centre + inverse.spread * inverse.low)
-        return upper - fast_exp(-inner) * (1.0 - (v - inner))
-    return v
-
-
 @kernel
 def _scores(score: Floats, x: Floats, z: Floats, log_slope: Floats) -> None:
     for i in range(len(x)):
@@ -305,23 +265,9 @@ def _scores(score: Floats, x: Floats, z: Floats, log_slope: Floats) -> None:
             z[i], log_slope[i] = score_of(score, ZERO, x[i])
 
 
-@kernel
-def _values(score: Floats, z: Floats, x: Floats) -> None:
-    inverse = inverse_of(score, ZERO)
-    for i in range(len(z)):
-        x[i] = value_of(inverse, z[i]) if z[i] == z[i] else np.nan
-
-
 @inlined
 def place_of(column: Floats, begin_of_column: int | np.int64, n_atoms: int, x: float) -> float:
     """The place of a value that is no atom; see :meth:`skpc.variables.Law.place`."""
     gap = column[begin_of_column + 4]
     # The atoms whose cells begin at or before the value.
     return x - gap * n_up_to(column, begin_of_column + ATOMS, n_atoms, 0.0, x + 0.5 * gap)
-
-
-@inlined
-def value_at(column: Floats, begin_of_column: int | np.int64, n_atoms: int, place: float) -> float:
-    """The value at a place; see :meth:`skpc.variables.Law.at_place`."""
-    gap = column[begin_of_column + 4]
-    return place + gap * n_up_to(column, begin_of_column + ATOMS, n_atoms, gap, place)

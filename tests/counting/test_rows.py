@@ -44,7 +44,8 @@ def test_information_and_entropies_equal_their_definitions(
     score, missing, at_once, is_whole, monkeypatch
 ):
     monkeypatch.setattr(counting_pairs, "_MAX_COUNTS", at_once)
-    # Complete rows that weigh one each are counted as bits, here in several turns.
+    # Many complete rows that weigh one each are counted as bits, here in several turns.
+    monkeypatch.setattr(counting_pairs, "LEAST_PAIRS", 0)
     monkeypatch.setattr(counting_pairs, "_CACHED_WORDS", 1)
     n_rows = 600 if is_whole else 120
     codes = codes_of(n_rows, missing)
