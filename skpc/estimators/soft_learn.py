@@ -41,8 +41,6 @@ from skpc.queries.parameters import ParametrisedCircuit, fit_to_rows
 #: Fraction of the rows on which refinement watches the likelihood, where no others are given, and
 #: the greatest number of them.
 _HELD_OUT = 0.1
-#: Fraction of them by which scores are chosen.
-_HELD_OUT_OF_SCORES = 1 / 3
 _MOST_HELD_OUT = 5_000.0
 #: Pseudo-counts of refinement. Leaves that stay near what was learned do better on most of the
 #: Twenty Datasets than leaves drawn to the column alone.
@@ -267,7 +265,9 @@ class SoftLearnSPN(CircuitDensity):
 
     def _choose_scores(self, data: TrainingData) -> None:
         """Make the scores of some columns linear, if held-out rows gain by it."""
-        part = self._held_out(data, _HELD_OUT_OF_SCORES)
+        # A choice by two standard errors takes more rows than a weight.
+        held_out = 1 / 3
+        part = self._held_out(data, held_out)
         if part is not None:
             table = self._table(part.rows, part.weight)
             self.domain_ = self.domain_.with_linear_scores(linear_columns(table, part, 0))
