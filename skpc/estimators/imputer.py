@@ -387,13 +387,13 @@ class CircuitImputer(TableTransformer, TableEstimator):
             kind: StackedDensity.composed(learned, weights, scores, each_column * weights)
             for kind, (weights, scores) in choices.items()
         }
-        filler = density_of_kind.get(_KINDS[0], density_of_kind.get(_KINDS[1], density))
+        filler = [density, *density_of_kind.values()][-1]
         if len(choices) > 1:
             # Both kinds in one stack, which asks each member once about all cells.
-            mean_choice = (np.mean(of_kinds, axis=0) for of_kinds in zip(*choices.values()))
+            weights, scores = (np.mean(of_kinds, axis=0) for of_kinds in zip(*choices.values()))
             cell_weights = np.array([choices[kind][0] for kind in _KINDS])
             filler = StackedDensity.composed(
-                learned, *mean_choice, cell_weights[is_categorical.astype(np.int64)]
+                learned, weights, scores, cell_weights[is_categorical.astype(np.int64)]
             )
         return density, density_of_kind, filler
 

@@ -243,10 +243,7 @@ class StackedDensity(Composition, TableDensity):
         used = np.flatnonzero(self.weights_).tolist()
         members = [self.estimators_[k].row_density for k in used]
         weights = self.weights_[used]
-        cell_weights = self._cell_weights
-        if cell_weights is not None:
-            cell_weights = cell_weights[:, used]
-        return DensityMixture(members, weights, self.domain_, cell_weights)
+        return DensityMixture(members, weights, self.domain_, self._cell_weights)
 
     def _members(self, random_state: np.random.RandomState, numeric: bool) -> list[tuple[str, Any]]:
         """Names and members, as given or by default; the latter for numbers or without any."""

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import softmax
 from sklearn.base import clone
 
-from skpc._arrays import Floats, divisors, has_gaps, log_or_inf
+from skpc._arrays import SMALLEST_NORMAL, Floats, has_gaps, log_or_inf
 from skpc._random import draw_states
 from skpc.densities import Density
 from skpc.domain import Domain
@@ -231,10 +231,9 @@ class DensityMixture(NamedTuple):
         """Weights of the members for the cells of a column, from their weights in each row."""
         if self.cell_weights is None:
             return weights
-        cell_weights = self.cell_weights[column] * (weights > 0.0)
-        total = cell_weights.sum(axis=1, keepdims=True)
-        # A row may be impossible to all members that the column has.
-        return np.where(total > 0.0, cell_weights / divisors(total), weights)
+        # A row may be impossible to all members that the column has: the others are left.
+        cell_weights = (self.cell_weights[column] + SMALLEST_NORMAL) * (weights > 0.0)
+        return cell_weights / cell_weights.sum(axis=1, keepdims=True)
 
 
 def _possible(rows: Any, weights: Floats) -> list[Any]:
