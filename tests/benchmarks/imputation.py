@@ -200,9 +200,11 @@ def _fixed_linear(*arguments: Any) -> Any:
     return drawn._replace(coefficients=drawn.estimate)
 
 
-def _fixed_logit(*arguments: Any) -> Any:
-    *rows, _, start = arguments
-    return draw_logit(*rows, _EvenWeights(), start)
+def _fixed_logit(
+    design: np.ndarray, states: np.ndarray, n_states: int, weight: np.ndarray, _: Any, start: Any
+) -> Any:
+    even: Any = _EvenWeights()
+    return draw_logit(design, states, n_states, weight, even, start)
 
 
 def _fixed(table: pd.DataFrame, n: int, seed: int) -> Any:
