@@ -30,4 +30,5 @@ class LinearFiller(TableDensity):
     @property
     def _density(self) -> Density:
         members: list[Any] = [self._cells]
-        return DensityMixture(members, np.ones(1), self.domain_, is_of_cells=True)
+        cell_weights = np.ones((self.domain_.n_features, 1))
+        return DensityMixture(members, np.ones(1), self.domain_, cell_weights)

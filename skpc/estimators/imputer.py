@@ -235,12 +235,15 @@ class CircuitImputer(TableTransformer, TableEstimator):
                 ]
                 density = StackedDensity(members, **seeded)
             if density is None:
-                self.density_, density_of_kind = self._fit_default(table, weight)
+                self.density_, density_of_kind, filler = self._fit_default(table, weight)
             else:
                 self.density_ = clone(density).fit(table, sample_weight=weight)
                 density_of_kind = {}
+                filler = self.density_
             # A kind that was not weighed by itself is filled by the density of rows.
             self.densities_ = dict.fromkeys(_KINDS, self.density_) | density_of_kind
+            #: What "mean" fills cells of both kinds by.
+            self._filler: Any = filler
             if self.add_indicator:
                 self.indicator_ = MissingIndicator(error_on_new=False).fit(missing)
         return self
@@ -299,22 +302,14 @@ class CircuitImputer(TableTransformer, TableEstimator):
     @by_chunks
     def _complete(self, X: Any) -> Any:
         """Fill the missing cells: means by the densities of kinds, all else by that of rows."""
-        density_of_kind = [self.densities_[kind] for kind in _KINDS]
-        numbers, categories = density_of_kind if self.strategy == "mean" else [self.density_] * 2
-        # A single density fills the table itself, by any strategy.
-        if numbers is categories:
-            return numbers.complete(X, strategy=self.strategy, random_state=self.random_state)
-        # The densities of kinds share the domain of that of rows, so that rows are encoded once.
-        table, rows = self.density_.encode(X)
-        filled = rows.copy()
-        is_categorical = self.density_.domain_.is_categorical
-        for density, chosen in ((numbers, ~is_categorical), (categories, is_categorical)):
-            means = density.means(rows, np.flatnonzero(chosen))
-            filled[:, chosen] = means[:, chosen]
-        return self.density_.domain_.fill(table, filled)
+        density = self._filler if self.strategy == "mean" else self.density_
+        return density.complete(X, strategy=self.strategy, random_state=self.random_state)
 
-    def _fit_default(self, table: Any, weight: Floats) -> tuple[Any, dict[str, Any]]:
-        """A density of rows, weighed by rows held out; those of kinds, by their removed cells."""
+    def _fit_default(self, table: Any, weight: Floats) -> tuple[Any, dict[str, Any], Any]:
+        """A density of rows, weighed by rows held out; those of kinds, by their removed cells.
+
+        The last one returned fills the cells of both kinds.
+        """
         # Parts that are held out one after another, and how often their rows are asked about, each
         # time with other cells removed: where distinct rows are at most so many, and else.
         small_until = 1_000
@@ -336,7 +331,8 @@ class CircuitImputer(TableTransformer, TableEstimator):
         rows, weight = order.arranged(*distinct)
         data = domain, rows, weight
         if len(rows) < fewest:
-            return members[0].fit_rows(*data), {}
+            single = members[0].fit_rows(*data)
+            return single, {}, single
         random_state = check_random_state(self.random_state)
         seed = random_state.randint(np.iinfo(np.int32).max)
         n_parts, n_masks = large if len(rows) > small_until else small
@@ -368,29 +364,38 @@ class CircuitImputer(TableTransformer, TableEstimator):
         choices = {"rows": RowPool.weigh(np.concatenate(log_density), test_weight)[:2]}
         variance = column_variances(*data)
         is_categorical = domain.is_categorical
-        for kind, columns in zip(_KINDS, (~is_categorical, is_categorical)):
+        # For each part and member, those of numbers and those of categories.
+        errors = [
+            [cell_errors(m.row_density, *_told(held), variance, is_categorical) for m in fitted]
+            for fitted, held in parts
+        ]
+        for place, kind in enumerate(_KINDS):
             # Columns that do not vary have no errors to weigh members by.
-            if (variance[columns] > 0.0).any():
-                # With variance zero, columns of the other kind are left out of the errors.
-                wanted = variance * columns
-                errors = [
-                    np.column_stack(
-                        [cell_errors(m.row_density, *_told(held), wanted) for m in fitted]
-                    )
-                    for fitted, held in parts
+            if (variance[is_categorical == place] > 0.0).any():
+                of_kind = [
+                    np.column_stack([of_member[place] for of_member in of_part])
+                    for of_part in errors
                 ]
                 # The squares of a part sum to a proportion; the mean over parts is wanted.
-                choices[kind] = mean_weights(np.concatenate(errors) / np.sqrt(len(parts)))
+                choices[kind] = mean_weights(np.concatenate(of_kind) / np.sqrt(len(parts)))
         # Each part refits the members of the one before: the last have the choices of all.
         learned = in_threads(partial(_learned, data, parts), parts[-1][0])
         # Weights of rows are those of the joint densities, which come first.
-        best = {
-            kind: StackedDensity.composed(
-                learned[: len(choice[0])], *choice, is_of_cells=kind != "rows"
-            )
-            for kind, choice in choices.items()
+        density = StackedDensity.composed(learned[:n_joint], *choices.pop("rows"))
+        each_column = np.ones((domain.n_features, 1))
+        density_of_kind = {
+            kind: StackedDensity.composed(learned, weights, scores, each_column * weights)
+            for kind, (weights, scores) in choices.items()
         }
-        return best.pop("rows"), best
+        filler = [density, *density_of_kind.values()][-1]
+        if len(choices) > 1:
+            # Both kinds in one stack, which asks each member once about all cells.
+            weights, scores = (np.mean(of_kinds, axis=0) for of_kinds in zip(*choices.values()))
+            cell_weights = np.array([choices[kind][0] for kind in _KINDS])
+            filler = StackedDensity.composed(
+                learned, weights, scores, cell_weights[is_categorical.astype(np.int64)]
+            )
+        return density, density_of_kind, filler
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Names of the columns that ``transform`` returns.

@@ -147,7 +147,7 @@ class StackedDensity(Composition, TableDensity):
     #: Folds that are given, while they are used.
     _splits: list[Split] | None = field(default=None, init=False)
     #: Whether cells are mixed by the same weights in each row.
-    _is_of_cells: bool = field(default=False, init=False)
+    _cell_weights: Floats | None = field(default=None, init=False)
 
     @fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, X_val: Any = None) -> Self:
@@ -243,7 +243,7 @@ class StackedDensity(Composition, TableDensity):
         used = np.flatnonzero(self.weights_).tolist()
         members = [self.estimators_[k].row_density for k in used]
         weights = self.weights_[used]
-        return DensityMixture(members, weights, self.domain_, self._is_of_cells)
+        return DensityMixture(members, weights, self.domain_, self._cell_weights)
 
     def _members(self, random_state: np.random.RandomState, numeric: bool) -> list[tuple[str, Any]]:
         """Names and members, as given or by default; the latter for numbers or without any."""
@@ -314,11 +314,13 @@ class StackedDensity(Composition, TableDensity):
             self.domain_ = self.domain_.without_bins()
 
     @classmethod
-    def composed(cls, fitted: list[Any], weights: Floats, scores: Floats, is_of_cells: bool) -> Any:
+    def composed(
+        cls, fitted: list[Any], weights: Floats, scores: Floats, cell_weights: Floats | None = None
+    ) -> Any:
         """The stack of the densities of positive weight; a single one as it is.
 
         Its domain is that of the first density. The last of ``scores`` is that of the stack. For
-        ``is_of_cells`` see ``skpc.pooling.mixture.DensityMixture``.
+        ``cell_weights`` see :class:`skpc.pooling.mixture.DensityMixture`.
         """
         used = np.flatnonzero(weights).tolist()
         kinds = [type(density).__name__ for density in fitted]
@@ -329,7 +331,8 @@ class StackedDensity(Composition, TableDensity):
         stack = cls([(name, clone(member)) for name, member in members])
         stack._take_domain(fitted[0].domain_)
         stack._take_members(members, weights[used], scores[[*used, -1]])
-        stack._is_of_cells = is_of_cells
+        if cell_weights is not None:
+            stack._cell_weights = cell_weights[:, used]
         # What is no density of rows, by itself, still needs a stack of cells.
         is_single = len(used) == 1 and isinstance(members[0][1], CircuitDensity)
         return members[0][1] if is_single else stack

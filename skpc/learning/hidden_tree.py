@@ -304,12 +304,19 @@ def add_hidden_tree(
     below: list[list[list[int]]] = [[[] for _ in first_share] for _ in upwards]
     for v in upwards:
         nodes: dict[int, int] = {}
+        above = int(tree.parent[v])
+        states_above = np.flatnonzero(reached[above]).tolist() if above >= 0 else []
+        if states_above and v not in tree.parent:
+            # Nothing else depends on the hidden states of such a column: its leaves sum them out.
+            emission_above = transition[v] @ tree.emission[v]
+            for state in states_above:
+                below[above][state].append(leaf(int(v), np.log(emission_above[state])))
+            continue
         for state in np.flatnonzero(reached[v]).tolist():
             node = leaf(int(v), np.log(tree.emission[v][state]))
             subtrees = below[v][state]
             nodes[state] = builder.product([node, *subtrees]) if subtrees else node
-        above = int(tree.parent[v])
-        for state in np.flatnonzero(reached[above]).tolist() if above >= 0 else ():
+        for state in states_above:
             below[above][state].append(_sum(builder, nodes, transition[v][state]))
     return _sum(builder, nodes, first_share)
 

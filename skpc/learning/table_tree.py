@@ -81,7 +81,10 @@ class TableTree(NamedTuple):
             if v not in normals:
                 no_atom = np.where(np.arange(n_first) < n_first - 1, -np.inf, 0.0)
                 moments = list(zip(mean.tolist(), sd.tolist()))[1:]
-                normals[v] = [builder.scored(v, no_atom, *normal) for normal in moments]
+                # Leaves are evaluated wherever they are read, products once.
+                normals[v] = [
+                    builder.product([builder.scored(v, no_atom, *normal)]) for normal in moments
+                ]
             return builder.sum([atoms_leaf, *normals[v]], np.append(weight, log_prob[n_first:]))
 
         return add_hidden_tree(builder, self.tree, leaf)

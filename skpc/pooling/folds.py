@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.model_selection import check_cv
 from sklearn.utils import check_random_state, gen_batches
 
-from skpc._arrays import SMALLEST_NORMAL, Floats, Ints, copies, group_sums
+from skpc._arrays import SMALLEST_NORMAL, Bools, Floats, Ints, copies, group_sums
 from skpc._fitting import best_of
 from skpc._threads import in_threads
 from skpc.densities import Density
@@ -282,26 +282,36 @@ def log_score(density: Density, held: Floats, weight: Floats, left: Floats) -> f
 
 
 def cell_errors(
-    density: Density, held: Floats, weight: Floats, left: Floats, variance: Floats
-) -> Floats:
-    """Errors of removed cells, whose squares sum to the proportion of variance not explained.
+    density: Density,
+    held: Floats,
+    weight: Floats,
+    left: Floats,
+    variance: Floats,
+    is_categorical: Bools,
+) -> list[Floats]:
+    """Errors of removed cells, of numbers and of categories.
 
-    Posterior means explain numbers, and posterior probabilities explain the indicators of
-    categories, each of which has an error. The variances are those of all rows (see
-    :func:`column_variances`): where a few values are extreme, those of the rows held out would be
-    too small. Columns of variance zero are left out.
+    The squares of each kind sum to the proportion of variance that is not explained. Posterior
+    means explain numbers, and posterior probabilities explain the indicators of categories, each of
+    which has an error. The variances are those of all rows (see :func:`column_variances`): where a
+    few values are extreme, those of the rows held out would be too small. Columns of variance zero
+    are left out.
     """
     removed = np.isnan(left) & ~np.isnan(held) & (variance > 0.0)
     columns = np.flatnonzero(removed.any(axis=0)).tolist()
-    errors = [np.empty(0)]
-    share = np.sqrt(weight / max(weight @ removed.sum(axis=1), SMALLEST_NORMAL))
+    errors = [[np.empty(0)], [np.empty(0)]]
+    shares = [
+        np.sqrt(weight / max(weight @ removed[:, of_kind].sum(axis=1), SMALLEST_NORMAL))
+        for of_kind in (~is_categorical, is_categorical)
+    ]
     for part in gen_batches(len(held), _ROWS):
         for column, cells in zip(columns, density.posteriors(left[part], columns)):
             is_removed = removed[part, column]
-            scale = share[part] / np.sqrt(variance[column])
+            kind = int(is_categorical[column])
+            scale = shares[kind][part] / np.sqrt(variance[column])
             error = _errors(cells, held[part, column]) * scale[:, np.newaxis]
-            errors.append(error[is_removed].ravel())
-    return np.concatenate(errors)
+            errors[kind].append(error[is_removed].ravel())
+    return [np.concatenate(parts) for parts in errors]
 
 
 def column_variances(domain: Domain, rows: Floats, weight: Floats) -> Floats:

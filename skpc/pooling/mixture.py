@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import softmax
 from sklearn.base import clone
 
-from skpc._arrays import Floats, has_gaps, log_or_inf
+from skpc._arrays import SMALLEST_NORMAL, Floats, has_gaps, log_or_inf
 from skpc._random import draw_states
 from skpc.densities import Density
 from skpc.domain import Domain
@@ -106,15 +106,16 @@ class DensityMixture(NamedTuple):
         Positive; they sum to one.
     domain : Domain
         What the columns are.
-    is_of_cells : bool, default=False
-        Whether the distributions of cells are mixed by the same weights in each row, unless it is
-        impossible to a member: good predictions, but not those of one joint density.
+    cell_weights : ndarray of shape (n_features, n_members), default=None
+        Weights by which the distributions of the cells of each column are mixed, the same in each
+        row, unless it is impossible to a member: good predictions, but not those of one joint
+        density. None: the posterior weights.
     """
 
     members: Sequence[Density]
     weights: Floats
     domain: Domain
-    is_of_cells: bool = False
+    cell_weights: Floats | None = None
 
     def log_density(self, rows: Any, given: Any = None) -> Floats:
         """See :class:`skpc.densities.Density`."""
@@ -162,7 +163,7 @@ class DensityMixture(NamedTuple):
             Predictive.mixture(
                 # Cells that are known of rows that were blanked count as known.
                 [replace(cells_of_member, known=known[:, column]) for cells_of_member in cells],
-                weights,
+                self._weights_of(column, weights),
             )
             for column, cells in zip(chosen, zip(*cells_of_members))
         ]
@@ -219,12 +220,20 @@ class DensityMixture(NamedTuple):
     def _posterior_weights(self, rows: Any) -> Floats:
         """Weights of the members given the observed cells of each row."""
         joint = self._joint(rows)
-        if self.is_of_cells:
+        if self.cell_weights is not None:
             joint = np.where(np.isneginf(joint), joint, np.log(self.weights))
         best = joint.max(axis=1, keepdims=True)
         # A row that is impossible under all members does not count.
         joint = np.where(np.isneginf(best), np.log(self.weights), joint)
         return softmax(joint, axis=1)
+
+    def _weights_of(self, column: int, weights: Floats) -> Floats:
+        """Weights of the members for the cells of a column, from their weights in each row."""
+        if self.cell_weights is None:
+            return weights
+        # A row may be impossible to all members that the column has: the others are left.
+        cell_weights = (self.cell_weights[column] + SMALLEST_NORMAL) * (weights > 0.0)
+        return cell_weights / cell_weights.sum(axis=1, keepdims=True)
 
 
 def _possible(rows: Any, weights: Floats) -> list[Any]:

@@ -130,15 +130,23 @@ def test_columns_without_a_second_state_are_leaves_of_the_product():
 
 
 def test_hidden_states_that_are_never_reached_are_left_out():
-    tree = random_tree([-1, 0], 3, seed=10)
+    chain = [-1, 0, 1]
+    tree = random_tree(chain, 3, seed=10)
     transition = tree.transition.copy()
     transition[1, :, 2] = 0.0
     transition /= transition.sum(axis=2, keepdims=True)
     tree = tree._replace(transition=transition)
     circuit, codes = hidden_tree_circuit(tree), random_rows(tree, 10, seed=11)
-    assert len(circuit.kind) < len(hidden_tree_circuit(random_tree([-1, 0], 3, seed=10)).kind)
+    assert len(circuit.kind) < len(hidden_tree_circuit(random_tree(chain, 3, seed=10)).kind)
     rows = np.where(codes < 0, np.nan, codes)
     assert_allclose(log_likelihood(circuit, rows), tree.log_likelihood(codes), rtol=1e-12)
+
+
+def test_hidden_states_of_a_column_without_others_below_it_are_summed_out():
+    star = hidden_tree_circuit(random_tree([-1, 0, 0], 3, seed=10))
+    # A leaf of each column and a product for each hidden state of the root, and the sum above them.
+    assert star.n_nodes == 3 * (3 + 1) + 1
+    assert star.n_edges == 3 * 3 + 3
 
 
 def test_batches_share_the_weight_of_heavy_rows():

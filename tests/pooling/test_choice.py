@@ -75,9 +75,14 @@ def log_scores(densities, held, weight, left):
 
 def explained(densities, held, weight, left):
     """Of the variance of the rows held out."""
-    variance = column_variances(densities[0].domain_, held, weight)
-    errors = [cell_errors(one._density, held, weight, left, variance) for one in densities]
-    return [1.0 - (error**2).sum() for error in errors]
+    domain = densities[0].domain_
+    variance = column_variances(domain, held, weight)
+    errors = [
+        cell_errors(one._density, held, weight, left, variance, domain.is_categorical)
+        for one in densities
+    ]
+    # All columns that vary are of one kind.
+    return [1.0 - (np.concatenate(of_kinds) ** 2).sum() for of_kinds in errors]
 
 
 @pytest.mark.parametrize("score", [log_scores, explained])
@@ -178,7 +183,8 @@ def test_densities_score_nothing_where_no_cell_was_removed():
     complete = rows, weight, rows
     assert log_scores(densities, *complete) == [0.0]
     variance = column_variances(domain, *complete[:2])
-    assert len(cell_errors(densities[0]._density, *complete, variance)) == 0
+    errors = cell_errors(densities[0]._density, *complete, variance, domain.is_categorical)
+    assert [len(of_kind) for of_kind in errors] == [0, 0]
 
 
 def test_a_row_counts_as_often_as_its_weight_in_the_choice():
@@ -345,11 +351,15 @@ def test_a_member_says_nothing_of_cells_in_a_row_that_is_impossible_to_it():
     builder.product([builder.discrete(0, [0.0, -np.inf]), builder.discrete(1, np.log([0.9, 0.1]))])
     # Its first column is always zero.
     part.circuit_ = builder.build()
-    stack = StackedDensity.composed([whole, part], np.array([0.3, 0.7]), np.zeros(3), True)
+    # Each column has weights of its own.
+    cell_weights = np.array([[0.5, 0.5], [0.3, 0.7]])
+    stack = StackedDensity.composed([whole, part], np.full(2, 0.5), np.zeros(3), cell_weights)
     rows = [[0.0, np.nan], [1.0, np.nan]]
     truth = whole.marginals(rows)[1].probabilities
     truth[0] = 0.3 * truth[0] + 0.7 * np.array([0.9, 0.1])
     np.testing.assert_allclose(stack.marginals(rows)[1].probabilities, truth, atol=1e-12)
+    truth = 0.5 * whole.marginals([[np.nan, 1.0]])[0].probabilities + [0.5, 0.0]
+    np.testing.assert_allclose(stack.marginals([[np.nan, 1.0]])[0].probabilities, truth, atol=1e-12)
 
 
 @pytest.mark.parametrize("seed", range(3))
