@@ -321,7 +321,6 @@ def _probability(weight: float, resistance: float) -> float:
 @kernel
 def _add_edges(
     inverse: Floats,
-    diagonal: Floats,
     factor: Floats,
     index: Ints,
     weight: Floats,
@@ -331,9 +330,8 @@ def _add_edges(
 ) -> None:
     """Add the probabilities of the edges into some vertices, times the weights of the rows.
 
-    ``inverse`` is what elimination leaves of the graphs, one row of ``index`` a lane, and
-    ``diagonal`` of shape (n_groups, n_lanes, size) what is on its diagonal, side by side. If
-    symmetric, an edge counts at the state of its later vertex first.
+    ``inverse`` is what elimination leaves of the graphs, one row of ``index`` a lane. If symmetric,
+    an edge counts at the state of its later vertex first.
     """
     n_vertices = index.shape[1] - 1
     n_lanes = inverse.shape[3]
@@ -343,8 +341,7 @@ def _add_edges(
             resistances = inverse[group]
             lane = row % n_lanes
             row_weight = weight[row]
-            to_vertex = diagonal[group, lane]
-            to_child = to_vertex[child]
+            to_child = resistances[child, child, lane]
             states = index[row]
             state = states[child]
             root = states[n_vertices]
@@ -356,7 +353,7 @@ def _add_edges(
                 expected[root, state] += root_probability
                 for vertex in range(child):
                     parent = np.uint64(states[vertex])
-                    resistance = to_child + to_vertex[vertex]
+                    resistance = to_child + resistances[vertex, vertex, lane]
                     resistance -= 2.0 * resistances[child, vertex, lane]
                     into[parent] += row_weight * _probability(state_factor[parent], resistance)
                 continue
@@ -446,23 +443,20 @@ def expected_edges(
     parts = _parts(len(index), n_vertices)
     log_weights = [np.empty(0)]
 
-    def eliminate(rows: slice) -> tuple[Floats, Floats, Floats]:
-        log_weight, inverse = _eliminate_rows(factor, index[rows], symmetric, True)
-        # In wide inverses each entry of the diagonal is on a page of memory of its own.
-        diagonal = np.ascontiguousarray(np.diagonal(inverse, axis1=1, axis2=2))
-        return log_weight, inverse, diagonal
+    def eliminate(rows: slice) -> tuple[Floats, Floats]:
+        return _eliminate_rows(factor, index[rows], symmetric, True)
 
     for start in range(0, len(parts), n_threads()):
         # The inverses of a part for each thread are in memory together.
         held_rows = parts[start : start + n_threads()]
         eliminated = in_threads(eliminate, held_rows)
-        log_weights += [log_weight for log_weight, *_ in eliminated]
+        log_weights += [log_weight for log_weight, _ in eliminated]
 
         def add(children: slice, held_rows: Any = held_rows, eliminated: Any = eliminated) -> None:
             span = np.array([children.start, children.stop])
             # The rows in their order, whatever the number of threads: no bit depends on it.
-            for (_, *inverse), rows in zip(eliminated, held_rows):
-                _add_edges(*inverse, factor, index[rows], weight[rows], symmetric, span, expected)
+            for (_, inverse), rows in zip(eliminated, held_rows):
+                _add_edges(inverse, factor, index[rows], weight[rows], symmetric, span, expected)
 
         # Threads share out the children, as each writes into rows of its own.
         n_entries = n_vertices * (held_rows[-1].stop - held_rows[0].start)
