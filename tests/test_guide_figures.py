@@ -38,14 +38,14 @@ SENTENCES = [
         (
             "papers/which_rows.rst",
             sentence,
-            [(f"soft/tuned/{name}", "hard", part) for part in ("valid", "test")],
+            [(f"soft/hard/em/{name}", part) for part in ("valid", "test")],
         )
         for name, sentence in (
             ("kdd", "# and # on kdd"),
             ("eachmovie", "# and # on eachmovie"),
             ("20ng", "# and # on 20ng"),
             ("webkb", "# and # on webkb"),
-            ("r52", "r52 lies between, # and #"),
+            ("r52", "# and # on r52"),
             ("book", "book speaks against it: # and #"),
         )
     ),

@@ -42,7 +42,10 @@ FEW_EPOCHS += ", ".join(f"{name} {epochs}" for name, epochs in EPOCHS.items() if
 QUICK = {"undirected": ("nltcs", "msnbc", "retail"), "directed": ("nltcs", "plants", "msnbc")}
 #: Learned with the schedule of the paper too.
 BARE = ("nltcs", "msnbc", "kdd", "plants", "audio", "jester", "netflix", "accidents", "retail")
-BARE += ("kosarek", "msweb")
+BARE += ("kosarek", "msweb", "eachmovie", "book", "webkb", "bbc", "r52", "20ng", "ad")
+#: Epochs of that schedule in place of 50. Those of sets that are not measured take a CPU hour.
+BARE_EPOCHS = {"msweb": 13, "eachmovie": 15, "book": 5, "webkb": 40, "bbc": 44, "r52": 16}
+BARE_EPOCHS |= {"20ng": 8, "ad": 15}
 QUICK_TREES = ("nltcs", "retail", "kdd", "msnbc")
 STARTS = ("nltcs", "plants", "jester")
 EVIDENCE = (4, 8, 12)
@@ -63,8 +66,8 @@ def train(name: str, orientation: str) -> Figures:
 
 
 def published(name: str) -> Figures:
-    """The schedule of the paper: the best of fifty epochs."""
-    return moat.learn(name, "undirected", _options(50, paper=True))
+    """The schedule of the paper: the best of fifty epochs, or of fewer."""
+    return moat.learn(name, "undirected", _options(BARE_EPOCHS.get(name, 50), paper=True))
 
 
 def _options(epochs: int, paper: bool = False) -> argparse.Namespace:
@@ -270,7 +273,7 @@ CLAIMS = (
         "table_1",
         "MoAT",
         ("HCLT", "MT"),
-        here=measured_once("moat/undirected", "test_ll"),
+        here=measured_once("moat/published", "test_ll"),
         rivals_here=(
             measured_once("moat/hclt", "test_ll"),
             measured_once("moat/mt", "test_ll_train"),
@@ -358,7 +361,11 @@ def _table_1() -> list[Row]:
         theirs, job = column(f"{PAPER}/table_1", "MoAT")[name], f"moat/published/{name}"
         what = f"{name}: MoAT, schedule='paper'"
         row = Row(PAPER, "table_1", what, f"{theirs:.2f}", (job,), _judge(job, theirs, "MoAT"))
-        found.append(row._replace(note=BARE_NOTE, data=name, like="same"))
+        row = row._replace(note=BARE_NOTE, data=name, like="same")
+        if name in BARE_EPOCHS:
+            note = f"{BARE_NOTE}; {BARE_EPOCHS[name]} epochs in place of 50"
+            row = row._replace(note=note, like="variant")
+        found.append(row)
     return found
 
 
@@ -544,7 +551,7 @@ def _margins() -> list[Row]:
 
 
 def _tree_jobs(name: str) -> tuple[str, ...]:
-    return tuple(f"moat/{method}/{name}" for method in ("undirected", "hclt", "mt"))
+    return tuple(f"moat/{method}/{name}" for method in ("published", "hclt", "mt"))
 
 
 def _wide_here() -> list[str]:
@@ -583,8 +590,9 @@ BOX = (
     BoxRow(
         "MoAT, schedule of the paper",
         "table_1",
-        "noise of the batches: on kdd another order and 100 epochs give -2.144; pseudo-counts of "
-        "the start (.001 in place of 1) change nothing there",
+        "fewer epochs of wide sets, by the CPU time at hand; noise of the batches: on kdd another "
+        "order and 100 epochs give -2.144; pseudo-counts of the start (.001 in place of 1) change "
+        "nothing there",
         "MoAT, schedule='paper'",
     ),
     BoxRow(

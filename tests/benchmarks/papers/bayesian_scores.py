@@ -287,9 +287,6 @@ def _starts_row(row: Row, theirs: float) -> Row:
 def _mixture_judge(job: str, theirs: float) -> Judge:
     def judge(found: Mapping[str, Figures]) -> tuple[str, str]:
         ours = found[job]
-        if "test_ll_train" not in ours:
-            text = f"{ours['test_ll']:.3f} from train + valid, K {ours['K']}"
-            return text, f"not run ({NO_FIGURE}: learned from train + valid)"
         text = f"{ours['test_ll_train']:.3f} (K {ours['K']}, {ours['test_ll']:.3f})"
         return text, greater(theirs, ours["test_ll_train"])
 

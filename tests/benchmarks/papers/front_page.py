@@ -17,7 +17,6 @@ from tests.benchmarks.papers.ledger import (
     PICTURE,
     QUOTED,
     STATUSES,
-    UNVERSIONED,
     Line,
     counted,
 )
@@ -81,8 +80,7 @@ measures what these rows need and prints them. Without ``--again`` it makes only
 which git tracks; ``--out FOLDER`` writes to another folder, which begins without measurements. All
 measurements took {measured:.1f} CPU hours of one thread; those that have not been made would take
 about {estimated:.1f} more. Those of ``--quick`` take twenty minutes. The figures of {n_old} rows
-are older than version 0.2 ({old}). {n_unversioned} of these were measured for an earlier page of
-the guide, by the command in column ``measured``, and only their seconds of learning are counted.
+are older than version 0.2 ({old}).
 """
 
 
@@ -107,7 +105,6 @@ def front_page(lines: Sequence[Line], measured_s: float, estimated_s: float) -> 
             estimated=estimated_s / 3600,
             old=OLD,
             n_old=len(old),
-            n_unversioned=sum(line.version == UNVERSIONED for line in old),
         )
     )
     pages = [*PAPERS, "which_rows"]

@@ -163,10 +163,6 @@ class BoxRow(NamedTuple):
     series: str = ""
 
 
-#: Begins the versions of figures that an earlier page of the guide had.
-TAKEN_OVER = "for an earlier page of the guide"
-#: What stands for the version of these.
-UNVERSIONED = "before 0.1"
 #: Tables of rows and columns of the same sets.
 SHAPES = ("soft_learn/table_4", "bayesian_scores/table_2")
 
@@ -201,15 +197,11 @@ def compare(row: Row, jobs: Mapping[str, Job], cache: Mapping[str, Figures]) -> 
 
 def version_of(versions: str) -> str:
     """The version of skpc in the versions of a measurement."""
-    if versions.startswith(TAKEN_OVER):
-        return UNVERSIONED
     return versions.split(",")[0].removeprefix("skpc ")
 
 
 def version_key(version: str) -> tuple[int, ...]:
     """What versions are sorted by: their first two numbers."""
-    if version == UNVERSIONED:
-        return (0, 0)
     return tuple(int(number) for number in version.split(".")[:2])
 
 

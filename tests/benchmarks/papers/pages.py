@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.benchmarks.papers.boxes import box
 from tests.benchmarks.papers.front_page import front_page
 from tests.benchmarks.papers.layout import NO_VALUE, escaped, simple_table, title_lines
-from tests.benchmarks.papers.ledger import COMMAND, LONG, OLD, BoxRow, Line, counted
+from tests.benchmarks.papers.ledger import COMMAND, LONG, NOT_YET, OLD, BoxRow, Line, counted
 from tests.benchmarks.published import PAPERS
 
 #: What stands above the rows of an item.
@@ -63,9 +63,9 @@ _PAGE = """\
 ``{command} {paper}/ITEM --again`` measures an item, such as
 ``{item}``, anew. :ref:`papers` says what the verdicts mean; :download:`ledger.csv` has all rows,
 also those of the methods that the paper compares with. Tables with a row for each data set have
-*theirs / ours* and the verdict. {old} marks figures of ours that were measured before version 0.2
-(column ``version``).
+*theirs / ours* and the verdict.{old}
 """
+_OLD = f" {OLD} marks figures of ours that were measured before version 0.2 (column ``version``)."
 
 
 def _page(paper: str, title: str, lines: Sequence[Line]) -> str:
@@ -76,7 +76,8 @@ def _page(paper: str, title: str, lines: Sequence[Line]) -> str:
     parts = [f".. _papers_{paper}:", "", *title_lines(title, "=")]
     if by_item:
         item = next(iter(by_item))
-        parts.append(_PAGE.format(command=COMMAND, paper=paper, item=item, old=OLD))
+        old = _OLD if any(line.is_old for line in lines) else ""
+        parts.append(_PAGE.format(command=COMMAND, paper=paper, item=item, old=old))
     for item, measured in by_item.items():
         parts += title_lines(_title(item), "-")
         parts += _PICTURES.get((paper, item), [])
@@ -147,7 +148,9 @@ def _repeat_sentence(name: str, lines: Sequence[Line]) -> str:
 def _table_of_sets(series: Mapping[str, Sequence[Line]]) -> list[str]:
     """A row for each data set, a column for each series."""
     cells = {(line.data, name): _cell(line) for name, rows in series.items() for line in rows}
-    sets = dict.fromkeys(data for data, _ in cells)
+    # The longest series first: it has the data sets in their order.
+    longest = sorted(series.values(), key=len, reverse=True)
+    sets = dict.fromkeys(line.data for rows in longest for line in rows)
     table = [[data, *(cells.get((data, name), NO_VALUE) for name in series)] for data in sets]
     lines = [line for rows in series.values() for line in rows]
     return [*simple_table(["set", *series], table), *_notes_of_series(lines)]
@@ -202,13 +205,13 @@ def _notes_of_series(lines: Sequence[Line]) -> list[str]:
 
 def _holder_label(having: Sequence[Line], lines: Sequence[Line]) -> str:
     """The series whose rows these are, with the data sets if they are not all of them."""
-    names = list(dict.fromkeys(line.series for line in having))
-    label = ", ".join(f"*{escaped(name)}*" for name in names)
-    whole = [line for line in lines if line.series in names]
-    if len(whole) == len(having):
-        return label
-    sets = ", ".join(dict.fromkeys(line.data for line in having))
-    return f"{label} ({escaped(sets)})"
+    by_sets: dict[str, list[str]] = {}
+    for name in dict.fromkeys(line.series for line in having):
+        sets = [line.data for line in having if line.series == name]
+        is_whole = len(sets) == sum(line.series == name for line in lines)
+        text = "" if is_whole else f" ({escaped(', '.join(sets))})"
+        by_sets.setdefault(text, []).append(f"*{escaped(name)}*")
+    return ", ".join(", ".join(names) + text for text, names in by_sets.items())
 
 
 def _note_lines(notes: Mapping[str, Sequence[str]]) -> list[str]:
@@ -230,9 +233,10 @@ def _not_run_list(lines: Sequence[Line]) -> list[str]:
             continue
         reason = line.status.removeprefix("not run (").removesuffix(")")
         item = line.item.replace("_", " ")
-        if reason.startswith(LONG):
+        if LONG in reason:
             # Each of them has an estimate of its own, which the csv has.
-            reason = "takes more than twenty CPU minutes"
+            is_long = reason.startswith(LONG)
+            reason = "takes more than twenty CPU minutes" if is_long else NOT_YET
             item += f" ({line.what})"
         elif not line.data:
             item += f" ({line.what})"
