@@ -55,9 +55,6 @@ _TOL = 1e-2
 _COLUMNS = 50
 #: Starts of a single mixture of a given number of components; the likeliest result is kept.
 _N_STARTS = 10
-#: Gaussians that a tree has to be better than, to be mixed with other circuits; and by which their
-#: scores are chosen.
-_FEW_COMPONENTS = 8
 #: Steps that are reported to progress bars.
 N_STAGES = _ROUNDS * (len(_AMOUNTS) + 3) + 4
 
@@ -139,7 +136,7 @@ def try_tree(table: TableRows, part: HeldOutRows, seed: int) -> tuple[TreeChoice
         Log densities (nats) of the held-out rows. None in place of both, if a few Gaussians and
         independent tables describe these rows better.
     """
-    search = _Search(table, [part], _FEW_COMPONENTS, seed)
+    search = _few_gaussians(table, part, seed)
     has_order = search.n_numbers or any(axis is not None for axis in table.axes)
     if not (search.has_tables and has_order):
         return None
@@ -153,7 +150,7 @@ def linear_columns(table: TableRows, part: HeldOutRows, seed: int) -> tuple[int,
 
     They are linear only where that is better by more than twice its standard error.
     """
-    search = _Search(table, [part], _FEW_COMPONENTS, seed)
+    search = _few_gaussians(table, part, seed)
     usual = search.best
     search.choose_scores()
     gain = search.log_densities[search.best] - search.log_densities[usual]
@@ -475,6 +472,12 @@ class _Search:
             self._try(self.best.but(n_factors=m) for m in near)
             step //= 2
         self._try([before])
+
+
+def _few_gaussians(table: TableRows, part: HeldOutRows, seed: int) -> _Search:
+    """What a tree has to be better than, and what scores of other circuits are chosen by."""
+    n_components = 8
+    return _Search(table, [part], n_components, seed)
 
 
 def _combinations(columns: TableColumns, states: Any, crossed: tuple[int, ...]) -> Floats:
