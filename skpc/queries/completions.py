@@ -212,8 +212,12 @@ def _fill(
     evaluated = (batch.cells, batch.lines, batch.in_logs, evaluator.maximise)
     workspace = (visitors, n_visitors, score, owner)
     _descend(*settings, *evaluated, column, streams, *workspace, rows)
-    for var in np.flatnonzero((owner == _OPEN).any(axis=0)).tolist():
-        place = np.flatnonzero(owner[:, var] == _OPEN)
+    # Streams are read as leaves stand in the circuit, which no order of columns changes.
+    variables, first_leaf = np.unique(evaluator.circuit.structure.leaves.var, return_index=True)
+    is_open = owner == _OPEN
+    of_circuit = variables[np.argsort(first_leaf)]
+    for var in of_circuit[is_open[:, of_circuit].any(axis=0)].tolist():
+        place = np.flatnonzero(is_open[:, var])
         drawn = rows[place, var]
         rows[place, var] = values_of_draws(evaluator.columns, var, drawn, streams, place)
         owner[place, var] = -1
