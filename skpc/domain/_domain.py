@@ -365,16 +365,6 @@ class Domain:
         """The domain in which only ordered states have axes."""
         return self._with(c if c.is_ordered else replace(c, axis=None) for c in self)
 
-    def with_linear_scores(self, places: tuple[int, ...]) -> Domain:
-        """The domain in which the scores of these columns are linear."""
-        columns = list(self)
-        for place in places:
-            law = self.laws[place]
-            if law is not None:
-                law = law._replace(score=law.linear_score)
-                columns[place] = replace(columns[place], law=law)
-        return self._with(columns)
-
     def taken(self, order: Ints) -> Domain:
         """The domain of rows with their columns in another order, ``rows[:, order]``."""
         # The inverse of the order says where each column has gone, which faces need to know.

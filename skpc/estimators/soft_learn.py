@@ -31,7 +31,7 @@ from skpc.learning.table_mixture import TableRows
 from skpc.learning.table_search import (
     HeldOutRows,
     TreeBeside,
-    linear_columns,
+    linear_scores,
     try_tree,
     weigh_tree,
 )
@@ -270,7 +270,7 @@ class SoftLearnSPN(CircuitDensity):
         part = self._held_out(data, held_out)
         if part is not None:
             table = self._table(part.rows, part.weight)
-            self.domain_ = self.domain_.with_linear_scores(linear_columns(table, part, 0))
+            self.domain_ = self.domain_.with_scores(linear_scores(table, part, 0))
 
     def _tried(self, data: TrainingData) -> tuple[HeldOutRows, TreeChoice, Floats] | None:
         """A tree of hidden variables that is worth a try, and what is held out to weigh it.

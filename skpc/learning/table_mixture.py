@@ -286,15 +286,24 @@ class Candidate(NamedTuple):
         The mixture.
     linear : tuple of int
         The columns whose scores are linear.
+    is_sharp : bool
+        Whether hardly any value of these is bent by an end; see :class:`skpc.variables.Law`.
     """
 
     params: MixtureParams
     linear: tuple[int, ...] = ()
+    is_sharp: bool = False
 
     def but(self, **changed: Any) -> Self:
         """The candidate with other choices."""
-        linear = changed.pop("linear", self.linear)
-        return type(self)(self.params._replace(**changed), linear)
+        scores = {name: changed.pop(name) for name in ("linear", "is_sharp") if name in changed}
+        return self._replace(params=self.params._replace(**changed), **scores)
+
+    def score_of(self, law: Law, column: int) -> Score:
+        """The score of a column."""
+        if column not in self.linear:
+            return law.score
+        return law.sharp_score if self.is_sharp else law.linear_score
 
 
 class Choices(NamedTuple):

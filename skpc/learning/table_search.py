@@ -32,6 +32,7 @@ from skpc.learning.table_mixture import (
 )
 from skpc.learning.table_tree import TableTree, choose_table_tree, learn_table_tree
 from skpc.queries import log_likelihood
+from skpc.variables.score import Score
 
 #: Numbers of components to choose from; ``_PATIENCE`` in a row that are not better end a walk.
 N_COMPONENTS = (1, 2, 3, 5, 8, 12, 20, 32, 50, 80, 120)
@@ -145,8 +146,8 @@ def try_tree(table: TableRows, part: HeldOutRows, seed: int) -> tuple[TreeChoice
     return (choice, log_density) if is_better else None
 
 
-def linear_columns(table: TableRows, part: HeldOutRows, seed: int) -> tuple[int, ...]:
-    """Columns whose scores are better linear, as a few Gaussians describe the held-out rows.
+def linear_scores(table: TableRows, part: HeldOutRows, seed: int) -> dict[int, Score]:
+    """Scores of columns that are better linear, as a few Gaussians describe the held-out rows.
 
     They are linear only where that is better by more than twice its standard error.
     """
@@ -157,7 +158,13 @@ def linear_columns(table: TableRows, part: HeldOutRows, seed: int) -> tuple[int,
     mean_gain = search.test_weight @ gain
     variance = search.test_weight @ (gain - mean_gain) ** 2
     error = math.sqrt(variance * (search.test_weight @ search.test_weight))
-    return search.best.linear if mean_gain > 2.0 * error else ()
+    best = search.best if mean_gain > 2.0 * error else usual
+    scores = {}
+    for column in best.linear:
+        law = table.numbers[column]
+        if law is not None:
+            scores[column] = best.score_of(law, column)
+    return scores
 
 
 class TreeBeside(NamedTuple):
@@ -356,11 +363,12 @@ class _Search:
         yield
         self._try_factors()
         yield
-        kinds = {"linear": _linear(self.table), "widths": ((1.0,), TAILS)} if self.n_numbers else {}
         for _ in range(_ROUNDS):
             before = self.best
-            for name, kind in kinds.items():
-                self._try(self.best.but(**{name: value}) for value in kind)
+            if self.n_numbers:
+                self.choose_scores()
+                yield
+                self._try(self.best.but(widths=widths) for widths in ((1.0,), TAILS))
                 yield
             for name, amounts in _AMOUNTS.items() if self.n_numbers else ():
                 self._walk(name, amounts)
@@ -380,8 +388,10 @@ class _Search:
         yield
 
     def choose_scores(self) -> None:
-        """Choose the columns whose scores are linear."""
+        """Choose the columns whose scores are linear, and whether ends bend values of these."""
         self._try(self.best.but(linear=columns) for columns in _linear(self.table))
+        if self.best.linear:
+            self._try(self.best.but(is_sharp=is_sharp) for is_sharp in (False, True))
 
     def score(self, candidate: Candidate) -> float:
         """Mean log density (nats) of the held-out rows."""
@@ -463,7 +473,7 @@ class _Search:
             return
         before = self.best
         count = self.counts[0]
-        self.best = Candidate(MixtureParams(count, n_factors=1), before.linear)
+        self.best = before._replace(params=MixtureParams(count, n_factors=1))
         self._walk("n_factors", [n for n in _N_FACTORS if n <= self.most_factors])
         step = self.best.params.n_factors // 4 or 1
         while step:
@@ -506,8 +516,7 @@ def _work(rows: Floats, candidates: Sequence[Candidate]) -> float:
 def _columns_for(table: TableRows, candidate: Candidate) -> TableColumns:
     """The columns, with the scores of a candidate."""
     numbers = [
-        n._replace(score=n.linear_score) if n and v in candidate.linear else n
-        for v, n in enumerate(table.numbers)
+        n and n._replace(score=candidate.score_of(n, v)) for v, n in enumerate(table.numbers)
     ]
     return TableColumns.from_rows(*table[:3], numbers, table.axes)
 

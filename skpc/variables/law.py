@@ -85,6 +85,9 @@ class Law(NamedTuple):
         Declared bounds of the values.
     linear_score : Score, default=Score()
         The score without a power, and as linear as the ends of the column let it be.
+    sharp_score : Score, default=Score()
+        The same, but that ends which are not declared bend hardly any value: sums of columns need
+        it.
 
     Examples
     --------
@@ -115,6 +118,7 @@ class Law(NamedTuple):
     unseen: float = 0.0
     bounds: tuple[float, float] = _NO_BOUNDS
     linear_score: Score = Score()
+    sharp_score: Score = Score()
 
     @classmethod
     def fit(
@@ -171,6 +175,7 @@ class Law(NamedTuple):
             return law._replace(
                 score=score,
                 linear_score=score,
+                sharp_score=score,
                 reach=max(OFF_LATTICE * step, rounding),
                 unseen=unseen_mass(mass),
                 seen=points,
@@ -182,12 +187,12 @@ class Law(NamedTuple):
             law = law._replace(ends=law._inferred_ends(other_points, mass_of_others))
         if not len(other_points):
             score = score_around(points, mass, ends)
-            return law._replace(score=score, linear_score=score)
+            return law._replace(score=score, linear_score=score, sharp_score=score)
         # Scores are fitted to places, between those where the outermost cells end.
         lower, upper = law.place(np.array(law.edges_of_ends)).tolist()
         places = law.place(other_points)
         scores = fitted_scores(places, mass_of_others, (lower, upper), bounds is None)
-        law = law._replace(linear_score=scores[0], score=scores[1])
+        law = law._replace(linear_score=scores[0], sharp_score=scores[1], score=scores[2])
         if step == 0.0 and len(other_points) > 1 and have_repeats(points, mass):
             law = law._replace(
                 seen=other_points, cuts=cell_cuts(other_points, mass_of_others, atoms)

@@ -26,31 +26,35 @@ def score_around(places: Floats, mass: Floats, bounds: tuple[float, float]) -> S
 
 def fitted_scores(
     places: Floats, mass: Floats, bounds: tuple[float, float], is_soft: bool
-) -> tuple[Score, Score]:
-    """A linear score, and that of the power and bounds that make values most likely as normal."""
+) -> tuple[Score, Score, Score]:
+    """Two linear scores, and that of the power and bounds that make values most likely as normal.
+
+    They differ in how near to an end they bend values.
+    """
     enough = 8
     # Ends that are not declared change values nearer to them than these parts of the spread. Where
-    # columns add up, a linear score leaves hardly any value next to the end off the sum.
+    # columns add up, the smaller one leaves hardly any value next to the end off the sum.
     softness = 0.1
-    softness_of_linear = 0.002
+    sharp = 0.002
     cumulated = np.cumsum(mass)
     # More quantiles than there are rows or values would show nothing new.
     n_levels = min(_SKETCH, max(len(places), whole_rows(mass.sum())))
     levels = 2 * np.arange(n_levels) + 1
     sketch = weighted_quantiles(places, cumulated, levels, 2 * n_levels)
-    linear = _on_line(places, cumulated, bounds, 0.0)
-    scores = [linear]
+    scores = [_on_line(places, cumulated, bounds, 0.0)]
     # Ends that nobody has declared may also be soft, so that only values near them change.
-    if is_soft and np.isfinite(bounds).any():
-        spread = _spread(places, cumulated)
+    has_soft_end = is_soft and np.isfinite(bounds).any()
+    spread = _spread(places, cumulated)
+    if has_soft_end:
         scores.append(_on_line(places, cumulated, bounds, softness * spread))
-        linear = _on_line(places, cumulated, bounds, softness_of_linear * spread)
+    linear = scores[-1]
+    sharp_linear = _on_line(places, cumulated, bounds, sharp * spread) if has_soft_end else linear
     # So few values do not tell powers apart.
     if n_levels >= enough:
         scores += [score._replace(power=power) for score in scores for power in _POWERS.tolist()]
     # Among equals, the first: a logarithm, and the identity.
     merits = [_log_likelihood(score, sketch) for score in scores]
-    return linear, scores[int(np.argmax(merits))]
+    return linear, sharp_linear, scores[int(np.argmax(merits))]
 
 
 def _log_likelihood(score: Score, places: Floats) -> float:
