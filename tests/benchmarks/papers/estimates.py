@@ -26,7 +26,6 @@ ESTIMATES = {
     "cutset/em_plain/ad": 2300,
     "cutset/em_plain/bbc": 5500,
     "cutset/em_plain/book": 2200,
-    "cutset/em_plain/netflix": 65,
     "cutset/em_plain/r52": 3400,
     "cutset/em_plain/webkb": 3000,
     "moat/directed/20ng": 1430,
