@@ -146,7 +146,7 @@ class StackedDensity(Composition, TableDensity):
     _names: list[str] = field(init=False)
     #: Folds that are given, while they are used.
     _splits: list[Split] | None = field(default=None, init=False)
-    #: Whether cells are mixed by the same weights in each row.
+    #: Weights by which the cells of each column are mixed in all rows; None: the posterior ones.
     _cell_weights: Floats | None = field(default=None, init=False)
 
     @fit_context(prefer_skip_nested_validation=False)
@@ -320,7 +320,7 @@ class StackedDensity(Composition, TableDensity):
         """The stack of the densities of positive weight; a single one as it is.
 
         Its domain is that of the first density. The last of ``scores`` is that of the stack. For
-        ``cell_weights`` see :class:`skpc.pooling.mixture.DensityMixture`.
+        ``cell_weights`` see ``skpc.pooling.mixture.DensityMixture``.
         """
         used = np.flatnonzero(weights).tolist()
         kinds = [type(density).__name__ for density in fitted]
