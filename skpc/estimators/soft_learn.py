@@ -244,12 +244,10 @@ class SoftLearnSPN(CircuitDensity):
     def _learn(self, data: TrainingData) -> Any:
         # Its numbers have Gaussian leaves, whatever bins the domain has for other densities.
         self.domain_ = self.domain_.without_bins()
-        has_blocks = self._decided(self.domain_)[0].blocks
         with threads(self.n_jobs):
-            if has_blocks:
-                self._choose_scores(data)
+            self._choose_scores(data)
             # The tree comes before the network, which must not learn from the rows that weigh both.
-            tried = self._tried(data) if has_blocks else None
+            tried = self._tried(data)
             learned = None
             self._learn_circuit(data, tried and tried[0])
             if tried:
@@ -284,7 +282,9 @@ class SoftLearnSPN(CircuitDensity):
         return tree and (part, *tree)
 
     def _held_out(self, data: TrainingData, fraction: float) -> HeldOutRows | None:
-        """Rows divided by a seed of their own; None where they are too few."""
+        """Rows divided by a seed of their own; None without blocks, or where rows are too few."""
+        if not self._decided(self.domain_)[0].blocks:
+            return None
         fraction = min(fraction, _MOST_HELD_OUT / len(data.rows))
         part = HeldOutRows(*data.divided(fraction, np.random.RandomState(0)))
         return None if part.test_rows is None else part

@@ -151,6 +151,8 @@ def linear_scores(table: TableRows, part: HeldOutRows, seed: int) -> dict[int, S
 
     They are linear only where that is better by more than twice its standard error.
     """
+    if not any(_are_bent(table)):
+        return {}
     search = _few_gaussians(table, part, seed)
     usual = search.best
     search.choose_scores()
@@ -521,10 +523,14 @@ def _columns_for(table: TableRows, candidate: Candidate) -> TableColumns:
     return TableColumns.from_rows(*table[:3], numbers, table.axes)
 
 
+def _are_bent(table: TableRows) -> list[bool]:
+    """Whether the score of each column is not linear."""
+    return [law is not None and law.score != law.linear_score for law in table.numbers]
+
+
 def _linear(table: TableRows) -> list[tuple[int, ...]]:
     """Columns whose scores may be linear instead: zero, those that others explain, and all."""
-    is_bent = [n is not None and n.score != n.linear_score for n in table.numbers]
-    explained = np.where(is_bent, explained_by_others(table), -np.inf)
+    explained = np.where(_are_bent(table), explained_by_others(table), -np.inf)
     return [tuple(np.flatnonzero(explained > least).tolist()) for least in _EXPLAINED]
 
 
