@@ -12,8 +12,8 @@ import numpy as np
 from skpc._arrays import Floats, Ints, offsets
 from skpc.circuit._structure import DTYPES, SIZES, SUM, Structure, StructureFields
 from skpc.variables import Columns
-from skpc.variables.gaussian import MultivariateGaussian
 from skpc.variables.leaf_queries import columns_of, forms_of, leaf_tables, multivariate_gaussians
+from skpc.variables.multivariate import MultivariateGaussian
 
 #: What says which variables there are.
 _VARIABLES = ("n_states", "axis_ptr", "axis")

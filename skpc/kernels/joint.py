@@ -25,8 +25,8 @@ from skpc._jit import inlined, internal_kernel, kernel
 from skpc.kernels._expectations import leaf_expectations, leaf_second_moments
 from skpc.kernels._kernel import RBF, ColumnKernel
 from skpc.variables import Columns, Normals
-from skpc.variables.gaussian import MultivariateGaussian
 from skpc.variables.gaussian_cells import ConditionalNormals
+from skpc.variables.multivariate import MultivariateGaussian
 
 
 class JointSide(NamedTuple):

@@ -14,8 +14,8 @@ from skpc.circuit import Circuit, Structure
 from skpc.queries.passes.plan import Plan, Tables, plan_of, remembered
 from skpc.queries.passes.rows import CHUNK, Cells
 from skpc.queries.passes.upward import Batch, Evaluator, argument_value
-from skpc.variables.gaussian import MultivariateGaussian
 from skpc.variables.gaussian_cells import ConditionalNormals, conditional_normals
+from skpc.variables.multivariate import MultivariateGaussian
 
 #: Positive numbers below this have no reciprocal.
 _SMALLEST = 1e-307

@@ -8,11 +8,11 @@ from scipy.linalg import lapack
 from skpc._arrays import Floats, Ints, group_sums, segment
 from skpc.exceptions import StructureError
 from skpc.variables.families import BLOCK, FAMILIES, FORMULAS
-from skpc.variables.gaussian import by_scope, split_params
 from skpc.variables.histogram import Histogram
 from skpc.variables.law import Law
 from skpc.variables.leaf_queries import formula_params
 from skpc.variables.leaves import Leaves, axis_in, states_of_leaves
+from skpc.variables.multivariate import by_scope, split_params
 from skpc.variables.score import ATOMS
 
 #: How far the probabilities of a distribution may be from summing to one.

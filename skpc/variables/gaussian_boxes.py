@@ -15,9 +15,9 @@ from scipy.stats import multivariate_normal
 
 from skpc._arrays import Floats, Ints
 from skpc.variables.forms import Normals, ScoredNormals, normal_between
-from skpc.variables.gaussian import MultivariateGaussian, ScoredCells
 from skpc.variables.gaussians import conditionals
 from skpc.variables.leaves import Columns
+from skpc.variables.multivariate import MultivariateGaussian, ScoredCells
 from skpc.variables.truncated import truncated_nodes
 
 

@@ -11,9 +11,9 @@ import numpy as np
 from skpc._arrays import Bools, Floats, Ints, offsets, owners, segment
 from skpc._jit import kernel
 from skpc._random import Streams, draw_index, normal, uniform
-from skpc.variables.gaussian import MultivariateGaussian, ScoredCells
 from skpc.variables.gaussians import conditionals
 from skpc.variables.leaves import Columns
+from skpc.variables.multivariate import MultivariateGaussian, ScoredCells
 from skpc.variables.patterns import Patterns
 from skpc.variables.score import ATOMS
 

@@ -27,7 +27,6 @@ from skpc.variables.families import (
     read_cell,
 )
 from skpc.variables.forms import Form, Normals, Points, ScoredNormals
-from skpc.variables.gaussian import MultivariateGaussian
 from skpc.variables.gaussians import Gaussians
 from skpc.variables.histogram import Histogram
 from skpc.variables.leaves import (
@@ -40,6 +39,7 @@ from skpc.variables.leaves import (
     over_states,
     states_of_leaves,
 )
+from skpc.variables.multivariate import MultivariateGaussian, by_scope, split_params
 
 
 def lay_out(node: Ints, family: Ints, scope_ptr: Ints, scope: Ints, n_states: Ints) -> Leaves:
@@ -72,8 +72,8 @@ def multivariate_gaussians(
 ) -> list[MultivariateGaussian]:
     """The leaves of several variables, those of one scope together."""
     groups = []
-    for leaf, variables in gaussian.by_scope(np.flatnonzero(leaves.family == BLOCK), leaves):
-        log_prob, *moments = gaussian.split_params(leaf, variables, leaves, param, n_states)
+    for leaf, variables in by_scope(np.flatnonzero(leaves.family == BLOCK), leaves):
+        log_prob, *moments = split_params(leaf, variables, leaves, param, n_states)
         ptr = offsets(n_states[variables])
         gaussians = Gaussians.from_covariance(*moments)
         groups.append(MultivariateGaussian(leaf, variables, log_prob, ptr, gaussians))

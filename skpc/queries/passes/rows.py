@@ -19,11 +19,12 @@ from skpc.variables import Columns
 from skpc.variables.events import Events
 from skpc.variables.families import read_cell
 from skpc.variables.forms import NOTHING
-from skpc.variables.gaussian import MultivariateGaussian, ScoredCells, read_edges
+from skpc.variables.gaussian import read_edges
 from skpc.variables.gaussian_cells import draw_missing, fill_modes
 from skpc.variables.gaussians import conditionals
 from skpc.variables.leaf_queries import kernel_cells, needed_cell, on_lattices
 from skpc.variables.leaves import Cells, column_of, edge_line
+from skpc.variables.multivariate import MultivariateGaussian, ScoredCells
 
 #: Rows handed to one call of a kernel, and the unit of work of a thread.
 CHUNK = 8192
