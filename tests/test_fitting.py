@@ -21,7 +21,7 @@ from skpc._fitting import Fit, Rows, Statistics, Stop, best_of, learn, progress
 from skpc.counting.clustering import cluster_points
 from skpc.estimators._fillers import LinearFiller
 from skpc.queries import fit_parameters
-from skpc.variables.truncated import censored_regression
+from skpc.variables.censored_regression import censored_regression
 from tests.zoo import random_circuit, random_rows
 
 

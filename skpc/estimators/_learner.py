@@ -49,8 +49,8 @@ from skpc.estimators._ranges import (
     drawn_by_column,
     merged_events,
 )
-from skpc.learning.censored_regression import draws_given_rows
 from skpc.learning.held_out import hold_out
+from skpc.learning.range_draws import draws_given_rows
 from skpc.queries import Events
 from skpc.variables.censored import even_draws
 

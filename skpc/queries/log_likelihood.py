@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from skpc._arrays import Floats, check_variables
+from skpc._arrays import Bools, Floats, check_variables
 from skpc._validation import unmasked
 from skpc.circuit import SUM, Circuit
 from skpc.queries.passes.factors import Factor
@@ -93,8 +93,9 @@ def log_expectation(circuit: Circuit, X: Any, factors: Mapping[int, Factor]) -> 
     Raises
     ------
     ValueError
-        If a cell with a function is known or has intervals, a row does not exist, or the column is
-        in a block of numbers (say intervals of these as events).
+        If a cell with a function is known or has intervals, a row or a column does not exist, a
+        weight is negative, or the column is in a block of numbers (say intervals of these as
+        events).
 
     Examples
     --------
@@ -114,19 +115,26 @@ def log_expectation(circuit: Circuit, X: Any, factors: Mapping[int, Factor]) -> 
         # Functions are read as events are: rows become events without intervals.
         none = np.empty(0, dtype=np.int64)
         events = Events.from_intervals(rows, none, none, np.empty(0), np.empty(0))
-    stated = events.are_stated()
+    _check_factors(circuit, events.are_stated(), factors)
+    return feed_forward(circuit, rows, events, factors)
+
+
+def _check_factors(circuit: Circuit, stated: Bools, factors: Mapping[int, Factor]) -> None:
+    """Refuse functions of cells that are known, or that no factor can stand for."""
+    check_variables(list(factors), stated.shape[1], "the columns of factors")
     # Under a block the expectation does not fall apart into one factor a variable.
     in_blocks = {var for group in circuit.multivariate for var in group.variables.tolist()}
+    n_rows = len(stated)
     for var, factor in factors.items():
         if var in in_blocks:
             raise ValueError(
                 f"functions of variable {var} are not known, as a block of numbers has it; ask for "
                 "intervals of it as Events, or use a density without blocks"
             )
-        outside = np.flatnonzero((factor.row < 0) | (factor.row >= len(rows)))
+        outside = np.flatnonzero((factor.row < 0) | (factor.row >= n_rows))
         if len(outside) or np.any(np.diff(factor.row) < 0):
             raise ValueError(
-                f"the rows of a factor must increase from 0 to {len(rows) - 1} at most, got "
+                f"the rows of a factor must be 0 to {n_rows - 1}, none below the one before, got "
                 f"{factor.row}"
             )
         known = factor.row[stated[factor.row, var]]
@@ -135,7 +143,6 @@ def log_expectation(circuit: Circuit, X: Any, factors: Mapping[int, Factor]) -> 
                 f"a function is of a missing cell, but X[{known[0]}, {var}] is known or has "
                 "intervals; leave one of both out"
             )
-    return feed_forward(circuit, rows, events, factors)
 
 
 def log_conditional(circuit: Circuit, X: Any, given: Any) -> Floats:

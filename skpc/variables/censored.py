@@ -16,8 +16,9 @@ import numpy as np
 from skpc._arrays import SMALLEST_NORMAL, Bools, Floats, Ints, group_sums
 from skpc._fitting import Rows, Statistics, Stop, learn
 from skpc.variables.atoms import distinct, repeated_points
+from skpc.variables.censored_regression import censored_regression
 from skpc.variables.lattice import fit_lattice, on_lattice
-from skpc.variables.truncated import censored_regression, truncated_quantiles
+from skpc.variables.truncated import truncated_quantiles
 
 #: Self-consistency ends once a step gains so few nats a cell.
 _STOP = Stop(1_000, 1e-12)
@@ -245,6 +246,7 @@ class PowerNormal(NamedTuple):
         middle = np.where(np.isfinite(high - low), 0.5 * (low + high), middle)
         is_positive &= bool((middle > 0.0).all())
         best = -np.inf
+        chosen_law = cls(None, 0.0, 1.0)
         for power in powers if is_positive else (None,):
             law = cls(power, 0.0, 1.0)
             ends = rows, law.scores(low[rows]), law.scores(high[rows])
@@ -282,7 +284,8 @@ class PowerNormal(NamedTuple):
 
     def within(self, low: Floats, high: Floats, level: Floats) -> Floats:
         """Quantiles of the distribution within ranges."""
-        begin, end = ((self.scores(side) - self.mean) / self.sd for side in (low, high))
+        begin = (self.scores(low) - self.mean) / self.sd
+        end = (self.scores(high) - self.mean) / self.sd
         z = truncated_quantiles(begin, end, level)
         drawn = self.numbers(self.mean + self.sd * z)
         # Rounding must not leave the range.
@@ -326,34 +329,14 @@ def filled_ranges(
     # Cells of one range, or of ranges that are alike, follow each other.
     order = np.lexsort((cells.high, cells.low))
     order = order[~is_value[order]]
-    level = even_levels(len(order), random_state)
-    # Levels turn into probabilities between those that the law gives to the ends of each cell.
-    below = np.append(0.0, np.cumsum(support.mass))
-    begin = below[support.first[order]]
-    end = below[support.last[order] + 1]
-    reached = begin + level * (end - begin)
-    part = np.searchsorted(below, reached, side="right") - 1
-    # Rounding must not choose a part that the cell cannot be in.
-    part = np.clip(part, support.first[order], support.last[order])
-    # How far into its part a draw goes, from 0 to 1.
-    inside = (reached - below[part]) / np.maximum(support.mass[part], 1e-300)
-    inside = np.clip(inside, 0.0, 1.0)
-    # A value that does not repeat stands for what lies half the way to its neighbours.
+    part, inside = _places_in_support(support, order, even_levels(len(order), random_state))
     is_point = support.low == support.high
+    # A value that does not repeat stands for what lies half the way to its neighbours.
     spreads = is_point & ~np.isin(support.low, atoms) & (step == 0.0)
-    before = np.append(-np.inf, support.high[:-1])
-    after = np.append(support.low[1:], np.inf)
-    # Only values have room, but a part that is a range may be open at both ends.
-    with np.errstate(invalid="ignore"):
-        room = [
-            np.where(np.isfinite(end), 0.5 * (support.low + end), support.low)
-            for end in (before, after)
-        ]
-    low = np.where(spreads, room[0], support.low)[part]
-    high = np.where(spreads, room[1], support.high)[part]
+    below, above = _halfway_to_neighbours(support)
     # The room around a value may be wider than the cell.
-    low = np.maximum(low, cells.low[order])
-    high = np.minimum(high, cells.high[order])
+    low = np.maximum(np.where(spreads, below, support.low)[part], cells.low[order])
+    high = np.minimum(np.where(spreads, above, support.high)[part], cells.high[order])
     drawn = np.where(np.isfinite(low), low, high)
     is_finite = np.isfinite(high - low)
     drawn[is_finite] += inside[is_finite] * (high - low)[is_finite]
@@ -373,3 +356,28 @@ def filled_ranges(
     filled = cells.low.copy()
     filled[order] = drawn
     return filled
+
+
+def _places_in_support(support: Support, order: Ints, level: Floats) -> tuple[Ints, Floats]:
+    """The part of the support that each cell's draw is in, and how far into it, from 0 to 1."""
+    # Levels turn into probabilities between those that the law gives to the ends of each cell.
+    below = np.append(0.0, np.cumsum(support.mass))
+    begin = below[support.first[order]]
+    end = below[support.last[order] + 1]
+    reached = begin + level * (end - begin)
+    part = np.searchsorted(below, reached, side="right") - 1
+    # Rounding must not choose a part that the cell cannot be in.
+    part = np.clip(part, support.first[order], support.last[order])
+    inside = (reached - below[part]) / np.maximum(support.mass[part], SMALLEST_NORMAL)
+    return part, np.clip(inside, 0.0, 1.0)
+
+
+def _halfway_to_neighbours(support: Support) -> tuple[Floats, Floats]:
+    """Ends of the room of each part: half the way to its neighbours, or the part without one."""
+    before = np.append(-np.inf, support.high[:-1])
+    after = np.append(support.low[1:], np.inf)
+    # Only values have room, but a part that is a range may be open at both ends.
+    with np.errstate(invalid="ignore"):
+        below = np.where(np.isfinite(before), 0.5 * (support.low + before), support.low)
+        above = np.where(np.isfinite(after), 0.5 * (support.low + after), support.low)
+    return below, above

@@ -135,9 +135,8 @@ class Events(NamedTuple):
     def joined(self, other: Self) -> Self:
         """Each event and the one of another list, at once; of a cell that both know, this one."""
         n_features = self.rows.shape[1]
-        key_of_self, key_of_other = (
-            each.event * n_features + each.column for each in (self, other)
-        )
+        key_of_self = self.event * n_features + self.column
+        key_of_other = other.event * n_features + other.column
         # Intervals are ordered by their keys, so that those of a cell stand together.
         first_match = np.searchsorted(key_of_self, key_of_other)
         last = np.searchsorted(key_of_self, key_of_other, side="right")
@@ -148,13 +147,10 @@ class Events(NamedTuple):
         new = last == first_match
         # Cells of one list keep their intervals; those of both get the overlaps of all pairs.
         key = np.concatenate([key_of_self[alone], key_of_other[new], key_of_self[matches]])
-        low, high = (
-            np.concatenate([x[alone], y[new], pick(x[matches], y[matched])])
-            for x, y, pick in (
-                (self.low, other.low, np.maximum),
-                (self.high, other.high, np.minimum),
-            )
-        )
+        low_of_both = np.maximum(self.low[matches], other.low[matched])
+        high_of_both = np.minimum(self.high[matches], other.high[matched])
+        low = np.concatenate([self.low[alone], other.low[new], low_of_both])
+        high = np.concatenate([self.high[alone], other.high[new], high_of_both])
         rows = np.where(np.isnan(self.rows), other.rows, self.rows)
         return self.from_intervals(rows, key // n_features, key % n_features, low, high)
 

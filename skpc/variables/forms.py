@@ -66,11 +66,15 @@ class Form(ABC):
         raise NotImplementedError(type(self).__name__)
 
     def log_between(self, low: Floats, high: Floats) -> Floats:
-        """Log of :meth:`between`, in nats; each part of normals must be a distribution."""
+        """Log of :meth:`between`, in nats.
+
+        Where probabilities are tiny, normals need one part for each distribution.
+        """
+        # Smaller probabilities have lost digits: the logs of those of normals are found anew.
+        least = 1e-290
         prob = self.between(low, high)
         log_prob = log_or_inf(prob)
-        # Smaller probabilities have lost digits: the logs of those of normals are found anew.
-        is_far = (prob < 1e-290).any(axis=0)
+        is_far = (prob < least).any(axis=0)
         if is_far.any():
             log_prob[:, is_far] = self.log_far_between(low[is_far], high[is_far])
         return log_prob

@@ -107,8 +107,14 @@ def test_what_is_not_known_is_refused_with_what_to_do():
     with pytest.raises(ValueError, match=r"X\[1, 0\] is known or has intervals"):
         log_expectation(circuit, np.zeros((2, 2)), {0: interval})
     late = Intervals(np.array([2]), np.zeros(1), np.ones(1))
-    with pytest.raises(ValueError, match="from 0 to 1"):
+    with pytest.raises(ValueError, match="must be 0 to 1"):
         log_expectation(circuit, nothing, {0: late})
+    with pytest.raises(ValueError, match="the columns of factors must be numbers from 0 to 1"):
+        log_expectation(circuit, nothing, {2: interval})
+    states = random_circuit(0, n_features=2, kinds="binary")
+    negative = Weights(np.array([0]), np.array([[1.0, -0.5]]))
+    with pytest.raises(ValueError, match=r"must not be negative, got -0.5"):
+        log_expectation(states, nothing, {0: negative})
     block = random_block_circuit(0, n_numbers=3)
     var = int(block.multivariate[0].variables[0])
     with pytest.raises(ValueError, match="block of numbers"):

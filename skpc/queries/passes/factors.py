@@ -109,6 +109,8 @@ class Weights(Factor):
 
     def log_expectation(self, leaves: Form, terms: slice) -> Floats:
         """Log of some mean weights under each leaf, shape (n_leaves, n_terms)."""
+        if (self.weight < 0.0).any():
+            raise ValueError(f"weights must not be negative, got {self.weight.min()}")
         if not isinstance(leaves, Points | Bins):
             raise TypeError(
                 "weights of states need a column of states (a category, or a histogram axis), but "

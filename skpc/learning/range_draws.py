@@ -12,7 +12,7 @@ from skpc.domain import Domain, one_hot
 from skpc.learning.factors import Factors
 from skpc.queries import Events
 from skpc.variables.censored import Ranges, filled_ranges
-from skpc.variables.truncated import censored_regression
+from skpc.variables.censored_regression import censored_regression
 
 
 def draws_given_rows(
