@@ -26,7 +26,7 @@ from sklearn.utils import gen_batches
 
 from skpc._arrays import Floats, added
 from skpc._threads import each, n_threads
-from skpc._warnings import one_fit
+from skpc._warnings import saying_once
 
 _Attempt = TypeVar("_Attempt")
 
@@ -475,7 +475,7 @@ def all_or_nothing(estimator: BaseEstimator) -> Iterator[None]:
     # A copy of what the estimator holds, not of the objects themselves.
     before = dict(vars(estimator))
     try:
-        with one_fit():
+        with saying_once():
             yield
     except BaseException:
         vars(estimator).clear()

@@ -6,10 +6,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-#: Packages whose lines do not help a user to find the cause of a warning.
+#: Packages whose lines do not help a user to find the cause of a warning; "contextlib" calls
+#: functions that it decorates.
 _INSIDE = {"skpc", "sklearn", "joblib", "contextlib"}
 #: Texts and categories of the warnings of this thread, while they are collected.
-_COLLECTED: ContextVar[list[tuple[str, type[Warning]]] | None] = ContextVar("warned", default=None)
+_COLLECTED: ContextVar[list[tuple[str, type[Warning]]] | None] = ContextVar(
+    "collected", default=None
+)
 #: The warnings that have been said in the fit that goes on; None outside of fits.
 _SAID: ContextVar[set[str] | None] = ContextVar("said", default=None)
 
@@ -20,20 +23,18 @@ def warn(text: str, category: type[Warning] = UserWarning) -> None:
     A fit and those within it say the same only once.
     """
     collection = _COLLECTED.get()
-    said = _SAID.get()
-    # Collected warnings are said by whoever collects them, and once.
+    # Collected warnings are said by whoever collects them.
     if collection is not None:
         collection.append((text, category))
         return
-    # The same text would otherwise come from each part of a fit.
+    said = _SAID.get()
     if said is not None:
         if text in said:
             return
         said.add(text)
-    # warnings.warn counts frames, so that the frames of this package are counted first.
+    # How many frames up the first line outside is, which warnings.warn wants to know.
     frame = sys._getframe()
     level = 1
-    # Lines of these packages would tell a user nothing of where the cause is.
     while frame.f_back is not None and frame.f_globals["__name__"].partition(".")[0] in _INSIDE:
         frame = frame.f_back
         level += 1
@@ -41,10 +42,12 @@ def warn(text: str, category: type[Warning] = UserWarning) -> None:
 
 
 @contextmanager
-def one_fit() -> Iterator[None]:
-    """A fit, perhaps within another one."""
-    # A fit within another one says nothing that the outer one has said.
-    token = _SAID.set(set() if _SAID.get() is None else _SAID.get())
+def saying_once() -> Iterator[None]:
+    """Say the same text only once, within an outermost fit."""
+    said = _SAID.get()
+    if said is None:
+        said = set()
+    token = _SAID.set(said)
     try:
         yield
     finally:

@@ -1,7 +1,7 @@
 """Has a stream of tables drifted away from a reference?"""
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
@@ -16,11 +16,32 @@ from skpc.comparisons.two_sample import cell_values, compare_columns, draw_label
 from skpc.domain import present_rows
 from skpc.estimators.soft_learn import SoftLearnSPN
 
-#: Bets on small p-values, from none to strong ones, and the share of the capital that is dealt
-#: evenly to them before each batch.
+#: Bets on small p-values, from none to strong ones.
 POWERS = np.array([1.0, 0.3, 0.1])
-DEALT = 0.03
-_START = np.full(len(POWERS), 1.0 / len(POWERS))
+#: Share of the capital that is spread evenly over the bets before each batch.
+SPREAD_SHARE = 0.03
+
+
+class Capital(NamedTuple):
+    """What is bet on small p-values: a part for each power, one in all at the start."""
+
+    parts: Floats
+
+    @classmethod
+    def at_start(cls) -> Self:
+        """A capital of one, in equal parts."""
+        return cls(np.full(len(POWERS), 1.0 / len(POWERS)))
+
+    @property
+    def total(self) -> float:
+        """All parts together."""
+        return float(self.parts.sum())
+
+    def after(self, pvalue: float) -> Self:
+        """The capital once a p-value is known, some of it spread evenly before."""
+        spread = SPREAD_SHARE * self.parts.mean()
+        staked = (1.0 - SPREAD_SHARE) * self.parts + spread
+        return type(self)(staked * POWERS * pvalue ** (POWERS - 1.0))
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -100,16 +121,17 @@ class DriftMonitor(BaseEstimator):
         with all_or_nothing(self):
             self._random_state = check_random_state(self.random_state)
             table = check_table(self, reference, reset=True)
-            order = self._random_state.permutation(len(table))
-            is_reference = order % 2 == 1
+            # Every second row of a random order is kept.
+            is_kept = self._random_state.permutation(len(table)) % 2 == 1
             model = SoftLearnSPN(random_state=0) if self.density is None else clone(self.density)
             # A density finds the rows that it has learned from too probable to compare with.
-            training_rows, _ = present_rows(table, 1.0 * ~is_reference)
-            reference_rows, _ = present_rows(table, 1.0 * is_reference)
+            # Rows of weight zero are left out.
+            training_rows, _ = present_rows(table, 1.0 * ~is_kept)
+            reference_rows, _ = present_rows(table, 1.0 * is_kept)
             self.density_ = model.fit(training_rows)
             self._values, _ = cell_values(self.density_, reference_rows, missingness=True)
             self.history_: list[dict[str, Any]] = []
-            self._parts = _START
+            self._capital = Capital.at_start()
         return self
 
     def test(self, batch: Any) -> ComparisonResult:
@@ -127,32 +149,24 @@ class DriftMonitor(BaseEstimator):
             is an alarm.
         """
         check_is_fitted(self)
-        values, column = cell_values(self.density_, batch, missingness=True)
+        batch_values, columns = cell_values(self.density_, batch, missingness=True)
         n_before = len(self._values)
-        values = np.vstack([self._values, values])
-        unit = np.arange(len(values))
-        is_batch = unit >= n_before
-        drawn = draw_labels(is_batch, unit, self.n_permutations, self._random_state)
-        result, draws = compare_columns(values, column, is_batch, self.density_.domain_, drawn)
+        values = np.vstack([self._values, batch_values])
+        # Every row is dealt by itself.
+        row = np.arange(len(values))
+        is_batch = row >= n_before
+        drawn = draw_labels(is_batch, row, self.n_permutations, self._random_state)
+        result, draws = compare_columns(values, columns, is_batch, self.density_.domain_, drawn)
         # Ties broken at random make the p-value uniform, which the bets need.
         tie_break = self._random_state.uniform()
         pvalue = float(pvalues(np.array(result.statistic), draws, tie_break))
-        parts = bet(self._parts, pvalue)
-        capital = float(parts.sum())
-        name = result.columns["statistic"].idxmax()
-        alarm = capital >= 1.0 / self.level
-        self._values = values
+        capital = self._capital.after(pvalue)
+        alarm = capital.total >= 1.0 / self.level
         # A new capital after an alarm: otherwise all later batches would raise one, too.
-        self._parts = parts
-        if alarm:
-            self._parts = _START
-        entry = {"pvalue": pvalue, "capital": capital, "alarm": alarm, "column": name}
+        self._capital = Capital.at_start() if alarm else capital
+        # The rows to compare the next batch with.
+        self._values = values
+        column = result.columns["statistic"].idxmax()
+        entry = {"pvalue": pvalue, "capital": capital.total, "alarm": alarm, "column": column}
         self.history_.append(entry)
         return result
-
-
-def bet(parts: Floats, pvalue: float) -> Floats:
-    """The parts of a capital after a bet with each power, some of them dealt evenly before."""
-    dealt = DEALT * parts.mean()
-    parts = (1.0 - DEALT) * parts + dealt
-    return parts * POWERS * pvalue ** (POWERS - 1.0)

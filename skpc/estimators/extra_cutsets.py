@@ -1,5 +1,6 @@
 """Random cutset networks, mixed with equal weights."""
 
+from collections.abc import Sequence
 from dataclasses import field
 from functools import partial
 from numbers import Integral, Real
@@ -104,8 +105,8 @@ class ExtraCutsets(CircuitDensity):
     with 5 rows and 1 % of those of the cut. Missing cells of training rows are filled by draws as
     in :class:`CutsetNetworkBD`. The draws divide rows at cuts, on columns that most rows know;
     edges of trees and tables rest on known cells, and tables of columns that few rows know are
-    drawn to these columns. Then one iteration of EM learns the parameters of each network from the
-    rows as they are.
+    shrunk towards the shares of these columns. Then one iteration of EM learns the parameters of
+    each network from the rows as they are.
 
     To choose `min_samples_split`, ten networks learn from three quarters of the rows and predict
     the last quarter; each quarter in turn, until a thousand rows have been held out. It goes down
@@ -144,7 +145,7 @@ class ExtraCutsets(CircuitDensity):
     param_ess: float = parameter(100.0, POSITIVE)
     n_bins: int | None = parameter(None, None, AT_LEAST_ONE)
 
-    #: Bins know atoms and the space between them.
+    #: Values that repeat have bins of their own.
     margins = "auto"
 
     @fit_context(prefer_skip_nested_validation=True)
@@ -180,13 +181,8 @@ class ExtraCutsets(CircuitDensity):
         random_state = check_random_state(self.random_state)
         # A seed for each network makes the result independent of the number of threads.
         seeds = random_state.randint(2**31, size=self.n_estimators)
-        share = self.max_features
-        if share is None:
-            share = domain.n_features
-        elif not isinstance(share, Integral):
-            # An int is a number of columns, a float a share: 1 is one column, 1.0 all of them.
-            share = max(1, int(share * domain.n_features))
-        cuts = RandomCuts(domain.n_states, self.param_ess, share, self.bootstrap, self.n_jobs)
+        n_tried = self._n_tried(domain.n_features)
+        cuts = RandomCuts(domain.n_states, self.param_ess, n_tried, self.bootstrap, self.n_jobs)
         learn_tree = partial(learn_cutset_network, n_states=domain.n_states, options=TREE)
         with threads(self.n_jobs):
             # Cuts divide complete rows: draws stand for the missing cells.
@@ -198,19 +194,32 @@ class ExtraCutsets(CircuitDensity):
                 self.min_samples_split_ = cuts.choose_split(codes, weight, seeds)
             else:
                 self.min_samples_split_ = float(self.min_samples_split)
-            # Without the draws, codes of missing cells are negative: counts rest on the others.
-            shown = domain.codes(rows) if np.isnan(rows).any() else None
-            networks = cuts.learn(codes, weight, self.min_samples_split_, seeds, shown)
+            # Codes of missing cells are negative here: counts rest on the others.
+            known = domain.codes(rows) if np.isnan(rows).any() else None
+            networks = cuts.learn(codes, weight, self.min_samples_split_, seeds, known)
             circuits = [cutset_circuit(network, domain.axes) for network in networks]
             # Draws only place rows at cuts: parameters are learned from the rows as they are.
-            if shown is not None:
+            if known is not None:
                 for k, circuit in enumerate(circuits):
-                    learned_from = complete, weight, shown >= 0, self.param_ess
-                    start, prior = learned_from_shown(circuit, *learned_from)
+                    start, prior = learned_from_shown(
+                        circuit, complete, weight, known >= 0, self.param_ess
+                    )
                     circuits[k] = em_step(start, rows, weight, prior)
-            self.circuit_ = mixture(circuits, np.full(len(circuits), 1.0 / len(circuits)))
-            # With more rows than these, each network learns its parameters anew.
+            self._mix(circuits)
+            # A table of more rows than were learned from goes on from these; see _refit.
             return circuits
+
+    def _n_tried(self, n_features: int) -> int:
+        """Number of columns that may be cut at a node."""
+        chosen = self.max_features
+        if chosen is None:
+            return n_features
+        # An int is a number of columns, a float a share: 1 is one column, 1.0 all of them.
+        return int(chosen) if isinstance(chosen, Integral) else max(1, int(chosen * n_features))
+
+    def _mix(self, circuits: Sequence[Circuit]) -> None:
+        """Mix the networks with equal weights."""
+        self.circuit_ = mixture(circuits, np.full(len(circuits), 1.0 / len(circuits)))
 
     def _refit(
         self, data: Rows | EncodedChunks, sample: TrainingData, learned: list[Circuit]
@@ -224,6 +233,5 @@ class ExtraCutsets(CircuitDensity):
         # The weights stay equal, and each network counts all rows as if it were alone.
         apart = Apart(tuple(models))
         with threads(self.n_jobs):
-            models = learn([apart], data, self._passes).model.models
-        circuits = [model.circuit for model in models]
-        self.circuit_ = mixture(circuits, np.full(len(circuits), 1.0 / len(circuits)))
+            passed = learn([apart], data, self._passes).model
+        self._mix([model.circuit for model in passed.models])

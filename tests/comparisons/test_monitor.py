@@ -5,7 +5,7 @@ from sklearn.base import clone
 
 from skpc import CutsetNetworkBD
 from skpc.comparisons import DriftMonitor, two_sample_test
-from skpc.comparisons.monitor import DEALT, POWERS, bet
+from skpc.comparisons.monitor import POWERS, SPREAD_SHARE, Capital
 from tests.comparisons.test_two_sample import table
 from tests.naive import comparisons as naive
 
@@ -16,19 +16,20 @@ def monitor(seed: int, **parameters) -> DriftMonitor:
 
 
 def test_capital_is_that_of_all_ways_to_change_the_bet():
-    pvalues, parts = [0.3, 0.02, 0.7, 0.001], np.full(len(POWERS), 1.0 / len(POWERS))
+    pvalues = [0.3, 0.02, 0.7, 0.001]
+    capital = Capital.at_start()
     for pvalue in pvalues:
-        parts = bet(parts, pvalue)
-    assert parts.sum() == pytest.approx(naive.capital(pvalues, POWERS, DEALT))
+        capital = capital.after(pvalue)
+    assert capital.total == pytest.approx(naive.capital(pvalues, POWERS, SPREAD_SHARE))
 
 
 def test_a_bet_is_fair():
-    parts = np.array([0.2, 0.5, 0.3])
+    capital = Capital(np.array([0.2, 0.5, 0.3]))
     # Quantiles of p-values for which the expectation of each bet converges fast.
     levels = (np.arange(2000) + 0.5) / 2000
     p, density = levels**20, 20.0 * levels**19
-    mean = np.mean([bet(parts, one).sum() * d for one, d in zip(p, density)])
-    assert mean == pytest.approx(parts.sum(), rel=1e-3)
+    mean = np.mean([capital.after(pvalue).total * d for pvalue, d in zip(p, density)])
+    assert mean == pytest.approx(capital.total, rel=1e-3)
 
 
 def test_pvalues_of_a_stream_are_uniform_and_independent():
@@ -57,8 +58,8 @@ def test_a_change_raises_an_alarm_and_names_the_column():
     assert watched.history_[first]["capital"] >= 20.0
     assert watched.history_[first]["column"] == "size"
     # The capital is 1 again.
-    after = bet(np.full(len(POWERS), 1.0 / len(POWERS)), watched.history_[first + 1]["pvalue"])
-    assert watched.history_[first + 1]["capital"] == pytest.approx(after.sum())
+    after = Capital.at_start().after(watched.history_[first + 1]["pvalue"])
+    assert watched.history_[first + 1]["capital"] == pytest.approx(after.total)
     assert result.columns["statistic"].idxmax() == "size"
 
 
