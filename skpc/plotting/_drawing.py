@@ -1,16 +1,10 @@
-"""What drawings share: blocks of texts in layers, names of variables and states, and colours."""
+"""Blocks of texts in layers, joined by lines: where they stand, how large, and in which colours."""
 
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from skpc._arrays import Floats
-from skpc.circuit import Circuit
-from skpc.domain import Domain
-from skpc.variables import Histogram
-from skpc.variables.dates import Calendar
-from skpc.variables.ranks import Ranks
 
 # Two colours that people with any kind of colour vision can tell apart; shape tells them as well.
 BLUE, LIGHT_BLUE = "#0072B2", "#D3E8F5"
@@ -18,7 +12,7 @@ ORANGE, LIGHT_ORANGE = "#D55E00", "#FBE6D3"
 _FONT_SIZE = 9.0
 _GREY = "#4D4D4D"
 _WHITE = {"boxstyle": "square,pad=0.1", "edgecolor": "none", "facecolor": "white"}
-# All in ems.
+#: Half the height of a text in its frame, in ems.
 HALF_BOX = 0.95
 
 
@@ -145,7 +139,7 @@ def draw_blocks(blocks: list[Block], gaps: tuple[float, float], key: str, ax: An
     Each block stands before those below it. ``gaps`` are the least distances between neighbours
     and between layers.
     """
-    # At some resolutions the letters of a line are rounded up to whole pixels, most of them.
+    # At some resolutions most letters of a line are rounded up to whole pixels.
     rounding = 1.1
     margin = 1.5
     # Columns first, as the room between layers depends on how far apart the blocks are.
@@ -208,8 +202,9 @@ def _columns(blocks: list[Block], gap: float) -> Floats:
         # A block needs the room of all that hangs below it.
         left[number] = max(left[number], left[leftmost] - x[leftmost])
         right[number] = max(right[number], right[last] + x[last])
-    # From above, places relative to the parent become places on the page.
+    # Block 0 is the root, the only block that has no parent.
     x[0] = left[0]
+    # From above, places relative to the parent become places on the page.
     for number, children in enumerate(children_of):
         x[children] += x[number]
     return x
@@ -227,99 +222,3 @@ def _layers(blocks: list[Block], x: Floats, gap: float) -> Floats:
             room[block.layer] = max(room[block.layer], needed)
     # The top of a layer is the height of all layers above it.
     return (np.cumsum(room) - room)[[block.layer for block in blocks]]
-
-
-class Names:
-    """Names of the variables of a circuit and of their states.
-
-    Without a domain the variables are called x0, x1, ... and states by their codes.
-    """
-
-    def __init__(self, circuit: Circuit, domain: Domain | None) -> None:
-        if domain is not None and domain.n_features != circuit.n_features:
-            raise ValueError(
-                f"domain must have the {circuit.n_features} columns of the circuit, "
-                f"got {domain.n_features}"
-            )
-        self.variables = variable_names(circuit.n_features, domain)
-        self._circuit = circuit
-        self._domain = domain
-
-    def state(self, variable: int, state: int) -> str:
-        """A category, or the range of a bin or tail."""
-        axis = self._circuit.structure.axis_of(variable)
-        # A state of a histogram axis is a range of numbers, or dates, and has no name.
-        if isinstance(axis, Histogram):
-            dates = {} if self._domain is None else self._domain.calendars
-            return _range_of_state(axis, state, dates.get(variable))
-        categories = None if self._domain is None else self._domain[variable].states
-        return shown_value(state if categories is None else categories[state])
-
-
-def variable_names(n_variables: int, domain: Domain | None) -> list[str]:
-    """The names of the columns, else ``x`` and their numbers."""
-    names = None if domain is None else domain.feature_names
-    return [f"x{number}" for number in range(n_variables)] if names is None else [*map(str, names)]
-
-
-def _range_of_state(axis: Histogram, state: int, calendar: Calendar | Ranks | None) -> str:
-    """What the values of a state have in common: the atom, or the ends of its bins and tails."""
-    # Cells of the axis by state: an atom, or neighbouring bins.
-    cells = [np.flatnonzero(axis.states == state_number) for state_number in np.unique(axis.states)]
-    points = axis.points[cells[state]]
-    # A state whose cells are all points is an atom, shown by its value.
-    if not np.isnan(points).any():
-        return shown_value(float(points[0]), calendar)
-    ends = np.concatenate([[-np.inf], axis.edges, [np.inf]])
-    # Bins end at their atoms; the cells of these are no wider than rounding, or a step.
-    atoms = np.flatnonzero(~np.isnan(axis.points))
-    ends[atoms] = ends[atoms + 1] = axis.points[atoms]
-    edges_of_ranges = [
-        ends[[cell[0], cell[-1] + 1]] for cell in cells if np.isnan(axis.points[cell]).any()
-    ]
-    edges = np.unique(edges_of_ranges)
-    # The same edges stand at both sides of a range, and must look alike there.
-    shown = _shown_edges(edges) if calendar is None else {e: calendar.text(e) for e in edges}
-    low = ends[cells[state][0]]
-    high = ends[cells[state][-1] + 1]
-    # The first and the last range have one end only.
-    if low == -np.inf:
-        return f"< {shown[high]}" if high < np.inf else "any other number"
-    return f"≥ {shown[low]}" if high == np.inf else f"{shown[low]} to {shown[high]}"
-
-
-def _shown_edges(edges: Floats) -> dict[float, str]:
-    """Edges with as few digits as keep them apart, three at least."""
-    for digits in range(3, 17):
-        shown = [f"{edge:.{digits}g}" for edge in edges]
-        if len(set(shown)) == len(shown):
-            break
-    return dict(zip(edges.tolist(), shown))
-
-
-def shown_value(value: Any, calendar: Calendar | Ranks | None = None) -> str:
-    """A category, number or date for people: whole numbers without their point."""
-    # People compare dates, not the numbers that stand for them.
-    if calendar is not None:
-        return calendar.text(value)
-    if isinstance(value, (float, np.floating)):
-        return f"{value:.5g}"
-    return str(value)
-
-
-def check_drawable(estimator: Any, attribute: str, needs: str, of_circuit: str) -> None:
-    """Refuse what is not fitted or lacks what a display reads, and say what can be drawn of it."""
-    if isinstance(estimator, Circuit):
-        raise TypeError(f"from_estimator draws a fitted estimator, got a Circuit; {of_circuit}.")
-    check_is_fitted(estimator)
-    if hasattr(estimator, attribute):
-        return
-    advice = "draw a density, such as CutsetNetworkBD"
-    if hasattr(estimator, "density_"):
-        advice = "draw its density_"
-    elif hasattr(estimator, "densities_"):
-        advice = "draw one of its densities_"
-    elif hasattr(estimator, "to_mixture"):
-        sampled = "CircuitDisplay(model.to_mixture(3), domain=model.domain_).plot()"
-        advice = f"draw a sample of its trees: {sampled}"
-    raise TypeError(f"{needs}, which {type(estimator).__name__} has not; {advice}.")

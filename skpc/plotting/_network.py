@@ -9,7 +9,8 @@ import numpy as np
 
 from skpc._arrays import segment
 from skpc.circuit import PRODUCT, Circuit
-from skpc.plotting._drawing import HALF_BOX, Block, Names, draw_blocks, text_width
+from skpc.plotting._drawing import HALF_BOX, Block, draw_blocks, text_width
+from skpc.plotting._names import Names
 
 #: More boxes than this cannot be read on one page.
 _MAX_BOXES = 300

@@ -9,7 +9,9 @@ from skpc._repr import ShowsParameters
 from skpc._validation import check_matplotlib_support
 from skpc.circuit import SUM, Circuit
 from skpc.domain import Domain
-from skpc.plotting._drawing import HALF_BOX, Block, Names, check_drawable, draw_blocks
+from skpc.plotting._drawable import check_drawable
+from skpc.plotting._drawing import HALF_BOX, Block, draw_blocks
+from skpc.plotting._names import Names
 from skpc.plotting._network import draw_network, read_network
 from skpc.variables import Bins, Points
 

@@ -10,7 +10,8 @@ from skpc._arrays import Floats
 from skpc._repr import ShowsParameters
 from skpc._validation import check_matplotlib_support
 from skpc.domain import Domain
-from skpc.plotting._drawing import BLUE, LIGHT_BLUE, ORANGE, shown_value, variable_names
+from skpc.plotting._drawing import BLUE, LIGHT_BLUE, ORANGE
+from skpc.plotting._names import shown_value, variable_names
 
 _TITLES = ("mean of the draws", "spread of the draws", "observed and drawn")
 

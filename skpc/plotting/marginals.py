@@ -9,14 +9,9 @@ from skpc._arrays import Floats
 from skpc._repr import ShowsParameters
 from skpc._validation import check_matplotlib_support, check_table
 from skpc.domain import Domain
-from skpc.plotting._drawing import (
-    BLUE,
-    LIGHT_BLUE,
-    ORANGE,
-    check_drawable,
-    shown_value,
-    variable_names,
-)
+from skpc.plotting._drawable import check_drawable
+from skpc.plotting._drawing import BLUE, LIGHT_BLUE, ORANGE
+from skpc.plotting._names import shown_value, variable_names
 from skpc.variables import Predictive
 from skpc.variables.predictive import FormSum
 
@@ -113,8 +108,8 @@ class MarginalsDisplay(ShowsParameters):
         """
         check_matplotlib_support(f"{cls.__name__}.from_estimator")
         needs = "MarginalsDisplay needs a density with a method marginals"
-        of_circuit = "skpc.queries.posteriors returns its marginals"
-        check_drawable(estimator, "marginals", needs, of_circuit)
+        for_circuits = "skpc.queries.posteriors returns its marginals"
+        check_drawable(estimator, "marginals", needs, for_circuits)
         domain = estimator.domain_
         table = check_table(estimator, X, reset=False)
         rows = domain.encode(table)
