@@ -53,6 +53,7 @@ from tests.benchmarks.prediction import (
     Split,
     compare,
     fit_ours,
+    guide_rows,
     options,
     print_bars,
     print_cost,
@@ -93,6 +94,10 @@ def main() -> None:
     found = run(benchmark, asked)
     print_bars(found, benchmark, NEEDED, CLASSIFICATION.imputed)
     print_cost(found)
+    titles = {"class shares": "shares of the classes"}
+    rows = guide_rows(found, benchmark, CLASSIFICATION.imputed, titles)
+    if len(rows) > 1:
+        write(asked.write, "classification", rows)
     print_forests(found, asked.write)
 
 

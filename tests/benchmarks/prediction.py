@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from tests.benchmarks.guide_tables import add_write
+from tests.benchmarks.guide_tables import add_write, with_error
 from tests.benchmarks.mixed_tables import numbers_of, read
 
 #: Shares of cells removed at random, and masks that depend on a number that is seen ("mar") or on
@@ -28,6 +28,14 @@ MASKS = (0.0, 0.1, 0.3, 0.5, 0.7, "mar", "mnar")
 BAR_MASKS = tuple(mask for mask in MASKS if mask != "mar")
 N_ROWS = 4000
 OURS, ALONE, RIVAL, GRID = "pool", "densities alone", "masked copies", "boosting's grid"
+BOOSTING, LIGHTGBM = "HGB", "LightGBM, copies"
+#: Rows of a table of the guide with the models behind them; the best imputer and model follow.
+SHOWN = {
+    OURS: "pool",
+    LIGHTGBM: "LightGBM, masked copies",
+    RIVAL: "boosting, masked copies",
+    BOOSTING: "boosting",
+}
 
 #: What was measured of one model on one split: arrays whose rows are the masks.
 Figures = dict[str, np.ndarray]
@@ -291,6 +299,54 @@ def print_bars(
         )
         for title, count, bar in itertools.zip_longest(titles, counts, bars):
             print(f"{title}: {count} of {len(cells)} cells" + (f" (bar: {bar})" if bar else ""))
+
+
+def guide_rows(
+    found: dict[str, Found], benchmark: Benchmark, rivals: Sequence[str], titles: dict[str, str]
+) -> list[list[str]]:
+    """Losses, and accuracies where there are any, as a table of the guide.
+
+    ``rivals`` are the imputers with their models: the best of them has a row, chosen in each column
+    anew. The last row is ours less the copies', with the paired standard error. ``titles`` are
+    those of the tables, and of the model without features.
+    """
+    columns = [("loss", mask) for mask in MASKS if mask != 0.1]
+    if "accuracy" in benchmark.measures:
+        columns += [("right", 0.0), ("right", 0.5)]
+    rows = [["table", "model", *(_head(key, mask) for key, mask in columns)]]
+    for name, models in found.items():
+        if {OURS, RIVAL, *rivals} <= set(models):
+            cells = [_shown(models, benchmark, rivals, titles, column) for column in columns]
+            for model in cells[0]:
+                rows.append([titles.get(name, name), model, *(texts[model] for texts in cells)])
+    return rows
+
+
+def _head(key: str, mask: float | str) -> str:
+    title = mask.upper() if isinstance(mask, str) else f"{100.0 * mask:.0f} %"
+    return title if key == "loss" else f"accuracy, {title}"
+
+
+def _shown(
+    models: Found,
+    benchmark: Benchmark,
+    rivals: Sequence[str],
+    titles: dict[str, str],
+    column: tuple[str, float | str],
+) -> dict[str, str]:
+    """Texts of one column by the titles of its rows."""
+    key, mask = column
+    root = benchmark.root and key == "loss"
+    at = MASKS.index(mask)
+    measured = {label: rows_of(splits, key)[at] for label, splits in models.items()}
+    values = {label: _loss(figures, root) for label, figures in measured.items()}
+    best = min if key == "loss" else max
+    figures = {title: values[label] for label, title in SHOWN.items() if label in values}
+    figures["best imputer + model"] = best(values[label] for label in rivals)
+    figures |= {titles[label]: values[label] for label in titles if label in values}
+    texts = {title: f"{figure:.3f}" for title, figure in figures.items()}
+    difference, error = compare(measured[OURS], measured[RIVAL], root)
+    return texts | {"pool - boosting, masked copies": with_error(difference, error, 3)}
 
 
 def compare(ours: np.ndarray, rival: np.ndarray, root: bool) -> tuple[float, float]:

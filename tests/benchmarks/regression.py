@@ -1,7 +1,7 @@
 """Numbers of incomplete rows: pools of densities compared with boosting and imputers.
 
     SKPC_DATA=... python -m tests.benchmarks.regression [names ...] [--splits N] [--draws N]
-        [--rows N] [--models ...] [--keep FOLDER] [--quick]
+        [--rows N] [--models ...] [--keep FOLDER] [--quick] [--write doc/user_guide]
 
 At most 4,000 rows of a table; models learn from 60 % of them, complete, all columns but the target.
 The target is in standard deviations of the training rows. Cells of the other rows are removed: a
@@ -37,6 +37,7 @@ from sklearn.datasets import load_diabetes
 from sklearn.model_selection import train_test_split
 
 from skpc import DensityRegressor
+from tests.benchmarks.guide_tables import write
 from tests.benchmarks.prediction import (
     ALONE,
     MASKS,
@@ -47,6 +48,7 @@ from tests.benchmarks.prediction import (
     Found,
     Split,
     fit_ours,
+    guide_rows,
     options,
     print_bars,
     print_cost,
@@ -69,6 +71,14 @@ TARGETS = {
     "electricity-nswprice": "nswprice",
     "bank-age": "age",
 }
+#: Names of targets in the guide, and of the model without features.
+TITLES = {
+    "cmc-age": "cmc, age of the wife",
+    "electricity-transfer": "electricity, transfer",
+    "electricity-nswprice": "electricity, nswprice",
+    "bank-age": "bank, age",
+    "mean": "mean of the target",
+}
 #: Cells below masked copies, of the 30 of all targets.
 NEEDED = (22,)
 
@@ -87,6 +97,9 @@ def main() -> None:
     found = run(benchmark, asked)
     print_bars(found, benchmark, NEEDED, REGRESSION.imputed)
     print_cost(found)
+    rows = guide_rows(found, benchmark, REGRESSION.imputed, TITLES)
+    if len(rows) > 1:
+        write(asked.write, "regression", rows)
     for name, figures in found.items():
         if OURS in figures:
             _print_pit(name, figures)

@@ -45,7 +45,15 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.svm import SVC, SVR
 
-from tests.benchmarks.prediction import GRID, RIVAL, Fitted, Split, ask_with
+from tests.benchmarks.prediction import (
+    BOOSTING,
+    GRID,
+    LIGHTGBM,
+    RIVAL,
+    Fitted,
+    Split,
+    ask_with,
+)
 
 COPY_RATES = (0.0, 0.3, 0.6)
 N_COPY_DRAWS = 3
@@ -56,9 +64,6 @@ AROUND_DEFAULTS = {
     "max_iter": (100, 200),
 }
 STRENGTHS, LEAF_SIZES = (0.1, 1.0, 10.0), (1, 5)
-
-
-LIGHTGBM = "LightGBM, copies"
 LIGHTGBM_GRID = {
     "learning_rate": LEARNING_RATES,
     "num_leaves": LEAVES,
@@ -88,7 +93,7 @@ class Task(NamedTuple):
         optional = {(LIGHTGBM,): partial(fit_lightgbm, task=self)}
         return (optional if find_spec("lightgbm") else {}) | {
             (RIVAL,): partial(fit_masked_copies, task=self),
-            ("HGB",): partial(fit_boosting, task=self),
+            (BOOSTING,): partial(fit_boosting, task=self),
             (GRID,): partial(fit_grid, task=self),
             self.imputed: partial(fit_imputed, task=self),
             self.featureless[:1]: partial(fit_featureless, task=self),
@@ -129,7 +134,7 @@ def fit_featureless(split: Split, task: Task) -> dict[str, Fitted]:
 
 
 def fit_boosting(split: Split, task: Task) -> dict[str, Fitted]:
-    return {"HGB": _fitted(task.boosting(), split, task)}
+    return {BOOSTING: _fitted(task.boosting(), split, task)}
 
 
 def fit_grid(split: Split, task: Task) -> dict[str, Fitted]:
