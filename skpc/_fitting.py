@@ -136,9 +136,9 @@ class Batches:
         self.size = size
         self.most = most
         #: The sizes of the batches of each epoch so far, and how many these were.
-        self.sizes = list[int]()
-        self.n_batches = list[int]()
-        self._left = list[Rows]()
+        self.sizes: list[int] = []
+        self.n_batches: list[int] = []
+        self._left: list[Rows] = []
 
     @property
     def is_between(self) -> bool:

@@ -34,7 +34,7 @@ def start_streams(seed: Any, n_streams: int, first: int = 0) -> Streams:
     """The streams number ``first``, ``first + 1``, ... of a seed (uint64)."""
     number = np.arange(first, first + n_streams, dtype=np.uint64)
     # Mixed twice, so that seeds and numbers that differ in one bit give unlike streams.
-    return np.asarray(mix_words(seed ^ mix_words(number + _GOLDEN)))
+    return mix_words(seed ^ mix_words(number + _GOLDEN))
 
 
 def row_seeds(codes: NDArray[np.integer], seed: int) -> Streams:
@@ -63,7 +63,7 @@ def uniforms(streams: Streams) -> Floats:
     """Draw a number from (0, 1) with each stream, as :func:`uniform` does."""
     streams += _GOLDEN
     fractions = (mix_words(streams) >> np.uint64(11)).astype(np.float64)
-    return np.asarray((fractions + 0.5) * 1.1102230246251565e-16)
+    return (fractions + 0.5) * 1.1102230246251565e-16
 
 
 def draw_states(prob: Floats, random_state: np.random.RandomState) -> Ints:

@@ -57,7 +57,7 @@ def saying_once() -> Iterator[None]:
 @contextmanager
 def collected() -> Iterator[list[tuple[str, type[Warning]]]]:
     """Collect the warnings of this thread, so that one can speak for many chunks of rows."""
-    collection = list[tuple[str, type[Warning]]]()
+    collection: list[tuple[str, type[Warning]]] = []
     token = _COLLECTED.set(collection)
     try:
         yield collection

@@ -106,14 +106,14 @@ def _combined(mixture: Components, estimates: list[Estimates], height: Floats) -
     sizes = np.column_stack([part.effective_sample_size for part in estimates])
     chosen = _choose(responsibility, height)
     draws = estimates[0].draws
-    marginals: Floats | float = 0.0
+    marginals_of_each = [estimate.marginals for estimate in estimates]
+    marginals = np.einsum("rc,crs->rs", responsibility, marginals_of_each)
     for component, estimate in enumerate(estimates):
         is_chosen = chosen == component
         draws[is_chosen] = estimate.draws[is_chosen]
-        marginals = marginals + responsibility[:, [component]] * estimate.marginals
     log_likelihood = np.logaddexp.reduce(log_joint, axis=1)
     variance = (responsibility**2 / sizes).sum(axis=1)
-    return Estimates(log_likelihood, np.asarray(marginals), 1.0 / variance, draws)
+    return Estimates(log_likelihood, marginals, 1.0 / variance, draws)
 
 
 def _choose(probability: Floats, height: Floats) -> Ints:

@@ -90,7 +90,7 @@ class IncompleteRows(NamedTuple):
     @property
     def missing(self) -> Bools:
         """Whether some cell of each row is missing."""
-        return np.asarray((self.codes < 0).any(axis=1))
+        return self.codes.min(axis=1) < 0
 
     def drawn_from(self, mixture: Components) -> TrainingRows:
         """The rows with their missing cells drawn."""

@@ -11,7 +11,7 @@ import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial, reduce
 from typing import Any, ClassVar, NamedTuple, Self, TypeVar, cast
 
@@ -105,10 +105,6 @@ class TrainingData(NamedTuple):
 class TableLearner(ColumnsEstimator, ABC):
     """An estimator that learns a density of encoded rows, from a table or from rows like these."""
 
-    #: Weight of the rows that have been learned from: partial_fit goes on from here.
-    _n_learned: float = field(init=False)
-    #: The columns in the order in which they were learned from.
-    _order: Ints = field(init=False)
     #: Whether columns are put into an order; the members of a pool do that themselves.
     _orders_columns: ClassVar[bool] = True
     #: Of more distinct rows, a sample of this size tells the structure, and all the parameters.
@@ -296,6 +292,7 @@ class TableLearner(ColumnsEstimator, ABC):
 
         The parameters are those of ``more_rows``, if there are any, of which ``data`` is a sample.
         """
+        # The weight of the rows that have been learned from: partial_fit goes on from here.
         self._n_learned = float(data.weight.sum())
         present = present_rows(data.rows, data.weight)
         rows, weight = with_some_cell(domain, *present)
@@ -310,7 +307,8 @@ class TableLearner(ColumnsEstimator, ABC):
         sample = data._replace(rows=rows, weight=weight).sampled(self._most_rows)
         self._take_domain(domain.taken(columns))
         # As long as it learns, the order of the columns is its own; in the end it is the table's.
-        self._order = np.arange(len(columns))
+        # The columns of the table in the order in which they were learned from.
+        self._order: Ints = np.arange(len(columns))
         in_order = sample._replace(rows=sample.rows.take(columns, axis=1), rows_val=rows_val)
         learned = self._learn(in_order)
         # The structure comes from a sample, the parameters come from all rows.

@@ -104,9 +104,6 @@ class PoolEstimator(Composition, TableEstimator):
     cv: Any = parameter(3, "cv_object")
     missing_rates: Sequence[float] = parameter((0.0, 0.3, 0.6), "array-like")
 
-    _pool: Any = field(init=False)
-    #: The columns of the table in the order in which members learn from them.
-    _order: Ints = field(init=False)
     #: Densities by default.
     _usual: ClassVar[tuple[tuple[str, Any], ...]]
     #: What members that are no densities need, and what names of them stand for.
@@ -166,6 +163,7 @@ class PoolEstimator(Composition, TableEstimator):
         if isinstance(splits, list):
             splits = [(train_weight[order.rows], held[order.rows]) for train_weight, held in splits]
         # The target comes last, and is no column of the table.
+        # The columns of the table in the order in which members learn from them.
         self._order = places[:-1]
         return rows[np.ix_(order.rows, places)], weight[order.rows], splits
 
@@ -240,7 +238,7 @@ class PoolEstimator(Composition, TableEstimator):
         folds = []
         if len(members) > 1:
             folds = make_folds(data.rows, weight, group, splits, data.rates, random_state)
-        self._pool = learn_pool(
+        self._pool: Any = learn_pool(
             data, members, weight, folds, self.n_jobs, random_state, self.verbose
         )
 

@@ -79,7 +79,7 @@ def distinct_rows(
     known_table: Any, stated: dict[int, Stated], weight: Floats
 ) -> tuple[Ints, Floats]:
     """Numbers of rows that stand for all, as :func:`split_ranges` returns these; their weights."""
-    keys = list[Any]()
+    keys: list[Any] = []
     for place in range(known_table.shape[1]):
         key = values_of(known_table, place)
         if place in stated and not are_categories(key, stated[place]):

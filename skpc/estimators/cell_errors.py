@@ -187,8 +187,6 @@ class CellErrorDetector(TableTransformer, ColumnsEstimator):
     fdr: float = parameter(0.1, FRACTION)
     repair: str | None = parameter(None, StrOptions({"mean", "mpe", "sample"}), None)
 
-    threshold_: float = field(init=False)
-
     #: Densities may read numbers in different ways; what the numbers are is the same for all.
     margins = "auto"
 

@@ -171,9 +171,6 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
 
     regressors: Any = parameter(("boosting", "ridge"), "array-like", None)
 
-    #: How targets that are dates are numbers.
-    _dates: Calendar | None = field(default=None, init=False)
-    event_codes_: Ints | None = field(init=False)
     #: The last target or censored time that was seen; infinite where no target is a range.
     _last: float = field(default=np.inf, init=False)
     _usual = (
@@ -220,12 +217,13 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
             random_state = check_random_state(self.random_state)
             densities = self._densities(random_state)
             rates = check_rates(self.missing_rates)
-            self.event_codes_ = None
+            self.event_codes_: Ints | None = None
             self._last = np.inf
             if is_censored(y):
                 self._fit_censored(densities, X, y, sample_weight, random_state)
                 return self
             # Members learn from numbers: dates become such, and predictions dates again.
+            # How targets that are dates are numbers.
             self._dates = Calendar.fit(y, sample_weight, "y")
             y = self._numbers(y)
             checked = self._training_rows(X, sample_weight, y, check_target)

@@ -17,7 +17,6 @@ from skpc.estimators._estimator import (
     check_labels,
     parameter,
 )
-from skpc.learning.forest import Forest
 from skpc.learning.random_trees import ForestOptions, learn_forest
 from skpc.pooling.pool import labelled
 
@@ -137,9 +136,6 @@ class GenerativeForest(ProbabilisticClassifier, ColumnsEstimator):
     n_bins: int | None = parameter(None, None, AT_LEAST_ONE)
 
     margins: ClassVar[str] = "auto"
-    _forest: Forest = field(init=False)
-    #: The columns of the table in the order in which trees learn from them.
-    _order: Ints = field(init=False)
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -176,6 +172,7 @@ class GenerativeForest(ProbabilisticClassifier, ColumnsEstimator):
             is_categorical = np.append(self.domain_.is_categorical, True)
             columns, order = canonical_order(rows, weight, is_categorical)
             # The class, too, has a place in this order, but not among the columns of trees.
+            # The columns of the table in the order in which trees learn from them.
             self._order = columns[columns < self.n_features_in_]
             # Weights by class, (n_rows, n_classes), with one entry in each line that is not zero.
             is_class = rows[order, -1:] == np.arange(len(self.classes_))

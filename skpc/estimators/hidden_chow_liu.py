@@ -1,7 +1,5 @@
 """Chow-Liu trees of hidden variables."""
 
-from dataclasses import field
-
 import numpy as np
 from sklearn.utils import check_random_state
 
@@ -139,12 +137,11 @@ class HiddenChowLiuTree(CircuitDensity):
 
     #: Bins know atoms and the space between them.
     margins = "auto"
-    parent_: Ints = field(init=False)
 
     def _take_columns(self, order: Ints) -> None:
         super()._take_columns(order)
         # Old numbers of parents become new ones; the last entry maps -1, of the root, to itself.
-        self.parent_ = np.append(np.argsort(order), -1)[self.parent_[order]]
+        self.parent_: Ints = np.append(np.argsort(order), -1)[self.parent_[order]]
 
     def _learn(self, data: TrainingData) -> TaughtTree:
         random_state = check_random_state(self.random_state)

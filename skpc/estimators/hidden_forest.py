@@ -1,6 +1,6 @@
 """A bag of mixtures of hidden Chow-Liu trees."""
 
-from dataclasses import field, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -188,13 +188,6 @@ class HiddenForest(CircuitDensity):
 
     #: Bins know atoms and the space between them.
     margins = "auto"
-    #: The trees over the columns in the order in which they were learned from; None once parameters
-    #: have changed that only the circuit has.
-    _forest: Any = field(init=False)
-    #: The same in float64, and the circuit, once they have been asked for.
-    _made: dict[str, Any] = field(init=False)
-    #: The masses of the states of each column, smooth along lines.
-    _masses: list[Floats] = field(init=False)
 
     @property
     def bins_wanted(self) -> int | None:
@@ -214,8 +207,11 @@ class HiddenForest(CircuitDensity):
     @circuit_.setter
     def circuit_(self, circuit: Circuit) -> None:
         # The parameters of this circuit are not those of the trees any more.
-        self._forest = None
-        self._made = {"circuit": circuit}
+        # The trees over the columns in the order in which they were learned from; None once
+        # parameters have changed that only the circuit has.
+        self._forest: Any = None
+        # The same in float64, and the circuit, once they have been asked for.
+        self._made: dict[str, Any] = {"circuit": circuit}
 
     @property
     def _density(self) -> Density:
@@ -245,7 +241,7 @@ class HiddenForest(CircuitDensity):
             # The method of CircuitDensity would make the circuit only to put it in order.
             TableLearner._take_columns(self, order)
             self._made = {}
-        self._masses = [self._masses[column] for column in order.tolist()]
+        self._masses: list[Floats] = [self._masses[column] for column in order.tolist()]
 
     def _refit(self, data: Rows | EncodedChunks, sample: TrainingData, learned: Any) -> None:
         taught = TaughtForest.from_forest(self._forest, self.domain_, data.n_rows)
@@ -282,6 +278,7 @@ class HiddenForest(CircuitDensity):
             # Rows come in the order of learning, the like density has that of its table.
             places = data.like._order.tolist()
             pairs = [(data.like.domain_[place].axis, data.like._masses[place]) for place in places]
+        # The masses of the states of each column are smooth along lines.
         axes, self._masses = map(list, zip(*pairs))
         columns = tuple(replace(column, axis=axis) for column, axis in zip(self.domain_, axes))
         domain = self.domain_ = replace(self.domain_, columns=columns)

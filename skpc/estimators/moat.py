@@ -1,6 +1,5 @@
 """Mixtures of all trees."""
 
-from dataclasses import field
 from functools import partial
 from numbers import Integral
 from typing import Any, Self
@@ -233,15 +232,13 @@ class MixtureOfAllTrees(TableDensity):
     n_bins: int | None = parameter(None, None, AT_LEAST_ONE)
     margins: str = parameter("auto", StrOptions({"auto", "plain"}))
 
-    _adam: Adam = field(init=False)
-
     def _take_columns(self, order: Ints) -> None:
         # The vector and Adam's averages share one layout, which changes with the domain.
         taken = partial(self._parameters().taken, order=order)
         vector = taken(self._vector)
         (mean, square, n_steps) = self._adam
         super()._take_columns(order)
-        self._adam = Adam(taken(mean), taken(square), n_steps)
+        self._adam: Adam = Adam(taken(mean), taken(square), n_steps)
         self._set_parameters(self._parameters(), vector)
 
     def _learn(self, data: TrainingData) -> None:

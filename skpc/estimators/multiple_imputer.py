@@ -207,15 +207,6 @@ class MultipleImputer(TableEstimator):
     passive: Any = parameter(None, dict, None)
     parameters: str = parameter("posterior", StrOptions({"bootstrap", "posterior", "fixed"}))
 
-    density_: Any = field(init=False)
-    densities_: list[Any] = field(init=False)
-    trace_: Floats | None = field(init=False)
-    #: Standard deviations of the columns.
-    _sd: Floats = field(init=False)
-    _chains: Chains | None = field(init=False)
-    #: Which columns had missing cells in ``fit``.
-    _was_incomplete: Bools = field(init=False)
-
     @fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit the density, and draw its parameters for each table.
@@ -268,12 +259,13 @@ class MultipleImputer(TableEstimator):
             if density is None and (is_chained or holds_ranges(table)):
                 density = TableMixture(random_state=self.random_state, verbose=self.verbose)
             if density is None:
-                self.density_ = self._fit_default(table, weight)
+                self.density_: Any = self._fit_default(table, weight)
             else:
                 self.density_ = clone(density).fit(table, sample_weight=weight)
             rows, weight = self._distinct_rows(table, weight)
             self.densities_ = [self.density_] * self.n_imputations
-            self._chains = self.trace_ = None
+            self._chains: Chains | None = None
+            self.trace_: Floats | None = None
             # Equal rows have different cells.
             n_copies = copies(weight)
             index = owners(n_copies)
@@ -299,7 +291,7 @@ class MultipleImputer(TableEstimator):
             rows, weight = merge_rows(rows, weight)
         # Draws stand for ranges; they only tell how columns spread, and need no seed of the user's.
         cells = with_draws(self.density_.row_density, rows, np.random.RandomState(0))
-        self._was_incomplete = np.asarray(np.isnan(cells).any(axis=0))
+        self._was_incomplete: Any = np.isnan(cells).any(axis=0)
         self._sd = column_moments(cells, weight)[1]
         if isinstance(rows, Events):
             return rows, weight
@@ -514,7 +506,7 @@ class MultipleImputer(TableEstimator):
             )
         domain = self.density_.domain_
         shift = np.zeros(domain.n_features)
-        log_odds = dict[int, Floats]()
+        log_odds: dict[int, Floats] = {}
         for name, column in zip(delta, domain.places([*delta], "delta").tolist()):
             labels = domain[column].states
             if labels is not None:

@@ -140,10 +140,6 @@ class StackedDensity(Composition, TableDensity):
     margins = "auto"
     _orders_columns = False
 
-    weights_: Floats = field(init=False)
-    scores_: Floats = field(init=False)
-    estimators_: list[Any] = field(init=False)
-    _names: list[str] = field(init=False)
     #: Folds that are given, while they are used.
     _splits: list[Split] | None = field(default=None, init=False)
     #: Weights by which the cells of each column are mixed in all rows; None: the posterior ones.

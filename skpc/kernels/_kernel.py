@@ -134,7 +134,7 @@ class RBF(_ScaledKernel):
         # A square that overflows is as good as any that leaves nothing of the kernel.
         with np.errstate(over="ignore"):
             exponent = -self.gamma * np.square(x - y)
-        return np.asarray(np.exp(exponent))
+        return np.exp(exponent)
 
 
 class ExponentialHamming(_ScaledKernel):
@@ -358,7 +358,7 @@ class KernelNode:
         values: Any = 0.0
         for weight, part in zip(self.weights, self.parts):
             values = values + weight * part.of_points(x, y)
-        return np.asarray(values)
+        return values
 
 
 class KernelCircuit:

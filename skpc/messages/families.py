@@ -226,7 +226,7 @@ class Message(ABC):
         """
         # The divergence of an exponential family by its natural and mean parameters.
         step = ((self.natural - other.natural) * self.mean_parameters).sum(axis=-1)
-        return np.asarray(step - self._log_partition() + other._log_partition())
+        return step - self._log_partition() + other._log_partition()
 
 
 class Normal(Message):
@@ -285,7 +285,7 @@ class Normal(Message):
         # A precision of zero is a flat message, which has no moments.
         with np.errstate(divide="ignore", invalid="ignore"):
             variance = 1.0 / self.natural[..., 1]
-            return np.asarray(self.natural[..., 0] / self.natural[..., 1]), np.asarray(variance)
+            return self.natural[..., 0] / self.natural[..., 1], variance
 
     @property
     def mean_parameters(self) -> Floats:
@@ -295,13 +295,13 @@ class Normal(Message):
     def _log_partition(self) -> Floats:
         shift = self.natural[..., 0]
         precision = self.natural[..., 1]
-        return np.asarray(0.5 * (shift * shift / precision + np.log(2.0 * np.pi / precision)))
+        return 0.5 * (shift * shift / precision + np.log(2.0 * np.pi / precision))
 
     def log_density(self, x: ArrayLike) -> Floats:
         """See :meth:`Message.log_density`."""
         distance = np.asarray(x, float) - self.mean
         precision = self.natural[..., 1]
-        return np.asarray(0.5 * (np.log(precision / (2.0 * np.pi)) - precision * distance**2))
+        return 0.5 * (np.log(precision / (2.0 * np.pi)) - precision * distance**2)
 
     def sample(self, n_samples: int, random_state: np.random.RandomState) -> Floats:
         """See :meth:`Message.sample`."""
@@ -315,7 +315,7 @@ class Normal(Message):
         distance = self.mean - other.mean
         quadratic = distance * distance * other.natural[..., 1]
         with np.errstate(divide="ignore", invalid="ignore"):
-            return np.asarray(0.5 * (excess - np.log1p(excess) + quadratic))
+            return 0.5 * (excess - np.log1p(excess) + quadratic)
 
 
 class Beta(Message):
@@ -365,23 +365,23 @@ class Beta(Message):
         total = alpha + beta
         mean = alpha / total
         # Quotients first, so that no product of large parameters overflows.
-        return np.asarray(mean), np.asarray(mean * (beta / total) / (total + 1.0))
+        return mean, mean * (beta / total) / (total + 1.0)
 
     @property
     def mean_parameters(self) -> Floats:
         parameters = self.parameters
         # Means of log(x) and log(1 - x).
-        return np.asarray(digamma(parameters) - digamma(parameters.sum(axis=-1, keepdims=True)))
+        return digamma(parameters) - digamma(parameters.sum(axis=-1, keepdims=True))
 
     def _log_partition(self) -> Floats:
-        return np.asarray(betaln(*np.moveaxis(self.parameters, -1, 0)))
+        return betaln(*np.moveaxis(self.parameters, -1, 0))
 
     def log_density(self, x: ArrayLike) -> Floats:
         """See :meth:`Message.log_density`."""
         x = np.asarray(x, float)
         # xlogy takes 0 log(0) as zero: a power of zero is one, also at the ends of the interval.
         unnormalised = xlogy(self.natural[..., 0], x) + xlog1py(self.natural[..., 1], -x)
-        return np.asarray(unnormalised - self._log_partition())
+        return unnormalised - self._log_partition()
 
     def sample(self, n_samples: int, random_state: np.random.RandomState) -> Floats:
         """See :meth:`Message.sample`."""
@@ -439,7 +439,7 @@ class Gamma(Message):
         shape, rate = np.moveaxis(self.parameters, -1, 0)
         mean = shape / rate
         # The rate is applied twice, so that its square cannot overflow.
-        return np.asarray(mean), np.asarray(mean / rate)
+        return mean, mean / rate
 
     @property
     def mean_parameters(self) -> Floats:
@@ -448,13 +448,13 @@ class Gamma(Message):
 
     def _log_partition(self) -> Floats:
         shape, rate = np.moveaxis(self.parameters, -1, 0)
-        return np.asarray(gammaln(shape) - shape * np.log(rate))
+        return gammaln(shape) - shape * np.log(rate)
 
     def log_density(self, x: ArrayLike) -> Floats:
         """See :meth:`Message.log_density`."""
         x = np.asarray(x, float)
         unnormalised = xlogy(self.natural[..., 0], x) - self.natural[..., 1] * x
-        return np.asarray(unnormalised - self._log_partition())
+        return unnormalised - self._log_partition()
 
     def sample(self, n_samples: int, random_state: np.random.RandomState) -> Floats:
         """See :meth:`Message.sample`."""

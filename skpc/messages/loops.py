@@ -248,7 +248,7 @@ class _State:
 
 
 def _precision(rows: Floats, sites: Floats) -> Floats:
-    return np.asarray(np.eye(rows.shape[1]) + rows.T @ (sites[:, 1:] * rows))
+    return np.eye(rows.shape[1]) + rows.T @ (sites[:, 1:] * rows)
 
 
 def _is_proper(rows: Floats, sites: Floats) -> bool:

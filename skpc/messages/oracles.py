@@ -98,11 +98,11 @@ class LogisticFactor(NamedTuple):
         alpha, beta, mean, variance = (column[:, np.newaxis] for column in rows.T)
         normal = -0.5 * (u - mean) ** 2 / variance
         # log(1 - p) is log(p) - z.
-        return np.asarray(normal + (alpha + beta - 2.0) * log_expit(u) - (beta - 1.0) * u)
+        return normal + (alpha + beta - 2.0) * log_expit(u) - (beta - 1.0) * u
 
     def value(self, u: Floats, variable: int) -> Floats:
         """See ``Factor``, which has an example."""
-        return np.asarray(expit(u)) if variable == 0 else u
+        return expit(u) if variable == 0 else u
 
 
 def _gamma_interval(power: Floats, rate: Floats) -> tuple[Floats, Floats]:
@@ -173,7 +173,7 @@ class CompoundGammaFactor:
         """See ``Factor``, which has an example."""
         shape, rate = (column[:, np.newaxis] for column in rows.T)
         compound = -(self.s1 + self.s2) * np.logaddexp(u, np.log(self.r1))
-        return np.asarray((shape + self.s2 - 1.0) * u - rate * np.exp(u) + compound)
+        return (shape + self.s2 - 1.0) * u - rate * np.exp(u) + compound
 
     def value(self, u: Floats, variable: int) -> Floats:
         """See ``Factor``, which has an example."""
@@ -326,7 +326,7 @@ def _statistics(layout: MessageLayout, projection: str, values: Floats, weight: 
     if projection == "kl":
         statistics = layout.family.statistics(values)
         # weight (..., n) and statistics (..., n, 2) give means of shape (..., 2).
-        return np.asarray((weight[..., np.newaxis] * statistics).sum(axis=-2))
+        return (weight[..., np.newaxis] * statistics).sum(axis=-2)
     mean = (weight * values).sum(axis=-1)
     # Around the mean, as the difference of two large moments would lose digits.
     variance = (weight * (values - mean[..., np.newaxis]) ** 2).sum(axis=-1)

@@ -141,9 +141,9 @@ class BayesianRegression:
     def _times_covariance(self, features: Floats) -> Floats:
         """The rows times the posterior covariance, shape (n_rows, n_features)."""
         if len(features) == 1:  # 3.6x on one row of 500 features
-            return np.asarray(blas.dsymv(1.0, self.triangle, features[0])[np.newaxis])
+            return blas.dsymv(1.0, self.triangle, features[0])[np.newaxis]
         # Transposed, as BLAS takes columns where numpy has rows.
-        return np.asarray(blas.dsymm(1.0, self.triangle, features.T).T)
+        return blas.dsymm(1.0, self.triangle, features.T).T
 
 
 @dataclass(frozen=True)
@@ -277,7 +277,7 @@ def noise_of_greatest_evidence(
     distance = (along.T / variance).sum(axis=2) + left / noise
     # The evidence is greatest where this sum is least; its constants are left out.
     best = np.argmin(log_determinant + distance, axis=0)
-    return np.asarray(noise[best, np.arange(len(best))])
+    return noise[best, np.arange(len(best))]
 
 
 def noise_of_least_error(features: Floats, targets: Floats, prior_variance: float) -> Floats:

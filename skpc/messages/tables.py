@@ -120,7 +120,7 @@ def _moments(family: str, rows: Floats, column: int, names: Any) -> tuple[Floats
     if family != _LOG_GAMMA:
         return messages.mean, messages.variance
     shape, rate = messages.parameters.T
-    return digamma(shape) - np.log(rate), np.asarray(polygamma(1, shape))
+    return digamma(shape) - np.log(rate), polygamma(1, shape)
 
 
 def _check_proper(messages: Message, rows: Floats, column: int, names: Any) -> None:
@@ -357,7 +357,7 @@ class CholeskyFeatures(NamedTuple):
     def transform(self, moments: Moments) -> Floats:
         """Features of messages, shape (n_rows, n_features)."""
         cross = self.kernel(self.pivots, moments)
-        return np.asarray(solve_triangular(self.triangle, cross, lower=True).T)
+        return solve_triangular(self.triangle, cross, lower=True).T
 
 
 def embedding_kernel(
@@ -389,7 +389,7 @@ def embedding_kernel(
            [0.436, 1.   ]])
     """
     distances = _square_distances(a, b, inner_length_scale_sq)
-    return np.asarray(np.exp(-0.5 * distances / outer_length_scale_sq))
+    return np.exp(-0.5 * distances / outer_length_scale_sq)
 
 
 def _square_distances(a: Moments, b: Moments, inner_length_scale_sq: Floats) -> Floats:
@@ -402,7 +402,7 @@ def _square_distances(a: Moments, b: Moments, inner_length_scale_sq: Floats) -> 
         for messages in (a, b)
     )
     products = embedding_products(a, b, inner_length_scale_sq)
-    return np.asarray(squares[:, np.newaxis] + other_squares - 2.0 * products)
+    return squares[:, np.newaxis] + other_squares - 2.0 * products
 
 
 def embedding_products(a: Moments, b: Moments, inner_length_scale_sq: Floats) -> Floats:

@@ -101,7 +101,7 @@ def log_scores(density: Any, events: Events, rows: Floats, n_features: int) -> F
     n_features : int
     """
     places = np.arange(events.rows.shape[1])
-    scores = list[Floats]()
+    scores: list[Floats] = []
     for part in gen_batches(len(rows), _ROWS):
         said = events.take(np.arange(len(rows))[part]).only(places >= n_features)
         given = np.full(said.rows.shape, np.nan)

@@ -127,7 +127,7 @@ def read_cells(tables: Sequence[Any], categorical_features: Any) -> list[TableCe
     """
     # Checks keep the names of columns in an estimator, which compares each table with the first.
     reader = BaseEstimator()
-    checked = list[Any]()
+    checked: list[Any] = []
     for number, table in enumerate(tables):
         try:
             checked.append(check_table(reader, table, reset=number == 0))

@@ -284,7 +284,7 @@ class RuledDensity(DensityMixin, BaseEstimator):
         share = float(np.exp(self.log_normalizer_))
         n_tried = 0
         n_kept = 0
-        parts = list[Floats]()
+        parts: list[Floats] = []
         while not parts or n_kept < n_samples:
             # A few more than on average are needed, or the last row takes many batches.
             size = int(np.ceil((n_samples - n_kept) / share)) + 10 * (share < 1.0)
@@ -417,7 +417,7 @@ class RuledDensity(DensityMixin, BaseEstimator):
         decoded = self.domain_.decode(TableCells(values, self.domain_).encoded(rows))
         is_told = self._ties.told(values)[0]
         # What follows from the rest is no evidence: it has been computed, not drawn.
-        evidence = dict[int, Any]()
+        evidence: dict[int, Any] = {}
         for place, column in enumerate(self._columns.tolist()):
             is_known = column in said or not np.isnan(values[0, column])
             if is_known and not is_told[column]:

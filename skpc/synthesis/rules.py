@@ -330,7 +330,7 @@ class _Search:
     def _observed(self, *columns: int) -> Floats:
         """Some columns, without the rows in which one of their cells is missing."""
         cells = self.rows[:, columns]
-        return np.asarray(cells[~np.isnan(cells).any(axis=1)].T)
+        return cells[~np.isnan(cells).any(axis=1)].T
 
 
 def _agreement(a: Floats, b: Floats) -> float:

@@ -81,7 +81,7 @@ class Tie(NamedTuple):
         # Sources (n_rows, n_sources) and one sign each.
         sources = rows[:, self.sources]
         if self.values is None:
-            total = np.asarray(sources @ np.array(self.signs) + self.constant)
+            total = sources @ np.array(self.signs) + self.constant
             # Decimals as their column has them, so that 0.1 + 0.2 is 0.3.
             return _decimals(total) if self.is_decimal else total
         # A map has one source.
@@ -250,9 +250,9 @@ class Ties(NamedTuple):
     def read(cls, rules: Iterable[Any], cells: TableCells) -> Self:
         """Read rules; one that would close a circle, or tell a column again, is not active."""
         # Columns by what they are computed from, so that no circle closes.
-        sources_of = dict[int, set[int]]()
-        totals = set[int]()
-        every = list[Tie]()
+        sources_of: dict[int, set[int]] = {}
+        totals: set[int] = set()
+        every: list[Tie] = []
         for tie in [read_tie(rule, cells) for rule in rules]:
             # A sum may determine any of its columns: the first one that is free.
             for turn in tie.turns():
