@@ -39,6 +39,7 @@ from skpc.pooling.censored import CensoredData, cumulative_incidences, log_score
 from skpc.pooling.folds import given_splits
 from skpc.pooling.numbers import NumberData, value_law
 from skpc.pooling.pool import Member, labelled
+from skpc.variables import Predictive
 from skpc.variables.dates import Calendar, as_dates
 
 #: Rows whose predictive distributions are held at a time.
@@ -336,7 +337,6 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
         ValueError
             If ``return_std`` is asked of targets known as ranges.
         """
-        rows = self._encode(X)[1]
         if self._is_censored:
             if return_std:
                 raise ValueError(
@@ -345,15 +345,11 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
                 )
             return self.predict_quantiles(X, 0.5)[:, 0]
         if not return_std:
-            mean = self._of_parts(rows, lambda part: self._pool.predictive(rows[part]).mean())
-            return as_dates(mean, self._dates)
-
+            return as_dates(self._predicted(X, Predictive.mean), self._dates)
         # Both moments come from one predictive distribution, which costs more than they do.
-        def moments(part: slice) -> Floats:
-            cells = self._pool.predictive(rows[part])
-            return np.column_stack([cells.mean(), cells.variance()])
-
-        mean, variance = self._of_parts(rows, moments).T
+        mean, variance = self._predicted(
+            X, lambda cells: np.column_stack([cells.mean(), cells.variance()])
+        ).T
         sd = np.sqrt(variance)
         # The deviation of dates is a length of time, and no date.
         return as_dates(
@@ -401,14 +397,11 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
                 f"levels must be one number or a list of them; found shape {wanted.shape}."
             )
 
-        rows = self._encode(X)[1]
-
-        def quantiles(part: slice) -> Floats:
-            cells = self._pool.predictive(rows[part])
+        def quantiles(cells: Predictive) -> Floats:
             # The empty column keeps the shape where no levels are asked for.
-            return np.column_stack([np.empty((len(rows[part]), 0)), *map(cells.quantile, wanted)])
+            return np.column_stack([np.empty((len(cells.known), 0)), *map(cells.quantile, wanted)])
 
-        numbers = self._of_parts(rows, quantiles)
+        numbers = self._predicted(X, quantiles)
         if self._is_censored:
             numbers = known_quantiles(numbers, self._last)
         return as_dates(numbers, self._dates)
@@ -436,15 +429,13 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
             If the times are not finite numbers.
         """
         wanted = check_times(times)
-        rows = self._encode(X)[1]
 
-        def survival(part: slice) -> Floats:
-            cells = self._pool.predictive(rows[part])
+        def survival(cells: Predictive) -> Floats:
             below = [cells.cdf(time) for time in wanted.tolist()]
             # The shape is given, so that it holds for an empty list of times too.
-            return 1.0 - np.reshape(below, (len(wanted), len(rows[part]))).T
+            return 1.0 - np.reshape(below, (len(wanted), len(cells.known))).T
 
-        return self._of_parts(rows, survival)
+        return self._predicted(X, survival)
 
     @by_chunks
     def predict_rmst(self, X: Any, tau: float) -> Floats:
@@ -472,10 +463,7 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
         if np.ndim(tau):
             raise ValueError(f"tau must be one number; got {tau!r}.")
         (limit,) = check_times(tau, "tau").tolist()
-        rows = self._encode(X)[1]
-        return self._of_parts(
-            rows, lambda part: self._pool.predictive(rows[part]).restricted_mean(limit)
-        )
+        return self._predicted(X, lambda cells: cells.restricted_mean(limit))
 
     @by_chunks
     def predict_cumulative_incidence(self, X: Any, times: Any) -> Floats:
@@ -509,8 +497,8 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
                 "one. Use 1 - predict_survival(X, times)."
             )
         n_causes = len(self.event_codes_)
-        return self._of_parts(
-            rows, lambda part: cumulative_incidences(self._pool, rows[part], n_causes, wanted)
+        return _of_parts(
+            lambda part: cumulative_incidences(self._pool, part, n_causes, wanted), rows
         )
 
     def score_samples(self, X: Any, y: Any = None) -> Floats:
@@ -538,16 +526,12 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
         """
         if y is None:
             _, known, mass = self._encode_with_mass(X)
-            log_density_of_rows = self._pool.log_density_of_rows
-            return mass.with_rows(
-                self._of_parts(known, lambda part: log_density_of_rows(known[part]))
-            )
+            return mass.with_rows(_of_parts(self._pool.log_density_of_rows, known))
         rows = self._encode(X)[1]
         if self._is_censored:
             return self._log_scores(rows, y)
         values = check_target(self, self._numbers(y), len(rows))
-        log_density_at = self._pool.log_density_at
-        return self._of_parts(rows, lambda part: log_density_at(rows[part], values[part]))
+        return _of_parts(self._pool.log_density_at, rows, values)
 
     def sample(self, X: Any, n_samples: int = 1, random_state: Any = None) -> Floats:
         """Draw targets from the predictive distribution of each row.
@@ -570,8 +554,7 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
         n_samples = check_n_samples(n_samples)
         random_state = check_random_state(random_state)
         rows = self._encode(X)[1]
-        draw = self._pool.draw
-        draws = self._of_parts(rows, lambda part: draw(rows[part], n_samples, random_state))
+        draws = _of_parts(lambda part: self._pool.draw(part, n_samples, random_state), rows)
         return as_dates(draws, self._dates)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
@@ -595,16 +578,16 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
         float
             One less the mean squared error over the variance of ``y``; or the concordance index.
         """
-        if not self._is_censored and is_censored(y):
-            raise ValueError(
-                "y holds ranges or events, but all targets of fit were numbers. Pass numbers, or "
-                "fit on targets known as ranges."
-            )
         if self._is_censored:
             target = CensoredTarget.read(y)
             weight = check_weight(sample_weight, len(target.event))
             # A mean up to the last time is there for all, a median is not.
             return concordance(target.cells, -self.predict_rmst(X, self._last), weight)
+        if is_censored(y):
+            raise ValueError(
+                "y holds ranges or events, but all targets of fit were numbers. Pass numbers, or "
+                "fit on targets known as ranges."
+            )
         # The coefficient compares numbers: dates are turned into such, predicted ones too.
         numbers = map(self._numbers, (y, self.predict(X)))
         return float(r2_score(*numbers, sample_weight=sample_weight))
@@ -641,9 +624,16 @@ class DensityRegressor(RegressorMixin, PoolEstimator):
         """Targets, dates as numbers."""
         return y if self._dates is None else self._dates.numbers_of(y, "y")
 
-    def _of_parts(self, rows: Floats, answer: Callable[[slice], Floats]) -> Floats:
-        """Answer for some of the rows at a time."""
-        return np.concatenate([answer(part) for part in gen_batches(len(rows), _ROWS)])
+    def _predicted(self, X: Any, answer: Callable[[Predictive], Floats]) -> Floats:
+        """What the predictive distributions of the rows answer."""
+        rows = self._encode(X)[1]
+        return _of_parts(lambda part: answer(self._pool.predictive(part)), rows)
+
+
+def _of_parts(answer: Callable[..., Floats], *arrays: Floats) -> Floats:
+    """Answer for some of the rows of arrays at a time."""
+    parts = gen_batches(len(arrays[0]), _ROWS)
+    return np.concatenate([answer(*(array[part] for array in arrays)) for part in parts])
 
 
 def _numbers_of_rows(estimator: Any, y: Any, n_rows: int) -> Ints:  # noqa: ARG001
