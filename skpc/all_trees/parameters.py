@@ -82,12 +82,12 @@ class PairTables(NamedTuple):
         ptr = offsets(n_states)
         pair = count_state_pairs(codes, weight, n_states)
         part = per_state(1.0 / n_states, ptr)
-        observed = block_sums(block_sums(pair, ptr, 0), ptr, 1)
-        total = per_state(per_state(observed, ptr, 0), ptr, 1) + alpha
+        observed = pair_sums(pair, ptr)
+        total = per_pair(observed, ptr) + alpha
         single = (pair.diagonal() + alpha * part) / total.diagonal()
         added = alpha * np.outer(part, part)
         is_incomplete = observed < (1.0 - ROUNDING) * weight.sum()
-        is_incomplete = per_state(per_state(is_incomplete, ptr), ptr, 1)
+        is_incomplete = per_pair(is_incomplete, ptr)
         row, column = np.nonzero(is_incomplete)
         if len(row):
             # What few rows show is drawn to independence, as strongly as they tell.
@@ -105,7 +105,7 @@ class PairTables(NamedTuple):
         Positive, as rounding alone would not keep it; ones on the diagonal.
         """
         ratio = np.log(self.pair / np.outer(self.single, self.single))
-        information = block_sums(block_sums(self.pair * ratio, self.ptr, 0), self.ptr, 1)
+        information = pair_sums(self.pair * ratio, self.ptr)
         # In nats: no two variables fall short of this.
         information = np.maximum(information, 1e-6)
         np.fill_diagonal(information, 1.0)
@@ -120,6 +120,16 @@ def block_sums(table: Floats, ptr: Ints, axis: int) -> Floats:
 def per_state(values: Floats, ptr: Ints, axis: int = 0) -> Floats:
     """Give every state the value of its vertex along an axis."""
     return np.repeat(values, np.diff(ptr), axis=axis)
+
+
+def pair_sums(table: Floats, ptr: Ints) -> Floats:
+    """Sum the pairs of states of every two vertices."""
+    return block_sums(block_sums(table, ptr, 0), ptr, 1)
+
+
+def per_pair(values: Floats, ptr: Ints) -> Floats:
+    """Give every two states the value of their vertices."""
+    return per_state(per_state(values, ptr, 0), ptr, 1)
 
 
 def probabilities(logit: Floats, ptr: Ints, weight: Floats) -> Floats:
@@ -235,9 +245,8 @@ class DirectedParameters(NamedTuple):
         n_features = len(self.ptr) - 1
         n_states = self.ptr[-1]
         n_choices = n_features * (n_features + 1)
-        choice = vector[:n_choices]
-        table = vector[n_choices:]
-        return choice.reshape(n_features, n_features + 1), table.reshape(n_states, n_states + 1)
+        choice, table = np.split(vector, [n_choices])
+        return choice.reshape(n_features, -1), table.reshape(n_states, -1)
 
 
 class UndirectedParameters(NamedTuple):
@@ -276,7 +285,7 @@ class UndirectedParameters(NamedTuple):
         # Places that no pair fills are multiplied below: what memory holds by chance may overflow.
         factor = np.zeros(theta.shape)
         couple(np.ascontiguousarray(theta), single, self.ptr, factor)
-        state_weight = self._of_states(weight)
+        state_weight = per_pair(weight, self.ptr)
         factor *= state_weight
         # A variable has no edge with itself, and no table.
         factor[state_weight == 0.0] = 0.0
@@ -291,10 +300,10 @@ class UndirectedParameters(NamedTuple):
         by_weight, by_logit, by_theta = self._parts(out)
         single = np.exp(model.log_state_factor)
         # First the ratios: each table is read before its derivatives are written.
-        state_weight = self._of_states(np.tril(model.weight, -1))
+        state_weight = per_pair(np.tril(model.weight, -1), self.ptr)
         by_theta.fill(0.0)
         np.divide(model.edge_factor, state_weight, out=by_theta, where=state_weight > 0.0)
-        expected_edge = block_sums(block_sums(expectation.edge, self.ptr, 0), self.ptr, 1)
+        expected_edge = pair_sums(expectation.edge, self.ptr)
         surplus = expected_edge - expectation.prior_edge
         by_weight[:] = surplus[np.tril_indices(len(surplus), -1)]
         by_single = expectation.state.copy()
@@ -321,11 +330,7 @@ class UndirectedParameters(NamedTuple):
         n_states = self.ptr[-1]
         n_pairs = n_features * (n_features - 1) // 2
         weight, single, theta = np.split(vector, [n_pairs, n_pairs + n_states])
-        return weight, single, theta.reshape(n_states, n_states)
-
-    def _of_states(self, values: Floats) -> Floats:
-        """Give every two states the value of their variables."""
-        return per_state(per_state(values, self.ptr, 0), self.ptr, 1)
+        return weight, single, theta.reshape(n_states, -1)
 
 
 def _states_of(ptr: Ints, order: Ints) -> Ints:

@@ -42,10 +42,6 @@ class Adam(NamedTuple):
         """Averages before the first step."""
         return cls(np.zeros(n_parameters), np.zeros(n_parameters), np.zeros(1, dtype=np.int64))
 
-    def copy(self) -> Self:
-        """Averages of their own."""
-        return type(self)(self.mean.copy(), self.square.copy(), self.n_steps.copy())
-
     def step(self, gradient: Floats, rate: float, vector: Floats, visited: Floats) -> None:
         """Change parameters by a gradient, and add them to the sum of those visited."""
         # Decay of the averages, as everybody sets it.
@@ -387,7 +383,7 @@ def _batches(
     weight: Floats,
     batch_size: int,
     random_state: np.random.RandomState,
-    n_rows: int | None = None,
+    n_rows: int | None,
 ) -> Iterator[tuple[Ints, Floats]]:
     """Deal out the rows in random order; yield the distinct rows of each batch, and weights."""
     # A row of weight two is dealt out twice, perhaps to the same batch.

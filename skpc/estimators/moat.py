@@ -1,5 +1,6 @@
 """Mixtures of all trees."""
 
+from copy import deepcopy
 from functools import partial
 from numbers import Integral
 from typing import Any, Self
@@ -331,7 +332,7 @@ class MixtureOfAllTrees(TableDensity):
     def _take_steps(self, codes: Ints, weight: Floats) -> None:
         """Take Adam once through distinct rows of states."""
         # The averages are changed in place, and an interruption must not leave half a pass.
-        adam = self._adam.copy()
+        adam = deepcopy(self._adam)
         # The number of steps so far makes the seed: the same stream gives the same model.
         random_state = np.random.RandomState((self._seed + int(adam.n_steps[0])) % 2**32)
         parameters = self._parameters()

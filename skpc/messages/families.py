@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -12,6 +13,13 @@ from skpc._arrays import Floats
 
 #: Stands for zero in logarithms.
 _TINY = 1e-300
+#: Improper messages have moments that are infinite or NaN, which is no news.
+_silent = partial(np.errstate, divide="ignore", invalid="ignore")
+
+
+def _in_two(pair: Floats) -> Floats:
+    """What stands in the last axis of an array of shape (..., 2), shape (2, ...)."""
+    return np.moveaxis(pair, -1, 0)
 
 
 class Message(ABC):
@@ -207,7 +215,7 @@ class Message(ABC):
         return len(self.natural[..., 0])
 
     def __repr__(self) -> str:
-        values = zip(self.parameter_names, np.moveaxis(self.parameters, -1, 0))
+        values = zip(self.parameter_names, _in_two(self.parameters))
         return f"{type(self).__name__}({', '.join(f'{k}={v.tolist()}' for k, v in values)})"
 
     def kl(self, other: Self) -> Floats:
@@ -252,10 +260,9 @@ class Normal(Message):
 
     @classmethod
     def _to_natural(cls, parameters: Floats) -> Floats:
-        mean = parameters[..., 0]
-        variance = parameters[..., 1]
+        mean, variance = _in_two(parameters)
         # Improper messages have no variance; they are passed on and judged by is_proper.
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with _silent():
             return np.stack([mean / variance, 1.0 / variance], axis=-1)
 
     @classmethod
@@ -266,10 +273,9 @@ class Normal(Message):
     @classmethod
     def from_mean_parameters(cls, statistics: ArrayLike) -> Self:
         """See :meth:`Message.from_mean_parameters`."""
-        pair = np.asarray(statistics, float)
-        mean = pair[..., 0]
         # The statistics are x and -x^2 / 2, whose means give the variance.
-        return cls(mean, -2.0 * pair[..., 1] - mean * mean)
+        mean, half_square = _in_two(np.asarray(statistics, float))
+        return cls(mean, -2.0 * half_square - mean * mean)
 
     @classmethod
     def statistics(cls, x: ArrayLike) -> Floats:
@@ -283,9 +289,9 @@ class Normal(Message):
 
     def _moments(self) -> tuple[Floats, Floats]:
         # A precision of zero is a flat message, which has no moments.
-        with np.errstate(divide="ignore", invalid="ignore"):
-            variance = 1.0 / self.natural[..., 1]
-            return self.natural[..., 0] / self.natural[..., 1], variance
+        shift, precision = _in_two(self.natural)
+        with _silent():
+            return shift / precision, 1.0 / precision
 
     @property
     def mean_parameters(self) -> Floats:
@@ -293,8 +299,7 @@ class Normal(Message):
         return np.stack([mean, -0.5 * (mean * mean + variance)], axis=-1)
 
     def _log_partition(self) -> Floats:
-        shift = self.natural[..., 0]
-        precision = self.natural[..., 1]
+        shift, precision = _in_two(self.natural)
         return 0.5 * (shift * shift / precision + np.log(2.0 * np.pi / precision))
 
     def log_density(self, x: ArrayLike) -> Floats:
@@ -311,11 +316,11 @@ class Normal(Message):
         """See :meth:`Message.kl`."""
         # The general formula loses small divergences, which normal messages are compared by, in
         # the rounding of its large terms.
-        excess = self.variance * other.natural[..., 1] - 1.0
+        _, precision = _in_two(other.natural)
+        excess = self.variance * precision - 1.0
         distance = self.mean - other.mean
-        quadratic = distance * distance * other.natural[..., 1]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return 0.5 * (excess - np.log1p(excess) + quadratic)
+        with _silent():
+            return 0.5 * (excess - np.log1p(excess) + distance * distance * precision)
 
 
 class Beta(Message):
@@ -342,7 +347,7 @@ class Beta(Message):
         """See :meth:`Message.from_moments`."""
         mean = np.asarray(mean, float)
         variance = np.asarray(variance, float)
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with _silent():
             # alpha + beta, from the formula of the variance.
             total = mean * (1.0 - mean) / variance - 1.0
             return cls(mean * total, (1.0 - mean) * total)
@@ -361,7 +366,7 @@ class Beta(Message):
 
     def _moments(self) -> tuple[Floats, Floats]:
         # (..., 2) with the parameters in the last axis becomes two arrays of shape (...).
-        alpha, beta = np.moveaxis(self.parameters, -1, 0)
+        alpha, beta = _in_two(self.parameters)
         total = alpha + beta
         mean = alpha / total
         # Quotients first, so that no product of large parameters overflows.
@@ -374,13 +379,14 @@ class Beta(Message):
         return digamma(parameters) - digamma(parameters.sum(axis=-1, keepdims=True))
 
     def _log_partition(self) -> Floats:
-        return betaln(*np.moveaxis(self.parameters, -1, 0))
+        return betaln(*_in_two(self.parameters))
 
     def log_density(self, x: ArrayLike) -> Floats:
         """See :meth:`Message.log_density`."""
         x = np.asarray(x, float)
         # xlogy takes 0 log(0) as zero: a power of zero is one, also at the ends of the interval.
-        unnormalised = xlogy(self.natural[..., 0], x) + xlog1py(self.natural[..., 1], -x)
+        power, power_of_rest = _in_two(self.natural)
+        unnormalised = xlogy(power, x) + xlog1py(power_of_rest, -x)
         return unnormalised - self._log_partition()
 
     def sample(self, n_samples: int, random_state: np.random.RandomState) -> Floats:
@@ -413,18 +419,16 @@ class Gamma(Message):
         """See :meth:`Message.from_moments`."""
         mean = np.asarray(mean, float)
         variance = np.asarray(variance, float)
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with _silent():
             rate = mean / variance
             return cls(mean * rate, rate)
 
     @classmethod
     def from_mean_parameters(cls, statistics: ArrayLike) -> Self:
         """See :meth:`Message.from_mean_parameters`."""
-        pair = np.asarray(statistics, float)
         # The statistics are log(x) and -x.
-        mean_log = pair[..., 0]
-        negative = pair[..., 1]
-        with np.errstate(divide="ignore", invalid="ignore"):
+        mean_log, negative = _in_two(np.asarray(statistics, float))
+        with _silent():
             # Log of the mean less mean log depends on the shape alone.
             shape = _solve_gamma_shape(np.log(-negative) - mean_log)
             return cls(shape, -shape / negative)
@@ -436,24 +440,25 @@ class Gamma(Message):
         return np.stack([np.log(np.maximum(values, _TINY)), -values], axis=-1)
 
     def _moments(self) -> tuple[Floats, Floats]:
-        shape, rate = np.moveaxis(self.parameters, -1, 0)
+        shape, rate = _in_two(self.parameters)
         mean = shape / rate
         # The rate is applied twice, so that its square cannot overflow.
         return mean, mean / rate
 
     @property
     def mean_parameters(self) -> Floats:
-        shape, rate = np.moveaxis(self.parameters, -1, 0)
+        shape, rate = _in_two(self.parameters)
         return np.stack([digamma(shape) - np.log(rate), -shape / rate], axis=-1)
 
     def _log_partition(self) -> Floats:
-        shape, rate = np.moveaxis(self.parameters, -1, 0)
+        shape, rate = _in_two(self.parameters)
         return gammaln(shape) - shape * np.log(rate)
 
     def log_density(self, x: ArrayLike) -> Floats:
         """See :meth:`Message.log_density`."""
         x = np.asarray(x, float)
-        unnormalised = xlogy(self.natural[..., 0], x) - self.natural[..., 1] * x
+        power, rate = _in_two(self.natural)
+        unnormalised = xlogy(power, x) - rate * x
         return unnormalised - self._log_partition()
 
     def sample(self, n_samples: int, random_state: np.random.RandomState) -> Floats:
@@ -490,7 +495,7 @@ def _solve_gamma_shape(excess: Floats) -> Floats:
         # A Newton step for log(shape): the slope has the factor shape.
         return (np.log(shape) - digamma(shape) - excess) / (1.0 - shape * polygamma(1, shape))
 
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with _silent():
         # Right at either end of the range, and nowhere off by more than a factor of two.
         start = -np.log(2.0 * excess) + np.log1p(excess / (excess + 3.0))
         return np.where(excess > 0.0, _newton(start, step_from), np.nan)
@@ -510,7 +515,7 @@ def _solve_beta(statistics: Floats) -> Floats:
         common = shared / (1.0 - shared * (1.0 / slope).sum(axis=-1, keepdims=True))
         return (scaled + common * scaled.sum(axis=-1, keepdims=True) / slope) / pair
 
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+    with _silent(over="ignore"):
         # By Jensen's inequality no beta distribution has other means of logarithms.
         possible = np.exp(statistics).sum(axis=-1, keepdims=True) < 1.0
         return np.where(possible, _newton(np.zeros_like(statistics), step_from), np.nan)

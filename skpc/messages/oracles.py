@@ -77,7 +77,7 @@ class LogisticFactor(NamedTuple):
         """Below zero the beta message is about exp((alpha - 1) z) and above it about
         exp(-(beta - 1) z), within a constant factor: the product is near a normal density on
         either side."""
-        alpha, beta, mean, variance = (column[:, np.newaxis] for column in rows.T)
+        alpha, beta, mean, variance = rows.T[..., np.newaxis]
         # A normal density times exp(a z) is another one, with this constant before it.
         centre = mean + np.hstack([alpha - 1.0, 1.0 - beta]) * variance
         # Logarithm of that constant, in a form that keeps its digits for small variances.
@@ -95,7 +95,7 @@ class LogisticFactor(NamedTuple):
 
     def log_density(self, u: Floats, rows: Floats) -> Floats:
         """See ``Factor``, which has an example."""
-        alpha, beta, mean, variance = (column[:, np.newaxis] for column in rows.T)
+        alpha, beta, mean, variance = rows.T[..., np.newaxis]
         normal = -0.5 * (u - mean) ** 2 / variance
         # log(1 - p) is log(p) - z.
         return normal + (alpha + beta - 2.0) * log_expit(u) - (beta - 1.0) * u
@@ -156,7 +156,7 @@ class CompoundGammaFactor:
     def panels(self, rows: Floats) -> tuple[Floats, Floats]:
         """Below r1 the product is within a constant factor of a gamma density, and above it of one
         with a smaller shape, which need not be positive."""
-        shape, rate = (column[:, np.newaxis] for column in rows.T)
+        shape, rate = rows.T[..., np.newaxis]
         # A power that is not positive leaves nothing to normalise: the answer is then NaN.
         power = np.where(shape + self.s2 > 1.0, shape + self.s2 - 1.0, np.nan)
         tail = power - self.s1 - self.s2
@@ -171,7 +171,7 @@ class CompoundGammaFactor:
 
     def log_density(self, u: Floats, rows: Floats) -> Floats:
         """See ``Factor``, which has an example."""
-        shape, rate = (column[:, np.newaxis] for column in rows.T)
+        shape, rate = rows.T[..., np.newaxis]
         compound = -(self.s1 + self.s2) * np.logaddexp(u, np.log(self.r1))
         return (shape + self.s2 - 1.0) * u - rate * np.exp(u) + compound
 

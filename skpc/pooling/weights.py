@@ -73,8 +73,9 @@ class LogPool(NamedTuple):
             Not negative.
         log_prior : ndarray of shape (n_classes,)
         """
-        rows = _counted(evidence, observed, label, weight, log_prior)
-        evidence, observed, label, weight, log_prior = rows
+        evidence, observed, label, weight, log_prior = _counted(
+            evidence, observed, label, weight, log_prior
+        )
         n_members, n_classes = evidence.shape[1:]
         observed = observed[:, np.newaxis]
         own_class = (np.arange(len(label)), label)
@@ -87,9 +88,8 @@ class LogPool(NamedTuple):
         # offsets towards zero, and of the pull of the weights of complete rows towards those of
         # empty ones.
         prior_rows = 10.0
-        prior_rows_apart = 3.0
         near = prior_rows / 4.0
-        apart = prior_rows_apart
+        apart = 3.0
         # The squares of (u + v) / 2 and of u - v as a form of u and v, for each member.
         pairs = np.array([[near + apart, near - apart], [near - apart, near + apart]])
         pull = block_diag(np.kron(pairs, np.eye(n_members)), prior_rows * np.eye(n_classes))
@@ -115,8 +115,9 @@ class LogPool(NamedTuple):
         self, evidence: Floats, observed: Floats, label: Ints, weight: Floats, log_prior: Floats
     ) -> float:
         """Mean log loss of rows, in nats; NaN without any. See :meth:`fit` for the parameters."""
-        rows = _counted(evidence, observed, label, weight, log_prior)
-        evidence, observed, label, weight, log_prior = rows
+        evidence, observed, label, weight, log_prior = _counted(
+            evidence, observed, label, weight, log_prior
+        )
         score = log_prior + self.log_odds(evidence, observed)
         loss = np.logaddexp.reduce(score, axis=1) - picked(score, label)
         return float(np.average(loss, weights=weight)) if len(label) else np.nan
@@ -150,8 +151,7 @@ def _counted(
     unknown: Any = np.isneginf(evidence).all(axis=1)
     counts = ~picked(unknown, label) & (weight > 0.0)
     log_prior = np.where(unknown, -np.inf, log_prior)[counts]
-    evidence = np.where(unknown[:, np.newaxis], 0.0, evidence)
-    evidence = evidence[counts]
+    evidence = np.where(unknown[:, np.newaxis], 0.0, evidence)[counts]
     return evidence, observed[counts], label[counts], weight[counts], log_prior
 
 
@@ -243,9 +243,9 @@ def fit_gate(
     target, mean = ((places - centre) / spread for places in (target, mean))
     start = np.zeros((features.shape[1], gain.shape[1]))
     # Log odds that components of other widths than the noise start with.
-    start[0] = np.where(is_unscaled, 0.0, (-3.0))
+    start[0] = np.where(is_unscaled, 0.0, -3.0)
     # The penalty on a squared coefficient, in nats.
-    penalty = np.full(start.shape, 1.0) / weight.sum()
+    penalty = np.full(start.shape, 1.0 / weight.sum())
     # The penalty on a squared constant, as a part of that on a squared coefficient.
     penalty[0] *= 0.1
 
@@ -299,14 +299,13 @@ class HeteroscedasticNoise(NamedTuple):
         weight : ndarray of shape (n_rows,)
             Not negative, some positive.
         """
-        # Noise: the smallest variance, as a part of the mean square of the residuals.
-        least_variance = 1e-6
         share = weight / weight.sum()
         mean_square = max(share @ residual**2, SMALLEST_NORMAL)
         # Standardised, the steps are those of any unit.
         residual = residual / np.sqrt(mean_square)
         sd = sd / np.sqrt(mean_square)
-        least = least_variance
+        # Noise: the smallest variance, as a part of the mean square of the residuals.
+        least = 1e-6
         start = np.zeros(features.shape[1])
 
         def loss(coef: Floats) -> tuple[float, Floats]:
