@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -82,7 +82,7 @@ class BoosterModel(BaseEstimator):
         """What a bare booster predicts."""
         raise NotImplementedError
 
-    def trees(self, rows_of: RowsOf) -> list[Tree]:
+    def trees(self, rows_of: RowsOf) -> Iterable[Tree]:
         """The trees, whose sum is the margin up to a constant; see :meth:`read`."""
         raise NotImplementedError
 
@@ -100,7 +100,7 @@ class BoosterModel(BaseEstimator):
         ``rows_of`` makes rows that hold the states of a column in turn.
         """
         try:
-            return self.trees(rows_of)
+            return [*self.trees(rows_of)]
         except (KeyError, ValueError, IndexError, TypeError) as error:
             self.goes_by_draws(f"{type(error).__name__}: {error}")
             return None
@@ -222,7 +222,7 @@ class XGBoostModel(BoosterModel):
         matrix = self._library.DMatrix(X, enable_categorical=True)
         return np.asarray(self.model.predict(matrix, output_margin=output_margin), dtype=np.float64)
 
-    def trees(self, rows_of: RowsOf) -> list[Tree]:
+    def trees(self, rows_of: RowsOf) -> Iterable[Tree]:
         """See :class:`BoosterModel`."""
         # A bare booster answers by all its trees.
         # A model that was stopped early predicts by the trees up to its best iteration.
@@ -292,7 +292,7 @@ class LightGBMModel(BoosterModel):
         """What the saved model tells before its trees, or with the first."""
         return self._booster.model_to_string(num_iteration=1)
 
-    def trees(self, rows_of: RowsOf) -> list[Tree]:
+    def trees(self, rows_of: RowsOf) -> Iterable[Tree]:
         """See :class:`BoosterModel`."""
         return lightgbm_trees(self._booster.model_to_string())
 
@@ -327,7 +327,7 @@ class CatBoostModel(BoosterModel):
         # CatBoost answers with a column where there are several classes.
         return answer[:, 0] if answer.shape[1:] == (1,) else answer
 
-    def trees(self, rows_of: RowsOf) -> list[Tree]:
+    def trees(self, rows_of: RowsOf) -> Iterable[Tree]:
         """See :class:`BoosterModel`."""
         with TemporaryDirectory() as folder:
             path = Path(folder, "model.json")

@@ -5,7 +5,7 @@ has is that of an event.
 """
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, NamedTuple, Self
 
@@ -335,7 +335,7 @@ class ModelSum(NamedTuple):
 
 def read_sum(
     model: Any,
-    trees: list[Tree] | None,
+    trees: Iterable[Tree] | None,
     columns: ModelColumns,
     density: Density,
     rows: Floats,

@@ -4,6 +4,7 @@ Trees of XGBoost, LightGBM and CatBoost are read from what these save: their pub
 values that a model takes for missing, and the codes of categories, where readers of others do not.
 """
 
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -60,7 +61,7 @@ def largest_below(threshold: Any, is_strict: bool = False) -> Floats:
     return np.where(rounds_up, np.nextafter(middle, -np.inf), middle)
 
 
-def trees_of(model: Any) -> list[Tree] | None:
+def trees_of(model: Any) -> Iterable[Tree] | None:
     """The trees of a model of scikit-learn, as if it took their sum, or their mean."""
     if hasattr(model, "_predictors"):
         return _hist_trees(model)
@@ -97,10 +98,9 @@ def _plain_tree(model: Any, scale: Floats) -> Tree:
     return Tree(tree.children_left, tree.children_right, tree.feature, threshold, value, {}, {})
 
 
-def _hist_trees(model: Any) -> list[Tree]:
+def _hist_trees(model: Any) -> Iterator[Tree]:
     # Nodes have no public names; columns of categories stand before the others.
     order = np.arange(model.n_features_in_)
-    trees = []
     if model.is_categorical_ is not None:
         order = np.argsort(~model.is_categorical_, kind="stable")
     for iteration in hist_predictors(model):
@@ -118,11 +118,10 @@ def _hist_trees(model: Any) -> list[Tree]:
             left[nodes["is_leaf"] > 0] = -1
             value = nodes["value"][:, np.newaxis] * np.eye(len(iteration))[[output]]
             column = order[nodes["feature_idx"]]
-            trees.append(Tree(left, right, column, nodes["num_threshold"], value, states, {}))
-    return trees
+            yield Tree(left, right, column, nodes["num_threshold"], value, states, {})
 
 
-def xgboost_trees(saved: Any, n_iterations: int, missing: float) -> list[Tree]:
+def xgboost_trees(saved: Any, n_iterations: int, missing: float) -> Iterator[Tree]:
     """The trees that ``Booster.save_raw("json")`` tells of.
 
     Parameters
@@ -149,7 +148,6 @@ def xgboost_trees(saved: Any, n_iterations: int, missing: float) -> list[Tree]:
     outputs = np.eye(max(groups) + 1)
     # Intervals are open below: this one holds a single number.
     interval = (float(np.nextafter(missing, -np.inf)), missing)
-    trees = []
     for said, group, weight in zip(model["trees"], groups, weights):
         left = np.array(said["left_children"])
         right = np.array(said["right_children"])
@@ -173,10 +171,7 @@ def xgboost_trees(saved: Any, n_iterations: int, missing: float) -> list[Tree]:
         column = np.array(said["split_indices"])
         # XGBoost sends a number to the left where it is less, LightGBM where it is equal too.
         threshold = largest_below(condition, is_strict=True)
-        trees.append(
-            Tree(left, right, column, threshold, weight * value, states, default, interval)
-        )
-    return trees
+        yield Tree(left, right, column, threshold, weight * value, states, default, interval)
 
 
 def _leaf_vectors(said: Any, left: Ints, right: Ints) -> Floats:
@@ -249,7 +244,7 @@ def _lightgbm_tree(said: dict[str, str], scale: Floats) -> Tree:
     return Tree(left, right, numbers("split_feature"), threshold, value, states, default, zeros)
 
 
-def catboost_trees(saved: Any, leaves: dict[int, Ints]) -> list[Tree]:
+def catboost_trees(saved: Any, leaves: dict[int, Ints]) -> Iterator[Tree]:
     """The trees of a model of CatBoost, from ``save_model(..., format="json")``.
 
     Parameters
@@ -281,7 +276,6 @@ def catboost_trees(saved: Any, leaves: dict[int, Ints]) -> list[Tree]:
         column_of += [column] * len(statistic["borders"])
     # The bias is left out, since answers of the model tell what the sum lacks.
     scale = saved["scale_and_bias"][0]
-    trees = []
     for number, tree in enumerate(saved["oblivious_trees"]):
         # The bits of the number of a leaf are the sides of the splits; the root has the highest.
         splits = (tree["splits"] or [])[::-1]
@@ -301,5 +295,4 @@ def catboost_trees(saved: Any, leaves: dict[int, Ints]) -> list[Tree]:
         value = np.reshape(tree["leaf_values"], (n_inner + 1, -1)) * scale
         # Leaves stand after the inner nodes, in the order of their numbers.
         value = np.concatenate([np.zeros((n_inner, value.shape[1])), value])
-        trees.append(Tree(left, left + 1, columns[level], threshold[level], value, states, {}))
-    return trees
+        yield Tree(left, left + 1, columns[level], threshold[level], value, states, {})

@@ -17,7 +17,7 @@ from skpc._threads import one_thread
 from skpc.domain import column_moments, one_hot
 from skpc.pooling.masking import few_categories
 from skpc.synthesis.cells import TableCells, read_cells
-from skpc.synthesis.rules import rules_of
+from skpc.synthesis.rules import rules_of, value_counts
 from skpc.synthesis.ties import read_tie
 
 _FOLDS = 5
@@ -242,8 +242,7 @@ def _column(real: TableCells, drawn: TableCells, j: int) -> dict[str, float]:
 def _overlap(a: Floats, b: Floats) -> float:
     """One less the total variation distance of two columns of codes."""
     # Codes of both columns together, so that counts stand for the same values.
-    values, code = np.unique(np.concatenate([a, b]), return_inverse=True)
-    counts_a, counts_b = (np.bincount(c, minlength=len(values)) for c in np.split(code, [len(a)]))
+    counts_a, counts_b = value_counts(a, b)
     return float(1.0 - 0.5 * np.abs(counts_a / len(a) - counts_b / len(b)).sum())
 
 
@@ -328,12 +327,7 @@ def _nearer(drawn: TableCells, learned: TableCells, held: TableCells, random_sta
         nearest.append(distances[:, 0])
     distance_to_learned, distance_to_held = nearest
     # Ties count for one half, as for rows that are in both tables.
-    return float(
-        np.mean(
-            (distance_to_learned < distance_to_held)
-            + 0.5 * (distance_to_learned == distance_to_held)
-        )
-    )
+    return float(0.5 - 0.5 * np.sign(distance_to_learned - distance_to_held).mean())
 
 
 def _points(values: Floats, reference: TableCells) -> Floats:

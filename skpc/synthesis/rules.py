@@ -11,7 +11,7 @@ A rule is a tuple of names of columns:
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from itertools import combinations, permutations
 from numbers import Real
 from typing import Any, NamedTuple
@@ -20,7 +20,7 @@ import numpy as np
 from scipy.stats import beta, binom
 from sklearn.utils.validation import check_scalar
 
-from skpc._arrays import Floats
+from skpc._arrays import Floats, Ints
 from skpc.synthesis.cells import TableCells, read_cells
 from skpc.synthesis.ties import ROUNDING
 
@@ -185,19 +185,16 @@ class _Search:
             for unit in ("", "M", "m")
         ]
 
-    def equal(self) -> list[Rule]:
+    def equal(self) -> Iterator[Rule]:
         """Numbers that are equal."""
-        rules = []
         # An equality holds both ways, so that each pair is tried once.
         for j, k in (pair for columns in self.comparable for pair in combinations(columns, 2)):
             a, b = self._observed(j, k)
             rule = self.names[j], "==", self.names[k]
-            rules += self._rule(rule, len(a), (a != b).sum(), _agreement(a, b))
-        return rules
+            yield from self._rule(rule, len(a), (a != b).sum(), _agreement(a, b))
 
-    def ordered(self) -> list[Rule]:
+    def ordered(self) -> Iterator[Rule]:
         """Numbers in order."""
-        rules = []
         # An order has a direction: both are tried.
         for j, k in (pair for columns in self.comparable for pair in permutations(columns, 2)):
             a, b = self._observed(j, k)
@@ -206,12 +203,10 @@ class _Search:
             # Equal columns are in order, but that has been said.
             if (a != b).any():
                 rule = self.names[j], "<=", self.names[k]
-                rules += self._rule(rule, len(a), (a > b).sum(), below)
-        return rules
+                yield from self._rule(rule, len(a), (a > b).sum(), below)
 
-    def sums(self) -> list[Rule]:
+    def sums(self) -> Iterator[Rule]:
         """Numbers that others add up to, perhaps with a constant."""
-        rules = []
         columns = self.comparable[0]
         for parts in (parts for size in (1, 2, 3) for parts in combinations(columns, size)):
             # Two columns that differ by a constant are one rule.
@@ -244,8 +239,7 @@ class _Search:
                 q = _agreement(np.round(t / step), np.round(s / step))
                 # The first row has told the constant.
                 n_rows = len(t) - (len(rule) > 3)
-                rules += self._rule(rule, n_rows, (np.abs(t - s) > step).sum(), q)
-        return rules
+                yield from self._rule(rule, n_rows, (np.abs(t - s) > step).sum(), q)
 
     def parts_of_sums(self, rules: Collection[tuple[Any, ...]]) -> set[tuple[Any, ...]]:
         """Orders that follow from sums whose other parts are not negative."""
@@ -275,9 +269,8 @@ class _Search:
             j for j, n in zip(totals, (gap > 10.0 * ROUNDING * size).sum(axis=0)) if n <= allowed
         ]
 
-    def determined(self) -> list[Rule]:
+    def determined(self) -> Iterator[Rule]:
         """Columns that are functions of another."""
-        rules = []
         for j, k in permutations(self.varied, 2):
             a, b = self._observed(j, k)
             # Pairs are sorted by the first column, so that runs are its values.
@@ -287,12 +280,12 @@ class _Search:
             n_usual = np.maximum.reduceat(n_rows, run_begins).sum() if len(a) else 0
             # The first row of each value agrees with itself.
             rule = self.names[j], "determines", self.names[k]
-            rules += self._rule(rule, len(a) - len(run_begins), len(a) - n_usual, _agreement(b, b))
-        return rules
+            yield from self._rule(
+                rule, len(a) - len(run_begins), len(a) - n_usual, _agreement(b, b)
+            )
 
-    def values(self, known: Collection[tuple[Any, ...]]) -> list[Rule]:
+    def values(self, known: Collection[tuple[Any, ...]]) -> Iterator[Rule]:
         """Values of a column that go with one of another, which does not determine it."""
-        rules = []
         # A value of k says what j is, if k has few values and does not determine j as a whole.
         for k, j in permutations(self.varied, 2):
             # Most values of a column that is the condition of a rule.
@@ -307,20 +300,20 @@ class _Search:
                 self.n_tried += self.n_values[j] - 1
                 names = self.names[j], "==", self.cells.label(j, v), "if", self.names[k]
                 rule = (*names, "==", self.cells.label(k, value))
-                rules += self._rule(
+                yield from self._rule(
                     rule, n_rows.sum(), n_rows.sum() - n_rows.max(), (a == v).mean()
                 )
-        return rules
 
-    def _rule(self, rule: tuple[Any, ...], n_rows: int, n_breaches: int, q: float) -> list[Rule]:
+    def _rule(
+        self, rule: tuple[Any, ...], n_rows: int, n_breaches: int, q: float
+    ) -> Iterator[Rule]:
         """A rule that a row keeps by chance with probability ``q``, if it holds."""
         # Rules that fail have been tried as well.
         self.n_tried += 1
-        if n_breaches > self.tolerance * n_rows or not n_rows:
-            return []
-        # Chance of as few breaches, if each row kept the rule with probability q.
-        pvalue = float(binom.cdf(n_breaches, n_rows, 1.0 - q))
-        return [Rule(rule, int(n_rows), int(n_breaches), pvalue)]
+        if n_rows and n_breaches <= self.tolerance * n_rows:
+            # Chance of as few breaches, if each row kept the rule with probability q.
+            pvalue = float(binom.cdf(n_breaches, n_rows, 1.0 - q))
+            yield Rule(rule, int(n_rows), int(n_breaches), pvalue)
 
     def _observed(self, *columns: int) -> Floats:
         """Some columns, without the rows in which one of their cells is missing."""
@@ -328,13 +321,16 @@ class _Search:
         return cells[~np.isnan(cells).any(axis=1)].T
 
 
+def value_counts(a: Floats, b: Floats) -> tuple[Ints, Ints]:
+    """Counts of both columns over the values of either, without missing ones."""
+    values, place = np.unique(np.concatenate([a, b]), return_inverse=True)
+    in_a, in_b = np.split(place, [len(a)])
+    return np.bincount(in_a, minlength=len(values)), np.bincount(in_b, minlength=len(values))
+
+
 def _agreement(a: Floats, b: Floats) -> float:
     """Probability that independent draws of two columns are equal."""
-    # Counts of both columns over the values of either.
-    values = np.unique(np.concatenate([a, b]))
-    counts_a, counts_b = (
-        np.bincount(np.searchsorted(values, c), minlength=len(values)) for c in (a, b)
-    )
+    counts_a, counts_b = value_counts(a, b)
     return float(counts_a @ counts_b) / max(len(a) * len(b), 1)
 
 

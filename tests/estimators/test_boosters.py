@@ -302,7 +302,7 @@ def test_splits_of_several_columns_are_refused():
         "scale_and_bias": [1.0, [0.0]],
     }
     with pytest.raises(ValueError, match="max_ctr_complexity"):
-        catboost_trees(saved, {})
+        list(catboost_trees(saved, {}))
 
 
 def test_trees_of_catboost_that_are_not_symmetric_go_by_draws():
