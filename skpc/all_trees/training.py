@@ -1,6 +1,7 @@
 """Maximum likelihood for mixtures of all trees, by Adam or L-BFGS."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -99,6 +100,7 @@ class IncompleteRows(NamedTuple):
         return TrainingRows(mixture.models[0].states_of(filled), self.weight)
 
 
+@dataclass(eq=False)
 class Training:
     """Keeps the parameters to return, and says when nothing better is to be expected.
 
@@ -122,22 +124,16 @@ class Training:
         Whether nothing better is to be expected.
     """
 
-    def __init__(
-        self,
-        parameters: ComponentParameters,
-        vector: Floats,
-        options: TrainingOptions,
-        advance: Callable[[float], object],
-    ):
-        self.parameters = parameters
-        self.vector = vector
-        self.options = options
-        self.scores: list[float] = []
-        self.converged = False
-        self.validation: TrainingRows | None = None
-        self._advance = advance
-        self._bar = -np.inf
-        self._waited = 0
+    parameters: ComponentParameters
+    vector: Floats
+    options: TrainingOptions
+    advance: Callable[[float], object]
+    scores: list[float] = field(default_factory=list)
+    converged: bool = False
+    validation: TrainingRows | None = None
+    #: The score that is to be surpassed, and for how many iterates it has not been.
+    _bar: float = -np.inf
+    _waited: int = 0
 
     @property
     def stopped(self) -> bool:
@@ -157,7 +153,7 @@ class Training:
             self._waited = 0
         self.scores.append(score)
         self.converged = self._waited >= self.options.n_iter_no_change
-        self._advance(1)
+        self.advance(1)
         return self.stopped
 
 

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from typing import Any, Self
 
@@ -30,6 +31,7 @@ from skpc.queries import sample
 _OPTIONS = {"show_progress": False, "abstol": 1e-14, "reltol": 1e-10, "feastol": 1e-10}
 
 
+@dataclass(repr=False, eq=False)
 class BlackBoxImportanceSampler(ShowsParameters, BaseEstimator):
     """Weight samples from any source so that they represent a factor graph or a circuit.
 
@@ -93,22 +95,13 @@ class BlackBoxImportanceSampler(ShowsParameters, BaseEstimator):
     array([0.16, 0.84])
     """
 
-    def __init__(
-        self,
-        target: Any,
-        *,
-        kernel: Kernel | None = None,
-        stein_operator: str = "barker",
-        collapse: float = 0.0,
-        n_samples: int = 1000,
-        random_state: Any = None,
-    ) -> None:
-        self.target = target
-        self.kernel = kernel
-        self.stein_operator = stein_operator
-        self.collapse = collapse
-        self.n_samples = n_samples
-        self.random_state = random_state
+    target: Any
+    _: KW_ONLY
+    kernel: Kernel | None = None
+    stein_operator: str = "barker"
+    collapse: float = 0.0
+    n_samples: int = 1000
+    random_state: Any = None
 
     def fit(self, X: Any = None, y: Any = None) -> Self:
         """Find the weights.

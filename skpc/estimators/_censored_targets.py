@@ -3,6 +3,7 @@
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+from sklearn.utils import gen_batches
 
 from skpc._arrays import Floats, Ints
 from skpc._validation import objects_of
@@ -172,8 +173,7 @@ def concordance(cells: Ranges, risk: Floats, weight: Floats) -> float:
     total = 0.0
     concordant = 0.0
     holds_low, holds_high = cells.closed
-    for begin in range(0, len(risk), _ROWS):
-        part = slice(begin, begin + _ROWS)
+    for part in gen_batches(len(risk), _ROWS):
         # In shape (n_part, n_rows): the target of a line ends before that of a column begins.
         high = cells.high[part, np.newaxis]
         # Ranges that share an end are in order, unless both hold it.

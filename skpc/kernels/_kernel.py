@@ -438,16 +438,14 @@ class KernelCircuit:
                 f"{type(kernel).__name__}"
             )
         if kernel.scope is not None:
-            nodes = [self._node(part, columns) for part in kernel.columns]
-            return self.product(nodes)
+            return self.product([self._node(part, columns) for part in kernel.columns])
         if len(kernel.columns) != len(columns):
             raise ValueError(
                 f"the kernel has a factor for each of {len(kernel.columns)} columns, but the rows "
                 f"have {len(columns)}; give one factor a column, or kernels that have a scope"
             )
         places = zip(kernel.columns, columns)
-        nodes = [self._node(part, (column,)) for part, column in places]
-        return self.product(nodes)
+        return self.product([self._node(part, (column,)) for part, column in places])
 
     def _leaf(self, kernel: ColumnKernel, column: int) -> KernelNode:
         # The same kernel in two columns makes two leaves.
@@ -461,10 +459,7 @@ class KernelCircuit:
         parts: list[KernelNode] = []
         for node in nodes:
             is_product = node.column is None and not node.weights
-            if is_product:
-                parts += node.parts
-            else:
-                parts.append(node)
+            parts += node.parts if is_product else [node]
         if len(parts) == 1:
             return parts[0]
         # The order of the parts does not matter, and so equal products get equal keys.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -30,6 +31,7 @@ from skpc.queries import Events
 from skpc.variables.events import known_cells, stated_cells, taken
 
 
+@dataclass(eq=False)
 class ClassDensities:
     """Densities of encoded rows given each class: one for each class, or one of rows and classes.
 
@@ -44,10 +46,9 @@ class ClassDensities:
         Total weight of the rows of each class.
     """
 
-    def __init__(self, densities: list[Any], joint: bool, class_count: Floats) -> None:
-        self.densities = densities
-        self.joint = joint
-        self.class_count = class_count
+    densities: list[Any]
+    joint: bool
+    class_count: Floats
 
     def log_density(self, rows: Floats | Events) -> Floats:
         """Log density of encoded rows given each class, shape (n_rows, n_classes).

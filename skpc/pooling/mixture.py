@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import softmax
 from sklearn.base import clone
+from sklearn.utils import gen_batches
 
 from skpc._arrays import SMALLEST_NORMAL, Floats, has_gaps, log_or_inf
 from skpc._random import draw_states
@@ -173,8 +174,8 @@ class DensityMixture(NamedTuple):
         chosen = range(self.domain.n_features) if columns is None else columns
         filled = known_cells(rows).copy()
         incomplete = np.flatnonzero(has_gaps(filled[:, chosen]))
-        for start in range(0, len(incomplete), _ROWS):
-            batch = incomplete[start : start + _ROWS]
+        for part in gen_batches(len(incomplete), _ROWS):
+            batch = incomplete[part]
             for column, cells in zip(chosen, self.posteriors(taken(rows, batch), chosen)):
                 filled[batch, column] = cells.centres()
         return filled

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NoReturn, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, DensityMixin, clone
+from sklearn.base import clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -19,14 +19,14 @@ from skpc._validation import (
     check_table,
     check_weight,
     fit_context,
-    mean_score,
     missing_cells,
 )
 from skpc.domain import merge_rows, present_rows, read_events
 from skpc.queries import Events
+from skpc.synthesis.scores import ScoredRows
 
 
-class WithGaps(DensityMixin, BaseEstimator):
+class WithGaps(ScoredRows):
     """A density of rows together with which of their cells are missing.
 
     Beside the values it learns a column of two states for each column with gaps: whether the cell
@@ -87,12 +87,6 @@ class WithGaps(DensityMixin, BaseEstimator):
 
     def __init__(self, density: Any):
         self.density = density
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.input_tags.categorical = True
-        return tags
 
     @fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
@@ -222,25 +216,6 @@ class WithGaps(DensityMixin, BaseEstimator):
         # A missing cell is integrated out, and its gap counts by the indicator.
         rows = self._with_gaps(rows, missing_in(table))
         return mass.with_rows(self.density_.row_density.log_density(rows), None)
-
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Mean log density of the rows.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_samples, n_features)
-            Rows; NaN (or None) marks the gaps.
-        y : Ignored
-            Present for the API of scikit-learn.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the rows in the mean.
-
-        Returns
-        -------
-        float
-            Nats per row; greater is better.
-        """
-        return mean_score(self.score_samples(X), sample_weight)
 
     @property
     def complete(self) -> NoReturn:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy.special import softmax
-from sklearn.base import BaseEstimator, DensityMixin, clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -23,13 +23,13 @@ from skpc._validation import (
     check_weight,
     column_of,
     fit_context,
-    mean_score,
     objects_of,
 )
 from skpc._warnings import collected, warn
 from skpc.domain import Declared, Domain, named_columns, present_rows, read_events
 from skpc.queries import Events
 from skpc.synthesis.cells import TableCells, rows_of
+from skpc.synthesis.scores import ScoredRows
 from skpc.synthesis.ties import Ties
 
 #: Draws for a row with open cells.
@@ -110,7 +110,7 @@ def keep_rules(table: Any, rules: Sequence[Any], observed: Any = None) -> Any:
     return as_precise(settled, precision)
 
 
-class RuledDensity(DensityMixin, BaseEstimator):
+class RuledDensity(ScoredRows):
     """A density of rows that keep exact rules between columns.
 
     Parameters
@@ -181,12 +181,6 @@ class RuledDensity(DensityMixin, BaseEstimator):
     def __init__(self, density: Any, rules: Sequence[Any]):
         self.density = density
         self.rules = rules
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.input_tags.categorical = True
-        return tags
 
     @fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
@@ -379,25 +373,6 @@ class RuledDensity(DensityMixin, BaseEstimator):
         # Also where the density has not been asked about all cells.
         scores[is_broken] = -np.inf
         return scores
-
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Mean log density of the rows.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_samples, n_features)
-            Rows; NaN (or None) marks missing cells.
-        y : Ignored
-            Present for the API of scikit-learn.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the rows in the mean.
-
-        Returns
-        -------
-        float
-            Nats per row; minus infinity if a row breaks a rule.
-        """
-        return mean_score(self.score_samples(X), sample_weight)
 
     def _known(self, given: Any) -> _Known:
         """What is known of all rows that are drawn."""
