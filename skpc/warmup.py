@@ -146,6 +146,9 @@ def _estimators_of_tables() -> list[Any]:
         skpc.SoftLearnSPN(clusterer="em", random_state=0),
         skpc.TableMixture(n_components=2, random_state=0),
         skpc.HiddenChowLiuTree(random_state=0),
+        skpc.HiddenForest(random_state=0),
+        skpc.ExtraCutsets(2, random_state=0),
+        skpc.StackedDensity([("network", network)], random_state=0),
         skpc.Strudel(random_state=0),
         trees(),
         trees(orientation="undirected"),
@@ -153,7 +156,9 @@ def _estimators_of_tables() -> list[Any]:
         # What these are made of by default is compiled with the densities.
         skpc.CellErrorDetector(network, random_state=0),
         skpc.CircuitImputer(network),
+        skpc.MultipleImputer(network, n_imputations=2, random_state=0),
         skpc.DensityClassifier(network, classifiers=None, cv=2),
+        skpc.DensityRegressor(network, regressors=None, cv=2),
         skpc.ExpectedKernelSVC(network),
         skpc.ExpectedPredictor(DecisionTreeClassifier(), network),
         skpc.GenerativeForest(2, random_state=0),
@@ -195,8 +200,8 @@ def _main() -> None:
         const=OWN_FILE,
         type=Path,
         metavar="FILE",
-        help="also write the machine code, for other processors of this kind, to a file that every "
-        "process reads; default: one in this copy of skpc",
+        help="also write the machine code, for other processors of this kind: to the file of this "
+        "copy of skpc, which every process reads; or to FILE, for a wheel",
     )
     options = parser.parse_args()
     if options.ship is not None:

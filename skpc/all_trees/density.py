@@ -243,8 +243,10 @@ class AllTreesDensity(NamedTuple):
     def _codes(self, rows: Any) -> Ints:
         if isinstance(rows, Events):
             raise NotImplementedError(
-                "a mixture of all trees needs rows of cells, as a sum over sets is no determinant; "
-                "got ranges or sets. Ask the circuit of to_mixture(n_trees)"
+                "a mixture of all trees answers for values and missing cells (score_samples, "
+                "marginals, sample); ranges and sets, and what probability, log_probability and "
+                "distribution are asked, are sums that are no determinants. Ask the circuit of "
+                "to_mixture(n_trees)"
             )
         return self.domain.codes(rows).astype(np.int64)
 

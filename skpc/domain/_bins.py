@@ -98,8 +98,8 @@ def _law(values: Floats, weight: Floats, column: Column, atoms: Any, bounds: Any
         # The categories of a dtype are all that can come.
         atoms = range(len(calendar.labels)) if atoms is None else atoms
         bounds = (0, len(calendar.labels) - 1) if bounds is None else bounds
-    elif calendar is not None and bounds is None:
-        # Dates go on beyond those of the table.
+    elif calendar is not None and calendar.kind == "dates" and bounds is None:
+        # Dates go on beyond those of the table; durations are numbers like others.
         bounds = None, None
     points = None if atoms is None else _atoms(atoms, column)
     limits = None if bounds is None else _bounds(bounds, values, column)

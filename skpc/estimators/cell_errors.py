@@ -143,7 +143,8 @@ class CellErrorDetector(TableTransformer, ColumnsEstimator):
     numbers by Student distributions of three degrees of freedom, whose scales are 8, 32 and 128
     standard deviations (by the quartiles). It is positive wherever a cell can be, so that a single
     absurd cell costs a row no more than :math:`\\log e_j + \\log m_j(x_j)`. A value that its column
-    cannot have is wrong: an unseen category, a number out of ``bounds`` or off the lattice.
+    cannot have is wrong: an unseen category, a number out of ``bounds`` or off the lattice. A
+    number that is none of the ordered states of its column is judged by how often new states come.
 
     ``fit`` learns what the columns are without numbers that lie more than 8 standard deviations (by
     the quartiles) from the median of their column, if these are at most 2 % of it; no density

@@ -292,8 +292,8 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
             raise ValueError(f"sample_weight must be None, as {model!r} does not take weights.")
         incomplete = has_gaps(rows)
         if incomplete.any():
-            # A row with gaps is completed by five joint draws. Without weights complete rows count as
-            # often as those that are drawn.
+            # A row with gaps is completed by five joint draws. Without weights complete rows count
+            # as often as those that are drawn.
             n_copies = np.where(incomplete | (not takes_weights), 5, 1)
             copied = owners(n_copies)
             rows = self._completed(rows, y, weight, copied)

@@ -67,10 +67,10 @@ class MultipleImputer(TableEstimator):
         names or tuples of names for their products, such as
         ``("wage", ["school", ("school", "school")])``. A number is regressed linearly, a column of
         two categories by log odds; a pair (time, event) as the outcome stands for proportional
-        hazards of complete times, the second category of the event (True, 1) being one. Or a
-        formula, ``"wage ~ school + I(school**2)"``, where formulaic or patsy is installed.
-        Covariates are then drawn from what both their regressions and the analysis say of them. A
-        missing outcome is drawn from the analysis alone.
+        hazards of complete times, an event being True, 1, or the second category of a dtype with
+        categories. Or a formula, ``"wage ~ school + I(school**2)"``, where formulaic or patsy is
+        installed. Covariates are then drawn from what both their regressions and the analysis say
+        of them. A missing outcome is drawn from the analysis alone.
     passive : dict, default=None
         Columns that are functions of others, such as
         ``{"bmi": lambda t: t["weight"] / t["height"] ** 2}``: their missing cells are computed in

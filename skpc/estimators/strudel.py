@@ -35,7 +35,8 @@ class Strudel(CircuitDensity):
     [2]_). With several components, circuits of this one structure are mixed, and learned by EM.
 
     The vtree does not change. So products and expected kernels
-    (:func:`skpc.queries.expected_kernel`) of two such circuits with one vtree are tractable, and
+    (:func:`skpc.queries.expected_kernel`) of two such circuits with one vtree are tractable:
+    ``skpc.queries.fit_parameters(model.circuit_, rows)`` learns a second one from other rows. And
     ``ExpectedKernelSVR(Strudel())`` learns from rows that lack cells too.
 
     Parameters

@@ -582,12 +582,22 @@ def _check_times(domain: Domain, rows: Floats, outcome: tuple[int, ...]) -> None
             f"{domain[time].where} and "
             f"{domain[event].where}."
         )
-    lost = np.isnan(rows[:, list(outcome)]).any(axis=1)
-    if lost.any():
+    # Strings are in the order of the alphabet, which says nothing of what an event is.
+    if domain[event].why == "strings":
+        first, second = map(repr, domain[event].labels)
         raise ValueError(
-            "Times and events must be complete, a censored time being that of the end of "
-            f"observation; found a missing cell in row {int(lost.argmax())}. Leave these rows out."
+            f"model needs to know which value of {domain[event].where} is an event, and strings do "
+            f"not say it; found {first} and {second}. Make it a column of True and False, or a "
+            "pandas.Categorical whose second category is an event."
         )
+    for column in outcome:
+        n_missing = int(np.isnan(rows[:, column]).sum())
+        if n_missing:
+            raise ValueError(
+                "Times and events must be complete, a censored time being that of the end of "
+                f"observation; found {n_missing} missing in {domain[column].where}. Leave these "
+                "rows out."
+            )
 
 
 def _read_formula(formula: str, domain: Domain, rows: Floats) -> tuple[str, FormulaTerms]:

@@ -100,7 +100,7 @@ class CombinedEstimates:
 
         Parameters
         ----------
-        contrasts : list of labels or ndarray of shape (n_contrasts, n_estimates), default=None
+        contrasts : str, list of labels or ndarray of shape (n_contrasts, n_estimates), default=None
             The estimates by their labels in ``table``; or the coefficients of sums of estimates,
             linearly independent. None takes all estimates.
 
@@ -138,6 +138,8 @@ class CombinedEstimates:
         identity = np.eye(len(self.table))
         if contrasts is None:
             return identity
+        # One name is a list of one.
+        contrasts = [contrasts] if isinstance(contrasts, str) else contrasts
         if isinstance(contrasts, list) and all(np.isscalar(label) for label in contrasts):
             labels = self.table.index
             unknown = [label for label in contrasts if label not in labels]

@@ -41,8 +41,8 @@ class PassiveColumn(NamedTuple):
             ) from error
         if cells.shape != (len(rows),):
             raise ValueError(
-                "passive must return one cell for each row of a table; for "
-                f"{column.where} it returned shape {cells.shape} for {len(rows)} rows."
+                "passive must return one cell for each row of a table, which need not be that of "
+                f"fit; for {column.where} it returned shape {cells.shape}, not ({len(rows)},)."
             )
         if missing_cells(cells).any():
             raise ValueError(

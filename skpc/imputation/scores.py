@@ -198,6 +198,11 @@ def energy_distance(complete: Any, imputed: Any) -> float:
     >>> energy_distance(complete, np.array([[0.0], [0.0]]))
     1.0
     """
+    if np.shape(complete)[1:] != np.shape(imputed)[1:]:
+        raise ValueError(
+            "complete and imputed must have the same columns; found shapes "
+            f"{np.shape(complete)} and {np.shape(imputed)}."
+        )
     reader = BaseEstimator()
     tables = [
         check_table(reader, complete, reset=True),

@@ -227,6 +227,8 @@ class ProductKernel(Kernel):
         columns = tuple(self.columns)
         # A frozen dataclass takes what it derives from its parameters in this way only.
         object.__setattr__(self, "columns", columns)
+        if not columns:
+            raise ValueError("a ProductKernel needs one or more kernels, got none")
         for column, factor in enumerate(columns):
             if not isinstance(factor, Kernel):
                 raise TypeError(

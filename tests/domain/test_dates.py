@@ -169,6 +169,16 @@ def test_the_numbers_of_dates_lie_around_zero_and_those_of_durations_begin_there
     assert np.array_equal(calendar_of(HOURS).numbers_of(HOURS, "h"), HOURS / pd.Timedelta(hours=1))
 
 
+def test_durations_end_where_numbers_do_and_dates_do_not():
+    hours = np.round(60.0 * np.exp(np.random.default_rng(0).normal(size=300)))
+    table = pd.DataFrame({"h": hours, "t": pd.to_timedelta(hours, unit="m"), "d": hours})
+    table["d"] = pd.Timestamp("2020-01-01") + pd.to_timedelta(hours, unit="D")
+    number, duration, date = Domain.fit(table)
+    assert number.law.ends[0] == 0.0
+    assert duration.law.ends == number.law.ends
+    assert date.law.ends == (-np.inf, np.inf)
+
+
 def test_dates_beyond_what_the_column_holds_are_refused():
     fine = calendar_of(DAYS.astype("datetime64[ns]"))
     with pytest.raises(

@@ -332,6 +332,19 @@ def test_imputations_by_formula_have_the_distribution_of_those_by_list(library, 
     assert all(a.equals(b) for a, b in zip(imputer.impute(table), again.impute(table)))
 
 
+def test_strings_do_not_say_what_an_event_is_but_categories_do():
+    table = frame()
+    table["state"] = np.where(table["event"], "Dead", "alive")
+    domain, rows = encoded(table)
+    with pytest.raises(ValueError, match="found 'Dead' and 'alive'. Make it a column of True"):
+        read_analysis((("time", "state"), ["x"]), domain, rows)
+    table["state"] = pd.Categorical(table["state"], categories=["alive", "Dead"])
+    domain, rows = encoded(table)
+    read_analysis((("time", "state"), ["x"]), domain, rows)
+    state = table.columns.get_loc("state")
+    assert np.array_equal(rows[:, state] == 1.0, table["event"])
+
+
 def test_without_formulaic_and_patsy_a_formula_is_refused(monkeypatch):
     domain, rows = encoded_frame()
     without(monkeypatch, *LIBRARIES)
@@ -353,8 +366,8 @@ def test_without_formulaic_and_patsy_a_formula_is_refused(monkeypatch):
         ((("time", "event", "y"), ["x"]), ValueError, "outcome of model must be"),
         ((("time", "kind"), ["x"]), ValueError, "times and one of two categories"),
         ((("kind", "event"), ["x"]), ValueError, "times and one of two categories"),
-        ((("y", "event"), ["x"]), ValueError, "complete.* missing cell in row"),
-        ((("time", "yes"), ["x"]), ValueError, "complete.* missing cell in row"),
+        ((("y", "event"), ["x"]), ValueError, r"complete.* found \d+ missing in"),
+        ((("time", "yes"), ["x"]), ValueError, r"complete.* found \d+ missing in"),
         (("y", "x"), TypeError, "pair of an outcome and a list"),
         (["y", ["x"]], TypeError, "pair of an outcome and a list"),
         (3, TypeError, "pair of an outcome and a list"),

@@ -78,6 +78,7 @@ def test_the_test_of_some_estimates_is_the_joint_test_of_these_alone():
     assert_same_test(combined.wald_test(["b", "c"]), alone.joint)
     assert_same_test(combined.wald_test(), combined.joint)
     one = combined.wald_test(["a"])
+    assert_same_test(combined.wald_test("a"), one)
     assert_allclose(one["statistic"], combined.table.loc["a", "statistic"] ** 2, rtol=1e-10)
 
 

@@ -70,6 +70,8 @@ def test_a_product_of_sums_is_the_sum_of_all_products():
     ]
     with pytest.raises(ValueError, match="each of 4 columns, but the rows have 1"):
         ProductKernel([MIXED])([[0.0]])
+    with pytest.raises(ValueError, match="a ProductKernel needs one or more kernels, got none"):
+        ProductKernel([])
 
 
 def test_bad_parameters_are_refused_with_their_value():
