@@ -38,8 +38,9 @@ from skpc.all_trees.completions import Estimates, uniform_heights
 from skpc.all_trees.spanning_trees import draw_trees, eliminate
 from skpc.all_trees.tree_inference import TreeTables, draw_each, pass_trees
 
-#: Trees are drawn instead if completions are worth less than this share of independent ones.
-_POOR = 0.2
+#: Trees are drawn instead if completions are worth less than this share of independent ones: the
+#: first of them may lack the heaviest ones, and agree too early on too small a likelihood.
+_POOR = 0.7
 #: With more variables trees are drawn at once.
 _WIDEST = 220
 #: Rows that are worth a thread, and whose completions are in memory together.

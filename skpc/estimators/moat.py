@@ -188,11 +188,10 @@ class MixtureOfAllTrees(TableDensity):
     watched.
 
     The logarithm of an estimated likelihood is too low by about half a nat divided by the
-    :meth:`effective_sample_size`. With "auto" it is lower still, by hundredths of a nat where most
-    cells are missing, as completions are drawn until their weights agree, which they may do too
-    early; "collapsed" draws a given number of trees. Below a size of ten, which is frequent with
-    "directed" where most cells are missing, answers may be off by tenths of a nat and come with a
-    ``ConvergenceWarning``. At worst time is proportional to ``n_inference_samples``. Rows with few
+    :meth:`effective_sample_size`. With "auto" it is a little lower still, as completions are drawn
+    until their weights agree, which they may do too early. Below a size of ten, which is frequent
+    with "directed" where most cells are missing, answers may be off by tenths of a nat and come
+    with a ``ConvergenceWarning``. At worst time is proportional to ``n_inference_samples``. Rows with few
     completions are summed exactly, whatever the ``inference``.
 
     If training is interrupted, the estimator stays as it was before.

@@ -153,7 +153,7 @@ def test_batches_are_smaller_in_wide_and_in_small_tables(total, n_features, expe
 def test_batches_share_out_the_weight_of_every_row():
     weight = np.array([0.25, 1.0, 7.5, 300.0])
     total = np.zeros(4)
-    for batch, part in _batches(weight, 50, np.random.RandomState(0)):
+    for batch, part in _batches(weight, 50, np.random.RandomState(0), None):
         assert 40 < part.sum() < 60
         total[batch] += part
     assert_allclose(total, weight)
