@@ -21,6 +21,9 @@ from skpc._random import draw_states
 #: Steps of Newton's method, fewer where they begin near the mode; the longest of them, and the one
 #: that ends them.
 _MAX_STEPS = 50
+#: Added to the mean square of each column of a linear design: columns that depend on each other
+#: exactly share their coefficient.
+RIDGE = 1e-5
 #: A missing number takes the value of one of this many donors.
 N_DONORS = 5
 #: Categories beyond which a column has one coefficient for all: that of their log probabilities.
@@ -79,14 +82,11 @@ def draw_linear(
     -------
     LinearDraw
     """
-    # Added to the mean square of each column of a linear design: columns that depend on each other
-    # exactly share their coefficient.
-    ridge = 1e-5
     standard = Standardised.fit(design, weight)
     n_rows = weight.sum()
     n_terms = design.shape[1]
     weighted = standard.design * weight[:, np.newaxis]
-    curvature = weighted.T @ standard.design + ridge * n_rows * np.eye(n_terms)
+    curvature = weighted.T @ standard.design + RIDGE * n_rows * np.eye(n_terms)
     inverse = np.linalg.inv(curvature)
     # Numbers far from zero keep their digits.
     centre = float(weight @ values / n_rows)
