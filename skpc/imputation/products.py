@@ -13,7 +13,7 @@ import numpy as np
 
 from skpc._arrays import Bools, Floats, group_sums, owners
 from skpc.imputation.analysis import ProductTerms
-from skpc.imputation.regressions import RIDGE, Standardised
+from skpc.imputation.regressions import Standardised
 
 
 class LeftOut(NamedTuple):
@@ -33,13 +33,13 @@ class LeftOut(NamedTuple):
     @classmethod
     def fit(cls, terms: Floats, values: Floats, weight: Floats) -> Self:
         """Regress values on a constant and terms; one row of a weight of two is left out."""
-        design = np.column_stack([np.ones(len(terms)), terms])
-        design = Standardised.fit(design, weight).design
-        # As in the chains, columns that depend on each other share their coefficient.
-        ridge = RIDGE * weight.sum() * np.eye(design.shape[1])
-        inverse = np.linalg.inv((design.T * weight) @ design + ridge)
-        coefficients = inverse @ (design.T @ (weight * values))
-        residual = values - design @ coefficients
+        standard = Standardised.fit(np.column_stack([np.ones(len(terms)), terms]), weight)
+        design = standard.design
+        inverse = standard.inverse(weight)
+        # The ridge must not draw the mean of the values to zero.
+        centred = values - np.average(values, weights=weight)
+        coefficients = inverse @ (design.T @ (weight * centred))
+        residual = centred - design @ coefficients
         # What is left of a row where its own part in its prediction is taken away.
         rest = 1.0 - ((design @ inverse) * design).sum(axis=1)
         squares = weight @ residual**2
