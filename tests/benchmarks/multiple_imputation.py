@@ -78,14 +78,14 @@ class Setting(NamedTuple):
 #: The cells of the guide's table, how many tables they have, and what completes them.
 _GUIDE = [
     (Setting(name, "MCAR", 0.5, n_rows), n_tables, methods)
-    for n_rows, n_tables in ((100, 100), (600, 40))
+    for n_rows, n_tables in ((100, 60), (600, 30))
     for name, methods in (
         ("linear", ["default"]),
         ("logistic", ["default"]),
         ("interaction", ["default", "model"]),
     )
 ]
-_GUIDE.append((Setting("hazards", "MCAR", 0.3, 500), 40, ["model"]))
+_GUIDE.append((Setting("hazards", "MCAR", 0.3, 500), 30, ["model"]))
 
 
 def _normals(n: int, rng: np.random.Generator) -> pd.DataFrame:
