@@ -133,6 +133,15 @@ CELLS += [
         [(DISTANCE, method, "all") for method in ("MultipleImputer", "mice pmm")],
     ),
     (IMPUTATION, "ahead of it on four tables (#)", [(DISTANCE, "mice cart", "all")]),
+    (
+        IMPUTATION,
+        "the distances are # and # of mice's, on the simulated one # and #",
+        [
+            ("multiple_imputation_real", table, mechanism, "default over mice's")
+            for table in ("the real tables", "product")
+            for mechanism in ("MCAR", "MAR")
+        ],
+    ),
 ]
 #: Sentences that count in how many cells of a file the first of some columns, or rows of a table,
 #: is ahead of the others.
