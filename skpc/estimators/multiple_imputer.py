@@ -146,9 +146,10 @@ class MultipleImputer(TableEstimator):
     Without ``model`` numbers are regressed on all other columns, their products and their squares,
     of which those stay that are two standard errors from zero. The regression that gains most by
     them is the model, if the rows without missing cells, each left out once, speak for it: their
-    log density is two standard errors above that of columns alone, and not three below what the
-    density says. Numbers with atoms are no outcomes, as their errors are not normal, and there are
-    at least five complete rows for each term, and at most a hundred terms.
+    log density is 1.5 standard errors above that of columns alone (by chance in one of two hundred
+    tables of sums), and not three below what the density says. Numbers with atoms are no outcomes,
+    as their errors are not normal; there are at least five complete rows for each term, and at most
+    a hundred terms.
 
     A warning says where means or spreads of chains still change between the middle and the last
     round; it is given for one in a thousand fits whose chains have settled.

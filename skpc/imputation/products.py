@@ -58,7 +58,7 @@ def find_model(
 ) -> tuple[Any, list[Any]] | None:
     """Find the regression on products that complete rows speak for most, if for any.
 
-    The products have to say more of a number than columns alone, by two standard errors, and no
+    The products have to say more of a number than columns alone, by 1.5 standard errors, and no
     less than the density, by three. Numbers with atoms, whose errors are not normal, are no
     outcomes.
 
@@ -132,8 +132,9 @@ def _with_products(
     gains = log_density - regression([]).log_density
     leads = log_density - density.log_density(rows, np.array(others))
     (gain, lead), (gain_error, lead_error) = _means(np.array([gains, leads]), weight)
-    # The density has learned from the rows that judge both: it may lead by a little more.
-    is_better = gain > 2.0 * gain_error and lead > -3.0 * lead_error
+    # By chance that is one sum of columns in two hundred, whether its errors are normal or have
+    # long tails. The density has learned from the rows that judge: it may lead by a little more.
+    is_better = gain > 1.5 * gain_error and lead > -3.0 * lead_error
     return float(gain) if is_better else 0.0, [*alone, *clear]
 
 
