@@ -31,6 +31,7 @@ from skpc.imputation.analysis import read_analysis
 from skpc.imputation.chains import Chains, with_draws
 from skpc.imputation.mixing import FALSE_ALARMS, drifting_columns
 from skpc.imputation.passive import read_passive
+from skpc.imputation.products import find_model
 from skpc.learning.posterior import bootstrapped
 from skpc.pooling.folds import fit_best
 from skpc.queries import Events
@@ -70,7 +71,8 @@ class MultipleImputer(TableEstimator):
         hazards of complete times, an event being True, 1, or the second category of a dtype with
         categories. Or a formula, ``"wage ~ school + I(school**2)"``, where formulaic or patsy is
         installed. Covariates are then drawn from what both their regressions and the analysis say
-        of them. A missing outcome is drawn from the analysis alone.
+        of them. A missing outcome is drawn from the analysis alone. None looks for products (see
+        Notes).
     passive : dict, default=None
         Columns that are functions of others, such as
         ``{"bmi": lambda t: t["weight"] / t["height"] ** 2}``: their missing cells are computed in
@@ -96,6 +98,9 @@ class MultipleImputer(TableEstimator):
         The density of all rows.
     densities_ : list of density estimator
         That of each table; with regressions ``density_`` for all of them.
+    model_ : tuple, str or None
+        The ``model``; or, with regressions, a linear one with products that complete rows speak
+        for. None without any.
     trace_ : ndarray of shape (2, n_imputations, n_rounds, n_features) or None
         Means and standard deviations of the cells that each chain of ``fit`` has drawn, after each
         round, as :class:`skpc.plotting.ImputationDisplay` draws them: numbers in their units, codes
@@ -138,6 +143,14 @@ class MultipleImputer(TableEstimator):
     outcomes are spread as those of the rows with the nearest predictions (fifty, at most a fifth
     of the known ones), if these say more of other rows: counts, and amounts with zeros, are no line
     with normal errors.
+
+    Without ``model`` numbers are regressed on all other columns, their products and their squares,
+    of which those stay that are two standard errors from zero. The regression that gains most by
+    them is the model, if the rows without missing cells, each left out once, speak for it: their
+    log density is 1.5 standard errors above that of columns alone (by chance in one of two hundred
+    tables of sums), and not three below what the density says. Numbers with atoms are no outcomes,
+    as their errors are not normal; there are at least five complete rows for each term, and at most
+    a hundred terms.
 
     A warning says where means or spreads of chains still change between the middle and the last
     round; it is given for one in a thousand fits whose chains have settled.
@@ -264,6 +277,7 @@ class MultipleImputer(TableEstimator):
                 self.density_ = clone(density).fit(table, sample_weight=weight)
             rows, weight = self._distinct_rows(table, weight)
             self.densities_ = [self.density_] * self.n_imputations
+            self.model_: Any = self.model
             self._chains: Chains | None = None
             self.trace_: Floats | None = None
             # Equal rows have different cells.
@@ -405,10 +419,13 @@ class MultipleImputer(TableEstimator):
         )
         density = density_asked.row_density
         cells = known_cells(rows)
-        analysis = None
-        if self.model is not None:
-            analysis = read_analysis(self.model, density.domain, cells)
         passive = read_passive(self.passive or {}, density.domain, cells)
+        if self.model is None:
+            computed = [column for column, _, _ in passive]
+            self.model_ = find_model(density, cells, weight, computed)
+        analysis = None
+        if self.model_ is not None:
+            analysis = read_analysis(self.model_, density.domain, cells)
         chains = Chains.fit(density, rows, weight, seeds.tolist(), self.n_rounds, analysis, passive)
         numbers = drifting_columns(chains.trace, self._sd)
         drifting = [density.domain[column].where for column in numbers]

@@ -79,18 +79,13 @@ def draw_linear(
     -------
     LinearDraw
     """
-    # Added to the mean square of each column of a linear design: columns that depend on each other
-    # exactly share their coefficient.
-    ridge = 1e-5
     standard = Standardised.fit(design, weight)
     n_rows = weight.sum()
     n_terms = design.shape[1]
-    weighted = standard.design * weight[:, np.newaxis]
-    curvature = weighted.T @ standard.design + ridge * n_rows * np.eye(n_terms)
-    inverse = np.linalg.inv(curvature)
+    inverse = standard.inverse(weight)
     # Numbers far from zero keep their digits.
     centre = float(weight @ values / n_rows)
-    estimate = inverse @ (weighted.T @ (values - centre))
+    estimate = inverse @ (standard.design.T @ (weight * (values - centre)))
     residual = values - centre - standard.design @ estimate
     squares = weight @ residual**2
     # Constant terms, whose scale is infinite, cost no degree of freedom.
@@ -272,6 +267,14 @@ class Standardised(NamedTuple):
         scale[np.ptp(design, axis=0) == 0.0] = np.inf
         scale[0] = 1.0
         return cls(centred / scale, centre, scale)
+
+    def inverse(self, weight: Floats) -> Floats:
+        """The inverse of the squares and products of weighed rows, (n_terms, n_terms)."""
+        # Added to the mean square of each column: columns that depend on each other exactly share
+        # their coefficient.
+        ridge = 1e-5
+        squares = (self.design.T * weight) @ self.design
+        return np.linalg.inv(squares + ridge * weight.sum() * np.eye(len(squares)))
 
     def restored(self, coefficients: Floats) -> Floats:
         """Coefficients of the columns as they were; shape (..., n_terms)."""

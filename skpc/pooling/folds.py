@@ -7,6 +7,7 @@ densities are compared on one part that is held out, by how well they predict it
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import islice
 from numbers import Integral
 from typing import Any, NamedTuple, Self
@@ -306,6 +307,8 @@ def cell_errors(
     for part in gen_batches(len(held), _ROWS):
         for column, cells in zip(columns, density.posteriors(left[part], columns)):
             is_removed = removed[part, column]
+            # Cells that were missing before count as known: their means would be integrals too.
+            cells = replace(cells, known=np.where(is_removed, np.nan, 0.0))
             kind = int(is_categorical[column])
             scale = shares[kind][part] / np.sqrt(variance[column])
             error = _errors(cells, held[part, column]) * scale[:, np.newaxis]

@@ -15,6 +15,9 @@ Bars: each coefficient covers at least .92, and not .02 less than in complete ta
 the cells lies between .94 and .97; intervals are at most 1.15 times as wide as under the true
 model; "fixed" falls short at 70 % missing (``--fixed``).
 
+``--write doc/user_guide`` measures the table of the guide instead: the cells of ``_GUIDE``. With
+``--keep FOLDER`` an interrupted run goes on where it was.
+
 The methods "miceforest" and "utrees" need an environment of their own: see ``rivals.txt``.
 """
 
@@ -26,6 +29,8 @@ import io
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,7 +44,9 @@ from sklearn.impute import IterativeImputer
 from skpc import MultipleImputer, TableMixture
 from skpc.imputation import combine_estimates
 from tests.benchmarks import mice
+from tests.benchmarks.guide_tables import add_write, write
 from tests.benchmarks.imputation import draws_of_miceforest
+from tests.benchmarks.numbers_tables import kept
 from tests.naive import imputation as naive
 
 _N_IMPUTATIONS = 10
@@ -57,6 +64,28 @@ class Analysis(NamedTuple):
     model: Any = None
     #: How many columns, the last ones, are complete.
     n_complete: int = 1
+
+
+class Setting(NamedTuple):
+    """The tables of a cell: what they are, and what is missing of them."""
+
+    name: str
+    mechanism: str
+    rate: float
+    n_rows: int
+
+
+#: The cells of the guide's table, how many tables they have, and what completes them.
+_GUIDE = [
+    (Setting(name, "MCAR", 0.5, n_rows), n_tables, methods)
+    for n_rows, n_tables in ((100, 60), (600, 30))
+    for name, methods in (
+        ("linear", ["default"]),
+        ("logistic", ["default"]),
+        ("interaction", ["default", "model"]),
+    )
+]
+_GUIDE.append((Setting("hazards", "MCAR", 0.3, 500), 30, ["model"]))
 
 
 def _normals(n: int, rng: np.random.Generator) -> pd.DataFrame:
@@ -321,57 +350,92 @@ def main() -> None:
     parser.add_argument("--cells", nargs="*", type=int, default=[0, 1, 2], help="of the mechanisms")
     parser.add_argument("--rate", type=float, help="of missing cells, else that of the mechanism")
     parser.add_argument("--fixed", action="store_true", help="the negative control, 70 %% missing")
+    parser.add_argument("--keep", type=Path, help="folder of figures that are not measured again")
+    add_write(parser)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
+    if options.write is not None:
+        _write_guide(options)
+        return
     mechanisms = [("MCAR", 0.7)] if options.fixed else [_MECHANISMS[k] for k in options.cells]
     methods = ["posterior", "fixed"] if options.fixed else options.methods
     for name in options.analyses:
-        analysis = ANALYSES[name]()
         for mechanism, usual_rate in mechanisms:
             rate = options.rate or usual_rate
-            print(f"{name}, {mechanism} {rate:.0%}, n = {options.rows}", flush=True)
-            is_normal = analysis.density is _GAUSSIAN
-            chosen = [m for m in methods if m != "true" or is_normal]
-            _cell(analysis, mechanism, rate, chosen, options)
+            _cell(Setting(name, mechanism, rate, options.rows), methods, options.repeats, options)
+
+
+def _write_guide(options: Any) -> None:
+    """Measure the table of the guide."""
+    columns = ["complete", "default", "model"]
+    rows: list[list[Any]] = [["analysis", "rows", "missing", "tables", *columns]]
+    for setting, n_tables, methods in _GUIDE:
+        covers = _cell(setting, methods, n_tables, options)
+        cells = [f"{cover.mean():.2f} ({cover.min():.2f})" for cover in covers.values()]
+        cell_of = dict(zip(covers, cells))
+        share = f"{100 * setting.rate:.0f} %"
+        row = [setting.name, setting.n_rows, share, n_tables]
+        rows.append(row + [cell_of.get(method, "--") for method in columns])
+    write(options.write, "multiple_imputation_coverage", rows)
 
 
 def _cell(
-    analysis: Analysis, mechanism: str, rate: float, methods: list[str], options: Any
-) -> None:
-    results: dict[str, list[Any]] = {name: [] for name in ("complete", *methods)}
-    seconds, begin = dict.fromkeys(results, 0.0), time.perf_counter()
-    for seed in range(options.repeats):
+    setting: Setting, methods: list[str], n_repeats: int, options: Any
+) -> dict[str, np.ndarray]:
+    """Print the figures of a cell, and return how often each coefficient is covered."""
+    print(f"{setting.name}, {setting.mechanism} {setting.rate:.0%}, n = {setting.n_rows}")
+    analysis = ANALYSES[setting.name]()
+    is_normal = analysis.density is _GAUSSIAN
+    chosen = ["complete", *(method for method in methods if method != "true" or is_normal)]
+    begin = time.perf_counter()
+    results: dict[str, list[dict[str, np.ndarray]]] = {method: [] for method in chosen}
+    for seed in range(n_repeats):
         if time.perf_counter() - begin > options.seconds:
             break
-        rng = np.random.default_rng([seed, options.rows])
-        table = analysis.draw(options.rows, rng)
-        holey = table.mask(_holes(table, mechanism, rate, rng, analysis.n_complete))
-        value, variance, df = analysis.estimate(table)
-        results["complete"].append(_interval(analysis, [value] * 2, [variance] * 2, df))
-        for name in methods:
-            start = time.process_time()
-            if name in OURS:
-                tables = _ours(name, holey, seed, analysis.density)
-            elif name == "model":
-                tables = _regressions(holey, seed, analysis.model)
-            else:
-                tables = RIVALS[name](holey, seed=seed)
-            seconds[name] += time.process_time() - start
-            values, variances, _ = zip(*(analysis.estimate(one) for one in tables))
-            results[name].append(_interval(analysis, values, variances, df))
-    complete, n_repeats = _figures(analysis, results["complete"])[0], len(results["complete"])
-    print(f"  {n_repeats} repeats, SE of a coverage of .95 {np.sqrt(0.95 * 0.05 / n_repeats):.3f}")
-    for name, intervals in results.items():
-        covers, width, bias = _figures(analysis, intervals)
-        is_short = name not in ("complete", "true") and (
-            (covers < 0.92).any() or (covers < complete - 0.02).any()
+        for method, measured in results.items():
+            measure = partial(_measured, analysis, setting, method, seed)
+            measured.append(kept(options, measure, "coverage", *setting, method, seed))
+    n_measured = len(results["complete"])
+    print(
+        f"  {n_measured} repeats, SE of a coverage of .95 {np.sqrt(0.95 * 0.05 / n_measured):.3f}"
+    )
+    covers_of = {}
+    for method, measured in results.items():
+        covers, width, bias = _figures(analysis, [one["interval"] for one in measured])
+        covers_of[method] = covers
+        is_short = method not in ("complete", "true") and (
+            (covers < 0.92).any() or (covers < covers_of["complete"] - 0.02).any()
         )
         text = "  ".join(f"{c:.3f}/{b:+.1f}/{w:.2f}" for c, b, w in zip(covers, bias, width))
+        seconds = np.mean([one["seconds"] for one in measured])
         print(
-            f"  {name:11s} mean {covers.mean():.3f}{'*' if is_short else ' '} "
-            f"cpu {seconds[name] / n_repeats:6.2f} s   cover/bias:SE/width  {text}",
+            f"  {method:11s} mean {covers.mean():.3f}{'*' if is_short else ' '} "
+            f"cpu {seconds:6.2f} s   cover/bias:SE/width  {text}",
             flush=True,
         )
+    return covers_of
+
+
+def _measured(
+    analysis: Analysis, setting: Setting, method: str, seed: int
+) -> dict[str, np.ndarray]:
+    """The intervals of one table, and the seconds that its imputations took."""
+    rng = np.random.default_rng([seed, setting.n_rows])
+    table = analysis.draw(setting.n_rows, rng)
+    holey = table.mask(_holes(table, setting.mechanism, setting.rate, rng, analysis.n_complete))
+    start = time.process_time()
+    if method == "complete":
+        tables = [table, table]
+    elif method in OURS:
+        tables = _ours(method, holey, seed, analysis.density)
+    elif method == "model":
+        tables = _regressions(holey, seed, analysis.model)
+    else:
+        tables = RIVALS[method](holey, seed=seed)
+    seconds = time.process_time() - start
+    values, variances, degrees = zip(*(analysis.estimate(one) for one in tables))
+    interval = _interval(analysis, values, variances, degrees[0])
+    return {"interval": interval, "seconds": np.array(seconds)}
 
 
 def _interval(analysis: Analysis, values: Any, variances: Any, df: float) -> np.ndarray:

@@ -1,7 +1,7 @@
 """Regressions on multiply imputed real tables, beside R's mice.
 
     SKPC_DATA=... python -m tests.benchmarks.multiple_imputation_real [tables ...] [--repeats 20]
-        [--keep FOLDER]
+        [--keep FOLDER] [--write doc/user_guide]
 
 A repeat draws 600 complete rows of a table, removes 30 % of its cells, completes it ten times and
 combines the regression by Rubin's rules. "rmse" is the root mean square distance from the
@@ -37,6 +37,7 @@ from scipy import stats
 from skpc import MultipleImputer, TableMixture
 from skpc.imputation import combine_estimates
 from tests.benchmarks import mice
+from tests.benchmarks.guide_tables import add_write, with_error, write
 from tests.benchmarks.mixed_tables import file_of
 from tests.benchmarks.numbers_tables import kept
 
@@ -168,6 +169,7 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=0.3)
     parser.add_argument("--mechanisms", nargs="*", default=["MCAR", "MAR"])
     parser.add_argument("--keep", type=Path, help="folder of figures that are not measured again")
+    add_write(parser)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     if "mice" in options.methods and not mice.is_installed():
@@ -185,20 +187,29 @@ def main() -> None:
             *("multiple", *cell, seed, options.rows, options.rate),
         )
         cells.setdefault(cell, []).append(figures)
-    for mechanism in options.mechanisms:
-        pooled: dict[str, list[dict[str, np.ndarray]]] = {}
-        for name in options.tables:
-            print(f"{name}, {mechanism} {options.rate:.0%}, n = {options.rows}")
-            rival = cells.get((mechanism, name, "mice"))
-            for method in options.methods:
-                figures = stacked(cells[mechanism, name, method])
-                _print(method, [figures], None if rival is None else [stacked(rival)])
-                if name != "product":
-                    pooled.setdefault(method, []).append(figures)
-        if len(pooled.get("default", [])) > 1:
-            print(f"real tables together, {mechanism}")
-            for method, parts in pooled.items():
-                _print(method, parts, pooled.get("mice"))
+    stacks = {cell: stacked(repeats) for cell, repeats in cells.items()}
+    # The four real ones come last, together, if there are several.
+    real = [name for name in options.tables if name != "product"]
+    groups = {name: [name] for name in options.tables}
+    if len(real) > 1:
+        groups["the real tables"] = real
+    heads = ["table", "missing"]
+    for method in options.methods:
+        heads += [method, f"{method}: coverage", f"{method}: CPU s"]
+        if method != "mice" and "mice" in options.methods:
+            heads.append(f"{method} over mice's")
+    rows = [heads]
+    for (group, names), mechanism in itertools.product(groups.items(), options.mechanisms):
+        print(f"{group}, {mechanism} {options.rate:.0%}, n = {options.rows}")
+        of_methods = {
+            method: [stacks[mechanism, name, method] for name in names]
+            for method in options.methods
+        }
+        row = [group, mechanism]
+        for method, of_tables in of_methods.items():
+            row += _printed(method, of_tables, of_methods.get("mice"))
+        rows.append(row)
+    write(options.write, "multiple_imputation_real", rows)
 
 
 def stacked(figures: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
@@ -206,37 +217,45 @@ def stacked(figures: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
     return {measure: np.array([one[measure] for one in figures]) for measure in figures[0]}
 
 
-def _print(
+def _printed(
     method: str,
     tables: list[dict[str, np.ndarray]],
     of_mice: list[dict[str, np.ndarray]] | None,
-) -> None:
-    """A line of figures of tables, with standard errors over repeats; tables weigh the same."""
+) -> list[str]:
+    """Print figures of tables, with standard errors over repeats; tables weigh the same.
+
+    The cells of the guide's table are returned: distance, coverage, and the ratio to mice.
+    """
     squares = np.array([(one["error"] ** 2).mean(axis=1) for one in tables])
     covers = np.array([one["covers"].mean(axis=1) for one in tables])
     n_repeats = squares.shape[1]
     se = np.sqrt((covers.var(axis=1, ddof=1) / n_repeats).sum()) / len(covers)
+    rmse = np.sqrt(squares.mean())
+    covers_all, width, seconds = (
+        np.mean([one[measure].mean() for one in tables])
+        for measure in ("covers all", "width", "seconds")
+    )
+    cells = [f"{rmse:.2f}", with_error(covers.mean(), se, 2), f"{seconds:.1f}"]
     ratio = ""
-    if of_mice is not None:
+    if of_mice is not None and method != "mice":
         rival = np.array([(one["error"] ** 2).mean(axis=1) for one in of_mice])
         of_rmse = np.sqrt(squares.mean() / rival.mean())
         # The delta method, over repeats of each table.
         gain = squares / squares.mean() - rival / rival.mean()
         se_of_gain = np.sqrt((gain.var(axis=1, ddof=1) / n_repeats).sum()) / len(gain)
-        ratio = f"over mice's {of_rmse:.3f} +- {0.5 * of_rmse * se_of_gain:.3f}"
-    covers_all, width, seconds = (
-        np.mean([one[measure].mean() for one in tables])
-        for measure in ("covers all", "width", "seconds")
-    )
+        se_of_ratio = 0.5 * of_rmse * se_of_gain
+        ratio = f"over mice's {of_rmse:.3f} +- {se_of_ratio:.3f}"
+        cells.append(with_error(of_rmse, se_of_ratio, 2))
     bias = ""
     if len(tables) == 1:
         bias = "  bias " + " ".join(f"{b:+.2f}" for b in tables[0]["error"].mean(axis=0))
     print(
-        f"  {method:8s} n {n_repeats}  rmse {np.sqrt(squares.mean()):.3f}  {ratio}  "
+        f"  {method:8s} n {n_repeats}  rmse {rmse:.3f}  {ratio}  "
         f"cover {covers.mean():.3f} +- {se:.3f}  all rows {covers_all:.3f}  width {width:.2f}  "
         f"cpu {seconds:.1f} s{bias}",
         flush=True,
     )
+    return cells
 
 
 def _measured(
