@@ -44,7 +44,7 @@ class Adam(NamedTuple):
 
     def copy(self) -> Self:
         """Averages of their own."""
-        return type(self)(self.mean.copy(), self.square.copy(), self.n_steps.copy())
+        return type(self)._make(map(np.copy, self))
 
     def step(self, gradient: Floats, rate: float, vector: Floats, visited: Floats) -> None:
         """Change parameters by a gradient, and add them to the sum of those visited."""
