@@ -52,11 +52,14 @@ class PairTables(NamedTuple):
     pair : array of shape (n_states, n_states)
         Probability of two states together, consistent with ``single`` if nothing is missing; the
         tables of a variable with itself are of no use.
+    n_rows : float
+        Weight of the rows.
     """
 
     ptr: Ints
     single: Floats
     pair: Floats
+    n_rows: float
 
     @classmethod
     def from_rows(
@@ -86,7 +89,8 @@ class PairTables(NamedTuple):
         total = per_pair(observed, ptr) + alpha
         single = (pair.diagonal() + alpha * part) / total.diagonal()
         added = alpha * np.outer(part, part)
-        is_incomplete = observed < (1.0 - ROUNDING) * weight.sum()
+        n_rows = weight.sum()
+        is_incomplete = observed < (1.0 - ROUNDING) * n_rows
         is_incomplete = per_pair(is_incomplete, ptr)
         row, column = np.nonzero(is_incomplete)
         if len(row):
@@ -97,7 +101,7 @@ class PairTables(NamedTuple):
             factor = evidence_factors(pair[row, column], alone, table, table)[table]
             added[row, column] = factor * alone
             total[row, column] += factor - alpha
-        return cls(ptr, single, (pair + added) / total)
+        return cls(ptr, single, (pair + added) / total, n_rows)
 
     def information(self) -> Floats:
         """Mutual information of every two variables, in nats; shape (n_features, n_features).
@@ -200,8 +204,11 @@ class DirectedParameters(NamedTuple):
     def start(self, tables: PairTables) -> Floats:
         """Parameters to start from: empirical tables, and parents by mutual information."""
         # Its square root: about the correlation. It starts lower than information itself and ends
-        # higher, by 0.01 nats on plants and jester.
-        logit = 0.5 * np.log(tables.information())
+        # higher, by 0.01 nats on plants and jester. Training ends near the trees where it starts,
+        # which is good where there are few rows for each entry of the tables. With many rows it
+        # starts with more trees, up to the fourth root, and ends higher by 0.04 nats on msnbc.
+        exponent = 0.25 + 0.25 / (1.0 + tables.n_rows / self.ptr[-1] ** 2)
+        logit = exponent * np.log(tables.information())
         # Log weight of the root, relative to the mean of those of the other parents. Likely roots
         # make for small trees, and training leaves these slowly: on plants, a root as likely as the
         # average parent costs 0.4 nats.

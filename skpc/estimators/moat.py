@@ -191,8 +191,8 @@ class MixtureOfAllTrees(TableDensity):
     :meth:`effective_sample_size`. With "auto" it is a little lower still, as completions are drawn
     until their weights agree, which they may do too early. Below a size of ten, which is frequent
     with "directed" where most cells are missing, answers may be off by tenths of a nat and come
-    with a ``ConvergenceWarning``. At worst time is proportional to ``n_inference_samples``. Rows with few
-    completions are summed exactly, whatever the ``inference``.
+    with a ``ConvergenceWarning``. At worst time is proportional to ``n_inference_samples``. Rows
+    with few completions are summed exactly, whatever the ``inference``.
 
     If training is interrupted, the estimator stays as it was before.
 
@@ -248,17 +248,15 @@ class MixtureOfAllTrees(TableDensity):
         random_state = self._seeded()
         rows = data.rows
         weight = data.weight
-        held = data.rows[:0]
-        held_weight = data.weight[:0]
+        validation = None
         if self.early_stopping:
             rows, weight, held, held_weight = data.divided(self.validation_fraction, random_state)
+            if held is not None and len(held):
+                # Numbers in the same bins are the same states: such rows come together.
+                held_codes = merge_codes(self.domain_.codes(held), held_weight)
+                validation = IncompleteRows(*held_codes, random_state)
         # An error tells the number where too few rows are left to learn from.
         n_held = float(data.weight.sum() - weight.sum())
-        validation = None
-        if held is not None and len(held):
-            # Numbers in the same bins are the same states: such rows come together.
-            held_codes = merge_codes(self.domain_.codes(held), held_weight)
-            validation = IncompleteRows(*held_codes, random_state)
         codes, weight = merge_codes(self.domain_.codes(rows), weight)
         options = self._options(weight.sum(), codes.shape[1])
         n_rows = len(codes)
