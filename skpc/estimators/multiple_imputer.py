@@ -28,8 +28,7 @@ from skpc.estimators.hidden_chow_liu import HiddenChowLiuTree
 from skpc.estimators.table_mixture import TableMixture
 from skpc.imputation import CombinedEstimates, combine_estimates
 from skpc.imputation.analysis import read_analysis
-from skpc.imputation.chains import Chains, with_draws
-from skpc.imputation.mixing import FALSE_ALARMS, drifting_columns
+from skpc.imputation.chains import FALSE_ALARMS, Chains, drifting_columns, with_draws
 from skpc.imputation.passive import read_passive
 from skpc.imputation.products import find_model
 from skpc.learning.posterior import bootstrapped

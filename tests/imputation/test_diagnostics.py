@@ -8,11 +8,11 @@ from numpy.testing import assert_allclose
 from scipy import stats
 
 from skpc.imputation import combine_estimates, long_table
-from skpc.imputation.mixing import FALSE_ALARMS, drifting_columns
+from skpc.imputation.chains import FALSE_ALARMS, drifting_columns
 
 
 def test_settled_chains_raise_the_stated_rate_of_alarms(monkeypatch):
-    monkeypatch.setattr("skpc.imputation.mixing.FALSE_ALARMS", 0.1)
+    monkeypatch.setattr("skpc.imputation.chains.FALSE_ALARMS", 0.1)
     rng = np.random.default_rng(0)
     n_alarms = sum(
         len(drifting_columns(rng.normal(size=(2, 5, 5, 4)), np.ones(4))) > 0 for _ in range(2000)
