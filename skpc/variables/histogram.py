@@ -350,9 +350,11 @@ class Histogram(NamedTuple):
         # Cells of one state stand side by side, and one random number chooses among their shares.
         order = np.argsort(self.states, kind="stable")
         reached = np.append(0.0, np.cumsum(self.shares[order]))
-        begin = reached[np.searchsorted(self.states[order], states)]
-        end = reached[np.searchsorted(self.states[order], states, side="right")]
-        target = np.minimum(begin + u * (end - begin), np.nextafter(end, -np.inf))
+        # Reached before each state, and after all of them.
+        bounds = reached[np.searchsorted(self.states[order], np.arange(self.n_states + 1))]
+        begin = bounds.take(states)
+        width = np.diff(bounds).take(states)
+        target = np.minimum(begin + u * width, np.nextafter(bounds, -np.inf).take(states + 1))
         chosen = np.searchsorted(reached, target, side="right") - 1
         # What is left of the number is the place within the cell.
         part = (target - reached[chosen]) / (reached[chosen + 1] - reached[chosen])
