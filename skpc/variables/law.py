@@ -403,14 +403,13 @@ class Law(NamedTuple):
         terms = self._hermite_moments(knots.real, knots.imag, centre, n_terms)
         shift = (mean - mean_of_knot) / sd_of_knot
         twice_widened = (sd / sd_of_knot) ** 2 - 1.0
-        factor = np.ones(len(mean))
-        factor_before = np.zeros(len(mean))
+        factor: Any = 1.0
+        before: Any = 0.0
         moments = np.zeros((2, len(mean)))
         # The series of the exponential: k c_k = shift c_{k-1} + 2 epsilon c_{k-2}.
         for degree, term in enumerate(terms, 1):
             moments += factor * term.take(knot, axis=1)
-            following = (shift * factor + twice_widened * factor_before) / degree
-            factor, factor_before = following, factor
+            factor, before = (shift * factor + twice_widened * before) / degree, factor
         return moments[0], moments[1]
 
     def _hermite_moments(self, mean: Floats, sd: Floats, centre: float, n_terms: int) -> Floats:
@@ -440,17 +439,19 @@ class Law(NamedTuple):
 
         ``moments`` has shape (n_terms, 2, n_means).
         """
+        # Columns: one row for each mean.
+        mean = mean[:, np.newaxis]
+        sd = sd[:, np.newaxis]
         spread = _REACH * sd
         # Less than 1e-15 of a normal distribution lies further out; shape (n_means, n_pieces).
-        ends = np.clip(knots, (mean - spread)[:, np.newaxis], (mean + spread)[:, np.newaxis])
+        ends = np.clip(knots, mean - spread, mean + spread)
         begins = np.column_stack([mean - spread, ends[:, :-1]])
         sizes = ends - begins
         # Exponentials of bounds are less smooth than powers: they take longer rules.
-        has_bounds = self.score[:2] != _NO_BOUNDS
-        widths = 2.0 * sizes if has_bounds else sizes
+        widths = sizes if self.score[:2] == _NO_BOUNDS else 2.0 * sizes
         rules = np.zeros(sizes.shape, dtype=np.int64)
         for in_sds, in_scores in zip(_IN_SDS, _IN_SCORES):
-            rules += (widths > in_sds * sd[:, np.newaxis]) | (widths > in_scores)
+            rules += (widths > in_sds * sd) | (widths > in_scores)
         first_node = 0
         for rule, n_nodes in enumerate(_SIZES):
             nodes = slice(first_node, first_node + n_nodes)
@@ -459,14 +460,13 @@ class Law(NamedTuple):
             size = sizes[owner, piece][:, np.newaxis]
             scores = begins[owner, piece][:, np.newaxis] + size * _NODES[nodes]
             # (n_pieces, n_nodes): standard deviations of the nodes from the mean.
-            t = (scores - mean[owner][:, np.newaxis]) / sd[owner][:, np.newaxis]
+            t = (scores - mean[owner]) / sd[owner]
             # (n_terms, n_pieces, n_nodes): masses of the nodes, times He_k(t).
             masses = np.empty((len(moments), *t.shape))
-            masses[0] = np.exp(-0.5 * t * t) * _WEIGHTS[nodes]
-            masses[0] *= size / (_SQRT_2_PI * sd[owner][:, np.newaxis])
+            masses[0] = np.exp(-0.5 * t * t) * (_WEIGHTS[nodes] * size / (_SQRT_2_PI * sd[owner]))
             # He_{k+1} = t He_k - k He_{k-1}
             for degree in range(1, len(moments)):
-                np.multiply(t, masses[degree - 1], out=masses[degree])
+                masses[degree] = t * masses[degree - 1]
                 if degree > 1:
                     masses[degree] -= (degree - 1) * masses[degree - 2]
             offset = self.inverse(scores) - centre

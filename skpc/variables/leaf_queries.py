@@ -107,13 +107,13 @@ def only_possible_states(leaves: Leaves, param: Floats) -> Ints:
     return np.where(alone & only_states(leaves), last, -1)
 
 
-def unreadable(columns: Columns, cells: Floats) -> int:
-    """The first variable whose cell, one for each, its leaves cannot read; -1 if there is none."""
-    is_whole = np.isin(columns.family, (CATEGORICAL, POISSON))
+def unreadable(columns: Columns, cells: Floats) -> Ints:
+    """The variables whose cells, one for each, their leaves cannot read."""
+    is_number = ~np.isin(columns.family, (CATEGORICAL, POISSON))
     end = np.where(columns.family == CATEGORICAL, columns.n_states, np.inf)
-    is_count = (cells >= 0.0) & (cells < end) & (cells == np.floor(cells))
-    is_read = np.isnan(cells) | (np.isfinite(cells) & (is_count | ~is_whole))
-    return -1 if is_read.all() else int(np.argmin(is_read))
+    size = np.abs(cells)
+    is_read = np.isnan(cells) | ((size < end) & (is_number | (size == np.floor(cells))))
+    return np.flatnonzero(~is_read)
 
 
 def values_of_draws(
