@@ -24,7 +24,6 @@ from skpc.factor_graphs import FactorGraph, GibbsSampler
 from skpc.kernels import RBF
 from skpc.queries import Events, KernelExpansion, expected_gram, sample
 from skpc.variables import Law
-from skpc.variables.leaf_queries import unreadable
 from skpc.variables.score import Score
 
 __all__ = ["warmup"]
@@ -173,8 +172,6 @@ def _blocks() -> None:
     builder.block([0, 1], [states, states], np.zeros(2), np.eye(2))
     rows = np.array([[1.0, np.nan], [np.nan, np.nan]])
     points = np.ones((1, 2))
-    # Files of circuits that have been conditioned are checked by it.
-    unreadable(builder.build().columns, rows[0])
     for columns_rows in (None, points):
         expected_gram(builder.build(), rows, columns_rows, RBF(1.0))
     weights = np.ones((1, 1))

@@ -81,8 +81,7 @@ def check_parameters(circuit: Circuit) -> None:
     # Which children exclude each other depends on the states that are possible.
     _check_decisions(circuit)
     if not np.isnan(circuit.observed).all():
-        var = unreadable(circuit.columns, circuit.observed)
-        if var >= 0:
+        for var in unreadable(circuit.columns, circuit.observed):
             raise ValueError(
                 f"what variable {var} has been conditioned on must be "
                 f"{needed_cell(circuit.columns, var)} or NaN (nothing), got {circuit.observed[var]}"

@@ -350,9 +350,10 @@ class Histogram(NamedTuple):
         # Cells of one state stand side by side, and one random number chooses among their shares.
         order = np.argsort(self.states, kind="stable")
         reached = np.append(0.0, np.cumsum(self.shares[order]))
-        begin = reached[np.searchsorted(self.states[order], states)]
-        end = reached[np.searchsorted(self.states[order], states, side="right")]
-        target = np.minimum(begin + u * (end - begin), np.nextafter(end, -np.inf))
+        # Reached before each state, and after all of them.
+        bounds = reached[np.searchsorted(self.states[order], np.arange(self.n_states + 1))]
+        target = bounds.take(states) + u * np.diff(bounds).take(states)
+        target = np.minimum(target, np.nextafter(bounds, -np.inf).take(states + 1))
         chosen = np.searchsorted(reached, target, side="right") - 1
         # What is left of the number is the place within the cell.
         part = (target - reached[chosen]) / (reached[chosen + 1] - reached[chosen])
@@ -477,12 +478,8 @@ class HistogramTable(NamedTuple):
 
     def coded(self, rows: Floats) -> Floats:
         """Encoded rows in which the numbers of columns with an axis are its states."""
-        rows = rows.copy()
-        has_axis = np.diff(self.ptr) > 0
-        if has_axis.any():
-            codes = self.states(rows)[:, has_axis]
-            rows[:, has_axis] = np.where(codes < 0, np.nan, codes)
-        return rows
+        codes = self.states(rows)
+        return np.where((np.diff(self.ptr) > 0) & (codes >= 0), codes, rows)
 
     def log_density(self, rows: Floats) -> Floats:
         """Log density (nats) of the observed numbers of each row, given their states.

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints, log_or_inf, offsets
-from skpc._jit import kernel
 from skpc._random import Streams
 from skpc.variables import gaussian
 from skpc.variables.families import (
@@ -22,9 +21,9 @@ from skpc.variables.families import (
     CATEGORICAL,
     FAMILIES,
     FORMULAS,
+    POISSON,
     SCORED,
     WITH_STATES_ALONE,
-    read_cell,
 )
 from skpc.variables.forms import Form, Normals, Points, ScoredNormals
 from skpc.variables.gaussians import Gaussians
@@ -35,7 +34,6 @@ from skpc.variables.leaves import (
     Leaves,
     Lines,
     Prior,
-    column_of,
     over_states,
     states_of_leaves,
 )
@@ -109,14 +107,13 @@ def only_possible_states(leaves: Leaves, param: Floats) -> Ints:
     return np.where(alone & only_states(leaves), last, -1)
 
 
-@kernel
-def unreadable(columns: Columns, cells: Floats) -> int:
-    """The first variable whose cell, one for each, its leaves cannot read; -1 if there is none."""
-    for var in range(len(cells)):
-        x = cells[var]
-        if not np.isnan(x) and read_cell(column_of(columns, var), columns.axis, x)[0] < 0:
-            return var
-    return -1
+def unreadable(columns: Columns, cells: Floats) -> Ints:
+    """The variables whose cells, one for each, their leaves cannot read."""
+    is_number = ~np.isin(columns.family, (CATEGORICAL, POISSON))
+    end = np.where(columns.family == CATEGORICAL, columns.n_states, np.inf)
+    size = np.abs(cells)
+    is_read = np.isnan(cells) | ((size < end) & (is_number | (size == np.floor(cells))))
+    return np.flatnonzero(~is_read)
 
 
 def values_of_draws(
