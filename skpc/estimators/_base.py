@@ -9,18 +9,17 @@ from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import DensityMixin
 from sklearn.utils import check_random_state, gen_batches
 from sklearn.utils.validation import check_is_fitted
 
 from skpc._arrays import Floats, Ints, check_memory
 from skpc._cells import without_cells
 from skpc._fitting import Rows, Stop, all_or_nothing, learn
-from skpc._validation import check_n_samples, check_option, column_of, fit_context, mean_score
+from skpc._validation import check_n_samples, check_option, column_of, fit_context
 from skpc.circuit import Circuit
 from skpc.densities import CircuitAnswers, Density
 from skpc.domain import LogMass, group_rows, read_events
-from skpc.estimators._estimator import by_chunks
+from skpc.estimators._estimator import ScoredRows, by_chunks
 from skpc.estimators._events import EventAnswers, of_face
 from skpc.estimators._learner import EncodedChunks, TableLearner, TrainingData
 from skpc.learning.posterior import bootstrapped
@@ -40,7 +39,7 @@ LIKE_SAMPLE = 10.0
 REWEIGHTED = Stop(300, 1e-6)
 
 
-class TableDensity(EventAnswers, DensityMixin, TableLearner):
+class TableDensity(EventAnswers, ScoredRows, TableLearner):
     """Density estimation on tables of numbers and categories.
 
     A subclass learns the distribution ``_density`` of encoded rows, from which all answers come. An
@@ -107,30 +106,6 @@ class TableDensity(EventAnswers, DensityMixin, TableLearner):
         _, rows, mass = self._events(X)
         known = None if given is None else self.domain_.places(given, "given")
         return mass.with_rows(self._density.log_density(rows, known), known)
-
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Mean log density of the rows.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_samples, n_features)
-            Rows; NaN (or None) marks missing cells.
-        y : Ignored
-            Present for the API of scikit-learn.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the rows in the mean.
-
-        Returns
-        -------
-        float
-            Nats per row; greater is better.
-
-        Raises
-        ------
-        ValueError
-            If the weights are negative or all zero.
-        """
-        return mean_score(self.score_samples(X), sample_weight)
 
     def sample(self, n_samples: int = 1, random_state: Any = None, given: Any = None) -> Any:
         """Draw rows from the fitted distribution.

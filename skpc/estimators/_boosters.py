@@ -202,7 +202,7 @@ class XGBoostModel(BoosterModel):
     @property
     def n_features_in_(self) -> int:
         """See :class:`BoosterModel`."""
-        return int(self._booster.num_features())
+        return self._booster.num_features()
 
     @cached_property
     def n_classes(self) -> int:
@@ -273,7 +273,7 @@ class LightGBMModel(BoosterModel):
         """See :class:`BoosterModel`."""
         if "\nobjective=binary" in self._header:
             return 2
-        n_outputs = int(self._booster.num_model_per_iteration())
+        n_outputs = self._booster.num_model_per_iteration()
         return n_outputs if "\nobjective=multiclass" in self._header else 0
 
     def margin(self, X: Any) -> Floats:

@@ -14,6 +14,7 @@ import numpy as np
 from sklearn.base import (
     BaseEstimator,
     ClassifierMixin,
+    DensityMixin,
     OneToOneFeatureMixin,
     TransformerMixin,
 )
@@ -35,6 +36,7 @@ from skpc._validation import (
     check_table,
     check_weight,
     kinds_of_cells,
+    mean_score,
     missing_cells,
     objects_of,
     output_config,
@@ -62,6 +64,44 @@ _Method = TypeVar("_Method", bound=Callable[..., Any])
 def parameter(default: _T, *constraints: Any) -> _T:
     """A parameter of an estimator: its default, and what it may be, as scikit-learn says it."""
     return field(default=default, metadata={"constraints": constraints})
+
+
+class TakesGaps(BaseEstimator):
+    """An estimator of tables of numbers and categories whose cells may be missing."""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = True
+        return tags
+
+
+class ScoredRows(DensityMixin, TakesGaps):
+    """A density of such tables, which scores their rows."""
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Mean log density of the rows.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Rows; NaN (or None) marks missing cells.
+        y : Ignored
+            Present for the API of scikit-learn.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows in the mean.
+
+        Returns
+        -------
+        float
+            Nats per row; greater is better.
+
+        Raises
+        ------
+        ValueError
+            If the weights are negative or all zero.
+        """
+        return mean_score(self.score_samples(X), sample_weight)
 
 
 @dataclass_transform(kw_only_default=True, eq_default=False, field_specifiers=(field,))
@@ -133,7 +173,7 @@ class Estimator(BaseEstimator):
         return str(joblib.hash(self))
 
 
-class TableEstimator(Estimator):
+class TableEstimator(TakesGaps, Estimator):
     """An estimator that learns from tables of numbers and categories with missing cells."""
 
     random_state: Any = parameter(None, "random_state")
@@ -165,12 +205,6 @@ class TableEstimator(Estimator):
         text = f"{type(self).__name__}: {len(row_weight):,} rows of {n_columns:,} columns"
         announce(text, self.verbose if reset else 0)
         return rows, row_weight, target[weight > 0.0]
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.input_tags.categorical = True
-        return tags
 
     def _encode(self, X: Any) -> tuple[Any, Floats]:
         """The checked table and its encoded rows."""

@@ -22,8 +22,8 @@ from skpc._validation import (
     missing_cells,
 )
 from skpc.domain import merge_rows, present_rows, read_events
+from skpc.estimators._estimator import ScoredRows
 from skpc.queries import Events
-from skpc.synthesis.scores import ScoredRows
 
 
 class WithGaps(ScoredRows):

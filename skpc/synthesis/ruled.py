@@ -27,9 +27,9 @@ from skpc._validation import (
 )
 from skpc._warnings import collected, warn
 from skpc.domain import Declared, Domain, named_columns, present_rows, read_events
+from skpc.estimators._estimator import ScoredRows
 from skpc.queries import Events
 from skpc.synthesis.cells import TableCells, rows_of
-from skpc.synthesis.scores import ScoredRows
 from skpc.synthesis.ties import Ties
 
 #: Draws for a row with open cells.
