@@ -1,11 +1,19 @@
-"""Rows of numbers, which cells of a checked table are missing, and tables that lack some."""
+"""Rows of numbers, which cells of a checked table are missing, and estimators of such tables."""
 
 from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator, DensityMixin
 
 from skpc._arrays import Bools, Floats
-from skpc._validation import column_of, frame_library, missing_cells, objects_of, unmasked
+from skpc._validation import (
+    column_of,
+    frame_library,
+    mean_score,
+    missing_cells,
+    objects_of,
+    unmasked,
+)
 
 
 def rows_of_numbers(X: Any, n_columns: int | None = None, name: str = "X") -> Floats:
@@ -65,3 +73,41 @@ def with_cells_of(table: Any, cells: Bools, other: Any) -> Any:
             for column, replacement, is_replaced in pairs
         )
     return np.where(cells, other, table)
+
+
+class TakesGaps(BaseEstimator):
+    """An estimator of tables of numbers and categories whose cells may be missing."""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = True
+        return tags
+
+
+class ScoredRows(DensityMixin, TakesGaps):
+    """A density of such tables, which scores their rows."""
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Mean log density of the rows.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features)
+            Rows; NaN (or None) marks missing cells.
+        y : Ignored
+            Present for the API of scikit-learn.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows in the mean.
+
+        Returns
+        -------
+        float
+            Nats per row; greater is better.
+
+        Raises
+        ------
+        ValueError
+            If the weights are negative or all zero.
+        """
+        return mean_score(self.score_samples(X), sample_weight)

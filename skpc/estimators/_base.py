@@ -13,13 +13,13 @@ from sklearn.utils import check_random_state, gen_batches
 from sklearn.utils.validation import check_is_fitted
 
 from skpc._arrays import Floats, Ints, check_memory
-from skpc._cells import without_cells
+from skpc._cells import ScoredRows, without_cells
 from skpc._fitting import Rows, Stop, all_or_nothing, learn
 from skpc._validation import check_n_samples, check_option, column_of, fit_context
 from skpc.circuit import Circuit
 from skpc.densities import CircuitAnswers, Density
 from skpc.domain import LogMass, group_rows, read_events
-from skpc.estimators._estimator import ScoredRows, by_chunks
+from skpc.estimators._estimator import by_chunks
 from skpc.estimators._events import EventAnswers, of_face
 from skpc.estimators._learner import EncodedChunks, TableLearner, TrainingData
 from skpc.learning.posterior import bootstrapped

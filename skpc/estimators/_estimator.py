@@ -14,7 +14,6 @@ import numpy as np
 from sklearn.base import (
     BaseEstimator,
     ClassifierMixin,
-    DensityMixin,
     OneToOneFeatureMixin,
     TransformerMixin,
 )
@@ -23,6 +22,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d
 
 from skpc._arrays import Floats, Ints
+from skpc._cells import TakesGaps
 from skpc._fitting import announce, noted
 from skpc._frames import is_from, like_native, native
 from skpc._threads import in_threads, one_thread, threads
@@ -36,7 +36,6 @@ from skpc._validation import (
     check_table,
     check_weight,
     kinds_of_cells,
-    mean_score,
     missing_cells,
     objects_of,
     output_config,
@@ -64,44 +63,6 @@ _Method = TypeVar("_Method", bound=Callable[..., Any])
 def parameter(default: _T, *constraints: Any) -> _T:
     """A parameter of an estimator: its default, and what it may be, as scikit-learn says it."""
     return field(default=default, metadata={"constraints": constraints})
-
-
-class TakesGaps(BaseEstimator):
-    """An estimator of tables of numbers and categories whose cells may be missing."""
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.input_tags.categorical = True
-        return tags
-
-
-class ScoredRows(DensityMixin, TakesGaps):
-    """A density of such tables, which scores their rows."""
-
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Mean log density of the rows.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_samples, n_features)
-            Rows; NaN (or None) marks missing cells.
-        y : Ignored
-            Present for the API of scikit-learn.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the rows in the mean.
-
-        Returns
-        -------
-        float
-            Nats per row; greater is better.
-
-        Raises
-        ------
-        ValueError
-            If the weights are negative or all zero.
-        """
-        return mean_score(self.score_samples(X), sample_weight)
 
 
 @dataclass_transform(kw_only_default=True, eq_default=False, field_specifiers=(field,))

@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from skpc._arrays import Bools, Floats
-from skpc._cells import missing_in, without_cells
+from skpc._cells import ScoredRows, missing_in, without_cells
 from skpc._fitting import all_or_nothing
 from skpc._validation import (
     HasMethods,
@@ -22,7 +22,6 @@ from skpc._validation import (
     missing_cells,
 )
 from skpc.domain import merge_rows, present_rows, read_events
-from skpc.estimators._estimator import ScoredRows
 from skpc.queries import Events
 
 

@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from skpc._arrays import Bools, Floats, Ints, picked
-from skpc._cells import missing_in, without_cells
+from skpc._cells import ScoredRows, missing_in, without_cells
 from skpc._fitting import all_or_nothing
 from skpc._validation import (
     HasMethods,
@@ -27,7 +27,6 @@ from skpc._validation import (
 )
 from skpc._warnings import collected, warn
 from skpc.domain import Declared, Domain, named_columns, present_rows, read_events
-from skpc.estimators._estimator import ScoredRows
 from skpc.queries import Events
 from skpc.synthesis.cells import TableCells, rows_of
 from skpc.synthesis.ties import Ties
