@@ -3,9 +3,9 @@
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from sklearn.utils import gen_batches
 
 from skpc._arrays import Floats, Ints
+from skpc._threads import slices
 from skpc._validation import objects_of
 from skpc._warnings import warn
 from skpc.domain.stated import Stated, holds_ranges, ranges_of, refuse_wrong, split_ranges
@@ -173,7 +173,7 @@ def concordance(cells: Ranges, risk: Floats, weight: Floats) -> float:
     total = 0.0
     concordant = 0.0
     holds_low, holds_high = cells.closed
-    for part in gen_batches(len(risk), _ROWS):
+    for part in slices(len(risk), _ROWS):
         # In shape (n_part, n_rows): the target of a line ends before that of a column begins.
         high = cells.high[part, np.newaxis]
         # Ranges that share an end are in order, unless both hold it.

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import softmax
 from sklearn.base import clone
-from sklearn.utils import gen_batches
 
 from skpc._arrays import SMALLEST_NORMAL, Floats, has_gaps, log_or_inf
 from skpc._random import draw_states
+from skpc._threads import slices
 from skpc.densities import Density
 from skpc.domain import Domain
 from skpc.learning.simplex import mixture_weights
@@ -174,7 +174,7 @@ class DensityMixture(NamedTuple):
         chosen = range(self.domain.n_features) if columns is None else columns
         filled = known_cells(rows).copy()
         incomplete = np.flatnonzero(has_gaps(filled[:, chosen]))
-        for part in gen_batches(len(incomplete), _ROWS):
+        for part in slices(len(incomplete), _ROWS):
             batch = incomplete[part]
             for column, cells in zip(chosen, self.posteriors(taken(rows, batch), chosen)):
                 filled[batch, column] = cells.centres()
