@@ -135,6 +135,11 @@ CELLS += [
     (IMPUTATION, "ahead of it on four tables (#)", [(DISTANCE, "mice cart", "all")]),
     (
         IMPUTATION,
+        "coefficients are covered at # with 100 rows and at # with 600",
+        [("multiple_imputation_coverage", "interaction", n, "model") for n in ("100", "600")],
+    ),
+    (
+        IMPUTATION,
         "the distances are # and # of mice's, on the simulated one # and #",
         [
             ("multiple_imputation_real", table, mechanism, "default over mice's")
