@@ -173,10 +173,15 @@ def test_validation_rows_take_the_same_way_through_a_pipeline():
 def test_a_sampled_mixture_answers_like_the_estimator():
     X = np.column_stack([chain_rows(500, 4), np.random.default_rng(0).normal(size=500)])
     model = MixtureOfAllTrees(max_iter=10, random_state=0).fit(X)
-    circuit = model.to_mixture(2000, random_state=0)
     rows = model.domain_.encode(X)
-    gap = model.score(X) - log_likelihood(circuit, rows).mean()
-    assert 0.0 < gap < 0.02
+
+    def gap(n_trees, seed):
+        circuit = model.to_mixture(n_trees, random_state=seed)
+        return model.score(X) - log_likelihood(circuit, rows).mean()
+
+    # From below on average over the trees that are drawn; close if they are many.
+    assert np.mean([gap(50, seed) for seed in range(8)]) > 0.0
+    assert abs(gap(2000, 0)) < 0.005
     with pytest.raises(ValueError, match=r"n_trees must be an integer of 1 or more; got 0"):
         model.to_mixture(0)
 
