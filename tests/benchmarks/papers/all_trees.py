@@ -592,7 +592,7 @@ BOX = (
         "table_1",
         "fewer epochs of wide sets, by the CPU time at hand; noise of the batches: on kdd another "
         "order and 100 epochs give -2.144; pseudo-counts of the start (.001 in place of 1) change "
-        "nothing there",
+        "nothing there, nor does Adam's epsilon for sums over batches, as in their code",
         "MoAT, schedule='paper'",
     ),
     BoxRow(
