@@ -451,13 +451,14 @@ def best_of(
     column, which adds to all scores, would decide.
     """
     best_attempts: list[_Attempt] = []
+    # A part of the score.
+    rounding = 1e-9
     highest = -np.inf
     waited = 0
     for attempt in attempts:
         reached = score(attempt)
         waited += 1
-        # A part of the score.
-        least = highest + 1e-9 * abs(highest) if np.isfinite(highest) else highest
+        least = highest + rounding * abs(highest) if np.isfinite(highest) else highest
         # The first attempt is taken even if its score is NaN.
         if not best_attempts or reached > least:
             best_attempts = [attempt]

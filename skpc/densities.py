@@ -138,6 +138,8 @@ class CircuitAnswers(NamedTuple):
         closed form there: it is the mixture of some draws of these cells within their ranges. The
         draws do not know the range of the column, which counts once, when it cuts.
         """
+        # Draws that stand for ranges of other columns of a block.
+        draws = 16
         # The question splits into the ranges of the column itself and all others.
         places = np.arange(self.domain.n_features)
         column_events = events.only(places == column)
@@ -151,8 +153,7 @@ class CircuitAnswers(NamedTuple):
             is_drawn = np.isin(places, beside)
             outside = elsewhere.only(~is_drawn)
             given = []
-            # Draws that stand for ranges of other columns of a block.
-            for seed in range(16):
+            for seed in range(draws):
                 drawn = queries.sample_missing(self.circuit, elsewhere, seed)
                 # Only cells with ranges are taken from the draws: the others stay open.
                 rows = np.where(is_drawn & elsewhere.are_stated(), drawn, elsewhere.rows)

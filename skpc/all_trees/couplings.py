@@ -115,14 +115,15 @@ def _solve(link: Floats, solution: Floats) -> None:
     ``link`` of shape (n, n, n_pairs) has what links two unknowns, and is written over; ``solution``
     of shape (n, n_pairs) holds the right side first, then the solution.
     """
+    # A state that is linked to the others by less is not moved.
+    smallest = 1e-280
     n_unknowns = len(solution)
     inverse = np.zeros_like(solution)
     # Pivots are summed from the links that are left, as for trees: nothing is subtracted.
     for k in range(n_unknowns - 1):
         row = link[k, k + 1 :]
         pivot = row.sum(axis=0)
-        # A state that is linked to the others by less is not moved.
-        np.divide(1.0, pivot, out=inverse[k], where=pivot > 1e-280)
+        np.divide(1.0, pivot, out=inverse[k], where=pivot > smallest)
         through = row * inverse[k]
         solution[k + 1 :] += through * solution[k]
         link[k + 1 :, k + 1 :] += through[:, np.newaxis] * row

@@ -195,10 +195,11 @@ class AllTreesDensity(NamedTuple):
         missing = np.flatnonzero((filled < 0).any(axis=1))
         _, group = group_codes(filled[missing])
         sorted_rows = missing[np.argsort(group, kind="stable")]
-        place_in_group = within(np.bincount(group))
         # Equal rows share their trees, but at most this number of draws share one sample of trees:
         # if few of its trees matter, all draws would be from the same few.
-        starts = np.flatnonzero(place_in_group % 100 == 0)
+        n_most = 100
+        place_in_group = within(np.bincount(group))
+        starts = np.flatnonzero(place_in_group % n_most == 0)
         n_draws = np.diff(np.append(starts, len(sorted_rows)))
         seeds = random_state.randint(2**31, size=len(starts)).astype(np.uint64)
         sizes = np.full(len(rows), np.inf)

@@ -212,7 +212,8 @@ class DirectedParameters(NamedTuple):
         # Log weight of the root, relative to the mean of those of the other parents. Likely roots
         # make for small trees, and training leaves these slowly: on plants, a root as likely as the
         # average parent costs 0.4 nats.
-        logit = np.column_stack([logit, logit.mean(axis=1) - 5.0])
+        log_root = -5.0
+        logit = np.column_stack([logit, logit.mean(axis=1) + log_root])
         table = np.log(np.column_stack([tables.pair / tables.single, tables.single]))
         return np.concatenate([logit.ravel(), table.ravel()])
 

@@ -161,7 +161,8 @@ def usual_batch_size(total: float, n_features: int) -> int:
     """Rows of a mini-batch for rows of some total weight."""
     # Batches of equally many cells: the fixed cost of a step is then the same proportion of the
     # cost of its rows for any number of columns.
-    largest = int(np.clip(25_600 // n_features, 16, 256))
+    n_cells = 25_600
+    largest = int(np.clip(n_cells // n_features, 16, 256))
     # Small tables have smaller batches, for ten steps an epoch, but at least 64 rows.
     smallest = max(64, whole_rows(total / 10))
     return min(largest, smallest)

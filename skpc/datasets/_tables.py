@@ -352,7 +352,8 @@ def load_digit_bits(*, return_X_y: bool = False, as_frame: bool = False) -> Any:
         "sklearn.datasets.load_digits holds the grey levels and describes them."
     )
     # Grey levels of the digits run from 0 to 16; above this a pixel is ink.
-    raw.data = (raw.data > 7).astype(np.float64)
+    ink = 7
+    raw.data = (raw.data > ink).astype(np.float64)
     return _table(raw, raw.target, "digit", about, return_X_y, as_frame)
 
 

@@ -228,7 +228,8 @@ def _warn_of_scale(weight: Floats) -> None:
     factor = len(weight) / weight.sum()
     # Weights that are not whole look like counts if their sum is the number of rows up to this
     # factor.
-    if max(factor, 1.0 / factor) > 10.0 and (weight % 1.0).any():
+    far_off = 10.0
+    if max(factor, 1.0 / factor) > far_off and (weight % 1.0).any():
         warn(
             "Weights of rows are counts: a weight of two equals the row twice. Those of "
             f"{len(weight)} rows sum to {weight.sum():.6g}. If they only say how much rows count "

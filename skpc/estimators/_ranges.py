@@ -103,7 +103,8 @@ def copied_rows(weight: Floats, has_statement: Bools) -> tuple[Ints, Floats]:
     One draw would stand for all rows that are equal.
     """
     # So many draws tell the law of a cell.
-    copies = np.where(has_statement, np.clip(np.rint(weight), 1.0, 100.0), 1.0).astype(np.int64)
+    most = 100.0
+    copies = np.where(has_statement, np.clip(np.rint(weight), 1.0, most), 1.0).astype(np.int64)
     return np.repeat(np.arange(len(weight)), copies), np.repeat(weight / copies, copies)
 
 

@@ -132,7 +132,8 @@ def _of_players(
     random_state : RandomState instance
     """
     # Players up to which all coalitions are listed.
-    if n_permutations is None and n_players <= 10:
+    most_players = 10
+    if n_permutations is None and n_players <= most_players:
         # (2^n_players, n_players): the bits of a number are the members of a coalition.
         members = np.arange(2**n_players)[:, np.newaxis] >> np.arange(n_players) & 1 == 1
         # A coalition counts for each player by the orders in which this joins, or has joined, it.

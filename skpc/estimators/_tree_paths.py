@@ -157,9 +157,10 @@ class TreePaths(NamedTuple):
             If the cells of a row have probability zero.
         """
         # Statements of paths, times rows, that are compared at a time.
+        compared = 2**24
         parts = [
             expected_value(density.circuit, rows[part], self.paths, self._hold(rows[part]))
-            for part in gen_batches(len(rows), max(1, 2**24 // len(self.paths.column)))
+            for part in gen_batches(len(rows), max(1, compared // len(self.paths.column)))
         ]
         return self.offset + np.concatenate(parts)
 
@@ -204,13 +205,14 @@ def paths_of(tree: Tree, columns: ModelColumns) -> list[Path]:
 
 def joint_paths(trees: list[list[Path]], most_paths: int) -> list[Path] | None:
     """What rows say that take one path of each tree, with the sums of the values; None if many."""
+    # Pairs of paths that are tried, for each of these.
+    pairs = 16
     joint = trees[0]
     n_pairs = 0
     for paths in trees[1:]:
         # Most pairs contradict each other where columns are few: these take time too.
         n_pairs += len(joint) * len(paths)
-        # Pairs of paths that are tried, for each of these.
-        if n_pairs > 16 * most_paths:
+        if n_pairs > pairs * most_paths:
             return None
         longer = []
         for (said, value), (statements, added) in itertools.product(joint, paths):
@@ -384,6 +386,8 @@ def read_sum(
         if hasattr(model, method)
     }
     value = total.at(rows)
+    # Paths of all trees at once, up to which answers that are no sums are exact.
+    most_joint = 4096
     for method, method_answer in answers.items():
         if value.shape != method_answer.shape:
             continue
@@ -394,8 +398,7 @@ def read_sum(
         margin = total.at(rows)
         if link_of(margin, method_answer) == "identity":
             joint = None
-            # Paths of all trees at once, up to which answers that are no sums are exact.
-            joined = None if paths is None else joint_paths(paths, 4096)
+            joined = None if paths is None else joint_paths(paths, most_joint)
             if joined is not None:
                 joint = TreePaths.of_paths(joined, density.domain)._replace(offset=total.offset)
             # The other answers may be functions of the sum, as probabilities are of margins.

@@ -452,13 +452,14 @@ class CellErrorDetector(TableTransformer, ColumnsEstimator):
             of the row that are not marked), and "low" and "high", between which a number lies with
             probability 0.9; None for categories.
         """
+        # Probability that a number lies between the ends that are explained.
+        level = 0.9
         import pandas as pd
 
         table, probability, marks = self._marks(X)
         left = without_cells(table, marks)
-        # Four tables of one shape: as seen, as expected, lower ends and upper ends, between which
-        # a number lies with probability 0.9.
-        tables = table, self.density_.complete(left), *self.density_.interval(left, 0.9)
+        # Four tables of one shape: as seen, as expected, lower ends and upper ends.
+        tables = table, self.density_.complete(left), *self.density_.interval(left, level)
         # An entry is columns[table][column][row].
         columns = [[objects_of(column_of(t, c)) for c in range(marks.shape[1])] for t in tables]
         names = self.domain_.feature_names or range(marks.shape[1])

@@ -86,13 +86,16 @@ class ExpectedKernelMachine(TableEstimator):
 
         The coefficients of equal support vectors are added, and put into the units of the target.
         """
+        # Decimal digits of standardised targets that the solver sees.
+        digits = 7
+        # Standard deviations smaller than this have squares that vanish: such a column counts as
+        # constant.
+        smallest = 1e-150
         centre, unit = self._units
         mean, sd = column_moments(kernel_rows(self.density_.circuit_, rows), weight)
         # Categories are compared by indicators, which have one scale already.
         as_they_are = self.domain_.is_categorical | (not self.standardize)
-        # Standard deviations smaller than this have squares that vanish: such a column counts as
-        # constant.
-        self.scale_ = np.where(as_they_are | (sd < 1e-150), 1.0, sd)
+        self.scale_ = np.where(as_they_are | (sd < smallest), 1.0, sd)
         self.mean_ = np.where(as_they_are, 0.0, mean)
         numbers = self._numbers(rows)
         self.gamma_ = _scale(numbers, weight) if self.gamma == "scale" else float(self.gamma)
@@ -112,13 +115,14 @@ class ExpectedKernelMachine(TableEstimator):
         # libsvm ends the process where memory is short, so the same memory is allocated first.
         cache = min(4.0 * float(len(rows)) ** 2, self.cache_size * 2.0**20)
         # Bytes that libsvm takes for each row in addition to its cache of kernels.
-        _ = np.empty(int(cache) + 1000 * len(rows), dtype=np.uint8)
+        libsvm_bytes = 1000
+        _ = np.empty(int(cache) + libsvm_bytes * len(rows), dtype=np.uint8)
         del _
         scaled = (target - centre) / unit
         if self._units != (0.0, 1.0):
-            # Rounded to 7 digits, far above the spacing of floats, so that the solver's steps are
-            # those of any unit.
-            scaled = np.round(scaled, 7)
+            # Rounded far above the spacing of floats, so that the solver's steps are those of any
+            # unit.
+            scaled = np.round(scaled, digits)
         solver.fit(numbers, scaled, sample_weight=weight)
         self.intercept_ = centre + unit * solver.intercept_
         self.n_iter_ = int(np.max(solver.n_iter_))
@@ -152,15 +156,16 @@ class ExpectedKernelMachine(TableEstimator):
 
     def _at_points(self, rows: Floats) -> Floats:
         """Values of the functions at complete encoded rows: by products of matrices."""
+        # Complete rows that are evaluated at a time.
+        points = 2048
         vectors = self._numbers(self.support_vectors_)
         # Squared distances are taken as differences of squares, which want small numbers.
         centre = vectors.mean(axis=0)
         vectors = vectors - centre
-        # Complete rows that are evaluated at a time.
         parts = [
             rbf_kernel(self._numbers(rows[batch]) - centre, vectors, self.gamma_)
             @ self.dual_coef_.T
-            for batch in gen_batches(len(rows), 2048)
+            for batch in gen_batches(len(rows), points)
         ]
         return np.concatenate(parts)
 
@@ -216,7 +221,8 @@ class ExpectedKernelMachine(TableEstimator):
                 candidates.append(TableMixture(**shared))
         # By how many nats per removed cell another density has to be better than a cutset network,
         # whose answers are faster.
-        return fit_best(candidates, domain, rows, weight, self.random_state, 0.02)
+        worth = 0.02
+        return fit_best(candidates, domain, rows, weight, self.random_state, worth)
 
 
 class ExpectedKernelSVR(RegressorMixin, ExpectedKernelMachine):

@@ -276,7 +276,8 @@ class ExpectedKernelSVC(ClassifierMixin, ExpectedKernelMachine):
             return
         random_state = check_random_state(self.random_state)
         # Parts that the rows are dealt into; each in turn is held out.
-        folds = make_folds(rows, weight, code, 5, missing_rates, random_state)
+        n_folds = 5
+        folds = make_folds(rows, weight, code, n_folds, missing_rates, random_state)
         if not folds:
             raise ValueError(
                 f"calibration={self.calibration!r} needs two rows or more of some class, got one "

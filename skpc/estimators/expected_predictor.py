@@ -291,10 +291,11 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
         if given is not None and not takes_weights:
             raise ValueError(f"sample_weight must be None, as {model!r} does not take weights.")
         incomplete = has_gaps(rows)
+        # Joint draws by which a training row with gaps is completed.
+        n_completions = 5
         if incomplete.any():
-            # A row with gaps is completed by five joint draws. Without weights complete rows count
-            # as often as those that are drawn.
-            n_copies = np.where(incomplete | (not takes_weights), 5, 1)
+            # Without weights complete rows count as often as those that are drawn.
+            n_copies = np.where(incomplete | (not takes_weights), n_completions, 1)
             copied = owners(n_copies)
             rows = self._completed(rows, y, weight, copied)
             y = y[copied]
@@ -331,9 +332,10 @@ class ExpectedPredictor(MetaEstimatorMixin, TableEstimator):
         domain = self.domain_
         columns = self._columns
         density = self.density_.row_density
-        # Drawn rows on which what is read from a model must have its answers. A fixed seed: whether
-        # a model can be read must not be a matter of chance.
-        rows = density.draw(200, np.random.RandomState(0))
+        # Drawn rows on which what is read from a model must have its answers.
+        n_checked = 200
+        # A fixed seed: whether a model can be read must not be a matter of chance.
+        rows = density.draw(n_checked, np.random.RandomState(0))
         if self._is_table:
             is_coded = getattr(model, "is_categorical_", None) is not None
             has_labels = (hasattr(scale, "labels") for scale in domain.calendars.values())

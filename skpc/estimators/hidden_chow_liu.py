@@ -145,7 +145,7 @@ class HiddenChowLiuTree(CircuitDensity):
 
     def _learn(self, data: TrainingData) -> TaughtTree:
         random_state = check_random_state(self.random_state)
-        seed = random_state.randint(2**31)
+        seed = random_state.randint(np.iinfo(np.int32).max)
         with threads(self.n_jobs):
             if data.like is None:
                 tree, choice = self._choose(data, seed, random_state)

@@ -58,7 +58,7 @@ class ForestAnswers(CircuitAnswers):
             return super().draw(n_rows, random_state, given)
         estimator: Any = self[0]
         codes = estimator._exact_forest.draw(n_rows, random_state)
-        seed = random_state.randint(2**31)
+        seed = random_state.randint(np.iinfo(np.int32).max)
         domain = self.domain.taken(estimator._order)
         rows = domain.axis_table.draw(codes, np.full(codes.shape, np.nan), seed)
         return domain.values(rows)[:, np.argsort(estimator._order)]

@@ -317,6 +317,11 @@ class CircuitImputer(TableTransformer, TableEstimator):
         large = (1, 2)
         # Rows of large tables by which a mixture makes its choices, and as many that judge them.
         choosing = 300
+        # Of fewer distinct rows none are held out.
+        fewest = 10
+        # Rows without correlations, for each column, that linear regressions add to those of the
+        # table.
+        strengths = 0.03, 1.0
         seeded = {"random_state": self.random_state, "verbose": self.verbose}
         members: list[Any] = [CutsetNetworkBD(**seeded), HiddenChowLiuTree(**seeded)]
         # All members share one domain, with the bins that cutset networks want.
@@ -325,12 +330,11 @@ class CircuitImputer(TableTransformer, TableEstimator):
         order = canonical_order(*distinct, domain.is_categorical)
         rows, weight = order.arranged(*distinct)
         data = domain, rows, weight
-        # Of fewer distinct rows none are held out.
-        if len(rows) < 10:
+        if len(rows) < fewest:
             single = members[0].fit_rows(*data)
             return single, {}, single
         random_state = check_random_state(self.random_state)
-        seed = random_state.randint(2**31)
+        seed = random_state.randint(np.iinfo(np.int32).max)
         n_parts, n_masks = large if len(rows) > small_until else small
         if not domain.is_categorical.all():
             members.append(TableMixture(**seeded))
@@ -347,9 +351,9 @@ class CircuitImputer(TableTransformer, TableEstimator):
         n_joint = len(members)
         n_columns = domain.n_states[domain.is_categorical].sum()
         # Columns of indicators that linear regressions have, at most.
-        if n_columns <= 300:
-            # A strength is how many rows without correlations are added for each column.
-            members += [LinearFiller(strength=strength) for strength in (0.03, 1.0)]
+        most_columns = 300
+        if n_columns <= most_columns:
+            members += [LinearFiller(strength=strength) for strength in strengths]
         parts = fit_to_parts(members, data, seed, n_masks, n_parts)
         # For each part, shape (n_held_rows, n_joint).
         log_density = [

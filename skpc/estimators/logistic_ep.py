@@ -159,6 +159,8 @@ class LogisticEPClassifier(ClassifierMixin, Estimator):
         ndarray of shape (n_samples,)
             Positive where the second class is the more probable one.
         """
+        # z of a row of zeros is certain; a normal message needs some variance.
+        least_variance = 1e-20
         check_is_fitted(self)
         X = validate_data(self, eager(X), reset=False, dtype=np.float64)
         rows = self._design(X)
@@ -166,8 +168,7 @@ class LogisticEPClassifier(ClassifierMixin, Estimator):
         covariance = self.posterior_.covariance
         # The posterior variance of z = x w, by rows: x' S x.
         variance = ((rows @ covariance) * rows).sum(axis=1)
-        # z of a row of zeros is certain; a normal message needs some variance.
-        variance = np.maximum(variance, 1e-20)
+        variance = np.maximum(variance, least_variance)
         # One minus a probability near one has few digits: each side has its own quadrature.
         log_prob = [_log_probability(side * (rows @ mean), variance) for side in (1.0, -1.0)]
         return log_prob[0] - log_prob[1]
@@ -218,4 +219,5 @@ def _log_probability(mean: Floats, variance: Floats) -> Floats:
     messages = np.column_stack([flat, mean, variance])
     prob = QuadratureOracle(LogisticFactor(), target=0).moments(messages)[:, 0]
     # Probabilities below this one are taken for it, so that log odds are finite.
-    return np.log(np.maximum(prob, 1e-300))
+    least_probability = 1e-300
+    return np.log(np.maximum(prob, least_probability))

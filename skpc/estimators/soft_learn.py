@@ -331,12 +331,13 @@ class SoftLearnSPN(CircuitDensity):
         numbers = domain.laws
         random_state = check_random_state(self.random_state)
         options, n_refine = self._decided(domain)
+        # Covariances that are held at a time when a division is weighed.
+        covariances = 40.0
         if options.blocks:
             n_numbers = int((domain.n_states == 0).sum())
             what = f"Covariances of {n_numbers:,} columns of numbers"
             remedy = 'Choose fewer columns, or leaves="univariate".'
-            # Covariances that are held at a time when a division is weighed.
-            check_memory(40.0 * float(n_numbers) ** 2, what, remedy)
+            check_memory(covariances * float(n_numbers) ** 2, what, remedy)
         rows = data.rows
         weight = data.weight
         # The rows by which refinement is watched, and their weights.
@@ -370,7 +371,8 @@ class SoftLearnSPN(CircuitDensity):
     def _decided(self, domain: Domain) -> tuple[SoftLearnOptions, int]:
         """What to learn, and how many iterations of refinement."""
         # From this share of numeric columns on a table is one of numbers.
-        has_numbers = (domain.n_states == 0).mean() >= 0.25
+        share_of_numbers = 0.25
+        has_numbers = (domain.n_states == 0).mean() >= share_of_numbers
         chosen = {name: getattr(self, name) for name in self._get_param_names()}
         for name, default in (_FOR_NUMBERS if has_numbers else _FOR_CATEGORIES).items():
             chosen[name] = default if chosen[name] == "auto" else chosen[name]

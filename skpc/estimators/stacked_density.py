@@ -256,7 +256,7 @@ class StackedDensity(Composition, TableDensity):
                 refuse_other_density(member, type(self).__name__)
             return members
         # Each member has a seed at a fixed place, which stays where others come or go.
-        seeds = random_state.randint(2**31, size=6).tolist()
+        seeds = random_state.randint(np.iinfo(np.int32).max, size=6).tolist()
         members = [
             ("hidden", HiddenChowLiuTree(random_state=seeds[0])),
             ("hidden_2", HiddenChowLiuTree(random_state=seeds[3])),

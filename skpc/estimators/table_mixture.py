@@ -180,7 +180,7 @@ class TableMixture(CircuitDensity):
             "Choose fewer columns, or an estimator without covariances such as CutsetNetworkBD.",
         )
         random_state = check_random_state(self.random_state)
-        seed = random_state.randint(2**31)
+        seed = random_state.randint(np.iinfo(np.int32).max)
         table = TableRows.from_domain(domain, rows, weight)
         with threads(self.n_jobs):
             if data.like is not None:

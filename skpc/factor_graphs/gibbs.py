@@ -107,7 +107,7 @@ class GibbsSampler(ShowsParameters):
         moving = np.setdiff1d(np.arange(n_variables), collapsed)
         random = check_random_state(self.random_state)
         starts = self._starts(graph, random)
-        seed = np.uint64(random.randint(2**31))
+        seed = np.uint64(random.randint(np.iinfo(np.int32).max))
         streams = start_streams(seed, int(self.n_chains), 0)
         factors = _flatten(graph)
         at_random = self.scan == "random"

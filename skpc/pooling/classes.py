@@ -171,9 +171,10 @@ def bounded_evidence(log_density: Floats, class_count: Floats) -> Floats:
     A row that is impossible under all classes says nothing about its class.
     """
     best = log_density.max(axis=1, keepdims=True)
+    # To a single member no class is further below the most probable one than this, in nats.
+    most_evidence = 300.0
     with np.errstate(invalid="ignore"):
-        # To a single member no class is further below the most probable one than this, in nats.
-        gap = np.maximum(log_density - best, -300.0)
+        gap = np.maximum(log_density - best, -most_evidence)
     return np.where(class_count > 0.0, np.where(np.isneginf(best), 0.0, gap), -np.inf)
 
 

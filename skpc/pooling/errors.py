@@ -315,7 +315,8 @@ class Evidence(NamedTuple):
         share, _ = self._shares(suspected)
         share[:, :-1] *= 1.0 - self.chance[self.row]
         # Hypotheses of smaller probabilities are not learned from.
-        share[share < 0.1] = 0.0
+        notable = 0.1
+        share[share < notable] = 0.0
         # The hypothesis that no cell is wrong leaves a row as it is.
         share[~self.taken.any(axis=1), -1] = 0.0
         n_cells = weight @ self.is_judged.sum(axis=1)
@@ -400,11 +401,13 @@ class Rates(NamedTuple):
         """By EM; the rate of all columns together has a prior, and is the prior of each column."""
         # Iterations of EM for the rates, the smallest and the largest rate.
         iterations = 100
+        # Probability that a rate lies within its interval.
+        level = 0.95
         start = RatesOfDraws(np.full(evidence.is_judged.shape[1], MEAN_RATE))
         rate = learn([start], Rows(evidence, weight), Stop(iterations)).model.rate
         total = weight @ evidence.is_counted + _COLUMN_CELLS
-        # Intervals of probability 0.95, as if the cells had been seen to be wrong or right.
-        ends = beta.interval(0.95, total * rate, total * (1.0 - rate))
+        # As if the cells had been seen to be wrong or right.
+        ends = beta.interval(level, total * rate, total * (1.0 - rate))
         low, high = (end * _misses(tails) for end in ends)
         return cls(rate * _misses(tails), low, high, rate)
 

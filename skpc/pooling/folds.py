@@ -65,9 +65,10 @@ class Fold(NamedTuple):
         """Remove cells at each rate from the rows that are held out."""
         train_weight, held = split
         index = np.flatnonzero(held)
-        # A heavy row stands for several, which would not lack the same cells; 20 times at each rate
-        # are enough.
-        n_copies = np.minimum(copies(held[index]), 20)
+        # Greatest number of times that a row is asked at each rate.
+        most_copies = 20
+        # A heavy row stands for several, which would not lack the same cells.
+        n_copies = np.minimum(copies(held[index]), most_copies)
         share = np.repeat(held[index] / n_copies, n_copies) / len(rates)
         index = np.repeat(index, n_copies)
         test_rows = [remove_cells(rows[index], rate, random_state) for rate in rates]

@@ -116,7 +116,8 @@ def with_categories(model: Any, domain: Domain) -> Any:
 def few_categories(domain: Domain) -> Bools:
     """The columns that boosting by histograms takes for categories."""
     # Most categories that boosting takes; a column with more is taken for a number.
-    return domain.is_categorical & (domain.n_states <= 255)
+    max_categories = 255
+    return domain.is_categorical & (domain.n_states <= max_categories)
 
 
 def _boosting(

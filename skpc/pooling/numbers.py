@@ -60,11 +60,12 @@ def density_in_cells(step: float, form: Form, values: Floats) -> Floats:
     On a lattice it is the mean density in the cell of the value.
     """
     log_density = form.log_density(values)
+    # A smaller probability of a cell is taken from the density in its middle.
+    smallest_mass = 1e-10
     if step > 0.0:
         mass = form.below(values + step / 2) - form.below(values - step / 2)
-        # Differences of numbers close to one are rounding: a smaller probability of a cell is taken
-        # from the density in its middle.
-        exact = mass > 1e-10
+        # Differences of numbers close to one are rounding.
+        exact = mass > smallest_mass
         log_density[exact] = np.log(mass[exact] / step)
     return log_density
 
@@ -172,15 +173,16 @@ class NumberData(NamedTuple):
         A regressor that predicts its standard deviation over missing cells learns from the rows as
         they are, others learn from masked copies.
         """
+        # Decimal digits of standardised targets that regressors see.
+        digits = 7
         if not len(values) or values.min() == values.max():
             return None
         share = weight / weight.sum()
         features = self.features
         centre = float(share @ values)
         scale = float(np.sqrt(share @ (values - centre) ** 2))
-        # Rounded to 7 digits, far above the spacing of floats, so that trees are the same in any
-        # unit.
-        scaled = np.round((values - centre) / scale, 7)
+        # Rounded far above the spacing of floats, so that trees are the same in any unit.
+        scaled = np.round((values - centre) / scale, digits)
         if not isinstance(model, str) and "return_std" in signature(model.predict).parameters:
             model = with_categories(model, features).fit(rows, scaled, sample_weight=weight)
             return TargetRegressor(model, centre, scale, not np.isnan(rows).any())

@@ -117,7 +117,8 @@ def learn_pool(
     """
     # Draws of the cells that are removed for models of masked copies, where these learn all rows;
     # one will do to weigh them.
-    seeds = random_state.randint(2**31, size=(len(members), 3)).tolist()
+    n_draws = 3
+    seeds = random_state.randint(2**31, size=(len(members), n_draws)).tolist()
     with progress(len(members) * (1 + len(folds)), "fits", verbose) as advance:
         parallel = Parallel(n_jobs=n_jobs, return_as="generator")
 

@@ -180,7 +180,8 @@ class GatingFeatures(NamedTuple):
         Variances below a part of ``target_variance``, that of all targets, count as that part.
         """
         # Variances below this part of that of the target count as this.
-        least = max(1e-8 * target_variance, SMALLEST_NORMAL)
+        smallest_variance = 1e-8
+        least = max(smallest_variance * target_variance, SMALLEST_NORMAL)
         features = cls(domain, least, MinMaxScaler((-2.0, 2.0)))
         features.scaler.fit(features._fraction_and_variance(rows, variance))
         return features
@@ -230,24 +231,28 @@ def fit_gate(
     ndarray of shape (n_features, n_components)
         The coefficients.
     """
+    # The penalty on a squared constant, as a part of that on a squared coefficient.
+    constant_part = 0.1
+    # Log odds that components of other widths than the noise start with.
+    scaled_start = -3.0
     best = log_density.max(axis=1)
     counts = np.isfinite(best)
     best = np.where(counts, best, 0.0)
     gain = log_density - best[:, np.newaxis]
     # Linear pool: no log density counts as less than the best one of its row by more than this.
-    gain = np.maximum(gain, -50.0)
+    worst = 50.0
+    gain = np.maximum(gain, -worst)
     share = weight / weight.sum()
     log_share = np.where(counts, share, 0.0)
     centre = share @ target
     spread = np.sqrt(max(share @ (target - centre) ** 2, SMALLEST_NORMAL))
     target, mean = ((places - centre) / spread for places in (target, mean))
     start = np.zeros((features.shape[1], gain.shape[1]))
-    # Log odds that components of other widths than the noise start with.
-    start[0] = np.where(is_unscaled, 0.0, -3.0)
+    start[0] = np.where(is_unscaled, 0.0, scaled_start)
     # The penalty on a squared coefficient, in nats.
-    penalty = np.full(start.shape, 1.0 / weight.sum())
-    # The penalty on a squared constant, as a part of that on a squared coefficient.
-    penalty[0] *= 0.1
+    squared_penalty = 1.0
+    penalty = np.full(start.shape, squared_penalty) / weight.sum()
+    penalty[0] *= constant_part
 
     def loss(flat: Floats) -> tuple[float, Floats]:
         moved = flat.reshape(start.shape)

@@ -265,6 +265,10 @@ class RuledDensity(ScoredRows):
             If ``given`` breaks a rule, or as the density; if fewer than one draw in a hundred keeps
             the rules and what is given.
         """
+        # Draws at a time, but for more rows that are asked for.
+        chunk = 100_000
+        # Fewest draws that tell whether too few keep the rules.
+        trials = 1_000
         check_is_fitted(self)
         n_samples = check_n_samples(n_samples)
         random_state = check_random_state(random_state)
@@ -278,14 +282,12 @@ class RuledDensity(ScoredRows):
             # A few more than on average are needed, or the last row takes many batches.
             size = int(np.ceil((n_samples - n_kept) / share)) + 10 * (share < 1.0)
             # Many draws for each row that is kept come in parts, for the sake of memory.
-            # Draws at a time, but for more rows that are asked for.
-            size = min(size, max(n_samples, 100_000))
+            size = min(size, max(n_samples, chunk))
             rows, is_kept = self._drawn(size, random_state, known)
             parts.append(rows[is_kept])
             n_tried += size
             n_kept += int(is_kept.sum())
-            # Fewest draws that tell whether too few keep the rules.
-            if n_tried >= 1_000:
+            if n_tried >= trials:
                 self._refuse_few(n_kept, n_tried)
             # The next batch is as large as this one has been lucky.
             share = max(n_kept / max(n_tried, 1), _FEWEST)

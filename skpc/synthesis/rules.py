@@ -255,7 +255,8 @@ class _Search:
     def _possible_totals(self, parts: tuple[int, ...], totals: list[int]) -> list[int]:
         """Columns that some others may add up to but for a constant, by the first rows."""
         # Rows by which most candidates are refused.
-        sample = self.rows[:100]
+        first_rows = 100
+        sample = self.rows[:first_rows]
         # (n_first_rows, n_totals): what the parts leave of each total.
         gap = sample[:, totals] - sample[:, parts].sum(axis=1, keepdims=True)
         # Missing ones are sorted to the end.
@@ -286,10 +287,14 @@ class _Search:
 
     def values(self, known: Collection[tuple[Any, ...]]) -> Iterator[Rule]:
         """Values of a column that go with one of another, which does not determine it."""
+        # Most values of a column that is the condition of a rule.
+        most_values = 20
         # A value of k says what j is, if k has few values and does not determine j as a whole.
         for k, j in permutations(self.varied, 2):
-            # Most values of a column that is the condition of a rule.
-            if self.n_values[k] > 20 or (self.names[k], "determines", self.names[j]) in known:
+            if (
+                self.n_values[k] > most_values
+                or (self.names[k], "determines", self.names[j]) in known
+            ):
                 continue
             a, b = self._observed(j, k)
             for value in np.unique(b):

@@ -353,6 +353,8 @@ class Ties(NamedTuple):
 
         Orders are kept by raising later cells or lowering earlier ones, whichever changes less.
         """
+        # How often what is out of order is moved, and what follows from it is computed again.
+        most_rounds = 10
         # What known cells tell is known as well.
         settled_cells = self.propagated(np.where(is_free, np.nan, rows))
         rows = np.where(np.isnan(settled_cells), rows, settled_cells)
@@ -360,8 +362,7 @@ class Ties(NamedTuple):
         rows = self.computed(rows, is_free)
         # Cells that orders have moved should not be moved back by sums.
         is_moved = np.zeros(rows.shape, dtype=bool)
-        # How often what is out of order is moved, and what follows from it is computed again.
-        for _ in range(10):
+        for _ in range(most_rounds):
             # A total that has been moved into an order moves its parts, not the other way round.
             ordered = self._in_order(rows, is_free)
             is_moved |= (ordered != rows) & is_free
