@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from skpc._arrays import Bools, Floats, group_sums, owners
+from skpc._arrays import SMALLEST_NORMAL, Bools, Floats, group_sums, owners
 from skpc.imputation.analysis import ProductTerms
 from skpc.imputation.regressions import Standardised
 
@@ -45,9 +45,10 @@ class LeftOut(NamedTuple):
         squares = weight @ residual**2
         freedom = weight.sum() - design.shape[1]
         is_clear = coefficients**2 > 4.0 * inverse.diagonal() * squares / freedom
-        # Where the relation is exact, the errors are rounding.
+        # Where the relation is exact, the errors are rounding, whose squares may vanish.
         rounding = np.spacing(np.abs(values).max())
-        others = np.maximum(squares - residual**2 / rest, freedom * rounding**2)
+        least = max(freedom * rounding**2, SMALLEST_NORMAL)
+        others = np.maximum(squares - residual**2 / rest, least)
         variance = others / (freedom - 1.0) / rest
         log_density = -0.5 * (np.log(2.0 * np.pi * variance) + (residual / rest) ** 2 / variance)
         return cls(is_clear[1:], log_density)

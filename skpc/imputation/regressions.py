@@ -262,11 +262,15 @@ class Standardised(NamedTuple):
         # The constant stays one, so that its coefficient is the intercept.
         centre[0] = 0.0
         centred = design - centre
-        scale = np.sqrt(weight @ centred**2 / weight.sum())
+        size = np.abs(centred).max(axis=0)
         # What is left of a constant column is rounding.
-        scale[np.ptp(design, axis=0) == 0.0] = np.inf
-        scale[0] = 1.0
-        return cls(centred / scale, centre, scale)
+        size[np.ptp(design, axis=0) == 0.0] = np.inf
+        size[0] = 1.0
+        # Squares of tiny numbers would vanish: they are taken of parts of the greatest one.
+        parts = centred / size
+        spread = np.sqrt(weight @ parts**2 / weight.sum())
+        spread[np.isinf(size)] = 1.0
+        return cls(parts / spread, centre, size * spread)
 
     def inverse(self, weight: Floats) -> Floats:
         """The inverse of the squares and products of weighed rows, (n_terms, n_terms)."""

@@ -234,7 +234,7 @@ class Message(ABC):
         """
         # The divergence of an exponential family by its natural and mean parameters.
         step = ((self.natural - other.natural) * self.mean_parameters).sum(axis=-1)
-        return step - self._log_partition() + other._log_partition()
+        return np.asarray(step - self._log_partition() + other._log_partition())
 
 
 class Normal(Message):
@@ -320,7 +320,7 @@ class Normal(Message):
         excess = self.variance * precision - 1.0
         distance = self.mean - other.mean
         with _silent():
-            return 0.5 * (excess - np.log1p(excess) + distance * distance * precision)
+            return np.asarray(0.5 * (excess - np.log1p(excess) + distance * distance * precision))
 
 
 class Beta(Message):

@@ -50,7 +50,6 @@ ESTIMATES = {
     "moat/published/ad": 3600,
     "moat/published/bbc": 3600,
     "moat/published/r52": 3600,
-    "moat/published/webkb": 3600,
     "moat/undirected/20ng": 750,
     "moat/undirected/accidents": 98,
     "moat/undirected/ad": 2200,
