@@ -219,7 +219,7 @@ class CircuitImputer(TableTransformer, TableEstimator):
             self.indicator_ = None
             # Wrong cells are no gaps: which cells are missing is settled before they are found.
             missing = _indicated(table)
-            self._is_empty: Any = np.isnan(missing).all(axis=0)
+            self._is_empty = np.asarray(np.isnan(missing).all(axis=0))
             self.detector_ = None
             if self.robust:
                 detector = CellErrorDetector(density, random_state=self.random_state)

@@ -304,7 +304,7 @@ class MultipleImputer(TableEstimator):
             rows, weight = merge_rows(rows, weight)
         # Draws stand for ranges; they only tell how columns spread, and need no seed of the user's.
         cells = with_draws(self.density_.row_density, rows, np.random.RandomState(0))
-        self._was_incomplete: Any = np.isnan(cells).any(axis=0)
+        self._was_incomplete = np.asarray(np.isnan(cells).any(axis=0))
         self._sd = column_moments(cells, weight)[1]
         if isinstance(rows, Events):
             return rows, weight

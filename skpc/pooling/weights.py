@@ -6,7 +6,7 @@ powers), a linear pool of distributions of a number (a sum whose weights depend 
 weights). Regressors join a linear pool with a :class:`HeteroscedasticNoise` each.
 """
 
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from scipy.linalg import block_diag
@@ -148,7 +148,7 @@ def _counted(
 
     That of a class that the members have not seen is minus infinity; their evidence for it is none.
     """
-    unknown: Any = np.isneginf(evidence).all(axis=1)
+    unknown = np.asarray(np.isneginf(evidence).all(axis=1))
     counts = ~picked(unknown, label) & (weight > 0.0)
     log_prior = np.where(unknown, -np.inf, log_prior)[counts]
     evidence = np.where(unknown[:, np.newaxis], 0.0, evidence)[counts]

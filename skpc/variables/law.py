@@ -387,8 +387,8 @@ class Law(NamedTuple):
         if score.power == 1.0 and score[:2] == (-math.inf, math.inf) and not has_gaps:
             offset = score.centre + score.spread * mean - centre
             return offset, offset**2 + (score.spread * sd) ** 2
-        # Quadratures stand a third of a standard deviation apart, and a fiftieth of it in width:
-        # the terms left out are at most 2e-11 of the root mean square.
+        # Means of quadratures stand a third of a standard deviation apart, and their standard
+        # deviations a fiftieth: the terms left out are at most 2e-11 of the root mean square.
         knots_of_sd = 3.0
         width_of_knot = 0.02
         n_terms = 14

@@ -109,10 +109,11 @@ def only_possible_states(leaves: Leaves, param: Floats) -> Ints:
 
 def unreadable(columns: Columns, cells: Floats) -> Ints:
     """The variables whose cells, one for each, their leaves cannot read."""
-    is_number = ~np.isin(columns.family, (CATEGORICAL, POISSON))
+    # Categories and counts are whole numbers from zero on, all others any finite ones.
+    is_whole = np.isin(columns.family, (CATEGORICAL, POISSON))
     end = np.where(columns.family == CATEGORICAL, columns.n_states, np.inf)
-    size = np.abs(cells)
-    is_read = np.isnan(cells) | ((size < end) & (is_number | (size == np.floor(cells))))
+    is_code = (cells >= 0.0) & (cells < end) & (cells == np.floor(cells))
+    is_read = np.isnan(cells) | np.where(is_whole, is_code, np.isfinite(cells))
     return np.flatnonzero(~is_read)
 
 

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from skpc.circuit import load_circuit, save_circuit
+from skpc.queries.passes.rows import read_cells
 from skpc.variables import BLOCK, GAUSSIAN, HISTOGRAM, POISSON, SCORED
+from skpc.variables.leaf_queries import unreadable
 from tests.zoo import (
     SCORED_COLUMNS,
     one_block,
@@ -176,6 +178,21 @@ def test_what_is_observed_must_be_a_cell_that_leaves_can_read(tmp_path):
     var = int(counts.leaf_var[counts.leaf_family == POISSON][0])
     refused(path, "a whole number, 0 or more,", counts, observed=put(var, 0.5))
     refused(path, "a finite number", random_circuit(3, 3, "scored"), observed=put(2, np.inf))
+
+
+@pytest.mark.parametrize("kinds", ["binary", "discrete", "mixed", "counts", "scored"])
+def test_files_and_rows_hold_the_same_cells(kinds):
+    columns = random_circuit(0, n_features=4, kinds=kinds).columns
+    values = [np.nan, np.inf, -np.inf, -2.0, -1.0, -0.5, -0.0, 0.0, 0.5, 1.0, 2.0, 7.0, 1e300]
+    for var in range(4):
+        for value in values:
+            row = np.full((1, 4), np.nan)
+            row[0, var] = value
+            if unreadable(columns, row[0]).size:
+                with pytest.raises(ValueError, match=rf"X\[0, {var}\]"):
+                    read_cells(columns, row)
+            else:
+                read_cells(columns, row)
 
 
 def test_kinds_and_families_must_be_known_and_fit_their_variables(tmp_path):

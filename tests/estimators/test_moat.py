@@ -170,6 +170,27 @@ def test_validation_rows_take_the_same_way_through_a_pipeline():
     assert pipeline[-1].scores_ == alone.scores_
 
 
+@pytest.mark.parametrize("orientation", ORIENTATIONS)
+def test_where_most_cells_are_missing_estimates_are_near_the_sums(orientation):
+    rng = np.random.default_rng(0)
+    kind = rng.integers(0, 3, (540, 1))
+    prob = np.array([0.1, 0.5, 0.9])[(kind + np.arange(18)) % 3]
+    X = (rng.random((540, 18)) < prob).astype(float)
+    rows = X[500:].copy()
+    for row in rows:
+        row[rng.permutation(18)[:14]] = np.nan
+    model = MixtureOfAllTrees(orientation=orientation, max_iter=10, random_state=0).fit(X[:500])
+    estimated = model.score_samples(rows)
+    assert np.isfinite(model.effective_sample_size(rows)).all()
+    # With so many samples all completions are summed instead.
+    model.set_params(n_inference_samples=1_000_000)
+    error = estimated - model.score_samples(rows)
+    assert np.isinf(model.effective_sample_size(rows)).all()
+    # Completions alone are off by 0.09 on average, and too low by 0.02 to 0.05.
+    assert np.sqrt(np.mean(error**2)) < 0.04
+    assert abs(error.mean()) < 0.01
+
+
 def test_a_sampled_mixture_answers_like_the_estimator():
     X = np.column_stack([chain_rows(500, 4), np.random.default_rng(0).normal(size=500)])
     model = MixtureOfAllTrees(max_iter=10, random_state=0).fit(X)
