@@ -120,9 +120,11 @@ def test_edge_probabilities_stand_weights_that_differ_by_ten_orders_of_magnitude
     assert expected[1, 0] + expected[0, 1] == pytest.approx(1.0, abs=1e-5)
 
 
-def test_vertices_out_of_reach_give_a_finite_number():
+@pytest.mark.usefixtures("way")
+@pytest.mark.parametrize("symmetric", [False, True])
+def test_vertices_out_of_reach_give_a_finite_number(symmetric):
     into = np.zeros((3, 3))
-    found, expected = expected_edges(into, np.arange(3)[np.newaxis], np.ones(1), False)
+    found, expected = expected_edges(into, np.arange(3)[np.newaxis], np.ones(1), symmetric)
     assert found[0] < -1000
     assert np.all(np.isfinite(expected))
 
