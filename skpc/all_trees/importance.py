@@ -85,28 +85,56 @@ def _propose(
                 log_q[row, order[draw]] += math.log(row_proposal[state])
 
 
-def _write_marginals(
-    code: Ints, ptr: Ints, proposal: Floats, rows: Ints, weight: Floats, marginals: Floats
+def _answer_row(
+    code: Ints,
+    ptr: Ints,
+    proposal: Floats,
+    completions: Ints,
+    weight: Floats,
+    height: Floats,
+    out: Estimates,
 ) -> None:
-    """Probabilities of the states of missing cells, from weights whose mean is one.
+    """Marginals and draws of a row, as far as they are needed, from weighted completions.
 
     A state has its probability in the proposal times the mean weight of its completions, and of
     some more of the mean weight of all: so no state is ruled out because none was drawn. There is
     one of them, and one for each free probability of the missing cells: a weight is about them all.
+
+    Parameters
+    ----------
+    code : array of shape (n,)
+        States, -1 where missing.
+    ptr : array of shape (n + 1,)
+        The states of variable v are ``ptr[v] .. ptr[v + 1]``.
+    proposal : array of shape (n_states,)
+        Probability of each state in the proposal.
+    completions : array of shape (n_completions, n)
+    weight : array of shape (n_completions,)
+        Their weights, whose mean is one.
+    height : array of shape (n_draws,)
+        A number in [0, 1] for each draw.
+    out : Estimates
+        The arrays of the row alone.
     """
-    missing = code < 0
+    if len(height):
+        cumulated = np.cumsum(weight)
+        chosen = np.searchsorted(cumulated, height * cumulated[-1])
+        out.draws[0] = completions[chosen]
+    if out.marginals.size == 0:
+        return
+    is_missing = code < 0
     n_features = len(code)
     starts = ptr[:n_features]
     n_states = np.diff(ptr)[:n_features]
-    prior = 1.0 + (n_states - 1).sum(where=missing)
-    states = (rows + starts).ravel()
+    prior = 1.0 + (n_states - 1).sum(where=is_missing)
+    states = (completions + starts).ravel()
     n_drawn = np.bincount(states, minlength=len(proposal))
-    drawn = group_sums(states, np.repeat(weight, n_features), len(proposal))
-    estimate = proposal * (drawn + prior) / (n_drawn + prior)
+    drawn_weight = group_sums(states, np.repeat(weight, n_features), len(proposal))
+    estimate = proposal * (drawn_weight + prior) / (n_drawn + prior)
     # The probabilities of the states of a cell add up to one.
     total = np.add.reduceat(estimate, starts)
     estimate /= np.repeat(total, n_states)
-    np.copyto(marginals, estimate, where=np.repeat(missing, n_states))
+    np.copyto(out.marginals[0], estimate, where=np.repeat(is_missing, n_states))
 
 
 def _draw_completions(
@@ -158,14 +186,16 @@ def _draw_completions(
         poor = (stop >= n_enough) & (_POOR * (1.0 + spread) > 1.0)
         done = ~poor & ((error <= largest_error) | (stop == n_most))
         for row, row_weight in zip(active[done], weight[done]):
-            rows = completions[row, :stop]
-            if out.draws.shape[1]:
-                cumulated = np.cumsum(row_weight)
-                drawn = np.searchsorted(cumulated, heights[row] * cumulated[-1])
-                out.draws[row] = rows[drawn]
-            if out.marginals.shape[1]:
-                marginals = out.marginals[row]
-                _write_marginals(codes[row], model.ptr, proposal[row], rows, row_weight, marginals)
+            place = slice(row, row + 1)
+            _answer_row(
+                codes[row],
+                model.ptr,
+                proposal[row],
+                completions[row, :stop],
+                row_weight,
+                heights[row],
+                out.part(place),
+            )
         given_up.append(active[poor])
         active = active[~(poor | done)]
         start = stop

@@ -128,12 +128,12 @@ class Training:
     vector: Floats
     options: TrainingOptions
     advance: Callable[[float], object]
-    scores: list[float] = field(default_factory=list)
-    converged: bool = False
+    scores: list[float] = field(default_factory=list, init=False)
+    converged: bool = field(default=False, init=False)
     validation: TrainingRows | None = None
     #: The score that is to be surpassed, and for how many iterates it has not been.
-    _bar: float = -np.inf
-    _waited: int = 0
+    _bar: float = field(default=-np.inf, init=False)
+    _waited: int = field(default=0, init=False)
 
     @property
     def stopped(self) -> bool:
