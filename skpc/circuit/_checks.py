@@ -24,12 +24,8 @@ from skpc.circuit._structure import (
 from skpc.exceptions import StructureError
 from skpc.variables.checks import TOLERANCE, check_families, check_params
 from skpc.variables.families import FAMILIES
-from skpc.variables.leaf_queries import (
-    needed_cell,
-    only_possible_states,
-    unreadable,
-    variable_of_two_families,
-)
+from skpc.variables.leaf_forms import needed_cell, unreadable
+from skpc.variables.leaf_tables import only_possible_states, variable_of_two_families
 
 if TYPE_CHECKING:
     from skpc.circuit._circuit import Circuit

@@ -12,8 +12,9 @@ import numpy as np
 from skpc._arrays import Floats, Ints, offsets
 from skpc.circuit._structure import DTYPES, SIZES, SUM, Structure, StructureFields
 from skpc.variables import Columns
-from skpc.variables.leaf_queries import columns_of, forms_of, leaf_tables, multivariate_gaussians
-from skpc.variables.multivariate import MultivariateGaussian
+from skpc.variables.blocks import BlockLeaves, block_leaves
+from skpc.variables.leaf_forms import forms_of
+from skpc.variables.leaf_tables import columns_of, leaf_tables
 
 #: What says which variables there are.
 _VARIABLES = ("n_states", "axis_ptr", "axis")
@@ -134,9 +135,9 @@ class Circuit(StructureFields):
         )
 
     @cached_property
-    def multivariate(self) -> list[MultivariateGaussian]:
+    def multivariate(self) -> list[BlockLeaves]:
         """The leaves of several variables, those of one scope together."""
-        return multivariate_gaussians(self.structure.leaves, self.param, self.structure.n_states)
+        return block_leaves(self.structure.leaves, self.param, self.structure.n_states)
 
     @cached_property
     def columns(self) -> Columns:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from skpc._arrays import Floats, Ints, owners, segment
 from skpc.variables import Histogram, Law, Leaves
-from skpc.variables.leaf_queries import lay_out
+from skpc.variables.leaf_tables import lay_out
 from skpc.variables.leaves import axis_in
 
 #: Kinds of nodes.

@@ -7,12 +7,12 @@ from scipy.linalg import lapack
 
 from skpc._arrays import Floats, Ints, group_sums, segment
 from skpc.exceptions import StructureError
+from skpc.variables.blocks import blocks_by_scope, split_params
 from skpc.variables.families import BLOCK, FAMILIES, FORMULAS
 from skpc.variables.histogram import Histogram
 from skpc.variables.law import Law
-from skpc.variables.leaf_queries import formula_params
+from skpc.variables.leaf_tables import formula_params
 from skpc.variables.leaves import Leaves, axis_in, states_of_leaves
-from skpc.variables.multivariate import by_scope, split_params
 from skpc.variables.score import ATOMS
 
 #: How far the probabilities of a distribution may be from summing to one.
@@ -176,7 +176,7 @@ def check_params(leaves: Leaves, param: Floats, n_states: Ints) -> None:
             )
     for _, leaf, params in formula_params(leaves, param):
         check_formula(int(leaves.family[leaf[0]]), params, leaves.node[leaf])
-    for leaf, variables in by_scope(np.flatnonzero(leaves.family == BLOCK), leaves):
+    for leaf, variables in blocks_by_scope(leaves):
         _, mean, covariance = split_params(leaf, variables, leaves, param, n_states)
         check_gaussians(variables.tolist(), mean, covariance)
 

@@ -21,6 +21,7 @@ from skpc._random import Streams, draw_index, uniform
 from skpc.variables import gaussian, poisson
 from skpc.variables.histogram import state_and_log_density
 from skpc.variables.leaves import Cells, Column, Leaf, add_states, state_line
+from skpc.variables.reading import read_scored
 
 #: Numbers of the families, which files have too. A block has several variables, all others one.
 CATEGORICAL = 0
@@ -98,7 +99,7 @@ def cell_value(leaf: Leaf, table: Floats, cells: Cells, r: int, in_logs: bool) -
         value = cells.values[leaf.line, r]
     else:
         # These tables are logs or not, as the caller wants them.
-        return table[leaf.first + cells.codes[leaf.line, r]]
+        return table[leaf.first_entry + cells.codes[leaf.line, r]]
     return value if in_logs else fast_exp(value)
 
 
@@ -125,14 +126,14 @@ def draw(
     """Draw a value from a leaf of a variable, with random stream ``j``.
 
     Also returned is whether it is a score or the state of a histogram, which stand for values of
-    the variable: see :func:`skpc.variables.leaf_queries.values_of_draws`.
+    the variable: see :func:`skpc.variables.leaf_forms.values_of_draws`.
     """
     if leaf.family == GAUSSIAN or leaf.family == SCORED:
-        return gaussian.draw_gaussian(leaf, table, axis, column.first, streams, j)
+        return gaussian.draw_gaussian(leaf, table, axis, column.axis_begin, streams, j)
     if leaf.family == POISSON:
-        return poisson.draw_poisson(table[leaf.first + 1], streams, j), False
+        return poisson.draw_poisson(table[leaf.first_entry + 1], streams, j), False
     # The tables of leaves that have only states are in the linear domain here.
-    state = draw_index(table, leaf.first, leaf.n_states, uniform(streams, j))
+    state = draw_index(table, leaf.first_entry, leaf.n_states, uniform(streams, j))
     return float(state), leaf.family == HISTOGRAM
 
 
@@ -143,8 +144,8 @@ def read_state(column: Column, axis: Floats, x: float) -> tuple[int, float]:
     # NaN fails the comparison too.
     if not abs(x) < np.inf:
         return -1, 0.0
-    if column.last > column.first:
-        return state_and_log_density(axis, column.first, column.last, x)
+    if column.axis_end > column.axis_begin:
+        return state_and_log_density(axis, column.axis_begin, column.axis_end, x)
     # A category: the comparison comes before the cast, which is undefined for large numbers.
     if not (x >= 0 and x < column.n_states):
         return -1, 0.0
@@ -158,7 +159,7 @@ def read_cell(column: Column, axis: Floats, x: float) -> tuple[int, float, float
     if not abs(x) < np.inf:
         return -1, x, 0.0
     if column.family == SCORED:
-        return gaussian.read_scored(column, axis, x)
+        return read_scored(column, axis, x)
     if column.n_states > 0:
         state, density = read_state(column, axis, x)
         return state, x, density

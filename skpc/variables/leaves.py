@@ -66,12 +66,12 @@ class LeafTable(NamedTuple):
 
 
 class Leaf(NamedTuple):
-    """A leaf as kernels read it: its family, its line, and where the table of its states begins."""
+    """A leaf as kernels read it: its family, its line, and where its table begins."""
 
     family: int
     line: int
     n_states: int
-    first: int
+    first_entry: int
 
 
 class Cells(NamedTuple):
@@ -145,13 +145,13 @@ class Prior(NamedTuple):
 
 
 class Column(NamedTuple):
-    """A variable as kernels read it; what its leaves have in common is ``axis[first:last]``."""
+    """A variable as kernels read it; its axis is ``axis[axis_begin:axis_end]``."""
 
     n_states: int
     family: int
     log_peak: float
-    first: int
-    last: int
+    axis_begin: int
+    axis_end: int
 
 
 @inlined
@@ -172,20 +172,20 @@ def column_of(columns: Columns, var: int) -> Column:
 class Lines(NamedTuple):
     """What the posteriors of missing cells are put together from, leaf by leaf.
 
-    Leaf ``l`` adds ``feature[feature_ptr[l]:feature_ptr[l + 1]]`` to the lines from ``first[l]``
-    on; there are ``n_lines``.
+    Leaf ``l`` adds ``feature[feature_ptr[l]:feature_ptr[l + 1]]`` to the lines from
+    ``first_line[l]`` on, multiplied by the posterior weight of the leaf; there are ``n_lines``.
     """
 
     feature_ptr: Ints
     feature: Floats
-    first: Ints
+    first_line: Ints
     n_lines: int
 
 
 @inlined
 def state_line(leaf: Leaf, table: Floats, cells: Cells, n: int, lines: Floats, out: int) -> None:
     """Read the table entry of each row's state."""
-    first_entry = leaf.first
+    first_entry = leaf.first_entry
     var = leaf.line
     codes = cells.codes
     if leaf.n_states == 2:
@@ -207,7 +207,7 @@ def add_states(
     leaf: Leaf, cells: Cells, n: int, lines: Floats, flow: int, statistic: Floats
 ) -> None:
     """Add the flow of each row to the count of its state."""
-    first_entry = leaf.first
+    first_entry = leaf.first_entry
     var = leaf.line
     codes = cells.codes
     if leaf.n_states == 2:

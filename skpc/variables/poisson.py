@@ -43,9 +43,9 @@ def log_base(x: float) -> float:
 def log_poisson(leaf: Leaf, table: Floats, x: float) -> float:
     """Log probability relative to :func:`log_base`."""
     # The entry of states, of which there are none, stands first.
-    rate = table[leaf.first + 1]
-    log_rate = table[leaf.first + 2]
-    missing = table[leaf.first + 4]
+    rate = table[leaf.first_entry + 1]
+    log_rate = table[leaf.first_entry + 2]
+    missing = table[leaf.first_entry + 4]
     # The logarithm of a missing cell is not wanted, and that of zero does not count.
     positive_count = x if x > 0.0 else 1.0
     relative = x * (log_rate - fast_log(positive_count)) + (x - rate)

@@ -18,7 +18,7 @@ from scipy.special import expit
 
 from skpc._arrays import Floats
 from skpc._jit import ZERO, inlined, internal_kernel, kernel
-from skpc.variables.histogram import BEYOND_END, n_up_to
+from skpc.variables.histogram import BEYOND_END
 
 #: How near to a bound a value may come, as a part of the distance of typical ones.
 _NEAREST = 1e-12
@@ -263,11 +263,3 @@ def _scores(score: Floats, x: Floats, z: Floats, log_slope: Floats) -> None:
         z[i] = log_slope[i] = np.nan
         if x[i] == x[i]:
             z[i], log_slope[i] = score_of(score, ZERO, x[i])
-
-
-@inlined
-def place_of(column: Floats, begin_of_column: int | np.int64, n_atoms: int, x: float) -> float:
-    """The place of a value that is no atom; see :meth:`skpc.variables.Law.place`."""
-    gap = column[begin_of_column + 4]
-    # The atoms whose cells begin at or before the value.
-    return x - gap * n_up_to(column, begin_of_column + ATOMS, n_atoms, 0.0, x + 0.5 * gap)

@@ -14,21 +14,21 @@ import numpy as np
 from scipy.stats import multivariate_normal
 
 from skpc._arrays import Floats, Ints
+from skpc.variables.blocks import BlockLeaves, ScoredCells
 from skpc.variables.forms import Normals, ScoredNormals, normal_between
 from skpc.variables.gaussians import conditionals
 from skpc.variables.leaves import Columns
-from skpc.variables.multivariate import MultivariateGaussian, ScoredCells
 from skpc.variables.truncated import truncated_nodes
 
 
 def conditional_form(
-    leaves: MultivariateGaussian, columns: Columns, cells: ScoredCells, leaf: Ints, place: int
+    leaves: BlockLeaves, columns: Columns, cells: ScoredCells, leaf: Ints, place: int
 ) -> ScoredNormals:
     """Distributions of a cell of each row under its own leaf, given the known scores of the row.
 
     Parameters
     ----------
-    leaves : MultivariateGaussian
+    leaves : BlockLeaves
         The leaves of a scope.
     columns : Columns
         The variables.
@@ -51,7 +51,7 @@ def conditional_form(
     return ScoredNormals(columns.axis_of(leaves.variables[place]), prob[:, :-1], bulk)
 
 
-def _given(leaves: MultivariateGaussian, places: Ints, scores: Floats) -> tuple[Floats, Floats]:
+def _given(leaves: BlockLeaves, places: Ints, scores: Floats) -> tuple[Floats, Floats]:
     """Means of scores of rows under each leaf, and covariances, given the known scores."""
     # The same cells are known in all rows, so that the first row tells which.
     known = np.flatnonzero(~np.isnan(scores[0]))
@@ -65,7 +65,7 @@ def _given(leaves: MultivariateGaussian, places: Ints, scores: Floats) -> tuple[
 
 
 def box_probabilities(
-    leaves: MultivariateGaussian,
+    leaves: BlockLeaves,
     columns: Columns,
     scores: Floats,
     intervals: dict[int, tuple[Floats, Floats]],
@@ -74,7 +74,7 @@ def box_probabilities(
 
     Parameters
     ----------
-    leaves : MultivariateGaussian
+    leaves : BlockLeaves
         The leaves of a scope.
     columns : Columns
         The variables.

@@ -11,15 +11,15 @@ import numpy as np
 from skpc._arrays import Bools, Floats, Ints, offsets, owners, segment
 from skpc._jit import kernel
 from skpc._random import Streams, draw_index, normal, uniform
+from skpc.variables.blocks import BlockLeaves, ScoredCells
 from skpc.variables.gaussians import conditionals
 from skpc.variables.leaves import Columns
-from skpc.variables.multivariate import MultivariateGaussian, ScoredCells
 from skpc.variables.patterns import Patterns
 from skpc.variables.score import ATOMS
 
 
 def fill_modes(
-    leaves: MultivariateGaussian, columns: Columns, cells: ScoredCells, reached: Ints, rows: Floats
+    leaves: BlockLeaves, columns: Columns, cells: ScoredCells, reached: Ints, rows: Floats
 ) -> None:
     """Fill the missing cells of rows by the most probable ones; see :func:`draw_missing`."""
     chosen_rows = np.flatnonzero(reached >= 0)
@@ -36,7 +36,7 @@ def fill_modes(
 
 
 def draw_missing(
-    leaves: MultivariateGaussian,
+    leaves: BlockLeaves,
     columns: Columns,
     scores: Floats,
     reached: Ints,
@@ -49,7 +49,7 @@ def draw_missing(
 
     Parameters
     ----------
-    leaves : MultivariateGaussian
+    leaves : BlockLeaves
         The leaves of a scope.
     columns : Columns
         The variables.
@@ -210,7 +210,7 @@ class ConditionalNormals(NamedTuple):
 
 
 def conditional_normals(
-    leaves: MultivariateGaussian,
+    leaves: BlockLeaves,
     columns: Columns,
     cells: ScoredCells,
     rows: Floats,
@@ -220,7 +220,7 @@ def conditional_normals(
 
     Parameters
     ----------
-    leaves : MultivariateGaussian
+    leaves : BlockLeaves
         The leaves of a scope.
     columns : Columns
         The variables.
