@@ -18,23 +18,22 @@ def censored_regression(
     weight: Floats,
     ridge: Floats,
 ) -> tuple[Floats, float, float]:
-    """Linear regression of scores of which some are known as ranges.
+    """Tobit regression (Tobin, "Estimation of relationships for limited dependent variables", 1958).
 
-    It is that of Tobin ("Estimation of relationships for limited dependent variables", 1958), by EM
-    with the moments of truncated normals.
+    The E-step takes the moments of normals within the ranges.
 
     Parameters
     ----------
     design : ndarray of shape (n_rows, n_columns)
         Of full rank, where the ridge is zero.
     scores : ndarray of shape (n_rows,)
-        Those of ranges are where EM begins.
+        EM starts from these values, also where a score is known as a range.
     ranges : (rows, low, high)
-        The rows with ranges, and their ends, some of them infinite.
+        The rows whose scores are known as ranges, and the ends, which may be infinite.
     weight : ndarray of shape (n_rows,)
         Positive.
     ridge : ndarray of shape (n_columns,)
-        In rows.
+        Added to the weighted sums of squares of the columns.
 
     Returns
     -------
@@ -44,6 +43,7 @@ def censored_regression(
     log_likelihood : float
         In nats.
     """
+    # No deviation around the line is below this part of the one of the scores.
     smallest = 1e-6
     weighted = design * weight[:, np.newaxis]
     gram = weighted.T @ design

@@ -50,7 +50,7 @@ class FormSum(Form):
         return mean, square
 
     def moments_between(self, low: Floats, high: Floats, centre: float) -> tuple[Floats, Floats]:
-        """The parts of both moments that come from an interval ``low < x <= high`` of its own."""
+        """What each distribution's own interval ``low < x <= high`` adds to its moments."""
         parts = [form.moments_between(low, high, centre) for form in self.forms]
         mean, square = np.sum(parts, axis=0)
         return mean, square
@@ -143,7 +143,7 @@ class WithinIntervals(Form):
         return mean, square
 
     def moments_between(self, low: Floats, high: Floats, centre: float) -> tuple[Floats, Floats]:
-        """The parts of both moments that come from an interval ``low < x <= high`` of its own."""
+        """What each distribution's own interval ``low < x <= high`` adds to its moments."""
         ends = np.maximum(self.low, low[:, np.newaxis]), np.minimum(self.high, high[:, np.newaxis])
         # Two intervals that do not meet have an empty one in common.
         within_ends = replace(self, low=ends[0], high=np.maximum(*ends))
