@@ -200,7 +200,7 @@ def _add_gaussian_part(
 def _column_form(side: JointSide, place: int) -> Normals:
     """What is known of a column: cells, atoms, and a normal score where neither is known."""
     normals = side.normals
-    set_of_row = normals.of_set
+    set_of_row = normals.set_of_row
     is_missing = normals.missing[set_of_row, place]
     missing = np.flatnonzero(is_missing)
     known = np.flatnonzero(~is_missing)

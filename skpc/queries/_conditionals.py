@@ -175,7 +175,7 @@ def joint_places(circuit: Circuit, given: Conditionals) -> tuple[Ints, Ints]:
     for group, normals in zip(groups, given.joint):
         # The leaves of all scopes are numbered through, group by group.
         joint[group.leaf] = n_placed + np.arange(len(group.leaf))
-        leaf = normals.leaf[normals.of_set]
+        leaf = normals.leaf[normals.set_of_row]
         place[normals.row, n_placed + leaf] = np.arange(len(leaf))
         n_placed += len(group.leaf)
     return joint, place

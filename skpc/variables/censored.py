@@ -47,8 +47,8 @@ class Ranges(NamedTuple):
     def apart(self) -> Self:
         """The same cells, where a point shared by two closed ranges belongs to the upper one alone.
 
-        Self-consistency would take the point for an innermost range of its own, and give it the
-        mass of both, though numbers need not lie just there. A point that is a value stays shared.
+        Else the point would be an innermost range by itself and get the mass of both, though
+        numbers need not lie just there. A point that is a value stays shared.
         """
         is_range = ~self.is_value
         begins = np.where(self.closed[0], np.nextafter(self.low, -np.inf), self.low)[is_range]
@@ -71,15 +71,15 @@ class Support(NamedTuple):
         Increasing; equal for a value.
     mass : ndarray of shape (n_parts,)
         Probabilities.
-    first, last : ndarrays of shape (n_cells,)
-        The parts that each cell may be in: ``first .. last``, both included.
+    first_part, last_part : ndarrays of shape (n_cells,)
+        The parts that each cell may be in: ``first_part .. last_part``, both included.
     """
 
     low: Floats
     high: Floats
     mass: Floats
-    first: Ints
-    last: Ints
+    first_part: Ints
+    last_part: Ints
 
 
 def fit_support(cells: Ranges, weight: Floats) -> Support:
@@ -128,20 +128,20 @@ def fit_support(cells: Ranges, weight: Floats) -> Support:
 
 
 class Stretches(NamedTuple):
-    """Cells that may each be in neighbouring parts of a law: ``first .. last``, both included."""
+    """Cells that may each be in the parts ``first_part .. last_part`` of a law, both included."""
 
-    first: Ints
-    last: Ints
+    first_part: Ints
+    last_part: Ints
 
     def probabilities(self, mass: Floats) -> Floats:
         """Probability of each cell under probabilities of the parts."""
         below = np.append(0.0, np.cumsum(mass))
-        return below[self.last + 1] - below[self.first]
+        return below[self.last_part + 1] - below[self.first_part]
 
     def reached(self, amount: Floats, n_parts: int) -> Floats:
         """Sum of the amounts of the cells that may be in each part."""
-        begun = group_sums(self.first, amount, n_parts + 1)
-        ended = group_sums(self.last + 1, amount, n_parts + 1)
+        begun = group_sums(self.first_part, amount, n_parts + 1)
+        ended = group_sums(self.last_part + 1, amount, n_parts + 1)
         # Differences of sums may be rounding errors below zero.
         return np.maximum(np.cumsum(begun - ended)[:-1], 0.0)
 
@@ -360,12 +360,12 @@ def _places_in_support(support: Support, order: Ints, level: Floats) -> tuple[In
     """The part of the support that each cell's draw is in, and how far into it, from 0 to 1."""
     # The law is inverted between the probabilities that it gives to the ends of each cell.
     below = np.append(0.0, np.cumsum(support.mass))
-    begin = below[support.first[order]]
-    end = below[support.last[order] + 1]
+    begin = below[support.first_part[order]]
+    end = below[support.last_part[order] + 1]
     reached = begin + level * (end - begin)
     part = np.searchsorted(below, reached, side="right") - 1
     # Rounding must not choose a part that the cell cannot be in.
-    part = np.clip(part, support.first[order], support.last[order])
+    part = np.clip(part, support.first_part[order], support.last_part[order])
     inside = (reached - below[part]) / np.maximum(support.mass[part], SMALLEST_NORMAL)
     return part, np.clip(inside, 0.0, 1.0)
 

@@ -18,9 +18,9 @@ def censored_regression(
     weight: Floats,
     ridge: Floats,
 ) -> tuple[Floats, float, float]:
-    """Tobit regression (Tobin, "Estimation of relationships for limited dependent variables", 1958).
+    """Linear regression of scores of which some are known as ranges, by EM.
 
-    The E-step takes the moments of normals within the ranges.
+    It is that of Tobin ("Estimation of relationships for limited dependent variables", 1958).
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ def censored_regression(
     weight : ndarray of shape (n_rows,)
         Positive.
     ridge : ndarray of shape (n_columns,)
-        Added to the weighted sums of squares of the columns.
+        Penalties of the squared coefficients, as numbers of rows.
 
     Returns
     -------

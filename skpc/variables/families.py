@@ -1,4 +1,4 @@
-"""Leaf families: which there are, and what kernels need of a leaf.
+"""Leaf families: their registry, and the kernels that choose between them.
 
 Whoever adds a family writes its file (as ``poisson.py``), adds it to the registry and to the
 choices between families here, and adds a method to :class:`skpc.circuit.CircuitBuilder`. A file
@@ -23,7 +23,7 @@ from skpc.variables.histogram import state_and_log_density
 from skpc.variables.leaves import Cells, Column, Leaf, add_states, state_line
 from skpc.variables.reading import read_scored
 
-#: Numbers of the families, which files have too. A block has several variables, all others one.
+#: Numbers of the families, also in files. A block has several variables, all others have one.
 CATEGORICAL = 0
 GAUSSIAN = 1
 HISTOGRAM = 2
@@ -59,7 +59,7 @@ def leaf_values(
 ) -> None:
     """Write the values of a leaf on a batch of n rows into a line; their logs from a log table.
 
-    A leaf of several variables reads its log density, which is computed before.
+    The log density of a block was computed before, and is read.
     """
     if leaf.family == CATEGORICAL or leaf.family == HISTOGRAM:
         # These tables are logs or not, as the caller wants them.
@@ -109,13 +109,13 @@ def add_statistics(
 ) -> None:
     """Add the sufficient statistics of a leaf, weighted by a line of flows; its table has logs."""
     if leaf.family == BLOCK:
-        # What the flows add up to needs whole rows: it is made of the line behind this one later.
+        # The statistics of a block need whole rows: its flows are kept, and added up later.
         for r in range(n):
             cells.values[leaf.line + 1, r] += lines[flow, r]
     elif leaf.family == CATEGORICAL or leaf.family == HISTOGRAM:
         add_states(leaf, cells, n, lines, flow, statistic)
     else:
-        # Those of counts are the same, around the rate.
+        # Counts have the same statistics, around their rate.
         gaussian.add_gaussian(leaf, table, cells, n, lines, flow, statistic)
 
 
