@@ -8,7 +8,8 @@ import numpy as np
 
 from skpc._arrays import Floats, Ints
 from skpc._fitting import Rows, Statistics, Stop, learn
-from skpc.variables.truncated import LOG_SQRT_2_PI, truncated_normal
+from skpc.variables.normal_cells import HALF_LOG_2_PI
+from skpc.variables.truncated import truncated_normal
 
 
 def censored_regression(
@@ -104,7 +105,7 @@ class CensoredNormal(NamedTuple):
         """The E-step: moments of normals within ranges."""
         mean = rows.design @ self.coef
         residual = (rows.scores - mean) / self.sd
-        log_density = -0.5 * residual * residual - math.log(self.sd) - LOG_SQRT_2_PI
+        log_density = -0.5 * residual * residual - math.log(self.sd) - HALF_LOG_2_PI
         square = residual * residual
         place = rows.place
         low = (rows.low - mean[place]) / self.sd

@@ -168,21 +168,17 @@ class Law(NamedTuple):
             bounds=ends,
         )
         is_other = ~law.is_atom(points)
-        if len(points) > 1 and not is_other.any():
+        other_points = points[is_other]
+        mass_of_others = mass[is_other]
+        if len(points) > 1 and not len(other_points):
             # Ordered states: another value near a state is not that state.
-            score = score_around(points, mass, ends)
-            return law._replace(
-                score=score,
-                linear_score=score,
-                sharp_score=score,
+            law = law._replace(
                 reach=max(OFF_LATTICE * step, rounding),
                 unseen=unseen_mass(mass),
                 seen=points,
                 cuts=middles(points),
             )
-        other_points = points[is_other]
-        mass_of_others = mass[is_other]
-        if bounds is None:
+        elif bounds is None:
             extremes = (law.low, law.high)
             law = law._replace(ends=inferred_ends(other_points, mass_of_others, extremes, step))
         if not len(other_points):

@@ -98,8 +98,7 @@ def fit_histogram(values: Floats, weight: Floats, law: Law) -> Histogram:
 def _histogram_of_states(points: Floats, mass: Floats, law: Law) -> Histogram:
     """:func:`fit_histogram` of ordered states: their shares, and next to nothing between them."""
     edges, _, point = _with_atoms(*_edges_between(law), law)
-    counts = np.zeros(len(point))
-    np.add.at(counts, np.searchsorted(edges, points, side="right"), mass)
+    counts = group_sums(np.searchsorted(edges, points, side="right"), mass, len(point))
     # Half a row is added to each state: one that these rows lack may come.
     counts = np.where(np.isnan(point), 0.0, counts + 0.5)
     shares = counts / counts.sum()

@@ -466,8 +466,9 @@ def _joined(terms: list[Any]) -> list[Any]:
         if isinstance(term, Points | Bins):
             # Equal points, or equal axes, have the same bytes.
             parts = term.value if isinstance(term, Points) else term.axis.flat
-            same = joined.get(parts.tobytes())
-            joined[parts.tobytes()] = replace(same, prob=same.prob + term.prob) if same else term
+            key = parts.tobytes()
+            same = joined.get(key)
+            joined[key] = replace(same, prob=same.prob + term.prob) if same else term
         else:
             joined[id(term)] = term
     return list(joined.values())

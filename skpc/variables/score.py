@@ -131,8 +131,7 @@ class Score(NamedTuple):
 
     def powers_of_ends(self) -> Floats:
         """The power transform at the ends of the range."""
-        plain = Score(power=self.power, low=self.low, high=self.high)
-        return plain.transform(np.array([self.low, self.high]))
+        return np.array(_ends_of_power(self.power, self.low, self.high)[:2])
 
     def _of_values(self, x: Floats) -> tuple[Floats, Floats]:
         z = np.empty(np.shape(x))

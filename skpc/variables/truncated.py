@@ -7,18 +7,16 @@ equal probabilities is taken. The plain twin is :func:`tests.naive.events.trunca
 integrals of mpmath or scipy.
 """
 
-import math
-
 import numpy as np
 from scipy.special import ndtr, ndtri
 
 from skpc._arrays import Floats
+from skpc.variables.normal_cells import HALF_LOG_2_PI
 
 #: Nodes and weights on (0, 1). The integrand is exp(-t) with t up to the reach below, or half of a
 #: bell of 18 standard deviations, which polynomials of this degree follow to the last digits.
 _NODES, _WEIGHTS = (0.5 * part for part in np.polynomial.legendre.leggauss(48))
 _NODES = _NODES + 0.5
-LOG_SQRT_2_PI = 0.5 * math.log(2.0 * math.pi)
 
 
 def truncated_nodes(low: Floats, high: Floats) -> tuple[Floats, Floats, Floats, Floats]:
@@ -52,7 +50,7 @@ def truncated_nodes(low: Floats, high: Floats) -> tuple[Floats, Floats, Floats, 
     steps = (begin - nearest) + _NODES[along] * size
     shares = _WEIGHTS[along] * np.exp(-steps * (nearest + 0.5 * steps))
     mass = shares.sum(axis=0)
-    log_mass = np.log(mass * size) - 0.5 * nearest * nearest - LOG_SQRT_2_PI
+    log_mass = np.log(mass * size) - 0.5 * nearest * nearest - HALF_LOG_2_PI
     return np.where(is_empty, -np.inf, log_mass), nearest, steps, shares / mass
 
 
