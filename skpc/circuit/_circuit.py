@@ -137,15 +137,15 @@ class Circuit(StructureFields):
     @cached_property
     def multivariate(self) -> list[BlockLeaves]:
         """The leaves of several variables, those of one scope together."""
-        return block_leaves(self.structure.leaves, self.param, self.structure.n_states)
+        return block_leaves(self.structure.leaves, self.param, self.n_states)
 
     @cached_property
     def columns(self) -> Columns:
         """The variables as kernels read them."""
-        structure = self.structure
-        axes = (structure.n_states, structure.axis_ptr, structure.axis)
+        leaves = self.structure.leaves
+        axes = (self.n_states, self.axis_ptr, self.axis)
         known = ~np.isnan(self.observed)
-        return columns_of(structure.leaves, self.param, self.multivariate, axes, known)
+        return columns_of(leaves, self.param, self.multivariate, *axes, known)
 
     @cached_property
     def leaf_table(self) -> Floats:

@@ -219,9 +219,8 @@ def _edges(
     product_above = begin[decisions.above] + 2 * decisions.state + 1
     # Edges by their children: indicators, nodes of other vertices, roots; and products below sums.
     children = [indicator, node[row_below], node[rows.ptr[top]], product]
-    parents = [indicator + 1, product_above, np.full(len(top), begin[-1])]
-    parents.append(np.repeat(node[sums], width))
-    parent = np.concatenate(parents)
+    top_nodes = np.full(len(top), begin[-1])
+    parent = np.concatenate([indicator + 1, product_above, top_nodes, np.repeat(node[sums], width)])
     # The edges of sums stand last here, and only they have weights and states.
     n_others = len(parent) - len(product)
     log_weight = np.append(np.zeros(n_others), rows.cells(sums))

@@ -50,7 +50,9 @@ def conditional_form(
     return ScoredNormals(columns.axis_of(leaves.variables[place]), prob[:, :-1], bulk)
 
 
-def _given(leaves: BlockLeaves, places: Ints, scores: Floats) -> tuple[Floats, Floats]:
+def _conditional_moments(
+    leaves: BlockLeaves, places: Ints, scores: Floats
+) -> tuple[Floats, Floats]:
     """Moments of the scores at some places under each leaf, given the known scores of each row.
 
     Means have shape (n_rows, n_leaves, n_places), covariances (n_leaves, n_places, n_places).
@@ -95,7 +97,7 @@ def box_probabilities(
     ValueError
         If there are too many ranges, or their probability is not known to one percent.
     """
-    mean, covariance = _given(leaves, np.array([*intervals]), scores)
+    mean, covariance = _conditional_moments(leaves, np.array([*intervals]), scores)
     # For each column its options: the cell is at an atom, or its score is in one of the intervals.
     # An option has a probability under each leaf, and the interval of the score (None for atoms).
     options: list[list[Any]] = []
@@ -104,9 +106,10 @@ def box_probabilities(
         prob = np.exp(leaves.log_prob_of(place))
         # (n_rows, n_intervals, n_atoms)
         is_within = (low[..., np.newaxis] < column.atoms) & (column.atoms <= high[..., np.newaxis])
-        options.append([(is_within.any(axis=1) @ prob[:, :-1].T, None)])
-        ends = (end.T for end in column.end_scores(low, high))
-        options[-1] += [(prob[:, -1], (position, *interval)) for interval in zip(*ends)]
+        at_atoms = (is_within.any(axis=1) @ prob[:, :-1].T, None)
+        score_ends = (end.T for end in column.end_scores(low, high))
+        in_intervals = [(prob[:, -1], (position, *interval)) for interval in zip(*score_ends)]
+        options.append([at_atoms, *in_intervals])
     total = np.zeros(mean.shape[:2])
     # The answer is a sum over all ways to choose one option of each column.
     for weights, boxes in (zip(*choice) for choice in itertools.product(*options)):
@@ -125,15 +128,16 @@ def box_probabilities(
             remaining = weight > 0.0
             if len(chosen) == 2:
                 # Pairs of ranges are frequent: one quadrature serves all rows and leaves.
-                means = [mean[:, :, place] for place in chosen]
+                pair_mean, next_mean = (mean[:, :, place] for place in chosen)
                 block = covariance[:, chosen][:, :, chosen]
-                slope = block[:, 0, 1] / block[:, 0, 0]
+                variance = block[:, 0, 0]
+                slope = block[:, 0, 1] / variance
                 residual = block[:, 1, 1] - slope * block[:, 0, 1]
                 # Nearly collinear columns make the integrand a step, which a quadrature misses.
                 least = 0.05 * block[:, 1, 1]
                 is_smooth = residual > least
                 residual = np.maximum(residual, least)
-                prob = _in_pair(*means, block[:, 0, 0], slope, residual, *ends)
+                prob = _in_pair(pair_mean, next_mean, variance, slope, residual, *ends)
                 weight *= np.where(is_smooth, prob, 1.0)
                 remaining &= ~is_smooth
             # Scipy's rule is slow: only pairs that the chosen atoms leave possible get it.

@@ -90,6 +90,12 @@ class BlockLeaves(NamedTuple):
         """Number of atoms of each column."""
         return np.diff(self.state_ptr) - 1
 
+    @property
+    def _n_params(self) -> int:
+        """Number of parameters of each leaf: of states, and of the moments of d columns."""
+        d = len(self.variables)
+        return self.log_prob.shape[1] + d * (d + 1)
+
     def log_prob_of(self, place: int) -> Floats:
         """Log probabilities of the states of a column, shape (n_leaves, n_states)."""
         return self.log_prob[:, segment(self.state_ptr, place)]
@@ -203,16 +209,13 @@ class BlockLeaves(NamedTuple):
         statistic[self._entries(leaves)] += parts
 
     def _entries(self, leaves: Leaves) -> Ints:
-        """Positions of the statistics of each leaf, one a row."""
-        size = self.log_prob.shape[1] + len(self.variables) * (len(self.variables) + 1) + 1
-        return leaves.first[self.leaf][:, np.newaxis] + np.arange(size)
+        """Positions of the statistics of each leaf, shape (n_leaves, n_params + 1)."""
+        return leaves.first[self.leaf][:, np.newaxis] + np.arange(self._n_params + 1)
 
     def positions(self, leaves: Leaves) -> Ints:
-        """Positions of the mean and the covariance of each leaf among the parameters, one a row."""
-        after_states = leaves.param_ptr[self.leaf] + self.log_prob.shape[1]
-        return after_states[:, np.newaxis] + np.arange(
-            len(self.variables) * (len(self.variables) + 1)
-        )
+        """Positions of mean and covariance among the parameters, shape (n_leaves, d * (d + 1))."""
+        moments = np.arange(self.log_prob.shape[1], self._n_params)
+        return leaves.param_ptr[self.leaf][:, np.newaxis] + moments
 
     def updated(self, leaves: Leaves, statistic: Floats, prior: Prior) -> Floats:
         """New means and covariances, one a row, from added statistics and rows like the columns."""

@@ -167,7 +167,7 @@ def draw_gaussian(
 ) -> tuple[float, bool]:
     """Draw a value from a leaf: an atom, or a score, which is normal; and whether it is a score."""
     n_states = leaf.n_states
-    first_entry = leaf.first_entry + leaf.n_states + 1
+    first_entry = leaf.first_entry + n_states + 1
     # Without states numbers are their own scores: what is drawn is the value itself.
     if n_states == 0:
         return table[first_entry] + normal(streams, j) / table[first_entry + 1], False

@@ -390,8 +390,11 @@ class Histogram(NamedTuple):
         return np.hstack([lower, inner, upper])
 
 
-def exponential_moments(near: Floats, far: Floats) -> tuple[Floats, Floats, Floats]:
-    """What values between two numbers add to mass, mean and mean square of an exponential."""
+def exponential_moments(near: Floats, far: Floats) -> Floats:
+    """What values between two numbers add to mass, mean and mean square of an exponential.
+
+    The answer has shape (3, ...).
+    """
     # At infinity there is no mass, but infinity times zero would be NaN.
     far = np.where(np.exp(-far) > 0.0, far, 1e3)
 
@@ -399,8 +402,7 @@ def exponential_moments(near: Floats, far: Floats) -> tuple[Floats, Floats, Floa
         """What values beyond a number add, shape (3, ...)."""
         return np.exp(-end) * np.array([np.ones_like(end), end + 1.0, end * (end + 2.0) + 2.0])
 
-    mass, mean, square = beyond(near) - beyond(far)
-    return mass, mean, square
+    return beyond(near) - beyond(far)
 
 
 def _bins(cells: Floats, is_atom: Bools, is_gap: Bools, n_bins: int, n_rows: float) -> Ints:

@@ -187,8 +187,8 @@ class Law(NamedTuple):
         # Scores are fitted to places, between those where the outermost cells end.
         lower, upper = law.place(np.array(law.edges_of_ends)).tolist()
         places = law.place(other_points)
-        scores = fitted_scores(places, mass_of_others, (lower, upper), bounds is None)
-        law = law._replace(linear_score=scores[0], sharp_score=scores[1], score=scores[2])
+        linear, sharp, score = fitted_scores(places, mass_of_others, (lower, upper), bounds is None)
+        law = law._replace(linear_score=linear, sharp_score=sharp, score=score)
         if step == 0.0 and len(other_points) > 1 and have_repeats(points, mass):
             law = law._replace(
                 seen=other_points, cuts=cell_cuts(other_points, mass_of_others, atoms)

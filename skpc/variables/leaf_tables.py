@@ -49,8 +49,8 @@ def lay_out(node: Ints, family: Ints, scope_ptr: Ints, scope: Ints, n_states: In
     table_sizes = np.where(is_block, param_sizes, n_states_of_leaf + n_entries) + 1
     # Each block has two lines behind those of all variables.
     line = np.where(is_block, len(n_states) + 2 * (np.cumsum(is_block) - 1), var)
-    places = (offsets(param_sizes), offsets(table_sizes))
-    return Leaves(node, family, scope_ptr, scope, var, line, n_states_of_leaf, *places)
+    ptrs = offsets(param_sizes), offsets(table_sizes)
+    return Leaves(node, family, scope_ptr, scope, var, line, n_states_of_leaf, *ptrs)
 
 
 def with_lines(leaves: LeafTable, chosen: Ints, first_line: int) -> LeafTable:
@@ -105,15 +105,16 @@ def columns_of(
     leaves: Leaves,
     param: Floats,
     blocks: list[BlockLeaves],
-    axes: tuple[Ints, Ints, Floats],
+    n_states: Ints,
+    axis_ptr: Ints,
+    axis: Floats,
     ignored: Any,
 ) -> Columns:
     """Describe the variables of leaves with these parameters; ``blocks`` are among the leaves.
 
-    ``axes`` are numbers of states, the offsets of the axes, and the axes end to end; ``ignored``
-    marks the variables that have been conditioned on.
+    The axis of variable ``v`` is ``axis[axis_ptr[v]:axis_ptr[v + 1]]``; ``ignored`` marks the
+    variables that have been conditioned on.
     """
-    n_states, axis_ptr, axis = axes
     family = np.zeros(len(n_states), dtype=np.int64)
     peak = np.full(len(n_states), -np.inf)
     family[leaves.scope] = _families_of_scopes(leaves)

@@ -240,14 +240,15 @@ class Predictive:
         reference = members[0]
         weight = np.asarray(weight, dtype=np.float64)
         _refuse_other_cells(members)
-        fits = weight.shape in ((len(members),), (len(reference.known), len(members)))
+        # One weight for each row and member, or for each member.
+        shape = (len(reference.known), len(members))
+        fits = weight.shape in (shape, shape[1:])
         if not fits or np.any(weight < 0.0) or not np.allclose(weight.sum(axis=-1), 1.0):
             raise ValueError(
-                f"weight must have shape ({len(members)},) or "
-                f"({len(reference.known)}, {len(members)}) and rows of probabilities that sum to "
-                f"one, got shape {weight.shape}: {weight}"
+                f"weight must have shape {shape[1:]} or {shape} and rows of probabilities that sum "
+                f"to one, got shape {weight.shape}: {weight}"
             )
-        row_weights = np.broadcast_to(weight, (len(reference.known), len(members)))
+        row_weights = np.broadcast_to(weight, shape)
         terms = [
             term.scaled(row_weights[:, [k]])
             for k, member in enumerate(members)
