@@ -44,6 +44,7 @@ def check_variable(var: int, count: int, axis: Histogram | Law | None) -> None:
 
 
 def _check_histogram(var: int, axis: Histogram) -> None:
+    """Refuse edges, tails, states, shares or atoms that make no histogram."""
     edges = np.asarray(axis.edges, dtype=np.float64)
     lower = axis.lower_scale
     upper = axis.upper_scale
@@ -81,6 +82,7 @@ def _check_histogram(var: int, axis: Histogram) -> None:
 
 
 def _check_law(var: int, law: Law) -> None:
+    """Refuse atoms, sizes or a score that make no law."""
     atoms = np.asarray(law.atoms)
     sizes = [law.step, law.reach, law.smallest_sd, law.gap]
     if atoms.ndim != 1 or not np.all(np.isfinite(atoms)) or not np.all(atoms[1:] > atoms[:-1]):

@@ -191,9 +191,11 @@ class Calendar(NamedTuple):
 
     @property
     def _days(self) -> tuple[int, int]:
+        """The first and the last day that the column can hold, from the start of 1970."""
         return _DAYS["ns" if "[ns]" in self.stored else self.stored[:2]]
 
     def _dtype(self, unit: str) -> str:
+        """The dtype of such dates or durations with another unit."""
         return f"{self.stored[:2]}[{unit}]"
 
     def _starts(self, count: Ints) -> NDArray[Any]:

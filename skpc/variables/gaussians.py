@@ -107,31 +107,30 @@ class Gaussians(NamedTuple):
 def log_densities(gaussians: Gaussians, scores: Floats, patterns: Patterns) -> Floats:
     """Log density (nats) of the observed cells of each row.
 
-        Parameters
-        ----------
-        gaussians : Gaussians
-        scores : ndarray of shape (n_rows, d)
-            NaN where missing.
-        patterns : Patterns
-            Those of the scores.
+    Parameters
+    ----------
+    gaussians : Gaussians
+    scores : ndarray of shape (n_rows, d)
+        NaN where missing.
+    patterns : Patterns
+        Those of the scores.
 
-        Returns
-        -------
-        ndarray of shape (n_components, n_rows)
-            Zero for a row without observed cells.
+    Returns
+    -------
+    ndarray of shape (n_components, n_rows)
+        Zero for a row without observed cells.
 
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from skpc.variables.gaussians import Gaussians, log_densities
-        >>> from skpc.variables.leaves import Prior
-    from skpc.variables.patterns import Patterns
-        >>> one = Gaussians.from_covariance(
-        ...     np.zeros((1, 2)), np.array([[[2.0, 1.0], [1.0, 2.0]]])
-        ... )
-        >>> scores = np.array([[0.0, 0.0], [2.0, np.nan]])
-        >>> log_densities(one, scores, Patterns.from_scores(scores)).round(3)
-        array([[-2.387, -2.266]])
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skpc.variables.gaussians import Gaussians, log_densities
+    >>> from skpc.variables.patterns import Patterns
+    >>> one = Gaussians.from_covariance(
+    ...     np.zeros((1, 2)), np.array([[[2.0, 1.0], [1.0, 2.0]]])
+    ... )
+    >>> scores = np.array([[0.0, 0.0], [2.0, np.nan]])
+    >>> log_densities(one, scores, Patterns.from_scores(scores)).round(3)
+    array([[-2.387, -2.266]])
     """
     square, log_det = squared_distances(gaussians, scores, patterns)
     square += log_det
@@ -157,6 +156,7 @@ def squared_distances(
     log_det = np.empty(shape)
 
     def measure(group: slice) -> None:
+        """Write the rows of a group of components."""
         filled = Filled.from_rows(gaussians, group, scores, patterns)
         # Squares of scores that overflow leave differences of infinities.
         with np.errstate(over="ignore", invalid="ignore"):
@@ -210,6 +210,7 @@ def statistics(
     square = np.empty_like(gaussians.covariance)
 
     def add(group: slice) -> None:
+        """Write the sums of a group of components."""
         weights = weight[group].take(patterns.order, axis=1)
         # Rows without weight in any component of the group are left out.
         chosen = np.flatnonzero(weights.any(axis=0))

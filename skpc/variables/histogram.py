@@ -165,6 +165,7 @@ class Histogram(NamedTuple):
 
     @property
     def _tail_scales(self) -> Floats:
+        """Scales of the lower and the upper tail."""
         return np.array([self.lower_scale, self.upper_scale])
 
     @property
@@ -499,6 +500,7 @@ class HistogramTable(NamedTuple):
         return self._read(rows)[1]
 
     def _read(self, rows: Floats) -> tuple[np.ndarray, Floats]:
+        """States of the cells, and log density of the numbers of each row, given these."""
         density = np.zeros(len(rows))
         # Numbers overflow here; below they get the states of their axis.
         with np.errstate(invalid="ignore"):

@@ -321,6 +321,7 @@ class Predictive:
 
     @property
     def _atoms(self) -> Floats:
+        """The :attr:`atoms` as numbers."""
         return FormSum(self.terms).atoms if self.labels is None else np.empty(0)
 
     def atom_probabilities(self) -> Floats:
@@ -342,6 +343,7 @@ class Predictive:
         return as_dates(self._mean(), self.dates)
 
     def _mean(self) -> Floats:
+        """The :meth:`mean` as numbers."""
         form, known = self._numbers()
         missing = np.isnan(known)
         # Observed cells get weight zero, which saves their quadratures.
@@ -364,6 +366,7 @@ class Predictive:
         return self._cdf(x if self.dates is None else self.dates.numbers_of(x, "x"))
 
     def _cdf(self, x: Any) -> Floats:
+        """The :meth:`cdf` at numbers."""
         form, known = self._numbers()
         points = np.asarray(x, dtype=np.float64)
         if points.shape not in ((), known.shape):

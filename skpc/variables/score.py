@@ -134,6 +134,7 @@ class Score(NamedTuple):
         return np.array(_ends_of_power(self.power, self.low, self.high)[:2])
 
     def _of_values(self, x: Floats) -> tuple[Floats, Floats]:
+        """Scores of values, and the log slopes there; NaN stays."""
         z = np.empty(np.shape(x))
         log_slope = np.empty(np.shape(x))
         _scores(np.array(self, dtype=np.float64), np.ravel(x), z.ravel(), log_slope.ravel())
