@@ -143,9 +143,10 @@ class Circuit(StructureFields):
     def columns(self) -> Columns:
         """The variables as kernels read them."""
         leaves = self.structure.leaves
-        axes = (self.n_states, self.axis_ptr, self.axis)
         known = ~np.isnan(self.observed)
-        return columns_of(leaves, self.param, self.multivariate, *axes, known)
+        return columns_of(
+            leaves, self.param, self.multivariate, self.n_states, self.axis_ptr, self.axis, known
+        )
 
     @cached_property
     def leaf_table(self) -> Floats:

@@ -96,8 +96,9 @@ class Events(NamedTuple):
         """The events at these places."""
         size = np.diff(self.ptr)[index]
         places = ranges(self.ptr[index], size)
-        ends = self.low[places], self.high[places]
-        return type(self)(self.rows[index], offsets(size), self.column[places], *ends)
+        low = self.low[places]
+        high = self.high[places]
+        return type(self)(self.rows[index], offsets(size), self.column[places], low, high)
 
     def only(self, is_known: Bools) -> Self:
         """The same events with statements about the marked cells alone.
@@ -108,9 +109,9 @@ class Events(NamedTuple):
         event = self.event
         rows = np.where(is_known, self.rows, np.nan)
         is_kept = is_known[event, self.column]
-        ends = self.low[is_kept], self.high[is_kept]
-        column = self.column[is_kept]
-        return self.from_intervals(rows, event[is_kept], column, *ends)
+        low = self.low[is_kept]
+        high = self.high[is_kept]
+        return self.from_intervals(rows, event[is_kept], self.column[is_kept], low, high)
 
     def with_columns(self, order: Ints) -> Self:
         """The same events with the columns in another order, given by their numbers."""

@@ -49,8 +49,9 @@ def lay_out(node: Ints, family: Ints, scope_ptr: Ints, scope: Ints, n_states: In
     table_sizes = np.where(is_block, param_sizes, n_states_of_leaf + n_entries) + 1
     # Each block has two lines behind those of all variables.
     line = np.where(is_block, len(n_states) + 2 * (np.cumsum(is_block) - 1), var)
-    ptrs = offsets(param_sizes), offsets(table_sizes)
-    return Leaves(node, family, scope_ptr, scope, var, line, n_states_of_leaf, *ptrs)
+    param_ptr = offsets(param_sizes)
+    table_ptr = offsets(table_sizes)
+    return Leaves(node, family, scope_ptr, scope, var, line, n_states_of_leaf, param_ptr, table_ptr)
 
 
 def with_lines(leaves: LeafTable, chosen: Ints, first_line: int) -> LeafTable:
